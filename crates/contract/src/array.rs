@@ -1,0 +1,114 @@
+//! Configurations of the engines that have no core crate of their own to define them.
+use hakaru_drive::config::Model;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Configuration of the `array` engine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ArrayConfig {
+    /// iSCSI name of the target.
+    pub target_name: String,
+    /// `address:port` to listen on, 1 to 16; port 0 lets the system choose (`ready` tells which).
+    pub portals: Vec<String>,
+    /// Logical units, 1 to 256.
+    pub lus: Vec<LuConfig>,
+    /// How long requests take.
+    pub model: Model,
+    /// Seed of the model (rotational phase, …).
+    #[serde(default)]
+    pub seed: u64,
+    /// Distance of samples, milliseconds, 100 to 60 000. Default 1000.
+    #[serde(default = "second")]
+    pub sample_interval_ms: u32,
+    /// Sessions accepted, 1 to 20 000. Default 16 384.
+    #[serde(default = "sessions")]
+    pub sessions_max: u32,
+}
+
+fn second() -> u32 {
+    1000
+}
+fn sessions() -> u32 {
+    16_384
+}
+
+/// A logical unit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LuConfig {
+    /// Logical unit number, 0 to 255.
+    pub lun: u8,
+    /// Capacity in bytes, a multiple of `block_bytes`.
+    pub size_bytes: u64,
+    /// Logical block length: 512 or 4096. Default 512.
+    #[serde(default = "block")]
+    pub block_bytes: u32,
+    /// Where its bytes are.
+    pub store: StoreConfig,
+    /// Place on the modelled drives; needed when `model` is an array of drives.
+    #[serde(default)]
+    pub placement: Option<Placement>,
+    /// Writes are refused with WRITE PROTECTED. Default false.
+    #[serde(default)]
+    pub read_only: bool,
+}
+
+fn block() -> u32 {
+    512
+}
+
+/// Where an LU's bytes are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum StoreConfig {
+    /// Sparse memory: what was never written takes none.
+    Memory,
+    /// A sparse file, made if absent.
+    File {
+        /// Its path.
+        path: String,
+    },
+}
+
+/// Place of an LU on the modelled drives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Placement {
+    /// RAID group, counted from 0.
+    pub group: u32,
+    /// First byte of the group's usable space.
+    pub offset_bytes: u64,
+}
+
+/// Configuration of the `watch` engine: counters of the node it runs in, read from procfs and netlink.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WatchConfig {
+    /// Distance of samples, milliseconds, 100 to 60 000. Default 1000.
+    #[serde(default = "second")]
+    pub sample_interval_ms: u32,
+    /// Whole-machine counters too (CPU, interrupts, memory, pressure); one watch per machine does that.
+    #[serde(default)]
+    pub machine: bool,
+}
+
+/// Configuration of the `probe` engine: measures a path before it is trusted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "role", rename_all = "snake_case", deny_unknown_fields)]
+pub enum ProbeConfig {
+    /// Accepts probes: drains or sends TCP, echoes small messages.
+    Server {
+        /// `address:port`; port 0 lets the system choose.
+        listen: String,
+    },
+    /// Measures round-trip time, then the rate of each direction over TCP.
+    Client {
+        /// The server's `address:port`.
+        connect: String,
+        /// Seconds per direction.
+        seconds: f64,
+        /// Round trips to time.
+        round_trips: u32,
+    },
+}

@@ -1,0 +1,27 @@
+//! The contract between `hakaru-engine` and the control plane: JSON lines on the engine's stdin and stdout.
+//!
+//! Defined here once; `hakaru-engine schema` exports it as JSON Schema, `schema/contract.schema.json` is that
+//! export checked in, and tests on both sides hold it. A conversation:
+//!
+//! ```text
+//! engine  → hello      who I am, which contract
+//! control → configure  one engine's configuration
+//! engine  → ready      bound, logged in, opened; with what was found (or error)
+//! control → start      begin at this instant of CLOCK_MONOTONIC
+//! engine  → phase, sample…   cumulative counters and interval histograms, one clock
+//! engine  → result     load ended (initiator, probe), or answer to stop
+//! control → stop       end cleanly; the engine answers result and exits 0
+//! ```
+//! The end of stdin means `stop`: an engine never outlives who started it.
+#![forbid(unsafe_code)]
+
+pub mod array;
+pub mod message;
+
+pub use array::*;
+pub use hakaru_drive::config as drive;
+pub use hakaru_initiator::config as initiator;
+pub use message::*;
+
+/// Version of the contract. Both sides refuse another one.
+pub const CONTRACT_VERSION: u32 = 1;

@@ -1,0 +1,3 @@
+//! Models of drives, RAID groups, controllers and ports: when does a request complete.
+#![forbid(unsafe_code)]
+pub mod config;

@@ -1,0 +1,190 @@
+//! What a VM is told to do: access pattern, load and verification. Part of the contract (exported as JSON Schema).
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One size of request and how often it is drawn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SizeWeight {
+    /// Request length in bytes: a multiple of the LU's block size, 512 to 16 MiB.
+    pub bytes: u32,
+    /// Relative weight, at least 1.
+    #[serde(default = "one")]
+    pub weight: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// Which requests a VM makes. fio's words where fio has one: `bs`, `rwmixread`, `percentage_random`, `blockalign`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pattern {
+    /// Request sizes with weights; at least one.
+    pub sizes: Vec<SizeWeight>,
+    /// Share of reads, 0 to 100.
+    pub read_percent: u8,
+    /// Share of requests at a random place, 0 to 100; the rest follow the request before, and wrap at the region's end.
+    pub random_percent: u8,
+    /// Alignment of random places in bytes; default: the request's own size.
+    #[serde(default)]
+    pub align_bytes: Option<u32>,
+}
+
+/// How requests are issued in time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Load {
+    /// A fixed number of requests is always outstanding: a new one starts when one ends.
+    Closed {
+        /// Requests outstanding per VM, 1 to 1024.
+        queue_depth: u32,
+    },
+    /// Requests are due at given instants whether or not earlier ones have ended; latency counts from the *intended* instant.
+    Open {
+        /// Offered requests per second per VM, above 0.
+        rate_per_s: f64,
+        /// Distance between intended instants.
+        arrivals: Arrivals,
+        /// Requests that may be in flight at once; those that are due beyond it wait (and the wait counts). 1 to 1024.
+        in_flight_max: u32,
+    },
+}
+
+/// Distance between the intended instants of an open load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// All equal.
+    Uniform,
+    /// Exponential (a Poisson process).
+    Poisson,
+}
+
+/// A range of an LU, device or file, in bytes. Both are multiples of the block size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Region {
+    /// First byte.
+    pub offset_bytes: u64,
+    /// Length; 0 means to the end.
+    pub length_bytes: u64,
+}
+
+/// Where a VM's requests go.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Destination {
+    /// An LU behind an iSCSI portal, over a session of the VM's own.
+    Iscsi {
+        /// `address:port`; IPv6 as `[address]:port`.
+        portal: String,
+        /// iSCSI name of the target.
+        target_name: String,
+        /// Logical unit number, 0 to 255.
+        lun: u8,
+        /// iSCSI name of the VM.
+        initiator_name: String,
+    },
+    /// A block device or a file of this machine.
+    File {
+        /// Its path.
+        path: String,
+        /// Bypass the page cache (`O_DIRECT`).
+        #[serde(default)]
+        direct: bool,
+    },
+}
+
+/// One emulated VM.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Vm {
+    /// Unique within the engine; appears in samples as entity `vm/NAME`.
+    pub name: String,
+    /// Where its requests go.
+    pub destination: Destination,
+    /// The part of the destination that is its own.
+    pub region: Region,
+    /// What it asks.
+    pub pattern: Pattern,
+    /// When it asks.
+    pub load: Load,
+    /// Seed of everything random about it.
+    pub seed: u64,
+}
+
+/// iSCSI login keys that the initiator offers; defaults are those of RFC 7143 unless said otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LoginKeys {
+    /// `MaxRecvDataSegmentLength` we declare, bytes, 512 to 16 777 215. Default 262 144 (as open-iscsi).
+    pub max_recv_data_segment_length: u32,
+    /// `MaxBurstLength` offered, bytes. Default 16 776 192 (as open-iscsi).
+    pub max_burst_length: u32,
+    /// `FirstBurstLength` offered, bytes. Default 262 144 (as open-iscsi).
+    pub first_burst_length: u32,
+    /// `InitialR2T` offered. Default false (as open-iscsi).
+    pub initial_r2t: bool,
+    /// `ImmediateData` offered. Default true.
+    pub immediate_data: bool,
+    /// `MaxOutstandingR2T` offered, 1 to 65 535. Default 1.
+    pub max_outstanding_r2t: u32,
+    /// `HeaderDigest=CRC32C` offered (with `None` second). Default false.
+    pub header_digest: bool,
+    /// `DataDigest=CRC32C` offered (with `None` second). Default false.
+    pub data_digest: bool,
+}
+
+impl Default for LoginKeys {
+    fn default() -> Self {
+        LoginKeys {
+            max_recv_data_segment_length: 262_144,
+            max_burst_length: 16_776_192,
+            first_burst_length: 262_144,
+            initial_r2t: false,
+            immediate_data: true,
+            max_outstanding_r2t: 1,
+            header_digest: false,
+            data_digest: false,
+        }
+    }
+}
+
+/// Configuration of the `initiator` engine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InitiatorConfig {
+    /// The VMs, 1 to 20 000.
+    pub vms: Vec<Vm>,
+    /// Login keys for all of them.
+    #[serde(default)]
+    pub login: LoginKeys,
+    /// Seconds of load before measuring starts.
+    pub warmup_s: f64,
+    /// Seconds measured; 0 means until `stop`.
+    pub measure_s: f64,
+    /// Distance of samples, milliseconds, 100 to 60 000. Default 1000.
+    #[serde(default = "second")]
+    pub sample_interval_ms: u32,
+    /// Stamp every block written and check every block read.
+    #[serde(default)]
+    pub verify: bool,
+    /// A command unanswered for this long fails its session, seconds. Default 30.
+    #[serde(default = "thirty")]
+    pub command_timeout_s: f64,
+    /// Writes are allowed. A destination that is not expendable is only ever read. Default true.
+    #[serde(default = "yes")]
+    pub allow_writes: bool,
+}
+
+fn second() -> u32 {
+    1000
+}
+fn thirty() -> f64 {
+    30.0
+}
+fn yes() -> bool {
+    true
+}
