@@ -1,0 +1,56 @@
+# Two commands: `make demo` builds a lab, loads it and ends with a report; `make test` is the gate that CI calls.
+# Everything is set up inside the checkout: .venv (Python), target (Rust).
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+
+.PHONY: demo test setup lint test-rust test-python bench fuzz schema clean
+
+demo: setup
+	$(BIN)/hakaru run vm-sweep --quick
+
+test: setup lint test-rust test-python
+
+setup: $(VENV)/.engine
+
+# System packages: installed where that is allowed, else named; the Python environment with every dependency.
+$(VENV)/.ready: pyproject.toml tools/system-packages
+	tools/system-packages
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip 'maturin>=1.9,<2'
+	touch $@
+
+# `hakaru` (editable) and a release build of `hakaru-engine`, both in the virtual environment.
+$(VENV)/.engine: $(VENV)/.ready $(RUST_SOURCES)
+	. $(BIN)/activate && maturin develop --release --quiet --extras dev
+	touch $@
+
+lint: setup
+	cargo fmt --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test-rust: setup
+	cargo test --workspace --quiet
+
+test-python: setup
+	$(BIN)/pytest -q
+
+# Ratios against peers in one run; the table on stdout, everything in results/bench.json.
+bench: setup
+	$(BIN)/python bench/bench.py
+
+fuzz:
+	fuzz/run.sh
+
+# Write the generated files that tests hold up to date.
+schema: setup
+	$(BIN)/hakaru-engine schema > schema/contract.schema.json
+	$(BIN)/hakaru schema > schema/study.schema.json
+
+clean:
+	rm -rf $(VENV) target results
