@@ -1,0 +1,224 @@
+"""`make bench`: hakaru beside its peers, in one run on one machine.
+
+Every figure is measured in rounds; within a round hakaru and its peers run one after the other, so that what else the
+machine does meets all of them. A ratio is the median of the rounds' ratios. The table goes to stdout, everything to
+results/bench.json: {figures: [{name, value, low, high, n, unit, peer: {NAME: value}, ratio: {NAME: value}}], machine}.
+
+usage: bench.py [--rounds 5] [--seconds 3] [--only WORD] [--long-seconds 60]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import peers
+from peers import Load, Portal
+
+KIB, MIB = 1024, 1024 * 1024
+TARGET_CPU, CLIENT_CPU = 0, 1
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass
+class Figure:
+    """One line of the table. `goal` is what a ratio should reach, by peer."""
+
+    name: str
+    unit: str
+    ours: list[float] = field(default_factory=list)
+    peers: dict[str, list[float]] = field(default_factory=dict)
+    goal: dict[str, float] = field(default_factory=dict)
+    lower_is_better: bool = False
+
+    def add(self, ours: float, **others: float) -> None:
+        """One round."""
+        self.ours.append(ours)
+        for peer, value in others.items():
+            self.peers.setdefault(peer, []).append(value)
+
+    def ratios(self) -> dict[str, float]:
+        """Median over the rounds of how many times better than the peer."""
+        return {
+            peer: statistics.median(
+                theirs / ours if self.lower_is_better else ours / theirs
+                for ours, theirs in zip(self.ours, values, strict=True)
+            )
+            for peer, values in self.peers.items()
+        }
+
+    def document(self) -> dict[str, Any]:
+        """As results/bench.json has it."""
+        return {
+            "name": self.name,
+            "value": statistics.median(self.ours),
+            "low": min(self.ours),
+            "high": max(self.ours),
+            "n": len(self.ours),
+            "unit": self.unit,
+            "peer": {peer: statistics.median(values) for peer, values in self.peers.items()},
+            "ratio": self.ratios(),
+            "goal": self.goal,
+        }
+
+
+class Bench:
+    """The benchmark's settings and the programs it runs."""
+
+    def __init__(self, rounds: int, seconds: int, long_seconds: int, folder: Path) -> None:
+        self.rounds, self.seconds, self.long_seconds = rounds, seconds, long_seconds
+        self.binary = Path(sys.executable).with_name("hakaru-engine")
+        self.echo = peers.build_echo(folder)
+
+    def perf(self, portal: Portal, size: int, depth: int) -> Load:
+        return peers.iscsi_perf(portal, size, depth, self.seconds, CLIENT_CPU)
+
+    def initiator(self, portal: Portal, size: int, depth: int, sessions: int = 1) -> Load:
+        return peers.hakaru_initiator(self.binary, portal, size, depth, self.seconds, CLIENT_CPU, sessions)
+
+    def array_under_iscsi_perf(self) -> list[Figure]:
+        """The array and tgt under the same stranger."""
+        cases = [
+            (Figure("array_4k_depth32_iops", "1/s", goal={"tgt": 3.3}), 4 * KIB, 32),
+            (Figure("array_1m_depth32_iops", "1/s", goal={"tgt": 2.8}), MIB, 32),
+            (Figure("array_4k_depth1_latency", "us", goal={"tgt": 2.0}, lower_is_better=True), 4 * KIB, 1),
+        ]
+        with peers.hakaru_array(self.binary, TARGET_CPU) as ours, peers.tgt(TARGET_CPU) as tgt:
+            peers.fill(ours)
+            peers.fill(tgt)
+            for _ in range(self.rounds):
+                for figure, size, depth in cases:
+                    a, b = self.perf(ours, size, depth), self.perf(tgt, size, depth)
+                    if figure.lower_is_better:
+                        figure.add(a.latency_us_mean, tgt=b.latency_us_mean)
+                    else:
+                        figure.add(a.iops, tgt=b.iops)
+        return [figure for figure, _, _ in cases]
+
+    def initiator_alone(self) -> list[Figure]:
+        """hakaru at both ends against tgt under iscsi-perf and against the ceiling; the initiator's cost against tgt."""
+        both = Figure("initiator_and_array_4k_depth32_iops", "1/s", goal={"tgt_iscsi_perf": 6.0, "echo": 0.6})
+        cost = Figure("initiator_cpu_per_100k_against_tgt", "s", goal={"iscsi_perf": 2.0}, lower_is_better=True)
+        with peers.hakaru_array(self.binary, TARGET_CPU) as ours, peers.tgt(TARGET_CPU) as tgt:
+            peers.fill(ours)
+            peers.fill(tgt)
+            for _ in range(self.rounds):
+                theirs = self.perf(tgt, 4 * KIB, 32)
+                ceiling = peers.echo(self.echo, 32, 4 * KIB, self.seconds)
+                both.add(self.initiator(ours, 4 * KIB, 32).iops, tgt_iscsi_perf=theirs.iops, echo=ceiling.iops)
+                mine = self.initiator(tgt, 4 * KIB, 32)
+                cost.add(mine.client_cpu_s_per_100k, iscsi_perf=theirs.client_cpu_s_per_100k)
+        return [both, cost]
+
+    def many_sessions(self) -> list[Figure]:
+        """512 sessions at depth 4 from one process, to either target."""
+        iops = Figure("sessions512_4k_depth4_iops", "1/s", goal={"tgt": 3.0})
+        array_memory = Figure("sessions512_array_memory", "MiB", lower_is_better=True)
+        initiator_memory = Figure("sessions512_initiator_memory", "MiB", lower_is_better=True)
+        for _ in range(self.rounds):
+            # Fresh targets each round, and no fill: the LU's own memory must not count as the array's.
+            with peers.hakaru_array(self.binary, TARGET_CPU) as ours:
+                mine = self.initiator(ours, 4 * KIB, 4, sessions=512)
+                array_memory.add(peers.rss_bytes(ours.pid) / MIB)
+                initiator_memory.add(mine.client_rss_bytes / MIB)
+            with peers.tgt(TARGET_CPU) as tgt:
+                theirs = self.initiator(tgt, 4 * KIB, 4, sessions=512)
+            iops.add(mine.iops, tgt=theirs.iops)
+            if mine.errors or theirs.errors:
+                raise RuntimeError(f"512 sessions: {mine.errors} errors with hakaru, {theirs.errors} with tgt")
+        return [iops, array_memory, initiator_memory]
+
+    def ten_thousand(self) -> list[Figure]:
+        """10 000 sessions at depth 1 for a minute: what counts is that none fails."""
+        errors = Figure("sessions10000_errors", "count", lower_is_better=True)
+        iops = Figure("sessions10000_4k_depth1_iops", "1/s")
+        with peers.hakaru_array(self.binary, TARGET_CPU) as ours:
+            load = peers.hakaru_initiator(self.binary, ours, 4 * KIB, 1, self.long_seconds, CLIENT_CPU, sessions=10_000)
+            errors.add(load.errors)
+            iops.add(load.iops)
+        return [errors, iops]
+
+
+def machine() -> dict[str, Any]:
+    """What this was measured on."""
+    model = next(
+        (
+            line.split(":", 1)[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
+        platform.machine(),
+    )
+    return {
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "kernel": platform.release(),
+        "load_before": os.getloadavg()[0],
+    }
+
+
+def table(figures: list[Figure]) -> str:
+    """The table on stdout."""
+    lines = [
+        "| figure | hakaru (median; min–max) | n | peer | peer's median | ratio | goal |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for figure in figures:
+        d = figure.document()
+        value = f"{d['value']:,.6g} {figure.unit} ({d['low']:,.6g}–{d['high']:,.6g})"
+        for peer in d["peer"] or {"": None}:
+            theirs = f"{d['peer'][peer]:,.6g}" if peer else ""
+            ratio = f"{d['ratio'][peer]:.2f}" if peer else ""
+            goal = f"{figure.goal[peer]:g}" if peer in figure.goal else ""
+            lines.append(f"| {figure.name} | {value} | {d['n']} | {peer} | {theirs} | {ratio} | {goal} |")
+    lines.append("A ratio says how many times better than the peer hakaru was in the same round (median over rounds).")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=3)
+    parser.add_argument("--long-seconds", type=int, default=60)
+    parser.add_argument("--only", default="")
+    a = parser.parse_args()
+    if missing := peers.missing_programs():
+        print(f"error: peers are missing: {', '.join(missing)}\nhint: run tools/system-packages", file=sys.stderr)
+        return 3
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    environment = machine()
+    figures: list[Figure] = []
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(a.rounds, a.seconds, a.long_seconds, Path(folder))
+        parts: list[Callable[[], list[Figure]]] = [
+            bench.array_under_iscsi_perf,
+            bench.initiator_alone,
+            bench.many_sessions,
+            bench.ten_thousand,
+        ]
+        for part in parts:
+            if a.only in part.__name__:
+                print(f"{part.__name__} …", file=sys.stderr, flush=True)
+                figures += part()
+    results = ROOT / "results"
+    results.mkdir(exist_ok=True)
+    document = {"figures": [f.document() for f in figures], "machine": environment}
+    (results / "bench.json").write_text(json.dumps(document, indent=1) + "\n")
+    print(table(figures))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,287 @@
+"""The programs that a benchmark compares: hakaru's engines, tgt, iscsi-perf and the echo ceiling, each on its own core.
+
+Everything listens on loopback, is started here and ended here by its own process id.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+TARGET_NAME = "iqn.2026-11.lab.hakaru:bench"
+LU_BYTES = 1 << 30
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Portal:
+    """A target to load: where it listens, its LUN and the process to account."""
+
+    address: str
+    lun: int
+    pid: int
+
+    @property
+    def url(self) -> str:
+        """As libiscsi's programs want it."""
+        return f"iscsi://{self.address}/{TARGET_NAME}/{self.lun}"
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one run of a load gave."""
+
+    iops: float
+    target_cpu_s_per_100k: float
+    client_cpu_s_per_100k: float
+    errors: int = 0
+    latency_us_mean: float = 0.0
+    client_rss_bytes: int = 0
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a whole process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def rss_bytes(pid: int) -> int:
+    """Resident memory that belongs to the process alone (memory that backs an LU in tmpfs is not its own)."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def pinned(cpu: int) -> list[str]:
+    """Prefix that keeps a command on one core."""
+    return ["taskset", "-c", str(cpu % (os.cpu_count() or 1))]
+
+
+class Engine:
+    """One `hakaru-engine`, spoken to in the contract's JSON lines."""
+
+    def __init__(self, binary: Path, cpu: int) -> None:
+        self.process = subprocess.Popen(
+            [*pinned(cpu), str(binary), "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.wait_for("hello")
+
+    def say(self, message: dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(message) + "\n")
+        self.process.stdin.flush()
+
+    def wait_for(self, kind: str) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            event: dict[str, Any] = json.loads(line)
+            if event["type"] == "error" and event["fatal"]:
+                raise RuntimeError(f"engine: {event['message']}; {event['hint']}")
+            if event["type"] == kind:
+                return event
+        raise RuntimeError(f"the engine ended before it said {kind}")
+
+    def configure(self, config: dict[str, Any]) -> dict[str, Any]:
+        self.say({"type": "configure", "contract": 1, "config": config})
+        found: dict[str, Any] = self.wait_for("ready")["found"]
+        return found
+
+    def end(self) -> None:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.close()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+
+
+@contextmanager
+def hakaru_array(binary: Path, cpu: int) -> Iterator[Portal]:
+    """hakaru's array: one LU in memory, model `none`."""
+    engine = Engine(binary, cpu)
+    try:
+        found = engine.configure(
+            {
+                "engine": "array",
+                "target_name": TARGET_NAME,
+                "portals": ["127.0.0.1:0"],
+                "lus": [{"lun": 1, "size_bytes": LU_BYTES, "store": {"kind": "memory"}}],
+                "model": {"kind": "none"},
+                "sample_interval_ms": 60000,
+            }
+        )
+        engine.say({"type": "start", "at_ns": 0})
+        # Samples are not read here: one a minute fits the pipe.
+        yield Portal(found["portals"][0], 1, engine.process.pid)
+    finally:
+        engine.end()
+
+
+@contextmanager
+def tgt(cpu: int) -> Iterator[Portal]:
+    """tgt with a file on tmpfs, on a control port of its own."""
+    port, control = 13260, "7"
+    process = subprocess.Popen(
+        [*pinned(cpu), "tgtd", "-f", "-C", control, "--iscsi", f"portal=127.0.0.1:{port}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    backing = tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="hakaru-bench-")
+    backing.truncate(LU_BYTES)
+
+    def admin(*words: str) -> None:
+        subprocess.run(["tgtadm", "-C", control, "--lld", "iscsi", *words], check=True, capture_output=True)
+
+    try:
+        wait_until(
+            lambda: (
+                subprocess.run(
+                    ["tgtadm", "-C", control, "--lld", "iscsi", "--mode", "system", "--op", "show"], capture_output=True
+                ).returncode
+                == 0
+            )
+        )
+        admin("--mode", "target", "--op", "new", "--tid", "1", "-T", TARGET_NAME)
+        admin("--mode", "logicalunit", "--op", "new", "--tid", "1", "--lun", "1", "-b", backing.name)
+        admin("--mode", "target", "--op", "bind", "--tid", "1", "-I", "ALL")
+        yield Portal(f"127.0.0.1:{port}", 1, process.pid)
+    finally:
+        process.terminate()
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        backing.close()
+
+
+def wait_until(ready: Any, seconds: float = 10.0) -> None:
+    """Ask again until it is so."""
+    deadline = time.monotonic() + seconds
+    while not ready():
+        if time.monotonic() > deadline:
+            raise RuntimeError("a peer did not become ready")
+        time.sleep(0.05)
+
+
+def fill(portal: Portal) -> None:
+    """Write the whole LU once, so that both targets read memory that exists."""
+    image = tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="hakaru-fill-")
+    block = os.urandom(1 << 20)
+    for _ in range(LU_BYTES >> 20):
+        image.write(block)
+    image.flush()
+    subprocess.run(
+        ["qemu-img", "convert", "-n", "-f", "raw", "-O", "raw", image.name, portal.url], check=True, capture_output=True
+    )
+
+
+def iscsi_perf(portal: Portal, size: int, depth: int, seconds: int, cpu: int) -> Load:
+    """libiscsi's load program: random reads over one session."""
+    (
+        cpu_before,
+        mine_before,
+    ) = cpu_seconds(portal.pid), resource.getrusage(resource.RUSAGE_CHILDREN)
+    out = subprocess.run(
+        [*pinned(cpu), "iscsi-perf", "-r", "-m", str(depth), "-b", str(size // 512), "-t", str(seconds), portal.url],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    mine = resource.getrusage(resource.RUSAGE_CHILDREN)
+    found = re.findall(r"iops average (\d+) ", (out.stdout + out.stderr).replace("\r", "\n"))
+    if not found:
+        raise RuntimeError(f"iscsi-perf said nothing of IOPS: {out.stderr[-300:]}")
+    iops = float(found[-1])
+    per = 1e5 / (iops * seconds)
+    client = mine.ru_utime + mine.ru_stime - mine_before.ru_utime - mine_before.ru_stime
+    return Load(iops, (cpu_seconds(portal.pid) - cpu_before) * per, client * per, latency_us_mean=depth * 1e6 / iops)
+
+
+def hakaru_initiator(
+    binary: Path, portal: Portal, size: int, depth: int, seconds: float, cpu: int, sessions: int = 1
+) -> Load:
+    """hakaru's initiator: random reads, `sessions` VMs with a session each."""
+    share = LU_BYTES // sessions // size * size
+    engine = Engine(binary, cpu)
+    try:
+        engine.configure(
+            {
+                "engine": "initiator",
+                "warmup_s": 0.5,
+                "measure_s": seconds,
+                "sample_interval_ms": 60000,
+                "allow_writes": False,
+                "vms": [
+                    {
+                        "name": f"vm{i}",
+                        "destination": {
+                            "kind": "iscsi",
+                            "portal": portal.address,
+                            "target_name": TARGET_NAME,
+                            "lun": portal.lun,
+                            "initiator_name": f"iqn.2026-11.lab.hakaru:vm{i}",
+                        },
+                        "region": {"offset_bytes": i * share, "length_bytes": share},
+                        "pattern": {"sizes": [{"bytes": size}], "read_percent": 100, "random_percent": 100},
+                        "load": {"kind": "closed", "queue_depth": depth},
+                        "seed": i,
+                    }
+                    for i in range(sessions)
+                ],
+            }
+        )
+        engine.say({"type": "start", "at_ns": 0})
+        engine.wait_for("phase")  # warm-up
+        engine.wait_for("phase")  # measure
+        target, client = cpu_seconds(portal.pid), cpu_seconds(engine.process.pid)
+        values = engine.wait_for("result")["values"]
+        target, client = cpu_seconds(portal.pid) - target, cpu_seconds(engine.process.pid) - client
+        done = values["reads"] + values["writes"]
+        per = 1e5 / done
+        return Load(
+            done / values["measure_s"],
+            target * per,
+            client * per,
+            int(values["errors"]),
+            values["read_latency_ns_sum"] / max(values["reads"], 1) / 1e3,
+            rss_bytes(engine.process.pid),
+        )
+    finally:
+        engine.end()
+
+
+def build_echo(folder: Path) -> Path:
+    """Compile the echo ceiling."""
+    program = folder / "tcp_echo"
+    source = Path(__file__).with_name("tcp_echo.c")
+    subprocess.run(["cc", "-O2", "-o", str(program), str(source)], check=True)
+    return program
+
+
+def echo(program: Path, depth: int, payload: int, seconds: float) -> Load:
+    """Run the ceiling: a request of 48 bytes, an answer of 48 + payload."""
+    out = subprocess.run(
+        [str(program), str(depth), str(payload), str(seconds), "0", "1"], check=True, capture_output=True, text=True
+    )
+    values = json.loads(out.stdout)
+    return Load(values["messages_per_s"], values["server_cpu_s_per_100k"], values["client_cpu_s_per_100k"])
+
+
+def missing_programs() -> list[str]:
+    """Peers that this machine lacks."""
+    return [p for p in ("tgtd", "tgtadm", "iscsi-perf", "qemu-img", "cc", "taskset") if shutil.which(p) is None]
