@@ -106,7 +106,7 @@ class Bench:
         return [figure for figure, _, _ in cases]
 
     def initiator_alone(self) -> list[Figure]:
-        """hakaru at both ends against tgt under iscsi-perf and against the ceiling; the initiator's cost against tgt."""
+        """hakaru at both ends against tgt under iscsi-perf and the ceiling; the initiator's cost against tgt."""
         both = Figure("initiator_and_array_4k_depth32_iops", "1/s", goal={"tgt_iscsi_perf": 6.0, "echo": 0.6})
         cost = Figure("initiator_cpu_per_100k_against_tgt", "s", goal={"iscsi_perf": 2.0}, lower_is_better=True)
         with peers.hakaru_array(self.binary, TARGET_CPU) as ours, peers.tgt(TARGET_CPU) as tgt:

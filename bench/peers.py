@@ -140,8 +140,10 @@ def tgt(cpu: int) -> Iterator[Portal]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    backing = tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="hakaru-bench-")
-    backing.truncate(LU_BYTES)
+    folder = tempfile.TemporaryDirectory(dir="/dev/shm", prefix="hakaru-bench-")
+    backing = Path(folder.name, "lu")
+    with backing.open("wb") as file:
+        file.truncate(LU_BYTES)
 
     def admin(*words: str) -> None:
         subprocess.run(["tgtadm", "-C", control, "--lld", "iscsi", *words], check=True, capture_output=True)
@@ -156,7 +158,7 @@ def tgt(cpu: int) -> Iterator[Portal]:
             )
         )
         admin("--mode", "target", "--op", "new", "--tid", "1", "-T", TARGET_NAME)
-        admin("--mode", "logicalunit", "--op", "new", "--tid", "1", "--lun", "1", "-b", backing.name)
+        admin("--mode", "logicalunit", "--op", "new", "--tid", "1", "--lun", "1", "-b", str(backing))
         admin("--mode", "target", "--op", "bind", "--tid", "1", "-I", "ALL")
         yield Portal(f"127.0.0.1:{port}", 1, process.pid)
     finally:
@@ -166,7 +168,7 @@ def tgt(cpu: int) -> Iterator[Portal]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        backing.close()
+        folder.cleanup()
 
 
 def wait_until(ready: Any, seconds: float = 10.0) -> None:
@@ -180,14 +182,17 @@ def wait_until(ready: Any, seconds: float = 10.0) -> None:
 
 def fill(portal: Portal) -> None:
     """Write the whole LU once, so that both targets read memory that exists."""
-    image = tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="hakaru-fill-")
-    block = os.urandom(1 << 20)
-    for _ in range(LU_BYTES >> 20):
-        image.write(block)
-    image.flush()
-    subprocess.run(
-        ["qemu-img", "convert", "-n", "-f", "raw", "-O", "raw", image.name, portal.url], check=True, capture_output=True
-    )
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="hakaru-fill-") as folder:
+        image = Path(folder, "image")
+        block = os.urandom(1 << 20)
+        with image.open("wb") as file:
+            for _ in range(LU_BYTES >> 20):
+                file.write(block)
+        subprocess.run(
+            ["qemu-img", "convert", "-n", "-f", "raw", "-O", "raw", str(image), portal.url],
+            check=True,
+            capture_output=True,
+        )
 
 
 def iscsi_perf(portal: Portal, size: int, depth: int, seconds: int, cpu: int) -> Load:
