@@ -1,0 +1,133 @@
+//! What a target is: its name, portals, logical units and limits.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+
+/// A target with one portal group (tag 1).
+#[derive(Clone, Debug)]
+pub struct TargetConfig {
+    /// iSCSI name (`iqn.`, `eui.` or `naa.`, RFC 7143 section 4.2.7), at most 223 bytes.
+    pub target_name: String,
+    /// Addresses the shell listens on, in the order of its portals. An unspecified address (`0.0.0.0`, `::`) is
+    /// announced to an initiator as the address it connected to.
+    pub portals: Vec<SocketAddr>,
+    /// Logical units, each `lun` once.
+    pub lus: Vec<LuDescription>,
+    /// Bounds and clocks.
+    pub limits: Limits,
+}
+
+/// A logical unit as SCSI sees it.
+#[derive(Clone, Debug)]
+pub struct LuDescription {
+    /// Logical unit number, 0 to 255.
+    pub lun: u8,
+    /// Capacity in bytes, a multiple of `block_bytes`, at least one block.
+    pub size_bytes: u64,
+    /// Logical block length in bytes: 512 or 4096.
+    pub block_bytes: u32,
+    /// Writes end in DATA PROTECT, WRITE PROTECTED.
+    pub read_only: bool,
+    /// The store has a volatile cache: WCE is reported, SYNCHRONIZE CACHE flushes.
+    pub write_cache: bool,
+    /// The medium does not rotate (VPD page B1h).
+    pub solid_state: bool,
+}
+
+impl LuDescription {
+    /// A writable LU with 512-byte blocks, no volatile cache, not rotating.
+    #[must_use]
+    pub fn new(lun: u8, size_bytes: u64) -> Self {
+        Self {
+            lun,
+            size_bytes,
+            block_bytes: 512,
+            read_only: false,
+            write_cache: false,
+            solid_state: true,
+        }
+    }
+
+    /// Number of logical blocks.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.size_bytes / u64::from(self.block_bytes)
+    }
+}
+
+/// Bounds on what peers can make the target hold, and the clocks it runs them by.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Sessions in full feature phase. Default 16 384.
+    pub sessions_max: u32,
+    /// Connections that have not finished their login. Default 16 384.
+    pub logins_max: u32,
+    /// The same from one address; less than `logins_max`, so that one host cannot lock out the others. Default 12 288,
+    /// since one load generator stands for thousands of VMs.
+    pub logins_per_address_max: u32,
+    /// A login must be finished within this. Default 15 s.
+    pub login_timeout: Duration,
+    /// After this long without a byte from the initiator a NOP-In asks whether it is there. Default 10 s.
+    pub keepalive_after: Duration,
+    /// How long that NOP-In may stay unanswered. Default 5 s.
+    pub keepalive_timeout: Duration,
+    /// A connection that has something to receive and takes none of it is closed after this. Default 60 s.
+    pub stall_timeout: Duration,
+    /// A connection that is being ended is cut if what was left to send is not taken within this. Default 5 s.
+    pub linger: Duration,
+    /// Commands a session may have in flight: MaxCmdSN - ExpCmdSN + 1. Default 128.
+    pub commands_max: u32,
+    /// Immediate commands a session may have in flight besides; one more is rejected. Default 8.
+    pub immediate_commands_max: u32,
+    /// MaxRecvDataSegmentLength we declare, bytes, 512 to 2^24-1. Default 256 KiB.
+    pub data_segment_bytes_max: u32,
+    /// MaxBurstLength we agree to at most, bytes. Default 1 MiB.
+    pub max_burst_bytes: u32,
+    /// FirstBurstLength we agree to at most, bytes. Default 64 KiB.
+    pub first_burst_bytes: u32,
+    /// MaxOutstandingR2T we agree to at most. Default 8.
+    pub outstanding_r2t_max: u16,
+    /// Whether we ask for InitialR2T=Yes. Default false.
+    pub initial_r2t: bool,
+    /// Whether we agree to ImmediateData=Yes. Default true.
+    pub immediate_data: bool,
+    /// Longest transfer of one command, bytes; told to initiators in VPD page B0h. Default 8 MiB.
+    pub transfer_bytes_max: u32,
+    /// Write data all sessions together may make the target hold, bytes. R2Ts wait for it; unsolicited data beyond it
+    /// is answered with TASK SET FULL. Default 256 MiB.
+    pub write_buffer_bytes_max: u64,
+    /// Copied bytes (not those sent in place) queued to one connection above which its next commands wait, bytes. Default 4 MiB.
+    pub transmit_bytes_max: usize,
+    /// Text of one negotiation, over all its PDUs, bytes. Default 64 KiB.
+    pub text_bytes_max: usize,
+    /// PDUs of one such text. Default 16.
+    pub text_pdus_max: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            sessions_max: 16_384,
+            logins_max: 16_384,
+            logins_per_address_max: 12_288,
+            login_timeout: Duration::from_secs(15),
+            keepalive_after: Duration::from_secs(10),
+            keepalive_timeout: Duration::from_secs(5),
+            stall_timeout: Duration::from_secs(60),
+            linger: Duration::from_secs(5),
+            commands_max: 128,
+            immediate_commands_max: 8,
+            data_segment_bytes_max: 256 << 10,
+            max_burst_bytes: 1 << 20,
+            first_burst_bytes: 64 << 10,
+            outstanding_r2t_max: 8,
+            initial_r2t: false,
+            immediate_data: true,
+            transfer_bytes_max: 8 << 20,
+            write_buffer_bytes_max: 256 << 20,
+            transmit_bytes_max: 4 << 20,
+            text_bytes_max: 64 << 10,
+            text_pdus_max: 16,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What the target asks of the storage behind it, and what the storage answers.
+//!
+//! The target never touches an LU's bytes. It queues an [`Io`]; the shell (or `world`) does it when and how it likes,
+//! and hands back an [`IoResult`] under the same [`IoId`].
+
+/// Names one [`Io`] until it is answered. An answer under an id that is no longer known (its session ended) is
+/// accepted and only gives the buffer back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct IoId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+impl IoId {
+    /// A small number no other unanswered `Io` has: good for indexing a table. Bounded by the most that were ever
+    /// unanswered at once.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.index as usize
+    }
+
+    /// The id as one number, unique over the life of the target (until 2^32 reuses of one slot).
+    #[must_use]
+    pub const fn as_u64(self) -> u64 {
+        ((self.generation as u64) << 32) | self.index as u64
+    }
+}
+
+/// Names one connection. Never equal to that of an earlier connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConnectionId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+impl ConnectionId {
+    /// A small number no other open connection has: good for indexing a table.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.index as usize
+    }
+}
+
+/// One access to an LU. The range has been checked: it lies within the LU and on logical blocks.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Io {
+    /// Answer under this id, exactly once.
+    pub id: IoId,
+    /// Whose command it is.
+    pub connection: ConnectionId,
+    /// Which LU.
+    pub lun: u8,
+    /// What to do.
+    pub op: IoOp,
+}
+
+/// What to do.
+#[derive(Debug, PartialEq, Eq)]
+pub enum IoOp {
+    /// Read blocks. Answer [`IoResult::ReadInPlace`] or [`IoResult::ReadData`].
+    Read {
+        /// First byte, a multiple of the LU's block length.
+        offset_bytes: u64,
+        /// Bytes, at least one block.
+        length_bytes: u32,
+        /// `ReadInPlace` may be answered. Not so when a digest must be computed over the data.
+        in_place: bool,
+    },
+    /// Write blocks. Answer [`IoResult::Written`] with the buffer.
+    Write {
+        /// First byte, a multiple of the LU's block length.
+        offset_bytes: u64,
+        /// The bytes: whole blocks, at least one.
+        data: Vec<u8>,
+        /// Force unit access: on stable storage before it is answered.
+        fua: bool,
+    },
+    /// Put what was written on stable storage. Answer [`IoResult::Flushed`].
+    Flush,
+}
+
+/// How an access ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum IoResult {
+    /// The bytes are in the LU's memory; the connection's [`crate::Transmit`] will name the range.
+    ReadInPlace,
+    /// The bytes, exactly as many as were asked. Take the buffer from [`crate::Target::take_buffer`] to avoid an
+    /// allocation.
+    ReadData(Vec<u8>),
+    /// Written. Gives the buffer back.
+    Written(Vec<u8>),
+    /// Flushed.
+    Flushed,
+    /// It could not be done; nothing that was read may be used.
+    Failed(IoFailure),
+}
+
+/// Why an access failed; the target chooses the sense data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IoFailure {
+    /// The medium cannot be read: MEDIUM ERROR, UNRECOVERED READ ERROR.
+    Read,
+    /// The medium cannot be written: MEDIUM ERROR, WRITE ERROR.
+    Write,
+    /// No space is left behind a thin LU: DATA PROTECT, SPACE ALLOCATION FAILED WRITE PROTECT.
+    Space,
+    /// Something else inside: HARDWARE ERROR, INTERNAL TARGET FAILURE.
+    Internal,
+}
