@@ -1,0 +1,78 @@
+"""The closed list of caveats: everything that may be wrong with a number, and what to do about it.
+
+A caveat is data, stored with the number it is about and printed beside it (invariant 8 of ARCHITECTURE.md). The runner
+attaches those that it sees while it runs (`repetitions/*.json`, run-wide ones in `run.json`), analysis those that it
+computes. Texts in both languages are `caveat.NAME` in `hakaru/locale/*.po`; `{names}` in them are keys of `values`.
+
+    repetition["caveats"].append(Caveat("engine_lost", {"engine": "array", "node": "array"}).to_json())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Severity = Literal["note", "warning", "invalid"]
+"""`note`: read it so. `warning`: the number may mislead. `invalid`: do not use the number (exit code 5)."""
+
+CAVEATS: dict[str, Severity] = {
+    # found while running
+    "engine_lost": "invalid",  # {engine} on {node} ended before its work did
+    "repetition_failed": "warning",  # {failed} of {planned} repetitions gave no result
+    "io_errors": "warning",  # {errors} requests ended in an error
+    "verification_failed": "invalid",  # {blocks} blocks held wrong, stale or torn data
+    "link_off_rate": "warning",  # link {link}: {measured} measured, {asked} asked
+    "link_unchecked": "note",  # the link was not measured before the load
+    "clock_stepped": "invalid",  # samples are not in the order of their time
+    "host_stolen": "warning",  # the hypervisor took {percent} % of this machine's CPU
+    "not_expendable": "note",  # nothing was written: the site does not allow it
+    "io_fallback": "note",  # io_uring is forbidden here; {backend} was used instead
+    # found by analysis
+    "no_data": "invalid",  # no repetition gave a value
+    "few_repetitions": "note",  # {n} repetitions: the interval is wide or missing
+    "noisy": "warning",  # repetitions differ by {percent} % (coefficient of variation)
+    "not_steady": "warning",  # the rate drifted or swung while it was measured
+    "too_short_to_judge": "note",  # {samples} samples: steadiness cannot be judged
+    "window_not_covered": "warning",  # samples cover {percent} % of the measuring time
+    "littles_law": "warning",  # outstanding differs from rate times latency by {percent} %
+    "bytes_not_conserved": "invalid",  # initiators count {initiator} bytes, the array {array}
+    "wire_bytes": "warning",  # bytes on the wire do not fit the payload
+    "total_not_sum": "invalid",  # the total differs from the sum over VMs
+    "generator_saturated": "invalid",  # the load generator itself was the limit
+    "machine_saturated": "warning",  # this machine's CPU was used up
+    "issued_late": "invalid",  # {percent} % of open-loop requests were issued late
+    "frames_lost": "warning",  # {frames} frames were dropped on {link}
+    "published_differs": "note",  # the published table was made on other equipment
+}
+
+
+@dataclass(frozen=True)
+class Caveat:
+    """One caveat with its numbers. Raises ValueError for a name that is not on the list: that is a defect of ours."""
+
+    name: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.name not in CAVEATS:
+            raise ValueError(f"{self.name!r} is not on the list of caveats")
+
+    @property
+    def severity(self) -> Severity:
+        """How bad it is."""
+        return CAVEATS[self.name]
+
+    def to_json(self) -> dict[str, Any]:
+        """`{caveat, severity, values}`."""
+        return {"caveat": self.name, "severity": self.severity, "values": dict(self.values)}
+
+    @classmethod
+    def from_json(cls, value: object) -> Caveat | None:
+        """The caveat that `to_json` gave, or a bare name; None where a file holds something else."""
+        if isinstance(value, str):
+            return cls(value) if value in CAVEATS else None
+        if not isinstance(value, dict) or value.get("caveat") not in CAVEATS:
+            return None
+        values = value.get("values")
+        return cls(value["caveat"], values if isinstance(values, dict) else {})

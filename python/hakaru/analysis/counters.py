@@ -1,0 +1,115 @@
+"""Cumulative counters of one repetition, and how much they grew between two instants.
+
+Rates are computed here and nowhere else. All instants are nanoseconds of `CLOCK_MONOTONIC`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Instants = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class Key(NamedTuple):
+    """Whose counter it is."""
+
+    node: str
+    engine: str
+    entity: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Series:
+    """One counter (cumulative) or gauge over time, in the order of time."""
+
+    at_ns: Instants
+    value: Floats
+
+    def at(self, instant_ns: float) -> float:
+        """Value at an instant, interpolated between the samples around it; held at the ends."""
+        # Relative to the first sample: absolute nanoseconds do not fit a float's 53 bits exactly.
+        relative = (self.at_ns - self.at_ns[0]).astype(float)
+        return float(np.interp(instant_ns - float(self.at_ns[0]), relative, self.value))
+
+    def clip(self, start_ns: int, end_ns: int) -> tuple[int, int]:
+        """The part of a window that samples cover; empty (start = end) where they do not."""
+        start, end = max(start_ns, int(self.at_ns[0])), min(end_ns, int(self.at_ns[-1]))
+        return (start, end) if start < end else (start_ns, start_ns)
+
+    def increase(self, start_ns: int, end_ns: int) -> float:
+        """Growth within the window's covered part."""
+        start, end = self.clip(start_ns, end_ns)
+        return self.at(end) - self.at(start) if start < end else 0.0
+
+    def rate(self, start_ns: int, end_ns: int) -> float:
+        """Growth per second over the window's covered part; NaN where no sample covers it."""
+        start, end = self.clip(start_ns, end_ns)
+        return (self.at(end) - self.at(start)) / ((end - start) / 1e9) if start < end else float("nan")
+
+    def within(self, start_ns: int, end_ns: int) -> Series:
+        """Samples of the window, with its borders interpolated."""
+        start, end = self.clip(start_ns, end_ns)
+        inner = (self.at_ns > start) & (self.at_ns < end)
+        at = np.concatenate(([start], self.at_ns[inner], [end])).astype(np.int64)
+        return Series(at, np.concatenate(([self.at(start)], self.value[inner], [self.at(end)])))
+
+    def grows(self) -> bool:
+        """Whether it never falls and its time never runs backwards."""
+        return bool(np.all(np.diff(self.at_ns) >= 0) and np.all(np.diff(self.value) >= 0))
+
+
+class Counters:
+    """All counters of one repetition, by key."""
+
+    def __init__(self, series: dict[Key, Series]) -> None:
+        self._series = series
+
+    @classmethod
+    def of_table(cls, table: pa.Table) -> Counters:
+        """From the columns `node, engine, entity, name, at_ns, value`, in any order of rows."""
+        if table.num_rows == 0:
+            return cls({})
+        columns = [table.column(c).combine_chunks().dictionary_encode() for c in Key._fields]
+        codes = [np.asarray(c.indices) for c in columns]
+        names = [c.dictionary.to_pylist() for c in columns]
+        at, value = table.column("at_ns").to_numpy(), table.column("value").to_numpy()
+        order = np.lexsort((at, *reversed(codes)))
+        sorted_codes = np.stack([c[order] for c in codes])
+        borders = np.flatnonzero(np.any(np.diff(sorted_codes, axis=1) != 0, axis=0)) + 1
+        series = {}
+        for rows in np.split(order, borders):
+            key = Key(*(n[c[rows[0]]] for n, c in zip(names, codes, strict=True)))
+            series[key] = Series(at[rows].astype(np.int64), value[rows].astype(float))
+        return cls(series)
+
+    def get(self, node: str, engine: str, entity: str, name: str) -> Series | None:
+        """One counter, or None."""
+        return self._series.get(Key(node, engine, entity, name))
+
+    def select(self, *, engine: str | None = None, entity: str, name: str, node: str | None = None) -> Iterator[tuple[Key, Series]]:
+        """Counters of this name; an `entity` that ends in `/` stands for all that begin so."""
+        for key, series in self._series.items():
+            fits = key.entity.startswith(entity) if entity.endswith("/") else key.entity == entity
+            if fits and key.name == name and engine in (None, key.engine) and node in (None, key.node):
+                yield key, series
+
+    def nodes(self, engine: str) -> list[str]:
+        """Nodes on which an engine of this kind sampled."""
+        return sorted({k.node for k in self._series if k.engine == engine})
+
+    def total_rate(self, window: tuple[int, int], *, engine: str | None = None, entity: str, name: str) -> float:
+        """Sum of rates over all that `select` gives; NaN where there is none."""
+        rates = [s.rate(*window) for _, s in self.select(engine=engine, entity=entity, name=name)]
+        return float(sum(rates)) if rates else float("nan")
+
+    def last_total(self, *, engine: str, entity: str, name: str) -> float | None:
+        """Sum of last values over all that `select` gives; None where there is none."""
+        last = [float(s.value[-1]) for _, s in self.select(engine=engine, entity=entity, name=name)]
+        return sum(last) if last else None
