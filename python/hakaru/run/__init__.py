@@ -1,0 +1,1 @@
+"""Runs: what will be done (`plan`), and doing it (`runner`)."""

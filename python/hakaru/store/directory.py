@@ -1,0 +1,167 @@
+"""The run directory: its writer, its reader, and how a user names one.
+
+A run is written as `RUN.partial/` and renamed to `RUN/` when it ends (done or interrupted). Inside, a repetition
+counts as finished when its `repetitions/POINT-R.json` is there, which is written last. Both together mean that a
+run that was killed at any instant can be resumed and never shows half a repetition.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hakaru.errors import UsageError
+from hakaru.store.files import environment_error, sync_directory, write_atomic, write_json
+from hakaru.store.tables import Histograms, Samples
+
+FORMAT = 1
+PARTIAL = ".partial"
+RUNS_ENV = "HAKARU_RUNS"
+
+
+def runs_folder(out: Path | None = None) -> Path:
+    """Folder of runs: `out`, else `$HAKARU_RUNS`, else `./runs`."""
+    return out or Path(os.environ.get(RUNS_ENV) or "runs")
+
+
+def list_runs(folder: Path) -> list[Path]:
+    """Runs in `folder`, oldest first; partial ones too."""
+    found = [p for p in folder.iterdir() if (p / "run.json").is_file()] if folder.is_dir() else []
+    return sorted(found, key=lambda p: (_started(p), p.name))
+
+
+def find_run(name: str, folder: Path) -> Path:
+    """Directory of the run `name`: `latest`, a name in `folder`, or a path."""
+    if name == "latest":
+        runs = list_runs(folder)
+        if not runs:
+            raise UsageError(f"no run in {folder}", "start one: hakaru run vm-sweep --quick")
+        return runs[-1]
+    for candidate in (Path(name), folder / name, folder / f"{name}{PARTIAL}"):
+        if (candidate / "run.json").is_file():
+            return candidate
+    raise UsageError(f"no run named {name!r} in {folder}", "name a run directory, or `latest`")
+
+
+def _started(path: Path) -> str:
+    try:
+        return str(json.loads((path / "run.json").read_bytes()).get("started", ""))
+    except (OSError, ValueError, AttributeError):
+        return ""
+
+
+class RunWriter:
+    """Writes one run directory. Every method leaves whole files only, or raises `EnvironmentError_`."""
+
+    def __init__(self, directory: Path) -> None:
+        """`directory` is an existing `RUN.partial/`; use `create` or `reopen`."""
+        self.directory = directory
+
+    @classmethod
+    def create(cls, folder: Path, study: str, now: dt.datetime) -> RunWriter:
+        """A new `RUN.partial/` in `folder`, which is made if it is not there."""
+        name = f"{study}-{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        directory = folder / f"{name}{PARTIAL}"
+        try:
+            for part in ("repetitions", "samples", "histograms"):
+                (directory / part).mkdir(parents=True)
+        except OSError as e:
+            raise environment_error(directory, "cannot make the run directory", e) from e
+        return cls(directory)
+
+    @classmethod
+    def reopen(cls, directory: Path) -> RunWriter:
+        """Go on with a run that was interrupted: it becomes `RUN.partial/` again."""
+        if directory.suffix != PARTIAL:
+            partial = directory.with_name(directory.name + PARTIAL)
+            try:
+                directory.rename(partial)
+            except OSError as e:
+                raise environment_error(directory, "cannot go on with", e) from e
+            directory = partial
+        return cls(directory)
+
+    @property
+    def name(self) -> str:
+        """Name of the run: `STUDY-YYYYMMDD-HHMMSS-XXXX`."""
+        return self.directory.name.removesuffix(PARTIAL)
+
+    def write(self, file: str, value: Any) -> None:
+        """`FILE` with `value` as JSON."""
+        write_json(self.directory / file, value)
+
+    def write_bytes(self, file: str, raw: bytes) -> None:
+        """`FILE` with the bytes `raw`."""
+        write_atomic(self.directory / file, lambda out: out.write(raw))
+
+    def write_repetition(self, repetition: dict[str, Any], samples: Samples, histograms: Histograms) -> None:
+        """One repetition; its JSON comes last, since its presence says that the rest is whole."""
+        stem = f"{repetition['point']}-{repetition['repetition']}"
+        samples.write(self.directory / "samples" / f"{stem}.parquet")
+        histograms.write(self.directory / "histograms" / f"{stem}.parquet")
+        write_json(self.directory / "repetitions" / f"{stem}.json", repetition)
+
+    def forget_repetition(self, point: str, repetition: int) -> None:
+        """Remove a repetition that is to be done again; its JSON goes first."""
+        stem = f"{point}-{repetition}"
+        try:
+            for file in (f"repetitions/{stem}.json", f"samples/{stem}.parquet", f"histograms/{stem}.parquet"):
+                (self.directory / file).unlink(missing_ok=True)
+        except OSError as e:
+            raise environment_error(self.directory, "cannot go on with", e) from e
+
+    def finish(self) -> Path:
+        """Give the run its name; returns the directory."""
+        target = self.directory.with_name(self.name)
+        try:
+            self.directory.rename(target)
+            sync_directory(target.parent)
+        except OSError as e:
+            raise environment_error(target, "cannot give the run its name", e) from e
+        self.directory = target
+        return target
+
+
+class RunReader:
+    """Reads one run directory. A file that is missing or not JSON is a `UsageError` that names it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def read(self, file: str) -> Any:
+        """`FILE` as JSON."""
+        path = self.directory / file
+        try:
+            return json.loads(path.read_bytes())
+        except OSError as e:
+            raise UsageError(f"{path}: {e.strerror}", "the run directory is not complete") from e
+        except ValueError as e:
+            raise UsageError(f"{path}: not JSON: {e}", "the file was changed after the run") from e
+
+    def repetitions(self) -> list[dict[str, Any]]:
+        """Finished repetitions, in the order they were run."""
+        files = sorted((self.directory / "repetitions").glob("*.json"))
+        read = [self.read(str(f.relative_to(self.directory))) for f in files]
+        return sorted(read, key=lambda r: int(r["order"]))
+
+    def samples(self, point: str, repetition: int) -> pa.Table:
+        """Samples of one repetition."""
+        return self._table("samples", point, repetition)
+
+    def histograms(self, point: str, repetition: int) -> pa.Table:
+        """Histograms of one repetition."""
+        return self._table("histograms", point, repetition)
+
+    def _table(self, kind: str, point: str, repetition: int) -> pa.Table:
+        path = self.directory / kind / f"{point}-{repetition}.parquet"
+        try:
+            return pq.read_table(path)
+        except (OSError, pa.ArrowException) as e:
+            raise UsageError(f"{path}: {e}", "the run directory is not complete") from e

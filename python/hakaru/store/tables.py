@@ -1,0 +1,97 @@
+"""Samples and histograms of one repetition: collected as columns, written as Parquet.
+
+Called by the runner for every `sample` and `result` an engine sends. Nothing is computed here: counters stay
+cumulative, histograms stay encoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hakaru.store.files import write_atomic
+
+_NAME = pa.dictionary(pa.int32(), pa.string())
+
+SAMPLES = pa.schema(
+    [
+        pa.field("node", _NAME, nullable=False),
+        pa.field("engine", _NAME, nullable=False),
+        pa.field("entity", _NAME, nullable=False),
+        pa.field("name", _NAME, nullable=False),
+        pa.field("at_ns", pa.int64(), nullable=False),
+        pa.field("value", pa.float64(), nullable=False),
+    ]
+)
+
+HISTOGRAMS = pa.schema(
+    [
+        pa.field("node", _NAME, nullable=False),
+        pa.field("engine", _NAME, nullable=False),
+        pa.field("entity", _NAME, nullable=False),
+        pa.field("name", _NAME, nullable=False),
+        pa.field("at_ns", pa.int64(), nullable=True),
+        pa.field("hdr", pa.string(), nullable=False),
+    ]
+)
+
+
+class Samples:
+    """Rows `node, engine, entity, name, at_ns, value`."""
+
+    def __init__(self) -> None:
+        self._columns: tuple[list[Any], ...] = tuple([] for _ in SAMPLES)
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def add(self, node: str, engine: str, at_ns: int, counters: Mapping[str, Mapping[str, float]]) -> None:
+        """All counters of one engine at one instant of `CLOCK_MONOTONIC`."""
+        nodes, engines, entities, names, instants, values = self._columns
+        for entity, of_entity in counters.items():
+            for name, value in of_entity.items():
+                nodes.append(node)
+                engines.append(engine)
+                entities.append(entity)
+                names.append(name)
+                instants.append(at_ns)
+                values.append(float(value))
+
+    def write(self, path: Path) -> None:
+        """Write them to `path`."""
+        _write(path, SAMPLES, self._columns)
+
+
+class Histograms:
+    """Rows `node, engine, entity, name, at_ns, hdr`; `at_ns` is null for the whole measuring phase."""
+
+    def __init__(self) -> None:
+        self._columns: tuple[list[Any], ...] = tuple([] for _ in HISTOGRAMS)
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def add(self, node: str, engine: str, at_ns: int | None, histograms: Iterable[Mapping[str, str]]) -> None:
+        """Histograms of the interval that ends at `at_ns`, or of the whole measuring phase."""
+        for histogram in histograms:
+            row = (node, engine, histogram["entity"], histogram["name"], at_ns, histogram["hdr"])
+            for column, value in zip(self._columns, row, strict=True):
+                column.append(value)
+
+    def write(self, path: Path) -> None:
+        """Write them to `path`."""
+        _write(path, HISTOGRAMS, self._columns)
+
+
+def _write(path: Path, schema: pa.Schema, columns: tuple[list[Any], ...]) -> None:
+    arrays = [pa.array(c, type=f.type) for c, f in zip(columns, schema, strict=True)]
+    table = pa.Table.from_arrays(arrays, schema=schema)
+
+    def fill(file: IO[bytes]) -> None:
+        pq.write_table(table, file, compression="zstd")
+
+    write_atomic(path, fill)

@@ -1,0 +1,26 @@
+"""Studies: what is asked, of which lab, at which points.
+
+    load(name)                      id or path → Loaded (study, source, published tables), or UsageError with file:line:column
+    expand(study, quick=…, seed=…)  pure: Study → Expanded (points × repetitions in shuffled order)
+    study_schema()                  JSON Schema (draft-07) for editors
+
+A study file is data: it runs no command, reads no file outside its folder, reaches no host it was not given.
+"""
+
+from hakaru.study.expand import Expanded, Point, Repetition, expand
+from hakaru.study.load import Loaded, find_study, load, study_paths
+from hakaru.study.model import Study
+from hakaru.study.schema import study_schema
+
+__all__ = [
+    "Expanded",
+    "Loaded",
+    "Point",
+    "Repetition",
+    "Study",
+    "expand",
+    "find_study",
+    "load",
+    "study_paths",
+    "study_schema",
+]

@@ -1,0 +1,93 @@
+"""From a study to what will be run: points, and their repetitions in shuffled order. Pure.
+
+Repetitions of all points are shuffled together, so that whatever drifts while a run goes on (temperature, neighbours)
+falls on all points alike instead of on the last ones. The same study, form and seed give the same order.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from hakaru.study.model import Measure, Study
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination of factor levels. `id` is `p` and its place in the study, counted from 1."""
+
+    id: str
+    factors: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """One repetition (counted from 1) of a point; `order` (from 1) is when its turn comes."""
+
+    point: Point
+    repetition: int
+    order: int
+
+    @property
+    def name(self) -> str:
+        """`p03-2`: point and repetition."""
+        return f"{self.point.id}-{self.repetition}"
+
+
+@dataclass(frozen=True)
+class Expanded:
+    """A study with every choice made: what `study.json` holds."""
+
+    study: Study
+    quick: bool
+    seed: int
+    measure: Measure
+    points: tuple[Point, ...]
+    repetitions: tuple[Repetition, ...]
+
+    def describe(self, tables: dict[str, list[dict[str, float]]]) -> dict[str, Any]:
+        """As JSON; the rows of each published table stand with its reference."""
+        described = self.study.model_dump(mode="json", exclude={"quick", "seed", "measure"})
+        for reference in described["reference"]:
+            reference["rows"] = tables[reference["table"]]
+        described |= {
+            "quick": self.quick,
+            "seed": self.seed,
+            "measure": self.measure.model_dump(mode="json"),
+            "points": [{"point": p.id, "factors": p.factors} for p in self.points],
+            "order": [{"point": r.point.id, "repetition": r.repetition} for r in self.repetitions],
+        }
+        return described
+
+
+def expand(
+    study: Study,
+    *,
+    quick: bool = False,
+    seed: int | None = None,
+    repetitions: int | None = None,
+    only: dict[str, set[str]] | None = None,
+) -> Expanded:
+    """Points in the order of the study, repetitions in the order of the run.
+
+    `only` keeps the points whose factor has one of the given levels (as text): `{"vms": {"1", "7"}}`.
+    """
+    form = study.quick if quick else None
+    blocks = (form and form.factors) or study.factors
+    measure = (form and form.measure) or study.measure
+    if repetitions is not None:
+        measure = measure.model_copy(update={"repetitions": repetitions})
+    seed = study.seed if seed is None else seed
+    every = [factors for block in blocks for factors in block.points()]
+    width = max(2, len(str(len(every))))
+    # An id is the point's place in the study whether or not `only` leaves others out, so it means the same in every run.
+    points = tuple(
+        Point(f"p{place:0{width}}", factors)
+        for place, factors in enumerate(every, start=1)
+        if all(str(factors.get(name)) in levels for name, levels in (only or {}).items())
+    )
+    order = [(point, r) for point in points for r in range(1, measure.repetitions + 1)]
+    random.Random(seed).shuffle(order)
+    shuffled = tuple(Repetition(point, r, place) for place, (point, r) in enumerate(order, start=1))
+    return Expanded(study, quick, seed, measure, points, shuffled)

@@ -1,0 +1,41 @@
+"""JSON Schema of study files for editors, lowered to draft-07, which is what the YAML language server reads.
+
+`hakaru schema` prints it; `schema/study.schema.json` is that output checked in, and a test holds it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hakaru.study.model import Study
+
+DRAFT = "http://json-schema.org/draft-07/schema#"
+
+
+def study_schema() -> dict[str, Any]:
+    """The schema of a study file."""
+    lowered: dict[str, Any] = _lower(Study.model_json_schema())
+    return {"$schema": DRAFT, "title": "hakaru study"} | {k: v for k, v in lowered.items() if k != "title"}
+
+
+def _lower(node: Any) -> Any:
+    """2020-12 as pydantic emits it → draft-07: `$defs`, and siblings of `$ref`, which draft-07 ignores."""
+    if isinstance(node, list):
+        return [_lower(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    lowered = {}
+    for key, value in node.items():
+        if key == "$ref":
+            value = value.replace("#/$defs/", "#/definitions/")
+        elif key == "discriminator":  # OpenAPI's, not JSON Schema's; `oneOf` with `const` says the same
+            continue
+        elif key in ("properties", "$defs", "patternProperties"):
+            value = {name: _lower(part) for name, part in value.items()}
+        elif key not in ("default", "const", "enum", "examples"):
+            value = _lower(value)
+        lowered["definitions" if key == "$defs" else key] = value
+    if "$ref" in lowered and len(lowered) > 1:
+        reference = lowered.pop("$ref")
+        lowered = {"allOf": [{"$ref": reference}], **lowered}
+    return lowered
