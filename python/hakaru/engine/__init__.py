@@ -1,0 +1,1 @@
+"""Driving `hakaru-engine`: its contract (`contract`), one process of it (`process`) and its clock (`clock`)."""

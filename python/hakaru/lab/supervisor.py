@@ -1,0 +1,266 @@
+"""The supervisor of a sandbox: makes the namespaces, runs one command in them, and takes everything down with itself.
+
+A program of its own that imports the standard library alone (`python -I -S supervisor.py KIND COMMAND…`; `--try KIND`
+only tries): it starts in milliseconds, has one thread, which `unshare` demands, and holds no memory of hakaru's.
+`sandbox.enter` becomes it by exec.
+
+    hakaru (supervisor)      the PID the user sees; waits, forwards signals, ends with the command's exit code
+      └─ init                PID 1 of the sandbox; reaps; gets SIGKILL when the supervisor dies, by whatever means
+           └─ hakaru         the real command, and below it the engines
+
+Why nothing stays behind: when the supervisor dies, the kernel kills init (PR_SET_PDEATHSIG); when init dies or ends,
+the kernel kills every process of its PID namespace; when the last process is gone, so are the network and mount
+namespaces, and with them every interface and mount. No step of this needs code of ours to run. A network namespace of a
+node has no name in any file system: it lives as long as somebody inside holds it open.
+
+A signal sent to the supervisor reaches the command once; one that the terminal (or `kill -- -GROUP`) sends to the whole
+group reaches the command directly, and after a `kill` of the group once more: handlers must bear that.
+
+KIND is `user` (a user namespace of our own: the user stays who they are, files included, and gets CAP_NET_ADMIN,
+CAP_NET_RAW and CAP_SYS_ADMIN over the new namespaces only) or `root` (already privileged: no user namespace is made).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import sys
+from typing import NoReturn
+
+CLONE_NEWNS = 0x0002_0000
+CLONE_NEWUSER = 0x1000_0000
+CLONE_NEWPID = 0x2000_0000
+CLONE_NEWNET = 0x4000_0000
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 0x2, 0x4, 0x8
+_MS_REC, _MS_PRIVATE = 0x4000, 0x4_0000
+_PR_SET_PDEATHSIG = 1
+_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE = 47, 2
+_CAPABILITY_VERSION_3 = 0x2008_0522
+CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN = 12, 13, 21
+_CAPABILITIES = (CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN)
+
+# In the command's environment: KIND and the sandbox's network namespace, so that a marker that leaked is told apart.
+MARKER = "HAKARU_SANDBOX"
+EXIT_ENVIRONMENT = 3
+EXIT_LOST = 7
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+# Waited for, never handled: a handler could run between two steps. Faults of our own must still end us.
+_WAITED = signal.valid_signals() - {
+    signal.SIGKILL,
+    signal.SIGSTOP,
+    signal.SIGSEGV,
+    signal.SIGBUS,
+    signal.SIGFPE,
+    signal.SIGILL,
+    signal.SIGABRT,
+    signal.SIGTRAP,
+}
+_STOPS = {signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
+
+
+class StepError(OSError):
+    """One step of making a sandbox was refused; `step` names it: unshare, map, private, mount, capabilities."""
+
+    def __init__(self, step: str, error: OSError | int) -> None:
+        number = error if isinstance(error, int) else (error.errno or 0)
+        super().__init__(number, os.strerror(number))
+        self.step = step
+
+
+def _call(step: str, result: int) -> None:
+    if result != 0:
+        raise StepError(step, ctypes.get_errno())
+
+
+def make_namespaces(kind: str) -> None:
+    """Move this process, of one thread, into new mount and network namespaces.
+
+    Its next child is PID 1 of a new PID namespace. Raises StepError.
+    """
+    uid, gid = os.geteuid(), os.getegid()
+    flags = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWPID | (CLONE_NEWUSER if kind == "user" else 0)
+    _call("unshare", _libc.unshare(flags))
+    if kind == "user":
+        # A user may map their own ids onto themselves, once groups can no longer be dropped (user_namespaces(7)).
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+            _write_proc(name, text)
+
+
+def _write_proc(name: str, text: str) -> None:
+    try:
+        descriptor = os.open(f"/proc/self/{name}", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(descriptor, text.encode())
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise StepError("map", error) from None
+
+
+def mount_private_proc() -> None:
+    """Cut this mount namespace off from the host's; mount a /proc that shows this PID namespace. Raises StepError."""
+    _call("private", _libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None))
+    _call("mount", _libc.mount(b"proc", b"/proc", b"proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, None))
+
+
+def keep_capabilities() -> None:
+    """Let the capabilities over the new namespaces survive exec by a user who is not root there."""
+
+    class Header(ctypes.Structure):
+        _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+    class Data(ctypes.Structure):
+        _fields_ = (("effective", ctypes.c_uint32), ("permitted", ctypes.c_uint32), ("inheritable", ctypes.c_uint32))
+
+    mask = sum(1 << capability for capability in _CAPABILITIES)
+    data = (Data * 2)()
+    data[0] = Data(mask, mask, mask)
+    _call("capabilities", _libc.capset(ctypes.byref(Header(_CAPABILITY_VERSION_3, 0)), ctypes.byref(data)))
+    for capability in _CAPABILITIES:
+        _call("capabilities", _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability, 0, 0))
+
+
+def die_with_parent(lifeline: int) -> None:
+    """Ask for SIGKILL when the parent dies, and end now if it has died already.
+
+    `lifeline` is the read end of a pipe whose write end only the parent holds: its end of file is the parent's death.
+    (`getppid` cannot tell: the parent is outside this PID namespace, so that it reads 0 before and after.)
+    """
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    poll = select.poll()
+    poll.register(lifeline, select.POLLIN)
+    if poll.poll(0):
+        os._exit(EXIT_LOST)
+
+
+def _sent_by_a_process(info: signal.struct_siginfo) -> bool:
+    """False for what the terminal sends: that goes to the whole foreground group, the command included."""
+    return info.si_code <= 0
+
+
+def _exit_code(status: int) -> int:
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+def _complain(message: str, hint: str) -> None:
+    sys.stderr.write(f"error: {message}\nhint: {hint}\n")
+    sys.stderr.flush()
+
+
+def _exec(kind: str, command: list[str]) -> NoReturn:
+    try:
+        if kind == "user":
+            keep_capabilities()
+        os.environ[MARKER] = f"{kind} {os.readlink('/proc/self/ns/net')}"  # noqa: PTH115
+        for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(ignored, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.execvp(command[0], command)
+    except OSError as error:
+        _complain(f"cannot run {command[0]} in the sandbox: {error.strerror}", "run `hakaru doctor`")
+    os._exit(EXIT_ENVIRONMENT)
+
+
+def _run_init(kind: str, lifeline: int, command: list[str]) -> NoReturn:
+    die_with_parent(lifeline)
+    try:
+        mount_private_proc()
+    except StepError as error:
+        _complain(f"cannot make the sandbox: {error.step}: {error.strerror}", "run `hakaru doctor`")
+        os._exit(EXIT_ENVIRONMENT)
+    child = os.fork()
+    if child == 0:
+        _exec(kind, command)
+    # Leave the command alone in the supervisor's process group: what the terminal sends must reach it once.
+    os.setpgid(0, 0)
+    while True:
+        info = signal.sigwaitinfo(_WAITED)
+        if info.si_signo == signal.SIGCHLD:
+            _reap(child)
+        elif _sent_by_a_process(info):
+            os.kill(child, info.si_signo)
+
+
+def _reap(child: int) -> None:
+    """Collect everything that ended; end with the command's exit code once it is the command."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        if pid == child:
+            os._exit(_exit_code(status))
+
+
+def _supervise(init: int) -> int:
+    while True:
+        info = signal.sigwaitinfo(_WAITED)
+        if info.si_signo == signal.SIGCHLD:
+            pid, status = os.waitpid(init, os.WNOHANG)
+            if pid == init:
+                break
+            continue
+        if _sent_by_a_process(info):
+            os.kill(init, info.si_signo)
+        if info.si_signo in _STOPS:
+            # The shell watches this process: it stops too, and goes on when the shell says so.
+            os.kill(os.getpid(), signal.SIGSTOP)
+    if os.WIFSIGNALED(status):
+        name = signal.Signals(os.WTERMSIG(status)).name
+        _complain(f"the sandbox was ended by {name}", "what was finished is kept; `hakaru run --resume` goes on")
+        return EXIT_LOST
+    return os.waitstatus_to_exitcode(status)
+
+
+def _try(kind: str) -> int:
+    """Make a sandbox, run nothing in it, and say on stdout which step failed: `STEP ERRNO`, or nothing."""
+    try:
+        make_namespaces(kind)
+    except StepError as error:
+        print(error.step, error.errno)
+        return EXIT_ENVIRONMENT
+    child = os.fork()
+    if child == 0:
+        try:
+            mount_private_proc()
+            if kind == "user":
+                keep_capabilities()
+        except StepError as error:
+            print(error.step, error.errno, flush=True)
+            os._exit(EXIT_ENVIRONMENT)
+        os._exit(0)
+    return _exit_code(os.waitpid(child, 0)[1])
+
+
+def main(arguments: list[str]) -> int:
+    """`KIND COMMAND…` → exit code of COMMAND; `--try KIND` → can a sandbox be made?"""
+    if arguments[0] == "--try":
+        return _try(arguments[1])
+    kind, command = arguments[0], arguments[1:]
+    signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)
+    # A disposition of "ignore" is inherited (nohup, shells' `&`) and would swallow children's ends.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    try:
+        make_namespaces(kind)
+    except StepError as error:
+        _complain(f"cannot make the sandbox: {error.step}: {error.strerror}", "run `hakaru doctor`")
+        return EXIT_ENVIRONMENT
+    lifeline, held = os.pipe()
+    init = os.fork()
+    if init == 0:
+        os.close(held)
+        _run_init(kind, lifeline, command)
+    os.close(lifeline)
+    return _supervise(init)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,115 @@
+"""Quantities with units: parsed strictly, printed back the way people write them.
+
+`1 Gbit/s`, `117 MB/s`, `32 KiB`, `146 GB`, `3 min`. A quantity is a number and a unit, with or without a space;
+a number alone is refused (except 0), because a size without a unit is how a lab comes out a thousand times too small.
+Binary prefixes (Ki, Mi, Gi, Ti) are powers of 1024, decimal ones (k, M, G, T) powers of 1000; `b` for bit is refused as
+too easily taken for byte. Whole bytes, bits per second and nanoseconds are kept as integers.
+
+`Size`, `Rate` and `Duration` are the same for pydantic models: text in a study file, an integer in Python, text again
+when dumped.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Annotated
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+_SIZE = {"B": 1}
+_SIZE |= {f"{prefix}B": 1000**power for power, prefix in enumerate(("k", "M", "G", "T"), start=1)}
+_SIZE |= {f"{prefix}iB": 1024**power for power, prefix in enumerate(("K", "M", "G", "T"), start=1)}
+_RATE = {"bit/s": 1, "kbit/s": 10**3, "Mbit/s": 10**6, "Gbit/s": 10**9, "Tbit/s": 10**12}
+_RATE |= {f"{unit}/s": 8 * factor for unit, factor in _SIZE.items()}
+_DURATION = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
+
+_QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+]?[0-9]{1,2})?)\s*([A-Za-zµ/]+)")
+# Nothing we build or measure is larger; keeps every quantity inside a signed 64-bit integer on the engine's side.
+_MAX = 2**63 - 1
+
+
+def _parse(text: object, units: dict[str, int], what: str, example: str) -> int:
+    if text == 0 and not isinstance(text, bool):
+        return 0
+    if not isinstance(text, str):
+        raise ValueError(f"{what} needs a unit, such as `{example}`; got {text!r}")
+    match = _QUANTITY.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{what} is a number and a unit, such as `{example}`; got {text!r}")
+    number, unit = match.groups()
+    if unit not in units:
+        raise ValueError(f"{what} has no unit {unit!r}; use one of {', '.join(units)}")
+    value = Fraction(number) * units[unit]
+    if value.denominator != 1:
+        raise ValueError(f"{what} {text!r} is not a whole number of {next(iter(units))}")
+    if value > _MAX:
+        raise ValueError(f"{what} {text!r} is beyond any lab")
+    return int(value)
+
+
+def parse_size(text: object) -> int:
+    """Bytes. `512 B`, `32 KiB`, `146 GB`. Raises ValueError with what would do."""
+    return _parse(text, _SIZE, "a size", "32 KiB")
+
+
+def parse_rate(text: object) -> int:
+    """Bits per second. `1 Gbit/s`, `100 Mbit/s`, `117 MB/s`. Raises ValueError with what would do."""
+    return _parse(text, _RATE, "a rate", "1 Gbit/s")
+
+
+def parse_duration(text: object) -> int:
+    """Nanoseconds. `500 ms`, `30 s`, `3 min`. Raises ValueError with what would do."""
+    return _parse(text, _DURATION, "a duration", "30 s")
+
+
+def _format(value: int, units: dict[str, int]) -> str:
+    """The largest unit that writes `value` exactly with at most three decimals; the smallest unit otherwise."""
+    for unit, factor in sorted(units.items(), key=lambda item: -item[1]):
+        scaled = Fraction(value, factor)
+        if abs(scaled) >= 1 and (scaled * 1000).denominator == 1:
+            return f"{float(scaled):.3f}".rstrip("0").rstrip(".") + f" {unit}"
+    return f"{value} {next(iter(units))}"
+
+
+def format_size(value: int) -> str:
+    """`32768` → `32 KiB`, `146000000000` → `146 GB`: exact, `parse_size` gives the same number back."""
+    decimal = {u: f for u, f in _SIZE.items() if "i" not in u}
+    binary = {"B": 1} | {u: f for u, f in _SIZE.items() if "i" in u}
+    candidates = [_format(value, binary), _format(value, decimal)]
+    return min(candidates, key=len)
+
+
+def format_rate(value: int) -> str:
+    """`1000000000` → `1 Gbit/s`: exact."""
+    return _format(value, {u: f for u, f in _RATE.items() if u.endswith("bit/s")})
+
+
+def format_duration(value: int) -> str:
+    """`180000000000` → `3 min`: exact."""
+    return _format(value, {u: f for u, f in _DURATION.items() if u != "µs"})
+
+
+Size = Annotated[
+    int,
+    BeforeValidator(parse_size),
+    PlainSerializer(format_size, return_type=str),
+    WithJsonSchema({"type": "string", "examples": ["32 KiB", "146 GB"]}),
+]
+"""Bytes, written with a unit."""
+
+Rate = Annotated[
+    int,
+    BeforeValidator(parse_rate),
+    PlainSerializer(format_rate, return_type=str),
+    WithJsonSchema({"type": "string", "examples": ["1 Gbit/s", "117 MB/s"]}),
+]
+"""Bits per second, written with a unit."""
+
+Duration = Annotated[
+    int,
+    BeforeValidator(parse_duration),
+    PlainSerializer(format_duration, return_type=str),
+    WithJsonSchema({"type": "string", "examples": ["30 s", "3 min"]}),
+]
+"""Nanoseconds, written with a unit."""
