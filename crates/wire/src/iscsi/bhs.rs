@@ -1,0 +1,150 @@
+//! The Basic Header Segment (RFC 7143 section 11.2.1): 48 bytes that begin every PDU, read in place.
+use super::{Itt, Lun, Opcode, Ttt};
+use crate::octets::{u16_at, u24_at, u32_at, u64_at};
+
+/// Length of a BHS in bytes.
+pub const BHS_LENGTH: usize = 48;
+
+/// Greatest DataSegmentLength that the 24-bit field holds.
+pub const DATA_SEGMENT_LENGTH_MAX: u32 = (1 << 24) - 1;
+
+/// Why a header is no PDU of the kind asked for. The answer is a Reject (RFC 7143 section 11.17), not an assertion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// The header is another PDU's.
+    #[error("opcode {found:#04x} where {expected:?} was expected")]
+    Opcode {
+        /// What was parsed for.
+        expected: Opcode,
+        /// The 6-bit code in the header.
+        found: u8,
+    },
+    /// A field holds what RFC 7143 forbids.
+    #[error("{0} is invalid")]
+    Field(&'static str),
+    /// Fewer bytes than the format needs.
+    #[error("{0} is cut short")]
+    Short(&'static str),
+}
+
+/// A view of the 48 bytes that begin a PDU.
+///
+/// Getters read what RFC 7143 puts there for *every* PDU; what depends on the opcode is read by the repr of that PDU. Copying one costs less
+/// than reading a field through a pointer that the caller would have to keep alive.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Bhs([u8; BHS_LENGTH]);
+
+impl Bhs {
+    /// Takes the bytes as they are; nothing is checked.
+    #[inline]
+    pub const fn new(bytes: [u8; BHS_LENGTH]) -> Bhs {
+        Bhs(bytes)
+    }
+
+    /// All 48 bytes, as a Reject returns them.
+    #[inline]
+    pub const fn as_bytes(&self) -> &[u8; BHS_LENGTH] {
+        &self.0
+    }
+
+    /// What the PDU is; `None` for reserved and vendor-specific opcodes.
+    #[inline]
+    pub fn opcode(&self) -> Option<Opcode> {
+        Opcode::from_code(self.opcode_code())
+    }
+
+    /// The 6-bit opcode, known or not.
+    #[inline]
+    pub fn opcode_code(&self) -> u8 {
+        self.0[0] & 0x3f
+    }
+
+    /// The I bit: for immediate delivery, outside the order of CmdSN.
+    #[inline]
+    pub fn immediate(&self) -> bool {
+        self.0[0] & 0x40 != 0
+    }
+
+    /// The F bit (T in login PDUs): last of a sequence.
+    #[inline]
+    pub fn is_final(&self) -> bool {
+        self.0[1] & 0x80 != 0
+    }
+
+    /// The seven opcode-specific bits below F.
+    #[inline]
+    pub fn flags(&self) -> u8 {
+        self.0[1] & 0x7f
+    }
+
+    /// Length of all additional header segments in bytes: TotalAHSLength times four, 0 to 1020.
+    #[inline]
+    pub fn ahs_length(&self) -> usize {
+        usize::from(self.0[4]) * 4
+    }
+
+    /// DataSegmentLength in bytes without padding, 0 to 2^24 - 1.
+    #[inline]
+    pub fn data_segment_length(&self) -> u32 {
+        u24_at(&self.0, 5)
+    }
+
+    /// Bytes 8 to 15 as a LUN (some PDUs put other things there).
+    #[inline]
+    pub fn lun(&self) -> Lun {
+        Lun(u64_at(&self.0, 8))
+    }
+
+    /// Initiator Task Tag.
+    #[inline]
+    pub fn itt(&self) -> Itt {
+        Itt(u32_at(&self.0, 16))
+    }
+
+    /// Bytes 20 to 23 as a Target Transfer Tag (some PDUs put other things there).
+    #[inline]
+    pub fn ttt(&self) -> Ttt {
+        Ttt(u32_at(&self.0, 20))
+    }
+
+    #[inline]
+    pub(crate) fn byte(&self, at: usize) -> u8 {
+        self.0[at]
+    }
+
+    #[inline]
+    pub(crate) fn u16_at(&self, at: usize) -> u16 {
+        u16_at(&self.0, at)
+    }
+
+    #[inline]
+    pub(crate) fn u32_at(&self, at: usize) -> u32 {
+        u32_at(&self.0, at)
+    }
+
+    /// Refuses a header of another opcode.
+    #[inline]
+    pub(crate) fn expect(&self, expected: Opcode) -> Result<(), WireError> {
+        let found = self.opcode_code();
+        if found == expected.code() {
+            Ok(())
+        } else {
+            Err(WireError::Opcode { expected, found })
+        }
+    }
+}
+
+impl std::fmt::Debug for Bhs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bhs")
+            .field(
+                "opcode",
+                &format_args!("{:#04x} {:?}", self.opcode_code(), self.opcode()),
+            )
+            .field("final", &self.is_final())
+            .field("itt", &self.itt())
+            .field("ahs_length", &self.ahs_length())
+            .field("data_segment_length", &self.data_segment_length())
+            .finish_non_exhaustive()
+    }
+}

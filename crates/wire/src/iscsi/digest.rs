@@ -1,0 +1,91 @@
+//! Padding and digests (RFC 7143 sections 11.2.3 and 13.1).
+//!
+//! A data segment is padded with zeros to four bytes, outside DataSegmentLength; its digest covers the padding. A header digest covers BHS and AHS. Digests
+//! are CRC32C, and go out least significant byte first: that is how the vectors of RFC 3720 appendix B.4 (which RFC 7143 keeps) print them.
+
+/// Length of a digest in bytes.
+pub const DIGEST_LENGTH: usize = 4;
+
+/// Padding bytes after a data segment of this length: 0 to 3.
+#[inline]
+pub const fn padding(length: usize) -> usize {
+    length.wrapping_neg() & 3
+}
+
+/// The four bytes that follow a header (BHS and AHS together).
+#[inline]
+pub fn header_digest(header: &[u8]) -> [u8; DIGEST_LENGTH] {
+    crc32c::crc32c(header).to_le_bytes()
+}
+
+/// Digest of a data segment that comes in pieces, of any sizes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DataDigest {
+    crc: u32,
+    length: usize,
+}
+
+impl DataDigest {
+    /// Adds the next piece.
+    #[inline]
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.crc = crc32c::crc32c_append(self.crc, bytes);
+        self.length += bytes.len();
+    }
+
+    /// The digest of all pieces and the padding after them, as it goes on the wire.
+    #[inline]
+    pub fn finish(self) -> [u8; DIGEST_LENGTH] {
+        crc32c::crc32c_append(self.crc, &[0; 3][..padding(self.length)]).to_le_bytes()
+    }
+}
+
+/// The padding and digest that end a data segment held in one piece: 0 to 7 bytes appended to `out`.
+pub fn emit_data_trailer(data: &[u8], with_digest: bool, out: &mut Vec<u8>) {
+    out.extend_from_slice(&[0; 3][..padding(data.len())]);
+    if with_digest {
+        let mut digest = DataDigest::default();
+        digest.update(data);
+        out.extend_from_slice(&digest.finish());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 3720 appendix B.4.
+    #[test]
+    fn digests_are_those_of_the_rfc() {
+        let ascending: Vec<u8> = (0..32).collect();
+        let descending: Vec<u8> = (0..32).rev().collect();
+        let read_command = [
+            0x01, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x14, 0, 0, 0, 0, 0, 0x04, 0, 0,
+            0, 0, 0x14, 0, 0, 0, 0x18, 0x28, 0, 0, 0, 0, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0, 0,
+        ];
+        assert_eq!(header_digest(&[0; 32]), [0xaa, 0x36, 0x91, 0x8a]);
+        assert_eq!(header_digest(&[0xff; 32]), [0x43, 0xab, 0xa8, 0x62]);
+        assert_eq!(header_digest(&ascending), [0x4e, 0x79, 0xdd, 0x46]);
+        assert_eq!(header_digest(&descending), [0x5c, 0xdb, 0x3f, 0x11]);
+        assert_eq!(header_digest(&read_command), [0x56, 0x3a, 0x96, 0xd9]);
+    }
+
+    #[test]
+    fn data_digest_covers_the_padding_whatever_the_pieces() {
+        for length in 0..40usize {
+            let data: Vec<u8> = (0..length as u8).collect();
+            let mut padded = data.clone();
+            padded.resize(length + padding(length), 0);
+            for cut in 0..=length {
+                let mut digest = DataDigest::default();
+                digest.update(&data[..cut]);
+                digest.update(&data[cut..]);
+                assert_eq!(digest.finish(), header_digest(&padded));
+            }
+            let mut trailer = Vec::new();
+            emit_data_trailer(&data, true, &mut trailer);
+            assert_eq!((data.len() + trailer.len()) % 4, 0);
+            assert_eq!(trailer[trailer.len() - 4..], header_digest(&padded));
+        }
+    }
+}

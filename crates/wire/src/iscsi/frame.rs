@@ -1,0 +1,326 @@
+//! Cuts a byte stream into PDUs without collecting them.
+//!
+//! TCP delivers pieces of any size. [`Framer::next`] takes what it can use from the front of a piece and says what it found:
+//!
+//! ```text
+//!             +-----------------------------------------------------------+
+//!   stream    | BHS 48 | AHS 0..1020 | digest 0|4 | data | pad | digest 0|4 |  next PDU ...
+//!             +-----------------------------------------------------------+
+//!   frames     Header{bhs, ahs}                     Data*        End{ok}
+//! ```
+//!
+//! Every PDU gives one `Header`, any number of `Data` (none where the segment is empty) and one `End`. A header that lies whole in the piece is read
+//! from there; only one that was cut is put together in a buffer, of at most 48 + 1020 + 4 bytes, made when first needed. Data is handed on as it lies
+//! in the piece and never held. Lengths are checked against the limit before any of that.
+//!
+//! The next header is not touched before `End` was given out, so a change of digests or limit (after login) holds from exactly the next PDU on.
+//!
+//! An error is final: where one header is not understood, nobody knows where the next begins (RFC 7143 section 7.7), and the connection must be closed.
+use super::ahs::AHS_LENGTH_MAX;
+use super::digest::{DIGEST_LENGTH, DataDigest, header_digest, padding};
+use super::{BHS_LENGTH, Bhs};
+
+/// A part of a PDU. `'f`: until the framer is used again; `'i`: as long as the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frame<'f, 'i> {
+    /// A PDU begins.
+    Header {
+        /// Its basic header.
+        bhs: Bhs,
+        /// Its additional headers, see [`super::ahs`].
+        ahs: &'f [u8],
+    },
+    /// A piece of its data segment.
+    Data {
+        /// Place of the piece in the data segment.
+        offset: u32,
+        /// At least one byte. Not yet known to be right where there is a data digest.
+        bytes: &'i [u8],
+    },
+    /// The PDU is complete.
+    End {
+        /// Its data is as it was sent, as far as digests tell; always true without data or without digest.
+        data_digest_ok: bool,
+    },
+}
+
+/// Why the stream cannot be read on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// The header is not as it was sent.
+    #[error("header digest error")]
+    HeaderDigest,
+    /// The data segment is longer than was agreed.
+    #[error("data segment of {length} bytes where {limit} are allowed")]
+    DataSegmentTooLong {
+        /// The header that announces it; a Reject returns it.
+        bhs: Bhs,
+        /// DataSegmentLength.
+        length: u32,
+        /// The limit.
+        limit: u32,
+    },
+}
+
+/// Where in a PDU the stream stands.
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// Before or within a header.
+    Header,
+    /// Within the data segment.
+    Data { offset: u32, length: u32 },
+    /// Within padding and data digest; `received` bytes of them are in `trailer`.
+    Trailer { received: u8, length: u8 },
+    /// All bytes of the PDU are there.
+    End { data_digest_ok: bool },
+    /// Not readable any more.
+    Failed(FrameError),
+}
+
+/// Reads one direction of one connection.
+#[derive(Debug)]
+pub struct Framer {
+    state: State,
+    header_digest: bool,
+    data_digest: bool,
+    data_segment_length_max: u32,
+    /// What has come of a cut header; empty otherwise.
+    partial: Vec<u8>,
+    /// What has come of padding and digest: 3 + 4 bytes at most.
+    trailer: [u8; 7],
+    digest: DataDigest,
+}
+
+impl Framer {
+    /// A stream without digests, as every connection begins. `data_segment_length_max`: the MaxRecvDataSegmentLength that this side has declared, bytes;
+    /// 8192 until it has (RFC 7143 section 13.12).
+    pub fn new(data_segment_length_max: u32) -> Framer {
+        Framer {
+            state: State::Header,
+            header_digest: false,
+            data_digest: false,
+            data_segment_length_max,
+            partial: Vec::new(),
+            trailer: [0; 7],
+            digest: DataDigest::default(),
+        }
+    }
+
+    /// Expects digests, or none, from the next PDU on.
+    ///
+    /// # Panics
+    /// Panics unless called between PDUs: after `End`, before the next header.
+    pub fn set_digests(&mut self, header: bool, data: bool) {
+        assert!(
+            !matches!(self.state, State::Data { .. } | State::Trailer { .. }),
+            "digests change between PDUs only"
+        );
+        self.header_digest = header;
+        self.data_digest = data;
+    }
+
+    /// Refuses longer data segments, bytes, from the next PDU on.
+    pub fn set_data_segment_length_max(&mut self, bytes: u32) {
+        self.data_segment_length_max = bytes;
+    }
+
+    /// The next part of a PDU, or `None` when `input` is used up; `input` is moved past what was taken.
+    ///
+    /// # Errors
+    /// See [`FrameError`]; from then on always the same one.
+    #[inline]
+    pub fn next<'f, 'i: 'f>(
+        &'f mut self,
+        input: &mut &'i [u8],
+    ) -> Result<Option<Frame<'f, 'i>>, FrameError> {
+        match self.state {
+            State::Header => self.next_header(input),
+            State::Data { offset, length } => Ok(self.next_data(input, offset, length)),
+            State::Trailer { received, length } => Ok(self.next_trailer(input, received, length)),
+            State::End { data_digest_ok } => Ok(self.next_end(data_digest_ok)),
+            State::Failed(error) => Err(error),
+        }
+    }
+
+    /// Bytes of a cut header that are held, at most 1072.
+    pub fn buffered(&self) -> usize {
+        self.partial.len()
+    }
+
+    /// Stands between two PDUs: a stream that ends here was not cut.
+    pub fn is_between_pdus(&self) -> bool {
+        matches!(self.state, State::Header) && self.partial.is_empty()
+    }
+
+    #[inline]
+    fn next_header<'f, 'i: 'f>(
+        &'f mut self,
+        input: &mut &'i [u8],
+    ) -> Result<Option<Frame<'f, 'i>>, FrameError> {
+        let piece = *input;
+        if self.partial.is_empty()
+            && let Some(bytes) = piece.first_chunk::<BHS_LENGTH>()
+        {
+            let bhs = Bhs::new(*bytes);
+            let length = self.header_length(&bhs)?;
+            if let Some((header, rest)) = piece.split_at_checked(length) {
+                *input = rest;
+                self.begin_data(&bhs, header)?;
+                return Ok(Some(Frame::Header {
+                    bhs,
+                    ahs: &header[BHS_LENGTH..BHS_LENGTH + bhs.ahs_length()],
+                }));
+            }
+        }
+        self.next_cut_header(input)
+    }
+
+    /// Puts a header together that did not come in one piece.
+    #[cold]
+    fn next_cut_header<'f, 'i: 'f>(
+        &'f mut self,
+        input: &mut &'i [u8],
+    ) -> Result<Option<Frame<'f, 'i>>, FrameError> {
+        self.fill_partial(input, BHS_LENGTH);
+        let Some(bytes) = self.partial.first_chunk::<BHS_LENGTH>() else {
+            return Ok(None);
+        };
+        let bhs = Bhs::new(*bytes);
+        let length = self.header_length(&bhs)?;
+        self.fill_partial(input, length);
+        if self.partial.len() < length {
+            return Ok(None);
+        }
+        // Out of `self` for the moment, and emptied only now that nothing will be added to it: the frame borrows it.
+        let header = std::mem::take(&mut self.partial);
+        let begun = self.begin_data(&bhs, &header);
+        self.partial = header;
+        begun?;
+        Ok(Some(Frame::Header {
+            bhs,
+            ahs: &self.partial[BHS_LENGTH..BHS_LENGTH + bhs.ahs_length()],
+        }))
+    }
+
+    /// Moves bytes from `input` until `partial` holds `wanted`.
+    fn fill_partial(&mut self, input: &mut &[u8], wanted: usize) {
+        debug_assert!(wanted <= BHS_LENGTH + AHS_LENGTH_MAX + DIGEST_LENGTH);
+        let missing = wanted.saturating_sub(self.partial.len()).min(input.len());
+        let (taken, rest) = input.split_at(missing);
+        self.partial.extend_from_slice(taken);
+        *input = rest;
+    }
+
+    /// Length of BHS, AHS and header digest, once the announced data segment was found short enough.
+    #[inline]
+    fn header_length(&mut self, bhs: &Bhs) -> Result<usize, FrameError> {
+        let (length, limit) = (bhs.data_segment_length(), self.data_segment_length_max);
+        if length > limit {
+            return Err(self.fail(FrameError::DataSegmentTooLong {
+                bhs: *bhs,
+                length,
+                limit,
+            }));
+        }
+        Ok(BHS_LENGTH + bhs.ahs_length() + if self.header_digest { DIGEST_LENGTH } else { 0 })
+    }
+
+    /// Checks the digest of a whole header and goes on to what follows it.
+    #[inline]
+    fn begin_data(&mut self, bhs: &Bhs, header: &[u8]) -> Result<(), FrameError> {
+        if self.header_digest {
+            let (header, digest) = header.split_at(header.len() - DIGEST_LENGTH);
+            if header_digest(header) != *digest {
+                return Err(self.fail(FrameError::HeaderDigest));
+            }
+        }
+        let length = bhs.data_segment_length();
+        self.state = if length == 0 {
+            State::End {
+                data_digest_ok: true,
+            }
+        } else {
+            self.digest = DataDigest::default();
+            State::Data { offset: 0, length }
+        };
+        Ok(())
+    }
+
+    #[inline]
+    fn next_data<'f, 'i: 'f>(
+        &'f mut self,
+        input: &mut &'i [u8],
+        offset: u32,
+        length: u32,
+    ) -> Option<Frame<'f, 'i>> {
+        let missing = (length - offset) as usize;
+        let (bytes, rest) = input.split_at(missing.min(input.len()));
+        if bytes.is_empty() {
+            return None;
+        }
+        *input = rest;
+        if self.data_digest {
+            self.digest.update(bytes);
+        }
+        self.state = if bytes.len() < missing {
+            State::Data {
+                offset: offset + bytes.len() as u32,
+                length,
+            }
+        } else {
+            match padding(length as usize) + if self.data_digest { DIGEST_LENGTH } else { 0 } {
+                0 => State::End {
+                    data_digest_ok: true,
+                },
+                trailer => State::Trailer {
+                    received: 0,
+                    length: trailer as u8,
+                },
+            }
+        };
+        Some(Frame::Data { offset, bytes })
+    }
+
+    fn next_trailer<'f, 'i: 'f>(
+        &'f mut self,
+        input: &mut &'i [u8],
+        received: u8,
+        length: u8,
+    ) -> Option<Frame<'f, 'i>> {
+        let missing = usize::from(length - received);
+        let (bytes, rest) = input.split_at(missing.min(input.len()));
+        let begin = usize::from(received);
+        self.trailer[begin..begin + bytes.len()].copy_from_slice(bytes);
+        *input = rest;
+        if bytes.len() < missing {
+            self.state = State::Trailer {
+                received: received + bytes.len() as u8,
+                length,
+            };
+            return None;
+        }
+        let data_digest_ok = !self.data_digest || self.trailer_digest_is_right(usize::from(length));
+        self.next_end(data_digest_ok)
+    }
+
+    /// Compares the digest over data and padding *as received*: a peer's padding should be zeros (RFC 7143 section 11.2.3), but need not be for its digest to hold.
+    fn trailer_digest_is_right(&self, length: usize) -> bool {
+        let (padding, digest) = self.trailer[..length].split_at(length - DIGEST_LENGTH);
+        let mut whole = self.digest;
+        whole.update(padding);
+        whole.finish() == *digest
+    }
+
+    #[inline]
+    fn next_end<'f, 'i: 'f>(&'f mut self, data_digest_ok: bool) -> Option<Frame<'f, 'i>> {
+        self.partial.clear();
+        self.state = State::Header;
+        Some(Frame::End { data_digest_ok })
+    }
+
+    #[cold]
+    fn fail(&mut self, error: FrameError) -> FrameError {
+        self.state = State::Failed(error);
+        error
+    }
+}

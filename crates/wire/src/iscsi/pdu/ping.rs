@@ -1,0 +1,101 @@
+//! NOP-Out and NOP-In (RFC 7143 sections 11.18 and 11.19): a ping and its echo, from either side.
+use super::{FINAL, begin, emit_initiator_numbers, parse_initiator_numbers};
+use crate::iscsi::{
+    BHS_LENGTH, Bhs, CmdSn, Itt, Lun, Opcode, StatSn, TargetNumbers, Ttt, WireError,
+};
+use crate::octets::{put_u32, put_u64};
+
+/// An initiator's ping, or its answer to a target's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NopOut {
+    /// For immediate delivery; must be where `itt` is reserved.
+    pub immediate: bool,
+    /// Copied from the NOP-In that is answered; otherwise 0.
+    pub lun: Lun,
+    /// [`Itt::RESERVED`]: no answer is wanted.
+    pub itt: Itt,
+    /// Copied from the NOP-In that is answered; otherwise [`Ttt::RESERVED`].
+    pub ttt: Ttt,
+    /// Command number (not taken up where `immediate`).
+    pub cmd_sn: CmdSn,
+    /// Next status number that the initiator wants.
+    pub exp_stat_sn: StatSn,
+    /// Length of the ping data, which a target echoes.
+    pub data_segment_length: u32,
+}
+
+impl NopOut {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// Another opcode.
+    pub fn parse(bhs: &Bhs) -> Result<NopOut, WireError> {
+        bhs.expect(Opcode::NopOut)?;
+        let (cmd_sn, exp_stat_sn) = parse_initiator_numbers(bhs);
+        Ok(NopOut {
+            immediate: bhs.immediate(),
+            lun: bhs.lun(),
+            itt: bhs.itt(),
+            ttt: bhs.ttt(),
+            cmd_sn,
+            exp_stat_sn,
+            data_segment_length: bhs.data_segment_length(),
+        })
+    }
+
+    /// Writes the header.
+    pub fn emit(&self, out: &mut [u8; BHS_LENGTH]) {
+        begin(
+            out,
+            Opcode::NopOut,
+            self.immediate,
+            FINAL,
+            self.data_segment_length,
+        );
+        put_u64(out, 8, self.lun.0);
+        put_u32(out, 16, self.itt.0);
+        put_u32(out, 20, self.ttt.0);
+        emit_initiator_numbers(out, self.cmd_sn, self.exp_stat_sn);
+    }
+}
+
+/// A target's ping, or its answer to an initiator's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NopIn {
+    /// A LUN where `ttt` is valid; otherwise 0.
+    pub lun: Lun,
+    /// That of the NOP-Out that is answered; [`Itt::RESERVED`] for a ping of the target's own.
+    pub itt: Itt,
+    /// Valid where the target wants an answer; otherwise [`Ttt::RESERVED`].
+    pub ttt: Ttt,
+    /// StatSN advances only where `itt` is valid.
+    pub numbers: TargetNumbers,
+    /// Length of the echoed data.
+    pub data_segment_length: u32,
+}
+
+impl NopIn {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// Another opcode.
+    pub fn parse(bhs: &Bhs) -> Result<NopIn, WireError> {
+        bhs.expect(Opcode::NopIn)?;
+        Ok(NopIn {
+            lun: bhs.lun(),
+            itt: bhs.itt(),
+            ttt: bhs.ttt(),
+            numbers: TargetNumbers::parse(bhs),
+            data_segment_length: bhs.data_segment_length(),
+        })
+    }
+
+    /// Writes the header.
+    pub fn emit(&self, out: &mut [u8; BHS_LENGTH]) {
+        begin(out, Opcode::NopIn, false, FINAL, self.data_segment_length);
+        put_u64(out, 8, self.lun.0);
+        put_u32(out, 16, self.itt.0);
+        put_u32(out, 20, self.ttt.0);
+        self.numbers.emit(out);
+    }
+}
