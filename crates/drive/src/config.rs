@@ -1,4 +1,7 @@
-//! Parameters of the timing model. Part of the contract (exported as JSON Schema). Every field has a unit and a source.
+//! Parameters of the timing model. Part of the contract (exported as JSON Schema).
+//!
+//! Shapes, units, bounds and defaults only; what the parameters do is told in the modules that use them and in
+//! `docs/concepts/drive-model.md`. Bounds are checked by [`Model::resolve`] (see `validate.rs`), named presets are in `preset.rs`.
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub enum Model {
     /// As fast as the machine: every request completes at once.
     None,
-    /// A named model of this crate, see `preset`.
+    /// A named model of this crate: `jdsf-2011`.
     Preset {
         /// Its name.
         name: String,
@@ -30,21 +33,21 @@ pub struct ArrayModel {
     pub groups: Vec<Group>,
 }
 
-/// A controller that spends time on every command before the drives see it.
+/// A controller that spends time on every command before the drives see it. It serves one command at a time, in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Controller {
-    /// Cost of one command, microseconds.
+    /// Cost of one command, microseconds, 0 to 1 000 000.
     pub command_us: f64,
-    /// Cost of moving and checking data, microseconds per MiB.
+    /// Cost of moving and checking data, microseconds per MiB, 0 to 1 000 000.
     pub data_us_per_mib: f64,
 }
 
-/// A port that carries one direction at a given rate.
+/// A port that carries each direction at a given rate, one transfer after the other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Port {
-    /// Payload bytes per second in each direction.
+    /// Payload bytes per second in each direction, 1e3 to 1e12. 1 GbE carries about 117e6 with full-size frames.
     pub rate_bytes_per_s: f64,
 }
 
@@ -56,7 +59,7 @@ pub enum Raid {
     Raid0,
     /// Mirrored pairs, striped.
     Raid1,
-    /// Striping with rotating parity; small writes read old data and parity first.
+    /// Striping with rotating parity (left-symmetric); small writes read old data and parity first.
     Raid5,
 }
 
@@ -68,7 +71,7 @@ pub struct Group {
     pub raid: Raid,
     /// Number of drives: 1 or more (RAID 0), even (RAID 1), 3 or more (RAID 5); at most 64.
     pub drives: u32,
-    /// Bytes on one drive before the next one is used.
+    /// Bytes on one drive before the next one is used: a multiple of 512, up to 16 MiB.
     pub stripe_unit_bytes: u32,
     /// What the drives are.
     pub drive: Drive,
@@ -78,7 +81,7 @@ pub struct Group {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Drive {
-    /// A named drive of this crate, see `preset`.
+    /// A named drive of this crate: `sas-15k-146`, `sas-15k-300`.
     Preset {
         /// Its name.
         name: String,
@@ -87,12 +90,58 @@ pub enum Drive {
     Hdd(Hdd),
 }
 
-/// A rotating drive.
+/// A rotating drive without read-ahead and with its write cache off, as arrays run them.
+///
+/// The three seek times are those that a data sheet prints; the curve through them is Lee and Katz's (`seek.rs`).
+/// Rates and heads give the geometry (`geometry.rs`): an inner track holds fewer bytes than an outer one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Hdd {
-    /// Usable bytes.
+    /// Usable bytes, 1 MiB to 64 TiB, a multiple of 512.
     pub capacity_bytes: u64,
-    /// Revolutions per minute.
+    /// Revolutions per minute, 1000 to 60 000. Source: data sheet.
     pub rpm: f64,
+    /// Surfaces with data, 1 to 64. Source: data sheet.
+    pub heads: u32,
+    /// Media rate of the outermost zone, bytes of user data per second under one head, 1e6 to 1e10. Source: data sheet
+    /// ("sustainable transfer rate, maximum").
+    pub rate_outer_bytes_per_s: f64,
+    /// Media rate of the innermost zone, at most the outermost one's. Source: data sheet ("minimum").
+    pub rate_inner_bytes_per_s: f64,
+    /// Zones of equal numbers of cylinders, 1 to 64, between which the rate falls evenly. Default 16.
+    #[serde(default = "sixteen")]
+    pub zones: u32,
+    /// Seek to the next cylinder for a read, milliseconds, above 0. Source: data sheet ("single track").
+    pub seek_track_ms: f64,
+    /// Seek averaged over all pairs of cylinders for a read, milliseconds. Source: data sheet ("average").
+    pub seek_average_ms: f64,
+    /// Seek over all cylinders for a read, milliseconds. Source: data sheet ("full stroke").
+    pub seek_full_ms: f64,
+    /// Added to a seek or head switch that ends in a write: the head must settle closer, milliseconds, 0 to 10.
+    /// Source: data sheet (average write seek less average read seek).
+    pub write_settle_ms: f64,
+    /// Switch to another head of the cylinder, milliseconds, 0 to 10. Default: `seek_track_ms`.
+    #[serde(default)]
+    pub head_switch_ms: Option<f64>,
+    /// From a command's arrival at an idle drive to the start of the seek, microseconds, 0 to 10 000; hidden behind the
+    /// command before when the drive is busy. Default 0. Source: data sheet ("controller overhead").
+    #[serde(default)]
+    pub command_us: f64,
+    /// Commands that the drive takes at once and chooses among, 1 to 1024; further ones wait in the array, in order.
+    /// Source: data sheet ("queue depth").
+    pub queue_depth: u32,
+    /// Age from which a command is overdue, milliseconds since the array handed it to the drive, 0 to 60 000. While no command
+    /// is overdue the one with the shortest access time is served first; 0 makes the drive serve in order.
+    pub age_limit_ms: f64,
+    /// While commands are overdue, every how many choices the oldest command is served, 1 to 1000; the choices between
+    /// stay shortest access time first. Default 1: strictly oldest first.
+    #[serde(default = "one")]
+    pub overdue_every: u32,
+}
+
+fn sixteen() -> u32 {
+    16
+}
+fn one() -> u32 {
+    1
 }

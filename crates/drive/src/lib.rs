@@ -1,3 +1,29 @@
-//! Models of drives, RAID groups, controllers and ports: when does a request complete.
+//! Timing models of storage arrays: says *when* a request completes, never touches its data.
+//!
+//! The path of one request through [`Array`]:
+//!
+//! 1. a write's data comes in through the port, if there is one (`array.rs`);
+//! 2. the controller spends its cost on the command, one command at a time (`array.rs`);
+//! 3. the RAID group turns it into drive commands (`raid.rs`): at most two rounds, reads of old data and parity, then writes;
+//! 4. each drive picks the command that it reaches soonest, unless one has waited too long (`drive.rs`); seek (`seek.rs`),
+//!    rotation and transfer (`geometry.rs`) follow from where the head and the platter are at that instant;
+//! 5. when the last drive command ends, a read's data leaves through the port, and the request is complete.
+//!
+//! Time is integer nanoseconds handed in by the caller; the only randomness is where each platter stands at the origin,
+//! drawn from the seed. Being called late does not change the model: events happen at their own instants.
 #![forbid(unsafe_code)]
+
+pub mod array;
 pub mod config;
+mod drive;
+mod geometry;
+mod preset;
+mod raid;
+mod seek;
+mod usage;
+mod validate;
+
+pub use array::{Array, Completion, Request};
+pub use preset::{array_presets, drive_presets};
+pub use raid::Op;
+pub use validate::ModelError;

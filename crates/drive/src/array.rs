@@ -1,0 +1,472 @@
+//! The array: port, controller and groups, driven by one queue of events.
+//!
+//! One owner, one loop. Event sources: data has come in through the port; the controller has finished a command; a drive has
+//! finished a command; data has left through the port. Work per call is bounded by the requests present: a request
+//! causes at most three events of its own and one per drive command. Events of one instant happen in the order they were caused.
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use hakaru_units::{MIB, Time};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+
+use crate::config::{self, ArrayModel};
+use crate::drive::{Command, Drive};
+use crate::raid::{Layout, Op, Piece, Stage};
+use crate::usage::Usage;
+use crate::validate::{self, ModelError};
+
+/// What is asked of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The caller's; comes back in [`Completion`]. Need not be unique to the model.
+    pub id: u64,
+    /// RAID group, counted from 0.
+    pub group: u32,
+    /// Read or write.
+    pub op: Op,
+    /// First byte of the group's usable space.
+    pub offset_bytes: u64,
+    /// Bytes; 0 costs the controller's time alone.
+    pub length_bytes: u64,
+}
+
+/// A request has completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The request's.
+    pub id: u64,
+    /// When it completed: never later than the `now` of the call that brought it to light.
+    pub at: Time,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    PortReceived { request: u32 },
+    ControllerDone { request: u32 },
+    DriveDone { group: u32, drive: u32 },
+    PortSent { request: u32 },
+}
+
+/// A request under way.
+#[derive(Clone, Copy, Debug)]
+struct Active {
+    request: Request,
+    stages_left: u32,
+}
+
+/// A stage under way: the drive commands of its current round that have not ended, and the round to come.
+#[derive(Clone, Debug, Default)]
+struct ActiveStage {
+    request: u32,
+    left: u32,
+    then: Vec<Piece>,
+}
+
+#[derive(Clone, Debug)]
+struct Group {
+    layout: Layout,
+    capacity_bytes: u64,
+    drives: Vec<Drive>,
+    usage: Usage,
+    /// Which half of a mirrored pair is read next when both are equally busy.
+    mirror_turn: u32,
+}
+
+/// Serves one request at a time in order of arrival: the controller, one direction of a port.
+#[derive(Clone, Debug, Default)]
+struct Server {
+    free_at: Time,
+    usage: Usage,
+}
+
+impl Server {
+    /// Queues a request that needs `service_ns`; returns when it will have been served.
+    fn submit(&mut self, now: Time, service_ns: u64) -> Time {
+        self.usage.arrive(now);
+        self.free_at = Time(self.free_at.max(now).0 + service_ns);
+        self.free_at
+    }
+}
+
+/// Timing model of a whole array.
+#[derive(Clone, Debug)]
+pub struct Array {
+    controller_config: config::Controller,
+    controller: Server,
+    /// Nanoseconds per byte, and the two directions.
+    port: Option<(f64, Server, Server)>,
+    groups: Vec<Group>,
+    active: Slab<Active>,
+    stages: Slab<ActiveStage>,
+    events: BinaryHeap<Reverse<(Time, u64, Event)>>,
+    events_made: u64,
+    completions: VecDeque<Completion>,
+    now: Time,
+}
+
+impl Array {
+    /// An idle array. `model` may still name drive presets. `seed` decides where each platter stands at the origin of time.
+    ///
+    /// # Errors
+    /// A parameter out of bounds or an unknown preset; the message names it.
+    pub fn new(model: &ArrayModel, seed: u64) -> Result<Array, ModelError> {
+        let model = validate::resolve_array(model)?;
+        let mut rng = Pcg64::seed_from_u64(seed);
+        let groups = model
+            .groups
+            .iter()
+            .map(|group| Group::new(group, &mut rng))
+            .collect();
+        Ok(Array {
+            controller_config: model.controller,
+            controller: Server::default(),
+            port: model.port.map(|p| {
+                (
+                    1e9 / p.rate_bytes_per_s,
+                    Server::default(),
+                    Server::default(),
+                )
+            }),
+            groups,
+            active: Slab::default(),
+            stages: Slab::default(),
+            events: BinaryHeap::new(),
+            events_made: 0,
+            completions: VecDeque::new(),
+            now: Time::ZERO,
+        })
+    }
+
+    /// Usable bytes of a group; `None` if there is no such group.
+    #[must_use]
+    pub fn group_capacity_bytes(&self, group: u32) -> Option<u64> {
+        self.groups.get(group as usize).map(|g| g.capacity_bytes)
+    }
+
+    /// Takes a request. Its range must lie within the group (checked by whoever places LUs).
+    ///
+    /// # Panics
+    /// If the group does not exist or the range lies outside it.
+    pub fn handle_request(&mut self, now: Time, request: Request) {
+        self.handle_timeout(now);
+        let capacity = self
+            .group_capacity_bytes(request.group)
+            .expect("the group exists");
+        let end = request.offset_bytes.checked_add(request.length_bytes);
+        assert!(
+            end.is_some_and(|end| end <= capacity),
+            "a request lies within its group"
+        );
+        let active = self.active.insert(Active {
+            request,
+            stages_left: 0,
+        });
+        let bytes = request.length_bytes;
+        match (&mut self.port, request.op) {
+            (Some((ns_per_byte, receive, _)), Op::Write) => {
+                let at = receive.submit(self.now, (bytes as f64 * *ns_per_byte) as u64);
+                self.schedule(at, Event::PortReceived { request: active });
+            }
+            _ => self.enter_controller(active),
+        }
+    }
+
+    /// Lets everything happen that is due by `now`. An earlier `now` than before is taken as the latest one.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some(&Reverse((at, _, event))) = self.events.peek() {
+            if at > now {
+                break;
+            }
+            self.events.pop();
+            self.now = at;
+            self.handle_event(event);
+        }
+        self.now = self.now.max(now);
+    }
+
+    /// A completed request, in order of completion.
+    pub fn poll_completion(&mut self) -> Option<Completion> {
+        self.completions.pop_front()
+    }
+
+    /// When [`Array::handle_timeout`] is wanted next; `None` while nothing is under way.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.events.peek().map(|Reverse((at, _, _))| *at)
+    }
+
+    /// Calls `visit(entity, name, value)` for every counter as of `now`: `controller`, `port/0`, `group/G`, `drive/G.D`.
+    ///
+    /// A port's `busy_ns` is that of its busier direction. A group is busy while a request is in it; its `service_ns` is its drives'
+    /// time spent on commands that have ended.
+    pub fn visit_counters(&mut self, now: Time, visit: &mut dyn FnMut(&str, &str, f64)) {
+        self.handle_timeout(now);
+        let now = self.now;
+        self.controller.usage.advance(now);
+        self.controller.usage.visit("controller", visit);
+        if let Some((_, receive, send)) = &mut self.port {
+            receive.usage.advance(now);
+            send.usage.advance(now);
+            receive
+                .usage
+                .both_directions(&send.usage)
+                .visit("port/0", visit);
+        }
+        for (g, group) in self.groups.iter_mut().enumerate() {
+            group.usage.advance(now);
+            group.usage.service_ns = group.drives.iter().map(|d| d.usage.service_ns).sum();
+            group.usage.visit(&format!("group/{g}"), visit);
+            for (d, drive) in group.drives.iter_mut().enumerate() {
+                drive.usage.advance(now);
+                drive.usage.visit(&format!("drive/{g}.{d}"), visit);
+            }
+        }
+    }
+
+    fn schedule(&mut self, at: Time, event: Event) {
+        self.events_made += 1;
+        self.events.push(Reverse((at, self.events_made, event)));
+    }
+
+    fn handle_event(&mut self, event: Event) {
+        match event {
+            Event::PortReceived { request } => {
+                let Request {
+                    op, length_bytes, ..
+                } = self.active.get(request).request;
+                if let Some((ns_per_byte, receive, _)) = &mut self.port {
+                    receive.usage.leave(
+                        self.now,
+                        op,
+                        length_bytes,
+                        (length_bytes as f64 * *ns_per_byte) as u64,
+                    );
+                }
+                self.enter_controller(request);
+            }
+            Event::ControllerDone { request } => {
+                let Request {
+                    op, length_bytes, ..
+                } = self.active.get(request).request;
+                let service = self.controller_ns(length_bytes);
+                self.controller
+                    .usage
+                    .leave(self.now, op, length_bytes, service);
+                self.enter_group(request);
+            }
+            Event::DriveDone { group, drive } => self.end_drive_command(group, drive),
+            Event::PortSent { request } => {
+                let Request {
+                    op, length_bytes, ..
+                } = self.active.get(request).request;
+                if let Some((ns_per_byte, _, send)) = &mut self.port {
+                    send.usage.leave(
+                        self.now,
+                        op,
+                        length_bytes,
+                        (length_bytes as f64 * *ns_per_byte) as u64,
+                    );
+                }
+                self.complete(request);
+            }
+        }
+    }
+
+    fn controller_ns(&self, bytes: u64) -> u64 {
+        let config::Controller {
+            command_us,
+            data_us_per_mib,
+        } = self.controller_config;
+        ((command_us + data_us_per_mib * bytes as f64 / MIB as f64) * 1e3) as u64
+    }
+
+    fn enter_controller(&mut self, request: u32) {
+        let service = self.controller_ns(self.active.get(request).request.length_bytes);
+        let at = self.controller.submit(self.now, service);
+        self.schedule(at, Event::ControllerDone { request });
+    }
+
+    fn enter_group(&mut self, request: u32) {
+        let Request {
+            group,
+            op,
+            offset_bytes,
+            length_bytes,
+            ..
+        } = self.active.get(request).request;
+        let stages = self.groups[group as usize].plan(self.now, op, offset_bytes, length_bytes);
+        self.active.get_mut(request).stages_left = stages.len() as u32;
+        for Stage { first, then } in stages {
+            let stage = self.stages.insert(ActiveStage {
+                request,
+                left: first.len() as u32,
+                then,
+            });
+            self.submit_pieces(group, stage, &first);
+        }
+        if length_bytes == 0 {
+            self.leave_group(request);
+        }
+    }
+
+    fn submit_pieces(&mut self, group: u32, stage: u32, pieces: &[Piece]) {
+        for &Piece {
+            drive,
+            op,
+            offset,
+            length,
+        } in pieces
+        {
+            let command = Command {
+                stage,
+                op,
+                offset,
+                length,
+            };
+            if let Some(at) =
+                self.groups[group as usize].drives[drive as usize].submit(self.now, command)
+            {
+                self.schedule(at, Event::DriveDone { group, drive });
+            }
+        }
+    }
+
+    fn end_drive_command(&mut self, group: u32, drive: u32) {
+        let (command, next) = self.groups[group as usize].drives[drive as usize].end(self.now);
+        if let Some(at) = next {
+            self.schedule(at, Event::DriveDone { group, drive });
+        }
+        let stage = self.stages.get_mut(command.stage);
+        stage.left -= 1;
+        if stage.left > 0 {
+            return;
+        }
+        let then = std::mem::take(&mut stage.then);
+        if then.is_empty() {
+            self.end_stage(command.stage);
+        } else {
+            stage.left = then.len() as u32;
+            self.submit_pieces(group, command.stage, &then);
+        }
+    }
+
+    fn end_stage(&mut self, stage: u32) {
+        let request = self.stages.remove(stage).request;
+        let active = self.active.get_mut(request);
+        active.stages_left -= 1;
+        if active.stages_left == 0 {
+            self.leave_group(request);
+        }
+    }
+
+    fn leave_group(&mut self, request: u32) {
+        let Request {
+            group,
+            op,
+            length_bytes,
+            ..
+        } = self.active.get(request).request;
+        self.groups[group as usize]
+            .usage
+            .leave(self.now, op, length_bytes, 0);
+        match (&mut self.port, op) {
+            (Some((ns_per_byte, _, send)), Op::Read) => {
+                let at = send.submit(self.now, (length_bytes as f64 * *ns_per_byte) as u64);
+                self.schedule(at, Event::PortSent { request });
+            }
+            _ => self.complete(request),
+        }
+    }
+
+    fn complete(&mut self, request: u32) {
+        let id = self.active.remove(request).request.id;
+        self.completions.push_back(Completion { id, at: self.now });
+    }
+}
+
+impl Group {
+    fn new(group: &config::Group, rng: &mut Pcg64) -> Group {
+        let config::Drive::Hdd(hdd) = &group.drive else {
+            unreachable!("presets have been resolved")
+        };
+        let layout = Layout::new(group);
+        Group {
+            layout,
+            capacity_bytes: layout.capacity_bytes(hdd.capacity_bytes),
+            drives: (0..group.drives)
+                .map(|_| Drive::new(hdd, rng.random::<f64>()))
+                .collect(),
+            usage: Usage::default(),
+            mirror_turn: 0,
+        }
+    }
+
+    /// Counts a request in and turns it into drive commands.
+    fn plan(&mut self, now: Time, op: Op, offset: u64, length: u64) -> Vec<Stage> {
+        self.usage.arrive(now);
+        if length == 0 {
+            return Vec::new();
+        }
+        let (drives, turn) = (&self.drives, &mut self.mirror_turn);
+        self.layout.plan(op, offset, length, &mut |pair| {
+            let [first, second] = [2 * pair, 2 * pair + 1].map(|d| drives[d as usize].present());
+            *turn ^= 1;
+            match first.cmp(&second) {
+                std::cmp::Ordering::Less => 0,
+                std::cmp::Ordering::Equal => *turn,
+                std::cmp::Ordering::Greater => 1,
+            }
+        })
+    }
+}
+
+/// Values under small reusable keys.
+#[derive(Clone, Debug)]
+struct Slab<T> {
+    slots: Vec<Option<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Slab {
+            slots: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+}
+
+impl<T> Slab<T> {
+    fn insert(&mut self, value: T) -> u32 {
+        match self.free.pop() {
+            Some(key) => {
+                self.slots[key as usize] = Some(value);
+                key
+            }
+            None => {
+                self.slots.push(Some(value));
+                (self.slots.len() - 1) as u32
+            }
+        }
+    }
+
+    fn get(&self, key: u32) -> &T {
+        self.slots[key as usize]
+            .as_ref()
+            .expect("a key is used from insert to remove")
+    }
+
+    fn get_mut(&mut self, key: u32) -> &mut T {
+        self.slots[key as usize]
+            .as_mut()
+            .expect("a key is used from insert to remove")
+    }
+
+    fn remove(&mut self, key: u32) -> T {
+        self.free.push(key);
+        self.slots[key as usize]
+            .take()
+            .expect("a key is used from insert to remove")
+    }
+}

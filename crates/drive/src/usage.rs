@@ -1,0 +1,81 @@
+//! Counters of one resource, kept as integrals over time so that a sample at any instant is exact.
+use hakaru_units::Time;
+
+use crate::raid::Op;
+
+/// Work done and time spent by one resource since the origin.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Usage {
+    /// Time with at least one request present.
+    pub(crate) busy_ns: u64,
+    /// Integral over time of the requests present, waiting or in service.
+    pub(crate) queue_ns: u64,
+    /// Time in service, summed over requests that have ended.
+    pub(crate) service_ns: u64,
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
+    pub(crate) read_bytes: u64,
+    pub(crate) write_bytes: u64,
+    present: u64,
+    since: Time,
+}
+
+impl Usage {
+    /// Brings the integrals up to `now`.
+    pub(crate) fn advance(&mut self, now: Time) {
+        let elapsed = now.ns_since(self.since);
+        self.queue_ns += self.present * elapsed;
+        if self.present > 0 {
+            self.busy_ns += elapsed;
+        }
+        self.since = self.since.max(now);
+    }
+
+    pub(crate) fn arrive(&mut self, now: Time) {
+        self.advance(now);
+        self.present += 1;
+    }
+
+    pub(crate) fn leave(&mut self, now: Time, op: Op, bytes: u64, service_ns: u64) {
+        self.advance(now);
+        self.present -= 1;
+        self.service_ns += service_ns;
+        match op {
+            Op::Read => {
+                self.reads += 1;
+                self.read_bytes += bytes;
+            }
+            Op::Write => {
+                self.writes += 1;
+                self.write_bytes += bytes;
+            }
+        }
+    }
+
+    /// One resource with two directions that work side by side: as busy as the busier one.
+    pub(crate) fn both_directions(&self, other: &Usage) -> Usage {
+        Usage {
+            busy_ns: self.busy_ns.max(other.busy_ns),
+            queue_ns: self.queue_ns + other.queue_ns,
+            service_ns: self.service_ns + other.service_ns,
+            reads: self.reads + other.reads,
+            writes: self.writes + other.writes,
+            read_bytes: self.read_bytes + other.read_bytes,
+            write_bytes: self.write_bytes + other.write_bytes,
+            present: self.present + other.present,
+            since: self.since,
+        }
+    }
+
+    pub(crate) fn visit(&self, entity: &str, visit: &mut dyn FnMut(&str, &str, f64)) {
+        let mut counter = |name, value: u64| visit(entity, name, value as f64);
+        counter("busy_ns", self.busy_ns);
+        counter("ops", self.reads + self.writes);
+        counter("reads", self.reads);
+        counter("writes", self.writes);
+        counter("read_bytes", self.read_bytes);
+        counter("write_bytes", self.write_bytes);
+        counter("queue_ns", self.queue_ns);
+        counter("service_ns", self.service_ns);
+    }
+}

@@ -1,0 +1,207 @@
+//! Turns presets into parameters and checks every bound, so that the model itself can rely on them.
+use std::ops::RangeInclusive;
+
+use hakaru_units::MIB;
+use thiserror::Error;
+
+use crate::config::{ArrayModel, Drive, Group, Hdd, Model, Raid};
+use crate::{preset, seek};
+
+/// A model that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ModelError {
+    /// No such preset.
+    #[error("unknown {kind} preset \"{name}\"; known: {known}")]
+    UnknownPreset {
+        /// `array` or `drive`.
+        kind: &'static str,
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// A parameter out of bounds.
+    #[error("{parameter} is {value}; it must be {bounds}")]
+    OutOfBounds {
+        /// Its path in the configuration, as `groups[0].drive.rpm`.
+        parameter: String,
+        /// As given.
+        value: String,
+        /// In words.
+        bounds: String,
+    },
+}
+
+impl Model {
+    /// The array to model with every preset replaced by its parameters, or `None` for [`Model::None`].
+    ///
+    /// # Errors
+    /// An unknown preset or a parameter out of bounds.
+    pub fn resolve(&self) -> Result<Option<ArrayModel>, ModelError> {
+        match self {
+            Model::None => Ok(None),
+            Model::Preset { name } => {
+                let array = preset::array(name)
+                    .ok_or_else(|| unknown("array", name, preset::array_presets()))?;
+                resolve_array(&array).map(Some)
+            }
+            Model::Array(array) => resolve_array(array).map(Some),
+        }
+    }
+}
+
+/// `model` with its drives' presets replaced, every parameter within bounds.
+pub(crate) fn resolve_array(model: &ArrayModel) -> Result<ArrayModel, ModelError> {
+    let mut model = model.clone();
+    float(
+        "controller.command_us",
+        model.controller.command_us,
+        0.0..=1e6,
+    )?;
+    float(
+        "controller.data_us_per_mib",
+        model.controller.data_us_per_mib,
+        0.0..=1e6,
+    )?;
+    if let Some(port) = &model.port {
+        float("port.rate_bytes_per_s", port.rate_bytes_per_s, 1e3..=1e12)?;
+    }
+    integer("groups", model.groups.len() as u64, 1..=64)?;
+    for (g, group) in model.groups.iter_mut().enumerate() {
+        resolve_group(&format!("groups[{g}]"), group)?;
+    }
+    Ok(model)
+}
+
+fn resolve_group(path: &str, group: &mut Group) -> Result<(), ModelError> {
+    if let Drive::Preset { name } = &group.drive {
+        let hdd =
+            preset::drive(name).ok_or_else(|| unknown("drive", name, preset::drive_presets()))?;
+        group.drive = Drive::Hdd(hdd);
+    }
+    let (fewest, step) = match group.raid {
+        Raid::Raid0 => (1, 1),
+        Raid::Raid1 => (2, 2),
+        Raid::Raid5 => (3, 1),
+    };
+    integer(
+        &format!("{path}.drives"),
+        u64::from(group.drives),
+        fewest..=64,
+    )?;
+    let is_whole = group.drives.is_multiple_of(step);
+    require(
+        is_whole,
+        &format!("{path}.drives"),
+        group.drives,
+        "even: mirrors come in pairs",
+    )?;
+    let unit = u64::from(group.stripe_unit_bytes);
+    integer(&format!("{path}.stripe_unit_bytes"), unit, 512..=16 * MIB)?;
+    require(
+        unit.is_multiple_of(512),
+        &format!("{path}.stripe_unit_bytes"),
+        unit,
+        "a multiple of 512",
+    )?;
+    match &group.drive {
+        Drive::Hdd(hdd) => check_hdd(&format!("{path}.drive"), hdd),
+        Drive::Preset { .. } => unreachable!("replaced above"),
+    }
+}
+
+fn check_hdd(path: &str, hdd: &Hdd) -> Result<(), ModelError> {
+    let name = |field: &str| format!("{path}.{field}");
+    integer(&name("capacity_bytes"), hdd.capacity_bytes, MIB..=64 << 40)?;
+    require(
+        hdd.capacity_bytes.is_multiple_of(512),
+        &name("capacity_bytes"),
+        hdd.capacity_bytes,
+        "a multiple of 512",
+    )?;
+    float(&name("rpm"), hdd.rpm, 1e3..=6e4)?;
+    integer(&name("heads"), u64::from(hdd.heads), 1..=64)?;
+    float(
+        &name("rate_outer_bytes_per_s"),
+        hdd.rate_outer_bytes_per_s,
+        1e6..=1e10,
+    )?;
+    float(
+        &name("rate_inner_bytes_per_s"),
+        hdd.rate_inner_bytes_per_s,
+        1e6..=hdd.rate_outer_bytes_per_s,
+    )?;
+    integer(&name("zones"), u64::from(hdd.zones), 1..=64)?;
+    float(&name("seek_track_ms"), hdd.seek_track_ms, 1e-3..=100.0)?;
+    float(
+        &name("seek_full_ms"),
+        hdd.seek_full_ms,
+        hdd.seek_track_ms..=1e3,
+    )?;
+    float(&name("write_settle_ms"), hdd.write_settle_ms, 0.0..=10.0)?;
+    float(
+        &name("head_switch_ms"),
+        hdd.head_switch_ms.unwrap_or(0.0),
+        0.0..=10.0,
+    )?;
+    float(&name("command_us"), hdd.command_us, 0.0..=1e4)?;
+    integer(&name("queue_depth"), u64::from(hdd.queue_depth), 1..=1024)?;
+    float(&name("age_limit_ms"), hdd.age_limit_ms, 0.0..=6e4)?;
+    integer(
+        &name("overdue_every"),
+        u64::from(hdd.overdue_every),
+        1..=1000,
+    )?;
+    check_seek_average(&name("seek_average_ms"), hdd)
+}
+
+/// The curve through the three seek times must rise all the way.
+fn check_seek_average(parameter: &str, hdd: &Hdd) -> Result<(), ModelError> {
+    let (root, linear) = seek::coefficients_ms(hdd);
+    let stroke = hdd.seek_full_ms - hdd.seek_track_ms;
+    let (low, high) = (
+        hdd.seek_track_ms + stroke / 3.0,
+        hdd.seek_track_ms + stroke * 8.0 / 15.0,
+    );
+    let bounds = format!("{low:.3} to {high:.3} ms for the given seek_track_ms and seek_full_ms");
+    require(
+        root >= -1e-9 && linear >= -1e-9,
+        parameter,
+        hdd.seek_average_ms,
+        &bounds,
+    )
+}
+
+fn unknown(kind: &'static str, name: &str, known: &[&str]) -> ModelError {
+    ModelError::UnknownPreset {
+        kind,
+        name: name.to_owned(),
+        known: known.join(", "),
+    }
+}
+
+fn float(parameter: &str, value: f64, bounds: RangeInclusive<f64>) -> Result<(), ModelError> {
+    let words = format!("from {} to {}", bounds.start(), bounds.end());
+    require(bounds.contains(&value), parameter, value, &words)
+}
+
+fn integer(parameter: &str, value: u64, bounds: RangeInclusive<u64>) -> Result<(), ModelError> {
+    let words = format!("from {} to {}", bounds.start(), bounds.end());
+    require(bounds.contains(&value), parameter, value, &words)
+}
+
+fn require(
+    holds: bool,
+    parameter: &str,
+    value: impl ToString,
+    bounds: &str,
+) -> Result<(), ModelError> {
+    if holds {
+        return Ok(());
+    }
+    Err(ModelError::OutOfBounds {
+        parameter: parameter.to_owned(),
+        value: value.to_string(),
+        bounds: bounds.to_owned(),
+    })
+}
