@@ -20,9 +20,9 @@ METRICS = (
     "write_iops",
     "mb_per_s",
     "mib_per_s",
-    "mean_latency_ms",
-    "mean_read_latency_ms",
-    "mean_write_latency_ms",
+    "latency_ms_mean",
+    "read_latency_ms_mean",
+    "write_latency_ms_mean",
 )
 """Metrics that references and expectations may name; analysis computes at least these."""
 
