@@ -14,17 +14,13 @@ from hakaru.units import format_size
 
 Problem = tuple[tuple[str | int, ...], str, str]
 
-METRICS = (
-    "iops",
-    "read_iops",
-    "write_iops",
-    "mb_per_s",
-    "mib_per_s",
-    "latency_ms_mean",
-    "read_latency_ms_mean",
-    "write_latency_ms_mean",
+METRICS = frozenset(
+    ("iops", "read_iops", "write_iops", "mb_per_s", "read_mb_per_s", "write_mb_per_s", "outstanding_mean")
+    + tuple(
+        f"{kind}latency_ms_{what}" for kind in ("", "read_", "write_") for what in ("mean", "p50", "p90", "p99", "p999")
+    )
 )
-"""Metrics that references and expectations may name; analysis computes at least these."""
+"""Metrics that references and expectations may name; a test holds that analysis computes them all."""
 
 
 def problems(study: Study) -> list[Problem]:
@@ -69,7 +65,10 @@ def _factors(study: Study) -> Iterator[Problem]:
                 yield (*place, "pattern", i), f"no pattern {name!r}", _near(name, study.patterns)
             elif block.queue_depth and isinstance(study.patterns[name].load, Open):
                 yield (*place, "queue_depth"), f"pattern {name!r} has an open load, which has no queue depth", ""
-    for place, blocks in ((("factors",), study.factors), (("quick", "factors"), (study.quick and study.quick.factors) or [])):
+    for place, blocks in (
+        (("factors",), study.factors),
+        (("quick", "factors"), (study.quick and study.quick.factors) or []),
+    ):
         seen: list[dict[str, Any]] = []
         count = 0
         for i, block in enumerate(blocks):
@@ -96,7 +95,9 @@ def _regions(study: Study) -> Iterator[Problem]:
         slots = sum(1 for vm in range(most) if luns[vm % len(luns)] == lun)
         wanted = slots * (study.vms.region + study.vms.gap) - (study.vms.gap if slots else 0)
         if wanted > sizes[lun]:
-            message = f"{slots} VMs of {format_size(study.vms.region)} do not fit on LU {lun} of {format_size(sizes[lun])}"
+            message = (
+                f"{slots} VMs of {format_size(study.vms.region)} do not fit on LU {lun} of {format_size(sizes[lun])}"
+            )
             yield ("vms", "luns", i), message, "make the LU larger or the regions smaller"
 
 
@@ -137,4 +138,8 @@ def _expectations(study: Study) -> Iterator[Problem]:
             yield (*place, "metric"), f"no metric {metric!r}", _near(metric, METRICS)
         table = getattr(part, "table", None)
         if table is not None and table not in tables:
-            yield (*place, "table"), f"no reference {table!r}", _near(table, tables) if tables else "add it under `reference`"
+            yield (
+                (*place, "table"),
+                f"no reference {table!r}",
+                _near(table, tables) if tables else "add it under `reference`",
+            )

@@ -74,7 +74,9 @@ def parse_document(raw: bytes, name: str) -> Document:
     """Data and places of the YAML 1.2 document in `raw`."""
     document = Document(name, None)
     if len(raw) > SIZE_MAX:
-        raise document.error(Place(1, 1), f"the file is larger than {SIZE_MAX >> 10} KiB", "studies are small text files")
+        raise document.error(
+            Place(1, 1), f"the file is larger than {SIZE_MAX >> 10} KiB", "studies are small text files"
+        )
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as e:

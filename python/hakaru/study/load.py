@@ -124,7 +124,9 @@ def _explain(document: Document, model: type[BaseModel], error: ErrorDetails) ->
     else:
         message = error["msg"].removeprefix("Value error, ")
         given = error["input"]
-        shown = f" (found {given!r})" if isinstance(given, str | int | float | bool) and repr(given) not in message else ""
+        shown = (
+            f" (found {given!r})" if isinstance(given, str | int | float | bool) and repr(given) not in message else ""
+        )
         what, hint = f"{dotted(path)}: {message[:1].lower()}{message[1:]}{shown[:80]}", ""
     return f"{document.name}:{place.line}:{place.column}: {what}", hint
 
@@ -204,7 +206,9 @@ def _table(document: Document, folder: Path, name: str, path: Path_) -> list[dic
         rows = [{k: float(v) for k, v in row.items()} for row in reader]
     except (ValueError, TypeError, csv.Error) as e:
         message = f"{candidate}: not a table of numbers: {e}"
-        raise document.error(document.place_of(path), message, "a header line, then numbers, separated by commas") from e
+        raise document.error(
+            document.place_of(path), message, "a header line, then numbers, separated by commas"
+        ) from e
     if not 0 < len(rows) <= TABLE_ROWS_MAX:
         raise document.error(document.place_of(path), f"{candidate}: {len(rows)} rows", f"1 to {TABLE_ROWS_MAX} rows")
     return rows

@@ -81,7 +81,9 @@ class Lu(Part):
 class ArraySpec(Part):
     """The storage array."""
 
-    target_name: Annotated[str, StringConstraints(pattern=r"^(iqn\.[0-9]{4}-[0-9]{2}\.|eui\.|naa\.)[a-z0-9.:-]+$", max_length=223)]
+    target_name: Annotated[
+        str, StringConstraints(pattern=r"^(iqn\.[0-9]{4}-[0-9]{2}\.|eui\.|naa\.)[a-z0-9.:-]+$", max_length=223)
+    ]
     model: ArrayModel
     lus: list[Lu] = Field(min_length=1, max_length=256)
 
@@ -156,7 +158,8 @@ class Factors(Part):
         """Factor → level of every combination, in the order written."""
         named = [(name, levels) for name, levels in self if levels is not None]
         return [
-            dict(zip((n for n, _ in named), combination, strict=True)) for combination in product(*(v for _, v in named))
+            dict(zip((n for n, _ in named), combination, strict=True))
+            for combination in product(*(v for _, v in named))
         ]
 
 
@@ -215,7 +218,9 @@ class ExpectLimiter(Part):
     """What gives out first is one of `resources`."""
 
     kind: Literal["limiter"]
-    resources: list[Literal["drives", "port", "link", "controller", "generator_cpu", "undetermined"]] = Field(min_length=1)
+    resources: list[Literal["drives", "port", "link", "controller", "generator_cpu", "undetermined"]] = Field(
+        min_length=1
+    )
     where: dict[str, str | int] = Field(default_factory=dict)
 
 
@@ -230,7 +235,9 @@ class Study(Part):
     title: Text
     question: Text
     expectation: Text = Field(description="what is expected and why, written before the run")
-    origin: Literal["measured", "emulated"] = Field(description="`emulated`: real protocol and time, modelled device or link")
+    origin: Literal["measured", "emulated"] = Field(
+        description="`emulated`: real protocol and time, modelled device or link"
+    )
     lab: LabSpec
     array: ArraySpec
     vms: Vms
