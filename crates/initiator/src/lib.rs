@@ -1,3 +1,29 @@
-//! iSCSI initiator, load patterns and pacing of many VMs, without I/O.
+//! iSCSI initiator, load patterns, pacing and verification of many VMs, without I/O.
+//!
+//! The path of one request:
+//! 1. [`Load`] draws it from the VM's pattern when it is due;
+//! 2. [`Session`] makes a SCSI command of it, within the target's command window, and queues it in [`Transmit`];
+//! 3. a shell sends what is queued and hands what arrives to [`Session::handle_received`];
+//! 4. the session follows Data-In, R2T and the response, and gives a [`Done`];
+//! 5. [`Load::handle_done`] counts it and records its latency from the intended instant.
+//!
+//! Nothing here has a socket, a thread or a clock: the caller says what time it is. Whatever a target sends, the answer is
+//! a [`SessionError`], never a panic.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
 pub mod config;
+mod counters;
+mod load;
+mod pacing;
+mod pattern;
+mod payload;
+mod validate;
+mod verify;
+
+pub use counters::{Counters, Latencies};
+pub use load::{LATE_NS, Load, Request, RequestId, Volume};
+pub use pattern::{Access, Accesses, Extent, Op};
+pub use payload::Payload;
+pub use validate::ConfigError;
+pub use verify::{Corruption, Fault, Verifier, volume_id};

@@ -1,0 +1,91 @@
+//! What a VM did, counted.
+use hakaru_stats::Latency;
+
+/// Cumulative counters of one VM (or a sum of several). Names and meanings are those of `docs/reference/metrics.md`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Reads that ended well.
+    pub reads: u64,
+    /// Writes that ended well.
+    pub writes: u64,
+    /// Bytes of those reads.
+    pub read_bytes: u64,
+    /// Bytes of those writes.
+    pub write_bytes: u64,
+    /// Sum of the latencies of those reads, and of failed ones.
+    pub read_latency_ns_sum: u64,
+    /// Sum of the latencies of those writes, and of failed ones.
+    pub write_latency_ns_sum: u64,
+    /// Requests that failed.
+    pub errors: u64,
+    /// Integral of requests outstanding over time, in request-nanoseconds; an open-loop request counts from its intended instant.
+    pub outstanding_ns: u64,
+    /// Requests in flight now.
+    pub in_flight_now: u64,
+    /// Open-loop requests issued more than 1 ms after they were due.
+    pub late: u64,
+    /// Answers BUSY or TASK SET FULL, each followed by another try.
+    pub busy: u64,
+}
+
+impl Counters {
+    /// Every counter with its name on the contract. Names that end in `_now` are gauges.
+    pub fn visit(&self, see: &mut dyn FnMut(&'static str, f64)) {
+        let all = [
+            ("reads", self.reads),
+            ("writes", self.writes),
+            ("read_bytes", self.read_bytes),
+            ("write_bytes", self.write_bytes),
+            ("read_latency_ns_sum", self.read_latency_ns_sum),
+            ("write_latency_ns_sum", self.write_latency_ns_sum),
+            ("errors", self.errors),
+            ("outstanding_ns", self.outstanding_ns),
+            ("in_flight_now", self.in_flight_now),
+            ("late", self.late),
+            ("busy", self.busy),
+        ];
+        all.into_iter().for_each(|(name, value)| see(name, value as f64));
+    }
+
+    /// Adds `other` to every counter.
+    pub fn add(&mut self, other: &Counters) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.read_bytes += other.read_bytes;
+        self.write_bytes += other.write_bytes;
+        self.read_latency_ns_sum += other.read_latency_ns_sum;
+        self.write_latency_ns_sum += other.write_latency_ns_sum;
+        self.errors += other.errors;
+        self.outstanding_ns += other.outstanding_ns;
+        self.in_flight_now += other.in_flight_now;
+        self.late += other.late;
+        self.busy += other.busy;
+    }
+
+    /// What was counted since `earlier`, an earlier state of the same counters; gauges stay as they are.
+    #[must_use]
+    pub fn since(&self, earlier: &Counters) -> Counters {
+        Counters {
+            reads: self.reads - earlier.reads,
+            writes: self.writes - earlier.writes,
+            read_bytes: self.read_bytes - earlier.read_bytes,
+            write_bytes: self.write_bytes - earlier.write_bytes,
+            read_latency_ns_sum: self.read_latency_ns_sum - earlier.read_latency_ns_sum,
+            write_latency_ns_sum: self.write_latency_ns_sum - earlier.write_latency_ns_sum,
+            errors: self.errors - earlier.errors,
+            outstanding_ns: self.outstanding_ns - earlier.outstanding_ns,
+            in_flight_now: self.in_flight_now,
+            late: self.late - earlier.late,
+            busy: self.busy - earlier.busy,
+        }
+    }
+}
+
+/// Latencies of all VMs of one engine, reads and writes apart. One per engine, not per VM: a histogram takes 270 KB.
+#[derive(Clone, Debug, Default)]
+pub struct Latencies {
+    /// Of reads.
+    pub read: Latency,
+    /// Of writes.
+    pub write: Latency,
+}

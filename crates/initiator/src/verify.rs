@@ -1,0 +1,339 @@
+//! Verification: every block written carries a stamp, every block read is held against what may be there.
+//!
+//! # A stamped block
+//! ```text
+//!  0        8        16        24         32      36      40                              n-8        n
+//!  | magic  | volume | LBA     | sequence | run   | CRC   | payload (incompressible) …     | sequence |
+//! ```
+//! All little-endian; the CRC32C covers the block with its own field zero. The sequence stands at both ends so that a block
+//! whose halves come from different writes is known as torn, not merely as wrong.
+//!
+//! # What may be there
+//! Per block the sequences of the last acknowledged and the last issued write are kept. As no two requests that overlap
+//! are ever in flight together, a read must bring a sequence between the two: they differ only after a write that failed,
+//! which may have reached the medium or not. A block this run has not written may hold anything, but if it holds a stamp
+//! then one of this very volume and place.
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::pattern::Access;
+
+const MAGIC: [u8; 8] = *b"hakaru\x001";
+const CRC_AT: usize = 36;
+const HEADER: usize = 40;
+const TRAILER: usize = 8;
+/// Blocks per page of the record of sequences.
+const PAGE: u64 = 512;
+
+/// What is wrong with a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Its checksum does not hold, or it holds no stamp though it was written.
+    Wrong,
+    /// It is a block of another place or another volume.
+    Misplaced {
+        /// The place its stamp names.
+        lba: u64,
+        /// Its stamp names this volume.
+        same_volume: bool,
+    },
+    /// It is an older write than the last acknowledged one.
+    Stale {
+        /// Sequence read.
+        sequence: u64,
+    },
+    /// It carries a sequence that this run never issued.
+    Future {
+        /// Sequence read.
+        sequence: u64,
+    },
+    /// Its begin and its end come from different writes.
+    Torn {
+        /// Sequence at its begin.
+        begin: u64,
+        /// Sequence at its end.
+        end: u64,
+    },
+}
+
+/// A block that is not what it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Corruption {
+    /// The block.
+    pub lba: u64,
+    /// Sequence of the last acknowledged write, 0 if none.
+    pub acknowledged: u64,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+impl fmt::Display for Corruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Corruption { lba, acknowledged, fault } = self;
+        match fault {
+            Fault::Wrong => write!(f, "wrong data: the checksum of block {lba} does not hold"),
+            Fault::Misplaced { lba: found, same_volume: true } => {
+                write!(f, "misplaced data: block {lba} holds what was written to block {found}")
+            }
+            Fault::Misplaced { lba: found, same_volume: false } => {
+                write!(f, "misplaced data: block {lba} holds block {found} of another volume")
+            }
+            Fault::Stale { sequence } => {
+                write!(f, "stale data: block {lba} holds write {sequence}, but write {acknowledged} was acknowledged")
+            }
+            Fault::Future { sequence } => {
+                write!(f, "wrong data: block {lba} holds write {sequence}, which was never issued")
+            }
+            Fault::Torn { begin, end } => {
+                write!(f, "torn data: block {lba} begins with write {begin} and ends with write {end}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Corruption {}
+
+/// What identifies a volume in stamps: a hash of its name, the same in every run.
+#[must_use]
+pub fn volume_id(name: &str) -> u64 {
+    // FNV-1a, 64 bits.
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sequences {
+    acknowledged: u64,
+    issued: u64,
+}
+
+/// Stamps writes and checks reads of one VM.
+#[derive(Debug)]
+pub struct Verifier {
+    volume: u64,
+    run: u32,
+    block_bytes: usize,
+    payload: Arc<[u8]>,
+    sequence: u64,
+    pages: HashMap<u64, Box<[Sequences]>>,
+}
+
+impl Verifier {
+    /// `volume` is [`volume_id`] of the destination, `run` tells this run's stamps from earlier ones', `payload` is at
+    /// least one block of incompressible bytes, `block_bytes` at least 512.
+    #[must_use]
+    pub fn new(volume: u64, run: u32, block_bytes: u32, payload: Arc<[u8]>) -> Verifier {
+        let block_bytes = block_bytes as usize;
+        assert!(block_bytes >= 512 && payload.len() >= block_bytes, "a stamp needs its block and a payload for it");
+        Verifier { volume, run, block_bytes, payload, sequence: 0, pages: HashMap::new() }
+    }
+
+    /// The bytes of a write, each block with a stamp of its own, replacing what `out` held.
+    pub fn stamp(&mut self, access: &Access, out: &mut Vec<u8>) {
+        out.clear();
+        for lba in self.blocks(access) {
+            self.sequence += 1;
+            let sequence = self.sequence;
+            self.sequences(lba).issued = sequence;
+            self.stamp_block(lba, sequence, out);
+        }
+    }
+
+    /// A write was acknowledged: from now on nothing older may be read.
+    pub fn acknowledge(&mut self, access: &Access) {
+        for lba in self.blocks(access) {
+            let sequences = self.sequences(lba);
+            sequences.acknowledged = sequences.issued;
+        }
+    }
+
+    /// Checks what a read has brought.
+    ///
+    /// # Errors
+    /// [`Corruption`] names the first block that is not what it should be.
+    pub fn check(&mut self, access: &Access, bytes: &[u8]) -> Result<(), Corruption> {
+        debug_assert_eq!(bytes.len(), access.length_bytes as usize);
+        for (lba, block) in self.blocks(access).zip(bytes.chunks_exact(self.block_bytes)) {
+            let known = self.known(lba);
+            self.check_block(lba, block, known)
+                .map_err(|fault| Corruption { lba, acknowledged: known.acknowledged, fault })?;
+        }
+        Ok(())
+    }
+
+    fn blocks(&self, access: &Access) -> std::ops::Range<u64> {
+        access.offset_bytes / self.block_bytes as u64..access.end_bytes() / self.block_bytes as u64
+    }
+
+    fn sequences(&mut self, lba: u64) -> &mut Sequences {
+        let page = self.pages.entry(lba / PAGE).or_insert_with(|| vec![Sequences::default(); PAGE as usize].into());
+        &mut page[(lba % PAGE) as usize]
+    }
+
+    fn known(&self, lba: u64) -> Sequences {
+        self.pages.get(&(lba / PAGE)).map_or_else(Sequences::default, |page| page[(lba % PAGE) as usize])
+    }
+
+    fn stamp_block(&self, lba: u64, sequence: u64, out: &mut Vec<u8>) {
+        let begin = out.len();
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&self.volume.to_le_bytes());
+        out.extend_from_slice(&lba.to_le_bytes());
+        out.extend_from_slice(&sequence.to_le_bytes());
+        out.extend_from_slice(&self.run.to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+        // Another part of the payload each time, so that two writes of one block differ everywhere.
+        let length = self.block_bytes - HEADER - TRAILER;
+        let from = (sequence.wrapping_mul(61) as usize) % (self.payload.len() - length + 1);
+        out.extend_from_slice(&self.payload[from..from + length]);
+        out.extend_from_slice(&sequence.to_le_bytes());
+        let crc = crc32c::crc32c(&out[begin..]);
+        out[begin + CRC_AT..begin + HEADER].copy_from_slice(&crc.to_le_bytes());
+    }
+
+    fn check_block(&self, lba: u64, block: &[u8], known: Sequences) -> Result<(), Fault> {
+        let written = known.acknowledged > 0;
+        if block[..8] != MAGIC {
+            return if written { Err(Fault::Wrong) } else { Ok(()) };
+        }
+        let u64_at = |at: usize| u64::from_le_bytes(block[at..at + 8].try_into().expect("eight bytes"));
+        let u32_at = |at: usize| u32::from_le_bytes(block[at..at + 4].try_into().expect("four bytes"));
+        let (volume, place, begin, end) = (u64_at(8), u64_at(16), u64_at(24), u64_at(self.block_bytes - TRAILER));
+        if begin != end {
+            return Err(Fault::Torn { begin, end });
+        }
+        let crc = crc32c::crc32c(&block[..CRC_AT]);
+        let crc = crc32c::crc32c_append(crc, &[0; HEADER - CRC_AT]);
+        if crc32c::crc32c_append(crc, &block[HEADER..]) != u32_at(CRC_AT) {
+            return Err(Fault::Wrong);
+        }
+        if (volume, place) != (self.volume, lba) {
+            return Err(Fault::Misplaced { lba: place, same_volume: volume == self.volume });
+        }
+        let this_run = u32_at(32) == self.run;
+        match (this_run, written) {
+            (false, true) => Err(Fault::Stale { sequence: 0 }),
+            (false, false) => Ok(()),
+            (true, _) if begin < known.acknowledged => Err(Fault::Stale { sequence: begin }),
+            (true, _) if begin > known.issued => Err(Fault::Future { sequence: begin }),
+            (true, _) => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pattern::Op;
+
+    const BLOCK: usize = 512;
+
+    fn verifier() -> Verifier {
+        let payload: Vec<u8> = (0..4096u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        Verifier::new(volume_id("iqn.a/0"), 7, BLOCK as u32, payload.into())
+    }
+
+    fn access(lba: u64, blocks: u32) -> Access {
+        Access { op: Op::Write, offset_bytes: lba * BLOCK as u64, length_bytes: blocks * BLOCK as u32 }
+    }
+
+    fn write(v: &mut Verifier, at: &Access) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        v.stamp(at, &mut bytes);
+        v.acknowledge(at);
+        bytes
+    }
+
+    #[test]
+    fn what_was_written_is_accepted() {
+        let mut v = verifier();
+        let at = access(1000, 3);
+        let bytes = write(&mut v, &at);
+        assert_eq!(bytes.len(), 3 * BLOCK);
+        assert_eq!(v.check(&at, &bytes), Ok(()));
+    }
+
+    #[test]
+    fn zeros_are_accepted_until_a_block_is_written() {
+        let mut v = verifier();
+        let at = access(5, 1);
+        assert_eq!(v.check(&at, &[0; BLOCK]), Ok(()));
+        write(&mut v, &at);
+        assert_eq!(v.check(&at, &[0; BLOCK]), Err(Corruption { lba: 5, acknowledged: 1, fault: Fault::Wrong }));
+    }
+
+    #[test]
+    fn every_flipped_bit_is_found() {
+        let mut v = verifier();
+        let at = access(5, 1);
+        let bytes = write(&mut v, &at);
+        for bit in 0..BLOCK * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(v.check(&at, &flipped).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn block_of_another_place_is_misplaced() {
+        let mut v = verifier();
+        let bytes = write(&mut v, &access(5, 1));
+        let fault = v.check(&access(6, 1), &bytes).unwrap_err().fault;
+        assert_eq!(fault, Fault::Misplaced { lba: 5, same_volume: true });
+    }
+
+    #[test]
+    fn block_of_another_volume_is_misplaced() {
+        let mut v = verifier();
+        let mut other = verifier();
+        other.volume = volume_id("iqn.a/1");
+        let bytes = write(&mut other, &access(5, 1));
+        let fault = v.check(&access(5, 1), &bytes).unwrap_err().fault;
+        assert_eq!(fault, Fault::Misplaced { lba: 5, same_volume: false });
+    }
+
+    #[test]
+    fn older_write_is_stale() {
+        let mut v = verifier();
+        let at = access(9, 1);
+        let old = write(&mut v, &at);
+        write(&mut v, &at);
+        let corruption = v.check(&at, &old).unwrap_err();
+        assert_eq!(corruption, Corruption { lba: 9, acknowledged: 2, fault: Fault::Stale { sequence: 1 } });
+    }
+
+    #[test]
+    fn block_of_two_halves_is_torn() {
+        let mut v = verifier();
+        let at = access(9, 1);
+        let old = write(&mut v, &at);
+        let new = write(&mut v, &at);
+        let half = [&new[..BLOCK / 2], &old[BLOCK / 2..]].concat();
+        assert_eq!(v.check(&at, &half).unwrap_err().fault, Fault::Torn { begin: 2, end: 1 });
+    }
+
+    #[test]
+    fn after_a_failed_write_both_the_old_and_the_new_block_are_accepted() {
+        let mut v = verifier();
+        let at = access(9, 1);
+        let older = write(&mut v, &at);
+        let old = write(&mut v, &at);
+        let mut unacknowledged = Vec::new();
+        v.stamp(&at, &mut unacknowledged);
+        assert_eq!(v.check(&at, &old), Ok(()));
+        assert_eq!(v.check(&at, &unacknowledged), Ok(()));
+        assert!(v.check(&at, &older).is_err());
+    }
+
+    #[test]
+    fn stamps_of_an_earlier_run_are_accepted_until_the_block_is_written() {
+        let mut earlier = verifier();
+        earlier.run = 6;
+        let mut v = verifier();
+        let at = access(9, 1);
+        let bytes = write(&mut earlier, &at);
+        assert_eq!(v.check(&at, &bytes), Ok(()));
+        write(&mut v, &at);
+        assert!(matches!(v.check(&at, &bytes).unwrap_err().fault, Fault::Stale { .. }));
+    }
+}
