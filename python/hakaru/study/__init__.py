@@ -1,6 +1,6 @@
 """Studies: what is asked, of which lab, at which points.
 
-    load(name)                      id or path → Loaded (study, source, published tables), or UsageError with file:line:column
+    load(name)                      id or path → Loaded (study, source, tables); UsageError says file:line:column
     expand(study, quick=…, seed=…)  pure: Study → Expanded (points × repetitions in shuffled order)
     study_schema()                  JSON Schema (draft-07) for editors
 

@@ -15,10 +15,8 @@ from hakaru.units import format_size
 Problem = tuple[tuple[str | int, ...], str, str]
 
 METRICS = frozenset(
-    ("iops", "read_iops", "write_iops", "mb_per_s", "read_mb_per_s", "write_mb_per_s", "outstanding_mean")
-    + tuple(
-        f"{kind}latency_ms_{what}" for kind in ("", "read_", "write_") for what in ("mean", "p50", "p90", "p99", "p999")
-    )
+    {"iops", "read_iops", "write_iops", "mb_per_s", "mib_per_s", "read_mb_per_s", "write_mb_per_s", "outstanding_mean"}
+    | {f"{kind}latency_ms_{x}" for kind in ("", "read_", "write_") for x in ("mean", "p50", "p90", "p99", "p999")}
 )
 """Metrics that references and expectations may name; a test holds that analysis computes them all."""
 

@@ -81,7 +81,7 @@ def expand(
     seed = study.seed if seed is None else seed
     every = [factors for block in blocks for factors in block.points()]
     width = max(2, len(str(len(every))))
-    # An id is the point's place in the study whether or not `only` leaves others out, so it means the same in every run.
+    # An id is the point's place in the study, whether or not `only` leaves others out: it means the same in all runs.
     points = tuple(
         Point(f"p{place:0{width}}", factors)
         for place, factors in enumerate(every, start=1)
