@@ -1,1 +1,55 @@
-//! SCSI: command descriptor blocks, sense data, INQUIRY and mode pages (SAM-5, SPC-4, SBC-3).
+//! SCSI: command descriptor blocks, sense data, INQUIRY and mode pages (SAM-5, SPC-4, SBC-3), as far as a disk and its host speak here.
+//!
+//! Parameter data is written to its full length by `emit`; the caller cuts it to the ALLOCATION LENGTH of the command ([`truncated`]). `parse` reads
+//! what a possibly lying device sent: lengths inside are bounded by what is there.
+
+mod capacity;
+mod cdb;
+mod inquiry;
+mod luns;
+mod mode;
+mod sense;
+mod vpd;
+
+pub use capacity::{Capacity10, Capacity16};
+pub use cdb::{Cdb, CdbError, ModeSense, PageControl, StartStopUnit, Transfer, opcode};
+pub use inquiry::{Inquiry, PeripheralQualifier};
+pub use luns::{emit_luns, parse_luns};
+pub use mode::{BlockDescriptor, ModeData, ModePage};
+pub use sense::{AdditionalSense, FieldPointer, Sense, SenseKey, Status};
+pub use vpd::{
+    BlockDeviceCharacteristics, BlockLimits, Designator, DesignatorKind, LogicalBlockProvisioning,
+    Vpd, page,
+};
+
+/// The part of parameter data that an ALLOCATION LENGTH lets through (SPC-4 section 4.2.5.6): truncation is no error.
+pub fn truncated(data: &[u8], allocation_length: u32) -> &[u8] {
+    &data[..data.len().min(allocation_length as usize)]
+}
+
+/// ASCII of a fixed-size field: bytes that are not printable become `?`, spaces at the end go.
+fn parse_ascii(bytes: &[u8]) -> String {
+    let text: String = bytes
+        .iter()
+        .map(|&b| {
+            if (0x20..0x7f).contains(&b) {
+                char::from(b)
+            } else {
+                '?'
+            }
+        })
+        .collect();
+    text.trim_end().to_owned()
+}
+
+/// Fills a fixed-size field with ASCII, left-aligned, padded with spaces, cut where it is too long; bytes that are not printable become `?`.
+fn emit_ascii(field: &mut [u8], text: &str) {
+    field.fill(b' ');
+    for (to, from) in field.iter_mut().zip(text.bytes()) {
+        *to = if (0x20..0x7f).contains(&from) {
+            from
+        } else {
+            b'?'
+        };
+    }
+}

@@ -1,0 +1,447 @@
+//! Status and sense data (SAM-5 section 5.3, SPC-4 section 4.5): how a device says what went wrong.
+use crate::octets::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
+
+/// SCSI status byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Status(pub u8);
+
+impl Status {
+    /// Done.
+    pub const GOOD: Status = Status(0x00);
+    /// Sense data says what happened.
+    pub const CHECK_CONDITION: Status = Status(0x02);
+    /// COMPARE AND WRITE and others: the condition was met.
+    pub const CONDITION_MET: Status = Status(0x04);
+    /// The LU cannot take a command now.
+    pub const BUSY: Status = Status(0x08);
+    /// Another holds the LU.
+    pub const RESERVATION_CONFLICT: Status = Status(0x18);
+    /// No room for another command.
+    pub const TASK_SET_FULL: Status = Status(0x28);
+    /// Auto contingent allegiance is active.
+    pub const ACA_ACTIVE: Status = Status(0x30);
+    /// Another initiator aborted the task.
+    pub const TASK_ABORTED: Status = Status(0x40);
+}
+
+/// Sense key (SPC-4 table 48).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum SenseKey {
+    /// Nothing to say.
+    #[default]
+    NoSense = 0x0,
+    /// Done, with recovery.
+    RecoveredError = 0x1,
+    /// Not accessible now.
+    NotReady = 0x2,
+    /// The medium is bad.
+    MediumError = 0x3,
+    /// The device is bad.
+    HardwareError = 0x4,
+    /// The command is bad.
+    IllegalRequest = 0x5,
+    /// Something changed that the initiator must know.
+    UnitAttention = 0x6,
+    /// Protected against this.
+    DataProtect = 0x7,
+    /// Blank medium.
+    BlankCheck = 0x8,
+    /// Vendor-specific.
+    VendorSpecific = 0x9,
+    /// EXTENDED COPY was aborted.
+    CopyAborted = 0xa,
+    /// Aborted; may be tried again.
+    AbortedCommand = 0xb,
+    /// Reserved.
+    Reserved = 0xc,
+    /// End of the medium.
+    VolumeOverflow = 0xd,
+    /// Data differ.
+    Miscompare = 0xe,
+    /// Done.
+    Completed = 0xf,
+}
+
+impl SenseKey {
+    const ALL: [SenseKey; 16] = {
+        use SenseKey::*;
+        [
+            NoSense,
+            RecoveredError,
+            NotReady,
+            MediumError,
+            HardwareError,
+            IllegalRequest,
+            UnitAttention,
+            DataProtect,
+            BlankCheck,
+            VendorSpecific,
+            CopyAborted,
+            AbortedCommand,
+            Reserved,
+            VolumeOverflow,
+            Miscompare,
+            Completed,
+        ]
+    };
+
+    /// From the low four bits.
+    pub fn from_code(code: u8) -> SenseKey {
+        SenseKey::ALL[usize::from(code & 0x0f)]
+    }
+}
+
+/// Additional sense code and qualifier (SPC-4 annex F).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct AdditionalSense {
+    /// ADDITIONAL SENSE CODE.
+    pub code: u8,
+    /// ADDITIONAL SENSE CODE QUALIFIER.
+    pub qualifier: u8,
+}
+
+/// Which field of a CDB or parameter list is wrong (sense-key specific data of ILLEGAL REQUEST, SPC-4 section 4.5.2.4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FieldPointer {
+    /// In the CDB; otherwise in the parameter list.
+    pub in_cdb: bool,
+    /// Byte.
+    pub byte: u16,
+    /// Most significant bit of the field within the byte, where it is less than a byte.
+    pub bit: Option<u8>,
+}
+
+/// What went wrong. 16 bytes and `Copy`: it travels by value from the drive to the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Sense {
+    /// Sense key.
+    pub key: SenseKey,
+    /// What exactly.
+    pub additional: AdditionalSense,
+    /// INFORMATION: for most errors of a disk, the LBA.
+    pub information: Option<u64>,
+    /// Wrong field, for ILLEGAL REQUEST.
+    pub field: Option<FieldPointer>,
+}
+
+macro_rules! senses {
+    ($($(#[$doc:meta])* $name:ident = $key:ident, $code:literal, $qualifier:literal;)*) => {
+        $($(#[$doc])* pub const $name: Sense = Sense::new(SenseKey::$key, $code, $qualifier);)*
+    };
+}
+
+impl Sense {
+    senses! {
+        /// Nothing to say.
+        NO_SENSE = NoSense, 0x00, 0x00;
+        /// The LU is stopped; START is needed.
+        INITIALIZING_COMMAND_REQUIRED = NotReady, 0x04, 0x02;
+        /// Space is being made; try again.
+        SPACE_ALLOCATION_IN_PROGRESS = NotReady, 0x04, 0x14;
+        /// A write could not be done.
+        WRITE_ERROR = MediumError, 0x0c, 0x00;
+        /// A read could not be done.
+        UNRECOVERED_READ_ERROR = MediumError, 0x11, 0x00;
+        /// The device failed inside.
+        INTERNAL_TARGET_FAILURE = HardwareError, 0x44, 0x00;
+        /// Command not known.
+        INVALID_COMMAND_OPERATION_CODE = IllegalRequest, 0x20, 0x00;
+        /// Beyond the last block.
+        LBA_OUT_OF_RANGE = IllegalRequest, 0x21, 0x00;
+        /// A field of the CDB is wrong.
+        INVALID_FIELD_IN_CDB = IllegalRequest, 0x24, 0x00;
+        /// No such LU.
+        LOGICAL_UNIT_NOT_SUPPORTED = IllegalRequest, 0x25, 0x00;
+        /// A field of the parameter list is wrong.
+        INVALID_FIELD_IN_PARAMETER_LIST = IllegalRequest, 0x26, 0x00;
+        /// The parameter list has another length than it says.
+        PARAMETER_LIST_LENGTH_ERROR = IllegalRequest, 0x1a, 0x00;
+        /// Saved mode pages are not kept.
+        SAVING_PARAMETERS_NOT_SUPPORTED = IllegalRequest, 0x39, 0x00;
+        /// The LU may not be written.
+        WRITE_PROTECTED = DataProtect, 0x27, 0x00;
+        /// The pool is full.
+        SPACE_ALLOCATION_FAILED_WRITE_PROTECT = DataProtect, 0x27, 0x07;
+        /// The device was reset, of whatever kind.
+        POWER_ON_RESET_OR_BUS_DEVICE_RESET = UnitAttention, 0x29, 0x00;
+        /// Power was switched on.
+        POWER_ON = UnitAttention, 0x29, 0x01;
+        /// The LU was reset.
+        BUS_DEVICE_RESET_FUNCTION = UnitAttention, 0x29, 0x03;
+        /// The session was lost.
+        I_T_NEXUS_LOSS = UnitAttention, 0x29, 0x07;
+        /// Mode pages changed.
+        MODE_PARAMETERS_CHANGED = UnitAttention, 0x2a, 0x01;
+        /// The LU has another size.
+        CAPACITY_DATA_CHANGED = UnitAttention, 0x2a, 0x09;
+        /// Another initiator cleared the commands.
+        COMMANDS_CLEARED_BY_ANOTHER_INITIATOR = UnitAttention, 0x2f, 0x00;
+        /// A soft threshold of the pool was crossed.
+        THIN_PROVISIONING_SOFT_THRESHOLD_REACHED = UnitAttention, 0x38, 0x07;
+        /// INQUIRY data changed.
+        INQUIRY_DATA_CHANGED = UnitAttention, 0x3f, 0x03;
+        /// LUs came or went.
+        REPORTED_LUNS_DATA_CHANGED = UnitAttention, 0x3f, 0x0e;
+        /// Aborted, for no more precise reason.
+        ABORTED_COMMAND = AbortedCommand, 0x00, 0x00;
+        /// Unsolicited data came that was not expected (RFC 7143 section 11.4.7.2).
+        UNEXPECTED_UNSOLICITED_DATA = AbortedCommand, 0x0c, 0x0c;
+        /// Less unsolicited data came than was said (RFC 7143 section 11.4.7.2).
+        NOT_ENOUGH_UNSOLICITED_DATA = AbortedCommand, 0x0c, 0x0d;
+        /// Data came damaged: data digest (RFC 7143 section 11.4.7.2).
+        PROTOCOL_SERVICE_CRC_ERROR = AbortedCommand, 0x47, 0x05;
+        /// SNACK was rejected (RFC 7143 section 11.4.7.2).
+        SNACK_REJECTED = AbortedCommand, 0x11, 0x13;
+        /// Aborted because the connection or session ended (iSCSI: task set cleared).
+        NEXUS_LOSS_ABORT = AbortedCommand, 0x29, 0x07;
+        /// Data moved beyond what the command allows.
+        DATA_PHASE_ERROR = AbortedCommand, 0x4b, 0x00;
+        /// Data differ from what was to be compared.
+        MISCOMPARE_DURING_VERIFY = Miscompare, 0x1d, 0x00;
+    }
+
+    /// A key with a code and its qualifier.
+    pub const fn new(key: SenseKey, code: u8, qualifier: u8) -> Sense {
+        Sense {
+            key,
+            additional: AdditionalSense { code, qualifier },
+            information: None,
+            field: None,
+        }
+    }
+
+    /// The same with INFORMATION, for most errors of a disk the LBA.
+    #[must_use]
+    pub const fn with_information(mut self, information: u64) -> Sense {
+        self.information = Some(information);
+        self
+    }
+
+    /// The same pointing at a field.
+    #[must_use]
+    pub const fn with_field(mut self, field: FieldPointer) -> Sense {
+        self.field = Some(field);
+        self
+    }
+
+    /// Fixed format (response code 70h), 18 bytes. An INFORMATION above 2^32 - 1 does not fit and is left out (VALID 0).
+    pub fn emit_fixed(&self) -> [u8; 18] {
+        let mut out = [0; 18];
+        out[0] = 0x70;
+        out[2] = self.key as u8;
+        if let Some(Ok(information)) = self.information.map(u32::try_from) {
+            out[0] |= 0x80;
+            put_u32(&mut out, 3, information);
+        }
+        out[7] = 10;
+        out[12] = self.additional.code;
+        out[13] = self.additional.qualifier;
+        if let Some(field) = self.field {
+            emit_field(field, &mut out[15..18]);
+        }
+        out
+    }
+
+    /// Descriptor format (response code 72h), 8 to 28 bytes appended to `out`.
+    pub fn emit_descriptor(&self, out: &mut Vec<u8>) {
+        let begin = out.len();
+        out.extend_from_slice(&[
+            0x72,
+            self.key as u8,
+            self.additional.code,
+            self.additional.qualifier,
+            0,
+            0,
+            0,
+            0,
+        ]);
+        if let Some(information) = self.information {
+            let mut descriptor = [0x00, 0x0a, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+            put_u64(&mut descriptor, 4, information);
+            out.extend_from_slice(&descriptor);
+        }
+        if let Some(field) = self.field {
+            let mut descriptor = [0x02, 0x06, 0, 0, 0, 0, 0, 0];
+            emit_field(field, &mut descriptor[4..7]);
+            out.extend_from_slice(&descriptor);
+        }
+        out[begin + 7] = (out.len() - begin - 8) as u8;
+    }
+
+    /// Either format, current or deferred; `None` where the response code is another or the key is missing. What is cut off counts as not said.
+    pub fn parse(bytes: &[u8]) -> Option<Sense> {
+        match bytes.first()? & 0x7f {
+            0x70 | 0x71 => parse_fixed(bytes),
+            0x72 | 0x73 => parse_descriptor(bytes),
+            _ => None,
+        }
+    }
+
+    /// The data segment of a SCSI Response: SenseLength, then sense data in fixed format (RFC 7143 section 11.4.7).
+    pub fn emit_response_data(&self) -> [u8; 20] {
+        let mut out = [0; 20];
+        put_u16(&mut out, 0, 18);
+        out[2..].copy_from_slice(&self.emit_fixed());
+        out
+    }
+
+    /// Sense data out of the data segment of a SCSI Response.
+    pub fn parse_response_data(bytes: &[u8]) -> Option<Sense> {
+        let (length, rest) = bytes.split_at_checked(2)?;
+        Sense::parse(rest.get(..usize::from(u16_at(length, 0)).min(rest.len()))?)
+    }
+}
+
+impl std::fmt::Display for Sense {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let AdditionalSense { code, qualifier } = self.additional;
+        write!(f, "{:?} {code:02X}h/{qualifier:02X}h", self.key)?;
+        self.information.map_or(Ok(()), |information| {
+            write!(f, " information {information}")
+        })
+    }
+}
+
+/// Three bytes: SKSV, C/D, BPV, BIT POINTER; FIELD POINTER.
+fn emit_field(field: FieldPointer, out: &mut [u8]) {
+    out[0] =
+        0x80 | if field.in_cdb { 0x40 } else { 0 } | field.bit.map_or(0, |bit| 0x08 | (bit & 7));
+    put_u16(out, 1, field.byte);
+}
+
+fn parse_field(bytes: &[u8]) -> Option<FieldPointer> {
+    let valid = bytes.len() >= 3 && bytes[0] & 0x80 != 0;
+    valid.then(|| FieldPointer {
+        in_cdb: bytes[0] & 0x40 != 0,
+        byte: u16_at(bytes, 1),
+        bit: (bytes[0] & 0x08 != 0).then_some(bytes[0] & 7),
+    })
+}
+
+fn parse_fixed(bytes: &[u8]) -> Option<Sense> {
+    let key = SenseKey::from_code(*bytes.get(2)?);
+    // ADDITIONAL SENSE LENGTH bounds what counts, as far as it came at all.
+    let length = bytes
+        .get(7)
+        .map_or(8, |more| 8 + usize::from(*more))
+        .min(bytes.len());
+    let bytes = &bytes[..length];
+    let at = |i: usize| bytes.get(i).copied().unwrap_or(0);
+    let information =
+        (bytes[0] & 0x80 != 0 && bytes.len() >= 7).then(|| u64::from(u32_at(bytes, 3)));
+    let field = if key == SenseKey::IllegalRequest {
+        bytes.get(15..18).and_then(parse_field)
+    } else {
+        None
+    };
+    Some(Sense {
+        key,
+        additional: AdditionalSense {
+            code: at(12),
+            qualifier: at(13),
+        },
+        information,
+        field,
+    })
+}
+
+fn parse_descriptor(bytes: &[u8]) -> Option<Sense> {
+    let [_, key, code, qualifier, ..] = *bytes else {
+        return None;
+    };
+    let mut sense = Sense::new(SenseKey::from_code(key), code, qualifier);
+    let length = bytes.get(7).map_or(0, |more| usize::from(*more));
+    let mut rest = bytes.get(8..).unwrap_or(&[]);
+    rest = &rest[..rest.len().min(length)];
+    while let [kind, length, ..] = *rest {
+        let Some((descriptor, after)) = rest.split_at_checked(2 + usize::from(length)) else {
+            break;
+        };
+        match kind {
+            0x00 if descriptor.len() >= 12 && descriptor[2] & 0x80 != 0 => {
+                sense.information = Some(u64_at(descriptor, 4))
+            }
+            0x02 if sense.key == SenseKey::IllegalRequest => {
+                sense.field = descriptor.get(4..7).and_then(parse_field)
+            }
+            _ => {}
+        }
+        rest = after;
+    }
+    Some(sense)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lba_out_of_range_looks_as_spc_draws_it() {
+        let fixed = Sense::LBA_OUT_OF_RANGE
+            .with_information(0x0102_0304)
+            .emit_fixed();
+        assert_eq!(
+            fixed,
+            [0xf0, 0, 5, 1, 2, 3, 4, 10, 0, 0, 0, 0, 0x21, 0, 0, 0, 0, 0]
+        );
+        let mut descriptor = Vec::new();
+        Sense::LBA_OUT_OF_RANGE
+            .with_information(0x0102_0304_0506)
+            .emit_descriptor(&mut descriptor);
+        assert_eq!(
+            descriptor,
+            [
+                0x72, 5, 0x21, 0, 0, 0, 0, 12, 0, 10, 0x80, 0, 0, 0, 1, 2, 3, 4, 5, 6
+            ]
+        );
+    }
+
+    #[test]
+    fn information_that_does_not_fit_the_fixed_format_is_not_cut_to_a_wrong_lba() {
+        let sense = Sense::LBA_OUT_OF_RANGE.with_information(1 << 40);
+        assert_eq!(Sense::parse(&sense.emit_fixed()).unwrap().information, None);
+    }
+
+    fn senses() -> impl Strategy<Value = Sense> {
+        let field = (any::<bool>(), any::<u16>(), proptest::option::of(0u8..8));
+        (
+            0u8..16,
+            any::<(u8, u8)>(),
+            any::<Option<u32>>(),
+            proptest::option::of(field),
+        )
+            .prop_map(|(key, (code, qualifier), information, field)| {
+                let key = SenseKey::from_code(key);
+                let field = field
+                    .filter(|_| key == SenseKey::IllegalRequest)
+                    .map(|(in_cdb, byte, bit)| FieldPointer { in_cdb, byte, bit });
+                Sense {
+                    key,
+                    additional: AdditionalSense { code, qualifier },
+                    information: information.map(u64::from),
+                    field,
+                }
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn sense_survives_both_formats(sense in senses()) {
+            prop_assert_eq!(Sense::parse(&sense.emit_fixed()), Some(sense));
+            prop_assert_eq!(Sense::parse_response_data(&sense.emit_response_data()), Some(sense));
+            let mut descriptor = Vec::new();
+            sense.emit_descriptor(&mut descriptor);
+            prop_assert_eq!(Sense::parse(&descriptor), Some(sense));
+        }
+
+        #[test]
+        fn no_sense_bytes_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..80), code in 0x70u8..0x74) {
+            let _ = Sense::parse(&bytes);
+            let _ = Sense::parse_response_data(&bytes);
+            if let Some(first) = bytes.first_mut() { *first = code; }
+            let _ = Sense::parse(&bytes);
+        }
+    }
+}
