@@ -131,9 +131,9 @@ def _expectations(study: Study) -> Iterator[Problem]:
         over = getattr(part, "over", None)
         if over is not None and over not in factors:
             yield (*place, "over"), f"no factor {over!r}", _near(over, factors)
-        metric = getattr(part, "metric", None)
-        if metric is not None and metric not in METRICS:
-            yield (*place, "metric"), f"no metric {metric!r}", _near(metric, METRICS)
+        named = getattr(part, "metric", None)
+        if named is not None and named not in METRICS:
+            yield (*place, "metric"), f"no metric {named!r}", _near(named, METRICS)
         table = getattr(part, "table", None)
         if table is not None and table not in tables:
             yield (

@@ -118,8 +118,9 @@ def _count(document: Document, text: str) -> None:
                 raise document.error(place, f"alias *{event.anchor} stands for nothing yet", "anchors come first")
             total += size_of[event.anchor]
         elif isinstance(event, NodeEvent):
-            if getattr(event, "tag", None) is not None:
-                raise document.error(place, f"tags are not allowed ({event.tag})", "leave the tag out")
+            tag = getattr(event, "tag", None)
+            if tag is not None:
+                raise document.error(place, f"tags are not allowed ({tag})", "leave the tag out")
             total += 1
             if isinstance(event, CollectionStartEvent):
                 open_.append((event.anchor, total - 1))
@@ -159,7 +160,7 @@ def _build(document: Document, node: Node, path: Path_) -> Any:
 
 def _scalar(document: Document, node: ScalarNode, path: Path_) -> Any:
     """A scalar by the tag that YAML 1.2's core schema resolves; everything else (dates) stays text."""
-    kind = node.tag.rpartition(":")[2]
+    kind = (node.tag or "").rpartition(":")[2]
     text: str = node.value
     try:
         if kind == "null":

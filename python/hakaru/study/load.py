@@ -87,9 +87,9 @@ def load(name: str) -> Loaded:
         columns = set(tables[reference.table][0])
         for column in (reference.over, *reference.metrics.values()):
             if column not in columns:
-                place = document.place_of(("reference", i))
                 hint = f"its columns are {', '.join(sorted(columns))}"
-                raise document.error(place, f"reference[{i}]: {reference.table} has no column {column!r}", hint)
+                where = document.place_of(("reference", i))
+                raise document.error(where, f"reference[{i}]: {reference.table} has no column {column!r}", hint)
     return Loaded(study, path, raw, tables)
 
 
@@ -135,9 +135,8 @@ def _path_in(data: Any, loc: tuple[int | str, ...]) -> Path_:
     """`loc` without what pydantic adds to name a member of a union, and without a missing field's name."""
     path: list[str | int] = []
     for part in loc:
-        if (isinstance(data, dict) and part in data) or (
-            isinstance(data, list) and isinstance(part, int) and part < len(data)
-        ):
+        inside = part in data if isinstance(data, dict) else isinstance(data, list) and part in range(len(data))
+        if inside:
             path.append(part)
             data = data[part]
     return tuple(path)
