@@ -25,6 +25,8 @@ CAVEATS: dict[str, Severity] = {
     "link_off_rate": "warning",  # link {link}: {measured} measured, {asked} asked
     "link_unchecked": "note",  # the link was not measured before the load
     "clock_stepped": "invalid",  # samples are not in the order of their time
+    "late_start": "invalid",  # the last engine was told to start {late_ms} ms after the common instant
+    "cpu_shared": "note",  # {engines} engines share the {cpus} CPUs of one machine
     "host_stolen": "warning",  # the hypervisor took {percent} % of this machine's CPU
     "not_expendable": "note",  # nothing was written: the site does not allow it
     "io_fallback": "note",  # io_uring is forbidden here; {backend} was used instead

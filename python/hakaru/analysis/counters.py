@@ -93,7 +93,9 @@ class Counters:
         """One counter, or None."""
         return self._series.get(Key(node, engine, entity, name))
 
-    def select(self, *, engine: str | None = None, entity: str, name: str, node: str | None = None) -> Iterator[tuple[Key, Series]]:
+    def select(
+        self, *, engine: str | None = None, entity: str, name: str, node: str | None = None
+    ) -> Iterator[tuple[Key, Series]]:
         """Counters of this name; an `entity` that ends in `/` stands for all that begin so."""
         for key, series in self._series.items():
             fits = key.entity.startswith(entity) if entity.endswith("/") else key.entity == entity

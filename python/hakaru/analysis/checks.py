@@ -1,0 +1,240 @@
+"""Whether a repetition's numbers can be believed. Each check gives caveats; nothing is corrected or left out silently.
+
+Limits (docs/methodology/checks.md):
+    steady state      range under 20 % and |slope| x time under 10 % of the mean, over 1 s samples (SNIA PTS; the slope
+                      is taken without its sign, so that a falling rate does not pass)
+    Little's law      |N - X R| under 5 % of N
+    bytes             initiators and array agree to the byte once nothing is in flight
+    wire              the array's NICs carried at least the payload and at most what headers explain
+    generator         initiator process under 90 % of a CPU; under 1 % of open-loop requests late
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from scipy import stats
+
+from hakaru.analysis.caveats import Caveat
+from hakaru.analysis.counters import Counters, Floats, Series
+from hakaru.analysis.metrics import UNITS
+from hakaru.analysis.run_data import Repetition
+from hakaru.analysis.utilisation import Nic, Use
+
+STEADY_SAMPLES_MIN = 5
+STEADY_RANGE_MAX = 0.20
+STEADY_SLOPE_MAX = 0.10
+LITTLE_MAX = 0.05
+COVERED_MIN = 0.90
+CPU_LIMIT_PERCENT = 90.0
+MACHINE_LIMIT_PERCENT = 95.0
+STOLEN_MAX_PERCENT = 2.0
+LATE_MAX = 0.01
+CV_MAX = 0.05
+REPETITIONS_MIN = 3
+# A write's answer, an R2T, TCP acknowledgements: bytes per request and per byte of the other direction.
+WIRE_BYTES_PER_IO = 1024
+WIRE_SHARE = 0.12
+
+
+def of_repetition(
+    repetition: Repetition, metrics: dict[str, float], use: dict[str, Use], nics: list[Nic]
+) -> list[Caveat]:
+    """Every check of one repetition that was done."""
+    counters, window = repetition.counters, repetition.window
+    found = [
+        *clock(counters),
+        *parts(counters),
+        *coverage(counters, window),
+        *steady(counters, window),
+        *errors(counters),
+    ]
+    found += [
+        *littles_law(metrics),
+        *bytes_conserved(counters),
+        *wire(counters, window, nics),
+        *generator(repetition, use),
+    ]
+    return found + list(machine(counters, window, use)) + list(dropped(counters, window))
+
+
+def clock(counters: Counters) -> Iterator[Caveat]:
+    """Counters grow with time."""
+    for name in ("reads", "writes"):
+        for _, series in counters.select(engine="initiator", entity="vms", name=name):
+            if not series.grows():
+                yield Caveat("clock_stepped")
+                return
+
+
+def parts(counters: Counters) -> Iterator[Caveat]:
+    """The sum over VMs equals the total, in the last sample that has both: exactly, both count requests."""
+    for name in ("reads", "writes", "read_bytes", "write_bytes"):
+        for node in counters.nodes("initiator"):
+            total = counters.get(node, "initiator", "vms", name)
+            vms = [s for _, s in counters.select(engine="initiator", node=node, entity="vm/", name=name)]
+            if total is None or not vms:
+                continue
+            at = min(int(s.at_ns[-1]) for s in (total, *vms))
+            summed = sum(s.at(at) for s in vms)
+            if abs(summed - total.at(at)) >= 0.5:  # counters are whole numbers: any difference is at least 1
+                yield Caveat("total_not_sum", {"name": name, "total": total.at(at), "sum": summed, "node": node})
+                return
+
+
+def coverage(counters: Counters, window: tuple[int, int]) -> Iterator[Caveat]:
+    """Samples cover the measuring phase."""
+    for _, series in counters.select(engine="initiator", entity="vms", name="reads"):
+        start, end = series.clip(*window)
+        share = (end - start) / (window[1] - window[0])
+        if share < COVERED_MIN:
+            yield Caveat("window_not_covered", {"percent": 100 * share})
+            return
+
+
+def iops_over_time(counters: Counters, window: tuple[int, int]) -> Floats:
+    """Requests per second of all VMs in each interval between samples inside the window."""
+    rates: list[Floats] = []
+    for node in counters.nodes("initiator"):
+        both = [counters.get(node, "initiator", "vms", n) for n in ("reads", "writes")]
+        inside = [_whole_intervals(s, window) for s in both if s is not None]
+        if inside:
+            rates.append(np.sum([np.diff(s.value) / (np.diff(s.at_ns) / 1e9) for s in inside], axis=0))
+    shortest = min((len(r) for r in rates), default=0)
+    return np.sum([r[:shortest] for r in rates], axis=0) if shortest else np.zeros(0)
+
+
+def _whole_intervals(series: Series, window: tuple[int, int]) -> Series:
+    inside = (series.at_ns >= window[0]) & (series.at_ns <= window[1])
+    at, keep = np.unique(series.at_ns[inside], return_index=True)
+    return Series(at, series.value[inside][keep])
+
+
+def steady(counters: Counters, window: tuple[int, int]) -> Iterator[Caveat]:
+    """The rate neither swings nor drifts while it is measured."""
+    rates = iops_over_time(counters, window)
+    if len(rates) < STEADY_SAMPLES_MIN:
+        yield Caveat("too_short_to_judge", {"samples": len(rates)})
+        return
+    mean = float(np.mean(rates))
+    if mean <= 0:
+        return
+    swing = float(np.ptp(rates)) / mean
+    slope = float(stats.linregress(np.arange(len(rates)), rates).slope)
+    drift = abs(slope) * (len(rates) - 1) / mean
+    if swing >= STEADY_RANGE_MAX or drift >= STEADY_SLOPE_MAX:
+        yield Caveat("not_steady", {"range_percent": 100 * swing, "drift_percent": 100 * drift})
+
+
+def errors(counters: Counters) -> Iterator[Caveat]:
+    """Requests that ended in an error, from the first to the last sample."""
+    count = counters.last_total(engine="initiator", entity="vms", name="errors")
+    if count:
+        yield Caveat("io_errors", {"errors": count})
+
+
+def littles_law(metrics: dict[str, float]) -> Iterator[Caveat]:
+    """Requests outstanding are the rate times the time that each takes."""
+    outstanding, product = metrics["outstanding_mean"], metrics["iops"] * metrics["latency_ms_mean"] / 1e3
+    if not (math.isfinite(outstanding) and math.isfinite(product) and outstanding > 0):
+        return
+    off = abs(outstanding - product) / outstanding
+    if off >= LITTLE_MAX:
+        yield Caveat("littles_law", {"percent": 100 * off, "outstanding": outstanding, "product": product})
+
+
+def bytes_conserved(counters: Counters) -> Iterator[Caveat]:
+    """What initiators and array counted in the whole repetition; requests cut off at the end may differ, no others."""
+    open_ = counters.last_total(engine="initiator", entity="vms", name="in_flight_now") or 0.0
+    for kind in ("read", "write"):
+        ours = counters.last_total(engine="initiator", entity="vms", name=f"{kind}_bytes")
+        theirs = counters.last_total(engine="array", entity="lu/", name=f"{kind}_bytes")
+        requests = counters.last_total(engine="initiator", entity="vms", name=f"{kind}s")
+        if ours is None or theirs is None:
+            continue
+        failed = counters.last_total(engine="initiator", entity="vms", name="errors") or 0.0
+        slack = (open_ + failed) * (ours / requests if requests else 0.0)
+        if abs(ours - theirs) > slack:
+            yield Caveat("bytes_not_conserved", {"kind": kind, "initiator": ours, "array": theirs})
+
+
+def wire(counters: Counters, window: tuple[int, int], nics: list[Nic]) -> Iterator[Caveat]:
+    """Bytes of the array's NICs against the payload that initiators counted, over the same time."""
+    array_nodes = set(counters.nodes("array"))
+    for kind, prefix, other in (("read", "tx", "write"), ("write", "rx", "read")):
+        carried = [
+            counters.get(n.node, "watch", f"nic/{n.name}", f"{prefix}_bytes") for n in nics if n.node in array_nodes
+        ]
+        rates = [s.rate(*window) for s in carried if s is not None]
+        payload = counters.total_rate(window, engine="initiator", entity="vms", name=f"{kind}_bytes")
+        back = counters.total_rate(window, engine="initiator", entity="vms", name=f"{other}_bytes")
+        ios = sum(counters.total_rate(window, engine="initiator", entity="vms", name=n) for n in ("reads", "writes"))
+        if not rates or not math.isfinite(payload) or ios <= 0:
+            continue
+        measured, most = sum(rates), payload * (1 + WIRE_SHARE) + back * WIRE_SHARE + ios * WIRE_BYTES_PER_IO
+        # Payload that was in flight when the window began or ended: a few per cent of a short window.
+        if measured < payload * 0.97 or measured > most * 1.03:
+            yield Caveat(
+                "wire_bytes", {"direction": prefix, "wire_mb_per_s": measured / 1e6, "payload_mb_per_s": payload / 1e6}
+            )
+
+
+def generator(repetition: Repetition, use: dict[str, Use]) -> Iterator[Caveat]:
+    """The load generator was not itself the limit, and did not issue late."""
+    counters, window = repetition.counters, repetition.window
+    cpu = use.get("cpu/initiator")
+    if cpu is not None and cpu.percent > CPU_LIMIT_PERCENT:
+        yield Caveat("generator_saturated", {"percent": cpu.percent})
+    late = counters.total_rate(window, engine="initiator", entity="vms", name="late")
+    issued = sum(counters.total_rate(window, engine="initiator", entity="vms", name=n) for n in ("reads", "writes"))
+    if math.isfinite(late) and issued > 0 and late / issued > LATE_MAX:
+        yield Caveat("issued_late", {"percent": 100 * late / issued})
+
+
+def machine(counters: Counters, window: tuple[int, int], use: dict[str, Use]) -> Iterator[Caveat]:
+    """This machine had CPU left, and kept it."""
+    cpu = use.get("cpu/machine")
+    if cpu is not None and cpu.percent > MACHINE_LIMIT_PERCENT:
+        yield Caveat("machine_saturated", {"percent": cpu.percent})
+    kinds = ("user", "system", "irq", "softirq", "steal", "idle", "iowait")
+    rates = {k: counters.total_rate(window, engine="watch", entity="machine", name=f"{k}_ns") for k in kinds}
+    total = sum(r for r in rates.values() if math.isfinite(r))
+    if total > 0 and math.isfinite(rates["steal"]) and 100 * rates["steal"] / total > STOLEN_MAX_PERCENT:
+        yield Caveat("host_stolen", {"percent": 100 * rates["steal"] / total})
+
+
+def dropped(counters: Counters, window: tuple[int, int]) -> Iterator[Caveat]:
+    """Frames that an interface of the lab dropped while it was measured."""
+    for name in ("rx_dropped", "tx_dropped"):
+        for key, series in counters.select(engine="watch", entity="nic/", name=name):
+            frames = round(series.increase(*window))
+            if frames > 0:
+                yield Caveat(
+                    "frames_lost",
+                    {"frames": frames, "link": f"{key.node} {key.entity.removeprefix('nic/')} {name[:2]}"},
+                )
+                return
+
+
+def of_point(values: dict[str, list[float]], planned: int, failed: int) -> list[Caveat]:
+    """Checks over a point's repetitions. `values`: metric → one value per repetition that gave a result."""
+    iops = [v for v in values["iops"] if math.isfinite(v)]
+    found = []
+    if failed:
+        found.append(Caveat("repetition_failed", {"failed": failed, "planned": planned}))
+    if not iops:
+        return [*found, Caveat("no_data")]
+    if len(iops) < REPETITIONS_MIN:
+        found.append(Caveat("few_repetitions", {"n": len(iops)}))
+    if len(iops) > 1 and np.mean(iops) > 0:
+        spread = float(stats.variation(iops, ddof=1))
+        if spread > CV_MAX:
+            found.append(Caveat("noisy", {"percent": 100 * spread}))
+    return found
+
+
+def no_values() -> dict[str, list[float]]:
+    """Metric → an empty list."""
+    return {name: [] for name in UNITS}

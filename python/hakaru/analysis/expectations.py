@@ -1,0 +1,111 @@
+"""What the study expected (`expect:`), held against what came out. A breach ends the run with exit code 4.
+
+An expectation about points that the run does not have (the quick form leaves some out) or that are empty is neither
+held nor breached: `held` is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hakaru.analysis.limiter import Verdict, judge_point
+from hakaru.analysis.reference import Comparison
+from hakaru.analysis.sweep import Sweep
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One expectation: `held` True, False, or None where it could not be judged. `message` is an id of the catalogue."""
+
+    expect: dict[str, Any]
+    held: bool | None
+    message: str
+    evidence: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Results:
+    """What expectations are held against."""
+
+    sweeps: list[Sweep]
+    verdicts: list[Verdict]
+    """One per sweep."""
+    comparisons: list[Comparison]
+
+
+def evaluate(expectations: list[dict[str, Any]], results: Results) -> list[Outcome]:
+    """Every expectation of the study, in its order."""
+    return [_JUDGES[e["kind"]](e, results) for e in expectations if e.get("kind") in _JUDGES]
+
+
+def _sweep(expect: dict[str, Any], results: Results) -> Sweep | None:
+    fitting = [s for s in results.sweeps if s.fits(expect.get("where") or {}) and s.over == expect.get("over", s.over)]
+    return fitting[0] if fitting else None
+
+
+def _peak(expect: dict[str, Any], results: Results) -> Outcome:
+    sweep = _sweep(expect, results)
+    peak = sweep.peak(expect["metric"]) if sweep else None
+    evidence: dict[str, Any] = {"low": expect["low"], "high": expect["high"], "metric": expect["metric"]}
+    if sweep is None or peak is None:
+        return Outcome(expect, None, "expect.peak", evidence)
+    inside = [p for p in sweep.measured(expect["metric"]) if expect["low"] <= sweep.level(p) <= expect["high"]]
+    level = sweep.level(peak)
+    evidence |= {"level": level, "value": peak.mean(expect["metric"])}
+    return Outcome(expect, expect["low"] <= level <= expect["high"] if inside else None, "expect.peak", evidence)
+
+
+def _reference(expect: dict[str, Any], results: Results) -> Outcome:
+    where = expect.get("where") or {}
+    compared = [
+        (row.error_percent or 0.0, row.level)
+        for c in results.comparisons
+        if c.table == expect["table"]
+        and c.metric == expect["metric"]
+        and all(str(c.where.get(f)) == str(level) for f, level in where.items())
+        for row in c.compared
+    ]
+    evidence: dict[str, Any] = {"percent": expect["percent"], "metric": expect["metric"], "levels": len(compared)}
+    if not compared:
+        return Outcome(expect, None, "expect.reference", evidence)
+    worst, level = max(compared, key=lambda pair: abs(pair[0]))
+    evidence |= {"worst_percent": worst, "level": level}
+    return Outcome(expect, abs(worst) <= expect["percent"], "expect.reference", evidence)
+
+
+def _below_peak(expect: dict[str, Any], results: Results) -> Outcome:
+    sweep, metric = _sweep(expect, results), expect["metric"]
+    evidence: dict[str, Any] = {k: expect[k] for k in ("at", "low_percent", "high_percent", "metric")}
+    peak = sweep.peak(metric) if sweep else None
+    there = [p for p in sweep.measured(metric) if sweep.level(p) == expect["at"]] if sweep else []
+    if peak is None or not there or not peak.mean(metric):
+        return Outcome(expect, None, "expect.below_peak", evidence)
+    below = 100 * (1 - (there[0].mean(metric) or 0.0) / (peak.mean(metric) or 1.0))
+    evidence |= {"below_percent": below}
+    return Outcome(expect, expect["low_percent"] <= below <= expect["high_percent"], "expect.below_peak", evidence)
+
+
+def _limiter(expect: dict[str, Any], results: Results) -> Outcome:
+    found = []
+    for sweep, verdict in zip(results.sweeps, results.verdicts, strict=True):
+        where = dict(expect.get("where") or {})
+        level = where.pop(sweep.over, None)
+        if not sweep.fits(where):
+            continue
+        if level is None:
+            found += [verdict.limiter] if sweep.measured() else []
+        else:
+            found += [judge_point(p).limiter for p in sweep.measured() if sweep.level(p) == float(level)]
+    evidence: dict[str, Any] = {"resources": list(expect["resources"]), "found": found}
+    held = all(f in expect["resources"] for f in found) if found else None
+    return Outcome(expect, held, "expect.limiter", evidence)
+
+
+_JUDGES: dict[str, Callable[[dict[str, Any], Results], Outcome]] = {
+    "peak": _peak,
+    "reference": _reference,
+    "below_peak": _below_peak,
+    "limiter": _limiter,
+}

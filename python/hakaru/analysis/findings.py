@@ -1,0 +1,202 @@
+"""Findings: what the run says, in sentences with the numbers that they rest on.
+
+peak        the best level, its rate and interval, the range within 5 % of it
+decline     how far the rate falls past the peak, and how response and service time grow meanwhile
+limiter     what gave out first, or `undetermined` and why
+scalability the universal scalability law fitted to the curve
+reference   how far our numbers lie from a published table
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hakaru.analysis import sentences, usl
+from hakaru.analysis.limiter import Verdict, kind_of
+from hakaru.analysis.points import Point
+from hakaru.analysis.reference import Comparison
+from hakaru.analysis.sweep import NEAR_PEAK, Sweep
+from hakaru.wording import LANGUAGES, say
+
+Write = Callable[[str], str]
+"""A language → the text in it."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding. `text` has every language; `evidence` is plain JSON."""
+
+    kind: str
+    where: dict[str, Any]
+    text: dict[str, str]
+    limiter: str | None
+    evidence: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """One element of `findings` of the report."""
+        texts = {"text": self.text["en"], **{f"text_{lang}": t for lang, t in self.text.items() if lang != "en"}}
+        return {"kind": self.kind, "where": self.where, **texts, "limiter": self.limiter, "evidence": self.evidence}
+
+
+def of_sweep(sweep: Sweep, verdict: Verdict, several: bool) -> list[Finding]:
+    """Findings about one sweep, the most important first."""
+    found = [_peak(sweep), _limiter(sweep, verdict), _decline(sweep), _scalability(sweep)]
+    return [_named(sweep, f, several) for f in found if f is not None]
+
+
+def of_comparison(comparison: Comparison, several: bool) -> Finding:
+    """How far one metric lies from a published table."""
+    worst = comparison.worst
+
+    def write(language: str) -> str:
+        values: dict[str, Any] = {
+            "metric": say(language, f"metric.{comparison.metric}"),
+            "title": comparison.title[language],
+        }
+        if worst is None or worst.error_percent is None:
+            return say(language, "finding.reference.none", values)
+        values |= {"levels": len(comparison.compared), "worst_percent": round(abs(worst.error_percent), 1)}
+        values |= {"error": sentences.signed(language, worst.error_percent)}
+        return say(
+            language, "finding.reference", values | {"level": sentences.level(language, comparison.over, worst.level)}
+        )
+
+    evidence = {k: v for k, v in comparison.to_json().items() if k in ("table", "metric", "over", "rows")}
+    evidence["worst_percent"] = worst.error_percent if worst else None
+    return Finding("reference", comparison.where, _both(comparison.where, write, several), None, evidence)
+
+
+def _named(sweep: Sweep, found: tuple[str, Write, str | None, dict[str, Any]], several: bool) -> Finding:
+    kind, write, limiter, evidence = found
+    return Finding(kind, dict(sweep.where), _both(dict(sweep.where), write, several), limiter, evidence)
+
+
+def _both(where: dict[str, Any], write: Write, several: bool) -> dict[str, str]:
+    return {language: sentences.in_series(language, where, write(language), several) for language in LANGUAGES}
+
+
+Found = tuple[str, Write, str | None, dict[str, Any]]
+
+
+def _at(sweep: Sweep, point: Point) -> Callable[[str], str]:
+    return lambda language: sentences.level(language, sweep.over, sweep.level(point))
+
+
+def _peak(sweep: Sweep) -> Found:
+    peak, near = sweep.peak(), sweep.near_peak()
+    if peak is None:
+        return "peak", lambda language: say(language, "finding.peak.none"), None, {"over": sweep.over}
+    iops, last = peak.metrics["iops"], sweep.measured()[-1]
+    evidence = {
+        "over": sweep.over,
+        "level": sweep.level(peak),
+        "iops": iops.to_json(),
+        "mb_per_s": peak.mean("mb_per_s"),
+        "latency_ms_mean": peak.mean("latency_ms_mean"),
+        "near_peak": [sweep.level(p) for p in near],
+        "at_end_of_sweep": peak is last,
+    }
+
+    def write(language: str) -> str:
+        values = {"level": _at(sweep, peak)(language), "iops": iops.mean, "mb_per_s": peak.mean("mb_per_s")}
+        values |= {"latency": peak.mean("latency_ms_mean")}
+        single = len(sweep.measured()) == 1
+        parts = [say(language, "finding.peak.single" if single else "finding.peak", values)]
+        parts.append(_interval(language, iops.low, iops.high, iops.n))
+        if len(near) > 1:
+            ends = {"first": _at(sweep, near[0])(language), "last": _at(sweep, near[-1])(language)}
+            parts.append(say(language, "finding.peak.range", ends))
+        if peak is last and not single:
+            parts.append(say(language, "finding.peak.last"))
+        return sentences.sentences(language, *parts)
+
+    return "peak", write, None, evidence
+
+
+def _interval(language: str, low: float | None, high: float | None, n: int) -> str:
+    if low is None or high is None:
+        return say(language, "finding.interval.none")
+    return say(language, "finding.interval", {"low": low, "high": high, "n": n})
+
+
+def _decline(sweep: Sweep) -> Found | None:
+    peak, measured = sweep.peak(), sweep.measured()
+    if peak is None or peak is measured[-1]:
+        return None
+    last = measured[-1]
+    top, end = peak.mean("iops") or 0.0, last.mean("iops") or 0.0
+    percent = 100 * (1 - end / top) if top else 0.0
+    evidence = {
+        "over": sweep.over,
+        "from_level": sweep.level(peak),
+        "to_level": sweep.level(last),
+        "percent": percent,
+        "iops": [top, end],
+        "latency_ms_mean": [peak.mean("latency_ms_mean"), last.mean("latency_ms_mean")],
+        "drive_service_ms": [peak.service_ms, last.service_ms],
+    }
+
+    def write(language: str) -> str:
+        level = _at(sweep, last)(language)
+        if end >= NEAR_PEAK * top:
+            return say(language, "finding.no_decline", {"level": level})
+        latency = {"latency_at_peak": peak.mean("latency_ms_mean"), "latency": last.mean("latency_ms_mean")}
+        parts = [say(language, "finding.decline", {"level": level, "percent": percent, "iops": end, **latency})]
+        if peak.service_ms is not None and last.service_ms is not None:
+            service = {"service": last.service_ms, "service_at_peak": peak.service_ms}
+            parts.append(say(language, "finding.decline.service", service))
+        return sentences.sentences(language, *parts)
+
+    return "decline", write, None, evidence
+
+
+def _limiter(sweep: Sweep, verdict: Verdict) -> Found:
+    evidence = verdict.evidence
+
+    def undetermined(language: str) -> str:
+        busiest = evidence.get("busiest")
+        values: dict[str, Any] = {}
+        if busiest:
+            values = {"resource": sentences.resource(language, busiest), "percent": evidence["at_peak"][busiest]}
+        return say(language, f"finding.undetermined.{evidence['reason']}", values)
+
+    def write(language: str) -> str:
+        resource = evidence["resource"]
+        named = {"resource": sentences.resource(language, resource), "member": evidence["member"] or resource}
+        values = named | {"percent": evidence["at_peak_percent"]}
+        parts = [say(language, f"finding.limiter.{verdict.limiter}", values)]
+        if len(sweep.measured()) > 1:
+            reached = sentences.level(language, sweep.over, evidence["reached_at"])
+            parts.append(say(language, "finding.limiter.reached", {"level": reached}))
+        others = {r: p for r, p in evidence["others_percent"].items() if kind_of(r) != verdict.limiter}
+        if others:
+            second = max(others, key=lambda r: others[r])
+            said = {"resource": sentences.resource(language, second), "percent": others[second]}
+            parts.append(say(language, "finding.limiter.next", said))
+        return sentences.sentences(language, *parts)
+
+    return "limiter", write if verdict.resource else undetermined, verdict.limiter, evidence | {"over": sweep.over}
+
+
+def _scalability(sweep: Sweep) -> Found | None:
+    measured = sweep.measured()
+    fit = usl.fit([sweep.level(p) for p in measured], [p.mean("iops") or 0.0 for p in measured])
+    if fit is None:
+        return None
+    names = ("value", "low", "high")
+    parameters = {"lambda": fit.lambda_, "sigma": fit.sigma, "kappa": fit.kappa}
+    evidence: dict[str, Any] = {n: dict(zip(names, v, strict=True)) for n, v in parameters.items()}
+    evidence |= {"r_squared": fit.r_squared, "level_at_peak": fit.level_at_peak, "over": sweep.over}
+    evidence["curve"] = [[sweep.level(p), fit.at(sweep.level(p))] for p in measured]
+
+    def write(language: str) -> str:
+        values = {"lambda_": fit.lambda_[0], "sigma": fit.sigma[0], "kappa": fit.kappa[0], "r_squared": fit.r_squared}
+        parts = [say(language, "finding.usl", values)]
+        if fit.level_at_peak is not None and fit.level_at_peak <= sweep.level(measured[-1]):
+            level = sentences.level(language, sweep.over, round(fit.level_at_peak, 1))
+            parts.append(say(language, "finding.usl.peak", {"level": level}))
+        return sentences.sentences(language, *parts)
+
+    return "scalability", write, None, evidence

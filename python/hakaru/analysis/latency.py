@@ -1,0 +1,105 @@
+"""Latency distributions: HDR histograms merged end to end, percentiles computed last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+from hdrh.histogram import HdrHistogram
+
+from hakaru.errors import UsageError
+
+LOWEST_NS, HIGHEST_NS, DIGITS = 1, 3_600_000_000_000, 3
+PERCENTILES = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9, "max": 100.0}
+CURVE = (
+    0.0,
+    1.0,
+    2.0,
+    5.0,
+    *(float(p) for p in range(10, 95, 5)),
+    95.0,
+    97.0,
+    98.0,
+    99.0,
+    99.5,
+    99.9,
+    99.95,
+    99.99,
+    100.0,
+)
+NAMES = {"read": "read_latency_ns", "write": "write_latency_ns"}
+
+
+def empty() -> HdrHistogram:
+    """A histogram with room for 1 ns to 1 h at three significant digits."""
+    return HdrHistogram(LOWEST_NS, HIGHEST_NS, DIGITS)
+
+
+def merge(encoded: Iterable[str]) -> HdrHistogram:
+    """The sum of HdrHistogram V2 (deflated, base64) histograms. Raises `UsageError` for what is none."""
+    total = empty()
+    for text in encoded:
+        try:
+            one = HdrHistogram.decode(text)
+        except Exception as e:  # hdrh raises many kinds, of several libraries
+            raise UsageError(f"a latency histogram cannot be read: {e}", "the file was changed after the run") from e
+        total.add(one)
+    return total
+
+
+@dataclass(frozen=True)
+class Latencies:
+    """Reads and writes apart, of one measuring phase or of many merged."""
+
+    read: HdrHistogram
+    write: HdrHistogram
+
+    @classmethod
+    def none(cls) -> Latencies:
+        """Nothing measured."""
+        return cls(empty(), empty())
+
+    @classmethod
+    def of_table(cls, table: pa.Table, window: tuple[int, int]) -> Latencies:
+        """Of the whole phase; where an engine did not report that, of the intervals that end inside the window."""
+        rows = [r for r in table.to_pylist() if r["entity"] == "vms"] if table.num_rows else []
+        whole = [r for r in rows if r["at_ns"] is None]
+        chosen = whole or [r for r in rows if window[0] < r["at_ns"] <= window[1]]
+        return cls(*(merge(r["hdr"] for r in chosen if r["name"] == NAMES[kind]) for kind in ("read", "write")))
+
+    def all(self) -> HdrHistogram:
+        """Reads and writes together."""
+        both = empty()
+        both.add(self.read)
+        both.add(self.write)
+        return both
+
+    def add(self, other: Latencies) -> None:
+        """Merge another one in."""
+        self.read.add(other.read)
+        self.write.add(other.write)
+
+
+def percentile_ms(histogram: HdrHistogram, percent: float) -> float:
+    """Milliseconds; NaN for an empty histogram."""
+    if histogram.get_total_count() == 0:
+        return float("nan")
+    value = histogram.get_max_value() if percent >= 100 else histogram.get_value_at_percentile(percent)
+    return float(value) / 1e6
+
+
+def curve(histogram: HdrHistogram) -> list[list[float]]:
+    """`[[percent, milliseconds], …]` at fixed percentiles; empty for an empty histogram."""
+    if histogram.get_total_count() == 0:
+        return []
+    return [[p, percentile_ms(histogram, p)] for p in CURVE]
+
+
+def per_interval_ms(table: pa.Table, percent: float) -> dict[int, float]:
+    """Instant (end of the interval, ns) → percentile of that interval, reads and writes of all initiators together."""
+    at: dict[int, list[str]] = {}
+    for row in table.to_pylist() if table.num_rows else []:
+        if row["entity"] == "vms" and row["at_ns"] is not None and row["name"] in NAMES.values():
+            at.setdefault(int(row["at_ns"]), []).append(row["hdr"])
+    return {instant: percentile_ms(merge(texts), percent) for instant, texts in sorted(at.items())}

@@ -1,0 +1,185 @@
+"""One point: its repetitions' numbers as estimates, its utilisation, its caveats, and the series that figures need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hakaru.analysis import checks, metrics, utilisation
+from hakaru.analysis.caveats import Caveat
+from hakaru.analysis.counters import Series
+from hakaru.analysis.estimate import Estimate
+from hakaru.analysis.latency import Latencies, curve, per_interval_ms
+from hakaru.analysis.run_data import Repetition, RunData
+from hakaru.analysis.utilisation import Nic, Use
+
+
+@dataclass
+class Point:
+    """What came of one combination of factor levels."""
+
+    id: str
+    factors: dict[str, Any]
+    origin: str
+    metrics: dict[str, Estimate]
+    utilisation: dict[str, Estimate]
+    members: dict[str, str]
+    """Resource → which of several it was (most often, over repetitions)."""
+    per_repetition: dict[str, list[float]]
+    caveats: list[Caveat]
+    service_ms: float | None
+    """Mean time that a drive takes for one of its commands."""
+    distribution: dict[str, list[list[float]]]
+    over_time: dict[str, list[float | None]]
+    notes: list[str] = field(default_factory=list)
+
+    def mean(self, metric: str) -> float | None:
+        """Mean of a metric, None where there is none."""
+        estimate = self.metrics.get(metric)
+        return estimate.mean if estimate else None
+
+    def percent(self, resource: str) -> float | None:
+        """Mean utilisation of a resource, None where it was not seen."""
+        estimate = self.utilisation.get(resource)
+        return estimate.mean if estimate else None
+
+    @property
+    def valid(self) -> bool:
+        """Whether its numbers may be used."""
+        return all(c.severity != "invalid" for c in self.caveats)
+
+    def to_json(self) -> dict[str, Any]:
+        """One element of `points` of the report."""
+        used = {}
+        for resource, estimate in self.utilisation.items():
+            used[resource] = estimate.to_json() | (
+                {"member": self.members[resource]} if resource in self.members else {}
+            )
+        return {
+            "point": self.id,
+            "factors": self.factors,
+            "origin": self.origin,
+            "valid": self.valid,
+            "metrics": {name: e.to_json() for name, e in self.metrics.items()},
+            "utilisation": used,
+            "caveats": [c.to_json() for c in self.caveats],
+            "repetitions": {
+                n: [_finite(v) for v in self.per_repetition[n]] for n in ("iops", "mb_per_s", "latency_ms_mean")
+            },
+            "drive_service_ms": _finite(self.service_ms),
+            "distribution": self.distribution,
+            "over_time": self.over_time,
+        }
+
+
+def analyse(run: RunData, raw: dict[str, Any], nics: list[Nic]) -> Point:
+    """All that is computed about one point of the run."""
+    values, uses, caveats = checks.no_values(), [], []
+    merged, services, over_time = Latencies.none(), [], {}
+    origin, failed, notes = str(run.run.get("origin")), 0, []
+    for repetition in run.repetitions(str(raw["point"])):
+        caveats += repetition.caveats
+        if not repetition.done:
+            failed += 1
+            notes.append(repetition.error or repetition.status)
+            continue
+        origin = repetition.origin
+        latencies = Latencies.of_table(repetition.histograms, repetition.window)
+        of_one = metrics.of_repetition(repetition, latencies)
+        use = utilisation.of_repetition(repetition.counters, repetition.window, nics)
+        caveats += checks.of_repetition(repetition, of_one, use, nics)
+        for name, value in of_one.items():
+            values[name].append(value)
+        uses.append(use)
+        merged.add(latencies)
+        services += _service_ms(repetition)
+        over_time = over_time or timeline(repetition)
+    planned = raw.get("repetitions")
+    caveats += checks.of_point(values, planned if isinstance(planned, int) else failed + len(uses), failed)
+    curves = {"all": curve(merged.all()), "read": curve(merged.read), "write": curve(merged.write)}
+    return Point(
+        id=str(raw["point"]),
+        factors=dict(raw["factors"]),
+        origin=origin,
+        metrics={name: Estimate.over(values[name], unit) for name, unit in metrics.UNITS.items()},
+        utilisation=_estimates(uses),
+        members=_members(uses),
+        per_repetition=values,
+        caveats=_worst_of_each(caveats),
+        service_ms=float(np.mean(services)) if services else None,
+        distribution=curves,
+        over_time=over_time,
+        notes=notes,
+    )
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not np.isfinite(value) else float(value)
+
+
+def _estimates(uses: list[dict[str, Use]]) -> dict[str, Estimate]:
+    resources = dict.fromkeys(r for use in uses for r in use)
+    return {r: Estimate.over([u[r].percent for u in uses if r in u], "percent") for r in resources}
+
+
+def _members(uses: list[dict[str, Use]]) -> dict[str, str]:
+    found: dict[str, list[str]] = {}
+    for use in uses:
+        for resource, one in use.items():
+            if one.member is not None:
+                found.setdefault(resource, []).append(one.member)
+    return {r: max(sorted(set(m)), key=m.count) for r, m in found.items()}
+
+
+def _worst_of_each(caveats: list[Caveat]) -> list[Caveat]:
+    """One caveat of each name; of several with a percentage the largest."""
+    chosen: dict[str, Caveat] = {}
+    for caveat in caveats:
+        kept = chosen.get(caveat.name)
+        if kept is None or _size(caveat) > _size(kept):
+            chosen[caveat.name] = caveat
+    return list(chosen.values())
+
+
+def _size(caveat: Caveat) -> float:
+    return max((abs(float(v)) for v in caveat.values.values() if isinstance(v, (int, float))), default=0.0)
+
+
+def _service_ms(repetition: Repetition) -> list[float]:
+    """Mean service time over all drives: their busy time over the commands they ended."""
+    counters, window = repetition.counters, repetition.window
+    busy = counters.total_rate(window, engine="array", entity="drive/", name="busy_ns")
+    ops = counters.total_rate(window, engine="array", entity="drive/", name="ops")
+    return [busy / ops / 1e6] if np.isfinite(busy) and ops > 0 else []
+
+
+def timeline(repetition: Repetition) -> dict[str, list[float | None]]:
+    """Rates between samples over the whole repetition; seconds count from the start of the measuring phase."""
+    counters, start = repetition.counters, repetition.window[0]
+    names = ("reads", "writes", "read_bytes", "write_bytes", "read_latency_ns_sum", "write_latency_ns_sum")
+    grown: dict[str, list[Series]] = {
+        n: [s for _, s in counters.select(engine="initiator", entity="vms", name=n)] for n in names
+    }
+    if not grown["reads"]:
+        return {}
+    at = np.unique(grown["reads"][0].at_ns)
+    if len(at) < 2:
+        return {}
+    steps = {
+        n: np.diff(np.sum([[s.at(t) for t in at] for s in series], axis=0)) for n, series in grown.items() if series
+    }
+    seconds = np.diff(at) / 1e9
+    ios = steps["reads"] + steps["writes"]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        latency = (steps["read_latency_ns_sum"] + steps["write_latency_ns_sum"]) / ios / 1e6
+    p99 = per_interval_ms(repetition.histograms, 99.0)
+    return {
+        "t_s": [float(t) for t in (at[1:] - start) / 1e9],
+        "iops": [_finite(v) for v in ios / seconds],
+        "mb_per_s": [_finite(v) for v in (steps["read_bytes"] + steps["write_bytes"]) / seconds / 1e6],
+        "latency_ms_mean": [_finite(v) for v in latency],
+        "latency_ms_p99": [_finite(p99.get(int(t))) for t in at[1:]],
+        "measured_s": [0.0, (repetition.window[1] - start) / 1e9],
+    }

@@ -1,0 +1,83 @@
+"""Our numbers beside a published table: relative error at every level that both have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hakaru.analysis.sweep import Sweep
+
+
+@dataclass(frozen=True)
+class Row:
+    """One level: published value, ours with its interval, and how far ours lies from it."""
+
+    level: float
+    published: float
+    mean: float | None
+    low: float | None
+    high: float | None
+
+    @property
+    def error_percent(self) -> float | None:
+        """(ours - published) / published; None where we have no value or the published one is 0."""
+        if self.mean is None or self.published == 0:
+            return None
+        return 100 * (self.mean - self.published) / self.published
+
+    def to_json(self) -> dict[str, Any]:
+        """Numbers as in the report."""
+        ours = {"mean": self.mean, "low": self.low, "high": self.high}
+        return {"level": self.level, "published": self.published, **ours, "error_percent": self.error_percent}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One metric of one sweep against one published table."""
+
+    table: str
+    title: dict[str, str]
+    source: str
+    metric: str
+    over: str
+    where: dict[str, Any]
+    rows: tuple[Row, ...]
+
+    @property
+    def compared(self) -> list[Row]:
+        """Rows where we have a value."""
+        return [r for r in self.rows if r.error_percent is not None]
+
+    @property
+    def worst(self) -> Row | None:
+        """The row with the largest error."""
+        return max(self.compared, key=lambda r: abs(r.error_percent or 0.0), default=None)
+
+    def to_json(self) -> dict[str, Any]:
+        """One element of `references` of the report."""
+        head = {"table": self.table, "title": self.title, "source": self.source, "metric": self.metric}
+        return {**head, "over": self.over, "where": self.where, "rows": [r.to_json() for r in self.rows]}
+
+
+def compare(study: dict[str, Any], sweeps: list[Sweep]) -> list[Comparison]:
+    """Every published table against every sweep that it is about, metric by metric."""
+    found = []
+    for reference in study.get("reference") or []:
+        where = reference.get("where") or {}
+        for sweep in sweeps:
+            if sweep.over == reference["over"] and sweep.fits(where):
+                found += [_one(reference, sweep, metric, column) for metric, column in reference["metrics"].items()]
+    return found
+
+
+def _one(reference: dict[str, Any], sweep: Sweep, metric: str, column: str) -> Comparison:
+    ours = {sweep.level(p): p.metrics.get(metric) for p in sweep.points}
+    rows = []
+    for row in reference.get("rows") or []:
+        level = float(row[reference["over"]])
+        estimate = ours.get(level)
+        mean, low, high = (estimate.mean, estimate.low, estimate.high) if estimate else (None, None, None)
+        rows.append(Row(level, float(row[column]), mean, low, high))
+    title = {language: str(reference["title"][language]) for language in ("en", "ja")}
+    head = {"table": reference["table"], "title": title, "source": str(reference["source"])}
+    return Comparison(**head, metric=metric, over=sweep.over, where=dict(sweep.where), rows=tuple(rows))

@@ -1,0 +1,97 @@
+"""A run directory as analysis sees it: points, and the finished repetitions of each with their counters.
+
+Reads through `hakaru.store.RunReader`; interprets nothing. One repetition's samples are loaded at a time and dropped
+once its numbers are out, so a long run does not have to fit into memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from hakaru.analysis.caveats import Caveat
+from hakaru.analysis.counters import Counters
+from hakaru.store import RunReader
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """One finished repetition."""
+
+    point: str
+    number: int
+    order: int
+    status: str
+    error: str | None
+    window: tuple[int, int]
+    """Measuring phase, nanoseconds of `CLOCK_MONOTONIC`: start, end."""
+    origin: str
+    caveats: tuple[Caveat, ...]
+    values: dict[str, float]
+    """What the initiators said of themselves at the end, summed over them."""
+    counters: Counters
+    histograms: pa.Table
+
+    @property
+    def done(self) -> bool:
+        """Whether it gave a result."""
+        return self.status == "done" and self.window[0] < self.window[1]
+
+
+@dataclass(frozen=True)
+class RunData:
+    """One run."""
+
+    directory: Path
+    run: dict[str, Any]
+    study: dict[str, Any]
+    lab: dict[str, Any]
+    machine: dict[str, Any]
+    points: list[dict[str, Any]]
+    _repetitions: dict[str, list[dict[str, Any]]]
+
+    @classmethod
+    def read(cls, directory: Path) -> RunData:
+        """Raises `UsageError` where the directory is not a run or is damaged."""
+        reader = RunReader(directory)
+        by_point: dict[str, list[dict[str, Any]]] = {}
+        for repetition in reader.repetitions():
+            by_point.setdefault(str(repetition["point"]), []).append(repetition)
+        parts = {name: reader.read(f"{name}.json") for name in ("run", "study", "lab", "machine", "points")}
+        return cls(directory=directory, _repetitions=by_point, **parts)
+
+    def repetitions(self, point: str) -> Iterator[Repetition]:
+        """Finished repetitions of a point (failed ones too), loaded one after the other."""
+        reader = RunReader(self.directory)
+        for raw in sorted(self._repetitions.get(point, []), key=lambda r: int(r["repetition"])):
+            yield _load(reader, raw)
+
+
+def _load(reader: RunReader, raw: dict[str, Any]) -> Repetition:
+    point, number = str(raw["point"]), int(raw["repetition"])
+    measure = raw.get("measure") or {}
+    window = (int(measure.get("start_ns") or 0), int(measure.get("end_ns") or 0))
+    done = raw.get("status") == "done"
+    values: dict[str, float] = {}
+    for engine in raw.get("engines") or []:
+        if engine.get("engine") == "initiator":
+            for name, value in (engine.get("values") or {}).items():
+                values[name] = values.get(name, 0.0) + float(value)
+    read = [Caveat.from_json(c) for c in raw.get("caveats") or []]
+    return Repetition(
+        point=point,
+        number=number,
+        order=int(raw.get("order") or 0),
+        status=str(raw.get("status")),
+        error=raw.get("error"),
+        window=window,
+        origin=str(raw.get("origin")),
+        caveats=tuple(c for c in read if c is not None),
+        values=values,
+        counters=Counters.of_table(reader.samples(point, number)) if done else Counters({}),
+        histograms=reader.histograms(point, number) if done else pa.table({}),
+    )

@@ -1,0 +1,106 @@
+"""Names and sentences of findings, expectations and caveats, in one language at a time.
+
+Every function takes the language first and numbers as they are; rounding happens in `hakaru.wording.number` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hakaru.analysis.caveats import Caveat
+from hakaru.analysis.expectations import Outcome
+from hakaru.analysis.sweep import PREFERRED
+from hakaru.wording import number, say
+
+
+def level(language: str, factor: str, value: float) -> str:
+    """`7 VMs`, `queue_depth 32`."""
+    if factor == PREFERRED:
+        return say(language, "level.vms", {"count": value})
+    return say(language, "level.other", {"factor": factor, "count": value})
+
+
+def series(where: Mapping[str, Any]) -> str:
+    """The levels of the other factors, as written in the study: `random-32k`, `random-32k, queue_depth 8`."""
+    shown = [str(v) if f == "pattern" else f"{f} {v}" for f, v in where.items()]
+    return ", ".join(shown)
+
+
+def in_series(language: str, where: Mapping[str, Any], text: str, several: bool) -> str:
+    """`text` with the name of its sweep before it, where the run has several."""
+    named = series(where)
+    return say(language, "series", {"series": named, "text": text}) if several and named else text
+
+
+def resource(language: str, name: str) -> str:
+    """`drives`, `link/array-eth0/out`, … in words."""
+    kind, _, rest = name.partition("/")
+    if kind == "link":
+        link, _, direction = rest.rpartition("/")
+        return say(language, f"resource.link.{direction}", {"name": link})
+    if kind == "cpu":
+        return say(language, f"resource.cpu.{rest}")
+    if kind in ("group", "port"):
+        return say(language, f"resource.{kind}", {"name": rest})
+    return say(language, f"resource.{name}")
+
+
+def signed(language: str, percent: float) -> str:
+    """`+4.2 %`, `-11.3 %`."""
+    return f"{'+' if percent > 0 else ''}{number(round(percent, 1), language)} %"
+
+
+def sentences(language: str, *parts: str) -> str:
+    """Joined as the language does it."""
+    return (" " if language == "en" else "").join(p for p in parts if p)
+
+
+def caveat(language: str, one: Caveat) -> str:
+    """The caveat's text, with what to do."""
+    values = dict(one.values)
+    return say(language, f"caveat.{one.name}", _Blank({"count": values.get("n", values.get("samples")), **values}))
+
+
+class _Blank(dict[str, Any]):
+    """A value that a caveat of an older or newer run does not have is shown as missing."""
+
+    def __missing__(self, key: str) -> str:
+        return "–"
+
+
+def expectation(language: str, outcome: Outcome, several: bool) -> str:
+    """What was expected."""
+    values = dict(outcome.evidence)
+    over = str(outcome.expect.get("over") or PREFERRED)
+    for name in ("low", "high", "at"):
+        if name in values:
+            values[name] = level(language, over, float(values[name]))
+    if "resources" in values:
+        values["resources"] = _either(language, [say(language, f"limiter.{r}") for r in values["resources"]])
+    if "metric" in values:
+        values["metric"] = say(language, f"metric.{values['metric']}")
+    text = say(language, outcome.message, values)
+    return in_series(language, outcome.expect.get("where") or {}, text, several)
+
+
+def expectation_found(language: str, outcome: Outcome) -> str:
+    """What was found instead, or that it could not be judged."""
+    if outcome.held is None:
+        return say(language, "expect.not_judged")
+    values = dict(outcome.evidence)
+    over = str(outcome.expect.get("over") or PREFERRED)
+    if "level" in values:
+        values["level"] = level(language, over, float(values["level"]))
+    if "worst_percent" in values:
+        values["error"] = signed(language, float(values["worst_percent"]))
+    if "found" in values:
+        values["found"] = _either(language, [say(language, f"limiter.{f}") for f in dict.fromkeys(values["found"])])
+    return say(language, f"{outcome.message}.found", values)
+
+
+def _either(language: str, names: list[str]) -> str:
+    if len(names) < 2:
+        return "".join(names)
+    separator = ", " if language == "en" else "、"
+    return say(language, "expect.or", {"first": separator.join(names[:-1]), "last": names[-1]})

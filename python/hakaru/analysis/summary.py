@@ -1,0 +1,122 @@
+"""From a run directory to `summary.json`: what `hakaru report RUN --format json` prints, and all that HTML and PDF show.
+
+The shape is stable and documented in docs/reference/report-json.md; schema/report.schema.json holds it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hakaru.analysis import expectations, findings, limiter, points, reference, sentences, sweep
+from hakaru.analysis.caveats import Caveat
+from hakaru.analysis.limiter import Verdict
+from hakaru.analysis.run_data import RunData
+from hakaru.analysis.sweep import Sweep
+from hakaru.analysis.utilisation import nics_of_lab
+from hakaru.store import write_json
+from hakaru.wording import LANGUAGES
+
+SCHEMA_VERSION = 1
+COMPARED = ("iops", "mb_per_s", "latency_ms_mean")
+"""Metrics whose comparison with a published table is a finding; `references` has them all."""
+
+
+def summarise(run_dir: Path) -> dict[str, Any]:
+    """Analyse a run, write `summary.json` into its directory (atomically), and give what was written.
+
+    Raises `UsageError` where the directory is not a run, `EnvironmentError_` where it cannot be written.
+    """
+    summary = analyse(RunData.read(run_dir))
+    write_json(run_dir / "summary.json", summary)
+    return summary
+
+
+def analyse(run: RunData) -> dict[str, Any]:
+    """The summary of a run, as plain JSON (no NaN)."""
+    nics = nics_of_lab(run.lab)
+    analysed = [points.analyse(run, raw, nics) for raw in run.points]
+    sweeps = sweep.sweeps_of(analysed)
+    verdicts = [limiter.judge(s) for s in sweeps]
+    for one, verdict in zip(sweeps, verdicts, strict=True):
+        _mark_tester_limited(one, verdict)
+    comparisons = reference.compare(run.study, sweeps)
+    several = len(sweeps) > 1
+    found = [f for s, v in zip(sweeps, verdicts, strict=True) for f in findings.of_sweep(s, v, several)]
+    found += [findings.of_comparison(c, several) for c in comparisons if c.metric in COMPARED]
+    results = expectations.Results(sweeps, verdicts, comparisons)
+    outcomes = expectations.evaluate(run.study.get("expect") or [], results)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "study": _study(run.study),
+        "run": {
+            k: run.run.get(k)
+            for k in ("run", "status", "quick", "seed", "origin", "started", "ended", "versions", "command")
+        },
+        "points": [p.to_json() | {"caveats": [_caveat(c) for c in p.caveats]} for p in analysed],
+        "findings": [f.to_json() for f in found],
+        "expectations": [_outcome(o, several) for o in outcomes],
+        "references": [c.to_json() for c in comparisons],
+        "sweeps": [_sweep(s, v) for s, v in zip(sweeps, verdicts, strict=True)],
+        "caveats": [_caveat(c) for c in _run_caveats(run, bool(comparisons))],
+        "links": link_checks(run.lab),
+        "valid": all(p.valid for p in analysed),
+    }
+
+
+def _mark_tester_limited(one: Sweep, verdict: Verdict) -> None:
+    """The tool's own CPU gave out first: every point where it was at its limit is marked."""
+    if not verdict.tester_limited or verdict.resource is None:
+        return
+    name = "generator_saturated" if verdict.limiter == "generator_cpu" else "machine_saturated"
+    for point in one.points:
+        percent = point.percent(verdict.resource)
+        marked = any(c.name == name for c in point.caveats)
+        if percent is not None and percent >= limiter.limit_of(verdict.resource) and not marked:
+            point.caveats.append(Caveat(name, {"percent": percent}))
+
+
+def _study(study: dict[str, Any]) -> dict[str, Any]:
+    kept = {k: study.get(k) for k in ("id", "title", "question", "expectation", "origin")}
+    return kept | {"title": kept["title"] or {language: str(kept["id"]) for language in LANGUAGES}}
+
+
+def _sweep(one: Sweep, verdict: Verdict) -> dict[str, Any]:
+    peak = one.peak()
+    return {
+        "over": one.over,
+        "where": dict(one.where),
+        "points": [p.id for p in one.points],
+        "peak": peak.id if peak else None,
+        "near_peak": [p.id for p in one.near_peak()],
+        "limiter": verdict.limiter,
+        "resource": verdict.resource,
+    }
+
+
+def _caveat(one: Caveat) -> dict[str, Any]:
+    texts = {"text" if lang == "en" else f"text_{lang}": sentences.caveat(lang, one) for lang in LANGUAGES}
+    return one.to_json() | texts
+
+
+def _outcome(one: expectations.Outcome, several: bool) -> dict[str, Any]:
+    texts: dict[str, Any] = {}
+    for language in LANGUAGES:
+        suffix = "" if language == "en" else f"_{language}"
+        texts[f"text{suffix}"] = sentences.expectation(language, one, several)
+        texts[f"found{suffix}"] = sentences.expectation_found(language, one)
+    return {"kind": one.expect["kind"], "held": one.held, **texts, "evidence": one.evidence}
+
+
+def _run_caveats(run: RunData, compared: bool) -> list[Caveat]:
+    """Caveats about the run as a whole."""
+    found = [c for c in map(Caveat.from_json, run.run.get("caveats") or []) if c is not None]
+    return [*found, Caveat("published_differs")] if compared else found
+
+
+def link_checks(lab: dict[str, Any]) -> list[dict[str, Any]]:
+    """Link checks as the lab recorded them."""
+    return list(lab.get("checks") or [])
+
+
+__all__ = ["SCHEMA_VERSION", "analyse", "link_checks", "summarise"]

@@ -1,0 +1,143 @@
+"""How much of each resource one repetition used, in percent of what the resource can give.
+
+    drives, drives_average    the busiest drive; the mean of all (busy time over elapsed time)
+    group/G                   mean of the group's drives
+    controller, port/N        busy time over elapsed time, where modelled
+    link/NAME/out|in          bits on the wire (Ethernet framing counted) over the rate asked for; `out` is
+                              what the node sends to the switch
+    cpu/machine               time not idle over the time of all CPUs
+    cpu/initiator, cpu/array  the busiest process's user and system time over elapsed time: 100 % is one CPU
+
+Modelled devices serve one request at a time, so busy time is exact. `member` says which of several it was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from hakaru.analysis.counters import Counters
+
+ETHERNET_EXTRA_BYTES = 24  # preamble 8, FCS 4, gap 12: on the wire, but in no interface counter
+ETHERNET_HEADER_BYTES = 14
+TCP_IP_HEADER_BYTES = 52  # IPv4 20, TCP 20, timestamp option 12
+
+
+@dataclass(frozen=True)
+class Use:
+    """Share of one resource, percent, and the busiest member where it stands for several."""
+
+    percent: float
+    member: str | None = None
+
+
+@dataclass(frozen=True)
+class Nic:
+    """A link's end: where its counters are, and what the link was asked to carry in each direction."""
+
+    node: str
+    name: str
+    link: str
+    rate_bits_per_s: float
+    mtu: int = 1500
+
+
+def of_repetition(counters: Counters, window: tuple[int, int], nics: list[Nic]) -> dict[str, Use]:
+    """Resource → use; a resource without counters is left out."""
+    found: dict[str, Use] = {}
+    for resource, use in (
+        *_drives(counters, window),
+        *_single(counters, window),
+        *_links(counters, window, nics),
+        *_cpu(counters, window),
+    ):
+        if math.isfinite(use.percent):
+            found[resource] = use
+    return found
+
+
+def _busy(counters: Counters, window: tuple[int, int], entity: str) -> dict[str, float]:
+    """Entity → percent busy."""
+    return {k.entity: s.rate(*window) / 1e7 for k, s in counters.select(engine="array", entity=entity, name="busy_ns")}
+
+
+def _drives(counters: Counters, window: tuple[int, int]) -> Iterator[tuple[str, Use]]:
+    drives = _busy(counters, window, "drive/")
+    if not drives:
+        return
+    busiest = max(drives, key=lambda d: drives[d])
+    yield "drives", Use(drives[busiest], busiest)
+    yield "drives_average", Use(sum(drives.values()) / len(drives))
+    groups: dict[str, list[float]] = {}
+    for drive, percent in drives.items():
+        groups.setdefault(drive.removeprefix("drive/").partition(".")[0], []).append(percent)
+    for group, members in sorted(groups.items()):
+        yield f"group/{group}", Use(sum(members) / len(members))
+
+
+def _single(counters: Counters, window: tuple[int, int]) -> Iterator[tuple[str, Use]]:
+    for entity in ("controller", "port/"):
+        for name, percent in sorted(_busy(counters, window, entity).items()):
+            yield name, Use(percent)
+
+
+def wire_bits(octets: float, packets: float, mtu: int) -> float:
+    """Bits on the wire for what an interface counted.
+
+    A virtual interface counts a segmentation-offload packet (up to 64 KiB) once, with one set of headers; on the wire
+    it is as many frames as the MTU asks for, each with headers and framing of its own.
+    """
+    headers = ETHERNET_HEADER_BYTES + TCP_IP_HEADER_BYTES
+    payload = max(0.0, octets - packets * headers)
+    frames = max(packets, payload / max(1, mtu - TCP_IP_HEADER_BYTES))
+    return 8 * (octets + (frames - packets) * headers + frames * ETHERNET_EXTRA_BYTES)
+
+
+def _links(counters: Counters, window: tuple[int, int], nics: list[Nic]) -> Iterator[tuple[str, Use]]:
+    for nic in nics:
+        for direction, prefix in (("out", "tx"), ("in", "rx")):
+            octets = counters.get(nic.node, "watch", f"nic/{nic.name}", f"{prefix}_bytes")
+            packets = counters.get(nic.node, "watch", f"nic/{nic.name}", f"{prefix}_packets")
+            if octets and packets and nic.rate_bits_per_s > 0:
+                bits = wire_bits(octets.rate(*window), packets.rate(*window), nic.mtu)
+                yield f"link/{nic.link}/{direction}", Use(100 * bits / nic.rate_bits_per_s)
+
+
+def _cpu(counters: Counters, window: tuple[int, int]) -> Iterator[tuple[str, Use]]:
+    busy, idle = 0.0, 0.0
+    for kind in ("user", "system", "irq", "softirq", "steal"):
+        busy += _first_rate(counters, window, f"{kind}_ns")
+    for kind in ("idle", "iowait"):
+        idle += _first_rate(counters, window, f"{kind}_ns")
+    if busy + idle > 0:
+        yield "cpu/machine", Use(100 * busy / (busy + idle))
+    for engine in ("initiator", "array"):
+        shares: dict[str, float] = {}
+        for name in ("cpu_user_ns", "cpu_system_ns"):
+            for key, series in counters.select(engine=engine, entity="process", name=name):
+                shares[key.node] = shares.get(key.node, 0.0) + series.rate(*window) / 1e7
+        if shares:
+            node = max(shares, key=lambda n: shares[n])
+            yield f"cpu/{engine}", Use(shares[node], node)
+
+
+def _first_rate(counters: Counters, window: tuple[int, int], name: str) -> float:
+    """Rate of a machine counter; one watch per machine reports them."""
+    for _, series in counters.select(engine="watch", entity="machine", name=name):
+        rate = series.rate(*window)
+        return rate if math.isfinite(rate) else 0.0
+    return 0.0
+
+
+def nics_of_lab(lab: dict[str, Any]) -> list[Nic]:
+    """Ends of rated links, from `lab.json`: the node's own end of each link to the switch."""
+    found = []
+    for link in lab.get("links") or []:
+        rate = link.get("rate_bits_per_s")
+        if rate:
+            found.append(
+                Nic(str(link["node"]), str(link["interface"]), str(link["name"]), float(rate), int(link["mtu"]))
+            )
+    return found
