@@ -12,6 +12,7 @@ use rand_pcg::Pcg64;
 
 use crate::config::{self, ArrayModel};
 use crate::drive::{Command, Drive};
+use crate::extents::Extents;
 use crate::raid::{Layout, Op, Piece, Stage};
 use crate::usage::Usage;
 use crate::validate::{self, ModelError};
@@ -66,6 +67,7 @@ struct ActiveStage {
 #[derive(Clone, Debug)]
 struct Group {
     layout: Layout,
+    extents: Option<Extents>,
     capacity_bytes: u64,
     drives: Vec<Drive>,
     usage: Usage,
@@ -391,9 +393,14 @@ impl Group {
             unreachable!("presets have been resolved")
         };
         let layout = Layout::new(group);
+        let capacity_bytes = layout.capacity_bytes(hdd.capacity_bytes);
         Group {
             layout,
-            capacity_bytes: layout.capacity_bytes(hdd.capacity_bytes),
+            extents: group
+                .extents
+                .as_ref()
+                .map(|e| Extents::new(e, capacity_bytes)),
+            capacity_bytes,
             drives: (0..group.drives)
                 .map(|_| Drive::new(hdd, rng.random::<f64>()))
                 .collect(),
@@ -405,19 +412,29 @@ impl Group {
     /// Counts a request in and turns it into drive commands.
     fn plan(&mut self, now: Time, op: Op, offset: u64, length: u64) -> Vec<Stage> {
         self.usage.arrive(now);
-        if length == 0 {
-            return Vec::new();
+        let mut stages = Vec::new();
+        let mut done = 0;
+        while done < length {
+            let rest = (offset + done, length - done);
+            let (start, together) = self.extents.map_or(rest, |e| e.locate(rest.0, rest.1));
+            let (drives, turn) = (&self.drives, &mut self.mirror_turn);
+            stages.extend(self.layout.plan(op, start, together, &mut |pair| {
+                less_busy_half(drives, turn, pair)
+            }));
+            done += together;
         }
-        let (drives, turn) = (&self.drives, &mut self.mirror_turn);
-        self.layout.plan(op, offset, length, &mut |pair| {
-            let [first, second] = [2 * pair, 2 * pair + 1].map(|d| drives[d as usize].present());
-            *turn ^= 1;
-            match first.cmp(&second) {
-                std::cmp::Ordering::Less => 0,
-                std::cmp::Ordering::Equal => *turn,
-                std::cmp::Ordering::Greater => 1,
-            }
-        })
+        stages
+    }
+}
+
+/// Which drive of a mirrored pair reads: the one with fewer commands, of equals each in turn.
+fn less_busy_half(drives: &[Drive], turn: &mut u32, pair: u32) -> u32 {
+    let [first, second] = [2 * pair, 2 * pair + 1].map(|d| drives[d as usize].present());
+    *turn ^= 1;
+    match first.cmp(&second) {
+        std::cmp::Ordering::Less => 0,
+        std::cmp::Ordering::Equal => *turn,
+        std::cmp::Ordering::Greater => 1,
     }
 }
 

@@ -73,8 +73,23 @@ pub struct Group {
     pub drives: u32,
     /// Bytes on one drive before the next one is used: a multiple of 512, up to 16 MiB.
     pub stripe_unit_bytes: u32,
+    /// How the group's addresses lie on its drives. Default: in order.
+    #[serde(default)]
+    pub extents: Option<Extents>,
     /// What the drives are.
     pub drive: Drive,
+}
+
+/// Space that is given out in extents which do not lie in order, as image files of many VMs in one file system, or thin
+/// LUs in one pool, come to lie (`extents.rs`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Extents {
+    /// Bytes that lie together: a multiple of the stripe (`stripe_unit_bytes` times the drives that hold data).
+    pub extent_bytes: u64,
+    /// Neighbouring extents are scattered over this many bytes of the group: a multiple of `extent_bytes`, at most the
+    /// group's capacity. The group consists of such spans, and what is left after the last whole one lies in order.
+    pub span_bytes: u64,
 }
 
 /// A drive.

@@ -4,7 +4,8 @@
 //!
 //! 1. a write's data comes in through the port, if there is one (`array.rs`);
 //! 2. the controller spends its cost on the command, one command at a time (`array.rs`);
-//! 3. the RAID group turns it into drive commands (`raid.rs`): at most two rounds, reads of old data and parity, then writes;
+//! 3. the RAID group finds where it lies (`extents.rs`) and turns it into drive commands (`raid.rs`): at most two rounds, reads of
+//!    old data and parity, then writes;
 //! 4. each drive picks the command that it reaches soonest, unless one has waited too long (`drive.rs`); seek (`seek.rs`),
 //!    rotation and transfer (`geometry.rs`) follow from where the head and the platter are at that instant;
 //! 5. when the last drive command ends, a read's data leaves through the port, and the request is complete.
@@ -16,6 +17,7 @@
 pub mod array;
 pub mod config;
 mod drive;
+mod extents;
 mod geometry;
 mod preset;
 mod raid;

@@ -1,5 +1,6 @@
 //! Named drives and arrays. Where each figure comes from is in `docs/concepts/drive-model.md`.
-use crate::config::{ArrayModel, Controller, Drive, Group, Hdd, Raid};
+use crate::config::{ArrayModel, Controller, Drive, Extents, Group, Hdd, Raid};
+use hakaru_units::{GIB, MIB};
 
 /// Names of the array presets.
 #[must_use]
@@ -35,6 +36,10 @@ fn jdsf_2011() -> ArrayModel {
         raid: Raid::Raid5,
         drives: 5,
         stripe_unit_bytes: 64 * 1024,
+        extents: Some(Extents {
+            extent_bytes: 64 * MIB,
+            span_bytes: 160 * GIB,
+        }),
         drive: Drive::Preset {
             name: name.to_owned(),
         },
@@ -55,17 +60,17 @@ fn sas_15k(capacity_bytes: u64, heads: u32) -> Hdd {
         capacity_bytes,
         rpm: 15_000.0,
         heads,
-        rate_outer_bytes_per_s: 125e6,
-        rate_inner_bytes_per_s: 73e6,
+        rate_outer_bytes_per_s: 171e6,
+        rate_inner_bytes_per_s: 112e6,
         zones: 16,
         seek_track_ms: 0.2,
-        seek_average_ms: 3.5,
-        seek_full_ms: 7.4,
-        write_settle_ms: 0.4,
+        seek_average_ms: 3.4,
+        seek_full_ms: 7.2,
+        write_settle_ms: 0.5,
         head_switch_ms: None,
         command_us: 100.0,
-        queue_depth: 128,
-        age_limit_ms: 100.0,
-        overdue_every: 1,
+        queue_depth: 64,
+        age_limit_ms: 280.0,
+        overdue_every: 3,
     }
 }

@@ -58,6 +58,11 @@ impl Layout {
         }
     }
 
+    /// Bytes of data in a row over all drives.
+    pub(crate) fn stripe_bytes(&self) -> u64 {
+        self.unit * self.data_drives()
+    }
+
     /// Drives' worth of data in the group.
     fn data_drives(&self) -> u64 {
         match self.raid {
@@ -100,7 +105,7 @@ impl Layout {
         let mut stages = Vec::with_capacity(3);
         self.for_each_row(offset, length, |row, spans| {
             let covered: u64 = spans.iter().map(|s| s.end - s.begin).sum();
-            if covered == self.unit * self.data_drives() {
+            if covered == self.stripe_bytes() {
                 for drive in 0..self.drives as u32 {
                     push(
                         &mut whole.first,
@@ -178,7 +183,7 @@ impl Layout {
 
     /// Calls `visit` with each row that a range of the group touches and the spans of its data units, in order.
     fn for_each_row(&self, offset: u64, length: u64, mut visit: impl FnMut(u64, &[Span])) {
-        let row_bytes = self.unit * self.data_drives();
+        let row_bytes = self.stripe_bytes();
         let end = offset + length;
         let mut at = offset;
         let mut spans = Vec::with_capacity(self.data_drives() as usize);

@@ -4,7 +4,8 @@ use std::ops::RangeInclusive;
 use hakaru_units::MIB;
 use thiserror::Error;
 
-use crate::config::{ArrayModel, Drive, Group, Hdd, Model, Raid};
+use crate::config::{ArrayModel, Drive, Extents, Group, Hdd, Model, Raid};
+use crate::raid::Layout;
 use crate::{preset, seek};
 
 /// A model that cannot be.
@@ -104,10 +105,52 @@ fn resolve_group(path: &str, group: &mut Group) -> Result<(), ModelError> {
         unit,
         "a multiple of 512",
     )?;
-    match &group.drive {
-        Drive::Hdd(hdd) => check_hdd(&format!("{path}.drive"), hdd),
-        Drive::Preset { .. } => unreachable!("replaced above"),
+    let Drive::Hdd(hdd) = &group.drive else {
+        unreachable!("replaced above")
+    };
+    check_hdd(&format!("{path}.drive"), hdd)?;
+    match &group.extents {
+        Some(extents) => check_extents(
+            &format!("{path}.extents"),
+            extents,
+            Layout::new(group),
+            hdd.capacity_bytes,
+        ),
+        None => Ok(()),
     }
+}
+
+fn check_extents(
+    path: &str,
+    extents: &Extents,
+    layout: Layout,
+    drive_bytes: u64,
+) -> Result<(), ModelError> {
+    let &Extents {
+        extent_bytes,
+        span_bytes,
+    } = extents;
+    let stripe = layout.stripe_bytes();
+    let is_whole = extent_bytes > 0 && extent_bytes.is_multiple_of(stripe);
+    let bounds = format!("a multiple of the stripe of {stripe} bytes");
+    require(
+        is_whole,
+        &format!("{path}.extent_bytes"),
+        extent_bytes,
+        &bounds,
+    )?;
+    integer(
+        &format!("{path}.span_bytes"),
+        span_bytes,
+        extent_bytes..=layout.capacity_bytes(drive_bytes),
+    )?;
+    let is_whole = span_bytes.is_multiple_of(extent_bytes);
+    require(
+        is_whole,
+        &format!("{path}.span_bytes"),
+        span_bytes,
+        "a multiple of extent_bytes",
+    )
 }
 
 fn check_hdd(path: &str, hdd: &Hdd) -> Result<(), ModelError> {

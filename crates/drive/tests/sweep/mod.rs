@@ -1,0 +1,186 @@
+//! The study `vm-sweep` without a network: VMs in a closed loop over one array, in virtual time.
+//!
+//! Used by the test `faithful` and by the example `vm_sweep`. VM `i` (from 0) lies on group `i mod groups`; the regions of the
+//! VMs of a group begin `spacing_bytes` apart, as the virtual disks of VMs on one LU do, and each VM works within the
+//! first `region_bytes` of its own.
+use hakaru_drive::config::ArrayModel;
+use hakaru_drive::{Array, Op, Request};
+use hakaru_units::{KIB, MIB, Time};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+
+/// Where the VMs' working sets lie.
+#[derive(Clone, Copy, Debug)]
+pub struct Placement {
+    pub region_bytes: u64,
+    pub spacing_bytes: u64,
+}
+
+/// The study's two patterns, both 70 % reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    Random32K,
+    Sequential1M,
+}
+
+/// How long to load, and how hard.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    pub pattern: Pattern,
+    pub queue_depth: u32,
+    pub warmup_s: f64,
+    pub measure_s: f64,
+}
+
+/// What came of one VM count.
+#[derive(Clone, Debug, Default)]
+pub struct Point {
+    pub iops: f64,
+    pub read_iops: f64,
+    pub mib_per_s: f64,
+    pub mean_latency_ms: f64,
+    pub mean_read_latency_ms: f64,
+    pub mean_write_latency_ms: f64,
+    pub max_latency_ms: f64,
+    /// Share of the measuring time in which the busiest drive was busy, and the controller.
+    pub busiest_drive: f64,
+    pub controller: f64,
+}
+
+struct Vm {
+    group: u32,
+    region: u64,
+    next_sequential: u64,
+    rng: Pcg64,
+}
+
+#[derive(Clone, Copy)]
+struct Outstanding {
+    vm: usize,
+    op: Op,
+    since: Time,
+}
+
+/// Sums over requests that completed while measuring.
+#[derive(Default)]
+struct Tally {
+    count: [u64; 2],
+    latency_ns: [u64; 2],
+    max_ns: u64,
+}
+
+/// Loads a fresh array with `vms` VMs and measures it.
+pub fn run(model: &ArrayModel, placement: Placement, load: Load, vms: usize, seed: u64) -> Point {
+    let mut array = Array::new(model, seed).expect("the model is within bounds");
+    let mut vms = lay_out(model.groups.len(), placement, vms, seed);
+    let mut outstanding = Vec::new();
+    for vm in 0..vms.len() {
+        for _ in 0..load.queue_depth {
+            outstanding.push(Outstanding { vm, op: Op::Read, since: Time::ZERO });
+        }
+    }
+    for id in 0..outstanding.len() {
+        issue(&mut array, &mut vms, placement, load, &mut outstanding[id], id as u64, Time::ZERO);
+    }
+    let begin = Time::from_secs_f64(load.warmup_s);
+    let end = Time::from_secs_f64(load.warmup_s + load.measure_s);
+    advance(&mut array, begin, |array, id, at| {
+        issue(array, &mut vms, placement, load, &mut outstanding[id as usize], id, at);
+    });
+    let before = busy_ns(&mut array, begin);
+    let mut tally = Tally::default();
+    advance(&mut array, end, |array, id, at| {
+        let slot = &mut outstanding[id as usize];
+        tally.count(slot.op, at.ns_since(slot.since));
+        issue(array, &mut vms, placement, load, slot, id, at);
+    });
+    let after = busy_ns(&mut array, end);
+    tally.point(load, after.0 - before.0, after.1.iter().zip(&before.1).map(|(a, b)| a - b).fold(0.0, f64::max))
+}
+
+fn lay_out(groups: usize, placement: Placement, vms: usize, seed: u64) -> Vec<Vm> {
+    (0..vms)
+        .map(|i| Vm {
+            group: (i % groups) as u32,
+            region: (i / groups) as u64 * placement.spacing_bytes,
+            next_sequential: 0,
+            rng: Pcg64::seed_from_u64(seed.wrapping_mul(1_000_003).wrapping_add(i as u64)),
+        })
+        .collect()
+}
+
+fn issue(
+    array: &mut Array,
+    vms: &mut [Vm],
+    placement: Placement,
+    load: Load,
+    slot: &mut Outstanding,
+    id: u64,
+    now: Time,
+) {
+    let vm = &mut vms[slot.vm];
+    let (length_bytes, at) = match load.pattern {
+        Pattern::Random32K => {
+            let length = 32 * KIB;
+            (length, vm.rng.random_range(0..placement.region_bytes / length) * length)
+        }
+        Pattern::Sequential1M => {
+            let at = vm.next_sequential;
+            vm.next_sequential = (at + MIB) % placement.region_bytes;
+            (MIB, at)
+        }
+    };
+    slot.op = if vm.rng.random_range(0..100) < 70 { Op::Read } else { Op::Write };
+    slot.since = now;
+    let (group, offset_bytes) = (vm.group, vm.region + at);
+    array.handle_request(now, Request { id, group, op: slot.op, offset_bytes, length_bytes });
+}
+
+/// Runs the array to `until`, telling of each completion at its instant.
+fn advance(array: &mut Array, until: Time, mut completed: impl FnMut(&mut Array, u64, Time)) {
+    while let Some(at) = array.poll_timeout().filter(|at| *at < until) {
+        array.handle_timeout(at);
+        while let Some(done) = array.poll_completion() {
+            completed(array, done.id, done.at);
+        }
+    }
+}
+
+/// Busy time of the controller and of every drive.
+fn busy_ns(array: &mut Array, now: Time) -> (f64, Vec<f64>) {
+    let (mut controller, mut drives) = (0.0, Vec::new());
+    array.visit_counters(now, &mut |entity, name, value| {
+        if name == "busy_ns" && entity == "controller" {
+            controller = value;
+        } else if name == "busy_ns" && entity.starts_with("drive/") {
+            drives.push(value);
+        }
+    });
+    (controller, drives)
+}
+
+impl Tally {
+    fn count(&mut self, op: Op, latency_ns: u64) {
+        let kind = usize::from(op == Op::Write);
+        self.count[kind] += 1;
+        self.latency_ns[kind] += latency_ns;
+        self.max_ns = self.max_ns.max(latency_ns);
+    }
+
+    fn point(&self, load: Load, controller_ns: f64, busiest_ns: f64) -> Point {
+        let [reads, writes] = self.count.map(|n| n as f64);
+        let [read_ns, write_ns] = self.latency_ns.map(|n| n as f64);
+        let request_mib = if load.pattern == Pattern::Random32K { 1.0 / 32.0 } else { 1.0 };
+        Point {
+            iops: (reads + writes) / load.measure_s,
+            read_iops: reads / load.measure_s,
+            mib_per_s: (reads + writes) * request_mib / load.measure_s,
+            mean_latency_ms: (read_ns + write_ns) / (reads + writes) / 1e6,
+            mean_read_latency_ms: read_ns / reads / 1e6,
+            mean_write_latency_ms: write_ns / writes / 1e6,
+            max_latency_ms: self.max_ns as f64 / 1e6,
+            busiest_drive: busiest_ns / load.measure_s / 1e9,
+            controller: controller_ns / load.measure_s / 1e9,
+        }
+    }
+}
