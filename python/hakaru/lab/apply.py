@@ -136,7 +136,7 @@ def _create_namespace(namespaces: Namespaces, sockets: _Sockets, action: planned
 
 
 def _set_sysctl(name: str, values: tuple[str, ...]) -> None:
-    """Set it to the first of `values` that is allowed. /proc/sys/net shows the namespace of the thread that opens it."""
+    """Set it to the first of `values` that is allowed. /proc/sys/net is that of the thread that opens it."""
     path = Path("/proc/sys") / name
     # A kernel without IPv6 has nothing to switch off.
     if name.startswith("net/ipv6") and not path.exists():
@@ -215,3 +215,9 @@ _STEPS: dict[type[Any], Callable[[Namespaces, _Sockets, Any], None]] = {
     planned.Shape: _shape,
     planned.SetUp: _set_up,
 }
+
+
+def read_sysctl(namespaces: Namespaces, node: str, name: str) -> str:
+    """A setting of a node, `name` relative to /proc/sys."""
+    with namespaces.inside(node):
+        return (Path("/proc/sys") / name).read_text().strip()

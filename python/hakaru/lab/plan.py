@@ -7,16 +7,16 @@ node; all paths share the switch.
                                ├ switch (bridge) ┤ array.0 ───── eth0 array
     host-2 eth0 ───── host-2.0 ┘
 
-**How a rate is kept.** Both ends of a link with a rate send through a token bucket (TBF). The kernel counts a frame from
-its Ethernet header to its last payload byte and, for a super-frame (TSO, up to 64 KiB handed over as one), counts the
-headers of every frame that it stands for. The wire also carries preamble, check sequence and gap, 24 bytes a frame; so
-the bucket gets `rate × (mtu + 14) / (mtu + 38)`: exact for full frames, which is what fills a link, and at most 24 bytes
-a frame short for small ones. (Counting the 24 bytes frame by frame needs super-frames switched off, which costs a whole
-core at 1 Gbit/s where this costs a tenth of one.)
+**How a rate is kept.** Both ends of a link with a rate send through a token bucket (TBF). The kernel counts a frame
+from its Ethernet header to its last payload byte and, for a super-frame (TSO, up to 64 KiB handed over as one), counts
+the headers of every frame that it stands for. The wire also carries preamble, check sequence and gap, 24 bytes a frame;
+so the bucket gets `rate × (mtu + 14) / (mtu + 38)`: exact for full frames, which is what fills a link, and at most 24
+bytes a frame short for small ones. (Counting the 24 bytes frame by frame needs super-frames switched off, which costs a
+whole core at 1 Gbit/s where this costs a tenth of one.)
 
-**How smooth it is.** A super-frame is at most 0.25 ms of link time (and an eighth of the queue, and at least one frame);
-the bucket holds one super-frame and 0.5 ms, so that a timer that is late loses no rate. What follows an idle link
-therefore passes up to 0.75 ms early, once: 94 KB at 1 Gbit/s.
+**How smooth it is.** A super-frame is at most 0.25 ms of link time (and an eighth of the queue, and at least one
+frame); the bucket holds one super-frame and 0.5 ms, so that a timer that is late loses no rate. What follows an idle
+link therefore passes up to 0.75 ms early, once: 94 KB at 1 Gbit/s.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class AddAddress:
 
 @dataclass(frozen=True)
 class Shape:
-    """A token bucket on what `interface` sends. `rate_bytes_per_s` counts frames as the kernel does (see the module)."""
+    """A token bucket on what `interface` sends. `rate_bytes_per_s` counts frames as the kernel does, see the module."""
 
     node: str
     interface: str

@@ -1,0 +1,333 @@
+"""The contract with `hakaru-engine`: what may stand on a line of its stdin and stdout.
+
+A mirror of `crates/contract`, which defines it; `tests/engine/test_contract.py` holds the two together through
+`schema/contract.schema.json`. Field by field meaning, units, bounds and defaults stand in the Rust sources and the
+schema; here are the shapes. Strict: nothing unknown, nothing coerced.
+
+    Configure(contract=CONTRACT_VERSION, config=ProbeServer(listen="10.77.0.1:0")).line()   → bytes for stdin
+    parse_event(line)                                                                     → Hello | Ready | … of stdout
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+CONTRACT_VERSION = 1
+
+
+class Message(BaseModel):
+    """A part of the contract."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class SizeWeight(Message):
+    """A request length and how often it is drawn."""
+
+    bytes: int
+    weight: int = 1
+
+
+class Pattern(Message):
+    """Which requests a VM makes."""
+
+    sizes: list[SizeWeight]
+    read_percent: int
+    random_percent: int
+    align_bytes: int | None = None
+
+
+class ClosedLoad(Message):
+    """A fixed number of requests always outstanding."""
+
+    kind: Literal["closed"] = "closed"
+    queue_depth: int
+
+
+class OpenLoad(Message):
+    """Requests due at given instants."""
+
+    kind: Literal["open"] = "open"
+    rate_per_s: float
+    arrivals: Literal["uniform", "poisson"]
+    in_flight_max: int
+
+
+Load = Annotated[ClosedLoad | OpenLoad, Field(discriminator="kind")]
+
+
+class Region(Message):
+    """A range of an LU, device or file; `length_bytes` 0: to the end."""
+
+    offset_bytes: int
+    length_bytes: int
+
+
+class IscsiDestination(Message):
+    """An LU behind a portal."""
+
+    kind: Literal["iscsi"] = "iscsi"
+    portal: str
+    target_name: str
+    lun: int
+    initiator_name: str
+
+
+class FileDestination(Message):
+    """A block device or file of this machine."""
+
+    kind: Literal["file"] = "file"
+    path: str
+    direct: bool = False
+
+
+Destination = Annotated[IscsiDestination | FileDestination, Field(discriminator="kind")]
+
+
+class Vm(Message):
+    """One emulated VM."""
+
+    name: str
+    destination: Destination
+    region: Region
+    pattern: Pattern
+    load: Load
+    seed: int
+
+
+class LoginKeys(Message):
+    """iSCSI login keys that the initiator offers."""
+
+    max_recv_data_segment_length: int = 262_144
+    max_burst_length: int = 16_776_192
+    first_burst_length: int = 262_144
+    initial_r2t: bool = False
+    immediate_data: bool = True
+    max_outstanding_r2t: int = 1
+    header_digest: bool = False
+    data_digest: bool = False
+
+
+class InitiatorConfig(Message):
+    """The `initiator` engine."""
+
+    engine: Literal["initiator"] = "initiator"
+    vms: list[Vm]
+    login: LoginKeys = LoginKeys()
+    warmup_s: float
+    measure_s: float
+    sample_interval_ms: int = 1000
+    verify: bool = False
+    command_timeout_s: float = 30.0
+    allow_writes: bool = True
+
+
+class MemoryStore(Message):
+    """Sparse memory."""
+
+    kind: Literal["memory"] = "memory"
+
+
+class FileStore(Message):
+    """A sparse file, made if absent."""
+
+    kind: Literal["file"] = "file"
+    path: str
+
+
+Store = Annotated[MemoryStore | FileStore, Field(discriminator="kind")]
+
+
+class Placement(Message):
+    """Place of an LU on the modelled drives."""
+
+    group: int
+    offset_bytes: int
+
+
+class LuConfig(Message):
+    """A logical unit."""
+
+    lun: int
+    size_bytes: int
+    block_bytes: int = 512
+    store: Store
+    placement: Placement | None = None
+    read_only: bool = False
+
+
+class NoModel(Message):
+    """Every request completes at once."""
+
+    kind: Literal["none"] = "none"
+
+
+class PresetModel(Message):
+    """A timing model that the engine knows by name."""
+
+    kind: Literal["preset"] = "preset"
+    name: str
+
+
+class ArrayModel(BaseModel):
+    """A timing model with every parameter. Python passes it on; the engine checks it (`drive::config::ArrayModel`)."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    kind: Literal["array"] = "array"
+    controller: dict[str, Any]
+    groups: list[dict[str, Any]]
+
+
+Model = Annotated[NoModel | PresetModel | ArrayModel, Field(discriminator="kind")]
+
+
+class ArrayConfig(Message):
+    """The `array` engine."""
+
+    engine: Literal["array"] = "array"
+    target_name: str
+    portals: list[str]
+    lus: list[LuConfig]
+    model: Model
+    seed: int = 0
+    sample_interval_ms: int = 1000
+    sessions_max: int = 16_384
+
+
+class WatchConfig(Message):
+    """The `watch` engine."""
+
+    engine: Literal["watch"] = "watch"
+    sample_interval_ms: int = 1000
+    machine: bool = False
+
+
+class ProbeServer(Message):
+    """The `probe` engine that answers."""
+
+    engine: Literal["probe"] = "probe"
+    role: Literal["server"] = "server"
+    listen: str
+
+
+class ProbeClient(Message):
+    """The `probe` engine that measures."""
+
+    engine: Literal["probe"] = "probe"
+    role: Literal["client"] = "client"
+    connect: str
+    seconds: float
+    round_trips: int
+
+
+EngineConfig = ArrayConfig | InitiatorConfig | WatchConfig | ProbeServer | ProbeClient
+
+
+class Command(Message):
+    """To an engine."""
+
+    def line(self) -> bytes:
+        """The command as one line of JSON."""
+        return self.model_dump_json().encode() + b"\n"
+
+
+class Configure(Command):
+    """Become one engine."""
+
+    type: Literal["configure"] = "configure"
+    contract: int = CONTRACT_VERSION
+    config: EngineConfig
+
+
+class Start(Command):
+    """Begin at an instant of `CLOCK_MONOTONIC`."""
+
+    type: Literal["start"] = "start"
+    at_ns: int
+
+
+class Stop(Command):
+    """End cleanly."""
+
+    type: Literal["stop"] = "stop"
+
+
+class NamedHistogram(Message):
+    """A mergeable histogram: HdrHistogram V2, deflated, base64."""
+
+    entity: str
+    name: str
+    hdr: str
+
+
+class Hello(Message):
+    """The first line."""
+
+    type: Literal["hello"] = "hello"
+    contract: int
+    version: str
+
+
+class Ready(Message):
+    """Configured; waits for `start`."""
+
+    type: Literal["ready"] = "ready"
+    found: dict[str, Any]
+
+
+class Phase(Message):
+    """A phase began: `warmup`, `measure`, `drain`."""
+
+    type: Literal["phase"] = "phase"
+    phase: str
+    at_ns: int
+
+
+class Sample(Message):
+    """Cumulative counters at an instant, and histograms of the interval before it."""
+
+    type: Literal["sample"] = "sample"
+    at_ns: int
+    counters: dict[str, dict[str, float]]
+    histograms: list[NamedHistogram] = []
+
+
+class Result(Message):
+    """The end of the work."""
+
+    type: Literal["result"] = "result"
+    at_ns: int
+    values: dict[str, float]
+    histograms: list[NamedHistogram]
+
+
+ErrorClass = Literal["usage", "environment", "verification", "peer", "internal"]
+
+
+class Error(Message):
+    """The engine cannot do or go on with what was asked."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True)
+
+    type: Literal["error"] = "error"
+    class_: ErrorClass = Field(alias="class")
+    message: str
+    hint: str
+    fatal: bool
+
+
+Event = Annotated[Hello | Ready | Phase | Sample | Result | Error, Field(discriminator="type")]
+_EVENT: TypeAdapter[Hello | Ready | Phase | Sample | Result | Error] = TypeAdapter(Event)
+
+
+def parse_event(line: bytes) -> Hello | Ready | Phase | Sample | Result | Error:
+    """The event on a line of an engine's stdout. Raises ValueError with what is wrong with it."""
+    try:
+        return _EVENT.validate_json(line)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise ValueError(f"{place}: {first['msg']}" if place else str(first["msg"])) from None

@@ -1,0 +1,309 @@
+"""One process of `hakaru-engine`, driven from asyncio through the contract.
+
+    async with await EngineProcess.spawn("host-1", config, namespace=descriptor) as engine:
+        ready = await engine.ready()
+        await engine.start(at_ns)
+        async for event in engine.events():       # Sample and Phase, until the result
+            …
+        result = await engine.result()            # or `await engine.stop()`, for engines that run until told
+
+What goes wrong arrives as an exception of `hakaru.errors` at whoever waits: an `error` event by its class, and a
+process that ends, falls silent or talks nonsense as LostError with its exit status and the last lines of its stderr.
+Leaving the block leaves no process: stdin is closed (which means stop), then SIGTERM, then SIGKILL. An engine is in a
+process group of its own, so that Ctrl-C reaches hakaru alone, which then stops its engines in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from hakaru.engine import clock, contract
+from hakaru.engine.binary import find_engine
+from hakaru.errors import EnvironmentError_, HakaruError, LostError, UsageError, VerificationError
+
+HELLO_TIMEOUT_S = 10.0
+# Logging in 10 000 sessions takes seconds; anything longer is stuck.
+READY_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 30.0
+_GRACE_S = 2.0
+# A sample of 256 VMs with histograms is some hundred KiB; the last one of 20 000 VMs some MiB.
+_LINE_MAX_BYTES = 64 * 1024**2
+_STDERR_LINES = 20
+_STDERR_LINE_MAX = 500
+
+T = TypeVar("T")
+
+_EXCEPTIONS: dict[contract.ErrorClass, type[HakaruError]] = {
+    "usage": UsageError,
+    "environment": EnvironmentError_,
+    "verification": VerificationError,
+    "peer": LostError,
+    "internal": HakaruError,
+}
+
+
+class EngineProcess:
+    """A running engine. Made by `spawn`."""
+
+    def __init__(self, node: str, kind: str, binary: Path, process: asyncio.subprocess.Process) -> None:
+        self.node = node
+        self.kind = kind
+        self.version = ""
+        self.complaints: list[contract.Error] = []
+        """Errors that were not fatal (for an array: a peer that broke the protocol), in order."""
+        self._binary = binary
+        self._process = process
+        self._stderr: deque[str] = deque(maxlen=_STDERR_LINES)
+        loop = asyncio.get_running_loop()
+        self._hello: asyncio.Future[contract.Hello] = loop.create_future()
+        self._ready: asyncio.Future[contract.Ready] = loop.create_future()
+        self._result: asyncio.Future[contract.Result] = loop.create_future()
+        self._events: asyncio.Queue[contract.Sample | contract.Phase | None] = asyncio.Queue()
+        self._stderr_reader = asyncio.create_task(self._read_stderr())
+        self._reader = asyncio.create_task(self._read())
+
+    @classmethod
+    async def spawn(
+        cls,
+        node: str,
+        config: contract.EngineConfig,
+        *,
+        namespace: int | None = None,
+        binary: Path | None = None,
+    ) -> Self:
+        """Start an engine, check that it speaks our contract, and configure it.
+
+        `namespace`: descriptor of the network namespace to enter, None: this process's own.
+        Raises EnvironmentError_ if there is no engine or it speaks another contract, LostError if it says nothing.
+        """
+        program = binary or find_engine()
+        arguments = ["run"] if namespace is None else ["run", "--netns", f"/proc/self/fd/{namespace}"]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                program,
+                *arguments,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                limit=_LINE_MAX_BYTES,
+                pass_fds=() if namespace is None else (namespace,),
+                process_group=0,
+            )
+        except OSError as error:
+            raise EnvironmentError_(f"{program} does not start: {error.strerror}", "run `hakaru doctor`") from error
+        engine = cls(node, config.engine, program, process)
+        try:
+            hello = await engine._expect(engine._hello, "hello", HELLO_TIMEOUT_S)
+            engine.version = hello.version
+            await engine._send(contract.Configure(config=config))
+        except BaseException:
+            await engine.close()
+            raise
+        return engine
+
+    @property
+    def name(self) -> str:
+        """`array on storage`."""
+        return f"{self.kind} on {self.node}"
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    async def ready(self, timeout_s: float = READY_TIMEOUT_S) -> contract.Ready:
+        """Wait until it is configured: bound, logged in, opened."""
+        return await self._expect(self._ready, "ready", timeout_s)
+
+    async def start(self, at_ns: int) -> None:
+        """Let it begin at an instant of `CLOCK_MONOTONIC`."""
+        await self._send(contract.Start(at_ns=at_ns))
+
+    async def events(self) -> AsyncIterator[contract.Sample | contract.Phase]:
+        """Samples and phases as they come, kept until asked for; ends with the result, raises if the engine fails."""
+        while True:
+            event = await self._events.get()
+            if event is None:
+                self._events.put_nowait(None)
+                self._result.result()
+                return
+            yield event
+
+    async def result(self, timeout_s: float | None = None) -> contract.Result:
+        """Wait for the end of the work; None waits as long as it takes."""
+        return await self._expect(self._result, "result", timeout_s)
+
+    async def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> contract.Result:
+        """Let it end cleanly; its result."""
+        await self._send(contract.Stop())
+        return await self._expect(self._result, "result", timeout_s)
+
+    async def close(self) -> None:
+        """End the process by all means, at once if it has nothing left to say. Safe to call twice."""
+        try:
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+            await self._wait_for_exit()
+        finally:
+            if self._process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    self._process.kill()
+            await self._process.wait()
+            for task in (self._reader, self._stderr_reader):
+                task.cancel()
+            await asyncio.gather(self._reader, self._stderr_reader, return_exceptions=True)
+            for future in (self._hello, self._ready, self._result):
+                # A failure that nobody waited for is not news any more.
+                if future.done() and not future.cancelled():
+                    future.exception()
+
+    async def _wait_for_exit(self) -> None:
+        for give_up in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), _GRACE_S)
+                return
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(give_up)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _send(self, command: contract.Command) -> None:
+        assert self._process.stdin is not None
+        # An engine that is gone is told of by the reader, with its last words.
+        with contextlib.suppress(ConnectionError, RuntimeError):
+            self._process.stdin.write(command.line())
+            await self._process.stdin.drain()
+
+    async def _expect(self, future: asyncio.Future[T], what: str, timeout_s: float | None) -> T:
+        try:
+            return await asyncio.wait_for(asyncio.shield(future), timeout_s)
+        except TimeoutError:
+            raise LostError(
+                f"{self.name} did not say {what} within {timeout_s:g} s", self._last_words("it is stuck")
+            ) from None
+
+    async def _read(self) -> None:
+        """Take stdout apart until it ends; whatever ends it without a result fails all who wait."""
+        assert self._process.stdout is not None
+        try:
+            async for line in self._process.stdout:
+                self._take(contract.parse_event(line))
+            if not self._result.done():
+                self._fail(await self._lost())
+        except ValueError as error:
+            self._fail(self._nonsense(error))
+        except HakaruError as error:
+            self._fail(error)
+
+    def _take(
+        self,
+        event: contract.Hello | contract.Ready | contract.Phase | contract.Sample | contract.Result | contract.Error,
+    ) -> None:
+        match event:
+            case contract.Hello():
+                self._check_contract(event)
+                _settle(self._hello, event)
+            case contract.Ready():
+                _settle(self._ready, event)
+            case contract.Sample() | contract.Phase():
+                self._events.put_nowait(event)
+            case contract.Result():
+                _settle(self._result, event)
+                self._events.put_nowait(None)
+            case contract.Error(fatal=False):
+                self.complaints.append(event)
+            case contract.Error():
+                raise _EXCEPTIONS[event.class_](f"{self.name}: {event.message}", event.hint)
+
+    def _check_contract(self, hello: contract.Hello) -> None:
+        if hello.contract != contract.CONTRACT_VERSION:
+            raise EnvironmentError_(
+                f"{self._binary} (version {hello.version}) speaks contract {hello.contract}, "
+                f"this hakaru speaks {contract.CONTRACT_VERSION}",
+                "install both from the same source: `pip install .`, or `cargo build --release -p hakaru-engine`",
+            )
+
+    def _nonsense(self, error: ValueError) -> HakaruError:
+        if not self._hello.done():
+            return EnvironmentError_(
+                f"{self._binary} is not a hakaru-engine: its first line is not `hello` ({error})",
+                "let $HAKARU_ENGINE name the engine, or unset it",
+            )
+        return LostError(
+            f"{self.name} broke the contract: {error}", self._last_words("hakaru and its engine do not fit together")
+        )
+
+    async def _lost(self) -> HakaruError:
+        status = await self._process.wait()
+        await asyncio.wait([self._stderr_reader], timeout=_GRACE_S)
+        if not self._hello.done():
+            return EnvironmentError_(
+                f"{self._binary} ended with exit status {status} instead of saying `hello`",
+                self._last_words("let $HAKARU_ENGINE name the engine, or unset it"),
+            )
+        if status < 0:
+            with contextlib.suppress(ValueError):
+                return LostError(
+                    f"{self.name} was lost: ended by {signal.Signals(-status).name}",
+                    self._last_words("`dmesg` tells of a machine out of memory"),
+                )
+        return LostError(f"{self.name} was lost: exit status {status}", self._last_words("it said nothing on stderr"))
+
+    def _last_words(self, otherwise: str) -> str:
+        return "its last words: " + " / ".join(self._stderr) if self._stderr else otherwise
+
+    def _fail(self, error: HakaruError) -> None:
+        for future in (self._hello, self._ready, self._result):
+            if not future.done():
+                future.set_exception(error)
+        self._events.put_nowait(None)
+
+    async def _read_stderr(self) -> None:
+        assert self._process.stderr is not None
+        pending = b""
+        while chunk := await self._process.stderr.read(4096):
+            *lines, pending = (pending + chunk).split(b"\n")
+            # A line without end must not grow without bound.
+            pending = pending[-_STDERR_LINE_MAX:]
+            self._keep_stderr(lines)
+        self._keep_stderr([pending])
+
+    def _keep_stderr(self, lines: Iterable[bytes]) -> None:
+        for line in lines:
+            text = line.decode(errors="replace").strip()
+            if text:
+                self._stderr.append(text[-_STDERR_LINE_MAX:])
+
+
+def _settle(future: asyncio.Future[T], value: T) -> None:
+    if not future.done():
+        future.set_result(value)
+
+
+async def gang_start(engines: Iterable[EngineProcess]) -> int:
+    """Let all begin at one instant; that instant, nanoseconds of `CLOCK_MONOTONIC`.
+
+    Raises EnvironmentError_ if this machine was too busy to tell all of them in time.
+    """
+    at_ns = clock.gang_start_ns()
+    await asyncio.gather(*(engine.start(at_ns) for engine in engines))
+    late_ns = clock.now_ns() - at_ns
+    if late_ns > 0:
+        raise EnvironmentError_(
+            f"engines could not be started together: the last was told {late_ns / 1e6:.0f} ms too late",
+            "this machine is busy with something else; try again when it is not",
+        )
+    return at_ns

@@ -1,0 +1,177 @@
+"""Is each link what was asked? Measured with the `probe` engine before the load, one host after the other.
+
+A probe on the array answers; a probe on each host times round trips over every path, then sends for a moment in each
+direction. TCP's payload is converted to what it took on the wire by arithmetic (full frames, IPv4, timestamps), which
+must be within 1 % of the rate asked: of the slower of the two links on the path, since they are in series. Where the
+array's links are faster than one host's, all hosts together check them once more.
+
+At most 8 s in all for up to 4 hosts on one path; no direction is measured for less than 0.2 s, more than 1 s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hakaru.analysis.caveats import Caveat
+from hakaru.engine import contract
+from hakaru.engine.process import EngineProcess, gang_start
+from hakaru.lab.lab import Lab
+from hakaru.lab.plan import Link, tcp_payload_bits_per_s
+from hakaru.units import format_rate
+
+TOLERANCE = 0.01
+_TOTAL_S = 7.0
+_SECONDS_MIN, _SECONDS_MAX = 0.2, 1.0
+_ROUND_TRIPS = 200
+# What a probe takes besides its two directions: connecting, round trips; and room for a busy machine.
+_PATIENCE_S = 15.0
+
+
+@dataclass(frozen=True)
+class LinkCheck:
+    """A path from hosts to the array as measured. Rates are bits per second on the wire; `asked` None: unlimited."""
+
+    hosts: tuple[str, ...]
+    array: str
+    path: int
+    mtu: int
+    asked_bits_per_s: int | None
+    to_array_payload_bits_per_s: float
+    from_array_payload_bits_per_s: float
+    rtt_us_p50: float
+    rtt_us_p99: float
+
+    @property
+    def to_array_bits_per_s(self) -> float:
+        """Rate on the wire, hosts → array."""
+        return self._on_wire(self.to_array_payload_bits_per_s)
+
+    @property
+    def from_array_bits_per_s(self) -> float:
+        """Rate on the wire, array → hosts."""
+        return self._on_wire(self.from_array_payload_bits_per_s)
+
+    def _on_wire(self, payload: float) -> float:
+        return payload / tcp_payload_bits_per_s(1, self.mtu)
+
+    @property
+    def error(self) -> float | None:
+        """The larger relative deviation of the two directions from what was asked, signed; None if unlimited."""
+        if self.asked_bits_per_s is None:
+            return None
+        errors = (
+            measured / self.asked_bits_per_s - 1 for measured in (self.to_array_bits_per_s, self.from_array_bits_per_s)
+        )
+        return max(errors, key=abs)
+
+    @property
+    def as_asked(self) -> bool:
+        """Within 1 %."""
+        return self.error is None or abs(self.error) <= TOLERANCE
+
+    def caveats(self) -> list[Caveat]:
+        """`link_off_rate` for a path that is not as asked."""
+        if self.as_asked or self.asked_bits_per_s is None:
+            return []
+        measured = min(self.to_array_bits_per_s, self.from_array_bits_per_s)
+        if self.error is not None and self.error > 0:
+            measured = max(self.to_array_bits_per_s, self.from_array_bits_per_s)
+        values = {
+            "link": f"{', '.join(self.hosts)} – {self.array}.{self.path}",
+            "measured": f"{measured / 1e6:.1f} Mbit/s",
+            "asked": format_rate(self.asked_bits_per_s),
+        }
+        return [Caveat("link_off_rate", values)]
+
+    def describe(self) -> dict[str, Any]:
+        """For `checks` in lab.json."""
+        expected = None if self.asked_bits_per_s is None else tcp_payload_bits_per_s(self.asked_bits_per_s, self.mtu)
+        return {
+            "from": ", ".join(self.hosts),
+            "to": self.array,
+            "path": self.path,
+            "asked_bits_per_s": self.asked_bits_per_s,
+            "measured_bits_per_s": self.to_array_bits_per_s,
+            "reverse_bits_per_s": self.from_array_bits_per_s,
+            "expected_payload_bits_per_s": expected,
+            "measured_payload_bits_per_s": self.to_array_payload_bits_per_s,
+            "reverse_payload_bits_per_s": self.from_array_payload_bits_per_s,
+            "error_percent": None if self.error is None else 100 * self.error,
+            "as_asked": self.as_asked,
+            "rtt_us_p50": self.rtt_us_p50,
+            "rtt_us_p99": self.rtt_us_p99,
+        }
+
+
+async def check_links(lab: Lab) -> list[LinkCheck]:
+    """Measure every link of the lab. Raises as engines do; a link that is off is a caveat, not an error."""
+    array = lab.plan.array_name
+    paths = [link for link in lab.plan.links if link.node == array]
+    servers = [await lab.start_engine(array, contract.ProbeServer(listen=f"{link.address}:0")) for link in paths]
+    try:
+        checks = []
+        for link, server in zip(paths, servers, strict=True):
+            portal = str((await server.ready()).found["listen"])
+            for hosts in _rounds(lab, link):
+                checks.append(await _check_path(lab, hosts, link, portal, _seconds(lab)))
+        return checks
+    finally:
+        await asyncio.gather(*(server.close() for server in servers))
+
+
+def _rounds(lab: Lab, array_link: Link) -> list[tuple[str, ...]]:
+    """Which hosts measure together: each alone, then all, if one alone cannot fill the array's link."""
+    hosts = lab.plan.host_names
+    rounds: list[tuple[str, ...]] = [(host,) for host in hosts]
+    host_rate = _host_link(lab, hosts[0], array_link.path).rate_bits_per_s
+    array_rate = array_link.rate_bits_per_s
+    if len(hosts) > 1 and host_rate is not None and array_rate is not None and array_rate > host_rate:
+        rounds.append(hosts)
+    return rounds
+
+
+def _seconds(lab: Lab) -> float:
+    directions = 2 * len(lab.plan.host_names) * len(lab.plan.addresses(lab.plan.array_name))
+    return min(_SECONDS_MAX, max(_SECONDS_MIN, _TOTAL_S / directions))
+
+
+def _host_link(lab: Lab, host: str, path: int) -> Link:
+    return next(link for link in lab.plan.links if link.node == host and link.path == path)
+
+
+def _asked(lab: Lab, hosts: Sequence[str], array_link: Link) -> int | None:
+    """The slowest of what is in series: the hosts' links together, the array's."""
+    host_rates = [_host_link(lab, host, array_link.path).rate_bits_per_s for host in hosts]
+    known = [rate for rate in host_rates if rate is not None]
+    limits = [sum(known)] if len(known) == len(host_rates) else []
+    if array_link.rate_bits_per_s is not None:
+        limits.append(array_link.rate_bits_per_s)
+    return min(limits, default=None)
+
+
+async def _check_path(lab: Lab, hosts: tuple[str, ...], array_link: Link, portal: str, seconds: float) -> LinkCheck:
+    config = contract.ProbeClient(connect=portal, seconds=seconds, round_trips=_ROUND_TRIPS)
+    clients: list[EngineProcess] = []
+    try:
+        for host in hosts:
+            clients.append(await lab.start_engine(host, config))
+        await asyncio.gather(*(client.ready() for client in clients))
+        await gang_start(clients)
+        results = await asyncio.gather(*(client.result(2 * seconds + _PATIENCE_S) for client in clients))
+    finally:
+        await asyncio.gather(*(client.close() for client in clients))
+    values = [result.values for result in results]
+    return LinkCheck(
+        hosts=hosts,
+        array=array_link.node,
+        path=array_link.path,
+        mtu=array_link.mtu,
+        asked_bits_per_s=_asked(lab, hosts, array_link),
+        to_array_payload_bits_per_s=8 * sum(value["send_bytes_per_s"] for value in values),
+        from_array_payload_bits_per_s=8 * sum(value["receive_bytes_per_s"] for value in values),
+        rtt_us_p50=max(value["rtt_us_p50"] for value in values),
+        rtt_us_p99=max(value["rtt_us_p99"] for value in values),
+    )
