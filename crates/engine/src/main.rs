@@ -1,1 +1,87 @@
-fn main() {}
+//! `hakaru-engine`: does what must be fast or exact. One process is one engine; the control plane says which.
+//!
+//! The pipeline: arrange the process, enter the network namespace, speak the contract, run one shell, exit with the
+//! code of `docs/reference/contract.md`.
+mod control;
+mod failure;
+mod schema;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use hakaru_contract::EngineConfig;
+use hakaru_runtime::Reactor;
+use hakaru_runtime::process::{self, TerminationSignal};
+
+use crate::control::Control;
+use crate::failure::{Failure, OrEnvironment};
+
+/// Storage array, block load, node counters and path probe of hakaru.
+#[derive(Parser)]
+#[command(name = "hakaru-engine", version)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Be one engine: orders as JSON lines on stdin, events as JSON lines on stdout.
+    Run {
+        /// Enter this network namespace first (/proc/PID/ns/net, or a bind mount of one).
+        #[arg(long, value_name = "PATH")]
+        netns: Option<PathBuf>,
+    },
+    /// Print the JSON Schema of the orders and events.
+    Schema,
+}
+
+fn main() -> ExitCode {
+    match Arguments::parse().verb {
+        Verb::Schema => {
+            println!("{}", schema::contract());
+            ExitCode::SUCCESS
+        }
+        Verb::Run { netns } => match run(netns.as_deref()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => {
+                eprintln!("error: {}\nhint: {}", failure.message, failure.hint);
+                failure.exit_code()
+            }
+        },
+    }
+}
+
+fn run(netns: Option<&Path>) -> Result<(), Failure> {
+    process::die_with_parent();
+    // Before any thread: which signals are held back, and the namespace, are properties of threads.
+    let signal = TerminationSignal::take()
+        .or_environment("watch for SIGTERM", "raise the limit of open files")?;
+    let entered = netns.map_or(Ok(()), |path| {
+        process::enter_network_namespace(path).or_environment(
+            format_args!("enter the network namespace {}", path.display()),
+            "the path must name a network namespace that this user may enter",
+        )
+    });
+    let reactor =
+        Reactor::new().or_environment("make an epoll instance", "raise the limit of open files")?;
+    let mut control = Control::open(&reactor, signal)?;
+    let done = entered.and_then(|()| converse(&reactor, &mut control));
+    if let Err(failure) = &done {
+        control.error(failure, true);
+    }
+    control.finish();
+    done
+}
+
+/// From `configure` to the end of the engine's work.
+fn converse(reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
+    match control.configure(reactor)? {
+        None => Ok(()),
+        Some(config) => Err(Failure::usage(
+            format_args!("this build has no engine for {config:?}"),
+            "build hakaru-engine from a later commit",
+        )),
+    }
+}

@@ -1,1 +1,20 @@
-//! See Cargo.toml for what this crate is.
+//! Everything that touches the operating system: clock, reactor, sockets, stores, signals, counters of the process.
+//!
+//! The shells in `crates/engine` call it; no core crate does. It knows nothing of iSCSI, of the contract or of
+//! studies: it moves bytes and tells the time. One engine is one thread around one [`Reactor`]; the few threads beside it
+//! (the writer of stdout, the pools for file I/O) hand their results back through a [`Waker`].
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`clock`] | `CLOCK_MONOTONIC` as [`hakaru_units::Time`], timer slack |
+//! | [`reactor`] | epoll with absolute deadlines in nanoseconds; [`Waker`] |
+//! | [`net`] | non-blocking TCP: listen, accept, connect, receive, gather-send |
+//! | [`lines`] | lines from stdin, lines to stdout |
+//! | [`process`] | signals, parent death, network namespaces, descriptor limit, resource counters |
+pub mod clock;
+pub mod lines;
+pub mod net;
+pub mod process;
+pub mod reactor;
+
+pub use reactor::{Event, Events, Interest, Reactor, Token, Waker};

@@ -1,0 +1,276 @@
+//! The engine's side of the contract: orders in from stdin, events out to stdout, both beside the data path.
+//!
+//! A shell owns its loop. It waits on the [`Reactor`], gives every event whose token is not its own to
+//! [`Control::handle_event`], then asks [`Control::poll_order`]:
+//!
+//! ```text
+//! loop {
+//!     reactor.wait(&mut events, next_deadline)?;
+//!     for event in events.iter() {
+//!         if control.handle_event(event)? { continue; }
+//!         … the shell's own descriptors …
+//!     }
+//!     while let Some(order) = control.poll_order() { match order { Start(at) => …, Stop => return … } }
+//! }
+//! ```
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+
+use hakaru_contract::{CONTRACT_VERSION, Command, EngineConfig, Event, NamedHistogram, Sample};
+use hakaru_runtime::lines::{LineReader, LineWriter};
+use hakaru_runtime::process::{self, ResourceUse, TerminationSignal};
+use hakaru_runtime::{Events, Interest, Reactor, Token, Waker};
+use hakaru_units::Time;
+use serde_json::Value;
+
+use crate::failure::{Failure, OrEnvironment};
+
+const STDIN: Token = Token(Token::RESERVED.0);
+const SIGNAL: Token = Token(Token::RESERVED.0 + 1);
+const STDOUT_BROKEN: Token = Token(Token::RESERVED.0 + 2);
+
+/// Counters of one sample: entity → name → value.
+pub type Counters = BTreeMap<String, BTreeMap<String, f64>>;
+
+/// What the control plane wants of a configured engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Begin at this instant (now, if it has passed).
+    Start(Time),
+    /// End cleanly. Told once, and last.
+    Stop,
+}
+
+/// Both ends of the conversation.
+pub struct Control {
+    input: LineReader,
+    /// stdin is a regular file or the like, which is always readable and cannot be polled.
+    input_unpollable: bool,
+    output: LineWriter<Event>,
+    output_waker: Waker,
+    signal: TerminationSignal,
+    configured: Option<EngineConfig>,
+    orders: VecDeque<Order>,
+    stopped: bool,
+}
+
+impl Control {
+    /// Takes the standard streams and says `hello`.
+    ///
+    /// # Errors
+    /// The streams are closed, or the system has no descriptors or threads left.
+    pub fn open(reactor: &Reactor, signal: TerminationSignal) -> Result<Control, Failure> {
+        let hint = "start the engine with stdin and stdout open";
+        let opened = || -> io::Result<Control> {
+            let input = LineReader::new(process::duplicate(io::stdin())?);
+            let output_waker = Waker::new(reactor, STDOUT_BROKEN)?;
+            let output = LineWriter::spawn(
+                process::duplicate(io::stdout())?,
+                encode_event,
+                output_waker.clone(),
+            )?;
+            reactor.register(&signal, SIGNAL, Interest::Level)?;
+            let input_unpollable =
+                match reactor.register(input.descriptor(), STDIN, Interest::Level) {
+                    Err(e) if e.kind() == io::ErrorKind::PermissionDenied => true,
+                    other => other.map(|()| false)?,
+                };
+            Ok(Control {
+                input,
+                input_unpollable,
+                output,
+                output_waker,
+                signal,
+                configured: None,
+                orders: VecDeque::new(),
+                stopped: false,
+            })
+        };
+        let control = opened().or_environment("set up stdin and stdout", hint)?;
+        control.output.send(Event::Hello {
+            contract: CONTRACT_VERSION,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        });
+        Ok(control)
+    }
+
+    /// Waits for the configuration. `None` if the conversation ended first.
+    ///
+    /// # Errors
+    /// Something else was said first, or another contract is spoken.
+    pub fn configure(&mut self, reactor: &Reactor) -> Result<Option<EngineConfig>, Failure> {
+        let mut events = Events::with_capacity(4);
+        loop {
+            self.wait(reactor, &mut events, None)?;
+            for event in events.iter() {
+                self.handle_event(event)?;
+            }
+            if self.configured.is_some() {
+                return Ok(self.configured.take());
+            }
+            match self.poll_order() {
+                Some(Order::Stop) => return Ok(None),
+                Some(Order::Start(_)) => {
+                    return Err(Failure::usage(
+                        "`start` before `configure`",
+                        "configure comes first",
+                    ));
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Waits as [`Reactor::wait`] does, and also looks at a stdin that cannot be polled.
+    ///
+    /// # Errors
+    /// As [`Reactor::wait`].
+    pub fn wait(
+        &mut self,
+        reactor: &Reactor,
+        events: &mut Events,
+        until: Option<Time>,
+    ) -> Result<(), Failure> {
+        if self.input_unpollable {
+            self.read_input()?;
+        }
+        let until = if self.orders.is_empty() && self.configured.is_none() {
+            until
+        } else {
+            Some(Time::ZERO)
+        };
+        reactor.wait(events, until).or_environment(
+            "wait for events",
+            "see dmesg; Linux 5.11 or newer is needed",
+        )
+    }
+
+    /// Takes the event if it is the control plane's; `false` leaves it to the shell.
+    ///
+    /// # Errors
+    /// An order that makes no sense ends the engine.
+    pub fn handle_event(&mut self, event: hakaru_runtime::Event) -> Result<bool, Failure> {
+        match event.token {
+            STDIN => self.read_input()?,
+            SIGNAL if self.signal.received() => self.stop(),
+            STDOUT_BROKEN => {
+                self.output_waker.acknowledge();
+                // Whoever asked is gone: there is nobody to do the work for.
+                self.stop();
+            }
+            token => return Ok(token >= Token::RESERVED),
+        }
+        Ok(true)
+    }
+
+    /// The next order.
+    pub fn poll_order(&mut self) -> Option<Order> {
+        if self.output.broken() {
+            self.stop();
+        }
+        self.orders.pop_front()
+    }
+
+    fn read_input(&mut self) -> Result<(), Failure> {
+        if self.stopped {
+            // What is said after `stop` is of no interest, and the end of stdin would wake the reactor for ever.
+            return Ok(());
+        }
+        self.input
+            .fill()
+            .or_environment("read orders from stdin", "keep stdin open until `stop`")?;
+        while let Some(line) = self.input.next_line() {
+            if !line.trim_ascii().is_empty() {
+                self.take_command(&line)?;
+            }
+        }
+        if self.input.ended() {
+            self.input_unpollable = false;
+            self.stop();
+        }
+        Ok(())
+    }
+
+    fn take_command(&mut self, line: &[u8]) -> Result<(), Failure> {
+        let hint = "`hakaru-engine schema` prints what is understood";
+        let command = serde_json::from_slice(line)
+            .map_err(|e| Failure::usage(format_args!("order not understood: {e}"), hint))?;
+        match command {
+            Command::Configure { contract, config } => {
+                if contract != CONTRACT_VERSION {
+                    return Err(Failure::usage(
+                        format_args!("contract {contract} asked, {CONTRACT_VERSION} spoken"),
+                        "install hakaru and hakaru-engine of one version",
+                    ));
+                }
+                self.configured = Some(config);
+            }
+            Command::Start { at_ns } => self.orders.push_back(Order::Start(Time(at_ns))),
+            Command::Stop => self.stop(),
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self) {
+        if !self.stopped {
+            self.stopped = true;
+            self.orders.push_back(Order::Stop);
+        }
+    }
+
+    /// Says `ready`, with what was found.
+    pub fn ready(&self, found: BTreeMap<String, Value>) {
+        self.output.send(Event::Ready { found });
+    }
+
+    /// Says that a phase began.
+    pub fn phase(&self, phase: &str, at: Time) {
+        self.output.send(Event::Phase {
+            phase: phase.to_owned(),
+            at_ns: at.as_ns(),
+        });
+    }
+
+    /// Gives a sample; the counters of this process are added to it.
+    pub fn sample(&self, at: Time, mut counters: Counters, histograms: Vec<NamedHistogram>) {
+        let own = ResourceUse::now().counters();
+        counters.insert(
+            "process".to_owned(),
+            own.map(|(n, v)| (n.to_owned(), v)).into(),
+        );
+        self.output.send(Event::Sample(Sample {
+            at_ns: at.as_ns(),
+            counters,
+            histograms,
+        }));
+    }
+
+    /// Says what came of it all.
+    pub fn result(&self, at: Time, values: BTreeMap<String, f64>, histograms: Vec<NamedHistogram>) {
+        self.output.send(Event::Result {
+            at_ns: at.as_ns(),
+            values,
+            histograms,
+        });
+    }
+
+    /// Tells of a failure; `fatal` if the engine ends.
+    pub fn error(&self, failure: &Failure, fatal: bool) {
+        self.output.send(Event::Error {
+            class: failure.class,
+            message: failure.message.clone(),
+            hint: failure.hint.clone(),
+            fatal,
+        });
+    }
+
+    /// Writes out what was said. Nothing more can be said after it.
+    pub fn finish(&mut self) {
+        self.output.finish();
+    }
+}
+
+fn encode_event(event: &Event, line: &mut Vec<u8>) {
+    // Events hold maps with string keys and plain values, which always serialise; NaN becomes null.
+    serde_json::to_writer(line, event).expect("an event is representable in JSON");
+}

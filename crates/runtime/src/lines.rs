@@ -1,0 +1,211 @@
+//! Lines in and out of the process, beside a data path that must not wait for either.
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+use crate::reactor::Waker;
+
+/// Longest line accepted: a configuration of 20 000 VMs takes some 12 MB.
+const LINE_BYTES_MAX: usize = 64 << 20;
+
+/// Cuts what arrives on a descriptor into lines.
+pub struct LineReader {
+    fd: OwnedFd,
+    pending: Vec<u8>,
+    /// Bytes of `pending` that were searched for a newline before.
+    searched: usize,
+    ended: bool,
+}
+
+impl LineReader {
+    /// Reads from `fd`. It may be blocking: it is only read when the reactor says so, and then once.
+    #[must_use]
+    pub fn new(fd: OwnedFd) -> LineReader {
+        LineReader {
+            fd,
+            pending: Vec::new(),
+            searched: 0,
+            ended: false,
+        }
+    }
+
+    /// The descriptor to watch ([`crate::Interest::Level`]).
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Reads once; call when readable.
+    ///
+    /// # Errors
+    /// The descriptor cannot be read; a line is longer than 64 MiB.
+    pub fn fill(&mut self) -> io::Result<()> {
+        let mut buffer = [0_u8; 64 << 10];
+        match rustix::io::read(&self.fd, &mut buffer) {
+            Ok(0) => self.ended = true,
+            Ok(n) => self.pending.extend_from_slice(&buffer[..n]),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+        if self.pending.len() > LINE_BYTES_MAX {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a line is longer than 64 MiB",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The next whole line, without its newline. What follows the last newline when the stream ends is a line too.
+    pub fn next_line(&mut self) -> Option<Vec<u8>> {
+        if let Some(at) = self.pending[self.searched..]
+            .iter()
+            .position(|&b| b == b'\n')
+        {
+            let mut line: Vec<u8> = self.pending.drain(..=self.searched + at).collect();
+            line.pop();
+            self.searched = 0;
+            return Some(line);
+        }
+        self.searched = self.pending.len();
+        if self.ended && !self.pending.is_empty() {
+            self.searched = 0;
+            return Some(std::mem::take(&mut self.pending));
+        }
+        None
+    }
+
+    /// The stream has ended and every line was taken.
+    #[must_use]
+    pub fn ended(&self) -> bool {
+        self.ended && self.pending.is_empty()
+    }
+}
+
+/// Writes items as lines from a thread of its own, so that neither a slow reader nor the encoding holds the data path up.
+///
+/// At most `QUEUE_MAX` items wait; a reader that lets them pile up to that is as good as gone.
+pub struct LineWriter<T: Send + 'static> {
+    queue: Option<mpsc::SyncSender<T>>,
+    broken: Arc<AtomicBool>,
+    /// Kept open here too: an eventfd that the thread alone held would vanish from the reactor with the thread.
+    _waker: Waker,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// At one sample a second this is over an hour of a reader that does not read.
+const QUEUE_MAX: usize = 4096;
+
+impl<T: Send + 'static> LineWriter<T> {
+    /// Writes to `fd` what `encode` appends for an item (no newline). `waker` is woken when the other side is gone.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn spawn(
+        fd: OwnedFd,
+        encode: fn(&T, &mut Vec<u8>),
+        waker: Waker,
+    ) -> io::Result<LineWriter<T>> {
+        let (queue, items) = mpsc::sync_channel::<T>(QUEUE_MAX);
+        let broken = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&broken);
+        let kept = waker.clone();
+        let thread = std::thread::Builder::new()
+            .name("stdout".into())
+            .spawn(move || {
+                let mut file = File::from(fd);
+                let mut line = Vec::new();
+                for item in items {
+                    line.clear();
+                    encode(&item, &mut line);
+                    line.push(b'\n');
+                    if file.write_all(&line).is_err() {
+                        flag.store(true, Ordering::Release);
+                        waker.wake();
+                        return;
+                    }
+                }
+            })?;
+        Ok(LineWriter {
+            queue: Some(queue),
+            broken,
+            _waker: kept,
+            thread: Some(thread),
+        })
+    }
+
+    /// Queues an item. After a break it is dropped.
+    pub fn send(&self, item: T) {
+        if let Some(queue) = &self.queue
+            && queue.try_send(item).is_err()
+        {
+            self.broken.store(true, Ordering::Release);
+        }
+    }
+
+    /// The other side is gone, or does not read.
+    #[must_use]
+    pub fn broken(&self) -> bool {
+        self.broken.load(Ordering::Acquire)
+    }
+
+    /// Writes what is queued and returns when it is written, or when the other side is gone.
+    pub fn finish(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take() {
+            // The thread does not panic: it encodes and writes.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<T: Send + 'static> Drop for LineWriter<T> {
+    fn drop(&mut self) {
+        if !self.broken() {
+            self.finish();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reactor::{Events, Reactor, Token};
+
+    #[test]
+    fn lines_are_cut_whatever_the_pieces_and_the_last_needs_no_newline() {
+        let (r, w) = rustix::pipe::pipe().unwrap();
+        let mut reader = LineReader::new(r);
+        for piece in ["al", "pha\nbe", "ta\n\nom"] {
+            rustix::io::write(&w, piece.as_bytes()).unwrap();
+            reader.fill().unwrap();
+        }
+        assert_eq!(reader.next_line().unwrap(), b"alpha");
+        assert_eq!(reader.next_line().unwrap(), b"beta");
+        assert_eq!(reader.next_line().unwrap(), b"");
+        assert_eq!(reader.next_line(), None);
+        assert!(!reader.ended());
+        drop(w);
+        reader.fill().unwrap();
+        assert_eq!(reader.next_line().unwrap(), b"om");
+        assert!(reader.ended());
+    }
+
+    #[test]
+    fn a_reader_that_went_away_breaks_the_writer_and_wakes_the_reactor() {
+        let reactor = Reactor::new().unwrap();
+        let waker = Waker::new(&reactor, Token(9)).unwrap();
+        let (r, w) = rustix::pipe::pipe().unwrap();
+        drop(r);
+        let encode = |item: &u32, line: &mut Vec<u8>| line.extend_from_slice(&item.to_be_bytes());
+        let writer = LineWriter::spawn(w, encode, waker).unwrap();
+        writer.send(1);
+        let mut events = Events::with_capacity(1);
+        reactor.wait(&mut events, None).unwrap();
+        assert_eq!(events.iter().next().unwrap().token, Token(9));
+        assert!(writer.broken());
+    }
+}

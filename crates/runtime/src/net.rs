@@ -1,0 +1,230 @@
+//! Non-blocking TCP, as the shells need it: every socket has `TCP_NODELAY`, every send gathers.
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    self, AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrAny, SocketFlags,
+    SocketType, sockopt,
+};
+
+/// Connections that may wait to be accepted. A storm of logins of 10 000 sessions overruns it only if the shell sleeps;
+/// the kernel cuts it to `net.core.somaxconn` (4096 by default since Linux 5.4).
+const BACKLOG: i32 = 4096;
+
+/// Most slices that one [`Socket::send_vectored`] takes (`IOV_MAX` of Linux).
+pub const SLICES_MAX: usize = 1024;
+
+/// A listening socket.
+#[derive(Debug)]
+pub struct Listener(OwnedFd);
+
+impl Listener {
+    /// Listens on `address` with `SO_REUSEADDR`; port 0 lets the system choose.
+    ///
+    /// # Errors
+    /// The address is in use, is not of this host (or namespace), or its port needs privilege.
+    pub fn bind(address: SocketAddr) -> io::Result<Listener> {
+        let fd = new_socket(address)?;
+        sockopt::set_socket_reuseaddr(&fd, true)?;
+        net::bind(&fd, &address)?;
+        net::listen(&fd, BACKLOG)?;
+        Ok(Listener(fd))
+    }
+
+    /// The address as bound.
+    ///
+    /// # Errors
+    /// None that occur on an open TCP socket.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        to_socket_address(net::getsockname(&self.0)?)
+    }
+
+    /// The next connection and its peer's address, or `None` if none waits.
+    ///
+    /// # Errors
+    /// No descriptors or memory left. A connection that its peer gave up meanwhile is no error: the next one is taken.
+    pub fn accept(&self) -> io::Result<Option<(Socket, SocketAddr)>> {
+        use rustix::io::Errno;
+        loop {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            match net::acceptfrom_with(&self.0, flags) {
+                Ok((fd, Some(peer))) => {
+                    sockopt::set_tcp_nodelay(&fd, true)?;
+                    return Ok(Some((Socket(fd), to_socket_address(peer)?)));
+                }
+                Ok((_, None)) | Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// A connected, or connecting, non-blocking stream socket.
+#[derive(Debug)]
+pub struct Socket(OwnedFd);
+
+impl Socket {
+    /// Begins to connect to `address`. The reactor tells `writable` when the attempt has ended; [`Socket::take_error`]
+    /// then says how.
+    ///
+    /// # Errors
+    /// What is known at once: no route, no descriptors.
+    pub fn connect(address: SocketAddr) -> io::Result<Socket> {
+        let fd = new_socket(address)?;
+        sockopt::set_tcp_nodelay(&fd, true)?;
+        match net::connect(&fd, &address) {
+            Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(Socket(fd)),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// The error that the socket holds, as after a failed connection attempt; taking it clears it.
+    ///
+    /// # Errors
+    /// That error.
+    pub fn take_error(&self) -> io::Result<()> {
+        Ok(sockopt::socket_error(&self.0)??)
+    }
+
+    /// This side's address.
+    ///
+    /// # Errors
+    /// The socket is not connected.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        to_socket_address(net::getsockname(&self.0)?)
+    }
+
+    /// Receives what is there, up to `buffer.len()` bytes. 0 is the end of the stream. **Fewer than asked means that
+    /// the socket is drained** and that the reactor will tell when more comes, so a second call can be saved.
+    ///
+    /// # Errors
+    /// `WouldBlock` if nothing is there; what ended the connection.
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match net::recv(&self.0, &mut *buffer, RecvFlags::empty()) {
+                Err(rustix::io::Errno::INTR) => {}
+                Ok((n, _)) => return Ok(n),
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+
+    /// Sends the slices (at most [`SLICES_MAX`]) in one call; returns how many bytes the socket took. **Fewer than
+    /// given means that its buffer is full** and that the reactor will tell when there is room.
+    ///
+    /// # Errors
+    /// `WouldBlock` if it took nothing; what ended the connection.
+    pub fn send_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        debug_assert!(slices.len() <= SLICES_MAX);
+        loop {
+            // `sendmsg` rather than `writev`: the same gathering, but no SIGPIPE.
+            match net::sendmsg(
+                &self.0,
+                slices,
+                &mut SendAncillaryBuffer::default(),
+                SendFlags::NOSIGNAL,
+            ) {
+                Err(rustix::io::Errno::INTR) => {}
+                Ok(n) => return Ok(n),
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+
+    /// Says that nothing more will be sent; the peer reads the end of the stream after what was sent before.
+    pub fn finish_sending(&self) {
+        let _ = net::shutdown(&self.0, net::Shutdown::Write);
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn new_socket(address: SocketAddr) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(net::socket_with(family, SocketType::STREAM, flags, None)?)
+}
+
+fn to_socket_address(address: SocketAddrAny) -> io::Result<SocketAddr> {
+    SocketAddr::try_from(address).map_err(io::Error::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reactor::{Events, Interest, Reactor, Token};
+
+    fn pair() -> (Socket, Socket) {
+        let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let client = Socket::connect(listener.local_address().unwrap()).unwrap();
+        let reactor = Reactor::new().unwrap();
+        reactor
+            .register(&listener, Token(0), Interest::Level)
+            .unwrap();
+        let mut events = Events::with_capacity(1);
+        reactor.wait(&mut events, None).unwrap();
+        let (server, peer) = listener.accept().unwrap().unwrap();
+        assert_eq!(peer, client.local_address().unwrap());
+        (client, server)
+    }
+
+    #[test]
+    fn slices_arrive_in_order_and_the_end_of_the_stream_reads_as_zero() {
+        let (client, server) = pair();
+        client
+            .send_vectored(&[IoSlice::new(b"ab"), IoSlice::new(b""), IoSlice::new(b"cd")])
+            .unwrap();
+        client.finish_sending();
+        let reactor = Reactor::new().unwrap();
+        reactor.register(&server, Token(7), Interest::Edge).unwrap();
+        let mut events = Events::with_capacity(8);
+        let (mut got, mut buffer) = (Vec::new(), [0; 64]);
+        loop {
+            match server.receive(&mut buffer) {
+                Ok(0) => break,
+                Ok(n) => got.extend_from_slice(&buffer[..n]),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    reactor.wait(&mut events, None).unwrap();
+                }
+                Err(e) => panic!("{e}"),
+            }
+        }
+        assert_eq!(got, b"abcd");
+    }
+
+    #[test]
+    fn a_refused_connection_is_told_as_an_error_of_the_socket() {
+        let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_address().unwrap();
+        drop(listener);
+        let socket = match Socket::connect(address) {
+            Ok(socket) => socket,
+            Err(e) => return assert_eq!(e.kind(), io::ErrorKind::ConnectionRefused),
+        };
+        let reactor = Reactor::new().unwrap();
+        reactor.register(&socket, Token(1), Interest::Edge).unwrap();
+        let mut events = Events::with_capacity(8);
+        reactor.wait(&mut events, None).unwrap();
+        assert!(events.iter().any(|e| e.writable));
+        assert_eq!(
+            socket.take_error().unwrap_err().kind(),
+            io::ErrorKind::ConnectionRefused
+        );
+    }
+}

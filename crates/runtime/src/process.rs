@@ -1,0 +1,183 @@
+//! What an engine arranges for its own process, and what it counts about it.
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::Path;
+
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+/// Descriptors kept for what is no connection: standard streams, epoll, wakers, listeners, stores.
+const DESCRIPTORS_OF_OUR_OWN: u64 = 64;
+
+/// Kills this process when the thread that started it ends, so that an engine never outlives its controller even
+/// when it hangs. (The end of stdin is the polite form of the same.)
+pub fn die_with_parent() {
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+}
+
+/// Moves the process into the network namespace that `path` names (`/proc/PID/ns/net` or a bind mount of one).
+/// Call before any thread is started: a namespace belongs to the thread.
+///
+/// # Errors
+/// `path` cannot be opened, is no network namespace, or may not be entered.
+pub fn enter_network_namespace(path: &Path) -> io::Result<()> {
+    let file = std::fs::File::open(path)?;
+    move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
+    Ok(())
+}
+
+/// Raises the limit of open descriptors as far as the system lets it and makes sure that `connections` fit.
+///
+/// # Errors
+/// The limit, with what would be needed, in words.
+pub fn reserve_descriptors(connections: u64) -> Result<(), String> {
+    let needed = connections + DESCRIPTORS_OF_OUR_OWN;
+    let limit = getrlimit(Resource::Nofile);
+    // `None` means unlimited.
+    let hard = limit.maximum.unwrap_or(u64::MAX);
+    let enough = |limit: Option<u64>| limit.is_none_or(|n| n >= needed);
+    if !enough(limit.current) {
+        let raised = Rlimit {
+            current: Some(hard),
+            maximum: limit.maximum,
+        };
+        // Refused only if `hard` exceeds `fs.nr_open`; the check below then tells.
+        let _ = setrlimit(Resource::Nofile, raised);
+    }
+    if enough(getrlimit(Resource::Nofile).current) {
+        Ok(())
+    } else {
+        Err(format!(
+            "{connections} connections need {needed} open files, the limit is {hard}"
+        ))
+    }
+}
+
+/// SIGTERM as a readable descriptor; SIGINT ignored, since the terminal's Ctrl-C goes to the controller, who sends `stop`.
+pub struct TerminationSignal(OwnedFd);
+
+impl TerminationSignal {
+    /// Call before any thread is started: threads inherit which signals are held back.
+    ///
+    /// # Errors
+    /// No descriptors left.
+    pub fn take() -> io::Result<TerminationSignal> {
+        // SAFETY: `set` is a plain value that sigemptyset initialises before it is read; SIG_IGN is a valid disposition;
+        // signalfd's result is checked before it is owned, and nothing else owns that number.
+        unsafe {
+            libc::signal(libc::SIGINT, libc::SIG_IGN);
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&raw mut set);
+            libc::sigaddset(&raw mut set, libc::SIGTERM);
+            if libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let fd = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(TerminationSignal(OwnedFd::from_raw_fd(fd)))
+        }
+    }
+
+    /// The signal was sent; taking it clears it.
+    #[must_use]
+    pub fn received(&self) -> bool {
+        let mut info = [0_u8; size_of::<libc::signalfd_siginfo>()];
+        matches!(rustix::io::read(&self.0, &mut info), Ok(n) if n > 0)
+    }
+}
+
+impl AsFd for TerminationSignal {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// A duplicate of one of the standard streams, so that it can be owned.
+///
+/// # Errors
+/// The stream is closed, or no descriptors are left.
+pub fn duplicate(stream: impl AsRawFd + AsFd) -> io::Result<OwnedFd> {
+    stream.as_fd().try_clone_to_owned()
+}
+
+/// What this process has used, cumulative, all threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ResourceUse {
+    /// CPU time in user mode, ns.
+    pub cpu_user_ns: u64,
+    /// CPU time in the kernel, ns.
+    pub cpu_system_ns: u64,
+    /// Resident memory now, bytes.
+    pub rss_bytes: u64,
+    /// Times it slept of its own accord.
+    pub voluntary_switches: u64,
+    /// Times the CPU was taken from it.
+    pub involuntary_switches: u64,
+}
+
+impl ResourceUse {
+    /// As of now.
+    #[must_use]
+    pub fn now() -> ResourceUse {
+        // SAFETY: `rusage` is plain integers, for which zero is valid; getrusage fills it and cannot fail with RUSAGE_SELF.
+        let usage = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+            usage
+        };
+        let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1_000;
+        ResourceUse {
+            cpu_user_ns: ns(usage.ru_utime),
+            cpu_system_ns: ns(usage.ru_stime),
+            rss_bytes: resident_pages() * rustix::param::page_size() as u64,
+            voluntary_switches: usage.ru_nvcsw as u64,
+            involuntary_switches: usage.ru_nivcsw as u64,
+        }
+    }
+
+    /// Name and value of each, as in samples (entity `process`).
+    #[must_use]
+    pub fn counters(&self) -> [(&'static str, f64); 5] {
+        [
+            ("cpu_user_ns", self.cpu_user_ns as f64),
+            ("cpu_system_ns", self.cpu_system_ns as f64),
+            ("rss_bytes_now", self.rss_bytes as f64),
+            ("voluntary_switches", self.voluntary_switches as f64),
+            ("involuntary_switches", self.involuntary_switches as f64),
+        ]
+    }
+}
+
+/// Second field of `/proc/self/statm`; 0 where there is no procfs.
+fn resident_pages() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    text.split_whitespace()
+        .nth(1)
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_shows_in_the_resource_counters() {
+        let before = ResourceUse::now();
+        let mut x = 0_u64;
+        while ResourceUse::now().cpu_user_ns + ResourceUse::now().cpu_system_ns
+            < before.cpu_user_ns + before.cpu_system_ns + 2_000_000
+        {
+            x = std::hint::black_box(x + 1);
+        }
+        assert!(ResourceUse::now().rss_bytes > 100_000);
+    }
+
+    #[test]
+    fn more_descriptors_than_the_system_grants_are_refused_in_words() {
+        let error = reserve_descriptors(1 << 40).unwrap_err();
+        assert!(error.contains("the limit is"), "{error}");
+    }
+}

@@ -1,0 +1,178 @@
+//! The reactor: one epoll instance with absolute deadlines.
+//!
+//! Sockets are registered once, edge-triggered, for reading and writing ([`Interest::Edge`]). That is the fastest and the
+//! simplest: a connection costs one `epoll_ctl` in its life, and none when its send buffer fills or drains. The price is
+//! a rule for shells: after an event, read until a read comes up short (or fails with `WouldBlock`), or remember that
+//! there may be more. The descriptors of which only a little is read at a time (stdin, listeners, wakers) are
+//! level-triggered ([`Interest::Level`]).
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use hakaru_units::Time;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+
+use crate::clock;
+
+/// What the shell calls a registered descriptor by. Values from [`Token::RESERVED`] on belong to the control plumbing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Token(pub u64);
+
+impl Token {
+    /// The first of the values that shells must not use for their own descriptors.
+    pub const RESERVED: Token = Token(u64::MAX - 15);
+}
+
+/// Which events of a descriptor are wanted, and how often they are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    /// Readable and writable, each told once per change: for sockets.
+    Edge,
+    /// Readable, told as long as it is: for listeners, pipes and wakers.
+    Level,
+}
+
+impl Interest {
+    fn flags(self) -> EventFlags {
+        match self {
+            Interest::Edge => EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET,
+            Interest::Level => EventFlags::IN,
+        }
+    }
+}
+
+/// What happened to one descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Which descriptor.
+    pub token: Token,
+    /// A read would not block: data, end of stream, a connection to accept, or an error that the read will tell.
+    pub readable: bool,
+    /// A write would not block. The end of a connection attempt (good or bad) is told so too.
+    pub writable: bool,
+    /// The peer closed its side, or the descriptor failed; what was received before can still be read.
+    pub closed: bool,
+}
+
+/// Room for the events of one [`Reactor::wait`].
+pub struct Events(Vec<epoll::Event>);
+
+impl Events {
+    /// Room for `n` events at a time, at least 1. What does not fit is told by the next wait.
+    #[must_use]
+    pub fn with_capacity(n: usize) -> Events {
+        Events(Vec::with_capacity(n.max(1)))
+    }
+
+    /// The events of the last wait.
+    pub fn iter(&self) -> impl Iterator<Item = Event> + '_ {
+        self.0.iter().map(|e| {
+            let (flags, data) = (e.flags, e.data);
+            let failed = flags.intersects(EventFlags::HUP | EventFlags::ERR);
+            Event {
+                token: Token(data.u64()),
+                readable: failed || flags.intersects(EventFlags::IN | EventFlags::RDHUP),
+                writable: failed || flags.contains(EventFlags::OUT),
+                closed: failed || flags.contains(EventFlags::RDHUP),
+            }
+        })
+    }
+}
+
+/// Waits for many descriptors and one deadline.
+pub struct Reactor {
+    epoll: OwnedFd,
+}
+
+impl Reactor {
+    /// A reactor with nothing registered. Timers of the calling thread become exact ([`clock::set_timers_exact`]).
+    ///
+    /// # Errors
+    /// The system has no descriptors or memory left, or its kernel is older than Linux 5.11 (`epoll_pwait2`).
+    pub fn new() -> io::Result<Reactor> {
+        clock::set_timers_exact();
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        Ok(Reactor { epoll })
+    }
+
+    /// Watches `fd`, which is called `token` from now on, until it is closed or [deregistered](Reactor::deregister).
+    ///
+    /// # Errors
+    /// `PermissionDenied` for what cannot be polled (regular files); otherwise the limits of the system.
+    pub fn register(&self, fd: impl AsFd, token: Token, interest: Interest) -> io::Result<()> {
+        epoll::add(
+            &self.epoll,
+            fd,
+            EventData::new_u64(token.0),
+            interest.flags(),
+        )?;
+        Ok(())
+    }
+
+    /// Stops watching `fd`. Closing a descriptor of which no duplicate exists does the same.
+    ///
+    /// # Errors
+    /// `fd` is not registered.
+    pub fn deregister(&self, fd: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.epoll, fd)?)
+    }
+
+    /// Sleeps until something happens or `until` has come; `None` waits for ever, an instant that has passed only
+    /// looks. `events` then holds what happened, perhaps nothing.
+    ///
+    /// # Errors
+    /// Only those of a broken system; interruption by a signal counts as nothing happened.
+    pub fn wait(&self, events: &mut Events, until: Option<Time>) -> io::Result<()> {
+        events.0.clear();
+        let timeout = until.map(|t| {
+            let ns = t.ns_since(clock::now());
+            Timespec {
+                tv_sec: (ns / 1_000_000_000) as i64,
+                tv_nsec: (ns % 1_000_000_000) as i64,
+            }
+        });
+        match epoll::wait(
+            &self.epoll,
+            rustix::buffer::spare_capacity(&mut events.0),
+            timeout.as_ref(),
+        ) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+/// Wakes a reactor from another thread (an eventfd). Clones wake the same reactor.
+#[derive(Clone, Debug)]
+pub struct Waker(Arc<OwnedFd>);
+
+impl Waker {
+    /// A waker registered as `token`: readable until [`Waker::acknowledge`].
+    ///
+    /// # Errors
+    /// No descriptors left.
+    pub fn new(reactor: &Reactor, token: Token) -> io::Result<Waker> {
+        let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        reactor.register(&fd, token, Interest::Level)?;
+        Ok(Waker(Arc::new(fd)))
+    }
+
+    /// Makes the reactor return from its wait, now or at the next one.
+    pub fn wake(&self) {
+        // Fails only when the counter is full, and then the reactor is awake already.
+        let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
+    }
+
+    /// Takes back all wakes so far. Call before looking for what they announced.
+    pub fn acknowledge(&self) {
+        let mut count = [0_u8; 8];
+        let _ = rustix::io::read(&*self.0, &mut count);
+    }
+}
+
+impl AsFd for Waker {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
