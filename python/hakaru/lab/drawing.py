@@ -3,9 +3,9 @@
     drawing.draw(plan) -> str        an `<svg>` element of class `lab`, to be put into a page as it is
 
 Hosts on the left, the switch in the middle, the array on the right; one line per link, labelled with its rate at the
-line and its address at the node. Many hosts are folded: the first ones, then how many more. Colours and fonts hang on
-CSS classes (`lab-node`, `lab-host`, `lab-switch`, `lab-array`, `lab-link`, `lab-name`, `lab-address`, `lab-rate`);
-the defaults suit a light page and stand first, so that the page's own rules win.
+line and its address at the node. Many hosts are folded: the first ones, then how many more. Looks are attributes that
+suit a light page; a page's rules for the classes `lab-host`, `lab-switch`, `lab-array`, `lab-link`, `lab-more`,
+`lab-name`, `lab-address` and `lab-rate` win over them.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ _NODE_PADDING = 34
 _NODE_GAP = 18
 _SWITCH_X, _SWITCH_WIDTH = 372, 96
 
-_STYLE = (
-    ".lab{font-family:sans-serif;font-size:13px}"
-    ".lab-node{stroke:#33415c;stroke-width:1.5;fill:#f5f7fa}"
-    ".lab-switch{fill:#e4ecf7}.lab-array{fill:#fdf3e1}"
-    ".lab-link{stroke:#5c6b89;stroke-width:2;fill:none}.lab-more{stroke-dasharray:4 4}"
-    ".lab-name{font-weight:600;fill:#1b2437}"
-    ".lab-address{fill:#44506b;font-size:11.5px;font-family:monospace}"
-    ".lab-rate{fill:#1b2437;font-size:12px}"
-)
+# Presentation attributes: what a page's style sheet says about a class goes before them.
+_LOOKS = {
+    "lab-host": 'fill="#f5f7fa" stroke="#33415c" stroke-width="1.5"',
+    "lab-switch": 'fill="#e4ecf7" stroke="#33415c" stroke-width="1.5"',
+    "lab-array": 'fill="#fdf3e1" stroke="#33415c" stroke-width="1.5"',
+    "lab-link": 'fill="none" stroke="#5c6b89" stroke-width="2"',
+    "lab-name": 'fill="#1b2437" font-weight="600" font-size="13"',
+    "lab-address": 'fill="#44506b" font-family="monospace" font-size="11.5"',
+    "lab-rate": 'fill="#1b2437" font-size="12"',
+}
 
 
 def draw(plan: LabPlan) -> str:
@@ -57,20 +58,25 @@ def draw(plan: LabPlan) -> str:
     title = f"{len(hosts)} host{'s' if len(hosts) > 1 else ''}, one switch, one array, {paths} path{'s' * (paths > 1)}"
     return (
         f'<svg class="lab" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height:g}" '
-        f'role="img" aria-label="{title}"><style>{_STYLE}</style>{"".join(parts)}</svg>'
+        f'font-family="sans-serif" role="img" aria-label="{title}">{"".join(parts)}</svg>'
     )
 
 
-def _text(x: float, y: float, css: str, text: str, anchor: str = "middle") -> str:
-    return f'<text x="{x:g}" y="{y:g}" class="{css}" text-anchor="{anchor}">{escape(text)}</text>'
+def _text(x: float, y: float, css: str, text: str) -> str:
+    return f'<text x="{x:g}" y="{y:g}" class="{css}" {_LOOKS[css]} text-anchor="middle">{escape(text)}</text>'
 
 
-def _box(x: float, y: float, width: float, height: float, css: str) -> str:
-    return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="6" class="lab-node {css}"/>'
+def _box(x: float, y: float, width: float, height: float, css: str, *, more: bool = False) -> str:
+    place = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="6"'
+    return f'<rect {place} class="{css}{_more(more)} {_LOOKS[css]}/>'
 
 
-def _line(x1: float, x2: float, y: float, css: str = "lab-link") -> str:
-    return f'<path d="M{x1:g} {y:g}H{x2:g}" class="{css}"/>'
+def _line(x1: float, x2: float, y: float, *, more: bool = False) -> str:
+    return f'<path d="M{x1:g} {y:g}H{x2:g}" class="lab-link{_more(more)} {_LOOKS["lab-link"]}/>'
+
+
+def _more(more: bool) -> str:
+    return ' lab-more" stroke-dasharray="4 4"' if more else '"'
 
 
 def _rate(link: Link) -> str:
@@ -114,7 +120,7 @@ def _switch(plan: LabPlan, height: float) -> Iterator[str]:
 
 def _more_hosts(hosts: list[str], drawn: int, top: float, height: float) -> Iterator[str]:
     y = top + height / 2
-    yield _box(_MARGIN, top, _NODE_WIDTH, height, "lab-host lab-more")
+    yield _box(_MARGIN, top, _NODE_WIDTH, height, "lab-host", more=True)
     yield _text(_MARGIN + _NODE_WIDTH / 2, y - 4, "lab-name", f"{len(hosts) - drawn} more")
     yield _text(_MARGIN + _NODE_WIDTH / 2, y + 14, "lab-address", f"{hosts[drawn]} … {hosts[-1]}")
-    yield _line(_MARGIN + _NODE_WIDTH, _SWITCH_X, y, "lab-link lab-more")
+    yield _line(_MARGIN + _NODE_WIDTH, _SWITCH_X, y, more=True)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -170,6 +170,13 @@ class LabPlan:
     def describe(self) -> dict[str, Any]:
         """Nodes and links as plain data, for lab.json."""
         return {"nodes": [asdict(node) for node in self.nodes], "links": [asdict(link) for link in self.links]}
+
+    @classmethod
+    def from_description(cls, lab: Mapping[str, Any]) -> LabPlan:
+        """The plan of a lab that was built, from its lab.json: to draw or list, not to build (it has no actions)."""
+        fields = Link.__dataclass_fields__
+        links = tuple(Link(**{name: link[name] for name in fields}) for link in lab["links"])
+        return cls(tuple(Node(node["name"], node["kind"]) for node in lab["nodes"]), links, ())
 
 
 CONGESTION_CONTROL = "net/ipv4/tcp_congestion_control"
