@@ -2,10 +2,11 @@
 //!
 //! Used by the test `faithful` and by the example `vm_sweep`. VM `i` (from 0) lies on group `i mod groups`; the regions of the
 //! VMs of a group begin `spacing_bytes` apart, as the virtual disks of VMs on one LU do, and each VM works within the
-//! first `region_bytes` of its own.
-use hakaru_drive::config::ArrayModel;
+//! first `region_bytes` of its own, as a test file in its virtual disk.
+#![allow(dead_code)] // Each of the two users needs a part.
+use hakaru_drive::config::{ArrayModel, Model};
 use hakaru_drive::{Array, Op, Request};
-use hakaru_units::{KIB, MIB, Time};
+use hakaru_units::{GIB, KIB, MIB, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
@@ -14,6 +15,51 @@ use rand_pcg::Pcg64;
 pub struct Placement {
     pub region_bytes: u64,
     pub spacing_bytes: u64,
+}
+
+/// What the study's lab uses.
+pub const PLACEMENT: Placement = Placement {
+    region_bytes: 2 * GIB,
+    spacing_bytes: 20 * GIB,
+};
+
+/// One row of the published table.
+#[derive(Clone, Copy, Debug)]
+pub struct Published {
+    pub vms: usize,
+    pub iops: f64,
+    pub mean_latency_ms: f64,
+}
+
+/// Japan Data Storage Forum, iSCSI working group, 2011-10-17, table of graph 1: random 32 KiB, 70 % read, 32 outstanding per VM.
+pub const PUBLISHED: [Published; 9] = [
+    published(1, 1082.0, 30.0),
+    published(4, 2746.0, 47.0),
+    published(6, 3170.0, 60.0),
+    published(7, 3280.0, 68.0),
+    published(8, 2996.0, 85.0),
+    published(10, 2560.0, 125.0),
+    published(12, 2506.0, 153.0),
+    published(14, 2488.0, 181.0),
+    published(16, 2316.0, 222.0),
+];
+
+const fn published(vms: usize, iops: f64, mean_latency_ms: f64) -> Published {
+    Published {
+        vms,
+        iops,
+        mean_latency_ms,
+    }
+}
+
+/// The preset under calibration.
+pub fn jdsf_2011() -> ArrayModel {
+    Model::Preset {
+        name: "jdsf-2011".to_owned(),
+    }
+    .resolve()
+    .expect("a preset is valid")
+    .expect("it is an array")
 }
 
 /// The study's two patterns, both 70 % reads.
@@ -76,16 +122,36 @@ pub fn run(model: &ArrayModel, placement: Placement, load: Load, vms: usize, see
     let mut outstanding = Vec::new();
     for vm in 0..vms.len() {
         for _ in 0..load.queue_depth {
-            outstanding.push(Outstanding { vm, op: Op::Read, since: Time::ZERO });
+            outstanding.push(Outstanding {
+                vm,
+                op: Op::Read,
+                since: Time::ZERO,
+            });
         }
     }
     for id in 0..outstanding.len() {
-        issue(&mut array, &mut vms, placement, load, &mut outstanding[id], id as u64, Time::ZERO);
+        issue(
+            &mut array,
+            &mut vms,
+            placement,
+            load,
+            &mut outstanding[id],
+            id as u64,
+            Time::ZERO,
+        );
     }
     let begin = Time::from_secs_f64(load.warmup_s);
     let end = Time::from_secs_f64(load.warmup_s + load.measure_s);
     advance(&mut array, begin, |array, id, at| {
-        issue(array, &mut vms, placement, load, &mut outstanding[id as usize], id, at);
+        issue(
+            array,
+            &mut vms,
+            placement,
+            load,
+            &mut outstanding[id as usize],
+            id,
+            at,
+        );
     });
     let before = busy_ns(&mut array, begin);
     let mut tally = Tally::default();
@@ -95,7 +161,16 @@ pub fn run(model: &ArrayModel, placement: Placement, load: Load, vms: usize, see
         issue(array, &mut vms, placement, load, slot, id, at);
     });
     let after = busy_ns(&mut array, end);
-    tally.point(load, after.0 - before.0, after.1.iter().zip(&before.1).map(|(a, b)| a - b).fold(0.0, f64::max))
+    tally.point(
+        load,
+        after.0 - before.0,
+        after
+            .1
+            .iter()
+            .zip(&before.1)
+            .map(|(a, b)| a - b)
+            .fold(0.0, f64::max),
+    )
 }
 
 fn lay_out(groups: usize, placement: Placement, vms: usize, seed: u64) -> Vec<Vm> {
@@ -122,7 +197,10 @@ fn issue(
     let (length_bytes, at) = match load.pattern {
         Pattern::Random32K => {
             let length = 32 * KIB;
-            (length, vm.rng.random_range(0..placement.region_bytes / length) * length)
+            (
+                length,
+                vm.rng.random_range(0..placement.region_bytes / length) * length,
+            )
         }
         Pattern::Sequential1M => {
             let at = vm.next_sequential;
@@ -130,10 +208,23 @@ fn issue(
             (MIB, at)
         }
     };
-    slot.op = if vm.rng.random_range(0..100) < 70 { Op::Read } else { Op::Write };
+    slot.op = if vm.rng.random_range(0..100) < 70 {
+        Op::Read
+    } else {
+        Op::Write
+    };
     slot.since = now;
     let (group, offset_bytes) = (vm.group, vm.region + at);
-    array.handle_request(now, Request { id, group, op: slot.op, offset_bytes, length_bytes });
+    array.handle_request(
+        now,
+        Request {
+            id,
+            group,
+            op: slot.op,
+            offset_bytes,
+            length_bytes,
+        },
+    );
 }
 
 /// Runs the array to `until`, telling of each completion at its instant.
@@ -170,7 +261,11 @@ impl Tally {
     fn point(&self, load: Load, controller_ns: f64, busiest_ns: f64) -> Point {
         let [reads, writes] = self.count.map(|n| n as f64);
         let [read_ns, write_ns] = self.latency_ns.map(|n| n as f64);
-        let request_mib = if load.pattern == Pattern::Random32K { 1.0 / 32.0 } else { 1.0 };
+        let request_mib = if load.pattern == Pattern::Random32K {
+            1.0 / 32.0
+        } else {
+            1.0
+        };
         Point {
             iops: (reads + writes) / load.measure_s,
             read_iops: reads / load.measure_s,
