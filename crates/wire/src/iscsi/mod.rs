@@ -15,10 +15,13 @@ pub mod ahs;
 mod bhs;
 pub mod digest;
 pub mod frame;
+pub mod keys;
 mod lun;
 mod number;
 mod opcode;
 mod pdu;
+
+pub mod text;
 
 pub use bhs::{BHS_LENGTH, Bhs, DATA_SEGMENT_LENGTH_MAX, WireError};
 pub use lun::Lun;

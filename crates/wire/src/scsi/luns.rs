@@ -26,7 +26,7 @@ pub fn parse_luns(bytes: &[u8]) -> Result<(Vec<Lun>, u32), WireError> {
         .split_at_checked(8)
         .ok_or(WireError::Short("REPORT LUNS data"))?;
     let length = u32_at(header, 0);
-    if length % 8 != 0 {
+    if !length.is_multiple_of(8) {
         return Err(WireError::Field("LUN LIST LENGTH"));
     }
     let list = &list[..list.len().min(length as usize)];

@@ -1,0 +1,473 @@
+//! The exchange of keys, as either side sees it (RFC 7143 section 6.2).
+//!
+//! A key that comes is the answer to an offer of ours if one is open, else an offer or a declaration of the peer's. Every answer is at most one line per
+//! key of the table, and at most [`UNKNOWN_KEYS_MAX`] lines for keys that nobody knows: a peer cannot make the reply grow (CVE-2013-2850).
+use super::value::{boolean_name, parse_boolean};
+use super::{
+    Key, KeySet, Kind, Parameters, Preferences, Rule, Sender, SessionType, Use, is_iscsi_name,
+    parse_number,
+};
+use crate::iscsi::Stage;
+use crate::iscsi::text::{TextError, emit_pair, parse_pairs};
+
+/// Most pairs of one text. The whole table twice over is less.
+pub const PAIRS_MAX: usize = 128;
+/// Most keys of one login that are answered with NotUnderstood.
+pub const UNKNOWN_KEYS_MAX: u32 = 16;
+/// Longest simple value, bytes (section 6.1).
+const SIMPLE_VALUE_LENGTH_MAX: usize = 255;
+
+const REJECT: &str = "Reject";
+const IRRELEVANT: &str = "Irrelevant";
+const NOT_UNDERSTOOD: &str = "NotUnderstood";
+
+/// Which side this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The initiator.
+    Initiator,
+    /// The target.
+    Target,
+}
+
+/// Why a negotiation cannot go on. The login is refused (target: 0200h) or given up (initiator); section 7.11.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NegotiationError {
+    /// The text is malformed.
+    #[error(transparent)]
+    Text(#[from] TextError),
+    /// More than [`PAIRS_MAX`] pairs, or more than [`UNKNOWN_KEYS_MAX`] keys that are not understood.
+    #[error("too many keys")]
+    TooManyKeys,
+    /// A key was negotiated or declared again (section 6.3).
+    #[error("{0:?} came again")]
+    Duplicate(Key),
+    /// Only the other side may send it.
+    #[error("{0:?} was sent by the side that may not")]
+    WrongSender(Key),
+    /// A declaration, or the answer to an offer of ours, that cannot be.
+    #[error("{0:?} with a value that it cannot have")]
+    Value(Key),
+    /// An offer of ours was answered with Reject.
+    #[error("{0:?} was rejected")]
+    Rejected(Key),
+}
+
+/// The keys of one session, from login to its end.
+#[derive(Clone, Debug)]
+pub struct Negotiation {
+    role: Role,
+    own: Preferences,
+    parameters: Parameters,
+    /// Came from the peer, as offer or declaration.
+    received: KeySet,
+    /// Offered by us and not yet answered.
+    open: KeySet,
+    /// Offered or declared by us.
+    sent: KeySet,
+    unknown_keys: u32,
+    send_targets: Option<String>,
+}
+
+impl Negotiation {
+    /// Before anything was said. A `first_burst_length` above `max_burst_length` is cut to it.
+    pub fn new(role: Role, mut own: Preferences) -> Negotiation {
+        own.first_burst_length = own.first_burst_length.min(own.max_burst_length);
+        Negotiation {
+            role,
+            own,
+            parameters: Parameters::default(),
+            received: KeySet::default(),
+            open: KeySet::default(),
+            sent: KeySet::default(),
+            unknown_keys: 0,
+            send_targets: None,
+        }
+    }
+
+    /// What holds so far. FirstBurstLength is never above MaxBurstLength.
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// The value of a SendTargets that came with the last text: a target's name, `All`, or empty for the session's own target.
+    pub fn take_send_targets(&mut self) -> Option<String> {
+        self.send_targets.take()
+    }
+
+    /// Says who wants what: first text of an initiator. `target_name`: `None` in a discovery session.
+    pub fn declare_session(
+        &mut self,
+        initiator_name: &str,
+        target_name: Option<&str>,
+        out: &mut Vec<u8>,
+    ) {
+        let kind = if target_name.is_some() {
+            SessionType::Normal
+        } else {
+            SessionType::Discovery
+        };
+        self.parameters.session_type = kind;
+        self.declare(Key::InitiatorName, initiator_name, out);
+        if let Some(target_name) = target_name {
+            self.declare(Key::TargetName, target_name, out);
+        }
+        self.declare(Key::SessionType, kind.name(), out);
+    }
+
+    /// Declares a text key of ours: names, aliases, TargetAddress, TargetPortalGroupTag.
+    ///
+    /// # Panics
+    /// Panics if there is a NUL in `value`.
+    pub fn declare(&mut self, key: Key, value: &str, out: &mut Vec<u8>) {
+        debug_assert!(
+            matches!(key.rule().kind, Kind::Text | Kind::Number { .. }),
+            "{key:?} is negotiated"
+        );
+        if let Some(field) = self.parameters.text_mut(key) {
+            *field = Some(value.to_owned());
+        }
+        self.sent.insert(key);
+        emit_pair(out, key.name(), value);
+    }
+
+    /// Declares how long a data segment this side takes, once. [`Negotiation::receive`] does it for a target in the operational stage.
+    pub fn declare_max_recv_data_segment_length(&mut self, out: &mut Vec<u8>) {
+        if !self.sent.contains(Key::MaxRecvDataSegmentLength) {
+            self.parameters.own_max_recv_data_segment_length =
+                self.own.max_recv_data_segment_length;
+            let value = self.own.max_recv_data_segment_length.to_string();
+            self.declare(Key::MaxRecvDataSegmentLength, &value, out);
+        }
+    }
+
+    /// Offers AuthMethod: an initiator in the security stage.
+    pub fn offer_security(&mut self, out: &mut Vec<u8>) {
+        self.offer(Key::AuthMethod, out);
+    }
+
+    /// Offers every operational key that the session type has use for, with our preference: an initiator in the operational stage. TaskReporting and
+    /// iSCSIProtocolLevel are left at their defaults, which are what is built here; targets of RFC 3720 do not know them.
+    pub fn offer_operational(&mut self, out: &mut Vec<u8>) {
+        self.declare_max_recv_data_segment_length(out);
+        let discovery = self.parameters.session_type == SessionType::Discovery;
+        for &key in Key::ALL {
+            let irrelevant = discovery && key.rule().normal_sessions_only;
+            let left_out = matches!(
+                key,
+                Key::AuthMethod | Key::TaskReporting | Key::IscsiProtocolLevel
+            );
+            if !irrelevant && !left_out {
+                self.offer(key, out);
+            }
+        }
+    }
+
+    /// Offers one negotiated key with our preference; others are passed over.
+    fn offer(&mut self, key: Key, out: &mut Vec<u8>) {
+        let value = match key.rule().kind {
+            Kind::List => self.own.words(key).join(","),
+            Kind::And | Kind::Or => self
+                .own
+                .boolean(key)
+                .map(boolean_name)
+                .unwrap_or_default()
+                .to_owned(),
+            Kind::Minimum { .. } | Kind::Maximum { .. } => {
+                self.own.number(key).unwrap_or_default().to_string()
+            }
+            _ => return,
+        };
+        self.open.insert(key);
+        self.sent.insert(key);
+        emit_pair(out, key.name(), &value);
+    }
+
+    /// Takes a whole text of the peer's and appends what is to be answered to `reply`: at most 8 KiB, whatever came.
+    ///
+    /// Order within a text means nothing to the RFC, but FirstBurstLength depends on MaxBurstLength, InitialR2T and ImmediateData, and everything on
+    /// SessionType; so these come last and first.
+    ///
+    /// # Errors
+    /// See [`NegotiationError`]; what was taken before stays, and `reply` is not to be sent.
+    pub fn receive(
+        &mut self,
+        stage: Stage,
+        text: &[u8],
+        reply: &mut Vec<u8>,
+    ) -> Result<(), NegotiationError> {
+        let mut pairs = Vec::new();
+        for pair in parse_pairs(text) {
+            let (name, value) = pair?;
+            if pairs.len() == PAIRS_MAX {
+                return Err(NegotiationError::TooManyKeys);
+            }
+            pairs.push((Key::from_name(name), name, value));
+        }
+        pairs.sort_by_key(|(key, ..)| match key {
+            Some(Key::SessionType) => 0,
+            Some(Key::FirstBurstLength) => 2,
+            _ => 1,
+        });
+        for (key, name, value) in pairs {
+            match key {
+                Some(key) => self.receive_known(stage, key, value, reply)?,
+                None => self.receive_unknown(name, value, reply)?,
+            }
+        }
+        if self.role == Role::Target && stage == Stage::OperationalNegotiation {
+            self.declare_max_recv_data_segment_length(reply);
+        }
+        self.bound_first_burst();
+        Ok(())
+    }
+
+    /// Ends the login: offers that were never answered get the value that they have without an answer (section 6.2.2: a boolean may be left unanswered
+    /// where the offer alone decides), or keep their default.
+    pub fn conclude(&mut self) {
+        for key in self.open.iter() {
+            let own = self.own.boolean(key);
+            match key.rule().kind {
+                Kind::And if own == Some(false) => self.parameters.set_boolean(key, false),
+                Kind::Or if own == Some(true) => self.parameters.set_boolean(key, true),
+                _ => {}
+            }
+        }
+        self.open = KeySet::default();
+        self.bound_first_burst();
+    }
+
+    fn bound_first_burst(&mut self) {
+        let Parameters {
+            first_burst_length,
+            max_burst_length,
+            ..
+        } = &mut self.parameters;
+        *first_burst_length = (*first_burst_length).min(*max_burst_length);
+    }
+
+    /// Not answered where it is itself such an answer, or two sides that know nothing of a key would talk about it for ever.
+    fn receive_unknown(
+        &mut self,
+        name: &str,
+        value: &str,
+        reply: &mut Vec<u8>,
+    ) -> Result<(), NegotiationError> {
+        if [NOT_UNDERSTOOD, REJECT, IRRELEVANT].contains(&value) {
+            return Ok(());
+        }
+        self.unknown_keys += 1;
+        if self.unknown_keys > UNKNOWN_KEYS_MAX {
+            return Err(NegotiationError::TooManyKeys);
+        }
+        emit_pair(reply, name, NOT_UNDERSTOOD);
+        Ok(())
+    }
+
+    fn receive_known(
+        &mut self,
+        stage: Stage,
+        key: Key,
+        value: &str,
+        reply: &mut Vec<u8>,
+    ) -> Result<(), NegotiationError> {
+        let rule = key.rule();
+        if self.open.contains(key) {
+            self.open.remove(key);
+            self.received.insert(key);
+            return self.take_answer(key, &rule, value);
+        }
+        let peer = if self.role == Role::Target {
+            Sender::Initiator
+        } else {
+            Sender::Target
+        };
+        if rule.sender != Sender::Both && rule.sender != peer {
+            return Err(NegotiationError::WrongSender(key));
+        }
+        if self.is_repeated(stage, key, &rule, value)? {
+            return Ok(());
+        }
+        self.received.insert(key);
+        match rule.kind {
+            Kind::Text | Kind::Number { .. } => self.take_declaration(key, &rule, value),
+            Kind::Query if stage == Stage::FullFeaturePhase => {
+                self.send_targets = Some(value.to_owned());
+                Ok(())
+            }
+            _ => {
+                emit_pair(reply, key.name(), &self.answer(stage, key, &rule, value));
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether a declaration says again what it said before. That is taken: libiscsi names itself both in the security and in the operational stage. Any
+    /// other repetition during login is an error (section 6.3). In full feature phase, keys of use ALL may change.
+    fn is_repeated(
+        &self,
+        stage: Stage,
+        key: Key,
+        rule: &Rule,
+        value: &str,
+    ) -> Result<bool, NegotiationError> {
+        let may_change = stage == Stage::FullFeaturePhase
+            && matches!(rule.usage, Use::Always | Use::FullFeature);
+        if !self.received.contains(key) || may_change {
+            return Ok(false);
+        }
+        let mut parameters = self.parameters.clone();
+        let same = match key {
+            Key::SessionType => parameters.session_type.name() == value,
+            _ => parameters
+                .text_mut(key)
+                .is_some_and(|text| text.as_deref() == Some(value)),
+        };
+        if same {
+            Ok(true)
+        } else {
+            Err(NegotiationError::Duplicate(key))
+        }
+    }
+
+    fn take_declaration(
+        &mut self,
+        key: Key,
+        rule: &Rule,
+        value: &str,
+    ) -> Result<(), NegotiationError> {
+        let wrong = NegotiationError::Value(key);
+        if value.is_empty() || value.len() > SIMPLE_VALUE_LENGTH_MAX {
+            return Err(wrong);
+        }
+        if let Kind::Number { min, max } = rule.kind {
+            let number = number_in(value, min, max).ok_or(wrong)?;
+            match key {
+                Key::MaxRecvDataSegmentLength => {
+                    self.parameters.peer_max_recv_data_segment_length = number
+                }
+                _ => self.parameters.target_portal_group_tag = u16::try_from(number).ok(),
+            }
+            return Ok(());
+        }
+        match key {
+            Key::SessionType => {
+                self.parameters.session_type = SessionType::from_name(value).ok_or(wrong)?
+            }
+            Key::InitiatorName | Key::TargetName if !is_iscsi_name(value) => return Err(wrong),
+            _ => {
+                if let Some(text) = self.parameters.text_mut(key) {
+                    *text = Some(value.to_owned());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers an offer, and takes the result up.
+    fn answer(&mut self, stage: Stage, key: Key, rule: &Rule, value: &str) -> String {
+        if stage == Stage::FullFeaturePhase && matches!(rule.usage, Use::Login | Use::LeadingLogin)
+        {
+            return REJECT.to_owned();
+        }
+        if self.is_irrelevant(key, rule) {
+            return IRRELEVANT.to_owned();
+        }
+        self.result(key, rule, value)
+            .unwrap_or_else(|| REJECT.to_owned())
+    }
+
+    /// "Irrelevant when" of section 13. Offers whose use depends on keys that came with the same text are looked at last, see `receive`.
+    fn is_irrelevant(&self, key: Key, rule: &Rule) -> bool {
+        let discovery = self.parameters.session_type == SessionType::Discovery;
+        let unsolicited = self.parameters.immediate_data || !self.parameters.initial_r2t;
+        (discovery && rule.normal_sessions_only) || (key == Key::FirstBurstLength && !unsolicited)
+    }
+
+    /// The result function of the key. `None`: the offer is outside what the key can be, or nothing in it is acceptable.
+    fn result(&mut self, key: Key, rule: &Rule, offer: &str) -> Option<String> {
+        match rule.kind {
+            Kind::Minimum { min, max } => {
+                let mut number = number_in(offer, min, max)?.min(self.own.number(key)?);
+                if key == Key::FirstBurstLength {
+                    number = number.min(self.parameters.max_burst_length);
+                }
+                self.parameters.set_number(key, number);
+                Some(number.to_string())
+            }
+            Kind::Maximum { min, max } => {
+                let number = number_in(offer, min, max)?.max(self.own.number(key)?);
+                self.parameters.set_number(key, number);
+                Some(number.to_string())
+            }
+            Kind::And | Kind::Or => {
+                let (offer, own) = (parse_boolean(offer)?, self.own.boolean(key)?);
+                let result = if rule.kind == Kind::And {
+                    offer && own
+                } else {
+                    offer || own
+                };
+                self.parameters.set_boolean(key, result);
+                Some(boolean_name(result).to_owned())
+            }
+            Kind::List => {
+                let own = self.own.words(key);
+                let word = offer.split(',').find(|word| own.contains(word))?;
+                self.parameters.set_word(key, word)?;
+                Some(word.to_owned())
+            }
+            Kind::Text
+            | Kind::Number { .. }
+            | Kind::Query
+            | Kind::Authentication
+            | Kind::Obsolete => None,
+        }
+    }
+
+    /// Takes the answer to an offer of ours, which must be one that the result function can give. NotUnderstood and Irrelevant leave the default.
+    fn take_answer(&mut self, key: Key, rule: &Rule, answer: &str) -> Result<(), NegotiationError> {
+        match answer {
+            REJECT => return Err(NegotiationError::Rejected(key)),
+            IRRELEVANT | NOT_UNDERSTOOD => return Ok(()),
+            _ => {}
+        }
+        self.accept(key, rule, answer)
+            .ok_or(NegotiationError::Value(key))
+    }
+
+    fn accept(&mut self, key: Key, rule: &Rule, answer: &str) -> Option<()> {
+        match rule.kind {
+            Kind::Minimum { min, max } => {
+                let number = number_in(answer, min, max.min(self.own.number(key)?))?;
+                self.parameters.set_number(key, number);
+            }
+            Kind::Maximum { min, max } => {
+                let number = number_in(answer, min.max(self.own.number(key)?), max)?;
+                self.parameters.set_number(key, number);
+            }
+            Kind::And | Kind::Or => {
+                let (answer, own) = (parse_boolean(answer)?, self.own.boolean(key)?);
+                let decided_by_offer = own == (rule.kind == Kind::Or);
+                if decided_by_offer && answer != own {
+                    return None;
+                }
+                self.parameters.set_boolean(key, answer);
+            }
+            Kind::List => {
+                let word = self
+                    .own
+                    .words(key)
+                    .into_iter()
+                    .find(|word| *word == answer)?;
+                self.parameters.set_word(key, word)?;
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+fn number_in(text: &str, min: u32, max: u32) -> Option<u32> {
+    let number = u32::try_from(parse_number(text)?).ok()?;
+    (min..=max).contains(&number).then_some(number)
+}

@@ -1,0 +1,230 @@
+//! Lists of `key=value` pairs, each ended by NUL (RFC 7143 section 6.1): the data of login and text PDUs.
+//!
+//! What a key means, and which values it takes, is [`super::keys`]. Here is the form: limits come before meaning, and nothing is copied.
+
+/// Longest key, bytes (RFC 7143 section 6.1).
+pub const KEY_LENGTH_MAX: usize = 63;
+/// Longest value, bytes. The RFC sets 255 for simple values ([`super::keys`] holds that); lists and binary values are longer, 8192 at most here.
+pub const VALUE_LENGTH_MAX: usize = 8192;
+/// Longest text of one exchange, over all PDUs joined by the C bit, bytes.
+pub const TEXT_LENGTH_MAX: usize = 64 * 1024;
+/// Most PDUs joined by the C bit.
+pub const SEQUENCE_LENGTH_MAX: usize = 16;
+
+/// Why bytes are no such list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TextError {
+    /// The last pair is not ended by NUL.
+    #[error("text is not ended by NUL")]
+    Unterminated,
+    /// There is no `=`.
+    #[error("key without =")]
+    MissingEquals,
+    /// Nothing stands before `=`.
+    #[error("empty key")]
+    EmptyKey,
+    /// The key is longer than [`KEY_LENGTH_MAX`].
+    #[error("key of more than 63 bytes")]
+    KeyTooLong,
+    /// The key does not begin with a capital letter, or holds something other than letters, digits and `.-+@_`.
+    ///
+    /// `iSCSIProtocolLevel` is the one key of the RFC that breaks its own rule, so a small first letter is taken too.
+    #[error("key with a character that keys do not have")]
+    KeyCharacter,
+    /// The value is longer than [`VALUE_LENGTH_MAX`].
+    #[error("value of more than 8192 bytes")]
+    ValueTooLong,
+    /// The value is not UTF-8, or holds control characters.
+    #[error("value is not text")]
+    ValueCharacter,
+    /// More than [`TEXT_LENGTH_MAX`] bytes.
+    #[error("text of more than 64 KiB")]
+    TooLong,
+    /// More than [`SEQUENCE_LENGTH_MAX`] PDUs.
+    #[error("text in more than 16 PDUs")]
+    TooManyPdus,
+}
+
+/// A key and its value.
+pub type Pair<'a> = (&'a str, &'a str);
+
+/// Walks the pairs. The first error ends the walk. NULs behind the last pair are passed over: some initiators count their padding as text.
+pub fn parse_pairs(bytes: &[u8]) -> impl Iterator<Item = Result<Pair<'_>, TextError>> {
+    let mut rest = match bytes.iter().rposition(|&byte| byte != 0) {
+        Some(last) => &bytes[..bytes.len().min(last + 2)],
+        None => &[],
+    };
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let Some(end) = rest.iter().position(|&byte| byte == 0) else {
+            rest = &[];
+            return Some(Err(TextError::Unterminated));
+        };
+        let pair = parse_pair(&rest[..end]);
+        rest = if pair.is_ok() { &rest[end + 1..] } else { &[] };
+        Some(pair)
+    })
+}
+
+fn parse_pair(bytes: &[u8]) -> Result<Pair<'_>, TextError> {
+    let equals = bytes
+        .iter()
+        .position(|&byte| byte == b'=')
+        .ok_or(TextError::MissingEquals)?;
+    let (key, value) = (&bytes[..equals], &bytes[equals + 1..]);
+    if key.is_empty() {
+        return Err(TextError::EmptyKey);
+    }
+    if key.len() > KEY_LENGTH_MAX {
+        return Err(TextError::KeyTooLong);
+    }
+    let legal = key[0].is_ascii_alphabetic()
+        && key
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || b".-+@_".contains(b));
+    if !legal {
+        return Err(TextError::KeyCharacter);
+    }
+    if value.len() > VALUE_LENGTH_MAX {
+        return Err(TextError::ValueTooLong);
+    }
+    let key = std::str::from_utf8(key).map_err(|_| TextError::KeyCharacter)?;
+    let value = std::str::from_utf8(value).map_err(|_| TextError::ValueCharacter)?;
+    if value.chars().any(char::is_control) {
+        return Err(TextError::ValueCharacter);
+    }
+    Ok((key, value))
+}
+
+/// Appends one pair.
+///
+/// # Panics
+/// Panics if there is a NUL in key or value, or a `=` in the key.
+pub fn emit_pair(out: &mut Vec<u8>, key: &str, value: &str) {
+    assert!(
+        !key.contains(['=', '\0']) && !value.contains('\0'),
+        "{key:?}={value:?} cannot be said"
+    );
+    out.extend_from_slice(key.as_bytes());
+    out.push(b'=');
+    out.extend_from_slice(value.as_bytes());
+    out.push(0);
+}
+
+/// Collects text that comes in pieces and over several PDUs.
+#[derive(Clone, Debug, Default)]
+pub struct TextBuffer {
+    bytes: Vec<u8>,
+    pdus: usize,
+}
+
+impl TextBuffer {
+    /// Counts a PDU; called with its header, before its data.
+    ///
+    /// # Errors
+    /// [`TextError::TooManyPdus`].
+    pub fn begin_pdu(&mut self) -> Result<(), TextError> {
+        self.pdus += 1;
+        if self.pdus > SEQUENCE_LENGTH_MAX {
+            Err(TextError::TooManyPdus)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Adds a piece of data.
+    ///
+    /// # Errors
+    /// [`TextError::TooLong`]; the piece is not kept.
+    pub fn extend(&mut self, bytes: &[u8]) -> Result<(), TextError> {
+        if bytes.len() > TEXT_LENGTH_MAX - self.bytes.len() {
+            return Err(TextError::TooLong);
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// All that came, once a PDU without C bit has ended; the buffer begins anew and keeps no memory.
+    pub fn take(&mut self) -> Vec<u8> {
+        self.pdus = 0;
+        std::mem::take(&mut self.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parsed(bytes: &[u8]) -> Result<Vec<Pair<'_>>, TextError> {
+        parse_pairs(bytes).collect()
+    }
+
+    #[test]
+    fn pairs_come_in_order_and_values_may_be_empty_or_hold_equals() {
+        assert_eq!(
+            parsed(b"A=1\0SendTargets=\0X-a.b=c=d\0"),
+            Ok(vec![("A", "1"), ("SendTargets", ""), ("X-a.b", "c=d")])
+        );
+        assert_eq!(parsed(b""), Ok(vec![]));
+        assert_eq!(parsed(b"A=1\0\0\0"), Ok(vec![("A", "1")]));
+    }
+
+    #[test]
+    fn every_fault_of_form_has_its_own_error() {
+        let long_key = [&[b'K'; 64][..], b"=v\0"].concat();
+        let long_value = [b"K=", &[b'v'; 8193][..], b"\0"].concat();
+        for (bytes, error) in [
+            (&b"Key\0"[..], TextError::MissingEquals),
+            (b"=value\0", TextError::EmptyKey),
+            (b"Key=value", TextError::Unterminated),
+            (b"A=b\0\0C=d\0", TextError::MissingEquals),
+            (b"Key=va\0lue\0", TextError::MissingEquals),
+            (b"Key=\xff\xfe\0", TextError::ValueCharacter),
+            (b"Key=a\nb\0", TextError::ValueCharacter),
+            (b"K\xff=a\0", TextError::KeyCharacter),
+            (b"9K=a\0", TextError::KeyCharacter),
+            (b"K y=a\0", TextError::KeyCharacter),
+            (&long_key, TextError::KeyTooLong),
+            (&long_value, TextError::ValueTooLong),
+        ] {
+            assert_eq!(
+                parsed(bytes),
+                Err(error),
+                "{:?}",
+                String::from_utf8_lossy(&bytes[..bytes.len().min(20)])
+            );
+        }
+        assert!(parsed(&long_key[1..]).is_ok(), "63 bytes are a key");
+    }
+
+    #[test]
+    fn buffer_refuses_the_17th_pdu_and_the_byte_after_64_kib() {
+        let mut buffer = TextBuffer::default();
+        for _ in 0..16 {
+            assert_eq!(buffer.begin_pdu(), Ok(()));
+            assert_eq!(buffer.extend(&[b'a'; 4096]), Ok(()));
+        }
+        assert_eq!(buffer.extend(b"a"), Err(TextError::TooLong));
+        assert_eq!(buffer.begin_pdu(), Err(TextError::TooManyPdus));
+        assert_eq!(buffer.take().len(), TEXT_LENGTH_MAX);
+        assert_eq!(buffer.begin_pdu(), Ok(()));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_emitted_is_parsed(pairs in proptest::collection::vec(("[A-Z][A-Za-z0-9.+@_-]{0,62}", "[ -~]{0,300}"), 0..20)) {
+            let mut bytes = Vec::new();
+            pairs.iter().for_each(|(key, value)| emit_pair(&mut bytes, key, value));
+            let expected: Vec<_> = pairs.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+            prop_assert_eq!(parsed(&bytes), Ok(expected));
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in proptest::collection::vec(prop_oneof![any::<u8>(), Just(0), Just(b'='), Just(b'A')], 0..200)) {
+            let _ = parsed(&bytes);
+        }
+    }
+}
