@@ -1,0 +1,42 @@
+"""The two faces that every chart, page and PDF is set in, so that a report looks the same on every machine.
+
+`Hakaru Sans` is a subset of Noto Sans JP (SIL Open Font License, `OFL.txt`); `subset.py` made the files.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import io
+from pathlib import Path
+
+from fontTools.subset import Options, Subsetter
+from fontTools.ttLib import TTFont
+
+FAMILY = "Hakaru Sans"
+FOLDER = Path(__file__).parent
+FACES = {400: FOLDER / "HakaruSans-regular.ttf", 700: FOLDER / "HakaruSans-bold.ttf"}
+
+
+@functools.cache
+def repertoire(weight: int = 400) -> frozenset[int]:
+    """Code points that the face can draw."""
+    return frozenset(TTFont(FACES[weight], lazy=True).getBestCmap())
+
+
+def missing(text: str) -> set[str]:
+    """Characters of `text` that one of the faces cannot draw. Line ends and tabs are never drawn."""
+    return {c for c in text if c not in "\n\t\r" and any(ord(c) not in repertoire(w) for w in FACES)}
+
+
+def face(weight: int, text: str) -> str:
+    """A WOFF2 of only what `text` needs, as a data URL: what makes the HTML file self-contained."""
+    options = Options(layout_features=["kern", "tnum"], notdef_outline=True)
+    font = TTFont(FACES[weight], lazy=True)
+    subsetter = Subsetter(options)
+    subsetter.populate(text=text + " 0123456789")
+    subsetter.subset(font)
+    font.flavor = "woff2"
+    out = io.BytesIO()
+    font.save(out)
+    return "data:font/woff2;base64," + base64.b64encode(out.getvalue()).decode()

@@ -16,7 +16,10 @@ from pathlib import Path
 from fontTools.subset import Options, Subsetter, load_font, save_font
 
 FAMILY = "Hakaru Sans"
-FACES = {"regular": ("400Regular/NotoSansJP_400Regular.ttf", 400), "bold": ("600SemiBold/NotoSansJP_600SemiBold.ttf", 700)}
+FACES = {
+    "regular": ("400Regular/NotoSansJP_400Regular.ttf", 400),
+    "bold": ("600SemiBold/NotoSansJP_600SemiBold.ttf", 700),
+}
 RANGES = [(0x20, 0x17F), (0x370, 0x3FF), (0x2010, 0x2044), (0x20AC, 0x20AC), (0x2070, 0x209C), (0x2100, 0x214F)]
 RANGES += [(0x2190, 0x21FF), (0x2200, 0x22FF), (0x2460, 0x2473), (0x25A0, 0x25FF), (0x2713, 0x2717)]
 RANGES += [(0x3000, 0x30FF), (0x31F0, 0x31FF), (0xFF00, 0xFFEF)]
@@ -36,7 +39,12 @@ def kanji_of_level_1() -> set[int]:
 
 def subset(source: Path, target: Path, weight: int) -> None:
     """Write a subset of `source`, without hinting, as family `Hakaru Sans`."""
-    options = Options(hinting=False, layout_features=["kern", "tnum", "palt"], name_IDs=[0, 1, 2, 3, 4, 5, 6, 13, 14], notdef_outline=True)
+    options = Options(
+        hinting=False,
+        layout_features=["kern", "tnum", "palt"],
+        name_IDs=[0, 1, 2, 3, 4, 5, 6, 13, 14],
+        notdef_outline=True,
+    )
     font = load_font(str(source), options)
     subsetter = Subsetter(options)
     subsetter.populate(unicodes={p for low, high in RANGES for p in range(low, high + 1)} | kanji_of_level_1())

@@ -1,0 +1,339 @@
+"""The report as data: everything the template shows, in one language, as plain strings.
+
+Numbers come from the summary alone and are written by `hakaru.wording.number` alone, so that HTML, PDF and JSON cannot
+disagree. Nothing here is markup except the SVG of figures, which we drew ourselves.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hakaru.analysis import sentences
+from hakaru.report import charts, figures
+from hakaru.report.figures import Figure, Sweep
+from hakaru.report.lab import draw_lab
+from hakaru.units import format_rate
+from hakaru.wording import number, say
+
+Json = dict[str, Any]
+# C0 and C1 controls, and characters that reorder or hide what follows them on the page.
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufffe\uffff\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a report is made from."""
+
+    summary: Json
+    study: Json
+    lab: Json
+    machine: Json
+
+
+def clean(text: object) -> str:
+    """Text from a study, a site or a peer, with control and direction-changing characters made visible."""
+    return _UNSEEN.sub(lambda m: f"\\u{ord(m[0]):04x}", str(text))
+
+
+def build(inputs: Inputs, language: str) -> Json:
+    """All that the template needs."""
+    summary = _clean_all(inputs.summary)
+    sweeps = [_sweep(summary, i, language) for i in range(len(summary["sweeps"]))]
+    letters = _letters(summary)
+    for sweep in sweeps:
+        for row in sweep["rows"]:
+            row["marks"] = [letters[name] for name in row["caveats"]]
+    numbered = 0
+    for sweep in sweeps:
+        for figure in sweep["figures"]:
+            numbered += 1
+            figure["label"] = say(language, "figure", {"n": numbered})
+    return {
+        "language": language,
+        "title": _in(summary["study"]["title"], language),
+        "question": _in(summary["study"].get("question"), language),
+        "expectation": _in(summary["study"].get("expectation"), language),
+        "run": summary["run"]["run"],
+        "date": str(summary["run"].get("started") or "")[:10],
+        "notices": _notices(summary, language),
+        "answer": [f[_key("text", language)] for f in summary["findings"] if f["kind"] in ("peak", "limiter", "decline")],
+        "tiles": _tiles(summary, language),
+        "lab": _lab(inputs.lab, language),
+        "method": _method(inputs, summary, language),
+        "sweeps": sweeps,
+        "findings": [_finding(f, language) for f in summary["findings"]],
+        "expectations": [_expectation(e, language) for e in summary["expectations"]],
+        "caveats": _caveats(summary, letters, language),
+        "links": [_link(c) for c in summary["links"]],
+        "environment": _environment(summary, _clean_all(inputs.machine)),
+        "redo": _redo(summary),
+        "say": lambda message, **values: say(language, message, values),
+    }
+
+
+def _clean_all(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {clean(k): _clean_all(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_clean_all(v) for v in value]
+    return clean(value) if isinstance(value, str) else value
+
+
+def _key(name: str, language: str) -> str:
+    return name if language == "en" else f"{name}_{language}"
+
+
+def _in(text: Any, language: str) -> str:
+    """A text of a study, which has both languages; older ones may have one."""
+    return str(text.get(language) or text.get("en") or "") if isinstance(text, dict) else str(text or "")
+
+
+def _notices(summary: Json, language: str) -> list[str]:
+    found = []
+    if summary["run"].get("status") in ("running", "interrupted"):
+        found.append(say(language, f"status.{summary['run']['status']}"))
+    if not summary["valid"]:
+        found.append(say(language, "status.invalid"))
+    return found
+
+
+def _tiles(summary: Json, language: str) -> list[Json]:
+    """The four numbers of the first curve."""
+    curves = [i for i, s in enumerate(summary["sweeps"]) if s["peak"] and len(s["points"]) > 1]
+    if not curves:
+        return []
+    sweep = Sweep(summary, curves[0])
+    peak = sweep.peak
+    assert peak is not None  # chosen above
+    metrics, by_id = peak["metrics"], {p["point"]: p for p in summary["points"]}
+    near = [sentences.level(language, sweep.over, sweep.level(by_id[i])) for i in sweep.raw["near_peak"]]
+    iops, p99 = metrics["iops"], metrics["latency_ms_p99"]
+    interval = "tile.interval" if iops["low"] is not None else "tile.no_interval"
+    used = peak["utilisation"].get(sweep.raw["resource"] or "", {}).get("mean")
+    within = say(language, "tile.near", {"first": near[0], "last": near[-1]}) if len(near) > 1 else ""
+    latency = f"{number(metrics['latency_ms_mean']['mean'], language)} ms"
+    return [
+        _tile(language, "best", sentences.level(language, sweep.over, sweep.level(peak)), within),
+        _tile(language, "rate", f"{number(iops['mean'], language)} IOPS", say(language, interval, iops)),
+        _tile(language, "latency", latency, say(language, "tile.p99", {"value": p99["mean"]}) if p99["mean"] else ""),
+        _tile(
+            language,
+            "limiter",
+            say(language, f"limiter.{sweep.raw['limiter']}"),
+            say(language, "tile.busy", {"percent": used}) if used is not None else "",
+        ),
+    ]
+
+
+def _tile(language: str, name: str, value: str, small: str) -> Json:
+    return {"title": say(language, f"tile.{name}"), "value": value, "small": small}
+
+
+def _lab(lab: Json, language: str) -> Json:
+    links = []
+    for link in lab.get("links") or []:
+        rate = link.get("rate_bits_per_s")
+        shown = format_rate(int(rate)) if rate else say(language, "lab.unlimited")
+        links.append([clean(link.get(k, "")) for k in ("name", "node", "switch", "address")] + [shown])
+    return {"drawing": draw_lab(lab, language), "links": links, "backend": clean(lab.get("backend") or "")}
+
+
+def _method(inputs: Inputs, summary: Json, language: str) -> list[str]:
+    study, run = _clean_all(inputs.study), summary["run"]
+    measure = study.get("measure") or {}
+    points = len(summary["points"])
+    found = []
+    if measure:
+        counts = {"points": points, "repetitions": measure.get("repetitions", "–"), "seed": str(study.get("seed"))}
+        found.append(say(language, "method.points", counts))
+        times = {"warmup": measure.get("warmup"), "time": measure.get("time"), "interval": measure.get("sample_interval")}
+        found.append(say(language, "method.time", times))
+    used = {str(p["factors"].get("pattern")) for p in summary["points"]}
+    for name, pattern in (study.get("patterns") or {}).items():
+        if name in used:
+            found.append(_pattern(name, pattern, language))
+    array = study.get("array") or {}
+    model = array.get("model") or {}
+    if model:
+        name = model.get("name") or model.get("kind")
+        found.append(say(language, "method.array", {"model": name, "lus": len(array.get("lus") or [])}))
+    found.append(say(language, "method.statistics"))
+    origins = dict.fromkeys(p["origin"] for p in summary["points"])
+    found += [say(language, f"method.origin.{o}") for o in origins if o in ("measured", "emulated", "simulated")]
+    if run.get("quick"):
+        found.append(say(language, "method.quick"))
+    took = _minutes(run)
+    return [*found, say(language, "method.took", {"minutes": took})] if took else found
+
+
+def _pattern(name: str, pattern: Json, language: str) -> str:
+    sizes = ", ".join(str(s.get("size")) for s in pattern.get("sizes") or [])
+    load = pattern.get("load") or {}
+    values = {"name": name, "sizes": sizes, "read": pattern.get("read_percent"), "random": pattern.get("random_percent")}
+    if load.get("kind") == "open":
+        return say(language, "method.pattern.open", values | {"rate": load.get("rate_per_s")})
+    return say(language, "method.pattern.closed", values | {"depth": load.get("queue_depth")})
+
+
+def _minutes(run: Json) -> float | None:
+    try:
+        started, ended = (dt.datetime.fromisoformat(str(run[k])) for k in ("started", "ended"))
+    except (KeyError, ValueError):
+        return None
+    return round((ended - started).total_seconds() / 60, 1)
+
+
+def _sweep(summary: Json, index: int, language: str) -> Json:
+    sweep = Sweep(summary, index)
+    published = {r["level"]: r for ref in sweep.references if ref["metric"] == "iops" for r in ref["rows"]}
+    names = list(dict.fromkeys(n for p in sweep.measured for n in p["utilisation"]))
+    shown = [n for n in names if n in figures.resources(sweep) or n == "drives_average"]
+    origins = ", ".join(say(language, f"origin.{o}") for o in dict.fromkeys(p["origin"] for p in sweep.points))
+    caption = {"series": sentences.series(sweep.where) or figures.factor_title(sweep, language), "origin": origins}
+    return {
+        "name": sentences.series(sweep.where),
+        "figures": [_figure(f, index) for f in figures.of_sweep(summary, index, language)],
+        "factor": figures.factor_title(sweep, language),
+        "rows": [_row(sweep, p, published, language) for p in sweep.points],
+        "published": bool(published),
+        "resources": [sentences.resource(language, n) for n in shown],
+        "use": [
+            [number(sweep.level(p), language)] + [number(p["utilisation"].get(n, {}).get("mean"), language) for n in shown]
+            for p in sweep.points
+        ],
+        "caption": say(language, "table.caption", caption),
+    }
+
+
+def _figure(figure: Figure, sweep: int) -> Json:
+    prefix = f"s{sweep}-{figure.name}"
+    return {
+        "name": figure.name,
+        "title": figure.title,
+        "note": figure.note,
+        "wide": charts.svg(figure.draw(charts.WIDE), f"{prefix}-w"),
+        "narrow": charts.svg(figure.draw(charts.NARROW), f"{prefix}-n"),
+    }
+
+
+def _row(sweep: Sweep, point: Json, published: Json, language: str) -> Json:
+    metrics = point["metrics"]
+
+    def mean(name: str) -> str:
+        return number(metrics[name]["mean"], language)
+
+    def interval(name: str) -> str:
+        low, high = metrics[name]["low"], metrics[name]["high"]
+        return "" if low is None else f"{number(low, language)}–{number(high, language)}"
+
+    row = published.get(sweep.level(point))
+    error = row["error_percent"] if row else None
+    return {
+        "level": number(sweep.level(point), language),
+        "peak": sweep.peak is not None and point["point"] == sweep.peak["point"] and len(sweep.points) > 1,
+        "valid": point["valid"],
+        "n": metrics["iops"]["n"],
+        **{name: mean(name) for name in metrics},
+        "iops_interval": interval("iops"),
+        "latency_interval": interval("latency_ms_mean"),
+        "published": number(row["published"], language) if row else "",
+        "difference": sentences.signed(language, error) if error is not None else "",
+        "caveats": [c["caveat"] for c in point["caveats"]],
+    }
+
+
+def _finding(finding: Json, language: str) -> Json:
+    evidence, shown = finding["evidence"], []
+    if finding["kind"] == "limiter":
+        at_peak = evidence.get("at_peak") or {}
+        ranked = sorted(at_peak.items(), key=lambda item: -item[1])[:6]
+        shown = [f"{sentences.resource(language, r)} {number(u, language)} %" for r, u in ranked]
+    return {"kind": finding["kind"], "text": finding[_key("text", language)], "evidence": shown}
+
+
+def _expectation(one: Json, language: str) -> Json:
+    verdict = {True: "held", False: "breached", None: "unknown"}[one["held"]]
+    texts = {"text": one[_key("text", language)], "found": one[_key("found", language)]}
+    return texts | {"verdict": verdict, "word": say(language, f"verdict.{verdict}")}
+
+
+def _letters(summary: Json) -> dict[str, str]:
+    names = dict.fromkeys(c["caveat"] for p in summary["points"] for c in p["caveats"])
+    return {name: chr(ord("a") + i) if i < 26 else str(i) for i, name in enumerate(names)}
+
+
+def _caveats(summary: Json, letters: dict[str, str], language: str) -> list[Json]:
+    """Each caveat once, with its texts and the points that it is about."""
+    found: dict[str, Json] = {}
+    for caveat in summary["caveats"]:
+        entry = {"letter": "", "severity": caveat["severity"], "word": say(language, f"caveat.severity.{caveat['severity']}")}
+        entry["texts"] = {caveat[_key("text", language)]: [say(language, "caveats.run")]}
+        found[f"run {caveat['caveat']}"] = entry
+    by_point = {i: (Sweep(summary, s), i) for s, raw in enumerate(summary["sweeps"]) for i in raw["points"]}
+    for point in summary["points"]:
+        for caveat in point["caveats"]:
+            severity = caveat["severity"]
+            entry = {"letter": letters[caveat["caveat"]], "severity": severity, "texts": {}}
+            entry["word"] = say(language, f"caveat.severity.{severity}")
+            entry = found.setdefault(caveat["caveat"], entry)
+            entry["texts"].setdefault(caveat[_key("text", language)], []).append(_place(point, by_point, language))
+    order = ("invalid", "warning", "note")
+    return sorted(found.values(), key=lambda e: order.index(e["severity"]))
+
+
+def _place(point: Json, by_point: dict[str, tuple[Sweep, str]], language: str) -> str:
+    if point["point"] not in by_point:
+        return str(point["point"])
+    sweep = by_point[point["point"]][0]
+    level = sentences.level(language, sweep.over, sweep.level(point))
+    return " ".join(part for part in (sentences.series(sweep.where), level) if part)
+
+
+def _link(check: Json) -> Json:
+    def rate(name: str) -> str:
+        value = check.get(name)
+        return f"{number(float(value) / 1e6)} Mbit/s" if value else "–"
+
+    rtt = check.get("rtt_us_p50")
+    return {
+        "path": f"{check.get('from', '')} – {check.get('to', '')}",
+        "asked": rate("asked_bits_per_s"),
+        "measured": rate("measured_bits_per_s"),
+        "reverse": rate("reverse_bits_per_s"),
+        "rtt": f"{number(float(rtt))} µs" if rtt else "–",
+    }
+
+
+def _environment(summary: Json, machine: Json) -> list[tuple[str, str]]:
+    run = summary["run"]
+    rows = [("run", str(run["run"])), ("started", str(run.get("started"))), ("ended", str(run.get("ended")))]
+    rows += [(f"version {k}", str(v)) for k, v in (run.get("versions") or {}).items()]
+    return rows + list(_flat("", machine))
+
+
+def _flat(prefix: str, value: Any) -> list[tuple[str, str]]:
+    if isinstance(value, dict):
+        return [row for k, v in value.items() for row in _flat(f"{prefix}.{k}" if prefix else str(k), v)]
+    shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return [(prefix, shown[:400])]
+
+
+def _redo(summary: Json) -> list[str]:
+    run = summary["run"]
+    quick = " --quick" if run.get("quick") else ""
+    commands = [f"hakaru run {shlex.quote(str(summary['study']['id']))}{quick} --seed {run.get('seed')}"]
+    started = run.get("command")
+    return [*commands, shlex.join(map(str, started)) if isinstance(started, list) else str(started or "")]
+
+
+def load(run_dir: Path, summary: Json) -> Inputs:
+    """The rest of what a report needs from the run directory."""
+    from hakaru.store import RunReader
+
+    reader = RunReader(run_dir)
+    return Inputs(summary, reader.read("study.json"), reader.read("lab.json"), reader.read("machine.json"))

@@ -1,0 +1,128 @@
+"""From a run directory to files: one self-contained HTML, one PDF, or the summary as JSON, per language."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from hakaru.analysis import summarise
+from hakaru.errors import UsageError
+from hakaru.report import charts, document, figures
+from hakaru.report.fonts import FACES, FAMILY, face
+from hakaru.store import write_atomic
+from hakaru.wording import LANGUAGES
+
+FORMATS = ("html", "pdf", "json")
+TEMPLATES = Path(__file__).parent / "templates"
+FIGURES = ("iops", "mb_per_s", "latency", "utilisation", "distribution", "over_time")
+
+
+def render(run_dir: Path, formats: Sequence[str], langs: Sequence[str], out: Path | None = None) -> list[Path]:
+    """Write the report of a run and give the paths, in the order asked for.
+
+    `formats` are of `html`, `pdf`, `json`; `langs` of `en`, `ja`. `out` is a folder, made if absent; default `RUN/report`.
+    Analyses the run anew, so that a report always fits the hakaru that made it. Raises `UsageError` for what is not a
+    run or not a format, `EnvironmentError_` where files cannot be written.
+    """
+    for given, known in ((formats, FORMATS), (langs, LANGUAGES)):
+        for one in given:
+            if one not in known:
+                raise UsageError(f"no {one!r} report", f"choose of {', '.join(known)}")
+    summary = summarise(run_dir)
+    folder = out or run_dir / "report"
+    make_folder(folder)
+    written: list[Path] = []
+    if "json" in formats:
+        written.append(_write(folder / "report.json", (run_dir / "summary.json").read_bytes()))
+    if not {"html", "pdf"} & set(formats):
+        return written
+    inputs = document.load(run_dir, summary)
+    for language in langs:
+        html = page(document.build(inputs, language))
+        if "html" in formats:
+            written.append(_write(folder / f"report.{language}.html", html.encode()))
+        if "pdf" in formats:
+            written.append(_write(folder / f"report.{language}.pdf", pdf(html)))
+    return written
+
+
+def figure(run_dir: Path, name: str, path: Path, *, language: str = "en", series: int = 0) -> Path:
+    """Draw one figure of a run (`iops`, `latency`, …) into `path`, a .svg or .png file.
+
+    `series` counts the curves of the run. Raises `UsageError` for a figure that the run does not have.
+    """
+    summary = summarise(run_dir)
+    found = {f.name: f for f in figures.of_sweep(summary, series, language)} if series < len(summary["sweeps"]) else {}
+    if name not in found:
+        raise UsageError(f"the run has no figure {name!r}", f"it has {', '.join(found) or 'none'}")
+    spec = found[name].draw(charts.WIDE) | {"background": "white"}
+    if path.suffix == ".png":
+        return _write(path, charts.png(spec))
+    if path.suffix == ".svg":
+        return _write(path, charts.svg(spec, name).encode())
+    raise UsageError(f"{path}: not a figure", "name it .svg or .png")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, or say why not."""
+    from hakaru.store.files import environment_error
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise environment_error(folder, "cannot make the folder", e) from e
+
+
+def page(shown: dict[str, Any]) -> str:
+    """The HTML of a report. Everything but our own style sheet and drawings is escaped."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    css = (TEMPLATES / "report.css").read_text()
+    drawn = environment.get_template("report.html.j2").render(**shown, css="@@FACES@@" + css)
+    # Which letters the page needs is known once it is there: the fonts come last.
+    return drawn.replace("@@FACES@@", faces(str(Markup(drawn).striptags()) + css), 1)
+
+
+def faces(text: str) -> str:
+    """`@font-face` rules with the faces cut down to what `text` needs."""
+    rule = '@font-face {{ font-family: "{}"; font-weight: {}; src: url({}) format("woff2"); }}\n'
+    return "".join(rule.format(FAMILY, weight, face(weight, text)) for weight in FACES)
+
+
+class MissingGlyphs(logging.Handler):
+    """Collects what WeasyPrint says about characters that no font has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the message if it is about a glyph."""
+        if re.search(r"notdef|glyph", record.getMessage()):
+            self.messages.append(record.getMessage())
+
+
+def pdf(html: str) -> bytes:
+    """The PDF of a report's HTML. Nothing is fetched: a reference to anything but `data:` is an error of ours."""
+    from weasyprint import HTML  # takes a second to import
+
+    def fetch(url: str, *_: object, **__: object) -> Any:
+        from weasyprint.urls import default_url_fetcher
+
+        if not url.startswith("data:"):
+            raise ValueError(f"a report refers to {url[:80]!r}")
+        return default_url_fetcher(url)
+
+    return bytes(HTML(string=html, url_fetcher=fetch).write_pdf())
+
+
+def _write(path: Path, raw: bytes) -> Path:
+    write_atomic(path, lambda file: file.write(raw))
+    return path
