@@ -9,6 +9,8 @@ import difflib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from hakaru.errors import UsageError
+from hakaru.lab.plan import plan_lab
 from hakaru.study.model import POINTS_MAX, Factors, InlineModel, NoModel, Open, Study
 from hakaru.units import format_size
 
@@ -23,7 +25,7 @@ METRICS = frozenset(
 
 def problems(study: Study) -> list[Problem]:
     """What does not fit together, in the order in which it is found."""
-    return [*_lus(study), *_factors(study), *_regions(study), *_patterns(study), *_expectations(study)]
+    return [*_lab(study), *_lus(study), *_factors(study), *_regions(study), *_patterns(study), *_expectations(study)]
 
 
 def _near(name: str, known: Iterable[str]) -> str:
@@ -37,6 +39,13 @@ def _blocks(study: Study) -> Iterator[tuple[tuple[str | int, ...], Factors]]:
         yield ("factors", i), block
     for i, block in enumerate((study.quick and study.quick.factors) or []):
         yield ("quick", "factors", i), block
+
+
+def _lab(study: Study) -> Iterator[Problem]:
+    try:
+        plan_lab(study.lab)
+    except UsageError as e:
+        yield ("lab",), e.message, e.hint
 
 
 def _lus(study: Study) -> Iterator[Problem]:

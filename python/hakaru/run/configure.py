@@ -1,0 +1,142 @@
+"""From a study, a point and addresses to the configuration of every engine. Pure.
+
+Shapes are the contract's (`crates/contract`). Everything random gets a seed that follows from the run's seed, the
+repetition and whose it is, so a run can be redone exactly and two repetitions never draw the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hakaru.engine import contract
+from hakaru.study import Expanded, Repetition
+from hakaru.study.model import Closed, InlineModel, Lu, NoModel, Pattern, PresetModel, Vms
+
+INITIATOR_NAME = "iqn.2011-10.example.hakaru"
+MS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Unit:
+    """An LU as VMs reach it."""
+
+    portals: tuple[str, ...]
+    target_name: str
+    lun: int
+
+
+def seed_of(*parts: str | int) -> int:
+    """A seed below 2^53 (exact in JSON) that follows from `parts`."""
+    digest = hashlib.sha256("/".join(map(str, parts)).encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 11
+
+
+def array_config(expanded: Expanded, turn: Repetition, portals: Sequence[str]) -> contract.ArrayConfig:
+    """The array of a lab, listening on `portals`."""
+    array = expanded.study.array
+    return contract.ArrayConfig(
+        target_name=array.target_name,
+        portals=list(portals),
+        lus=[_lu(lu) for lu in array.lus],
+        model=_model(array.model),
+        seed=seed_of(expanded.seed, turn.name, "array"),
+        sample_interval_ms=expanded.measure.sample_interval // MS,
+    )
+
+
+def _model(model: NoModel | PresetModel | InlineModel) -> contract.Model:
+    if isinstance(model, PresetModel):
+        return contract.PresetModel(name=model.name)
+    if isinstance(model, NoModel):
+        return contract.NoModel()
+    return contract.ArrayModel.model_validate(model.model_dump())
+
+
+def _lu(lu: Lu) -> contract.LuConfig:
+    place = None
+    if lu.placement is not None:
+        place = contract.Placement(group=lu.placement.group, offset_bytes=lu.placement.offset)
+    return contract.LuConfig(
+        lun=lu.lun,
+        size_bytes=lu.size,
+        block_bytes=lu.block,
+        store=contract.MemoryStore(),
+        placement=place,
+    )
+
+
+def lab_units(expanded: Expanded, portals: Sequence[str]) -> list[Unit]:
+    """The study's LUs, in the order in which VMs are dealt to them, behind the lab's portals."""
+    return [Unit(tuple(portals), expanded.study.array.target_name, lun) for lun in expanded.study.vms.luns]
+
+
+def initiator_configs(
+    expanded: Expanded, turn: Repetition, hosts: Sequence[str], units: Sequence[Unit], *, allow_writes: bool = True
+) -> dict[str, contract.InitiatorConfig]:
+    """Host → its initiator; a host without a VM is left out.
+
+    VM i (from 0) runs on host i mod hosts and uses LU i mod LUs, portal i mod portals, and there the next free region.
+    """
+    factors, measure = turn.point.factors, expanded.measure
+    pattern = expanded.study.patterns[factors["pattern"]]
+    asked, load = _pattern(pattern), _load(pattern, factors.get("queue_depth"))
+    vms: dict[str, list[contract.Vm]] = {}
+    width = max(2, len(str(factors["vms"])))
+    taken: Counter[Unit] = Counter()
+    for i in range(factors["vms"]):
+        name = f"vm{i + 1:0{width}}"
+        unit = units[i % len(units)]
+        vm = contract.Vm(
+            name=name,
+            destination=contract.IscsiDestination(
+                portal=unit.portals[i % len(unit.portals)],
+                target_name=unit.target_name,
+                lun=unit.lun,
+                initiator_name=f"{INITIATOR_NAME}:{name}",
+            ),
+            region=_region(expanded.study.vms, taken[unit]),
+            pattern=asked,
+            load=load,
+            seed=seed_of(expanded.seed, turn.name, name),
+        )
+        taken[unit] += 1
+        vms.setdefault(hosts[i % len(hosts)], []).append(vm)
+    return {
+        host: contract.InitiatorConfig(
+            vms=of_host,
+            warmup_s=measure.warmup / 1e9,
+            measure_s=measure.time / 1e9,
+            sample_interval_ms=measure.sample_interval // MS,
+            allow_writes=allow_writes,
+        )
+        for host, of_host in vms.items()
+    }
+
+
+def watch_config(expanded: Expanded, *, machine: bool) -> contract.WatchConfig:
+    """A watch; one of a machine's watches takes the whole machine's counters too."""
+    return contract.WatchConfig(sample_interval_ms=expanded.measure.sample_interval // MS, machine=machine)
+
+
+def _region(vms: Vms, taken: int) -> contract.Region:
+    """The next free stretch of an LU on which `taken` VMs have theirs."""
+    return contract.Region(offset_bytes=taken * (vms.region + vms.gap), length_bytes=vms.region)
+
+
+def _pattern(pattern: Pattern) -> contract.Pattern:
+    return contract.Pattern(
+        sizes=[contract.SizeWeight(bytes=s.size, weight=s.weight) for s in pattern.sizes],
+        read_percent=pattern.read_percent,
+        random_percent=pattern.random_percent,
+        align_bytes=pattern.align,
+    )
+
+
+def _load(pattern: Pattern, queue_depth: int | None) -> contract.Load:
+    load = pattern.load
+    if isinstance(load, Closed):
+        return contract.ClosedLoad(queue_depth=queue_depth or load.queue_depth)
+    return contract.OpenLoad(rate_per_s=load.rate_per_s, arrivals=load.arrivals, in_flight_max=load.in_flight_max)

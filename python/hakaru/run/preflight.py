@@ -1,0 +1,63 @@
+"""Pre-flight: what this machine lacks for a run, said before anything is built.
+
+Each refusal is an `EnvironmentError_` (exit 3) that says what would do. `hakaru doctor` looks at the machine alone;
+this looks at one run on it.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+
+from hakaru.engine.binary import find_engine
+from hakaru.errors import EnvironmentError_
+from hakaru.lab.plan import LabPlan
+from hakaru.run.machine import memory_available_bytes
+from hakaru.run.plan import estimate
+from hakaru.study import Expanded
+from hakaru.units import format_size
+
+# A process holds a few files beside one socket per session.
+FILES_BESIDE = 64
+
+
+def check_machine(expanded: Expanded, lab: LabPlan | None, folder: Path) -> None:
+    """Engine, folder, disk, memory, open files."""
+    find_engine()
+    wanted = estimate(expanded, lab)
+    _check_folder(folder, wanted.disk_bytes)
+    available = memory_available_bytes()
+    if available is not None and wanted.memory_bytes > available:
+        raise EnvironmentError_(
+            f"the run may take {_mib(wanted.memory_bytes)} of memory (all that is written to LUs in memory), "
+            f"{_mib(available)} are available",
+            "choose --quick, fewer VMs with --only, or a machine with more memory",
+        )
+    most = max(p.factors["vms"] for p in expanded.points)
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard != resource.RLIM_INFINITY and most + FILES_BESIDE > hard:
+        raise EnvironmentError_(
+            f"{most} VMs need as many sockets in one process; this user may open {hard} files",
+            f"raise the limit: ulimit -Hn {most + FILES_BESIDE} (as root, or in /etc/security/limits.conf)",
+        )
+
+
+def _check_folder(folder: Path, wanted: int) -> None:
+    existing = folder.absolute()
+    while not existing.exists():
+        existing = existing.parent
+    if not existing.is_dir():
+        raise EnvironmentError_(f"{existing} is not a folder", "name another one with --out or HAKARU_RUNS")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise EnvironmentError_(f"{existing} cannot be written", "name another folder with --out or HAKARU_RUNS")
+    free = os.statvfs(existing)
+    if free.f_bavail * free.f_frsize < wanted:
+        raise EnvironmentError_(
+            f"the run may take {_mib(wanted)} of disk in {existing}, {_mib(free.f_bavail * free.f_frsize)} are free",
+            "free some space, or name another folder with --out or HAKARU_RUNS",
+        )
+
+
+def _mib(size: int) -> str:
+    return format_size(-(-size >> 20) << 20)

@@ -1,0 +1,256 @@
+"""What a run shows while it goes on: a line in place on a terminal, plain lines elsewhere, JSON for programs.
+
+People read stderr, programs read stdout. The runner calls a `Watcher`; the classes here are its three kinds and
+`Watchers`, which passes everything on to several. Rates shown are those of the last second and are stored nowhere.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import IO, Any, Protocol
+
+from hdrh.histogram import HdrHistogram
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from hakaru.engine import contract
+from hakaru.study import Repetition
+
+
+@dataclass(frozen=True)
+class Now:
+    """The load of the last second over all hosts. `latency_ms_p99` is None where no request ended."""
+
+    iops: float
+    mb_per_s: float
+    latency_ms_p99: float | None
+
+
+class Watcher(Protocol):
+    """Hears what a run does. `left_s`: expected seconds until the end."""
+
+    def phase(self, name: str, detail: str, left_s: float) -> None:
+        """The run entered a phase: lab, check, load, analysis, report."""
+
+    def turn(self, turn: Repetition, done: int, total: int, left_s: float) -> None:
+        """A repetition begins; `done` of `total` are finished."""
+
+    def now(self, turn: Repetition, now: Now, left_s: float) -> None:
+        """About once a second under load."""
+
+    def event(self, name: str, **values: Any) -> None:
+        """Something that programs want to know; people see it in the report."""
+
+    def close(self) -> None:
+        """The run has ended."""
+
+
+class Meter:
+    """Turns the samples of all hosts into `Now`, about once a second."""
+
+    def __init__(self, hosts: int) -> None:
+        self._hosts = hosts
+        self._last: dict[str, contract.Sample] = {}
+        self._fresh: dict[str, tuple[float, float]] = {}
+        self._histogram = _empty()
+
+    def add(self, node: str, sample: contract.Sample) -> Now | None:
+        """`Now` once every host has been heard since the last one."""
+        last = self._last.get(node)
+        self._last[node] = sample
+        if last is not None and sample.at_ns > last.at_ns:
+            seconds = (sample.at_ns - last.at_ns) / 1e9
+            self._fresh[node] = (
+                _growth(last, sample, "reads", "writes") / seconds,
+                _growth(last, sample, "read_bytes", "write_bytes") / seconds,
+            )
+        for histogram in sample.histograms:
+            if histogram.entity == "vms":
+                self._histogram.add(HdrHistogram.decode(histogram.hdr))
+        if len(self._fresh) < self._hosts:
+            return None
+        p99 = self._histogram.get_value_at_percentile(99) / 1e6 if self._histogram.total_count else None
+        now = Now(sum(r for r, _ in self._fresh.values()), sum(b for _, b in self._fresh.values()) / 1e6, p99)
+        self._fresh.clear()
+        self._histogram = _empty()
+        return now
+
+
+def _empty() -> Any:
+    return HdrHistogram(1, 3_600_000_000_000, 3)
+
+
+def _growth(last: contract.Sample, sample: contract.Sample, *names: str) -> float:
+    before, after = last.counters.get("vms", {}), sample.counters.get("vms", {})
+    return sum(after.get(name, 0.0) - before.get(name, 0.0) for name in names)
+
+
+def duration(seconds: float) -> str:
+    """`1:05`, `2:03:04`."""
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def factors_text(turn: Repetition) -> str:
+    """`random-32k, vms 7`."""
+    return ", ".join(str(v) if isinstance(v, str) else f"{k} {v}" for k, v in turn.point.factors.items())
+
+
+def now_text(now: Now) -> str:
+    """`3 280 IOPS, 107 MB/s, p99 120 ms`."""
+    p99 = f", p99 {now.latency_ms_p99:.3g} ms" if now.latency_ms_p99 is not None else ""
+    return f"{now.iops:,.0f} IOPS, {now.mb_per_s:,.1f} MB/s{p99}".replace(",", " ").replace("  ", ", ")
+
+
+class Terminal:
+    """One line on a terminal, redrawn in place."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        console = Console(file=stream)
+        columns = (BarColumn(24), TextColumn("{task.description}"))
+        self._progress = Progress(*columns, console=console, transient=True)
+        self._task: TaskID = self._progress.add_task("", total=None)
+        self._progress.start()
+
+    def _show(self, text: str, **fields: Any) -> None:
+        self._progress.update(self._task, description=text, **fields)
+
+    def phase(self, name: str, detail: str, left_s: float) -> None:
+        """Shown in place of the load."""
+        self._show(f"{name}: {detail}, {duration(left_s)} left")
+
+    def turn(self, turn: Repetition, done: int, total: int, left_s: float) -> None:
+        """The bar moves by repetition."""
+        self._place = f"{done + 1}/{total}"
+        self._show(f"load {self._place}: {factors_text(turn)}, {duration(left_s)} left", completed=done, total=total)
+
+    def now(self, turn: Repetition, now: Now, left_s: float) -> None:
+        """Rate and p99 beside it."""
+        self._show(f"load {self._place}: {factors_text(turn)}: {now_text(now)}, {duration(left_s)} left")
+
+    def event(self, name: str, **values: Any) -> None:
+        """Not shown."""
+
+    def close(self) -> None:
+        """Take the line away."""
+        self._progress.stop()
+
+
+class Lines:
+    """A line per phase and repetition, for files and pipes."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self._latest: Now | None = None
+
+    def phase(self, name: str, detail: str, left_s: float) -> None:
+        """A line."""
+        print(f"{name}: {detail} ({duration(left_s)} left)", file=self._stream, flush=True)
+
+    def turn(self, turn: Repetition, done: int, total: int, left_s: float) -> None:
+        """A line."""
+        text = f"load {done + 1}/{total}: {factors_text(turn)}, repetition {turn.repetition} ({duration(left_s)} left)"
+        print(text, file=self._stream, flush=True)
+
+    def now(self, turn: Repetition, now: Now, left_s: float) -> None:
+        """Kept for the line that ends the repetition: a line a second would bury everything else."""
+        self._latest = now
+
+    def event(self, name: str, **values: Any) -> None:
+        """The end of a repetition is a line."""
+        if name == "repetition" and self._latest is not None:
+            print(f"  {now_text(self._latest)}", file=self._stream, flush=True)
+            self._latest = None
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+
+class JsonLines:
+    """A stream of JSON objects, each on a line, each with `event` and `at` (seconds since the epoch)."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def event(self, name: str, **values: Any) -> None:
+        """One line."""
+        line = json.dumps({"event": name, "at": round(time.time(), 3)} | values, ensure_ascii=False, allow_nan=False)
+        print(line, file=self._stream, flush=True)
+
+    def phase(self, name: str, detail: str, left_s: float) -> None:
+        """`{"event": "phase", …}`."""
+        self.event("phase", phase=name, detail=detail, left_s=round(left_s))
+
+    def turn(self, turn: Repetition, done: int, total: int, left_s: float) -> None:
+        """`{"event": "repetition_started", …}`."""
+        self.event(
+            "repetition_started",
+            point=turn.point.id,
+            repetition=turn.repetition,
+            factors=turn.point.factors,
+            done=done,
+            total=total,
+            left_s=round(left_s),
+        )
+
+    def now(self, turn: Repetition, now: Now, left_s: float) -> None:
+        """`{"event": "sample", …}`."""
+        self.event(
+            "sample",
+            point=turn.point.id,
+            repetition=turn.repetition,
+            iops=round(now.iops, 1),
+            mb_per_s=round(now.mb_per_s, 3),
+            latency_ms_p99=now.latency_ms_p99 and round(now.latency_ms_p99, 3),
+            left_s=round(left_s),
+        )
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+
+class Watchers:
+    """Passes everything on to several."""
+
+    def __init__(self, watchers: Sequence[Watcher]) -> None:
+        self._watchers = watchers
+
+    def phase(self, name: str, detail: str, left_s: float) -> None:
+        """To all."""
+        for watcher in self._watchers:
+            watcher.phase(name, detail, left_s)
+
+    def turn(self, turn: Repetition, done: int, total: int, left_s: float) -> None:
+        """To all."""
+        for watcher in self._watchers:
+            watcher.turn(turn, done, total, left_s)
+
+    def now(self, turn: Repetition, now: Now, left_s: float) -> None:
+        """To all."""
+        for watcher in self._watchers:
+            watcher.now(turn, now, left_s)
+
+    def event(self, name: str, **values: Any) -> None:
+        """To all."""
+        for watcher in self._watchers:
+            watcher.event(name, **values)
+
+    def close(self) -> None:
+        """All of them."""
+        for watcher in self._watchers:
+            watcher.close()
+
+
+def watchers(*, json_lines: bool, quiet: bool, colour: bool) -> Watchers:
+    """What the command line asked for. Plain lines where stderr is no terminal or NO_COLOR is set."""
+    chosen: list[Watcher] = []
+    if json_lines:
+        chosen.append(JsonLines(sys.stdout))
+    if not quiet:
+        chosen.append(Terminal(sys.stderr) if colour and sys.stderr.isatty() else Lines(sys.stderr))
+    return Watchers(chosen)

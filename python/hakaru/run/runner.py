@@ -1,0 +1,391 @@
+"""A whole run: pre-flight, lab, link checks, every repetition in its order, a run directory that is right at all times.
+
+    prepare(…)  → Prepared      the study expanded, the run it goes on with if any; raises before anything is touched
+    execute(…)  → Path          the finished run directory
+
+A repetition that is interrupted or fails leaves nothing; those before it stay, and `--resume` does what is missing.
+Ctrl-C once: the repetition is dropped, the run directory gets its name with status `interrupted`. Twice: at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import os
+import platform
+import signal
+import time
+from collections.abc import AsyncIterator, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hakaru import __version__
+from hakaru.analysis.caveats import Caveat
+from hakaru.engine import contract
+from hakaru.errors import HakaruError, Interrupted, UsageError
+from hakaru.lab.check import check_links
+from hakaru.lab.lab import Lab
+from hakaru.lab.plan import LabPlan, plan_lab
+from hakaru.run import plan as planned
+from hakaru.run.machine import describe_machine
+from hakaru.run.place import LabPlace, Place
+from hakaru.run.preflight import check_machine
+from hakaru.run.progress import Meter, Watchers
+from hakaru.run.repetition import LateStartError, run_repetition
+from hakaru.run.site import Site, SitePlace, check_writes
+from hakaru.store import FORMAT, RunReader, RunWriter, find_run
+from hakaru.study import Expanded, Loaded, Repetition, expand
+
+LATE_STARTS_MAX = 3
+# A `kill` of the process group reaches us directly and once more through the sandbox: that is one Ctrl-C, not two.
+SAME_SIGNAL_S = 0.3
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asked for; `None`: as the study (or the run that is resumed) says."""
+
+    quick: bool = False
+    seed: int | None = None
+    repetitions: int | None = None
+    only: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def describe(self) -> dict[str, Any]:
+        """For run.json: what `--resume` needs to expand the study in the same way."""
+        return {
+            "quick": self.quick,
+            "seed": self.seed,
+            "repetitions": self.repetitions,
+            "only": {name: list(levels) for name, levels in self.only},
+        }
+
+    @classmethod
+    def of_run(cls, run: dict[str, Any]) -> Options:
+        """The options of a run that is resumed."""
+        kept = run["options"]
+        only = tuple((name, tuple(levels)) for name, levels in kept["only"].items())
+        return cls(kept["quick"], kept["seed"], kept["repetitions"], only)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that may start."""
+
+    loaded: Loaded
+    expanded: Expanded
+    options: Options
+    lab: LabPlan | None
+    site: Site | None
+    allow_writes: bool
+    resumed: Path | None
+    folder: Path
+    command: list[str]
+
+
+def prepare(
+    loaded: Loaded, options: Options, *, folder: Path, site: Site | None, resume: str | None, command: list[str]
+) -> Prepared:
+    """Everything that can be refused before a lab is built. Writes nothing."""
+    resumed = find_run(resume, folder) if resume else None
+    run = RunReader(resumed).read("run.json") if resumed else None
+    if run is not None:
+        options = _options_of(run, options)
+    expanded = expand_options(loaded, options)
+    prepared = Prepared(
+        loaded=loaded,
+        expanded=expanded,
+        options=options,
+        lab=None if site else plan_lab(expanded.study.lab),
+        site=site,
+        allow_writes=check_writes(site, expanded) if site else True,
+        resumed=resumed,
+        folder=resumed.parent if resumed else folder,
+        command=command,
+    )
+    if resumed is not None and run is not None:
+        _check_same(resumed, run, prepared)
+    check_machine(expanded, prepared.lab, prepared.folder)
+    return prepared
+
+
+def expand_options(loaded: Loaded, options: Options) -> Expanded:
+    """The study as `options` ask; raises `UsageError` where no point is left or a level does not exist."""
+    only = {name: set(levels) for name, levels in options.only}
+    every = expand(loaded.study, quick=options.quick)
+    for name, levels in only.items():
+        known = {str(p.factors[name]) for p in every.points if name in p.factors}
+        if not known:
+            factors = sorted({f for p in every.points for f in p.factors})
+            raise UsageError(f"--only {name}: the study has no such factor", f"its factors are {', '.join(factors)}")
+        if levels - known:
+            raise UsageError(
+                f"--only {name}={sorted(levels - known)[0]}: no point has it", f"levels are {', '.join(sorted(known))}"
+            )
+    expanded = expand(loaded.study, quick=options.quick, seed=options.seed, repetitions=options.repetitions, only=only)
+    if not expanded.points:
+        raise UsageError("--only leaves no point", "choose levels that occur together; `hakaru plan` lists the points")
+    return expanded
+
+
+def _options_of(run: dict[str, Any], asked: Options) -> Options:
+    """The resumed run's own options; what the command line says must not differ from them."""
+    options = Options.of_run(run)
+    if asked not in (Options(), options):
+        raise UsageError(
+            "a run goes on as it began: --quick, --seed, --repetitions and --only cannot change it",
+            "leave them out beside --resume",
+        )
+    return options
+
+
+def _check_same(directory: Path, run: dict[str, Any], prepared: Prepared) -> None:
+    if run["status"] == "done":
+        raise UsageError(f"{directory.name} is finished", f"hakaru report {directory.name} makes its report again")
+    if run["versions"]["hakaru"] != __version__ or run["versions"]["contract"] != contract.CONTRACT_VERSION:
+        raise UsageError(
+            f"{directory.name} was begun by hakaru {run['versions']['hakaru']}, this is {__version__}",
+            "numbers of two versions do not belong into one run; start a new one",
+        )
+    same = RunReader(directory).read("study.json") == prepared.expanded.describe(prepared.loaded.tables)
+    if not same or run["site"] != (prepared.site and prepared.site.model_dump(mode="json")):
+        raise UsageError(
+            f"the study or site has changed since {directory.name} began",
+            f"{directory / 'study.yaml'} is the study as it was; start a new run for the changed one",
+        )
+
+
+def execute(prepared: Prepared, watch: Watchers) -> Path:
+    """Do it. Raises after the run directory is in order: the error says how the run ended, `--resume` goes on."""
+    return asyncio.run(_interruptible(_Run(prepared, watch).go()))
+
+
+async def _interruptible(work: Coroutine[Any, Any, Path]) -> Path:
+    """`work`, cancelled by the first SIGINT or SIGTERM and ended at once by the second."""
+    task = asyncio.ensure_future(work)
+    first: list[tuple[signal.Signals, float]] = []
+
+    def stop(number: signal.Signals) -> None:
+        if not first:
+            first.append((number, time.monotonic()))
+            task.cancel()
+        elif time.monotonic() - first[0][1] > SAME_SIGNAL_S:
+            # The engines see the end of their stdin, the lab goes with its namespaces: nothing needs us any more.
+            os._exit(128 + number)
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop, number)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if not first:
+            raise
+        raise Interrupted("interrupted", signal=first[0][0]) from None
+    except _InterruptedRun as e:
+        number = first[0][0] if first else signal.SIGINT
+        raise Interrupted(
+            f"interrupted; {e.done} of {e.total} repetitions are kept in {e.directory}", e.hint, signal=number
+        ) from None
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+class _InterruptedRun(Exception):
+    """A run was cancelled and its directory put in order."""
+
+    def __init__(self, directory: Path, done: int, total: int, hint: str) -> None:
+        super().__init__(str(directory))
+        self.directory, self.done, self.total, self.hint = directory, done, total, hint
+
+
+class _Run:
+    """One run while it goes on."""
+
+    def __init__(self, prepared: Prepared, watch: Watchers) -> None:
+        self._prepared = prepared
+        self._expanded = prepared.expanded
+        self._watch = watch
+        self._done: set[str] = set()
+        self._clock = _Remaining(prepared)
+        self._meta: dict[str, Any] = {}
+
+    async def go(self) -> Path:
+        """The whole run; the run directory is in order when this returns or raises."""
+        writer = self._open()
+        try:
+            async with self._place(writer) as place:
+                await self._repetitions(writer, place)
+        except asyncio.CancelledError:
+            directory = self._close(writer, "interrupted", None)
+            raise _InterruptedRun(directory, len(self._done), self._total, self._how_to_resume(directory)) from None
+        except HakaruError as e:
+            # A full disk refuses this too; then the directory stays partial, which --resume takes as well.
+            with contextlib.suppress(HakaruError):
+                directory = self._close(writer, "failed", e)
+                hint = f"{e.hint}; {len(self._done)} of {self._total} repetitions are kept: " if self._done else ""
+                e.hint = f"{hint}{self._how_to_resume(directory)}" if self._done else e.hint
+            raise
+        return self._close(writer, "done", None)
+
+    @property
+    def _total(self) -> int:
+        return len(self._expanded.repetitions)
+
+    def _how_to_resume(self, directory: Path) -> str:
+        return f"`hakaru run {self._prepared.loaded.study.id} --resume {directory.name}` goes on"
+
+    def _open(self) -> RunWriter:
+        """A new run directory, or the one that is resumed."""
+        prepared, study = self._prepared, self._prepared.loaded.study
+        if prepared.resumed is not None:
+            writer = RunWriter.reopen(prepared.resumed)
+            reader = RunReader(writer.directory)
+            self._meta = reader.read("run.json") | {"status": "running", "ended": None}
+            for record in reader.repetitions():
+                self._done.add(f"{record['point']}-{record['repetition']}")
+        else:
+            now = dt.datetime.now(dt.UTC)
+            writer = RunWriter.create(prepared.folder, study.id, now)
+            self._meta = self._describe(writer.name, now)
+        writer.write("run.json", self._meta)
+        if prepared.resumed is None:
+            writer.write("study.json", self._expanded.describe(prepared.loaded.tables))
+            writer.write_bytes("study.yaml", prepared.loaded.source)
+            repetitions = self._expanded.measure.repetitions
+            points = [{"point": p.id, "factors": p.factors, "repetitions": repetitions} for p in self._expanded.points]
+            writer.write("points.json", points)
+        writer.write("machine.json", describe_machine())
+        self._watch.event("run_started", run=writer.name, study=study.id, repetitions=self._total, done=len(self._done))
+        return writer
+
+    def _describe(self, name: str, now: dt.datetime) -> dict[str, Any]:
+        prepared, study = self._prepared, self._prepared.loaded.study
+        versions = {
+            "hakaru": __version__,
+            "contract": contract.CONTRACT_VERSION,
+            "python": platform.python_version(),
+        }
+        return {
+            "format": FORMAT,
+            "run": name,
+            "study": study.id,
+            "title": study.title.model_dump(),
+            "status": "running",
+            "error": None,
+            "seed": self._expanded.seed,
+            "quick": self._expanded.quick,
+            "options": prepared.options.describe(),
+            "site": prepared.site and prepared.site.model_dump(mode="json"),
+            "origin": "measured" if prepared.site else study.origin,
+            "started": now.isoformat(timespec="seconds"),
+            "ended": None,
+            "versions": versions,
+            "command": prepared.command,
+            "caveats": [],
+        }
+
+    @contextlib.asynccontextmanager
+    async def _place(self, writer: RunWriter) -> AsyncIterator[Place]:
+        """The lab, built and checked, or the site."""
+        prepared = self._prepared
+        if prepared.site is not None or prepared.lab is None:
+            assert prepared.site is not None
+            place = SitePlace(prepared.site, allow_writes=prepared.allow_writes)
+            self._caveat(Caveat("link_unchecked"))
+            if not prepared.allow_writes:
+                self._caveat(Caveat("not_expendable"))
+            writer.write("lab.json", place.describe())
+            yield place
+            return
+        hosts = len(prepared.lab.host_names)
+        self._watch.phase("lab", f"{hosts} hosts, 1 switch, 1 array", self._clock.left_s(self._left))
+        async with Lab(prepared.lab) as lab:
+            self._watch.phase("check", "measuring every link", self._clock.left_s(self._left))
+            lab.checks = await check_links(lab)
+            for check in lab.checks:
+                for caveat in check.caveats():
+                    self._caveat(caveat)
+            engines = planned.estimate(self._expanded, prepared.lab).engines
+            cpus = len(os.sched_getaffinity(0))
+            if engines > cpus:
+                self._caveat(Caveat("cpu_shared", {"engines": engines, "cpus": cpus}))
+            writer.write("lab.json", lab.describe())
+            writer.write("run.json", self._meta)
+            yield LabPlace(lab, self._expanded.study.origin)
+
+    def _caveat(self, caveat: Caveat) -> None:
+        """Once in run.json, however often the run is resumed."""
+        if caveat.to_json() not in self._meta["caveats"]:
+            self._meta["caveats"].append(caveat.to_json())
+
+    @property
+    def _left(self) -> list[Repetition]:
+        return [turn for turn in self._expanded.repetitions if turn.name not in self._done]
+
+    async def _repetitions(self, writer: RunWriter, place: Place) -> None:
+        for turn in self._left:
+            self._watch.turn(turn, len(self._done), self._total, self._clock.left_s(self._left))
+            began = time.monotonic()
+            outcome = await self._repetition(place, turn)
+            writer.write_repetition(outcome.record, outcome.samples, outcome.histograms)
+            self._done.add(turn.name)
+            self._clock.took(time.monotonic() - began)
+            found = next((e["version"] for e in outcome.record["engines"]), None)
+            self._meta["versions"]["hakaru_engine"] = found
+            self._watch.event(
+                "repetition", **{k: outcome.record[k] for k in ("point", "repetition", "factors", "measure", "caveats")}
+            )
+
+    async def _repetition(self, place: Place, turn: Repetition) -> Any:
+        """One repetition; tried again if this machine was too busy to start the engines together."""
+        began = time.monotonic()
+        meter = Meter(min(turn.point.factors["vms"], len(place.hosts)))
+
+        def on_sample(node: str, sample: contract.Sample) -> None:
+            now = meter.add(node, sample)
+            if now is not None:
+                self._watch.now(turn, now, self._clock.left_s(self._left) - (time.monotonic() - began))
+
+        for attempt in range(1, LATE_STARTS_MAX + 1):
+            try:
+                return await run_repetition(place, self._expanded, turn, on_sample)
+            except LateStartError:
+                if attempt == LATE_STARTS_MAX:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _close(self, writer: RunWriter, status: str, error: HakaruError | None) -> Path:
+        """Put the run directory in order and give it its name."""
+        self._meta |= {
+            "status": status,
+            "error": error and error.message,
+            "ended": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        }
+        if not (writer.directory / "lab.json").is_file():
+            # The lab never stood; analysis still finds what was asked.
+            writer.write("lab.json", self._prepared.lab.describe() if self._prepared.lab else {})
+        writer.write("run.json", self._meta)
+        directory = writer.finish()
+        self._watch.event("run_ended", run=directory.name, status=status, done=len(self._done), total=self._total)
+        return directory
+
+
+class _Remaining:
+    """How long the rest of a run takes: planned at first, then as its own repetitions took."""
+
+    def __init__(self, prepared: Prepared) -> None:
+        measure = prepared.expanded.measure
+        self._repetition_s = (measure.warmup + measure.time) / 1e9 + planned.REPETITION_S
+        self._took: list[float] = []
+
+    def took(self, seconds: float) -> None:
+        """A repetition took this long."""
+        self._took.append(seconds)
+
+    def left_s(self, left: list[Repetition]) -> float:
+        """Seconds until the report is there."""
+        each = sum(self._took) / len(self._took) if self._took else self._repetition_s
+        return len(left) * each + planned.REPORT_S
