@@ -44,7 +44,8 @@ impl Counters {
             ("late", self.late),
             ("busy", self.busy),
         ];
-        all.into_iter().for_each(|(name, value)| see(name, value as f64));
+        all.into_iter()
+            .for_each(|(name, value)| see(name, value as f64));
     }
 
     /// Adds `other` to every counter.

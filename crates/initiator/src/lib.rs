@@ -14,16 +14,28 @@
 
 pub mod config;
 mod counters;
+mod error;
 mod load;
 mod pacing;
 mod pattern;
 mod payload;
+mod session;
+mod survey;
+mod transmit;
 mod validate;
 mod verify;
+mod vm;
 
 pub use counters::{Counters, Latencies};
+pub use error::{SessionError, TaskError};
 pub use load::{LATE_NS, Load, Request, RequestId, Volume};
 pub use pattern::{Access, Accesses, Extent, Op};
 pub use payload::Payload;
+pub use session::{
+    DiscoveredTarget, Done, Event, Negotiated, Purpose, Session, SessionConfig, Task, TaskData,
+};
+pub use survey::{LuFacts, Survey, SurveyError};
+pub use transmit::Transmit;
 pub use validate::ConfigError;
 pub use verify::{Corruption, Fault, Verifier, volume_id};
+pub use vm::{IscsiVm, REDIRECTS_MAX, Settings, VmError, VmEvent};

@@ -135,7 +135,9 @@ impl Load {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         match &self.pacing {
-            Pacing::Open { schedule, .. } if self.issuing && !self.free.is_empty() && self.held.is_none() => {
+            Pacing::Open { schedule, .. }
+                if self.issuing && !self.free.is_empty() && self.held.is_none() =>
+            {
                 Some(schedule.due())
             }
             _ => None,
@@ -148,7 +150,9 @@ impl Load {
     /// Panics if no such request is in flight: a defect of the caller.
     pub fn handle_done(&mut self, now: Time, id: RequestId, done: bool, latencies: &mut Latencies) {
         self.integrate(now);
-        let InFlight { access, due } = self.places[id.0 as usize].take().expect("the request is in flight");
+        let InFlight { access, due } = self.places[id.0 as usize]
+            .take()
+            .expect("the request is in flight");
         self.free.push(id.0);
         self.counters.in_flight_now -= 1;
         let latency_ns = now.ns_since(due);
@@ -206,6 +210,17 @@ impl Load {
         }
     }
 
+    /// The access of a request in flight.
+    ///
+    /// # Panics
+    /// Panics if no such request is in flight: a defect of the caller.
+    #[must_use]
+    pub fn access(&self, id: RequestId) -> Access {
+        self.places[id.0 as usize]
+            .expect("the request is in flight")
+            .access
+    }
+
     /// Whether a verifier stamps and checks.
     #[must_use]
     pub fn verifies(&self) -> bool {
@@ -228,7 +243,13 @@ impl Load {
             Some(held) => held,
             None => self.accesses.draw(),
         };
-        if self.verifier.is_some() && self.places.iter().flatten().any(|other| other.access.overlaps(&access)) {
+        if self.verifier.is_some()
+            && self
+                .places
+                .iter()
+                .flatten()
+                .any(|other| other.access.overlaps(&access))
+        {
             self.held = Some(access);
             return None;
         }
@@ -244,12 +265,17 @@ impl Load {
         self.counters.in_flight_now += 1;
         let place = self.free.pop().expect("poll_request saw a free place");
         self.places[place as usize] = Some(InFlight { access, due });
-        Request { id: RequestId(place), access, due }
+        Request {
+            id: RequestId(place),
+            access,
+            due,
+        }
     }
 
     fn integrate(&mut self, now: Time) {
         if now > self.integrated_to {
-            self.counters.outstanding_ns += self.counters.in_flight_now * now.ns_since(self.integrated_to);
+            self.counters.outstanding_ns +=
+                self.counters.in_flight_now * now.ns_since(self.integrated_to);
             self.integrated_to = now;
         }
     }

@@ -11,16 +11,24 @@ pub(crate) enum Pacing {
     /// A request is due whenever one of `queue_depth` places is free.
     Closed { queue_depth: u32 },
     /// Requests are due at instants of their own.
-    Open { schedule: Schedule, in_flight_max: u32 },
+    Open {
+        schedule: Schedule,
+        in_flight_max: u32,
+    },
 }
 
 impl Pacing {
     pub(crate) fn new(load: &Load, seed: u64) -> Pacing {
         match *load {
             Load::Closed { queue_depth } => Pacing::Closed { queue_depth },
-            Load::Open { rate_per_s, arrivals, in_flight_max } => {
-                Pacing::Open { schedule: Schedule::new(rate_per_s, arrivals, seed), in_flight_max }
-            }
+            Load::Open {
+                rate_per_s,
+                arrivals,
+                in_flight_max,
+            } => Pacing::Open {
+                schedule: Schedule::new(rate_per_s, arrivals, seed),
+                in_flight_max,
+            },
         }
     }
 
@@ -116,7 +124,10 @@ mod tests {
         let due = instants(Arrivals::Uniform, 3_000.0, 300_001);
         assert!(due[0] >= 5_000 && due[0] < 5_000 + 333_334);
         assert!(due.windows(2).all(|w| (w[1] - w[0]).abs_diff(333_333) <= 1));
-        assert!((due[300_000] - due[0]).abs_diff(100_000_000_000) <= 1, "100 s after 300 000 periods");
+        assert!(
+            (due[300_000] - due[0]).abs_diff(100_000_000_000) <= 1,
+            "100 s after 300 000 periods"
+        );
     }
 
     /// Exponential gaps: mean and standard deviation are equal, and e^-1 of all gaps exceed the mean.
@@ -130,6 +141,9 @@ mod tests {
         let above = gaps.iter().filter(|&&g| g > 1.0).count() as f64 / n as f64;
         assert!((mean - 1.0).abs() < 0.01, "mean {mean} ms");
         assert!((sd - 1.0).abs() < 0.02, "standard deviation {sd} ms");
-        assert!((above - (-1.0f64).exp()).abs() < 0.004, "share above the mean {above}");
+        assert!(
+            (above - (-1.0f64).exp()).abs() < 0.004,
+            "share above the mean {above}"
+        );
     }
 }

@@ -67,7 +67,12 @@ impl Accesses {
     /// `pattern` was validated, and every size of it fits `extent`.
     #[must_use]
     pub fn new(pattern: &Pattern, extent: Extent, seed: u64) -> Accesses {
-        debug_assert!(pattern.sizes.iter().all(|s| u64::from(s.bytes) <= extent.length_bytes));
+        debug_assert!(
+            pattern
+                .sizes
+                .iter()
+                .all(|s| u64::from(s.bytes) <= extent.length_bytes)
+        );
         Accesses {
             rng: Pcg64Mcg::seed_from_u64(seed),
             sizes: pattern.sizes.clone().into_boxed_slice(),
@@ -83,7 +88,11 @@ impl Accesses {
     /// The next access. The stream never ends.
     pub fn draw(&mut self) -> Access {
         let length_bytes = self.draw_size();
-        let op = if self.chance(self.read_percent) { Op::Read } else { Op::Write };
+        let op = if self.chance(self.read_percent) {
+            Op::Read
+        } else {
+            Op::Write
+        };
         let place = if self.chance(self.random_percent) {
             self.draw_place(length_bytes)
         } else if self.position + u64::from(length_bytes) <= self.extent.length_bytes {
@@ -92,7 +101,11 @@ impl Accesses {
             0
         };
         self.position = place + u64::from(length_bytes);
-        Access { op, offset_bytes: self.extent.offset_bytes + place, length_bytes }
+        Access {
+            op,
+            offset_bytes: self.extent.offset_bytes + place,
+            length_bytes,
+        }
     }
 
     fn draw_size(&mut self) -> u32 {
@@ -134,22 +147,40 @@ mod tests {
     const KIB: u64 = 1024;
 
     fn pattern(read_percent: u8, random_percent: u8, sizes: &[(u32, u32)]) -> Pattern {
-        let sizes = sizes.iter().map(|&(bytes, weight)| SizeWeight { bytes, weight }).collect();
-        Pattern { sizes, read_percent, random_percent, align_bytes: None }
+        let sizes = sizes
+            .iter()
+            .map(|&(bytes, weight)| SizeWeight { bytes, weight })
+            .collect();
+        Pattern {
+            sizes,
+            read_percent,
+            random_percent,
+            align_bytes: None,
+        }
     }
 
     fn extent(offset_bytes: u64, length_bytes: u64) -> Extent {
-        Extent { offset_bytes, length_bytes }
+        Extent {
+            offset_bytes,
+            length_bytes,
+        }
     }
 
     /// Sum over all bins of (observed - expected)^2 / expected.
     fn chi_square(observed: &[u64], expected: f64) -> f64 {
-        observed.iter().map(|&n| (n as f64 - expected).powi(2) / expected).sum()
+        observed
+            .iter()
+            .map(|&n| (n as f64 - expected).powi(2) / expected)
+            .sum()
     }
 
     #[test]
     fn sequential_stream_follows_itself_and_wraps_at_the_regions_end() {
-        let mut accesses = Accesses::new(&pattern(100, 0, &[(4096, 1)]), extent(64 * KIB, 10 * KIB), 1);
+        let mut accesses = Accesses::new(
+            &pattern(100, 0, &[(4096, 1)]),
+            extent(64 * KIB, 10 * KIB),
+            1,
+        );
         let places: Vec<u64> = (0..5).map(|_| accesses.draw().offset_bytes).collect();
         assert_eq!(places, [64 * KIB, 68 * KIB, 64 * KIB, 68 * KIB, 64 * KIB]);
     }
@@ -189,7 +220,11 @@ mod tests {
     #[test]
     fn shares_of_reads_sizes_and_places_pass_a_chi_square_test() {
         let n = 200_000u64;
-        let mut accesses = Accesses::new(&pattern(70, 100, &[(4096, 1), (8192, 3)]), extent(0, 100 * 8192), 42);
+        let mut accesses = Accesses::new(
+            &pattern(70, 100, &[(4096, 1), (8192, 3)]),
+            extent(0, 100 * 8192),
+            42,
+        );
         let (mut reads, mut large, mut places) = (0u64, 0u64, vec![0u64; 100]);
         for _ in 0..n {
             let access = accesses.draw();

@@ -23,7 +23,10 @@ impl Payload {
         let longest = longest_bytes as usize;
         let mut bytes = vec![0; longest + STEP * STEPS];
         Pcg64Mcg::seed_from_u64(seed).fill_bytes(&mut bytes);
-        Payload { bytes: bytes.into(), longest }
+        Payload {
+            bytes: bytes.into(),
+            longest,
+        }
     }
 
     /// The whole buffer, to be referenced by segments.

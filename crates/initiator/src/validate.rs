@@ -24,8 +24,16 @@ pub struct ConfigError {
     pub hint: String,
 }
 
-fn refuse<T>(field: impl Into<String>, what: impl Into<String>, hint: impl Into<String>) -> Result<T, ConfigError> {
-    Err(ConfigError { field: field.into(), what: what.into(), hint: hint.into() })
+fn refuse<T>(
+    field: impl Into<String>,
+    what: impl Into<String>,
+    hint: impl Into<String>,
+) -> Result<T, ConfigError> {
+    Err(ConfigError {
+        field: field.into(),
+        what: what.into(),
+        hint: hint.into(),
+    })
 }
 
 impl InitiatorConfig {
@@ -36,18 +44,30 @@ impl InitiatorConfig {
     pub fn validate(&self) -> Result<(), ConfigError> {
         if self.vms.is_empty() || self.vms.len() > VMS_MAX {
             let what = format!("{} VMs", self.vms.len());
-            return refuse("vms", what, format!("give 1 to {VMS_MAX} VMs to one engine"));
+            return refuse(
+                "vms",
+                what,
+                format!("give 1 to {VMS_MAX} VMs to one engine"),
+            );
         }
         self.login.validate()?;
         self.validate_times()?;
         let mut names = HashSet::new();
         for (i, vm) in self.vms.iter().enumerate() {
             if !names.insert(vm.name.as_str()) {
-                return refuse(format!("vms[{i}].name"), format!("`{}` is used twice", vm.name), "give each VM its own name");
+                return refuse(
+                    format!("vms[{i}].name"),
+                    format!("`{}` is used twice", vm.name),
+                    "give each VM its own name",
+                );
             }
             vm.validate(&format!("vms[{i}]"), self.allow_writes)?;
         }
-        if self.verify { self.validate_disjoint() } else { Ok(()) }
+        if self.verify {
+            self.validate_disjoint()
+        } else {
+            Ok(())
+        }
     }
 
     fn validate_times(&self) -> Result<(), ConfigError> {
@@ -55,7 +75,11 @@ impl InitiatorConfig {
             if value.is_finite() && (least..=1e8).contains(&value) {
                 return Ok(());
             }
-            refuse(field, format!("{value} is not a time in seconds"), format!("{least} or more, at most 1e8"))
+            refuse(
+                field,
+                format!("{value} is not a time in seconds"),
+                format!("{least} or more, at most 1e8"),
+            )
         };
         seconds("warmup_s", self.warmup_s, 0.0)?;
         seconds("measure_s", self.measure_s, 0.0)?;
@@ -69,11 +93,21 @@ impl InitiatorConfig {
 
     /// Two VMs that write the same blocks cannot know what the other wrote last.
     fn validate_disjoint(&self) -> Result<(), ConfigError> {
-        let mut by_place: Vec<_> = self.vms.iter().enumerate().map(|(i, vm)| (vm.destination.volume_name(), vm.region, i)).collect();
+        let mut by_place: Vec<_> = self
+            .vms
+            .iter()
+            .enumerate()
+            .map(|(i, vm)| (vm.destination.volume_name(), vm.region, i))
+            .collect();
         by_place.sort_by(|a, b| (&a.0, a.1.offset_bytes).cmp(&(&b.0, b.1.offset_bytes)));
         for pair in by_place.windows(2) {
-            let ((volume, region, first), (next_volume, next_region, second)) = (&pair[0], &pair[1]);
-            let end = if region.length_bytes == 0 { u64::MAX } else { region.offset_bytes.saturating_add(region.length_bytes) };
+            let ((volume, region, first), (next_volume, next_region, second)) =
+                (&pair[0], &pair[1]);
+            let end = if region.length_bytes == 0 {
+                u64::MAX
+            } else {
+                region.offset_bytes.saturating_add(region.length_bytes)
+            };
             if volume == next_volume && next_region.offset_bytes < end {
                 return refuse(
                     format!("vms[{second}].region"),
@@ -88,7 +122,12 @@ impl InitiatorConfig {
     /// The longest request of all patterns, bytes.
     #[must_use]
     pub fn longest_request_bytes(&self) -> u32 {
-        self.vms.iter().flat_map(|vm| &vm.pattern.sizes).map(|size| size.bytes).max().unwrap_or(0)
+        self.vms
+            .iter()
+            .flat_map(|vm| &vm.pattern.sizes)
+            .map(|size| size.bytes)
+            .max()
+            .unwrap_or(0)
     }
 }
 
@@ -97,24 +136,37 @@ impl Destination {
     #[must_use]
     pub fn volume_name(&self) -> String {
         match self {
-            Destination::Iscsi { target_name, lun, .. } => format!("{target_name}/{lun}"),
+            Destination::Iscsi {
+                target_name, lun, ..
+            } => format!("{target_name}/{lun}"),
             Destination::File { path, .. } => path.clone(),
         }
     }
 
     fn validate(&self, field: &str) -> Result<(), ConfigError> {
         match self {
-            Destination::Iscsi { portal, target_name, initiator_name, .. } => {
+            Destination::Iscsi {
+                portal,
+                target_name,
+                initiator_name,
+                ..
+            } => {
                 if portal.parse::<std::net::SocketAddr>().is_err() {
                     let what = format!("`{portal}` is not address:port");
-                    return refuse(format!("{field}.portal"), what, "write 192.0.2.1:3260 or [2001:db8::1]:3260");
+                    return refuse(
+                        format!("{field}.portal"),
+                        what,
+                        "write 192.0.2.1:3260 or [2001:db8::1]:3260",
+                    );
                 }
                 validate_iscsi_name(&format!("{field}.target_name"), target_name)?;
                 validate_iscsi_name(&format!("{field}.initiator_name"), initiator_name)
             }
-            Destination::File { path, .. } if path.is_empty() || path.contains('\0') => {
-                refuse(format!("{field}.path"), "is empty or holds a NUL", "name a file or block device")
-            }
+            Destination::File { path, .. } if path.is_empty() || path.contains('\0') => refuse(
+                format!("{field}.path"),
+                "is empty or holds a NUL",
+                "name a file or block device",
+            ),
             Destination::File { .. } => Ok(()),
         }
     }
@@ -122,8 +174,12 @@ impl Destination {
 
 /// RFC 7143 section 4.2.7: at most 223 bytes, one of three types, no white space or control characters.
 fn validate_iscsi_name(field: &str, name: &str) -> Result<(), ConfigError> {
-    let known = ["iqn.", "eui.", "naa."].iter().any(|kind| name.starts_with(kind));
-    let clean = name.chars().all(|c| !c.is_control() && !c.is_whitespace() && c != ',');
+    let known = ["iqn.", "eui.", "naa."]
+        .iter()
+        .any(|kind| name.starts_with(kind));
+    let clean = name
+        .chars()
+        .all(|c| !c.is_control() && !c.is_whitespace() && c != ',');
     if known && clean && name.len() <= ISCSI_NAME_MAX {
         return Ok(());
     }
@@ -138,7 +194,11 @@ impl Vm {
     fn validate(&self, field: &str, allow_writes: bool) -> Result<(), ConfigError> {
         let length = self.name.len();
         if !(1..=128).contains(&length) || self.name.chars().any(char::is_control) {
-            return refuse(format!("{field}.name"), "is not 1 to 128 printable bytes", "a short name, as `vm1`");
+            return refuse(
+                format!("{field}.name"),
+                "is not 1 to 128 printable bytes",
+                "a short name, as `vm1`",
+            );
         }
         self.destination.validate(&format!("{field}.destination"))?;
         self.pattern.validate(&format!("{field}.pattern"))?;
@@ -157,26 +217,47 @@ impl Vm {
 impl Pattern {
     fn validate(&self, field: &str) -> Result<(), ConfigError> {
         if self.sizes.is_empty() || self.sizes.len() > 64 {
-            return refuse(format!("{field}.sizes"), format!("{} sizes", self.sizes.len()), "give 1 to 64");
+            return refuse(
+                format!("{field}.sizes"),
+                format!("{} sizes", self.sizes.len()),
+                "give 1 to 64",
+            );
         }
         for (i, size) in self.sizes.iter().enumerate() {
             if !(512..=REQUEST_MAX).contains(&size.bytes) || size.bytes % 512 != 0 {
                 let what = format!("{} bytes", size.bytes);
-                return refuse(format!("{field}.sizes[{i}].bytes"), what, "a multiple of 512, from 512 to 16 MiB");
+                return refuse(
+                    format!("{field}.sizes[{i}].bytes"),
+                    what,
+                    "a multiple of 512, from 512 to 16 MiB",
+                );
             }
             if size.weight == 0 {
-                return refuse(format!("{field}.sizes[{i}].weight"), "is 0", "1 or more; leave out what is never drawn");
+                return refuse(
+                    format!("{field}.sizes[{i}].weight"),
+                    "is 0",
+                    "1 or more; leave out what is never drawn",
+                );
             }
         }
-        for (name, percent) in [("read_percent", self.read_percent), ("random_percent", self.random_percent)] {
+        for (name, percent) in [
+            ("read_percent", self.read_percent),
+            ("random_percent", self.random_percent),
+        ] {
             if percent > 100 {
-                return refuse(format!("{field}.{name}"), format!("{percent} %"), "0 to 100");
+                return refuse(
+                    format!("{field}.{name}"),
+                    format!("{percent} %"),
+                    "0 to 100",
+                );
             }
         }
         match self.align_bytes {
-            Some(align) if align == 0 || align % 512 != 0 => {
-                refuse(format!("{field}.align_bytes"), format!("{align} bytes"), "a multiple of 512, or leave it out")
-            }
+            Some(align) if align == 0 || align % 512 != 0 => refuse(
+                format!("{field}.align_bytes"),
+                format!("{align} bytes"),
+                "a multiple of 512, or leave it out",
+            ),
             _ => Ok(()),
         }
     }
@@ -189,12 +270,18 @@ impl Load {
             Load::Open { in_flight_max, .. } => ("in_flight_max", in_flight_max),
         };
         if !(1..=1024).contains(&places) {
-            return refuse(format!("{field}.{name}"), format!("{places} requests"), "1 to 1024");
+            return refuse(
+                format!("{field}.{name}"),
+                format!("{places} requests"),
+                "1 to 1024",
+            );
         }
         match *self {
-            Load::Open { rate_per_s, .. } if !(rate_per_s > 1e-6 && rate_per_s <= 1e7) => {
-                refuse(format!("{field}.rate_per_s"), format!("{rate_per_s} requests per second"), "above 0, at most 1e7")
-            }
+            Load::Open { rate_per_s, .. } if !(rate_per_s > 1e-6 && rate_per_s <= 1e7) => refuse(
+                format!("{field}.rate_per_s"),
+                format!("{rate_per_s} requests per second"),
+                "above 0, at most 1e7",
+            ),
             _ => Ok(()),
         }
     }
@@ -204,17 +291,28 @@ impl LoginKeys {
     /// Ranges of RFC 7143 section 13.
     fn validate(&self) -> Result<(), ConfigError> {
         let lengths = [
-            ("max_recv_data_segment_length", self.max_recv_data_segment_length),
+            (
+                "max_recv_data_segment_length",
+                self.max_recv_data_segment_length,
+            ),
             ("max_burst_length", self.max_burst_length),
             ("first_burst_length", self.first_burst_length),
         ];
         for (name, bytes) in lengths {
             if !(512..=(1 << 24) - 1).contains(&bytes) {
-                return refuse(format!("login.{name}"), format!("{bytes} bytes"), "512 to 16777215");
+                return refuse(
+                    format!("login.{name}"),
+                    format!("{bytes} bytes"),
+                    "512 to 16777215",
+                );
             }
         }
         if self.first_burst_length > self.max_burst_length {
-            return refuse("login.first_burst_length", "is above max_burst_length", "RFC 7143 section 13.14 forbids it");
+            return refuse(
+                "login.first_burst_length",
+                "is above max_burst_length",
+                "RFC 7143 section 13.14 forbids it",
+            );
         }
         if !(1..=65_535).contains(&self.max_outstanding_r2t) {
             let what = self.max_outstanding_r2t.to_string();
@@ -229,14 +327,27 @@ impl Region {
     ///
     /// # Errors
     /// It reaches beyond the volume, is smaller than a request, or something is not a multiple of the block size.
-    pub fn resolve(&self, field: &str, pattern: &Pattern, volume: &Volume) -> Result<Extent, ConfigError> {
+    pub fn resolve(
+        &self,
+        field: &str,
+        pattern: &Pattern,
+        volume: &Volume,
+    ) -> Result<Extent, ConfigError> {
         let block = u64::from(volume.block_bytes);
         let capacity = volume.capacity_bytes;
         let room = capacity.saturating_sub(self.offset_bytes);
-        let length_bytes = if self.length_bytes == 0 { room / block * block } else { self.length_bytes };
+        let length_bytes = if self.length_bytes == 0 {
+            room / block * block
+        } else {
+            self.length_bytes
+        };
         if length_bytes > room || length_bytes == 0 {
             let what = format!("reaches beyond the volume, which has {capacity} bytes");
-            return refuse(format!("{field}.region"), what, "make the region smaller or the volume larger");
+            return refuse(
+                format!("{field}.region"),
+                what,
+                "make the region smaller or the volume larger",
+            );
         }
         if self.offset_bytes % block != 0 || length_bytes % block != 0 {
             let what = format!("is not a multiple of the volume's block, {block} bytes");
@@ -246,18 +357,30 @@ impl Region {
             let bytes = u64::from(size.bytes);
             let field = format!("{field}.pattern.sizes[{i}].bytes");
             if bytes % block != 0 {
-                return refuse(field, format!("{bytes} is not a multiple of the volume's block, {block} bytes"), "align it");
+                return refuse(
+                    field,
+                    format!("{bytes} is not a multiple of the volume's block, {block} bytes"),
+                    "align it",
+                );
             }
             if bytes > length_bytes {
-                return refuse(field, format!("{bytes} does not fit the region of {length_bytes} bytes"), "enlarge the region");
+                return refuse(
+                    field,
+                    format!("{bytes} does not fit the region of {length_bytes} bytes"),
+                    "enlarge the region",
+                );
             }
         }
         match pattern.align_bytes {
             Some(align) if u64::from(align) % block != 0 => {
-                let what = format!("{align} is not a multiple of the volume's block, {block} bytes");
+                let what =
+                    format!("{align} is not a multiple of the volume's block, {block} bytes");
                 refuse(format!("{field}.pattern.align_bytes"), what, "align it")
             }
-            _ => Ok(Extent { offset_bytes: self.offset_bytes, length_bytes }),
+            _ => Ok(Extent {
+                offset_bytes: self.offset_bytes,
+                length_bytes,
+            }),
         }
     }
 }
@@ -297,18 +420,39 @@ mod tests {
             (|c| c.vms[1].name = "vm1".into(), "vms[1].name"),
             (|c| c.vms[1].name = String::new(), "vms[1].name"),
             (|c| c.vms[0].pattern.sizes.clear(), "vms[0].pattern.sizes"),
-            (|c| c.vms[0].pattern.sizes[0].bytes = 1000, "vms[0].pattern.sizes[0].bytes"),
-            (|c| c.vms[0].pattern.sizes[0].weight = 0, "vms[0].pattern.sizes[0].weight"),
-            (|c| c.vms[0].pattern.read_percent = 101, "vms[0].pattern.read_percent"),
-            (|c| c.vms[0].pattern.align_bytes = Some(0), "vms[0].pattern.align_bytes"),
-            (|c| c.vms[0].load = Load::Closed { queue_depth: 0 }, "vms[0].load.queue_depth"),
+            (
+                |c| c.vms[0].pattern.sizes[0].bytes = 1000,
+                "vms[0].pattern.sizes[0].bytes",
+            ),
+            (
+                |c| c.vms[0].pattern.sizes[0].weight = 0,
+                "vms[0].pattern.sizes[0].weight",
+            ),
+            (
+                |c| c.vms[0].pattern.read_percent = 101,
+                "vms[0].pattern.read_percent",
+            ),
+            (
+                |c| c.vms[0].pattern.align_bytes = Some(0),
+                "vms[0].pattern.align_bytes",
+            ),
+            (
+                |c| c.vms[0].load = Load::Closed { queue_depth: 0 },
+                "vms[0].load.queue_depth",
+            ),
             (|c| c.allow_writes = false, "vms[0].pattern.read_percent"),
             (|c| c.warmup_s = f64::NAN, "warmup_s"),
             (|c| c.measure_s = -1.0, "measure_s"),
             (|c| c.command_timeout_s = 0.0, "command_timeout_s"),
             (|c| c.sample_interval_ms = 5, "sample_interval_ms"),
-            (|c| c.login.first_burst_length = 16_777_000, "login.first_burst_length"),
-            (|c| c.login.max_outstanding_r2t = 0, "login.max_outstanding_r2t"),
+            (
+                |c| c.login.first_burst_length = 16_777_000,
+                "login.first_burst_length",
+            ),
+            (
+                |c| c.login.max_outstanding_r2t = 0,
+                "login.max_outstanding_r2t",
+            ),
             (
                 |c| {
                     c.verify = true;
@@ -329,41 +473,95 @@ mod tests {
 
     #[test]
     fn names_and_portals_are_checked_before_anything_is_sent() {
-        for name in ["", "disk", "iqn.a b", "iqn.a\n", &format!("iqn.{}", "x".repeat(220))] {
+        for name in [
+            "",
+            "disk",
+            "iqn.a b",
+            "iqn.a\n",
+            &format!("iqn.{}", "x".repeat(220)),
+        ] {
             let mut changed = config();
-            let Destination::Iscsi { target_name, .. } = &mut changed.vms[0].destination else { unreachable!() };
+            let Destination::Iscsi { target_name, .. } = &mut changed.vms[0].destination else {
+                unreachable!()
+            };
             *target_name = name.to_owned();
-            assert_eq!(changed.validate().unwrap_err().field, "vms[0].destination.target_name");
+            assert_eq!(
+                changed.validate().unwrap_err().field,
+                "vms[0].destination.target_name"
+            );
         }
         for address in ["", "127.0.0.1", "::1:3260", "example.org:3260"] {
             let mut changed = config();
-            let Destination::Iscsi { portal, .. } = &mut changed.vms[0].destination else { unreachable!() };
+            let Destination::Iscsi { portal, .. } = &mut changed.vms[0].destination else {
+                unreachable!()
+            };
             *portal = address.to_owned();
-            assert_eq!(changed.validate().unwrap_err().field, "vms[0].destination.portal");
+            assert_eq!(
+                changed.validate().unwrap_err().field,
+                "vms[0].destination.portal"
+            );
         }
     }
 
     #[test]
     fn region_of_length_zero_reaches_to_the_end_of_the_volume() {
         let vm = &config().vms[0];
-        let region = Region { offset_bytes: 4096, length_bytes: 0 };
-        let volume = Volume { block_bytes: 512, capacity_bytes: 1 << 20 };
+        let region = Region {
+            offset_bytes: 4096,
+            length_bytes: 0,
+        };
+        let volume = Volume {
+            block_bytes: 512,
+            capacity_bytes: 1 << 20,
+        };
         let extent = region.resolve("vms[0]", &vm.pattern, &volume).unwrap();
-        assert_eq!(extent, Extent { offset_bytes: 4096, length_bytes: (1 << 20) - 4096 });
+        assert_eq!(
+            extent,
+            Extent {
+                offset_bytes: 4096,
+                length_bytes: (1 << 20) - 4096
+            }
+        );
     }
 
     #[test]
     fn region_that_the_volume_cannot_hold_is_refused() {
         let vm = &config().vms[0];
         let resolve = |offset_bytes, length_bytes, block_bytes, capacity_bytes| {
-            let volume = Volume { block_bytes, capacity_bytes };
-            Region { offset_bytes, length_bytes }.resolve("vms[0]", &vm.pattern, &volume).map_err(|e| e.field)
+            let volume = Volume {
+                block_bytes,
+                capacity_bytes,
+            };
+            Region {
+                offset_bytes,
+                length_bytes,
+            }
+            .resolve("vms[0]", &vm.pattern, &volume)
+            .map_err(|e| e.field)
         };
-        assert_eq!(resolve(0, 2 << 20, 512, 1 << 20), Err("vms[0].region".into()));
-        assert_eq!(resolve(u64::MAX - 511, 1 << 20, 512, 1 << 20), Err("vms[0].region".into()));
-        assert_eq!(resolve(1 << 20, 0, 512, 1 << 20), Err("vms[0].region".into()));
-        assert_eq!(resolve(512, 8192, 4096, 1 << 20), Err("vms[0].region".into()));
-        assert_eq!(resolve(0, 2048, 512, 1 << 20), Err("vms[0].pattern.sizes[0].bytes".into()));
-        assert_eq!(resolve(0, 1 << 20, 8192, 1 << 20), Err("vms[0].pattern.sizes[0].bytes".into()));
+        assert_eq!(
+            resolve(0, 2 << 20, 512, 1 << 20),
+            Err("vms[0].region".into())
+        );
+        assert_eq!(
+            resolve(u64::MAX - 511, 1 << 20, 512, 1 << 20),
+            Err("vms[0].region".into())
+        );
+        assert_eq!(
+            resolve(1 << 20, 0, 512, 1 << 20),
+            Err("vms[0].region".into())
+        );
+        assert_eq!(
+            resolve(512, 8192, 4096, 1 << 20),
+            Err("vms[0].region".into())
+        );
+        assert_eq!(
+            resolve(0, 2048, 512, 1 << 20),
+            Err("vms[0].pattern.sizes[0].bytes".into())
+        );
+        assert_eq!(
+            resolve(0, 1 << 20, 8192, 1 << 20),
+            Err("vms[0].pattern.sizes[0].bytes".into())
+        );
     }
 }

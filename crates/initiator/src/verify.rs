@@ -70,23 +70,48 @@ pub struct Corruption {
 
 impl fmt::Display for Corruption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Corruption { lba, acknowledged, fault } = self;
+        let Corruption {
+            lba,
+            acknowledged,
+            fault,
+        } = self;
         match fault {
             Fault::Wrong => write!(f, "wrong data: the checksum of block {lba} does not hold"),
-            Fault::Misplaced { lba: found, same_volume: true } => {
-                write!(f, "misplaced data: block {lba} holds what was written to block {found}")
+            Fault::Misplaced {
+                lba: found,
+                same_volume: true,
+            } => {
+                write!(
+                    f,
+                    "misplaced data: block {lba} holds what was written to block {found}"
+                )
             }
-            Fault::Misplaced { lba: found, same_volume: false } => {
-                write!(f, "misplaced data: block {lba} holds block {found} of another volume")
+            Fault::Misplaced {
+                lba: found,
+                same_volume: false,
+            } => {
+                write!(
+                    f,
+                    "misplaced data: block {lba} holds block {found} of another volume"
+                )
             }
             Fault::Stale { sequence } => {
-                write!(f, "stale data: block {lba} holds write {sequence}, but write {acknowledged} was acknowledged")
+                write!(
+                    f,
+                    "stale data: block {lba} holds write {sequence}, but write {acknowledged} was acknowledged"
+                )
             }
             Fault::Future { sequence } => {
-                write!(f, "wrong data: block {lba} holds write {sequence}, which was never issued")
+                write!(
+                    f,
+                    "wrong data: block {lba} holds write {sequence}, which was never issued"
+                )
             }
             Fault::Torn { begin, end } => {
-                write!(f, "torn data: block {lba} begins with write {begin} and ends with write {end}")
+                write!(
+                    f,
+                    "torn data: block {lba} begins with write {begin} and ends with write {end}"
+                )
             }
         }
     }
@@ -98,7 +123,9 @@ impl std::error::Error for Corruption {}
 #[must_use]
 pub fn volume_id(name: &str) -> u64 {
     // FNV-1a, 64 bits.
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -124,8 +151,18 @@ impl Verifier {
     #[must_use]
     pub fn new(volume: u64, run: u32, block_bytes: u32, payload: Arc<[u8]>) -> Verifier {
         let block_bytes = block_bytes as usize;
-        assert!(block_bytes >= 512 && payload.len() >= block_bytes, "a stamp needs its block and a payload for it");
-        Verifier { volume, run, block_bytes, payload, sequence: 0, pages: HashMap::new() }
+        assert!(
+            block_bytes >= 512 && payload.len() >= block_bytes,
+            "a stamp needs its block and a payload for it"
+        );
+        Verifier {
+            volume,
+            run,
+            block_bytes,
+            payload,
+            sequence: 0,
+            pages: HashMap::new(),
+        }
     }
 
     /// The bytes of a write, each block with a stamp of its own, replacing what `out` held.
@@ -153,10 +190,17 @@ impl Verifier {
     /// [`Corruption`] names the first block that is not what it should be.
     pub fn check(&mut self, access: &Access, bytes: &[u8]) -> Result<(), Corruption> {
         debug_assert_eq!(bytes.len(), access.length_bytes as usize);
-        for (lba, block) in self.blocks(access).zip(bytes.chunks_exact(self.block_bytes)) {
+        for (lba, block) in self
+            .blocks(access)
+            .zip(bytes.chunks_exact(self.block_bytes))
+        {
             let known = self.known(lba);
             self.check_block(lba, block, known)
-                .map_err(|fault| Corruption { lba, acknowledged: known.acknowledged, fault })?;
+                .map_err(|fault| Corruption {
+                    lba,
+                    acknowledged: known.acknowledged,
+                    fault,
+                })?;
         }
         Ok(())
     }
@@ -166,12 +210,17 @@ impl Verifier {
     }
 
     fn sequences(&mut self, lba: u64) -> &mut Sequences {
-        let page = self.pages.entry(lba / PAGE).or_insert_with(|| vec![Sequences::default(); PAGE as usize].into());
+        let page = self
+            .pages
+            .entry(lba / PAGE)
+            .or_insert_with(|| vec![Sequences::default(); PAGE as usize].into());
         &mut page[(lba % PAGE) as usize]
     }
 
     fn known(&self, lba: u64) -> Sequences {
-        self.pages.get(&(lba / PAGE)).map_or_else(Sequences::default, |page| page[(lba % PAGE) as usize])
+        self.pages
+            .get(&(lba / PAGE))
+            .map_or_else(Sequences::default, |page| page[(lba % PAGE) as usize])
     }
 
     fn stamp_block(&self, lba: u64, sequence: u64, out: &mut Vec<u8>) {
@@ -196,9 +245,16 @@ impl Verifier {
         if block[..8] != MAGIC {
             return if written { Err(Fault::Wrong) } else { Ok(()) };
         }
-        let u64_at = |at: usize| u64::from_le_bytes(block[at..at + 8].try_into().expect("eight bytes"));
-        let u32_at = |at: usize| u32::from_le_bytes(block[at..at + 4].try_into().expect("four bytes"));
-        let (volume, place, begin, end) = (u64_at(8), u64_at(16), u64_at(24), u64_at(self.block_bytes - TRAILER));
+        let u64_at =
+            |at: usize| u64::from_le_bytes(block[at..at + 8].try_into().expect("eight bytes"));
+        let u32_at =
+            |at: usize| u32::from_le_bytes(block[at..at + 4].try_into().expect("four bytes"));
+        let (volume, place, begin, end) = (
+            u64_at(8),
+            u64_at(16),
+            u64_at(24),
+            u64_at(self.block_bytes - TRAILER),
+        );
         if begin != end {
             return Err(Fault::Torn { begin, end });
         }
@@ -208,7 +264,10 @@ impl Verifier {
             return Err(Fault::Wrong);
         }
         if (volume, place) != (self.volume, lba) {
-            return Err(Fault::Misplaced { lba: place, same_volume: volume == self.volume });
+            return Err(Fault::Misplaced {
+                lba: place,
+                same_volume: volume == self.volume,
+            });
         }
         let this_run = u32_at(32) == self.run;
         match (this_run, written) {
@@ -229,12 +288,18 @@ mod tests {
     const BLOCK: usize = 512;
 
     fn verifier() -> Verifier {
-        let payload: Vec<u8> = (0..4096u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        let payload: Vec<u8> = (0..4096u32)
+            .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
+            .collect();
         Verifier::new(volume_id("iqn.a/0"), 7, BLOCK as u32, payload.into())
     }
 
     fn access(lba: u64, blocks: u32) -> Access {
-        Access { op: Op::Write, offset_bytes: lba * BLOCK as u64, length_bytes: blocks * BLOCK as u32 }
+        Access {
+            op: Op::Write,
+            offset_bytes: lba * BLOCK as u64,
+            length_bytes: blocks * BLOCK as u32,
+        }
     }
 
     fn write(v: &mut Verifier, at: &Access) -> Vec<u8> {
@@ -259,7 +324,14 @@ mod tests {
         let at = access(5, 1);
         assert_eq!(v.check(&at, &[0; BLOCK]), Ok(()));
         write(&mut v, &at);
-        assert_eq!(v.check(&at, &[0; BLOCK]), Err(Corruption { lba: 5, acknowledged: 1, fault: Fault::Wrong }));
+        assert_eq!(
+            v.check(&at, &[0; BLOCK]),
+            Err(Corruption {
+                lba: 5,
+                acknowledged: 1,
+                fault: Fault::Wrong
+            })
+        );
     }
 
     #[test]
@@ -279,7 +351,13 @@ mod tests {
         let mut v = verifier();
         let bytes = write(&mut v, &access(5, 1));
         let fault = v.check(&access(6, 1), &bytes).unwrap_err().fault;
-        assert_eq!(fault, Fault::Misplaced { lba: 5, same_volume: true });
+        assert_eq!(
+            fault,
+            Fault::Misplaced {
+                lba: 5,
+                same_volume: true
+            }
+        );
     }
 
     #[test]
@@ -289,7 +367,13 @@ mod tests {
         other.volume = volume_id("iqn.a/1");
         let bytes = write(&mut other, &access(5, 1));
         let fault = v.check(&access(5, 1), &bytes).unwrap_err().fault;
-        assert_eq!(fault, Fault::Misplaced { lba: 5, same_volume: false });
+        assert_eq!(
+            fault,
+            Fault::Misplaced {
+                lba: 5,
+                same_volume: false
+            }
+        );
     }
 
     #[test]
@@ -299,7 +383,14 @@ mod tests {
         let old = write(&mut v, &at);
         write(&mut v, &at);
         let corruption = v.check(&at, &old).unwrap_err();
-        assert_eq!(corruption, Corruption { lba: 9, acknowledged: 2, fault: Fault::Stale { sequence: 1 } });
+        assert_eq!(
+            corruption,
+            Corruption {
+                lba: 9,
+                acknowledged: 2,
+                fault: Fault::Stale { sequence: 1 }
+            }
+        );
     }
 
     #[test]
@@ -309,7 +400,10 @@ mod tests {
         let old = write(&mut v, &at);
         let new = write(&mut v, &at);
         let half = [&new[..BLOCK / 2], &old[BLOCK / 2..]].concat();
-        assert_eq!(v.check(&at, &half).unwrap_err().fault, Fault::Torn { begin: 2, end: 1 });
+        assert_eq!(
+            v.check(&at, &half).unwrap_err().fault,
+            Fault::Torn { begin: 2, end: 1 }
+        );
     }
 
     #[test]
@@ -334,6 +428,9 @@ mod tests {
         let bytes = write(&mut earlier, &at);
         assert_eq!(v.check(&at, &bytes), Ok(()));
         write(&mut v, &at);
-        assert!(matches!(v.check(&at, &bytes).unwrap_err().fault, Fault::Stale { .. }));
+        assert!(matches!(
+            v.check(&at, &bytes).unwrap_err().fault,
+            Fault::Stale { .. }
+        ));
     }
 }

@@ -44,8 +44,9 @@ impl Histogram {
     /// An empty histogram.
     #[must_use]
     pub fn new() -> Histogram {
-        let hdr = hdrhistogram::Histogram::new_with_bounds(1, Self::MAX_NS, Self::SIGNIFICANT_DIGITS)
-            .expect("constant bounds are valid: 1 <= low, high >= 2 * low, digits <= 5");
+        let hdr =
+            hdrhistogram::Histogram::new_with_bounds(1, Self::MAX_NS, Self::SIGNIFICANT_DIGITS)
+                .expect("constant bounds are valid: 1 <= low, high >= 2 * low, digits <= 5");
         Histogram { hdr }
     }
 
@@ -57,7 +58,9 @@ impl Histogram {
 
     /// Adds every count of `other`.
     pub fn merge(&mut self, other: &Histogram) {
-        self.hdr.add(&other.hdr).expect("both have the same bounds, so every value of one fits the other");
+        self.hdr
+            .add(&other.hdr)
+            .expect("both have the same bounds, so every value of one fits the other");
     }
 
     /// Number of durations counted.
@@ -110,7 +113,9 @@ impl Histogram {
     /// # Errors
     /// [`DecodeError`] for anything that is not a histogram of values up to [`Histogram::MAX_NS`].
     pub fn decode(text: &str) -> Result<Histogram, DecodeError> {
-        let bytes = STANDARD.decode(text.trim()).map_err(|_| DecodeError::Base64)?;
+        let bytes = STANDARD
+            .decode(text.trim())
+            .map_err(|_| DecodeError::Base64)?;
         let read: hdrhistogram::Histogram<u64> = Deserializer::new()
             .deserialize(&mut std::io::Cursor::new(bytes))
             .map_err(|e| DecodeError::Format(e.to_string()))?;
@@ -148,11 +153,23 @@ mod tests {
 
     #[test]
     fn values_keep_three_significant_digits_from_a_nanosecond_to_an_hour() {
-        for value in [1, 7, 1_234, 65_432, 1_234_567, 98_765_432, 12_345_678_901, Histogram::MAX_NS] {
+        for value in [
+            1,
+            7,
+            1_234,
+            65_432,
+            1_234_567,
+            98_765_432,
+            12_345_678_901,
+            Histogram::MAX_NS,
+        ] {
             let mut h = Histogram::new();
             h.record_ns(value);
             let got = h.quantile_ns(0.5);
-            assert!(got.abs_diff(value) as f64 <= value as f64 / 1000.0, "{value} came back as {got}");
+            assert!(
+                got.abs_diff(value) as f64 <= value as f64 / 1000.0,
+                "{value} came back as {got}"
+            );
         }
     }
 
@@ -172,7 +189,9 @@ mod tests {
         let mut whole = Histogram::new();
         let mut value = 1u64;
         for i in 0..10_000usize {
-            value = value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            value = value
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             let duration = (value >> 33) % 50_000_000;
             parts[i % 3].record_ns(duration);
             whole.record_ns(duration);
@@ -188,13 +207,19 @@ mod tests {
         let mut h = Histogram::new();
         (1..5_000u64).for_each(|i| h.record_ns(i * i * 17));
         assert_eq!(Histogram::decode(&h.encode()).unwrap(), h);
-        assert_eq!(Histogram::decode(&Histogram::new().encode()).unwrap(), Histogram::new());
+        assert_eq!(
+            Histogram::decode(&Histogram::new().encode()).unwrap(),
+            Histogram::new()
+        );
     }
 
     #[test]
     fn what_is_not_a_histogram_is_refused() {
         assert_eq!(Histogram::decode("not base64!"), Err(DecodeError::Base64));
-        assert!(matches!(Histogram::decode("aGVsbG8="), Err(DecodeError::Format(_))));
+        assert!(matches!(
+            Histogram::decode("aGVsbG8="),
+            Err(DecodeError::Format(_))
+        ));
         assert!(matches!(Histogram::decode(""), Err(DecodeError::Format(_))));
     }
 }

@@ -1,0 +1,119 @@
+//! What a target can do to a session, as types and as sentences.
+use std::time::Duration;
+
+use hakaru_wire::iscsi::frame::FrameError;
+use hakaru_wire::iscsi::{LoginStatus, RejectReason, WireError};
+use hakaru_wire::scsi::{Sense, Status};
+
+/// Why a session ended other than by our logout.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SessionError {
+    /// The target refused the login.
+    #[error("login refused: {} ({:04x}h)", login_status_text(*.0), .0.0)]
+    Refused(LoginStatus),
+    /// The target answers a login with one redirect after another.
+    #[error("login was redirected {0} times in a row")]
+    Redirects(u32),
+    /// The target redirects without saying where to.
+    #[error("login was redirected to `{0}`, which is no address")]
+    RedirectAddress(String),
+    /// What came is not what RFC 7143 lets come.
+    #[error("protocol error: {0}")]
+    Protocol(&'static str),
+    /// Keys that break the rules of negotiation.
+    #[error("negotiation failed: {0}")]
+    Negotiation(String),
+    /// A header that breaks its format.
+    #[error("protocol error: {0}")]
+    Wire(#[from] WireError),
+    /// A stream that cannot be cut into PDUs.
+    #[error("protocol error: {0}")]
+    Frame(#[from] FrameError),
+    /// Data that did not arrive as it was sent, at error recovery level 0.
+    #[error("data digest error")]
+    DataDigest,
+    /// The target rejected a PDU of ours.
+    #[error("target rejected a PDU: {}", reject_text(*.0))]
+    Rejected(RejectReason),
+    /// Something was not answered in time.
+    #[error("{what} was not answered within {} s", .after.as_secs_f64())]
+    Timeout {
+        /// What.
+        what: &'static str,
+        /// The limit.
+        after: Duration,
+    },
+    /// The target announced that it ends the session, or asked us to.
+    #[error("target {0}")]
+    Dropped(&'static str),
+    /// The connection ended.
+    #[error("connection lost {0}")]
+    Closed(&'static str),
+}
+
+/// How a command failed while its session lives on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TaskError {
+    /// CHECK CONDITION, with what the sense data says.
+    #[error("CHECK CONDITION: {0}")]
+    Check(Sense),
+    /// CHECK CONDITION without readable sense data.
+    #[error("CHECK CONDITION without sense data")]
+    CheckWithoutSense,
+    /// Another status.
+    #[error("SCSI status {:02x}h", .0.0)]
+    Status(Status),
+    /// The target could not complete the command (iSCSI service response).
+    #[error("target failure, service response {0:02x}h")]
+    TargetFailure(u8),
+    /// GOOD, but fewer bytes than asked for.
+    #[error("{moved} of {expected} bytes moved")]
+    Short {
+        /// Bytes moved.
+        moved: u32,
+        /// Bytes asked for.
+        expected: u32,
+    },
+}
+
+/// RFC 7143 section 11.13.5.
+fn login_status_text(status: LoginStatus) -> &'static str {
+    match status {
+        LoginStatus::INITIATOR_ERROR => "initiator error",
+        LoginStatus::AUTHENTICATION_FAILURE => "authentication failure",
+        LoginStatus::AUTHORIZATION_FAILURE => "authorization failure",
+        LoginStatus::NOT_FOUND => "target not found",
+        LoginStatus::TARGET_REMOVED => "target removed",
+        LoginStatus::UNSUPPORTED_VERSION => "unsupported version",
+        LoginStatus::TOO_MANY_CONNECTIONS => "too many connections",
+        LoginStatus::MISSING_PARAMETER => "missing parameter",
+        LoginStatus::CANNOT_INCLUDE_IN_SESSION => "can't include in session",
+        LoginStatus::SESSION_TYPE_NOT_SUPPORTED => "session type not supported",
+        LoginStatus::SESSION_DOES_NOT_EXIST => "session does not exist",
+        LoginStatus::INVALID_DURING_LOGIN => "invalid request during login",
+        LoginStatus::TARGET_ERROR => "target error",
+        LoginStatus::SERVICE_UNAVAILABLE => "service unavailable",
+        LoginStatus::OUT_OF_RESOURCES => "out of resources",
+        other if other.class() == 2 => "initiator error",
+        other if other.class() == 3 => "target error",
+        _ => "unknown status class",
+    }
+}
+
+/// RFC 7143 section 11.17.1.
+fn reject_text(reason: RejectReason) -> &'static str {
+    match reason {
+        RejectReason::DataDigestError => "data (payload) digest error",
+        RejectReason::SnackReject => "SNACK reject",
+        RejectReason::ProtocolError => "protocol error",
+        RejectReason::CommandNotSupported => "command not supported",
+        RejectReason::ImmediateCommandReject => "immediate command reject",
+        RejectReason::TaskInProgress => "task in progress",
+        RejectReason::InvalidDataAck => "invalid data ack",
+        RejectReason::InvalidPduField => "invalid PDU field",
+        RejectReason::LongOperationReject => "long op reject",
+        RejectReason::NegotiationReset => "negotiation reset",
+        RejectReason::WaitingForLogout => "waiting for logout",
+        RejectReason::Other(_) => "unknown reason",
+    }
+}

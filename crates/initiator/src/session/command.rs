@@ -1,0 +1,146 @@
+//! Sending tasks: commands within the window, immediate and unsolicited data, and data that R2Ts ask for.
+use hakaru_wire::iscsi::{DataOut, Itt, R2t, ScsiCommand, TaskAttribute, Ttt, digest};
+
+use super::task::TaskData;
+use super::{Phase, Session};
+use crate::error::SessionError;
+
+impl Session {
+    /// Sends what the command window allows: CmdSN up to MaxCmdSN (RFC 7143 section 4.2.2.1).
+    pub(super) fn send_ready(&mut self) {
+        while matches!(self.phase, Phase::Full) && !self.max_cmd_sn.precedes(self.cmd_sn) {
+            let Some(slot) = self.ready.pop_front() else {
+                return;
+            };
+            self.send_command(slot);
+        }
+    }
+
+    fn send_command(&mut self, slot: u16) {
+        let cmd_sn = self.take_cmd_sn();
+        let itt = self.tasks.tag(slot);
+        let keys = self.negotiated;
+        let live = self.tasks.get_mut(slot).expect("queued slots hold a task");
+        live.sent = true;
+        let (lun, length) = (live.task.lun, live.task.data.length());
+        let write = matches!(live.task.data, TaskData::Out { .. });
+        // What goes without being asked for: never more than FirstBurstLength in all (RFC 7143 section 4.2.4.2).
+        let unasked = if write {
+            length.min(keys.first_burst)
+        } else {
+            0
+        };
+        let immediate = if keys.immediate_data {
+            unasked.min(keys.segment_max)
+        } else {
+            0
+        };
+        let unsolicited = if keys.initial_r2t {
+            0
+        } else {
+            unasked - immediate
+        };
+        let header = ScsiCommand {
+            immediate: false,
+            is_final: unsolicited == 0,
+            read: matches!(live.task.data, TaskData::In { .. }),
+            write,
+            attribute: TaskAttribute::Simple,
+            lun,
+            itt,
+            expected_data_transfer_length: length,
+            cmd_sn,
+            exp_stat_sn: self.exp_stat_sn,
+            cdb: live.task.cdb,
+            data_segment_length: immediate,
+        };
+        live.moved = immediate + unsolicited;
+        self.push_header(|out| header.emit(out));
+        self.push_task_data(slot, 0, immediate);
+        if unsolicited > 0 {
+            self.send_data_out(slot, itt, Ttt::RESERVED, immediate, unsolicited);
+        }
+    }
+
+    /// One sequence of Data-Out PDUs: for one R2T, or unsolicited.
+    fn send_data_out(&mut self, slot: u16, itt: Itt, ttt: Ttt, begin: u32, length: u32) {
+        let lun = self
+            .tasks
+            .get_mut(slot)
+            .expect("the slot holds a task")
+            .task
+            .lun;
+        let (end, mut at, mut data_sn) = (begin + length, begin, 0);
+        while at < end {
+            let piece = (end - at).min(self.negotiated.segment_max);
+            let header = DataOut {
+                is_final: at + piece == end,
+                lun,
+                itt,
+                ttt,
+                exp_stat_sn: self.exp_stat_sn,
+                data_sn,
+                buffer_offset: at,
+                data_segment_length: piece,
+            };
+            self.push_header(|out| header.emit(out));
+            self.push_task_data(slot, at, piece);
+            at += piece;
+            data_sn += 1;
+        }
+    }
+
+    /// Queues a part of a task's data as a data segment: by reference, with padding and digest behind it.
+    fn push_task_data(&mut self, slot: u16, at: u32, length: u32) {
+        if length == 0 {
+            return;
+        }
+        let live = self.tasks.get_mut(slot).expect("the slot holds a task");
+        let TaskData::Out { buffer, begin, .. } = &live.task.data else {
+            return;
+        };
+        let (begin, length) = (begin + at as usize, length as usize);
+        self.transmit.push_data(buffer, begin, length);
+        let padding = digest::padding(length);
+        if padding > 0 || self.negotiated.data_digest {
+            let mut trailer = Vec::with_capacity(8);
+            digest::emit_data_trailer(
+                &buffer[begin..begin + length],
+                self.negotiated.data_digest,
+                &mut trailer,
+            );
+            self.transmit.push(&trailer);
+        }
+    }
+
+    /// The target asks for a part of a write (RFC 7143 section 11.8). As DataSequenceInOrder is Yes, R2Ts ask for the data from
+    /// front to back, each byte once; so however many a hostile target sends, what is queued is bounded by the write.
+    pub(super) fn handle_r2t(&mut self, r2t: &R2t) -> Result<(), SessionError> {
+        self.take_window(&r2t.numbers);
+        let slot = self
+            .tasks
+            .find(r2t.itt)
+            .ok_or(SessionError::Protocol("R2T for an unknown task"))?;
+        let max_burst = self.negotiated.max_burst;
+        let live = self.tasks.get_mut(slot).expect("found above");
+        let TaskData::Out { length, .. } = live.task.data else {
+            return Err(SessionError::Protocol("R2T for a task that does not write"));
+        };
+        if r2t.r2t_sn != live.next_sn {
+            return Err(SessionError::Protocol("R2TSN out of order"));
+        }
+        let wanted = r2t.desired_data_transfer_length;
+        if wanted > max_burst {
+            return Err(SessionError::Protocol("R2T for more than MaxBurstLength"));
+        }
+        if r2t.buffer_offset != live.moved || wanted > length - live.moved {
+            return Err(SessionError::Protocol(
+                "R2T for data outside the rest of the write",
+            ));
+        }
+        live.next_sn = live.next_sn.wrapping_add(1);
+        live.moved += wanted;
+        self.send_data_out(slot, r2t.itt, r2t.ttt, r2t.buffer_offset, wanted);
+        Ok(())
+    }
+}

@@ -1,0 +1,282 @@
+//! The login phase (RFC 7143 section 6), seen from the initiator: security stage with AuthMethod=None, operational stage, full feature.
+use hakaru_units::Time;
+use hakaru_wire::iscsi::keys::{Digest, Key, Negotiation, Preferences, Role};
+use hakaru_wire::iscsi::text::{TextBuffer, parse_pairs};
+use hakaru_wire::iscsi::{Bhs, LoginRequest, LoginResponse, LoginStatus, Lun, Stage, Ttt};
+
+use super::task::LOGIN;
+use super::{DiscoveredTarget, Event, Phase, Purpose, Session, SessionConfig};
+use crate::config::LoginKeys;
+use crate::error::SessionError;
+
+/// Longest data segment during login (RFC 7143 section 13.12: the default of MaxRecvDataSegmentLength), bytes.
+pub(super) const LOGIN_SEGMENT_MAX: u32 = 8192;
+/// Login Responses that one login may take. Two are usual.
+const RESPONSES_MAX: u32 = 32;
+/// `SendTargets=All`, the question of a discovery session.
+const SEND_TARGETS: &[u8] = b"SendTargets=All\0";
+
+/// What the login has settled, as far as sending and receiving need it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Negotiated {
+    /// Headers carry CRC32C.
+    pub header_digest: bool,
+    /// Data segments carry CRC32C.
+    pub data_digest: bool,
+    /// Unsolicited Data-Out is not allowed.
+    pub initial_r2t: bool,
+    /// Data may travel with the command.
+    pub immediate_data: bool,
+    /// Longest data segment that the target takes, bytes.
+    pub segment_max: u32,
+    /// Longest sequence of data, bytes.
+    pub max_burst: u32,
+    /// Most data sent unasked, bytes.
+    pub first_burst: u32,
+    /// R2Ts outstanding for one task.
+    pub max_outstanding_r2t: u32,
+}
+
+impl Default for Negotiated {
+    /// As during login: no digests, RFC 7143's defaults.
+    fn default() -> Self {
+        Negotiated {
+            header_digest: false,
+            data_digest: false,
+            initial_r2t: true,
+            immediate_data: true,
+            segment_max: LOGIN_SEGMENT_MAX,
+            max_burst: 262_144,
+            first_burst: 65_536,
+            max_outstanding_r2t: 1,
+        }
+    }
+}
+
+/// A login under way.
+#[derive(Debug)]
+pub(super) struct Login {
+    negotiation: Negotiation,
+    stage: Stage,
+    /// What the next request says.
+    outgoing: Vec<u8>,
+    incoming: TextBuffer,
+    responses: u32,
+}
+
+impl Login {
+    pub(super) fn new(config: &SessionConfig) -> Login {
+        let mut negotiation = Negotiation::new(Role::Initiator, preferences(&config.keys));
+        let mut outgoing = Vec::new();
+        let target_name = match &config.purpose {
+            Purpose::Discovery => None,
+            Purpose::Normal { target_name } => Some(target_name.as_str()),
+        };
+        negotiation.declare_session(&config.initiator_name, target_name, &mut outgoing);
+        negotiation.offer_security(&mut outgoing);
+        let stage = Stage::SecurityNegotiation;
+        Login {
+            negotiation,
+            stage,
+            outgoing,
+            incoming: TextBuffer::default(),
+            responses: 0,
+        }
+    }
+
+    /// The stage that a request asks to go to.
+    fn next_stage(&self) -> Stage {
+        match self.stage {
+            Stage::SecurityNegotiation => Stage::OperationalNegotiation,
+            _ => Stage::FullFeaturePhase,
+        }
+    }
+
+    /// Takes a response. `Some`: go on with another request, `true` to ask for the next stage; `None`: logged in.
+    fn take(&mut self, pdu: &LoginResponse, text: &[u8]) -> Result<Option<bool>, SessionError> {
+        self.responses += 1;
+        if self.responses > RESPONSES_MAX {
+            return Err(SessionError::Protocol("login without end"));
+        }
+        if pdu.current_stage != self.stage
+            || pdu.next_stage.is_some_and(|next| next != self.next_stage())
+        {
+            return Err(SessionError::Protocol("Login Response of another stage"));
+        }
+        let negotiation_error =
+            |e: &dyn std::fmt::Display| SessionError::Negotiation(e.to_string());
+        self.incoming
+            .begin_pdu()
+            .and_then(|()| self.incoming.extend(text))
+            .map_err(|e| negotiation_error(&e))?;
+        if pdu.more {
+            // The rest of the list comes after an empty request without T (RFC 7143 section 6.2).
+            return Ok(Some(false));
+        }
+        let text = self.incoming.take();
+        self.negotiation
+            .receive(self.stage, &text, &mut self.outgoing)
+            .map_err(|e| negotiation_error(&e))?;
+        match pdu.next_stage {
+            None => Ok(Some(true)),
+            Some(Stage::FullFeaturePhase) => {
+                self.negotiation.conclude();
+                Ok(None)
+            }
+            Some(stage) => {
+                self.stage = stage;
+                self.outgoing.clear();
+                self.negotiation.offer_operational(&mut self.outgoing);
+                Ok(Some(true))
+            }
+        }
+    }
+
+    fn negotiated(&self) -> Negotiated {
+        let agreed = self.negotiation.parameters();
+        Negotiated {
+            header_digest: agreed.header_digest == Digest::Crc32c,
+            data_digest: agreed.data_digest == Digest::Crc32c,
+            initial_r2t: agreed.initial_r2t,
+            immediate_data: agreed.immediate_data,
+            segment_max: agreed.peer_max_recv_data_segment_length,
+            max_burst: agreed.max_burst_length,
+            first_burst: agreed.first_burst_length,
+            max_outstanding_r2t: agreed.max_outstanding_r2t,
+        }
+    }
+}
+
+/// What we offer. At error recovery level 0 nothing is retained, so Time2Retain is 0.
+fn preferences(keys: &LoginKeys) -> Preferences {
+    let digests = |wanted: bool| -> &'static [Digest] {
+        if wanted {
+            &[Digest::Crc32c, Digest::None]
+        } else {
+            &[Digest::None]
+        }
+    };
+    Preferences {
+        header_digests: digests(keys.header_digest),
+        data_digests: digests(keys.data_digest),
+        initial_r2t: keys.initial_r2t,
+        immediate_data: keys.immediate_data,
+        max_recv_data_segment_length: keys.max_recv_data_segment_length,
+        max_burst_length: keys.max_burst_length,
+        first_burst_length: keys.first_burst_length,
+        max_outstanding_r2t: keys.max_outstanding_r2t,
+        default_time2retain: 0,
+        ..Preferences::default()
+    }
+}
+
+impl Session {
+    /// Sends the next Login Request; with `transit` it asks for the next stage.
+    pub(super) fn send_login(&mut self, transit: bool) {
+        let Phase::Login(login) = &mut self.phase else {
+            return;
+        };
+        let text = std::mem::take(&mut login.outgoing);
+        let header = LoginRequest {
+            more: false,
+            current_stage: login.stage,
+            next_stage: transit.then(|| login.next_stage()),
+            version_max: 0,
+            version_min: 0,
+            isid: self.config.isid,
+            tsih: 0,
+            itt: LOGIN,
+            cid: 0,
+            cmd_sn: self.cmd_sn,
+            exp_stat_sn: self.exp_stat_sn,
+            data_segment_length: text.len() as u32,
+        };
+        self.send_control(|out| header.emit(out), &text);
+    }
+
+    pub(super) fn handle_login_response(
+        &mut self,
+        now: Time,
+        bhs: &Bhs,
+    ) -> Result<(), SessionError> {
+        let pdu = LoginResponse::parse(bhs)?;
+        match pdu.status.class() {
+            0 => {}
+            1 => return self.handle_redirect(),
+            _ => return Err(SessionError::Refused(pdu.status)),
+        }
+        if pdu.status != LoginStatus::SUCCESS || pdu.version_active != 0 || pdu.itt != LOGIN {
+            return Err(SessionError::Protocol(
+                "Login Response with a wrong status, version or tag",
+            ));
+        }
+        let Phase::Login(login) = &mut self.phase else {
+            return Err(SessionError::Protocol("Login Response after the login"));
+        };
+        if login.responses == 0 {
+            // The target says here where its numbers begin.
+            self.exp_stat_sn = pdu.numbers.stat_sn;
+            self.max_cmd_sn = pdu.numbers.max_cmd_sn;
+        }
+        let next = login.take(&pdu, &self.collected)?;
+        self.take_stat_sn(pdu.numbers.stat_sn)?;
+        self.take_window(&pdu.numbers);
+        match next {
+            Some(transit) => self.send_login(transit),
+            None if pdu.tsih == 0 => {
+                return Err(SessionError::Protocol("Login Response without TSIH"));
+            }
+            None => self.enter_full_feature(now),
+        }
+        Ok(())
+    }
+
+    fn enter_full_feature(&mut self, now: Time) {
+        let Phase::Login(login) = std::mem::replace(&mut self.phase, Phase::Full) else {
+            return;
+        };
+        self.negotiated = login.negotiated();
+        self.framer
+            .set_data_segment_length_max(self.config.keys.max_recv_data_segment_length);
+        self.framer
+            .set_digests(self.negotiated.header_digest, self.negotiated.data_digest);
+        self.deadline = now + self.config.timeout;
+        self.events.push_back(Event::LoggedIn);
+        if self.config.purpose == Purpose::Discovery {
+            self.send_text(Lun(0), Ttt::RESERVED, SEND_TARGETS);
+        }
+    }
+
+    /// TargetAddress says where to: `address:port,group` (RFC 7143 section 13.8).
+    fn handle_redirect(&mut self) -> Result<(), SessionError> {
+        let address = parse_pairs(&self.collected)
+            .map_while(Result::ok)
+            .find(|(key, _)| *key == Key::TargetAddress.name())
+            .and_then(|(_, address)| address.split(',').next())
+            .map(str::to_owned);
+        match address {
+            Some(address) => self.end(Event::Redirected { address }),
+            None => return Err(SessionError::RedirectAddress(String::new())),
+        }
+        Ok(())
+    }
+}
+
+/// The answer to SendTargets (RFC 7143 appendix C): a TargetName, then its TargetAddresses.
+pub(super) fn parse_targets(text: &[u8]) -> Result<Vec<DiscoveredTarget>, SessionError> {
+    let mut targets: Vec<DiscoveredTarget> = Vec::new();
+    for pair in parse_pairs(text) {
+        match pair.map_err(|e| SessionError::Negotiation(e.to_string()))? {
+            ("TargetName", name) => targets.push(DiscoveredTarget {
+                name: name.to_owned(),
+                addresses: Vec::new(),
+            }),
+            ("TargetAddress", address) => match targets.last_mut() {
+                Some(target) => target.addresses.push(address.to_owned()),
+                None => return Err(SessionError::Protocol("TargetAddress before TargetName")),
+            },
+            _ => {}
+        }
+    }
+    Ok(targets)
+}

@@ -1,0 +1,344 @@
+//! Receiving: what a target's PDUs do to a session. Every rule that a PDU breaks ends the session with a [`SessionError`].
+use std::time::Duration;
+
+use hakaru_units::Time;
+use hakaru_wire::iscsi::frame::Frame;
+use hakaru_wire::iscsi::{
+    AsyncEvent, AsyncMessage, Bhs, DataIn, DataInStatus, Itt, LogoutResponse, NopIn, Opcode, R2t,
+    Reject, Residual, ScsiResponse, ScsiResponseCode, StatSn, TargetNumbers, TextResponse, Ttt,
+};
+use hakaru_wire::scsi::{Sense, SenseKey, Status};
+
+use super::task::{Done, LOGOUT, PING, TEXT, TaskData};
+use super::{Event, Phase, Purpose, Session, TEXT_MAX, login};
+use crate::error::{SessionError, TaskError};
+
+/// UNIT ATTENTION conditions that one task may meet: a target may hold several (power on, LUNs changed, …).
+const ATTENTIONS_MAX: u8 = 16;
+/// First pause after BUSY or TASK SET FULL; each further one is twice as long, up to the last.
+const PAUSE_FIRST: Duration = Duration::from_millis(10);
+const PAUSE_DOUBLINGS_MAX: u8 = 6;
+/// Answers to NOP-Ins that may wait to be sent. A target that pings without reading is hostile.
+const PONGS_MAX: u32 = 1024;
+/// Text Responses of one discovery; 1 MiB in pieces of the least MaxRecvDataSegmentLength is 2048.
+const TEXT_RESPONSES_MAX: u32 = 2048;
+
+/// The PDU whose data segment is being received.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Receiving {
+    /// Between PDUs.
+    Nothing,
+    /// Data-In: its data belongs to the task in this slot.
+    DataIn {
+        slot: u16,
+        status: Option<DataInStatus>,
+    },
+    /// Any other: handled when it is complete.
+    Other(Bhs),
+}
+
+impl Session {
+    /// Takes what was received, in pieces of any size.
+    pub fn handle_received(&mut self, now: Time, mut bytes: &[u8]) {
+        self.heard = now;
+        while !self.is_ended() {
+            let handled = match self.framer.next(&mut bytes) {
+                Ok(None) => break,
+                Ok(Some(Frame::Header { bhs, .. })) => self.handle_header(bhs),
+                Ok(Some(Frame::Data { bytes, .. })) => self.handle_data(bytes),
+                Ok(Some(Frame::End { data_digest_ok })) => self.handle_end(now, data_digest_ok),
+                Err(error) => Err(error.into()),
+            };
+            if let Err(error) = handled {
+                self.lose(error);
+            }
+        }
+        self.send_ready();
+    }
+
+    #[inline]
+    fn handle_header(&mut self, bhs: Bhs) -> Result<(), SessionError> {
+        let in_login = matches!(self.phase, Phase::Login(_));
+        match bhs.opcode() {
+            Some(Opcode::LoginResponse) if in_login => {}
+            Some(opcode)
+                if !in_login && !opcode.from_initiator() && opcode != Opcode::LoginResponse => {}
+            _ => {
+                return Err(SessionError::Protocol(
+                    "a PDU that may not come in this phase",
+                ));
+            }
+        }
+        self.receiving = if bhs.opcode_code() == Opcode::DataIn.code() {
+            self.begin_data_in(&DataIn::parse(&bhs)?)?
+        } else {
+            self.collected.clear();
+            Receiving::Other(bhs)
+        };
+        Ok(())
+    }
+
+    /// DataPDUInOrder and DataSequenceInOrder are Yes (we offer no other, and Yes wins): data comes from front to back.
+    #[inline]
+    fn begin_data_in(&mut self, pdu: &DataIn) -> Result<Receiving, SessionError> {
+        let slot = self
+            .tasks
+            .find(pdu.itt)
+            .ok_or(SessionError::Protocol("Data-In for an unknown task"))?;
+        let live = self.tasks.get_mut(slot).expect("found above");
+        let TaskData::In { length, .. } = live.task.data else {
+            return Err(SessionError::Protocol(
+                "Data-In for a task that does not read",
+            ));
+        };
+        if pdu.data_sn != live.next_sn {
+            return Err(SessionError::Protocol("DataSN out of order"));
+        }
+        if pdu.buffer_offset != live.moved {
+            return Err(SessionError::Protocol("Data-In out of order"));
+        }
+        if pdu.data_segment_length > length - live.moved {
+            return Err(SessionError::Protocol("Data-In beyond the expected length"));
+        }
+        live.next_sn = live.next_sn.wrapping_add(1);
+        self.take_window(&pdu.numbers);
+        if pdu.status.is_some() {
+            self.take_stat_sn(pdu.numbers.stat_sn)?;
+        }
+        Ok(Receiving::DataIn {
+            slot,
+            status: pdu.status,
+        })
+    }
+
+    #[inline]
+    fn handle_data(&mut self, bytes: &[u8]) -> Result<(), SessionError> {
+        match self.receiving {
+            Receiving::DataIn { slot, .. } => {
+                let live = self
+                    .tasks
+                    .get_mut(slot)
+                    .expect("the task lives until its status");
+                live.moved += bytes.len() as u32;
+                if matches!(live.task.data, TaskData::In { keep: true, .. }) {
+                    live.kept.extend_from_slice(bytes);
+                }
+            }
+            // At most our MaxRecvDataSegmentLength, which the framer holds.
+            Receiving::Other(_) => self.collected.extend_from_slice(bytes),
+            Receiving::Nothing => {}
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn handle_end(&mut self, now: Time, data_digest_ok: bool) -> Result<(), SessionError> {
+        if !data_digest_ok {
+            return Err(SessionError::DataDigest);
+        }
+        match std::mem::replace(&mut self.receiving, Receiving::Nothing) {
+            Receiving::Nothing | Receiving::DataIn { status: None, .. } => Ok(()),
+            Receiving::DataIn {
+                slot,
+                status:
+                    Some(DataInStatus {
+                        status,
+                        residual: _,
+                    }),
+            } => {
+                self.end_task(now, slot, Status(status), None, Residual::None);
+                Ok(())
+            }
+            Receiving::Other(bhs) => self.handle_pdu(now, &bhs),
+        }
+    }
+
+    fn handle_pdu(&mut self, now: Time, bhs: &Bhs) -> Result<(), SessionError> {
+        match bhs.opcode() {
+            Some(Opcode::ScsiResponse) => {
+                self.handle_scsi_response(now, &ScsiResponse::parse(bhs)?)
+            }
+            Some(Opcode::R2t) => self.handle_r2t(&R2t::parse(bhs)?),
+            Some(Opcode::NopIn) => self.handle_nop_in(&NopIn::parse(bhs)?),
+            Some(Opcode::LoginResponse) => self.handle_login_response(now, bhs),
+            Some(Opcode::TextResponse) => {
+                self.handle_text_response(now, &TextResponse::parse(bhs)?)
+            }
+            Some(Opcode::LogoutResponse) => {
+                self.handle_logout_response(&LogoutResponse::parse(bhs)?)
+            }
+            Some(Opcode::AsyncMessage) => self.handle_async_message(&AsyncMessage::parse(bhs)?),
+            Some(Opcode::Reject) => self.handle_reject(&Reject::parse(bhs)?),
+            // Not asked for: task management is never used, the rest are no target's opcodes.
+            _ => Err(SessionError::Protocol("a PDU that answers nothing")),
+        }
+    }
+
+    fn handle_scsi_response(&mut self, now: Time, pdu: &ScsiResponse) -> Result<(), SessionError> {
+        self.take_window(&pdu.numbers);
+        self.take_stat_sn(pdu.numbers.stat_sn)?;
+        let slot = self
+            .tasks
+            .find(pdu.itt)
+            .ok_or(SessionError::Protocol("SCSI Response for an unknown task"))?;
+        if pdu.response != ScsiResponseCode::Completed {
+            self.finish_task(slot, Err(TaskError::TargetFailure(pdu.response.code())));
+            return Ok(());
+        }
+        let sense = Sense::parse_response_data(&self.collected);
+        self.end_task(now, slot, Status(pdu.status), sense, pdu.residual);
+        Ok(())
+    }
+
+    /// A status came: the task is done, or tried again.
+    fn end_task(
+        &mut self,
+        now: Time,
+        slot: u16,
+        status: Status,
+        sense: Option<Sense>,
+        residual: Residual,
+    ) {
+        let Some(live) = self.tasks.get_mut(slot) else {
+            return;
+        };
+        let result = match (status, sense) {
+            (Status::GOOD, _) => Ok(match (&live.task.data, residual) {
+                (TaskData::Out { length, .. }, Residual::Underflow(missing)) => {
+                    length.saturating_sub(missing)
+                }
+                (TaskData::Out { length, .. }, _) => *length,
+                _ => live.moved,
+            }),
+            (Status::CHECK_CONDITION, Some(sense))
+                if sense.key == SenseKey::UnitAttention && live.attentions < ATTENTIONS_MAX =>
+            {
+                live.attentions += 1;
+                live.rewind();
+                self.ready.push_back(slot);
+                return;
+            }
+            (Status::BUSY | Status::TASK_SET_FULL, _) => {
+                let pause = PAUSE_FIRST * (1 << live.busies.min(PAUSE_DOUBLINGS_MAX));
+                live.busies = live.busies.saturating_add(1);
+                live.rewind();
+                self.busies += 1;
+                self.delayed.push((now + pause, slot));
+                return;
+            }
+            (Status::CHECK_CONDITION, Some(sense)) => Err(TaskError::Check(sense)),
+            (Status::CHECK_CONDITION, None) => Err(TaskError::CheckWithoutSense),
+            (other, _) => Err(TaskError::Status(other)),
+        };
+        self.finish_task(slot, result);
+    }
+
+    fn finish_task(&mut self, slot: u16, result: Result<u32, TaskError>) {
+        if let Some(live) = self.tasks.remove(slot) {
+            self.done.push_back(Done {
+                tag: live.task.tag,
+                result,
+                data: live.kept,
+            });
+        }
+    }
+
+    fn handle_nop_in(&mut self, pdu: &NopIn) -> Result<(), SessionError> {
+        self.take_window(&pdu.numbers);
+        if pdu.itt != Itt::RESERVED {
+            // The echo of our ping. StatSN advances only here (RFC 7143 section 11.19).
+            self.take_stat_sn(pdu.numbers.stat_sn)?;
+            return if pdu.itt == PING && self.pinged.take().is_some() {
+                Ok(())
+            } else {
+                Err(SessionError::Protocol("NOP-In that answers nothing"))
+            };
+        }
+        if pdu.ttt != Ttt::RESERVED {
+            self.pongs = if self.transmit.is_empty() {
+                1
+            } else {
+                self.pongs + 1
+            };
+            if self.pongs > PONGS_MAX {
+                return Err(SessionError::Protocol(
+                    "more NOP-Ins than the target reads answers",
+                ));
+            }
+            self.send_nop_out(pdu.lun, Itt::RESERVED, pdu.ttt);
+        }
+        Ok(())
+    }
+
+    fn handle_text_response(&mut self, now: Time, pdu: &TextResponse) -> Result<(), SessionError> {
+        self.take_window(&pdu.numbers);
+        self.take_stat_sn(pdu.numbers.stat_sn)?;
+        if pdu.itt != TEXT || self.config.purpose != Purpose::Discovery {
+            return Err(SessionError::Protocol("Text Response that answers nothing"));
+        }
+        self.text.extend_from_slice(&self.collected);
+        self.text_responses += 1;
+        if self.text.len() > TEXT_MAX || self.text_responses > TEXT_RESPONSES_MAX {
+            return Err(SessionError::Protocol("Text Response without end"));
+        }
+        if !pdu.is_final {
+            // An empty request with the target's tag asks it to go on (RFC 7143 section 11.10.4).
+            self.send_text(pdu.lun, pdu.ttt, &[]);
+            return Ok(());
+        }
+        let targets = login::parse_targets(&self.text)?;
+        self.events.push_back(Event::Targets(targets));
+        self.log_out(now);
+        Ok(())
+    }
+
+    fn handle_logout_response(&mut self, pdu: &LogoutResponse) -> Result<(), SessionError> {
+        if !matches!(self.phase, Phase::Logout) || pdu.itt != LOGOUT {
+            return Err(SessionError::Protocol(
+                "Logout Response that answers nothing",
+            ));
+        }
+        self.end(Event::LoggedOut);
+        Ok(())
+    }
+
+    /// RFC 7143 section 11.9.
+    fn handle_async_message(&mut self, pdu: &AsyncMessage) -> Result<(), SessionError> {
+        self.take_window(&pdu.numbers);
+        self.take_stat_sn(pdu.numbers.stat_sn)?;
+        match pdu.event {
+            AsyncEvent::LogoutRequested => Err(SessionError::Dropped("asked for a logout")),
+            AsyncEvent::ConnectionDropped => Err(SessionError::Dropped("dropped the connection")),
+            AsyncEvent::SessionDropped => Err(SessionError::Dropped(
+                "dropped all connections of the session",
+            )),
+            // We have nothing to negotiate anew; the target may end the session if it insists. The rest is news only.
+            _ => Ok(()),
+        }
+    }
+
+    fn handle_reject(&mut self, pdu: &Reject) -> Result<(), SessionError> {
+        self.take_window(&pdu.numbers);
+        self.take_stat_sn(pdu.numbers.stat_sn)?;
+        Err(SessionError::Rejected(pdu.reason))
+    }
+
+    /// At error recovery level 0 a status that is missing cannot be asked for again (RFC 7143 section 7.1.4.1): the session is lost.
+    #[inline]
+    pub(super) fn take_stat_sn(&mut self, stat_sn: StatSn) -> Result<(), SessionError> {
+        if stat_sn != self.exp_stat_sn {
+            return Err(SessionError::Protocol("StatSN out of order"));
+        }
+        self.exp_stat_sn = stat_sn.plus(1);
+        Ok(())
+    }
+
+    /// RFC 7143 section 4.2.2.1: numbers that contradict one another are ignored, and the window never moves back.
+    #[inline]
+    pub(super) fn take_window(&mut self, numbers: &TargetNumbers) {
+        let contradictory = numbers.max_cmd_sn.precedes(numbers.exp_cmd_sn.minus(1));
+        if !contradictory && self.max_cmd_sn.precedes(numbers.max_cmd_sn) {
+            self.max_cmd_sn = numbers.max_cmd_sn;
+        }
+    }
+}

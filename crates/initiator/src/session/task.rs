@@ -1,0 +1,176 @@
+//! Tasks of a session: what was asked, how far it is, and the tags that name them on the wire.
+use std::sync::Arc;
+
+use hakaru_units::Time;
+use hakaru_wire::iscsi::{Itt, Lun};
+
+use crate::error::TaskError;
+
+/// Data of a task.
+#[derive(Clone, Debug)]
+pub enum TaskData {
+    /// None.
+    None,
+    /// From the target.
+    In {
+        /// Bytes expected at most.
+        length: u32,
+        /// Hand the bytes out with [`Done`]; otherwise they are counted and dropped where they lie.
+        keep: bool,
+    },
+    /// To the target.
+    Out {
+        /// Holds the bytes; referenced until they are sent.
+        buffer: Arc<[u8]>,
+        /// Where in it they begin.
+        begin: usize,
+        /// How many they are.
+        length: u32,
+    },
+}
+
+impl TaskData {
+    /// Expected Data Transfer Length.
+    pub(super) fn length(&self) -> u32 {
+        match *self {
+            TaskData::None => 0,
+            TaskData::In { length, .. } | TaskData::Out { length, .. } => length,
+        }
+    }
+}
+
+/// A SCSI command to carry out.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The caller's name for it, given back in [`Done`].
+    pub tag: u32,
+    /// Logical unit.
+    pub lun: Lun,
+    /// Command descriptor block.
+    pub cdb: [u8; 16],
+    /// Its data.
+    pub data: TaskData,
+}
+
+/// A task has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// The caller's name.
+    pub tag: u32,
+    /// Bytes moved, or how it failed.
+    pub result: Result<u32, TaskError>,
+    /// What was read, where the caller asked to keep it. [`super::Session::recycle`] takes the buffer back.
+    pub data: Vec<u8>,
+}
+
+/// A task and how far it is.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub task: Task,
+    /// By then the task must have ended.
+    pub deadline: Time,
+    /// It was sent and has not been answered.
+    pub sent: bool,
+    /// Bytes received (in) or queued to be sent (out).
+    pub moved: u32,
+    /// Next DataSN (in) or R2TSN (out).
+    pub next_sn: u32,
+    /// Bytes received, where they are kept.
+    pub kept: Vec<u8>,
+    /// Retries after UNIT ATTENTION.
+    pub attentions: u8,
+    /// Retries after BUSY or TASK SET FULL.
+    pub busies: u8,
+}
+
+impl Live {
+    /// As before it was sent for the first time.
+    pub(super) fn rewind(&mut self) {
+        self.sent = false;
+        self.moved = 0;
+        self.next_sn = 0;
+        self.kept.clear();
+    }
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    /// Counts the uses of the slot, so that a tag of the past never names a task of the present.
+    generation: u16,
+    live: Option<Live>,
+}
+
+/// Tasks by slot. An Initiator Task Tag is `generation << 16 | slot`.
+#[derive(Debug, Default)]
+pub(super) struct Tasks {
+    slots: Vec<Slot>,
+    free: Vec<u16>,
+}
+
+/// Slots from here on name no tasks: the session's own exchanges have their tags there.
+const SLOTS_MAX: u16 = 0xff00;
+/// Tag of the login.
+pub(super) const LOGIN: Itt = Itt(0xff00);
+/// Tag of a ping.
+pub(super) const PING: Itt = Itt(0xff01);
+/// Tag of a text exchange.
+pub(super) const TEXT: Itt = Itt(0xff02);
+/// Tag of the logout.
+pub(super) const LOGOUT: Itt = Itt(0xff03);
+
+impl Tasks {
+    /// Puts a task into a free slot.
+    ///
+    /// # Panics
+    /// Panics beyond 65 280 tasks; a VM has at most 1024.
+    pub(super) fn insert(&mut self, live: Live) -> u16 {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            assert!(
+                self.slots.len() < usize::from(SLOTS_MAX),
+                "more tasks than tags"
+            );
+            self.slots.push(Slot::default());
+            (self.slots.len() - 1) as u16
+        });
+        self.slots[usize::from(slot)].live = Some(live);
+        slot
+    }
+
+    /// Takes a task out and frees its slot.
+    pub(super) fn remove(&mut self, slot: u16) -> Option<Live> {
+        let live = self.slots.get_mut(usize::from(slot))?.live.take()?;
+        self.free.push(slot);
+        Some(live)
+    }
+
+    /// Gives the task in `slot` a new tag.
+    pub(super) fn tag(&mut self, slot: u16) -> Itt {
+        let generation = &mut self.slots[usize::from(slot)].generation;
+        *generation = generation.wrapping_add(1);
+        Itt(u32::from(*generation) << 16 | u32::from(slot))
+    }
+
+    /// The slot whose task was sent under this tag and not yet answered.
+    #[inline]
+    pub(super) fn find(&self, itt: Itt) -> Option<u16> {
+        let (generation, slot) = ((itt.0 >> 16) as u16, itt.0 as u16);
+        let there = self.slots.get(usize::from(slot))?;
+        (there.generation == generation && there.live.as_ref()?.sent).then_some(slot)
+    }
+
+    /// The task in `slot`, if one is there.
+    #[inline]
+    pub(super) fn get_mut(&mut self, slot: u16) -> Option<&mut Live> {
+        self.slots.get_mut(usize::from(slot))?.live.as_mut()
+    }
+
+    /// All tasks.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Live> {
+        self.slots.iter().filter_map(|slot| slot.live.as_ref())
+    }
+
+    /// Number of tasks.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}
