@@ -324,3 +324,229 @@ impl Framer {
         error
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::iscsi::digest::emit_data_trailer;
+    use proptest::prelude::*;
+
+    /// A PDU as a stream carries it.
+    #[derive(Clone, Debug)]
+    struct Pdu {
+        bhs: Bhs,
+        ahs: Vec<u8>,
+        data: Vec<u8>,
+    }
+
+    impl Pdu {
+        fn new(opcode: u8, ahs_words: u8, data: Vec<u8>) -> Pdu {
+            let mut bytes = [opcode; BHS_LENGTH];
+            bytes[4] = ahs_words;
+            bytes[5..8].copy_from_slice(&(data.len() as u32).to_be_bytes()[1..]);
+            Pdu {
+                bhs: Bhs::new(bytes),
+                ahs: vec![ahs_words; usize::from(ahs_words) * 4],
+                data,
+            }
+        }
+
+        fn emit(&self, header: bool, data: bool, out: &mut Vec<u8>) {
+            let begin = out.len();
+            out.extend_from_slice(self.bhs.as_bytes());
+            out.extend_from_slice(&self.ahs);
+            if header {
+                let digest = header_digest(&out[begin..]);
+                out.extend_from_slice(&digest);
+            }
+            out.extend_from_slice(&self.data);
+            if !self.data.is_empty() {
+                emit_data_trailer(&self.data, data, out);
+            }
+        }
+    }
+
+    /// What came out, with pieces of data joined: (header, AHS, data, digest is right).
+    type Read = Vec<(Bhs, Vec<u8>, Vec<u8>, bool)>;
+
+    /// Feeds the pieces, and checks the grammar Header Data* End on the way.
+    fn read<'a>(
+        framer: &mut Framer,
+        pieces: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<Read, FrameError> {
+        let mut all = Read::new();
+        let mut within = false;
+        for mut piece in pieces {
+            while let Some(frame) = framer.next(&mut piece)? {
+                match frame {
+                    Frame::Header { bhs, ahs } => {
+                        assert!(!within);
+                        within = true;
+                        all.push((bhs, ahs.to_vec(), Vec::new(), false));
+                    }
+                    Frame::Data { offset, bytes } => {
+                        let (_, _, data, _) = all.last_mut().expect("data behind a header");
+                        assert!(within && !bytes.is_empty() && offset as usize == data.len());
+                        data.extend_from_slice(bytes);
+                    }
+                    Frame::End { data_digest_ok } => {
+                        assert!(within);
+                        within = false;
+                        all.last_mut().expect("end behind a header").3 = data_digest_ok;
+                    }
+                }
+            }
+            assert!(piece.is_empty(), "all of a piece is taken");
+            assert!(framer.buffered() <= BHS_LENGTH + AHS_LENGTH_MAX + DIGEST_LENGTH);
+        }
+        assert_eq!(framer.is_between_pdus(), !within && framer.buffered() == 0);
+        Ok(all)
+    }
+
+    fn framer(header: bool, data: bool) -> Framer {
+        let mut framer = Framer::new(1 << 20);
+        framer.set_digests(header, data);
+        framer
+    }
+
+    fn pdus() -> impl Strategy<Value = Vec<Pdu>> {
+        let ahs = prop_oneof![4 => Just(0u8), 1 => 1u8..=255];
+        let data = prop_oneof![2 => Just(0usize), 3 => 1usize..40, 1 => 40usize..5000];
+        let pdu = (any::<u8>(), ahs, data, any::<u8>()).prop_map(|(opcode, ahs, length, fill)| {
+            let data = (0..length).map(|i| fill.wrapping_add(i as u8)).collect();
+            Pdu::new(opcode, ahs, data)
+        });
+        proptest::collection::vec(pdu, 0..8)
+    }
+
+    proptest! {
+        #[test]
+        fn every_cut_of_the_stream_reads_the_same(
+            pdus in pdus(), header: bool, data: bool, cuts in proptest::collection::vec(1usize..300, 1..60),
+        ) {
+            let mut stream = Vec::new();
+            pdus.iter().for_each(|pdu| pdu.emit(header, data, &mut stream));
+            let expected: Read = pdus.iter().map(|pdu| (pdu.bhs, pdu.ahs.clone(), pdu.data.clone(), true)).collect();
+            let whole = read(&mut framer(header, data), [&stream[..]]).unwrap();
+            prop_assert_eq!(&whole, &expected);
+            let mut rest = &stream[..];
+            let mut cuts = cuts.into_iter().cycle();
+            let pieces = std::iter::from_fn(|| {
+                let (piece, after) = rest.split_at(cuts.next()?.min(rest.len()));
+                rest = after;
+                (!piece.is_empty()).then_some(piece)
+            });
+            prop_assert_eq!(read(&mut framer(header, data), pieces).unwrap(), expected);
+        }
+
+        #[test]
+        fn no_bytes_panic(stream in proptest::collection::vec(prop_oneof![3 => Just(0u8), 1 => any::<u8>()], 0..4000), header: bool, data: bool, size in 1usize..100) {
+            let _ = read(&mut framer(header, data), stream.chunks(size));
+        }
+    }
+
+    #[test]
+    fn byte_by_byte_reads_the_same_with_every_digest() {
+        let pdus = [
+            Pdu::new(1, 0, vec![]),
+            Pdu::new(2, 3, vec![1, 2, 3]),
+            Pdu::new(3, 255, vec![7; 600]),
+            Pdu::new(4, 0, vec![4; 4]),
+        ];
+        let expected: Read = pdus
+            .iter()
+            .map(|pdu| (pdu.bhs, pdu.ahs.clone(), pdu.data.clone(), true))
+            .collect();
+        for (header, data) in [(false, false), (true, false), (false, true), (true, true)] {
+            let mut stream = Vec::new();
+            pdus.iter()
+                .for_each(|pdu| pdu.emit(header, data, &mut stream));
+            assert_eq!(
+                read(&mut framer(header, data), stream.chunks(1)).unwrap(),
+                expected
+            );
+        }
+    }
+
+    #[test]
+    fn flipped_bit_of_the_header_is_found_wherever_it_is() {
+        let mut stream = Vec::new();
+        Pdu::new(1, 2, vec![]).emit(true, false, &mut stream);
+        for at in (0..stream.len()).filter(|at| !(4..8).contains(at)) {
+            let mut damaged = stream.clone();
+            damaged[at] ^= 0x10;
+            let mut framer = framer(true, false);
+            assert_eq!(
+                read(&mut framer, [&damaged[..]]),
+                Err(FrameError::HeaderDigest),
+                "byte {at}"
+            );
+            assert_eq!(
+                read(&mut framer, [&stream[..]]),
+                Err(FrameError::HeaderDigest),
+                "an error is final"
+            );
+        }
+    }
+
+    #[test]
+    fn flipped_bit_of_data_padding_or_digest_is_told_and_the_stream_goes_on() {
+        let data = vec![9; 6];
+        let mut stream = Vec::new();
+        Pdu::new(1, 0, data).emit(false, true, &mut stream);
+        for at in BHS_LENGTH..stream.len() {
+            let mut damaged = stream.clone();
+            damaged[at] ^= 1;
+            damaged.extend_from_slice(&stream);
+            let all = read(&mut framer(false, true), damaged.chunks(5)).unwrap();
+            assert_eq!((all[0].3, all[1].3), (false, true), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn length_above_the_limit_is_refused_before_a_byte_of_it_is_taken() {
+        let mut stream = Vec::new();
+        Pdu::new(1, 0, vec![0; 513]).emit(false, false, &mut stream);
+        for cut in [1, 47, 48, 100] {
+            let mut framer = Framer::new(512);
+            let error = read(&mut framer, stream.chunks(cut)).unwrap_err();
+            assert!(
+                matches!(
+                    error,
+                    FrameError::DataSegmentTooLong {
+                        length: 513,
+                        limit: 512,
+                        ..
+                    }
+                ),
+                "{error}"
+            );
+        }
+        assert!(read(&mut Framer::new(513), [&stream[..]]).is_ok());
+    }
+
+    #[test]
+    fn digests_switched_on_at_the_end_of_a_pdu_hold_from_the_next_one_of_the_same_piece() {
+        let (plain, digested) = (Pdu::new(1, 0, vec![1; 5]), Pdu::new(2, 0, vec![2; 5]));
+        let mut stream = Vec::new();
+        plain.emit(false, false, &mut stream);
+        digested.emit(true, true, &mut stream);
+        let mut framer = Framer::new(512);
+        let mut input = &stream[..];
+        while !matches!(framer.next(&mut input), Ok(Some(Frame::End { .. }))) {}
+        framer.set_digests(true, true);
+        assert_eq!(
+            read(&mut framer, [input]),
+            Ok(vec![(digested.bhs, vec![], digested.data, true)])
+        );
+    }
+
+    #[test]
+    fn whole_pdus_in_a_piece_need_no_buffer() {
+        let mut stream = Vec::new();
+        (0..100).for_each(|i| Pdu::new(1, 0, vec![0; i % 7]).emit(false, false, &mut stream));
+        let mut framer = Framer::new(512);
+        read(&mut framer, [&stream[..]]).unwrap();
+        assert_eq!(framer.partial.capacity(), 0);
+    }
+}
