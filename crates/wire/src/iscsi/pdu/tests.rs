@@ -208,7 +208,7 @@ fn data_in_with_status_lies_as_the_rfc_draws_it() {
         },
         data_sn: 5,
         buffer_offset: 6,
-        data_segment_length: 0x0102_03,
+        data_segment_length: 0x0001_0203,
         ..DataIn::default()
     };
     let mut bytes = [0; BHS_LENGTH];
