@@ -30,43 +30,18 @@ from hakaru.lab.lab import Lab
 from hakaru.lab.plan import LabPlan, plan_lab
 from hakaru.run import plan as planned
 from hakaru.run.machine import describe_machine
+from hakaru.run.options import Options, expand_options
 from hakaru.run.place import LabPlace, Place
 from hakaru.run.preflight import check_machine
 from hakaru.run.progress import Meter, Watchers
 from hakaru.run.repetition import LateStartError, run_repetition
 from hakaru.run.site import Site, SitePlace, check_writes
 from hakaru.store import FORMAT, RunReader, RunWriter, find_run
-from hakaru.study import Expanded, Loaded, Repetition, expand
+from hakaru.study import Expanded, Loaded, Repetition
 
 LATE_STARTS_MAX = 3
 # A `kill` of the process group reaches us directly and once more through the sandbox: that is one Ctrl-C, not two.
 SAME_SIGNAL_S = 0.3
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the command line asked for; `None`: as the study (or the run that is resumed) says."""
-
-    quick: bool = False
-    seed: int | None = None
-    repetitions: int | None = None
-    only: tuple[tuple[str, tuple[str, ...]], ...] = ()
-
-    def describe(self) -> dict[str, Any]:
-        """For run.json: what `--resume` needs to expand the study in the same way."""
-        return {
-            "quick": self.quick,
-            "seed": self.seed,
-            "repetitions": self.repetitions,
-            "only": {name: list(levels) for name, levels in self.only},
-        }
-
-    @classmethod
-    def of_run(cls, run: dict[str, Any]) -> Options:
-        """The options of a run that is resumed."""
-        kept = run["options"]
-        only = tuple((name, tuple(levels)) for name, levels in kept["only"].items())
-        return cls(kept["quick"], kept["seed"], kept["repetitions"], only)
 
 
 @dataclass(frozen=True)
@@ -108,25 +83,6 @@ def prepare(
         _check_same(resumed, run, prepared)
     check_machine(expanded, prepared.lab, prepared.folder)
     return prepared
-
-
-def expand_options(loaded: Loaded, options: Options) -> Expanded:
-    """The study as `options` ask; raises `UsageError` where no point is left or a level does not exist."""
-    only = {name: set(levels) for name, levels in options.only}
-    every = expand(loaded.study, quick=options.quick)
-    for name, levels in only.items():
-        known = {str(p.factors[name]) for p in every.points if name in p.factors}
-        if not known:
-            factors = sorted({f for p in every.points for f in p.factors})
-            raise UsageError(f"--only {name}: the study has no such factor", f"its factors are {', '.join(factors)}")
-        if levels - known:
-            raise UsageError(
-                f"--only {name}={sorted(levels - known)[0]}: no point has it", f"levels are {', '.join(sorted(known))}"
-            )
-    expanded = expand(loaded.study, quick=options.quick, seed=options.seed, repetitions=options.repetitions, only=only)
-    if not expanded.points:
-        raise UsageError("--only leaves no point", "choose levels that occur together; `hakaru plan` lists the points")
-    return expanded
 
 
 def _options_of(run: dict[str, Any], asked: Options) -> Options:

@@ -1,0 +1,54 @@
+"""What the command line chooses of a study, and the study as chosen. Pure; light to import, for `hakaru plan`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hakaru.errors import UsageError
+from hakaru.study import Expanded, Loaded, expand
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asked for; `None`: as the study (or the run that is resumed) says."""
+
+    quick: bool = False
+    seed: int | None = None
+    repetitions: int | None = None
+    only: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def describe(self) -> dict[str, Any]:
+        """For run.json: what `--resume` needs to expand the study in the same way."""
+        return {
+            "quick": self.quick,
+            "seed": self.seed,
+            "repetitions": self.repetitions,
+            "only": {name: list(levels) for name, levels in self.only},
+        }
+
+    @classmethod
+    def of_run(cls, run: dict[str, Any]) -> Options:
+        """The options of a run that is resumed."""
+        kept = run["options"]
+        only = tuple((name, tuple(levels)) for name, levels in kept["only"].items())
+        return cls(kept["quick"], kept["seed"], kept["repetitions"], only)
+
+
+def expand_options(loaded: Loaded, options: Options) -> Expanded:
+    """The study as `options` ask; raises `UsageError` where no point is left or a level does not exist."""
+    only = {name: set(levels) for name, levels in options.only}
+    every = expand(loaded.study, quick=options.quick)
+    for name, levels in only.items():
+        known = {str(p.factors[name]) for p in every.points if name in p.factors}
+        if not known:
+            factors = sorted({f for p in every.points for f in p.factors})
+            raise UsageError(f"--only {name}: the study has no such factor", f"its factors are {', '.join(factors)}")
+        if levels - known:
+            raise UsageError(
+                f"--only {name}={sorted(levels - known)[0]}: no point has it", f"levels are {', '.join(sorted(known))}"
+            )
+    expanded = expand(loaded.study, quick=options.quick, seed=options.seed, repetitions=options.repetitions, only=only)
+    if not expanded.points:
+        raise UsageError("--only leaves no point", "choose levels that occur together; `hakaru plan` lists the points")
+    return expanded
