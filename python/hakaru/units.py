@@ -66,9 +66,11 @@ def parse_duration(text: object) -> int:
 def _format(value: int, units: dict[str, int]) -> str:
     """The largest unit that writes `value` exactly with at most three decimals; the smallest unit otherwise."""
     for unit, factor in sorted(units.items(), key=lambda item: -item[1]):
-        scaled = Fraction(value, factor)
-        if abs(scaled) >= 1 and (scaled * 1000).denominator == 1:
-            return f"{float(scaled):.3f}".rstrip("0").rstrip(".") + f" {unit}"
+        thousandths = Fraction(1000 * value, factor)
+        if abs(thousandths) >= 1000 and thousandths.denominator == 1:
+            # In integers: a float would lose the last digits of large values.
+            whole, rest = divmod(int(thousandths), 1000)
+            return f"{whole}.{rest:03}".rstrip("0").rstrip(".") + f" {unit}"
     return f"{value} {next(iter(units))}"
 
 

@@ -1,0 +1,215 @@
+"""A program that the tests run in a sandbox of its own: `python scenario.py NAME ARGUMENT…`. Prints JSON lines.
+
+It stands for `hakaru run`: enters the sandbox first, then does one thing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hakaru.errors import HakaruError
+from hakaru.lab import sandbox
+
+
+def say(**values: Any) -> None:
+    """One line to the test."""
+    print(json.dumps(values), flush=True)
+
+
+def describe() -> None:
+    """What a command sees inside."""
+    status = dict(line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":\t" in line)
+    say(
+        uid=os.getuid(),
+        cwd=str(Path.cwd()),
+        argv=sys.argv[2:],
+        processes=sorted(int(path.name) for path in Path("/proc").glob("[0-9]*")),
+        interfaces=[line.split(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]],
+        effective=status["CapEff"],
+        namespaces={name: str(Path(f"/proc/self/ns/{name}").readlink()) for name in ("net", "mnt", "pid", "user")},
+        sandbox=sandbox.enter().describe(),
+        variable=os.environ.get("HAKARU_TEST_VARIABLE"),
+    )
+
+
+def exit_with() -> None:
+    """End with the exit code given."""
+    sys.exit(int(sys.argv[2]))
+
+
+def end_by_signal() -> None:
+    """End by the signal given."""
+    os.kill(os.getpid(), int(sys.argv[2]))
+    time.sleep(60)
+
+
+def write_file() -> None:
+    """Write a file; whose is it outside?"""
+    Path(sys.argv[2]).write_text("written inside\n")
+    say(owner=Path(sys.argv[2]).stat().st_uid)
+
+
+def echo_stdin() -> None:
+    """Standard streams pass through."""
+    sys.stdout.write(sys.stdin.read().upper())
+    sys.stderr.write(f"tty {[os.isatty(descriptor) for descriptor in (0, 1, 2)]}\n")
+
+
+def count_signals() -> None:
+    """Tell of every SIGINT, SIGTERM and SIGUSR1; ends at SIGTERM with 143."""
+    received = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGUSR1})
+    del received
+    say(pid=os.getpid(), state="waiting")
+    while True:
+        number = signal.sigwait({signal.SIGINT, signal.SIGTERM, signal.SIGUSR1})
+        say(signal=signal.Signals(number).name)
+        if number == signal.SIGTERM:
+            sys.exit(143)
+
+
+def tick() -> None:
+    """A line every 50 ms, to see whether this runs or is stopped."""
+    number = 0
+    while True:
+        say(tick=number)
+        number += 1
+        time.sleep(0.05)
+
+
+def leave_orphan() -> None:
+    """End while a daemon of ours runs on."""
+    subprocess.Popen(["sleep", "300"], start_new_session=True, stdout=subprocess.DEVNULL)
+    say(state="left")
+
+
+def plan_of(argument: str) -> Any:
+    """A plan from a LabSpec in JSON."""
+    from hakaru.lab.model import LabSpec
+    from hakaru.lab.plan import plan_lab
+
+    return plan_lab(LabSpec.model_validate_json(argument))
+
+
+def hold() -> None:
+    """Go through the life of a run, telling each phase, until killed: entered, built, engines."""
+    subprocess.Popen(["sleep", "300"], start_new_session=True, stdout=subprocess.DEVNULL)
+    say(phase="entered")
+    asyncio.run(_hold())
+
+
+async def _hold() -> None:
+    from hakaru.engine import contract
+    from hakaru.lab.lab import Lab
+
+    plan = plan_of(sys.argv[2])
+    async with Lab(plan) as lab:
+        say(phase="built")
+        engines = [await lab.start_engine(node.name, contract.WatchConfig()) for node in plan.nodes]
+        for engine in engines:
+            await engine.ready()
+            await engine.start(0)
+        say(phase="engines", engines=[engine.pid for engine in engines])
+        await asyncio.sleep(300)
+
+
+def build() -> None:
+    """Build a lab and read back what the kernel made of it."""
+    from hakaru.lab.apply import apply_plan
+
+    plan = plan_of(sys.argv[2])
+    namespaces = apply_plan(plan)
+    seen = {}
+    for node in plan.nodes:
+        with namespaces.inside(node.name):
+            seen[node.name] = _look()
+    own = [line.split(":")[0].strip() for line in Path("/proc/thread-self/net/dev").read_text().splitlines()[2:]]
+    namespaces.close()
+    say(nodes=seen, own_interfaces=own)
+
+
+def _look() -> dict[str, Any]:
+    from pyroute2 import IPRoute
+
+    sysctl = {
+        name: Path(f"/proc/sys/net/{name}").read_text().strip()
+        for name in ("ipv4/tcp_congestion_control", "ipv4/tcp_no_metrics_save")
+    }
+    with IPRoute() as socket:
+        links = {
+            link.get("ifname"): {
+                "up": bool(link["flags"] & 1),
+                "mtu": link.get("mtu"),
+                "kind": link.get(("linkinfo", "kind")),
+                "gso_max_size": link.get("gso_max_size"),
+            }
+            for link in socket.get_links()
+        }
+        names = {link["index"]: link.get("ifname") for link in socket.get_links()}
+        addresses = [f"{address.get('address')}/{address['prefixlen']}" for address in socket.get_addr(family=2)]
+        shaped = {}
+        for qdisc in socket.get_qdiscs():
+            if qdisc.get("kind") == "tbf":
+                parameters = qdisc.get(("options", "tbf_parms"))
+                shaped[names[qdisc["index"]]] = {"rate": parameters["rate"], "limit": parameters["limit"]}
+    return {"links": links, "addresses": addresses, "shaped": shaped, "sysctl": sysctl}
+
+
+def check_links() -> None:
+    """Build a lab and measure its links with the engine's probe."""
+    asyncio.run(_check_links())
+
+
+async def _check_links() -> None:
+    from hakaru.lab.check import check_links as measure
+    from hakaru.lab.lab import Lab
+
+    async with Lab(plan_of(sys.argv[2])) as lab:
+        started = time.monotonic()
+        lab.checks = await measure(lab)
+        seconds = time.monotonic() - started
+        caveats = [caveat.to_json() for check in lab.checks for caveat in check.caveats()]
+        say(lab=lab.describe(), seconds=seconds, caveats=caveats)
+
+
+def diagnose() -> None:
+    """What the doctor finds in here."""
+    from hakaru.lab import doctor
+
+    say(findings=[dataclasses.asdict(finding) for finding in doctor.diagnose()])
+
+
+SCENARIOS: dict[str, Callable[[], None]] = {
+    function.__name__: function
+    for function in (
+        describe,
+        exit_with,
+        end_by_signal,
+        write_file,
+        echo_stdin,
+        count_signals,
+        tick,
+        leave_orphan,
+        hold,
+        build,
+        check_links,
+        diagnose,
+    )
+}
+
+if __name__ == "__main__":
+    try:
+        sandbox.enter()
+        SCENARIOS[sys.argv[1]]()
+    except HakaruError as error:
+        print(f"error: {error.message}\nhint: {error.hint}", file=sys.stderr)
+        sys.exit(error.exit_code)

@@ -1,0 +1,104 @@
+"""Quantities with units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hakaru import units
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
+
+Parse = Callable[[object], int]
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "value"),
+    [
+        (units.parse_size, "32 KiB", 32 * 1024),
+        (units.parse_size, "146 GB", 146_000_000_000),
+        (units.parse_size, "512B", 512),
+        (units.parse_size, "1.5 MiB", 1_572_864),
+        (units.parse_size, 0, 0),
+        (units.parse_rate, "1 Gbit/s", 10**9),
+        (units.parse_rate, "2.5 Gbit/s", 2_500_000_000),
+        (units.parse_rate, "117 MB/s", 936_000_000),
+        (units.parse_rate, "1 MiB/s", 8_388_608),
+        (units.parse_duration, "3 min", 180 * 10**9),
+        (units.parse_duration, "500 ms", 500_000_000),
+        (units.parse_duration, "20 µs", 20_000),
+        (units.parse_duration, "20 us", 20_000),
+    ],
+)
+def test_quantities_are_read_exactly(parse: Parse, text: object, value: int) -> None:
+    assert parse(text) == value
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "said"),
+    [
+        (units.parse_size, 32, "needs a unit"),
+        (units.parse_size, True, "needs a unit"),
+        (units.parse_size, "32", "a number and a unit"),
+        (units.parse_size, "-1 KiB", "a number and a unit"),
+        (units.parse_size, "KiB", "a number and a unit"),
+        (units.parse_size, "32 kib", "no unit 'kib'"),
+        (units.parse_size, "1 Gb", "no unit 'Gb'"),
+        (units.parse_size, "1 Gbit/s", "no unit 'Gbit/s'"),
+        (units.parse_size, "0.3 B", "not a whole number of B"),
+        (units.parse_size, "9e99 TiB", "beyond any lab"),
+        (units.parse_size, "१ KiB", "a number and a unit"),
+        (units.parse_rate, "1 Gbps", "no unit 'Gbps'"),
+        (units.parse_duration, "3 minutes", "no unit 'minutes'"),
+        (units.parse_duration, None, "needs a unit"),
+    ],
+)
+def test_what_is_no_quantity_is_refused_with_what_would_do(parse: Parse, text: object, said: str) -> None:
+    with pytest.raises(ValueError, match=r"such as|use one of|whole number|beyond") as refused:
+        parse(text)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("shown", "text"),
+    [
+        (units.format_size(32 * 1024), "32 KiB"),
+        (units.format_size(146_000_000_000), "146 GB"),
+        (units.format_size(1000), "1 kB"),
+        (units.format_size(513), "513 B"),
+        (units.format_rate(10**9), "1 Gbit/s"),
+        (units.format_rate(2_500_000_000), "2.5 Gbit/s"),
+        (units.format_duration(180 * 10**9), "3 min"),
+        (units.format_duration(90 * 10**9), "1.5 min"),
+        (units.format_duration(1500), "1.5 us"),
+    ],
+)
+def test_quantities_are_written_as_people_do(shown: str, text: str) -> None:
+    assert shown == text
+
+
+@given(st.integers(0, 2**62))
+def test_what_is_written_is_read_back_the_same(value: int) -> None:
+    assert units.parse_size(units.format_size(value)) == value
+    assert units.parse_rate(units.format_rate(value)) == value
+    assert units.parse_duration(units.format_duration(value)) == value
+
+
+@given(st.text(max_size=20))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    for parse in (units.parse_size, units.parse_rate, units.parse_duration):
+        try:
+            assert parse(text) >= 0
+        except ValueError:
+            continue
+
+
+def test_a_model_keeps_integers_and_dumps_text() -> None:
+    class Thing(BaseModel):
+        size: units.Size
+
+    assert Thing.model_validate({"size": "32 KiB"}).size == 32_768
+    assert Thing.model_validate({"size": "32 KiB"}).model_dump() == {"size": "32 KiB"}
+    with pytest.raises(ValidationError, match="needs a unit"):
+        Thing.model_validate({"size": 32_768})
