@@ -2,8 +2,10 @@
 //!
 //! The pipeline: arrange the process, enter the network namespace, speak the contract, run one shell, exit with the
 //! code of `docs/reference/contract.md`.
+mod array;
 mod control;
 mod failure;
+mod sampling;
 mod schema;
 
 use std::path::{Path, PathBuf};
@@ -79,6 +81,7 @@ fn run(netns: Option<&Path>) -> Result<(), Failure> {
 fn converse(reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
     match control.configure(reactor)? {
         None => Ok(()),
+        Some(EngineConfig::Array(config)) => array::run(&config, reactor, control),
         Some(config) => Err(Failure::usage(
             format_args!("this build has no engine for {config:?}"),
             "build hakaru-engine from a later commit",

@@ -10,9 +10,11 @@
 //! | [`reactor`] | epoll with absolute deadlines in nanoseconds; [`Waker`] |
 //! | [`net`] | non-blocking TCP: listen, accept, connect, receive, gather-send |
 //! | [`lines`] | lines from stdin, lines to stdout |
+//! | [`memory`] | an LU's bytes in RAM, thin |
 //! | [`process`] | signals, parent death, network namespaces, descriptor limit, resource counters |
 pub mod clock;
 pub mod lines;
+pub mod memory;
 pub mod net;
 pub mod process;
 pub mod reactor;

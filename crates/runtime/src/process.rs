@@ -26,31 +26,41 @@ pub fn enter_network_namespace(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Raises the limit of open descriptors as far as the system lets it and makes sure that `connections` fit.
-///
-/// # Errors
-/// The limit, with what would be needed, in words.
-pub fn reserve_descriptors(connections: u64) -> Result<(), String> {
-    let needed = connections + DESCRIPTORS_OF_OUR_OWN;
+/// Raises the limit of open descriptors as far as the system lets it; returns how many connections fit.
+#[must_use]
+pub fn connections_possible() -> u64 {
     let limit = getrlimit(Resource::Nofile);
-    // `None` means unlimited.
-    let hard = limit.maximum.unwrap_or(u64::MAX);
-    let enough = |limit: Option<u64>| limit.is_none_or(|n| n >= needed);
-    if !enough(limit.current) {
+    if limit.current != limit.maximum {
         let raised = Rlimit {
-            current: Some(hard),
+            current: limit.maximum,
             maximum: limit.maximum,
         };
-        // Refused only if `hard` exceeds `fs.nr_open`; the check below then tells.
+        // Refused only if the hard limit exceeds `fs.nr_open`; then the soft one stays.
         let _ = setrlimit(Resource::Nofile, raised);
     }
-    if enough(getrlimit(Resource::Nofile).current) {
-        Ok(())
-    } else {
-        Err(format!(
-            "{connections} connections need {needed} open files, the limit is {hard}"
-        ))
+    // `None` means unlimited.
+    getrlimit(Resource::Nofile)
+        .current
+        .unwrap_or(u64::MAX)
+        .saturating_sub(DESCRIPTORS_OF_OUR_OWN)
+}
+
+/// Raises the limit of open descriptors and makes sure that `connections` fit.
+///
+/// # Errors
+/// What would be needed and what the limit is, in words.
+pub fn reserve_descriptors(connections: u64) -> Result<(), String> {
+    let possible = connections_possible();
+    if connections <= possible {
+        return Ok(());
     }
+    let (needed, limit) = (
+        connections + DESCRIPTORS_OF_OUR_OWN,
+        possible + DESCRIPTORS_OF_OUR_OWN,
+    );
+    Err(format!(
+        "{connections} connections need {needed} open files, the limit is {limit} (ulimit -Hn)"
+    ))
 }
 
 /// SIGTERM as a readable descriptor; SIGINT ignored, since the terminal's Ctrl-C goes to the controller, who sends `stop`.

@@ -1,0 +1,402 @@
+//! The `array` engine: an iSCSI target behind real sockets.
+//!
+//! One owner, one loop, one thread. Event sources: orders (stdin, signals), listeners, sockets, the model's and the
+//! target's deadlines, the next sample. A turn of the loop takes all that came in, lets the target and the storage settle, and
+//! sends all that is ready: with thirty-two commands in one segment that is one `recvmsg`, one `sendmsg` and one
+//! `epoll_pwait2` for the thirty-two. Nothing spins. The downside: one core is the most an array can use.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `setup.rs` | the configuration checked and turned into parts |
+//! | `connection.rs` | one socket: receiving in turns, sending gathered |
+//! | `storage.rs` | the LUs' bytes and the timing model |
+mod connection;
+mod setup;
+mod storage;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::IoSlice;
+use std::time::Duration;
+
+use hakaru_contract::ArrayConfig;
+use hakaru_runtime::net::{Listener, Socket};
+use hakaru_runtime::{Event, Events, Interest, Reactor, Token, clock, process};
+use hakaru_target::{ConnectionId, Limits, Target, TargetConfig};
+use hakaru_units::Time;
+use serde_json::{Value, json};
+
+use self::connection::{Connection, Turn};
+use self::storage::Storage;
+use crate::control::{Control, Counters, Order};
+use crate::failure::{Failure, OrEnvironment};
+use crate::sampling::Schedule;
+
+/// Tokens of listeners count from here; below are connections, by [`ConnectionId::index`].
+const LISTENERS: u64 = 1 << 32;
+
+/// One buffer for all connections: it fits the second-level cache, and 32 commands with 4 KiB each fit it.
+const RECEIVE_BYTES: usize = 256 << 10;
+
+/// How long initiators may take to log out after `stop`.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// Runs the engine until `stop`.
+///
+/// # Errors
+/// The configuration cannot be; an address cannot be bound; memory or a file cannot be had.
+pub fn run(config: &ArrayConfig, reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
+    let mut shell = Shell::new(config, reactor)?;
+    control.ready(shell.found(config)?);
+    shell.serve(control)
+}
+
+/// Everything the array owns.
+struct Shell<'r> {
+    reactor: &'r Reactor,
+    target: Target,
+    storage: Storage,
+    listeners: Vec<Listener>,
+    /// False while the system has no descriptors left for another connection.
+    listening: bool,
+    /// Indexed by [`ConnectionId::index`].
+    connections: Vec<Option<Connection>>,
+    open: usize,
+    /// Connections whose turn ended with more to receive.
+    again: VecDeque<ConnectionId>,
+    buffer: Box<[u8]>,
+    slices: Vec<IoSlice<'static>>,
+    samples: Schedule,
+    sessions_max: u32,
+}
+
+impl<'r> Shell<'r> {
+    fn new(config: &ArrayConfig, reactor: &'r Reactor) -> Result<Shell<'r>, Failure> {
+        let addresses = setup::portals(config)?;
+        let model = setup::model(config)?;
+        setup::check(config, model.as_ref())?;
+        let descriptions = config
+            .lus
+            .iter()
+            .map(|lu| setup::describe(lu, model.is_some()))
+            .collect();
+        let lus = config
+            .lus
+            .iter()
+            .map(|lu| Ok((lu.lun, setup::open(lu)?)))
+            .collect::<Result<_, Failure>>()?;
+        let listeners = listen(&addresses, reactor)?;
+        let mut portals = Vec::new();
+        for listener in &listeners {
+            portals.push(
+                listener
+                    .local_address()
+                    .or_environment("read the bound address", "")?,
+            );
+        }
+        // An array that fewer files are granted to takes fewer sessions; `ready` tells how many.
+        let sessions_max = process::connections_possible().min(config.sessions_max.into()) as u32;
+        let defaults = Limits::default();
+        let limits = Limits {
+            sessions_max,
+            logins_max: sessions_max.max(2),
+            logins_per_address_max: (sessions_max.max(2) - 1).min(defaults.logins_per_address_max),
+            linger: GOODBYE,
+            ..defaults
+        };
+        let target_name = config.target_name.clone();
+        Ok(Shell {
+            reactor,
+            target: Target::new(TargetConfig {
+                target_name,
+                portals,
+                lus: descriptions,
+                limits,
+            }),
+            storage: Storage::new(lus, model),
+            listeners,
+            listening: true,
+            connections: Vec::new(),
+            open: 0,
+            again: VecDeque::new(),
+            buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
+            slices: Vec::new(),
+            samples: Schedule::new(config.sample_interval_ms),
+            sessions_max,
+        })
+    }
+
+    /// What `ready` tells.
+    fn found(&self, config: &ArrayConfig) -> Result<BTreeMap<String, Value>, Failure> {
+        let mut portals = Vec::new();
+        for listener in &self.listeners {
+            let address = listener
+                .local_address()
+                .or_environment("read the bound address", "")?;
+            portals.push(address.to_string());
+        }
+        let lus: Vec<Value> = config
+            .lus
+            .iter()
+            .map(|lu| json!({"lun": lu.lun, "size_bytes": lu.size_bytes, "block_bytes": lu.block_bytes, "store": lu.store}))
+            .collect();
+        Ok(BTreeMap::from([
+            ("portals".to_owned(), json!(portals)),
+            ("target_name".to_owned(), json!(config.target_name)),
+            ("lus".to_owned(), json!(lus)),
+            ("model".to_owned(), json!(config.model)),
+            ("sessions_max".to_owned(), json!(self.sessions_max)),
+        ]))
+    }
+
+    /// The loop.
+    fn serve(&mut self, control: &mut Control) -> Result<(), Failure> {
+        let mut events = Events::with_capacity(1024);
+        let mut stop_by = None;
+        loop {
+            control.wait(self.reactor, &mut events, self.deadline(stop_by))?;
+            let now = clock::now();
+            for event in events.iter() {
+                if !control.handle_event(event)? {
+                    self.handle_event(now, event, control);
+                }
+            }
+            for _ in 0..self.again.len() {
+                if let Some(id) = self.again.pop_front() {
+                    self.receive(now, id.index());
+                }
+            }
+            self.target.handle_timeout(now);
+            self.storage.handle_timeout(now);
+            self.settle(now);
+            while let Some(order) = control.poll_order() {
+                match order {
+                    Order::Start(at) => self.samples.start(at.max(now)),
+                    Order::Stop => {
+                        self.sample(control);
+                        self.target.shut_down(now);
+                        self.settle(now);
+                        stop_by = Some(now + GOODBYE);
+                    }
+                }
+            }
+            if self.samples.due(now) && stop_by.is_none() {
+                self.sample(control);
+            }
+            if stop_by.is_some_and(|by| self.open == 0 || now >= by) {
+                return self.finish(control);
+            }
+        }
+    }
+
+    /// When the loop must run again even if nothing comes in.
+    fn deadline(&self, stop_by: Option<Time>) -> Option<Time> {
+        if !self.again.is_empty() {
+            return Some(Time::ZERO);
+        }
+        let deadlines = [
+            self.storage.poll_timeout(),
+            self.target.poll_timeout(),
+            self.samples.next(),
+            stop_by,
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    fn handle_event(&mut self, now: Time, event: Event, control: &Control) {
+        let Token(token) = event.token;
+        if token >= LISTENERS {
+            return self.accept(now, (token - LISTENERS) as usize, control);
+        }
+        let index = token as usize;
+        // Events of a connection that was closed in this very turn find nobody, or a newer one that reads in vain.
+        let Some(Some(connection)) = self.connections.get_mut(index) else {
+            return;
+        };
+        connection.handle_event(event);
+        if connection.unread() {
+            self.receive(now, index);
+        }
+        if event.writable {
+            self.send(now, index);
+        }
+    }
+
+    fn accept(&mut self, now: Time, portal: usize, control: &Control) {
+        loop {
+            match self.listeners[portal].accept() {
+                Ok(Some((socket, peer))) => self.take_connection(now, portal, socket, peer),
+                Ok(None) => return,
+                Err(e) => {
+                    // Level-triggered listeners would tell of the same connection for ever.
+                    self.set_listening(false);
+                    let failure = Failure::environment(
+                        format_args!(
+                            "cannot accept a connection while {} are open: {e}",
+                            self.open
+                        ),
+                        "raise the limit of open files (ulimit -n)",
+                    );
+                    control.error(&failure, false);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn take_connection(
+        &mut self,
+        now: Time,
+        portal: usize,
+        socket: Socket,
+        peer: std::net::SocketAddr,
+    ) {
+        // A peer that is gone already has no address any more; dropping the socket ends it.
+        let Ok(local) = socket.local_address() else {
+            return;
+        };
+        let Some(id) = self.target.handle_connected(now, portal, local, peer) else {
+            return;
+        };
+        if self
+            .reactor
+            .register(&socket, Token(id.index() as u64), Interest::Edge)
+            .is_err()
+        {
+            return self.target.handle_closed(now, id);
+        }
+        if self.connections.len() <= id.index() {
+            self.connections.resize_with(id.index() + 1, || None);
+        }
+        self.connections[id.index()] = Some(Connection::new(id, socket));
+        self.open += 1;
+    }
+
+    fn set_listening(&mut self, listening: bool) {
+        if self.listening == listening {
+            return;
+        }
+        self.listening = listening;
+        for (portal, listener) in self.listeners.iter().enumerate() {
+            let token = Token(LISTENERS + portal as u64);
+            // Neither fails for a descriptor that is open and in the state noted.
+            let _ = if listening {
+                self.reactor.register(listener, token, Interest::Level)
+            } else {
+                self.reactor.deregister(listener)
+            };
+        }
+    }
+
+    fn receive(&mut self, now: Time, index: usize) {
+        let Some(Some(connection)) = self.connections.get_mut(index) else {
+            return;
+        };
+        match connection.receive(now, &mut self.target, &mut self.buffer) {
+            Turn::Over => {}
+            Turn::More => self.again.push_back(connection.id),
+            Turn::Closed => {
+                self.target.handle_closed(now, connection.id);
+                self.close(index);
+            }
+        }
+    }
+
+    fn send(&mut self, now: Time, index: usize) {
+        let Some(Some(connection)) = self.connections.get_mut(index) else {
+            return;
+        };
+        let id = connection.id;
+        if connection
+            .send(now, &mut self.target, &self.storage, &mut self.slices)
+            .is_err()
+        {
+            self.target.handle_closed(now, id);
+            self.close(index);
+        } else if connection.unread() && self.target.wants_received(id) {
+            // The target had stopped reading until its answers were taken.
+            self.again.push_back(id);
+        }
+    }
+
+    fn close(&mut self, index: usize) {
+        if self.connections[index].take().is_some() {
+            self.open -= 1;
+            self.set_listening(true);
+        }
+    }
+
+    /// Moves accesses, answers and closings until nothing moves: an answer that was taken may let a command begin.
+    fn settle(&mut self, now: Time) {
+        loop {
+            let mut moved = false;
+            while let Some(io) = self.target.poll_io() {
+                moved = true;
+                self.storage.submit(now, io);
+            }
+            while let Some((id, result)) = self.storage.poll_done() {
+                moved = true;
+                self.target.handle_io_done(now, id, result);
+            }
+            while let Some(id) = self.target.poll_transmit() {
+                moved = true;
+                self.send(now, id.index());
+            }
+            while let Some(id) = self.target.poll_close() {
+                moved = true;
+                self.close(id.index());
+            }
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    fn sample(&mut self, control: &Control) {
+        let now = clock::now();
+        let counters = self.counters(now);
+        control.sample(now, counters, Vec::new());
+    }
+
+    fn counters(&mut self, now: Time) -> Counters {
+        let mut counters = Counters::new();
+        let mut visit = |entity: &str, name: &str, value: f64| {
+            counters
+                .entry(entity.to_owned())
+                .or_default()
+                .insert(name.to_owned(), value);
+        };
+        self.storage.visit_counters(now, &mut visit);
+        self.target.visit_counters(&mut visit);
+        counters
+    }
+
+    /// The totals of all LUs and sessions.
+    fn finish(&mut self, control: &Control) -> Result<(), Failure> {
+        let now = clock::now();
+        let mut values = BTreeMap::new();
+        for (entity, counters) in self.counters(now) {
+            if entity.starts_with("lu/") || entity == "sessions" {
+                for (name, value) in counters {
+                    *values.entry(name).or_insert(0.0) += value;
+                }
+            }
+        }
+        control.result(now, values, Vec::new());
+        Ok(())
+    }
+}
+
+fn listen(addresses: &[std::net::SocketAddr], reactor: &Reactor) -> Result<Vec<Listener>, Failure> {
+    let mut listeners = Vec::new();
+    for (portal, address) in addresses.iter().enumerate() {
+        let listener = Listener::bind(*address).or_environment(
+            format_args!("listen on {address}"),
+            "choose a free port of an address that this machine (or namespace) has",
+        )?;
+        reactor
+            .register(&listener, Token(LISTENERS + portal as u64), Interest::Level)
+            .or_environment("watch a listening socket", "raise the limit of open files")?;
+        listeners.push(listener);
+    }
+    Ok(listeners)
+}

@@ -1,0 +1,177 @@
+//! From an [`ArrayConfig`] to the parts of an array, with every bound checked: nothing is opened or bound before the
+//! configuration as a whole makes sense.
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use hakaru_contract::{ArrayConfig, LuConfig, StoreConfig};
+use hakaru_drive::Array;
+use hakaru_runtime::memory::SparseMemory;
+use hakaru_target::LuDescription;
+
+use super::storage::{Lu, Store};
+use crate::failure::{Failure, OrEnvironment};
+
+/// Where to listen.
+///
+/// # Errors
+/// Not 1 to 16 portals, or one that is no `address:port`.
+pub fn portals(config: &ArrayConfig) -> Result<Vec<SocketAddr>, Failure> {
+    if !(1..=16).contains(&config.portals.len()) {
+        return Err(Failure::usage(
+            format_args!(
+                "portals: {} given, 1 to 16 are possible",
+                config.portals.len()
+            ),
+            "give an `address:port` for each network the array is on",
+        ));
+    }
+    config
+        .portals
+        .iter()
+        .map(|portal| parse_address("portals", portal))
+        .collect()
+}
+
+/// `address:port`, IPv6 as `[address]:port`.
+///
+/// # Errors
+/// Anything else; `field` says where it stood.
+pub fn parse_address(field: &str, text: &str) -> Result<SocketAddr, Failure> {
+    text.parse().map_err(|_| {
+        Failure::usage(
+            format_args!("{field}: {text:?} is no `address:port`"),
+            "numbers only, as 10.0.0.1:3260 or [fd00::1]:3260",
+        )
+    })
+}
+
+/// The timing model, or `None` for "as fast as the machine".
+///
+/// # Errors
+/// A parameter out of bounds, an unknown preset.
+pub fn model(config: &ArrayConfig) -> Result<Option<Array>, Failure> {
+    let hint = "docs/concepts/drive-model.md lists presets and bounds";
+    let usage = |e: hakaru_drive::ModelError| Failure::usage(format_args!("model: {e}"), hint);
+    match config.model.resolve().map_err(usage)? {
+        None => Ok(None),
+        Some(array) => Array::new(&array, config.seed).map(Some).map_err(usage),
+    }
+}
+
+/// Checks the limits that are plain numbers, and each LU against the model.
+///
+/// # Errors
+/// What is out of bounds, and the bounds.
+pub fn check(config: &ArrayConfig, model: Option<&Array>) -> Result<(), Failure> {
+    let bound = |field: &str, value: u64, low: u64, high: u64| {
+        if (low..=high).contains(&value) {
+            return Ok(());
+        }
+        let message = format!("{field} is {value}; it must be {low} to {high}");
+        Err(Failure::usage(message, "correct the configuration"))
+    };
+    bound(
+        "sample_interval_ms",
+        config.sample_interval_ms.into(),
+        100,
+        60_000,
+    )?;
+    bound("sessions_max", config.sessions_max.into(), 1, 20_000)?;
+    bound("number of lus", config.lus.len() as u64, 1, 256)?;
+    let name = config.target_name.as_str();
+    if name.len() > 223
+        || !["iqn.", "eui.", "naa."]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+    {
+        return Err(Failure::usage(
+            format_args!("target_name: {name:?} is no iSCSI name"),
+            "use the form iqn.2026-01.org.example:name, at most 223 bytes (RFC 7143 section 4.2.7)",
+        ));
+    }
+    let mut seen = BTreeSet::new();
+    for lu in &config.lus {
+        if !seen.insert(lu.lun) {
+            let message = format!("lus: LUN {} is given twice", lu.lun);
+            return Err(Failure::usage(message, "number them differently"));
+        }
+        check_lu(lu, model)?;
+    }
+    Ok(())
+}
+
+fn check_lu(lu: &LuConfig, model: Option<&Array>) -> Result<(), Failure> {
+    let lun = lu.lun;
+    let block = u64::from(lu.block_bytes);
+    if ![512, 4096].contains(&block) {
+        let message = format!("lus: LUN {lun} has blocks of {block} bytes");
+        return Err(Failure::usage(message, "block_bytes is 512 or 4096"));
+    }
+    if lu.size_bytes == 0 || !lu.size_bytes.is_multiple_of(block) {
+        let message = format!("lus: LUN {lun} has {} bytes", lu.size_bytes);
+        return Err(Failure::usage(
+            message,
+            format_args!("size_bytes is a multiple of {block}, not 0"),
+        ));
+    }
+    let Some(model) = model else { return Ok(()) };
+    let Some(place) = lu.placement else {
+        let message = format!("lus: LUN {lun} has no placement on the modelled drives");
+        return Err(Failure::usage(
+            message,
+            "give placement.group and placement.offset_bytes",
+        ));
+    };
+    let Some(capacity) = model.group_capacity_bytes(place.group) else {
+        let message = format!(
+            "lus: LUN {lun} lies on group {}, which the model has not",
+            place.group
+        );
+        return Err(Failure::usage(message, "groups count from 0"));
+    };
+    match place.offset_bytes.checked_add(lu.size_bytes) {
+        Some(end) if end <= capacity => Ok(()),
+        _ => Err(Failure::usage(
+            format_args!(
+                "lus: LUN {lun} ends beyond the {capacity} bytes of group {}",
+                place.group
+            ),
+            "make it smaller, or move it forward",
+        )),
+    }
+}
+
+/// The LU as SCSI sees it.
+pub fn describe(lu: &LuConfig, modelled: bool) -> LuDescription {
+    LuDescription {
+        block_bytes: lu.block_bytes,
+        read_only: lu.read_only,
+        // The page cache of a file is volatile; modelled and in-memory LUs have none to flush.
+        write_cache: matches!(lu.store, StoreConfig::File { .. }),
+        solid_state: !modelled,
+        ..LuDescription::new(lu.lun, lu.size_bytes)
+    }
+}
+
+/// Its bytes.
+///
+/// # Errors
+/// The memory or file cannot be had.
+pub fn open(lu: &LuConfig) -> Result<Lu, Failure> {
+    let store = match &lu.store {
+        StoreConfig::Memory => Store::Memory(SparseMemory::new(lu.size_bytes).or_environment(
+            format_args!(
+                "reserve {} bytes of memory for LUN {}",
+                lu.size_bytes, lu.lun
+            ),
+            "sysctl vm.overcommit_memory=0 lets thin LUs be larger than RAM; or keep it in a file",
+        )?),
+        StoreConfig::File { .. } => todo!(),
+    };
+    let place = lu.placement;
+    Ok(Lu {
+        store,
+        group: place.map_or(0, |p| p.group),
+        group_offset_bytes: place.map_or(0, |p| p.offset_bytes),
+    })
+}

@@ -1,0 +1,62 @@
+//! When samples are due: at the start instant and every interval after it, so that all engines of a gang sample together.
+use std::time::Duration;
+
+use hakaru_units::Time;
+
+/// The instants of one engine's samples.
+#[derive(Clone, Copy, Debug)]
+pub struct Schedule {
+    interval: Duration,
+    next: Option<Time>,
+}
+
+impl Schedule {
+    /// Nothing is due before [`Schedule::start`].
+    #[must_use]
+    pub fn new(interval_ms: u32) -> Schedule {
+        Schedule {
+            interval: Duration::from_millis(interval_ms.into()),
+            next: None,
+        }
+    }
+
+    /// The first sample is due at `at`.
+    pub fn start(&mut self, at: Time) {
+        self.next = Some(at);
+    }
+
+    /// When the next one is due.
+    #[must_use]
+    pub fn next(&self) -> Option<Time> {
+        self.next
+    }
+
+    /// One is due; the next one is then due at the first instant of the grid after `now`, so that lateness neither adds up
+    /// nor is made up for by a burst.
+    pub fn due(&mut self, now: Time) -> bool {
+        let Some(next) = self.next.filter(|next| *next <= now) else {
+            return false;
+        };
+        let interval = self.interval.as_nanos() as u64;
+        let passed = now.ns_since(next) / interval + 1;
+        self.next = Some(next + Duration::from_nanos(passed * interval));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_stay_on_the_grid_of_the_start_instant_however_late_they_are_taken() {
+        let mut schedule = Schedule::new(1000);
+        assert!(!schedule.due(Time::MAX));
+        schedule.start(Time(500));
+        assert!(!schedule.due(Time(499)));
+        assert!(schedule.due(Time(1_700_000_000)));
+        assert_eq!(schedule.next(), Some(Time(2_000_000_500)));
+        assert!(!schedule.due(Time(1_900_000_000)));
+        assert!(schedule.due(Time(2_000_000_500)));
+    }
+}
