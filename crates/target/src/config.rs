@@ -30,12 +30,14 @@ pub struct LuDescription {
     pub read_only: bool,
     /// The store has a volatile cache: WCE is reported, SYNCHRONIZE CACHE flushes.
     pub write_cache: bool,
-    /// The medium does not rotate (VPD page B1h).
-    pub solid_state: bool,
+    /// Revolutions per minute of the medium, told in VPD page B1h: 0401h to FFFEh; `None`: it does not rotate.
+    pub rotation_rate_rpm: Option<u16>,
+    /// The shell can lend the LU's memory: reads may be answered with [`crate::IoResult::ReadInPlace`].
+    pub in_place: bool,
 }
 
 impl LuDescription {
-    /// A writable LU with 512-byte blocks, no volatile cache, not rotating.
+    /// A writable LU in memory with 512-byte blocks, no volatile cache, not rotating.
     #[must_use]
     pub fn new(lun: u8, size_bytes: u64) -> Self {
         Self {
@@ -44,7 +46,8 @@ impl LuDescription {
             block_bytes: 512,
             read_only: false,
             write_cache: false,
-            solid_state: true,
+            rotation_rate_rpm: None,
+            in_place: true,
         }
     }
 
@@ -91,12 +94,14 @@ pub struct Limits {
     pub initial_r2t: bool,
     /// Whether we agree to ImmediateData=Yes. Default true.
     pub immediate_data: bool,
-    /// Longest transfer of one command, bytes; told to initiators in VPD page B0h. Default 8 MiB.
+    /// Longest transfer of one command, bytes; told to initiators in VPD page B0h. Default 16 MiB.
     pub transfer_bytes_max: u32,
     /// Write data all sessions together may make the target hold, bytes. R2Ts wait for it; unsolicited data beyond it
     /// is answered with TASK SET FULL. Default 256 MiB.
     pub write_buffer_bytes_max: u64,
-    /// Copied bytes (not those sent in place) queued to one connection above which its next commands wait, bytes. Default 4 MiB.
+    /// The same for one session, at least `transfer_bytes_max`. Default 32 MiB.
+    pub session_write_buffer_bytes_max: u64,
+    /// Copied bytes (not those sent in place) queued to one connection above which its next commands wait, bytes. Default 8 MiB.
     pub transmit_bytes_max: usize,
     /// Text of one negotiation, over all its PDUs, bytes. Default 64 KiB.
     pub text_bytes_max: usize,
@@ -123,9 +128,10 @@ impl Default for Limits {
             outstanding_r2t_max: 8,
             initial_r2t: false,
             immediate_data: true,
-            transfer_bytes_max: 8 << 20,
+            transfer_bytes_max: 16 << 20,
             write_buffer_bytes_max: 256 << 20,
-            transmit_bytes_max: 4 << 20,
+            session_write_buffer_bytes_max: 32 << 20,
+            transmit_bytes_max: 8 << 20,
             text_bytes_max: 64 << 10,
             text_pdus_max: 16,
         }

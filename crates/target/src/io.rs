@@ -3,41 +3,36 @@
 //! The target never touches an LU's bytes. It queues an [`Io`]; the shell (or `world`) does it when and how it likes,
 //! and hands back an [`IoResult`] under the same [`IoId`].
 
-/// Names one [`Io`] until it is answered. An answer under an id that is no longer known (its session ended) is
-/// accepted and only gives the buffer back.
+use crate::slab::Key;
+
+/// Names one [`Io`] until it is answered. An answer under an id that is no longer known is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct IoId {
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
-}
+pub struct IoId(pub(crate) Key);
 
 impl IoId {
-    /// A small number no other unanswered `Io` has: good for indexing a table. Bounded by the most that were ever
-    /// unanswered at once.
+    /// A small number no other unanswered `Io` has: good for indexing a table. Bounded by the most commands that were
+    /// ever in flight at once.
     #[must_use]
     pub const fn index(self) -> usize {
-        self.index as usize
+        self.0.index as usize
     }
 
     /// The id as one number, unique over the life of the target (until 2^32 reuses of one slot).
     #[must_use]
     pub const fn as_u64(self) -> u64 {
-        ((self.generation as u64) << 32) | self.index as u64
+        ((self.0.generation as u64) << 32) | self.0.index as u64
     }
 }
 
 /// Names one connection. Never equal to that of an earlier connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ConnectionId {
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
-}
+pub struct ConnectionId(pub(crate) Key);
 
 impl ConnectionId {
     /// A small number no other open connection has: good for indexing a table.
     #[must_use]
     pub const fn index(self) -> usize {
-        self.index as usize
+        self.0.index as usize
     }
 }
 

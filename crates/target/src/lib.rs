@@ -12,9 +12,25 @@
 //! A shell's loop is in the documentation of [`Target`].
 #![forbid(unsafe_code)]
 
+mod buffers;
+mod clock;
+mod command;
 mod config;
+mod connection;
+mod counters;
+mod data_in;
+mod data_out;
+mod full_feature;
 mod io;
+mod login;
+mod management;
+mod receive;
+mod scsi;
+mod session;
+mod slab;
 mod target;
+mod task;
+mod text;
 mod transmit;
 
 pub use config::{Limits, LuDescription, TargetConfig};

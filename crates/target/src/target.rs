@@ -1,12 +1,56 @@
-//! The target: owns every connection and session. What the shell calls, and nothing else, is public here.
+//! The target: owns every connection, session and task. What a shell calls is public here, in `receive.rs` (bytes that came in) and in
+//! `command.rs` (storage that answered); what is sent and said between them lies in the other files, as further methods.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
+use std::collections::{HashMap, VecDeque};
 
 use hakaru_units::Time;
+use hakaru_wire::iscsi::{Isid, ScsiCommand};
+use hakaru_wire::scsi::Sense;
 
+use crate::buffers::Buffers;
 use crate::config::TargetConfig;
-use crate::io::{ConnectionId, Io, IoId, IoResult};
+use crate::connection::{Connection, Phase};
+use crate::counters::Counters;
+use crate::io::{ConnectionId, Io};
+use crate::management::Barrier;
+use crate::scsi::{self, Device, LogicalUnits, Outcome};
+use crate::slab::{Key, Slab};
+use crate::task::{Stage, Task};
 use crate::transmit::Transmit;
+
+/// An initiator port as a target sees it (I_T nexus): of two sessions that would have the same, the younger replaces the older.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Nexus {
+    pub(crate) initiator_name: String,
+    pub(crate) isid: Isid,
+    pub(crate) discovery: bool,
+}
+
+/// Sessions in full feature phase by what names them.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    pub(crate) by_nexus: HashMap<Nexus, ConnectionId>,
+    pub(crate) by_tsih: HashMap<u16, ConnectionId>,
+    /// Unit attention conditions for initiators that a reset has logged out.
+    pub(crate) owed_attentions: HashMap<Nexus, Sense>,
+    last_tsih: u16,
+}
+
+impl Sessions {
+    /// Gives a session its TSIH: not 0, and not one in use. There are fewer sessions than TSIHs, which [`Target::new`] checks.
+    pub(crate) fn insert(&mut self, nexus: Nexus, connection: ConnectionId) -> u16 {
+        loop {
+            self.last_tsih = self.last_tsih.wrapping_add(1);
+            if self.last_tsih != 0 && !self.by_tsih.contains_key(&self.last_tsih) {
+                break;
+            }
+        }
+        self.by_tsih.insert(self.last_tsih, connection);
+        self.by_nexus.insert(nexus, connection);
+        self.last_tsih
+    }
+}
 
 /// An iSCSI target with all its sessions.
 ///
@@ -24,7 +68,30 @@ use crate::transmit::Transmit;
 /// Calls with the id of a connection that has ended do nothing: a shell may be late.
 #[derive(Debug)]
 pub struct Target {
-    config: TargetConfig,
+    pub(crate) config: TargetConfig,
+    pub(crate) lus: LogicalUnits,
+    pub(crate) connections: Slab<Connection>,
+    pub(crate) sessions: Sessions,
+    pub(crate) tasks: Slab<Task>,
+    pub(crate) buffers: Buffers,
+    /// Writes that wait for budget, in turn. May name tasks that have ended.
+    pub(crate) budget_queue: VecDeque<Key>,
+    pub(crate) barriers: Vec<Barrier>,
+    pub(crate) ios: VecDeque<Io>,
+    to_transmit: VecDeque<ConnectionId>,
+    to_close: VecDeque<ConnectionId>,
+    /// Connections in login phase, in all and by address.
+    logins_now: u32,
+    logins_by_address: HashMap<IpAddr, u32>,
+    /// Parameter data of the command under way.
+    pub(crate) scratch: Vec<u8>,
+    retired: Vec<Vec<u8>>,
+    pub(crate) counters: Counters,
+    /// No deadline lies before this.
+    pub(crate) next_check: Time,
+    /// `shut_down` was called; sessions end at the latest at `shut_down_by`.
+    pub(crate) shutting_down: bool,
+    pub(crate) shut_down_by: Time,
     nothing: Transmit,
 }
 
@@ -35,14 +102,50 @@ impl Target {
     /// If the configuration breaks a bound its documentation names.
     #[must_use]
     pub fn new(config: TargetConfig) -> Self {
+        let limits = &config.limits;
+        assert!(
+            (1..u32::from(u16::MAX)).contains(&limits.sessions_max),
+            "1 to 65 534 sessions: each has a TSIH"
+        );
+        assert!(
+            (1..1 << 20).contains(&limits.commands_max),
+            "1 to 2^20 - 1 commands in flight"
+        );
+        assert!(
+            limits.session_write_buffer_bytes_max >= u64::from(limits.transfer_bytes_max),
+            "a whole write fits its session"
+        );
+        assert!(
+            limits.write_buffer_bytes_max >= limits.session_write_buffer_bytes_max,
+            "a session's share fits the whole"
+        );
+        assert!(!config.portals.is_empty(), "at least one portal");
         Self {
-            config,
+            lus: LogicalUnits::new(&config.target_name, &config.lus),
+            connections: Slab::default(),
+            sessions: Sessions::default(),
+            tasks: Slab::default(),
+            buffers: Buffers::new(limits.write_buffer_bytes_max),
+            budget_queue: VecDeque::new(),
+            barriers: Vec::new(),
+            ios: VecDeque::new(),
+            to_transmit: VecDeque::new(),
+            to_close: VecDeque::new(),
+            logins_now: 0,
+            logins_by_address: HashMap::new(),
+            scratch: Vec::new(),
+            retired: Vec::new(),
+            counters: Counters::new(config.portals.len()),
+            next_check: Time::MAX,
+            shutting_down: false,
+            shut_down_by: Time::MAX,
             nothing: Transmit::default(),
+            config,
         }
     }
 
-    /// A connection came in on portal `portal` (an index into [`TargetConfig::portals`]). `None` if a limit is reached:
-    /// close it.
+    /// A connection came in on portal `portal` (an index into [`TargetConfig::portals`]). `None` if a limit is reached, or the target
+    /// is shutting down: close it.
     pub fn handle_connected(
         &mut self,
         now: Time,
@@ -50,35 +153,51 @@ impl Target {
         local: SocketAddr,
         peer: SocketAddr,
     ) -> Option<ConnectionId> {
-        let _ = (now, portal, local, peer, &self.config);
-        None
-    }
-
-    /// Bytes came in; takes all of them.
-    pub fn handle_received(&mut self, now: Time, connection: ConnectionId, bytes: &[u8]) {
-        let _ = (now, connection, bytes);
+        assert!(
+            portal < self.config.portals.len(),
+            "there is a portal {portal}"
+        );
+        let limits = &self.config.limits;
+        let from_address = self.logins_by_address.get(&peer.ip()).copied().unwrap_or(0);
+        if self.shutting_down
+            || self.logins_now >= limits.logins_max
+            || from_address >= limits.logins_per_address_max
+        {
+            self.counters.sessions.logins_refused += 1;
+            return None;
+        }
+        self.logins_by_address.insert(peer.ip(), from_address + 1);
+        self.logins_now += 1;
+        self.check_by(now + self.config.limits.login_timeout);
+        let window = self.config.limits.commands_max;
+        let key = self
+            .connections
+            .insert_with(|key| Connection::new(now, key, portal, local, peer, window));
+        Some(ConnectionId(key))
     }
 
     /// Whether the connection's socket should be read. False while so much is queued to it that it must drain first;
     /// ask again after [`Self::handle_transmitted`].
     #[must_use]
     pub fn wants_received(&self, connection: ConnectionId) -> bool {
-        let _ = connection;
-        true
+        let limit = self.config.limits.transmit_bytes_max;
+        self.connections
+            .get(connection.0)
+            .is_some_and(|on| on.transmit.held_bytes() <= limit)
     }
 
     /// The connection's socket ended, however. What was queued to it is dropped.
     pub fn handle_closed(&mut self, now: Time, connection: ConnectionId) {
-        let _ = (now, connection);
-    }
-
-    /// An [`Io`] ended.
-    pub fn handle_io_done(&mut self, now: Time, id: IoId, result: IoResult) {
-        let _ = (now, id, result);
+        self.end(now, connection);
+        self.forget(connection);
+        self.start_budgeted(now);
     }
 
     /// `sent` bytes of [`Self::transmit`] were taken by the kernel. `read_lu(lun, offset_bytes, out)` copies from an LU;
     /// it is called at most once, when the cut lies within a logical block that is sent in place.
+    ///
+    /// # Panics
+    /// If more was sent than was queued.
     pub fn handle_transmitted(
         &mut self,
         now: Time,
@@ -86,62 +205,227 @@ impl Target {
         sent: usize,
         read_lu: &mut dyn FnMut(u8, u64, &mut [u8]),
     ) {
-        let _ = (now, connection, sent, read_lu);
-    }
-
-    /// Time has passed.
-    pub fn handle_timeout(&mut self, now: Time) {
-        let _ = now;
-    }
-
-    /// When [`Self::handle_timeout`] is wanted next.
-    #[must_use]
-    pub fn poll_timeout(&self) -> Option<Time> {
-        None
+        let Some(on) = self.connections.get_mut(connection.0) else {
+            return;
+        };
+        if sent == 0 {
+            return;
+        }
+        on.clocks.sent = now;
+        self.counters.ports[on.portal].tx_bytes += sent as u64;
+        let block_bytes = |lun| self.lus.get(lun).map_or(512, |unit| unit.block_bytes);
+        on.transmit
+            .advance(sent as u64, block_bytes, read_lu, &mut self.retired);
+        let drained = on.transmit.is_empty();
+        if drained && matches!(on.phase, Phase::Ending) {
+            self.queue_close(connection);
+        }
+        self.retired
+            .drain(..)
+            .for_each(|buffer| self.buffers.give(buffer));
+        self.start_waiting(connection);
     }
 
     /// The next access to an LU that is to be done.
     pub fn poll_io(&mut self) -> Option<Io> {
-        None
+        self.ios.pop_front()
     }
 
     /// A connection to which something was queued since it was last named here.
     pub fn poll_transmit(&mut self) -> Option<ConnectionId> {
+        while let Some(connection) = self.to_transmit.pop_front() {
+            if let Some(on) = self.connections.get_mut(connection.0) {
+                on.announced = false;
+                if !on.transmit.is_empty() {
+                    return Some(connection);
+                }
+            }
+        }
         None
     }
 
     /// What a connection has to send; empty if the connection has ended.
     #[must_use]
     pub fn transmit(&self, connection: ConnectionId) -> &Transmit {
-        let _ = connection;
-        &self.nothing
+        self.connections
+            .get(connection.0)
+            .map_or(&self.nothing, |on| &on.transmit)
     }
 
     /// A connection to close now: what it had to send is sent, or was given up. Its id is forgotten.
     pub fn poll_close(&mut self) -> Option<ConnectionId> {
+        while let Some(connection) = self.to_close.pop_front() {
+            if self.forget(connection) {
+                return Some(connection);
+            }
+        }
         None
     }
 
-    /// An empty buffer for [`IoResult::ReadData`], with the capacity of one used before if there is one.
+    /// An empty buffer of at least `capacity` bytes for [`crate::IoResult::ReadData`]: one used before, if there is one.
     #[must_use]
-    pub fn take_buffer(&mut self) -> Vec<u8> {
-        Vec::new()
-    }
-
-    /// Ends every session: says so with an asynchronous message (logout requested), takes no new logins and closes each
-    /// connection when its commands are answered, or after the linger time.
-    pub fn shut_down(&mut self, now: Time) {
-        let _ = now;
+    pub fn take_buffer(&mut self, capacity: usize) -> Vec<u8> {
+        self.buffers.take(capacity)
     }
 
     /// Sessions in full feature phase.
     #[must_use]
     pub fn sessions_now(&self) -> usize {
-        0
+        self.sessions.by_tsih.len()
     }
 
     /// Gives each counter as entity (`lu/N`, `port/N`, `sessions`), name and cumulative value.
     pub fn visit_counters(&self, visit: &mut dyn FnMut(&str, &str, f64)) {
-        let _ = visit;
+        for lun in self.lus.numbers() {
+            self.counters.lus[usize::from(lun)].visit(&format!("lu/{lun}"), visit);
+        }
+        let mut ports = self.counters.ports.clone();
+        for (_, on) in self.connections.iter() {
+            ports[on.portal].pdus_out += on.pdus_out;
+        }
+        for (number, port) in ports.iter().enumerate() {
+            port.visit(&format!("port/{number}"), visit);
+        }
+        self.counters.sessions.visit(visit);
+        visit("sessions", "sessions_now", self.sessions_now() as f64);
+        visit("sessions", "connections_now", self.connections.len() as f64);
+        visit(
+            "sessions",
+            "write_buffer_bytes_now",
+            self.buffers.reserved_bytes() as f64,
+        );
+    }
+
+    /// Has the connection named by `poll_transmit`, if there is something to send.
+    pub(crate) fn announce(&mut self, connection: ConnectionId) {
+        if let Some(on) = self.connections.get_mut(connection.0)
+            && !on.announced
+            && !on.transmit.is_empty()
+        {
+            on.announced = true;
+            self.to_transmit.push_back(connection);
+        }
+    }
+
+    fn queue_close(&mut self, connection: ConnectionId) {
+        if let Some(on) = self.connections.get_mut(connection.0)
+            && !on.closing
+        {
+            on.closing = true;
+            self.to_close.push_back(connection);
+        }
+    }
+
+    /// Removes a connection that has ended.
+    fn forget(&mut self, connection: ConnectionId) -> bool {
+        let Some(on) = self.connections.remove(connection.0) else {
+            return false;
+        };
+        self.counters.ports[on.portal].pdus_out += on.pdus_out;
+        true
+    }
+
+    /// Ends a connection and with it its session or login. What is queued is sent before it is closed; nothing more is received.
+    pub(crate) fn end(&mut self, now: Time, connection: ConnectionId) {
+        match self.connections.get(connection.0).map(|on| &on.phase) {
+            None | Some(Phase::Ending) => return,
+            Some(Phase::Login(_)) => self.count_login_ended(connection),
+            Some(Phase::FullFeature(session)) => {
+                let (nexus, tsih) = (session.nexus.clone(), session.tsih);
+                self.sessions.by_tsih.remove(&tsih);
+                self.sessions.by_nexus.remove(&nexus);
+                self.abort_session(connection);
+            }
+        }
+        let linger = now + self.config.limits.linger;
+        let Some(on) = self.connections.get_mut(connection.0) else {
+            return;
+        };
+        on.phase = Phase::Ending;
+        on.clocks.ending = Some(now);
+        if on.transmit.is_empty() {
+            self.queue_close(connection);
+        }
+        self.check_by(linger);
+        self.announce(connection);
+    }
+
+    /// Gives up what is queued to a connection that has ended, and closes it.
+    pub(crate) fn discard_transmit(&mut self, connection: ConnectionId) {
+        if let Some(on) = self.connections.get_mut(connection.0) {
+            on.transmit = Transmit::default();
+        }
+        self.queue_close(connection);
+    }
+
+    /// A connection is in login phase no more.
+    pub(crate) fn count_login_ended(&mut self, connection: ConnectionId) {
+        let Some(on) = self.connections.get(connection.0) else {
+            return;
+        };
+        let address = on.peer.ip();
+        self.logins_now -= 1;
+        if let Some(count) = self.logins_by_address.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                self.logins_by_address.remove(&address);
+            }
+        }
+    }
+
+    /// What the SCSI layer says to a command.
+    pub(crate) fn execute(&mut self, connection: ConnectionId, command: &ScsiCommand) -> Outcome {
+        self.scratch.clear();
+        let Some(on) = self.connections.get_mut(connection.0) else {
+            return Outcome::NOTHING;
+        };
+        let relative_port = on.portal as u16 + 1;
+        let Some(session) = on.session_mut() else {
+            return Outcome::NOTHING;
+        };
+        let mut device = Device {
+            units: &mut self.lus,
+            session,
+            transfer_bytes_max: self.config.limits.transfer_bytes_max,
+            relative_port,
+            out: &mut self.scratch,
+        };
+        scsi::execute(&mut device, command.lun, &command.cdb)
+    }
+
+    /// Takes up a task: it has an ITT, and a place in the window.
+    pub(crate) fn insert_task(&mut self, task: Task) -> Key {
+        let (connection, itt, immediate) = (task.connection, task.itt, task.immediate);
+        let key = self.tasks.insert_with(|_| task);
+        if let Some(on) = self.connections.get_mut(connection.0) {
+            if !immediate {
+                on.window.in_flight += 1;
+            }
+            if let Some(session) = on.session_mut() {
+                session.immediate_in_flight += u32::from(immediate);
+                session.tasks.insert(itt, key);
+            }
+        }
+        key
+    }
+
+    /// Removes a task and gives back all it holds; its access, tag and counts stay readable.
+    pub(crate) fn remove_task(&mut self, key: Key) -> Option<Task> {
+        let mut task = self.tasks.remove(key)?;
+        self.buffers.give(core::mem::take(&mut task.data));
+        self.release_write(task.connection, task.reserved_bytes);
+        if let Some(on) = self.connections.get_mut(task.connection.0) {
+            if !task.immediate {
+                on.window.in_flight -= 1;
+            }
+            if let Some(session) = on.session_mut() {
+                session.immediate_in_flight -= u32::from(task.immediate);
+                // The tag of an aborted task may be another's by now.
+                if task.stage != Stage::Aborted {
+                    session.tasks.remove(&task.itt);
+                }
+            }
+        }
+        Some(task)
     }
 }

@@ -101,14 +101,6 @@ impl Transmit {
         })
     }
 
-    /// Appends bytes and returns them for the caller to fill; they start as zero.
-    pub(crate) fn push_zeroed(&mut self, length: usize) -> &mut [u8] {
-        let start = self.arena.len();
-        self.arena.resize(start + length, 0);
-        self.appended(length);
-        &mut self.arena[start..]
-    }
-
     /// Appends a header.
     pub(crate) fn push_header(&mut self, header: &[u8; 48]) {
         self.arena.extend_from_slice(header);

@@ -1,0 +1,512 @@
+//! SCSI Command PDUs: admission, what the SCSI layer says to them, and their end.
+
+use hakaru_units::Time;
+use hakaru_wire::iscsi::{Bhs, Itt, RejectReason, Residual, ScsiCommand, ScsiResponse, ahs};
+use hakaru_wire::scsi::{Sense, Status};
+
+use crate::connection::Connection;
+use crate::data_in::DataIn;
+use crate::io::{ConnectionId, Io, IoFailure, IoId, IoOp, IoResult};
+use crate::scsi::{Outcome, Verdict};
+use crate::session::Payload;
+use crate::slab::Key;
+use crate::target::Target;
+use crate::task::{Access, Inbound, Stage, Task};
+
+impl Target {
+    /// A SCSI command. `payload` is its immediate data.
+    pub(crate) fn scsi_command(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+        bhs: &Bhs,
+        ahs: &[u8],
+        payload: Payload,
+    ) -> Result<(), RejectReason> {
+        let command = match self.admit(connection, bhs, ahs) {
+            Ok(command) => command,
+            Err(reason) => {
+                self.release_payload(connection, payload);
+                return Err(reason);
+            }
+        };
+        let outcome = self.execute(connection, &command);
+        let outcome = match self.check_unsolicited(connection, &command, &payload) {
+            Some(verdict) if !matches!(outcome, Outcome::End(Verdict::Check(_))) => {
+                Outcome::End(verdict)
+            }
+            _ => outcome,
+        };
+        match outcome {
+            Outcome::Read {
+                lu,
+                offset_bytes,
+                length_bytes,
+            } if !command.write => {
+                let access = Access::Read {
+                    offset_bytes,
+                    length_bytes,
+                };
+                self.start_read(connection, &command, lu, access);
+            }
+            Outcome::Flush { lu } if command.is_final => self.start_flush(connection, &command, lu),
+            Outcome::Write {
+                lu,
+                offset_bytes,
+                length_bytes,
+                fua,
+            } if !command.read || command.write => {
+                let access = Access::Write {
+                    offset_bytes,
+                    length_bytes,
+                    fua,
+                };
+                self.start_write(now, connection, &command, lu, access, payload);
+                return Ok(());
+            }
+            Outcome::Data if !command.write => self.send_parameter_data(connection, &command),
+            Outcome::End(verdict) => self.end_early(connection, &command, verdict),
+            // Data would have to go against the direction that the initiator prepared for.
+            _ => self.end_early(connection, &command, Verdict::Check(WRONG_DIRECTION)),
+        }
+        self.release_payload(connection, payload);
+        Ok(())
+    }
+
+    /// Whether the command may become a task at all.
+    fn admit(
+        &self,
+        connection: ConnectionId,
+        bhs: &Bhs,
+        ahs: &[u8],
+    ) -> Result<ScsiCommand, RejectReason> {
+        let command = ScsiCommand::parse(bhs).map_err(|_| RejectReason::InvalidPduField)?;
+        let session = self
+            .connections
+            .get(connection.0)
+            .and_then(Connection::session);
+        let session = session.ok_or(RejectReason::ProtocolError)?;
+        if session.discovery {
+            return Err(RejectReason::ProtocolError);
+        }
+        if command.itt == Itt::RESERVED
+            || !ahs.is_empty() && ahs::parse_all(ahs).any(|one| one.is_err())
+        {
+            return Err(RejectReason::InvalidPduField);
+        }
+        if session.tasks.contains_key(&command.itt) {
+            return Err(RejectReason::TaskInProgress);
+        }
+        if command.immediate
+            && session.immediate_in_flight >= self.config.limits.immediate_commands_max
+        {
+            return Err(RejectReason::ImmediateCommandReject);
+        }
+        Ok(command)
+    }
+
+    /// Data that comes unasked must have been agreed on (RFC 7143 sections 11.4.7.2, 13.10, 13.11 and 13.14).
+    fn check_unsolicited(
+        &self,
+        connection: ConnectionId,
+        command: &ScsiCommand,
+        payload: &Payload,
+    ) -> Option<Verdict> {
+        let came = command.data_segment_length;
+        if came == 0 && command.is_final {
+            return None;
+        }
+        let agreed = self.connections.get(connection.0)?.session()?.parameters;
+        if came > 0 && !agreed.immediate_data || !command.is_final && agreed.initial_r2t {
+            return Some(Verdict::Check(Sense::UNEXPECTED_UNSOLICITED_DATA));
+        }
+        if came
+            > agreed
+                .first_burst_bytes
+                .min(command.expected_data_transfer_length)
+        {
+            return Some(Verdict::Check(Sense::UNEXPECTED_UNSOLICITED_DATA));
+        }
+        payload
+            .refused
+            .then_some(Verdict::Status(Status::TASK_SET_FULL))
+    }
+
+    /// Ends a command without an access to its LU; if unsolicited data is still to come, once that went by.
+    fn end_early(&mut self, connection: ConnectionId, command: &ScsiCommand, verdict: Verdict) {
+        if command.is_final {
+            let residual = Residual::between(command.expected_data_transfer_length, 0);
+            if let Some(on) = self.connections.get_mut(connection.0) {
+                send_response(on, command.itt, verdict, residual, 0);
+            }
+            return;
+        }
+        let mut task = new_task(connection, command, 0, Access::Nothing);
+        task.verdict = Some(verdict);
+        task.inbound.unsolicited_open = true;
+        task.inbound.next_offset = command.data_segment_length;
+        self.insert_task(task);
+    }
+
+    /// Answers with the parameter data that the SCSI layer left in `scratch`.
+    fn send_parameter_data(&mut self, connection: ConnectionId, command: &ScsiCommand) {
+        let Some(on) = self.connections.get_mut(connection.0) else {
+            return;
+        };
+        let expected = if command.read {
+            command.expected_data_transfer_length
+        } else {
+            0
+        };
+        let available = self.scratch.len();
+        let moved = available.min(expected as usize);
+        let residual = Residual::between(expected, available as u64);
+        if moved == 0 {
+            send_response(on, command.itt, Verdict::Status(Status::GOOD), residual, 0);
+        } else {
+            DataIn {
+                itt: command.itt,
+                length_bytes: moved as u32,
+                residual,
+            }
+            .send_copy(on, &self.scratch[..moved]);
+        }
+    }
+
+    fn start_read(
+        &mut self,
+        connection: ConnectionId,
+        command: &ScsiCommand,
+        lu: u8,
+        access: Access,
+    ) {
+        let mut task = new_task(connection, command, lu, access);
+        if !command.read {
+            task.expected_bytes = 0;
+        }
+        if task.expected_bytes.min(task.available_bytes()) == 0 {
+            self.finish_without_io(connection, &task);
+            return;
+        }
+        task.stage = Stage::Transmit;
+        let key = self.insert_task(task);
+        let Some(on) = self.connections.get_mut(connection.0) else {
+            return;
+        };
+        let Some(session) = on.session_mut() else {
+            return;
+        };
+        session.waiting.push_back(key);
+        self.start_waiting(connection);
+    }
+
+    /// Hands waiting reads to the storage, unless so much is queued to the connection already that copies would pile up.
+    pub(crate) fn start_waiting(&mut self, connection: ConnectionId) {
+        loop {
+            let Some(on) = self.connections.get_mut(connection.0) else {
+                return;
+            };
+            let held = on.transmit.held_bytes() as u64;
+            let Some(session) = on.session_mut() else {
+                return;
+            };
+            let Some(&key) = session.waiting.front() else {
+                return;
+            };
+            if held + session.copying_bytes > self.config.limits.transmit_bytes_max as u64 {
+                return;
+            }
+            session.waiting.pop_front();
+            self.ask_read(key);
+        }
+    }
+
+    fn ask_read(&mut self, key: Key) {
+        let Some(task) = self.tasks.get_mut(key) else {
+            return;
+        };
+        let Access::Read {
+            offset_bytes,
+            length_bytes,
+        } = task.access
+        else {
+            return;
+        };
+        let Some(on) = self.connections.get_mut(task.connection.0) else {
+            return;
+        };
+        let Some(lu) = self.lus.get(task.lu) else {
+            return;
+        };
+        task.stage = Stage::Io;
+        // Only as much as will be sent, in whole blocks.
+        let length_bytes = length_bytes
+            .min(task.expected_bytes)
+            .next_multiple_of(lu.block_bytes);
+        let digest = on.digests.data;
+        let Some(session) = on.session_mut() else {
+            return;
+        };
+        let segment = session
+            .parameters
+            .data_segment_bytes_max
+            .min(session.parameters.max_burst_bytes);
+        let in_place = lu.in_place && !digest && segment >= lu.block_bytes;
+        if !in_place {
+            session.copying_bytes += u64::from(length_bytes);
+            task.copying_bytes = length_bytes;
+        }
+        let op = IoOp::Read {
+            offset_bytes,
+            length_bytes,
+            in_place,
+        };
+        self.ios.push_back(Io {
+            id: IoId(key),
+            connection: task.connection,
+            lun: task.lu,
+            op,
+        });
+    }
+
+    fn start_flush(&mut self, connection: ConnectionId, command: &ScsiCommand, lu: u8) {
+        let mut task = new_task(connection, command, lu, Access::Flush);
+        task.stage = Stage::Io;
+        let key = self.insert_task(task);
+        self.ios.push_back(Io {
+            id: IoId(key),
+            connection,
+            lun: lu,
+            op: IoOp::Flush,
+        });
+    }
+
+    fn start_write(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+        command: &ScsiCommand,
+        lu: u8,
+        access: Access,
+        payload: Payload,
+    ) {
+        let mut task = new_task(connection, command, lu, access);
+        if !command.write {
+            task.expected_bytes = 0;
+        }
+        let wanted_bytes = task.expected_bytes.min(task.available_bytes());
+        task.inbound = Inbound {
+            wanted_bytes,
+            next_offset: command.data_segment_length,
+            unsolicited_open: !command.is_final,
+            ..Inbound::default()
+        };
+        task.data = payload.data;
+        task.data.truncate(wanted_bytes as usize);
+        task.reserved_bytes = payload.reserved_bytes;
+        if wanted_bytes == 0 && command.is_final {
+            self.finish_without_io(connection, &task);
+            let Task {
+                data,
+                reserved_bytes,
+                ..
+            } = task;
+            self.release_payload(
+                connection,
+                Payload {
+                    data,
+                    reserved_bytes,
+                    refused: false,
+                },
+            );
+            return;
+        }
+        task.stage = Stage::DataOut;
+        let key = self.insert_task(task);
+        self.go_on_writing(now, key);
+    }
+
+    /// Ends a command that turned out to move nothing.
+    fn finish_without_io(&mut self, connection: ConnectionId, task: &Task) {
+        let residual = Residual::between(task.expected_bytes, u64::from(task.available_bytes()));
+        if let Some(on) = self.connections.get_mut(connection.0) {
+            send_response(on, task.itt, Verdict::Status(Status::GOOD), residual, 0);
+        }
+    }
+
+    /// An [`Io`] ended.
+    pub fn handle_io_done(&mut self, now: Time, id: IoId, result: IoResult) {
+        let key = id.0;
+        let Some(task) = self.tasks.get(key) else {
+            self.give_back(result);
+            return;
+        };
+        let connection = task.connection;
+        match task.stage {
+            Stage::Io => {}
+            Stage::Aborted => {
+                self.give_back(result);
+                self.finish_aborted(now, key);
+                return;
+            }
+            _ => unreachable!("an Io is asked for once and answered once"),
+        }
+        self.release_copying(key);
+        let Some(task) = self.remove_task(key) else {
+            return;
+        };
+        let Some(on) = self.connections.get_mut(connection.0) else {
+            self.give_back(result);
+            return;
+        };
+        let residual = Residual::between(task.expected_bytes, u64::from(task.available_bytes()));
+        let moved = task.expected_bytes.min(task.available_bytes());
+        match (task.access, result) {
+            (Access::Read { offset_bytes, .. }, IoResult::ReadInPlace) => {
+                let block_bytes = self.lus.get(task.lu).map_or(512, |lu| lu.block_bytes);
+                DataIn {
+                    itt: task.itt,
+                    length_bytes: moved,
+                    residual,
+                }
+                .send_in_place(on, task.lu, offset_bytes, block_bytes);
+                self.counters.lus[usize::from(task.lu)].read(moved);
+            }
+            (Access::Read { .. }, IoResult::ReadData(data)) if data.len() >= moved as usize => {
+                DataIn {
+                    itt: task.itt,
+                    length_bytes: moved,
+                    residual,
+                }
+                .send_buffer(on, data);
+                self.counters.lus[usize::from(task.lu)].read(moved);
+            }
+            (Access::Write { .. }, IoResult::Written(data)) => {
+                self.counters.lus[usize::from(task.lu)].written(data.len() as u32);
+                self.buffers.give(data);
+                send_response(
+                    on,
+                    task.itt,
+                    Verdict::Status(Status::GOOD),
+                    residual,
+                    task.inbound.r2ts,
+                );
+            }
+            (Access::Flush, IoResult::Flushed) => {
+                send_response(on, task.itt, Verdict::Status(Status::GOOD), residual, 0);
+            }
+            (_, result) => {
+                let sense = match result {
+                    IoResult::Failed(failure) => failure_sense(failure),
+                    _ => Sense::INTERNAL_TARGET_FAILURE,
+                };
+                let residual = Residual::between(task.expected_bytes, 0);
+                send_response(
+                    on,
+                    task.itt,
+                    Verdict::Check(sense),
+                    residual,
+                    task.inbound.r2ts,
+                );
+                self.give_back(result);
+            }
+        }
+        self.start_waiting(connection);
+        self.start_budgeted(now);
+        self.announce(connection);
+    }
+
+    /// What the storage was asked to copy for a task is under way no more.
+    pub(crate) fn release_copying(&mut self, key: Key) {
+        let Some(task) = self
+            .tasks
+            .get_mut(key)
+            .filter(|task| task.copying_bytes > 0)
+        else {
+            return;
+        };
+        let bytes = core::mem::take(&mut task.copying_bytes);
+        if let Some(session) = self
+            .connections
+            .get_mut(task.connection.0)
+            .and_then(Connection::session_mut)
+        {
+            session.copying_bytes -= u64::from(bytes);
+        }
+    }
+
+    /// Takes the buffer out of an answer that nobody waits for.
+    fn give_back(&mut self, result: IoResult) {
+        if let IoResult::ReadData(data) | IoResult::Written(data) = result {
+            self.buffers.give(data);
+        }
+    }
+
+    /// Ends a task that is not with the storage.
+    pub(crate) fn finish(&mut self, key: Key, verdict: Verdict) {
+        let Some(task) = self.remove_task(key) else {
+            return;
+        };
+        if let Some(on) = self.connections.get_mut(task.connection.0) {
+            let residual = Residual::between(task.expected_bytes, 0);
+            send_response(on, task.itt, verdict, residual, task.inbound.r2ts);
+        }
+    }
+}
+
+/// INVALID FIELD IN COMMAND INFORMATION UNIT (SPC-4 annex F).
+const WRONG_DIRECTION: Sense = Sense::new(hakaru_wire::scsi::SenseKey::IllegalRequest, 0x0e, 0x03);
+
+fn failure_sense(failure: IoFailure) -> Sense {
+    match failure {
+        IoFailure::Read => Sense::UNRECOVERED_READ_ERROR,
+        IoFailure::Write => Sense::WRITE_ERROR,
+        IoFailure::Space => Sense::SPACE_ALLOCATION_FAILED_WRITE_PROTECT,
+        IoFailure::Internal => Sense::INTERNAL_TARGET_FAILURE,
+    }
+}
+
+fn new_task(connection: ConnectionId, command: &ScsiCommand, lu: u8, access: Access) -> Task {
+    Task {
+        connection,
+        itt: command.itt,
+        lun: command.lun,
+        lu,
+        immediate: command.immediate,
+        expected_bytes: command.expected_data_transfer_length,
+        access,
+        stage: Stage::DataOut,
+        inbound: Inbound::default(),
+        data: Vec::new(),
+        reserved_bytes: 0,
+        copying_bytes: 0,
+        verdict: None,
+    }
+}
+
+/// Queues a SCSI Response. `data_pdus`: R2Ts that were sent for the task.
+pub(crate) fn send_response(
+    on: &mut Connection,
+    itt: Itt,
+    verdict: Verdict,
+    residual: Residual,
+    data_pdus: u32,
+) {
+    let (status, sense) = match verdict {
+        Verdict::Status(status) => (status, None),
+        Verdict::Check(sense) => (Status::CHECK_CONDITION, Some(sense.emit_response_data())),
+    };
+    let data = sense.as_ref().map_or(&[][..], |sense| &sense[..]);
+    let response = ScsiResponse {
+        residual,
+        status: status.0,
+        itt,
+        numbers: on.status_numbers(),
+        exp_data_sn: data_pdus,
+        data_segment_length: data.len() as u32,
+        ..ScsiResponse::default()
+    };
+    let mut header = [0; 48];
+    response.emit(&mut header);
+    on.send(&header, data);
+}

@@ -1,0 +1,96 @@
+//! What the target counts. Cumulative, except names that end in `_now`.
+
+/// Of one LU. Commands count when they are answered GOOD; bytes are those moved.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LuCounters {
+    reads: u64,
+    writes: u64,
+    read_bytes: u64,
+    write_bytes: u64,
+}
+
+impl LuCounters {
+    pub(crate) fn read(&mut self, bytes: u32) {
+        self.reads += 1;
+        self.read_bytes += u64::from(bytes);
+    }
+
+    pub(crate) fn written(&mut self, bytes: u32) {
+        self.writes += 1;
+        self.write_bytes += u64::from(bytes);
+    }
+
+    pub(crate) fn visit(&self, entity: &str, visit: &mut dyn FnMut(&str, &str, f64)) {
+        visit(entity, "reads", self.reads as f64);
+        visit(entity, "writes", self.writes as f64);
+        visit(entity, "read_bytes", self.read_bytes as f64);
+        visit(entity, "write_bytes", self.write_bytes as f64);
+    }
+}
+
+/// Of one portal. Bytes are those of the TCP streams.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PortCounters {
+    pub(crate) rx_bytes: u64,
+    pub(crate) tx_bytes: u64,
+    pub(crate) pdus_in: u64,
+    pub(crate) pdus_out: u64,
+}
+
+impl PortCounters {
+    pub(crate) fn visit(&self, entity: &str, visit: &mut dyn FnMut(&str, &str, f64)) {
+        visit(entity, "rx_bytes", self.rx_bytes as f64);
+        visit(entity, "tx_bytes", self.tx_bytes as f64);
+        visit(entity, "pdus_in", self.pdus_in as f64);
+        visit(entity, "pdus_out", self.pdus_out as f64);
+    }
+}
+
+/// Of all sessions.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SessionCounters {
+    pub(crate) logins: u64,
+    pub(crate) logins_refused: u64,
+    pub(crate) logouts: u64,
+    pub(crate) reinstatements: u64,
+    pub(crate) timeouts: u64,
+    pub(crate) protocol_errors: u64,
+    pub(crate) rejects: u64,
+    pub(crate) task_management: u64,
+}
+
+impl SessionCounters {
+    pub(crate) fn visit(&self, visit: &mut dyn FnMut(&str, &str, f64)) {
+        for (name, value) in [
+            ("logins", self.logins),
+            ("logins_refused", self.logins_refused),
+            ("logouts", self.logouts),
+            ("reinstatements", self.reinstatements),
+            ("timeouts", self.timeouts),
+            ("protocol_errors", self.protocol_errors),
+            ("rejects", self.rejects),
+            ("task_management", self.task_management),
+        ] {
+            visit("sessions", name, value as f64);
+        }
+    }
+}
+
+/// All of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Counters {
+    pub(crate) ports: Vec<PortCounters>,
+    /// By LUN.
+    pub(crate) lus: [LuCounters; 256],
+    pub(crate) sessions: SessionCounters,
+}
+
+impl Counters {
+    pub(crate) fn new(ports: usize) -> Self {
+        Self {
+            ports: vec![PortCounters::default(); ports],
+            lus: [LuCounters::default(); 256],
+            sessions: SessionCounters::default(),
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Full feature phase: the order of commands, and every PDU that is no SCSI command or data.
+
+use hakaru_units::Time;
+use hakaru_wire::iscsi::{
+    Bhs, CmdSn, Itt, LogoutReason, LogoutRequest, LogoutResponse, LogoutResult, NopIn, NopOut,
+    Opcode, Reject, RejectReason, Ttt,
+};
+
+use crate::io::ConnectionId;
+use crate::session::{Held, Payload};
+use crate::target::Target;
+
+impl Target {
+    /// A PDU came whole in full feature phase.
+    pub(crate) fn handle_full_feature_pdu(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+        bhs: Bhs,
+        payload: Payload,
+        data_digest_ok: bool,
+    ) {
+        match bhs.opcode() {
+            Some(Opcode::DataOut) => self.end_data_out(now, connection, None, data_digest_ok),
+            _ if !data_digest_ok => {
+                // Discarded whole: its CmdSN is not taken, and the initiator sends it again (RFC 7143 section 7.8).
+                self.release_payload(connection, payload);
+                self.reject(connection, RejectReason::DataDigestError, &bhs);
+            }
+            Some(
+                Opcode::ScsiCommand
+                | Opcode::NopOut
+                | Opcode::TaskManagementRequest
+                | Opcode::TextRequest
+                | Opcode::LogoutRequest,
+            ) => self.order(now, connection, bhs, payload),
+            Some(Opcode::Snack) => self.reject(connection, RejectReason::SnackReject, &bhs),
+            Some(Opcode::LoginRequest) => {
+                self.counters.sessions.protocol_errors += 1;
+                self.reject(connection, RejectReason::ProtocolError, &bhs);
+                self.end(now, connection);
+            }
+            _ => {
+                self.counters.sessions.protocol_errors += 1;
+                self.reject(connection, RejectReason::CommandNotSupported, &bhs);
+            }
+        }
+    }
+
+    /// Delivers numbered PDUs in the order of their CmdSN and immediate ones at once (RFC 7143 section 4.2.2.1). One outside the
+    /// window is ignored; one that is early is held until those before it came.
+    fn order(&mut self, now: Time, connection: ConnectionId, bhs: Bhs, payload: Payload) {
+        let Some(on) = self.connections.get_mut(connection.0) else {
+            return;
+        };
+        let ahs = core::mem::take(&mut on.receiving.ahs);
+        if bhs.immediate() {
+            self.deliver_immediate(now, connection, &bhs, &ahs, payload);
+            return;
+        }
+        let cmd_sn = cmd_sn_of(&bhs);
+        if cmd_sn == on.window.expected && on.window.contains(cmd_sn) {
+            self.deliver(now, connection, &bhs, &ahs, payload);
+            self.deliver_held(now, connection);
+            return;
+        }
+        let in_window = on.window.contains(cmd_sn);
+        let Some(session) = on.session_mut() else {
+            return;
+        };
+        if in_window && session.held.iter().all(|(held, _)| *held != cmd_sn) {
+            session.held.push((cmd_sn, Held::Pdu { bhs, ahs, payload }));
+        } else {
+            self.counters.sessions.protocol_errors += 1;
+            self.release_payload(connection, payload);
+        }
+    }
+
+    /// Delivers an immediate PDU, which takes up no CmdSN.
+    fn deliver_immediate(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+        bhs: &Bhs,
+        ahs: &[u8],
+        payload: Payload,
+    ) {
+        if let Err(reason) = self.dispatch(now, connection, bhs, ahs, payload) {
+            self.reject(connection, reason, bhs);
+        }
+    }
+
+    /// Delivers the PDU that is next in order. One that is rejected does not count as received: the initiator fills the gap with
+    /// another, or by aborting it (RFC 7143 section 7.3).
+    fn deliver(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+        bhs: &Bhs,
+        ahs: &[u8],
+        payload: Payload,
+    ) {
+        let Some(on) = self.connections.get_mut(connection.0) else {
+            return;
+        };
+        let cmd_sn = on.window.expected;
+        on.window.expected = cmd_sn.plus(1);
+        if let Err(reason) = self.dispatch(now, connection, bhs, ahs, payload) {
+            if let Some(on) = self.connections.get_mut(connection.0) {
+                on.window.expected = cmd_sn;
+            }
+            self.reject(connection, reason, bhs);
+        }
+    }
+
+    /// Delivers what was early and is next in order now.
+    pub(crate) fn deliver_held(&mut self, now: Time, connection: ConnectionId) {
+        loop {
+            let Some(on) = self.connections.get_mut(connection.0) else {
+                return;
+            };
+            let expected = on.window.expected;
+            let Some(session) = on.session_mut() else {
+                return;
+            };
+            if session.held.is_empty() {
+                return;
+            }
+            match session.take_held(expected) {
+                None => return,
+                Some(Held::Aborted) => on.window.expected = expected.plus(1),
+                Some(Held::Pdu { bhs, ahs, payload }) => {
+                    self.deliver(now, connection, &bhs, &ahs, payload);
+                    let rejected =
+                        |on: &crate::connection::Connection| on.window.expected == expected;
+                    if self.connections.get(connection.0).is_none_or(rejected) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Carries out one PDU.
+    fn dispatch(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+        bhs: &Bhs,
+        ahs: &[u8],
+        payload: Payload,
+    ) -> Result<(), RejectReason> {
+        match bhs.opcode() {
+            Some(Opcode::ScsiCommand) => self.scsi_command(now, connection, bhs, ahs, payload),
+            Some(Opcode::NopOut) => self.nop_out(connection, bhs, &payload.data),
+            Some(Opcode::TaskManagementRequest) => self.task_management(now, connection, bhs),
+            Some(Opcode::TextRequest) => self.text_request(connection, bhs, &payload.data),
+            Some(Opcode::LogoutRequest) => self.logout(now, connection, bhs),
+            _ => Err(RejectReason::CommandNotSupported),
+        }
+    }
+
+    /// Answers a ping with its own data, cut to what the initiator takes (RFC 7143 section 11.19.1). A NOP-Out without ITT
+    /// answers ours, or only tells an ExpStatSN.
+    fn nop_out(
+        &mut self,
+        connection: ConnectionId,
+        bhs: &Bhs,
+        data: &[u8],
+    ) -> Result<(), RejectReason> {
+        let ping = NopOut::parse(bhs).map_err(|_| RejectReason::InvalidPduField)?;
+        if ping.itt == Itt::RESERVED {
+            return if ping.immediate {
+                Ok(())
+            } else {
+                Err(RejectReason::ProtocolError)
+            };
+        }
+        let Some(on) = self.connections.get_mut(connection.0) else {
+            return Ok(());
+        };
+        let Some(session) = on.session() else {
+            return Ok(());
+        };
+        let data = &data[..data
+            .len()
+            .min(session.parameters.data_segment_bytes_max as usize)];
+        let answer = NopIn {
+            lun: ping.lun,
+            itt: ping.itt,
+            ttt: Ttt::RESERVED,
+            numbers: on.status_numbers(),
+            data_segment_length: data.len() as u32,
+        };
+        let mut header = [0; 48];
+        answer.emit(&mut header);
+        on.send(&header, data);
+        Ok(())
+    }
+
+    /// Asks whether the initiator is still there. Any byte from it is answer enough.
+    pub(crate) fn ping(&mut self, now: Time, connection: ConnectionId) {
+        let Some(on) = self.connections.get_mut(connection.0) else {
+            return;
+        };
+        on.clocks.pinged = Some(now);
+        let ping = NopIn {
+            itt: Itt::RESERVED,
+            ttt: Ttt(connection.0.index),
+            numbers: on.numbers(),
+            ..NopIn::default()
+        };
+        let mut header = [0; 48];
+        ping.emit(&mut header);
+        on.send(&header, &[]);
+        self.announce(connection);
+    }
+
+    /// Ends the session, or its only connection, which is the same. Commands that are not answered yet end without an answer
+    /// (RFC 7143 section 11.14).
+    fn logout(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+        bhs: &Bhs,
+    ) -> Result<(), RejectReason> {
+        let request = LogoutRequest::parse(bhs).map_err(|_| RejectReason::InvalidPduField)?;
+        let Some(on) = self.connections.get_mut(connection.0) else {
+            return Ok(());
+        };
+        let Some(session) = on.session() else {
+            return Ok(());
+        };
+        let result = match request.reason {
+            LogoutReason::CloseSession => LogoutResult::Success,
+            LogoutReason::CloseConnection if request.cid == session.cid => LogoutResult::Success,
+            LogoutReason::CloseConnection => LogoutResult::CidNotFound,
+            LogoutReason::RemoveForRecovery => LogoutResult::RecoveryNotSupported,
+            LogoutReason::Other(_) => return Err(RejectReason::InvalidPduField),
+        };
+        let ends = result == LogoutResult::Success;
+        if ends {
+            self.counters.sessions.logouts += 1;
+            self.abort_session(connection);
+        }
+        let Some(on) = self.connections.get_mut(connection.0) else {
+            return Ok(());
+        };
+        let response = LogoutResponse {
+            result,
+            itt: request.itt,
+            numbers: on.status_numbers(),
+            time2wait: 0,
+            time2retain: 0,
+        };
+        let mut header = [0; 48];
+        response.emit(&mut header);
+        on.send(&header, &[]);
+        if ends {
+            self.end(now, connection);
+        }
+        Ok(())
+    }
+
+    /// Gives a PDU back unserved, with its header as data (RFC 7143 section 11.17).
+    pub(crate) fn reject(&mut self, connection: ConnectionId, reason: RejectReason, bhs: &Bhs) {
+        self.counters.sessions.rejects += 1;
+        let Some(on) = self.connections.get_mut(connection.0) else {
+            return;
+        };
+        let reject = Reject {
+            reason,
+            numbers: on.status_numbers(),
+            data_sn: 0,
+            data_segment_length: 48,
+        };
+        let mut header = [0; 48];
+        reject.emit(&mut header);
+        on.send(&header, bhs.as_bytes());
+    }
+}
+
+/// CmdSN of a PDU that has one: bytes 24 to 27 in all five of them.
+fn cmd_sn_of(bhs: &Bhs) -> CmdSn {
+    let b = bhs.as_bytes();
+    CmdSn(u32::from_be_bytes([b[24], b[25], b[26], b[27]]))
+}

@@ -1,0 +1,397 @@
+//! Login phase (RFC 7143 sections 6.2, 6.3, 11.12, 11.13): who the initiator is, what is agreed, and the way into full feature phase.
+//!
+//! AuthMethod=None is what is offered; another method has its place in `answer`, where the security stage's keys are answered.
+
+use hakaru_units::Time;
+use hakaru_wire::iscsi::keys::{
+    AuthMethod, Digest, Key, Negotiation, NegotiationError, Preferences, Role, SessionType,
+};
+use hakaru_wire::iscsi::text::{TextBuffer, parse_pairs};
+use hakaru_wire::iscsi::{Bhs, LoginRequest, LoginResponse, LoginStatus, Stage};
+
+use crate::config::Limits;
+use crate::connection::{Digests, LOGIN_DATA_SEGMENT_BYTES, Phase, ReceiveSettings};
+use crate::io::ConnectionId;
+use crate::management::Then;
+use crate::session::{Parameters, Session};
+use crate::target::{Nexus, Target};
+
+/// The one portal group.
+pub(crate) const PORTAL_GROUP_TAG: u16 = 1;
+/// RFC 7143's protocol version.
+const VERSION: u8 = 0;
+
+/// A login under way.
+#[derive(Debug, Default)]
+pub(crate) struct Login {
+    negotiation: Option<Negotiation>,
+    /// The first request: later ones must agree with it.
+    first: LoginRequest,
+    stage: Stage,
+    /// Names were checked.
+    identified: bool,
+    text: TextBuffer,
+    /// Answer that was not sent yet, when it does not fit one PDU.
+    reply: Vec<u8>,
+    /// The final request, while an older session of the same name is being ended.
+    pub(crate) held: Option<LoginRequest>,
+}
+
+/// What the target takes in negotiations.
+fn preferences(limits: &Limits) -> Preferences {
+    Preferences {
+        auth_methods: &[AuthMethod::None],
+        header_digests: &[Digest::Crc32c, Digest::None],
+        data_digests: &[Digest::Crc32c, Digest::None],
+        initial_r2t: limits.initial_r2t,
+        immediate_data: limits.immediate_data,
+        max_recv_data_segment_length: limits.data_segment_bytes_max,
+        max_burst_length: limits.max_burst_bytes,
+        first_burst_length: limits.first_burst_bytes,
+        // At error recovery level 0 nothing is kept that a reconnecting initiator would have to wait for.
+        default_time2wait: 0,
+        default_time2retain: 0,
+        max_outstanding_r2t: limits.outstanding_r2t_max.into(),
+        ..Preferences::default()
+    }
+}
+
+impl Target {
+    /// A Login Request came whole.
+    pub(crate) fn handle_login_request(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+        bhs: &Bhs,
+        text: &[u8],
+    ) {
+        let result = match LoginRequest::parse(bhs) {
+            Ok(request) => self.log_in(now, connection, &request, text),
+            Err(_) => Err(LoginStatus::INITIATOR_ERROR),
+        };
+        if let Err(status) = result {
+            self.refuse_login(now, connection, status);
+        }
+    }
+
+    /// A PDU other than Login Request came before full feature phase. The first PDU of a connection gets no answer at all: who does not
+    /// speak iSCSI learns nothing, and sends nothing through us.
+    #[cold]
+    pub(crate) fn refuse_before_login(&mut self, now: Time, connection: ConnectionId) {
+        let begun = match self.connections.get(connection.0).map(|on| &on.phase) {
+            Some(Phase::Login(login)) => login.negotiation.is_some(),
+            _ => return,
+        };
+        if begun {
+            self.refuse_login(now, connection, LoginStatus::INVALID_DURING_LOGIN);
+        } else {
+            self.counters.sessions.protocol_errors += 1;
+            self.end(now, connection);
+        }
+    }
+
+    /// Says why, and closes the connection (RFC 7143 section 11.13.5).
+    pub(crate) fn refuse_login(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+        status: LoginStatus,
+    ) {
+        self.counters.sessions.logins_refused += 1;
+        if let Some(on) = self.connections.get_mut(connection.0)
+            && let Phase::Login(login) = &on.phase
+        {
+            let response = LoginResponse {
+                current_stage: login.stage,
+                version_max: VERSION,
+                version_active: VERSION,
+                isid: login.first.isid,
+                tsih: login.first.tsih,
+                itt: login.first.itt,
+                numbers: on.status_numbers(),
+                status,
+                ..LoginResponse::default()
+            };
+            let mut header = [0; 48];
+            response.emit(&mut header);
+            on.send(&header, &[]);
+        }
+        self.end(now, connection);
+    }
+
+    fn log_in(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+        request: &LoginRequest,
+        text: &[u8],
+    ) -> Result<(), LoginStatus> {
+        let Some(on) = self.connections.get_mut(connection.0) else {
+            return Ok(());
+        };
+        let Phase::Login(login) = &mut on.phase else {
+            return Ok(());
+        };
+        if login.negotiation.is_none() {
+            login.negotiation = Some(Negotiation::new(
+                Role::Target,
+                preferences(&self.config.limits),
+            ));
+            login.first = *request;
+            login.stage = request.current_stage;
+            on.window.expected = request.cmd_sn;
+            if request.version_min > VERSION {
+                return Err(LoginStatus::UNSUPPORTED_VERSION);
+            }
+        }
+        let Phase::Login(login) = &mut on.phase else {
+            return Ok(());
+        };
+        let first = &login.first;
+        let same = (request.isid, request.tsih, request.itt, request.cid)
+            == (first.isid, first.tsih, first.itt, first.cid);
+        if !same || request.current_stage != login.stage || login.held.is_some() {
+            return Err(LoginStatus::INITIATOR_ERROR);
+        }
+        let collected = login
+            .text
+            .begin_pdu()
+            .and_then(|()| login.text.extend(text));
+        collected.map_err(|_| LoginStatus::INITIATOR_ERROR)?;
+        if request.more {
+            // The rest of its keys is still to come: an empty answer asks for it (RFC 7143 section 6.2).
+            self.answer_login(connection, request, &[], None, false);
+            return Ok(());
+        }
+        let text = login.text.take();
+        let goes_on = !login.reply.is_empty() && text.is_empty();
+        if !goes_on {
+            self.take_keys(connection, &text)?;
+        }
+        self.go_on_with_login(now, connection, request)
+    }
+
+    /// Takes the keys of a whole text; the answers to them are left in `reply`.
+    fn take_keys(&mut self, connection: ConnectionId, text: &[u8]) -> Result<(), LoginStatus> {
+        let Some(on) = self.connections.get_mut(connection.0) else {
+            return Ok(());
+        };
+        let Phase::Login(login) = &mut on.phase else {
+            return Ok(());
+        };
+        let Some(negotiation) = &mut login.negotiation else {
+            return Ok(());
+        };
+        negotiation
+            .receive(login.stage, text, &mut login.reply)
+            .map_err(|error| match error {
+                NegotiationError::Value(Key::SessionType) => {
+                    LoginStatus::SESSION_TYPE_NOT_SUPPORTED
+                }
+                _ => LoginStatus::INITIATOR_ERROR,
+            })?;
+        if parse_pairs(&login.reply).any(|pair| pair == Ok(("AuthMethod", "Reject"))) {
+            return Err(LoginStatus::AUTHENTICATION_FAILURE);
+        }
+        if login.identified {
+            return Ok(());
+        }
+        login.identified = true;
+        let parameters = negotiation.parameters();
+        if parameters.initiator_name.is_none() {
+            return Err(LoginStatus::MISSING_PARAMETER);
+        }
+        if parameters.session_type == SessionType::Normal {
+            match &parameters.target_name {
+                None => return Err(LoginStatus::MISSING_PARAMETER),
+                Some(name) if *name != self.config.target_name => {
+                    return Err(LoginStatus::NOT_FOUND);
+                }
+                Some(_) => {}
+            }
+            negotiation.declare(
+                Key::TargetPortalGroupTag,
+                &PORTAL_GROUP_TAG.to_string(),
+                &mut login.reply,
+            );
+        }
+        // MaxConnections is 1, so that no session takes a second connection.
+        match login.first.tsih {
+            0 => Ok(()),
+            tsih if self.sessions.by_tsih.contains_key(&tsih) => {
+                Err(LoginStatus::TOO_MANY_CONNECTIONS)
+            }
+            _ => Err(LoginStatus::SESSION_DOES_NOT_EXIST),
+        }
+    }
+
+    /// Sends what is to be answered, as much as fits; with the last of it goes the consent to the next stage.
+    fn go_on_with_login(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+        request: &LoginRequest,
+    ) -> Result<(), LoginStatus> {
+        let Some(on) = self.connections.get_mut(connection.0) else {
+            return Ok(());
+        };
+        let Phase::Login(login) = &mut on.phase else {
+            return Ok(());
+        };
+        if login.reply.len() > LOGIN_DATA_SEGMENT_BYTES as usize {
+            let rest = login.reply.split_off(LOGIN_DATA_SEGMENT_BYTES as usize);
+            let part = core::mem::replace(&mut login.reply, rest);
+            self.answer_login(connection, request, &part, None, true);
+            return Ok(());
+        }
+        match request.next_stage {
+            Some(Stage::FullFeaturePhase) => self.begin_session(now, connection, request),
+            next => {
+                let reply = core::mem::take(&mut login.reply);
+                login.stage = next.unwrap_or(login.stage);
+                self.answer_login(connection, request, &reply, next, false);
+                Ok(())
+            }
+        }
+    }
+
+    fn answer_login(
+        &mut self,
+        connection: ConnectionId,
+        request: &LoginRequest,
+        text: &[u8],
+        next_stage: Option<Stage>,
+        more: bool,
+    ) {
+        let Some(on) = self.connections.get_mut(connection.0) else {
+            return;
+        };
+        let tsih = on.session().map_or(request.tsih, |session| session.tsih);
+        let response = LoginResponse {
+            more,
+            current_stage: request.current_stage,
+            next_stage,
+            version_max: VERSION,
+            version_active: VERSION,
+            isid: request.isid,
+            tsih,
+            itt: request.itt,
+            numbers: on.status_numbers(),
+            status: LoginStatus::SUCCESS,
+            data_segment_length: text.len() as u32,
+        };
+        let mut header = [0; 48];
+        response.emit(&mut header);
+        on.send(&header, text);
+    }
+
+    /// The initiator wants to go to full feature phase. An older session of the same initiator port is ended first, whole: none of its
+    /// writes may reach the storage after the new session begins (session reinstatement, RFC 7143 section 6.3.5).
+    fn begin_session(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+        request: &LoginRequest,
+    ) -> Result<(), LoginStatus> {
+        if self.shutting_down {
+            return Err(LoginStatus::SERVICE_UNAVAILABLE);
+        }
+        let Some(on) = self.connections.get_mut(connection.0) else {
+            return Ok(());
+        };
+        let Phase::Login(login) = &mut on.phase else {
+            return Ok(());
+        };
+        let Some(negotiation) = &mut login.negotiation else {
+            return Ok(());
+        };
+        negotiation.conclude();
+        let nexus = nexus_of(negotiation, login.first.isid);
+        login.held = Some(*request);
+        if let Some(old) = self.sessions.by_nexus.get(&nexus).copied() {
+            self.counters.sessions.reinstatements += 1;
+            self.end(now, old);
+            self.discard_transmit(old);
+            let unfinished = self.aborted_tasks_of(old);
+            if !unfinished.is_empty() {
+                self.wait_for(unfinished, Then::BeginSession { connection });
+                return Ok(());
+            }
+        }
+        self.complete_login(now, connection)
+    }
+
+    /// Nothing of an older session is left: the new one begins.
+    pub(crate) fn complete_login(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+    ) -> Result<(), LoginStatus> {
+        if self.sessions.by_nexus.len() >= self.config.limits.sessions_max as usize {
+            return Err(LoginStatus::OUT_OF_RESOURCES);
+        }
+        let Some(on) = self.connections.get_mut(connection.0) else {
+            return Ok(());
+        };
+        let Phase::Login(login) = &mut on.phase else {
+            return Ok(());
+        };
+        let (Some(request), Some(negotiation)) = (login.held.take(), login.negotiation.take())
+        else {
+            return Ok(());
+        };
+        let reply = core::mem::take(&mut login.reply);
+        let nexus = nexus_of(&negotiation, login.first.isid);
+        if self.sessions.by_nexus.contains_key(&nexus) {
+            // Another login of the same initiator port was faster while this one waited.
+            login.negotiation = Some(negotiation);
+            return Err(LoginStatus::INITIATOR_ERROR);
+        }
+        let agreed = negotiation.parameters();
+        let digests = Digests {
+            header: agreed.header_digest == Digest::Crc32c,
+            data: agreed.data_digest == Digest::Crc32c,
+        };
+        let settings = ReceiveSettings {
+            digests,
+            data_segment_bytes_max: agreed.own_max_recv_data_segment_length,
+        };
+        let tsih = self.sessions.insert(nexus.clone(), connection);
+        let mut session = Session::new(
+            nexus.clone(),
+            tsih,
+            login.first.cid,
+            Parameters::of(agreed),
+            negotiation,
+        );
+        if let Some(sense) = self.sessions.owed_attentions.remove(&nexus) {
+            self.lus.numbers().for_each(|lu| session.attend(lu, sense));
+        }
+        on.phase = Phase::FullFeature(Box::new(session));
+        on.clocks.received = now;
+        self.check_by(now + self.config.limits.keepalive_after);
+        self.count_login_ended(connection);
+        self.counters.sessions.logins += 1;
+        self.answer_login(connection, &request, &reply, request.next_stage, false);
+        // Digests hold from the PDU after this answer on, in both directions.
+        let Some(on) = self.connections.get_mut(connection.0) else {
+            return Ok(());
+        };
+        on.digests = digests;
+        match &mut on.framer {
+            Some(framer) => settings.apply(framer),
+            None => on.receive_settings = Some(settings),
+        }
+        self.announce(connection);
+        Ok(())
+    }
+}
+
+fn nexus_of(negotiation: &Negotiation, isid: hakaru_wire::iscsi::Isid) -> Nexus {
+    let parameters = negotiation.parameters();
+    Nexus {
+        initiator_name: parameters.initiator_name.clone().unwrap_or_default(),
+        isid,
+        discovery: parameters.session_type == SessionType::Discovery,
+    }
+}

@@ -1,0 +1,176 @@
+//! From bytes to PDUs: where each data segment goes, and who gets the PDU when it is whole.
+
+use hakaru_units::Time;
+use hakaru_wire::iscsi::frame::{Frame, FrameError};
+use hakaru_wire::iscsi::{Bhs, Opcode, ScsiCommand};
+
+use crate::connection::{Connection, Phase, Sink};
+use crate::io::ConnectionId;
+use crate::session::Payload;
+use crate::target::Target;
+
+impl Target {
+    /// Bytes came in; takes all of them.
+    pub fn handle_received(&mut self, now: Time, connection: ConnectionId, bytes: &[u8]) {
+        let Some(from) = self.connections.get_mut(connection.0) else {
+            return;
+        };
+        if matches!(from.phase, Phase::Ending) {
+            return;
+        }
+        from.clocks.received = now;
+        from.clocks.pinged = None;
+        self.counters.ports[from.portal].rx_bytes += bytes.len() as u64;
+        let Some(mut framer) = from.framer.take() else {
+            return;
+        };
+        let mut rest = bytes;
+        loop {
+            match framer.next(&mut rest) {
+                Ok(Some(Frame::Data { offset, bytes })) => {
+                    self.take_data(connection, offset, bytes);
+                    continue;
+                }
+                Ok(Some(Frame::Header { bhs, ahs })) => self.begin_pdu(now, connection, bhs, ahs),
+                Ok(Some(Frame::End { data_digest_ok })) => {
+                    self.end_pdu(now, connection, data_digest_ok)
+                }
+                Ok(None) => break,
+                Err(error) => self.handle_frame_error(now, connection, error),
+            }
+            match self.connections.get_mut(connection.0) {
+                Some(Connection {
+                    phase: Phase::Ending,
+                    ..
+                })
+                | None => break,
+                Some(on) => {
+                    if let Some(settings) = on.receive_settings.take() {
+                        settings.apply(&mut framer);
+                    }
+                }
+            }
+        }
+        if let Some(on) = self.connections.get_mut(connection.0) {
+            on.framer = Some(framer);
+        }
+        self.announce(connection);
+    }
+
+    /// The stream cannot be read on: at error recovery level 0 a header digest error ends the session (RFC 7143 section 7.7),
+    /// and so does a data segment longer than was declared, since what follows it is anyone's guess.
+    #[cold]
+    fn handle_frame_error(&mut self, now: Time, connection: ConnectionId, _error: FrameError) {
+        self.counters.sessions.protocol_errors += 1;
+        self.end(now, connection);
+    }
+
+    /// A PDU begins: settles where its data segment goes.
+    fn begin_pdu(&mut self, now: Time, connection: ConnectionId, bhs: Bhs, ahs: &[u8]) {
+        let Some(on) = self.connections.get_mut(connection.0) else {
+            return;
+        };
+        self.counters.ports[on.portal].pdus_in += 1;
+        on.receiving.bhs = bhs;
+        on.receiving.ahs.clear();
+        on.receiving.ahs.extend_from_slice(ahs);
+        on.receiving.refused = false;
+        on.receiving.sink = Sink::Discard;
+        let opcode = bhs.opcode();
+        if matches!(on.phase, Phase::Login(_)) && opcode != Some(Opcode::LoginRequest) {
+            self.refuse_before_login(now, connection);
+            return;
+        }
+        if bhs.data_segment_length() == 0 && opcode != Some(Opcode::DataOut) {
+            return;
+        }
+        match opcode {
+            Some(Opcode::ScsiCommand) => self.begin_immediate_data(connection, &bhs),
+            Some(Opcode::DataOut) => self.begin_data_out(now, connection, &bhs),
+            Some(Opcode::LoginRequest | Opcode::TextRequest | Opcode::NopOut) => {
+                on.receiving.sink = Sink::Collect {
+                    data: Vec::new(),
+                    reserved_bytes: 0,
+                };
+            }
+            _ => {}
+        }
+    }
+
+    /// Immediate data comes: reserves what the whole command will need, and takes the buffer for it.
+    fn begin_immediate_data(&mut self, connection: ConnectionId, bhs: &Bhs) {
+        let Ok(command) = ScsiCommand::parse(bhs) else {
+            return;
+        };
+        let immediate_bytes = command.data_segment_length;
+        let whole_bytes = command.expected_data_transfer_length;
+        let wanted_bytes = if whole_bytes <= self.config.limits.transfer_bytes_max {
+            whole_bytes.max(immediate_bytes)
+        } else {
+            immediate_bytes
+        };
+        let reserved = self.reserve_write(connection, wanted_bytes);
+        let Some(on) = self.connections.get_mut(connection.0) else {
+            return;
+        };
+        on.receiving.refused = !reserved;
+        if reserved {
+            let data = self.buffers.take(wanted_bytes as usize);
+            on.receiving.sink = Sink::Collect {
+                data,
+                reserved_bytes: wanted_bytes,
+            };
+        }
+    }
+
+    /// A piece of a data segment.
+    fn take_data(&mut self, connection: ConnectionId, offset: u32, bytes: &[u8]) {
+        let Some(on) = self.connections.get_mut(connection.0) else {
+            return;
+        };
+        match &mut on.receiving.sink {
+            Sink::Discard => {}
+            Sink::Collect { data, .. } => data.extend_from_slice(bytes),
+            Sink::Task { task, keep } => {
+                // The task may have been aborted since the PDU began.
+                if let Some(task) = self.tasks.get_mut(*task) {
+                    let kept = bytes.len().min(keep.saturating_sub(offset) as usize);
+                    task.data.extend_from_slice(&bytes[..kept]);
+                }
+            }
+        }
+    }
+
+    /// A PDU is whole.
+    fn end_pdu(&mut self, now: Time, connection: ConnectionId, data_digest_ok: bool) {
+        let Some(on) = self.connections.get_mut(connection.0) else {
+            return;
+        };
+        let bhs = on.receiving.bhs;
+        let refused = on.receiving.refused;
+        let payload = match core::mem::replace(&mut on.receiving.sink, Sink::Discard) {
+            Sink::Discard => Payload {
+                refused,
+                ..Payload::default()
+            },
+            Sink::Collect {
+                data,
+                reserved_bytes,
+            } => Payload {
+                data,
+                reserved_bytes,
+                refused,
+            },
+            Sink::Task { task, keep } => {
+                return self.end_data_out(now, connection, Some((task, keep)), data_digest_ok);
+            }
+        };
+        match on.phase {
+            Phase::Login(_) => self.handle_login_request(now, connection, &bhs, &payload.data),
+            Phase::FullFeature(_) => {
+                self.handle_full_feature_pdu(now, connection, bhs, payload, data_digest_ok)
+            }
+            Phase::Ending => {}
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Who is there: INQUIRY with its VPD pages, REPORT LUNS (SPC-4 sections 6.6, 6.33, 7.8; SBC-3 section 6.6).
+
+use hakaru_wire::iscsi::Lun;
+use hakaru_wire::scsi::{
+    BlockDeviceCharacteristics, BlockLimits, CdbError, Designator, DesignatorKind, Inquiry,
+    LogicalBlockProvisioning, PeripheralQualifier, Vpd, emit_luns, page,
+};
+
+use super::{Device, LogicalUnit, Outcome};
+use crate::login::PORTAL_GROUP_TAG;
+
+const VENDOR: &str = "HAKARU";
+const PRODUCT: &str = "ARRAY LU";
+/// PRODUCT REVISION LEVEL has four characters: major and minor version.
+const REVISION: &str = concat!(
+    env!("CARGO_PKG_VERSION_MAJOR"),
+    ".",
+    env!("CARGO_PKG_VERSION_MINOR")
+);
+
+/// The pages there are, ascending.
+const PAGES: [u8; 6] = [
+    page::SUPPORTED_PAGES,
+    page::UNIT_SERIAL_NUMBER,
+    page::DEVICE_IDENTIFICATION,
+    page::BLOCK_LIMITS,
+    page::BLOCK_DEVICE_CHARACTERISTICS,
+    page::LOGICAL_BLOCK_PROVISIONING,
+];
+
+/// PERIPHERAL QUALIFIER 3, device type 1Fh: nothing is there, nor can be.
+const NO_UNIT: u8 = 0x7f;
+
+pub(super) fn inquiry(
+    device: &mut Device<'_>,
+    lu: u8,
+    page: Option<u8>,
+    allocation_length: u16,
+) -> Outcome {
+    let Some(code) = page else {
+        let data = standard(PeripheralQualifier::Connected, 0).emit();
+        return device.answer(&data, allocation_length.into());
+    };
+    let Some(page) = device
+        .units
+        .get(lu)
+        .and_then(|unit| vital_product_data(device, unit, code))
+    else {
+        return Outcome::check(CdbError::InvalidField { byte: 2, bit: None }.sense());
+    };
+    device.answer(&page.emit(), allocation_length.into())
+}
+
+pub(super) fn inquiry_without_unit(
+    device: &mut Device<'_>,
+    page: Option<u8>,
+    allocation_length: u16,
+) -> Outcome {
+    match page {
+        None => {
+            let data = standard(PeripheralQualifier::NotSupported, NO_UNIT & 0x1f).emit();
+            device.answer(&data, allocation_length.into())
+        }
+        Some(page::SUPPORTED_PAGES) => {
+            let mut data = Vpd::SupportedPages(vec![page::SUPPORTED_PAGES]).emit();
+            data[0] = NO_UNIT;
+            device.answer(&data, allocation_length.into())
+        }
+        Some(_) => Outcome::check(CdbError::InvalidField { byte: 2, bit: None }.sense()),
+    }
+}
+
+fn standard(qualifier: PeripheralQualifier, device_type: u8) -> Inquiry {
+    Inquiry {
+        qualifier,
+        device_type,
+        removable: false,
+        version: 6,
+        hierarchical: true,
+        command_queuing: true,
+        vendor: VENDOR.to_owned(),
+        product: PRODUCT.to_owned(),
+        revision: REVISION.to_owned(),
+        version_descriptors: vec![
+            Inquiry::SAM_5,
+            Inquiry::ISCSI,
+            Inquiry::SPC_4,
+            Inquiry::SBC_3,
+        ],
+    }
+}
+
+fn vital_product_data(device: &Device<'_>, unit: &LogicalUnit, code: u8) -> Option<Vpd> {
+    Some(match code {
+        page::SUPPORTED_PAGES => Vpd::SupportedPages(PAGES.to_vec()),
+        page::UNIT_SERIAL_NUMBER => Vpd::UnitSerialNumber(serial_number(unit)),
+        page::DEVICE_IDENTIFICATION => Vpd::DeviceIdentification(designators(device, unit)),
+        page::BLOCK_LIMITS => Vpd::BlockLimits(BlockLimits {
+            maximum_transfer_length: device.transfer_bytes_max / unit.block_bytes,
+            optimal_transfer_length: (1 << 20) / unit.block_bytes,
+            optimal_transfer_length_granularity: (4096 / unit.block_bytes) as u16,
+            ..BlockLimits::default()
+        }),
+        page::BLOCK_DEVICE_CHARACTERISTICS => {
+            Vpd::BlockDeviceCharacteristics(BlockDeviceCharacteristics {
+                medium_rotation_rate: unit.description.rotation_rate_rpm.unwrap_or(1),
+                nominal_form_factor: 0,
+            })
+        }
+        page::LOGICAL_BLOCK_PROVISIONING => {
+            Vpd::LogicalBlockProvisioning(LogicalBlockProvisioning::default())
+        }
+        _ => return None,
+    })
+}
+
+fn serial_number(unit: &LogicalUnit) -> String {
+    format!("{:016x}", unit.identity)
+}
+
+/// The LU by a locally assigned NAA (3h: we have no company identifier) and by its serial number; the port by number and name; the
+/// device by name.
+fn designators(device: &Device<'_>, unit: &LogicalUnit) -> Vec<Designator> {
+    let naa = 3 << 60 | unit.identity >> 4;
+    let target = device.units.target_name();
+    vec![
+        Designator {
+            kind: DesignatorKind::Naa,
+            association: 0,
+            code_set: 1,
+            bytes: naa.to_be_bytes().to_vec(),
+        },
+        Designator::t10_vendor(VENDOR, &serial_number(unit)),
+        Designator::relative_target_port(device.relative_port),
+        Designator::scsi_name(1, &format!("{target},t,0x{PORTAL_GROUP_TAG:04x}")),
+        Designator::scsi_name(2, target),
+    ]
+}
+
+pub(super) fn report_luns(
+    device: &mut Device<'_>,
+    select_report: u8,
+    allocation_length: u32,
+) -> Outcome {
+    const WELL_KNOWN_ONLY: u8 = 1;
+    let shown = if select_report == WELL_KNOWN_ONLY {
+        0
+    } else {
+        usize::MAX
+    };
+    let data = emit_luns(
+        device
+            .units
+            .numbers()
+            .take(shown)
+            .map(|number| Lun::new(number.into())),
+    );
+    device.answer(&data, allocation_length)
+}

@@ -1,0 +1,163 @@
+//! The SCSI disks (SAM-5, SPC-4, SBC-3): what each command does to its logical unit.
+//!
+//! One file per family of commands. [`execute`] is the table: it says which family answers which command, and knows what all
+//! have in common. A command either ends at once, answers with parameter data, or asks for an access to the LU's blocks; it never does the
+//! access itself. The rest of SBC has its place as further lines of the table and further families.
+//!
+//! **Not supported**: ORDERED and HEAD OF QUEUE tasks are carried out as SIMPLE ones; ACA; bidirectional commands.
+
+mod block;
+mod identify;
+mod logical_unit;
+mod mode;
+mod unit;
+
+pub(crate) use logical_unit::{LogicalUnit, LogicalUnits};
+
+use hakaru_wire::iscsi::Lun;
+use hakaru_wire::scsi::{Cdb, Sense, Status};
+
+use crate::session::Session;
+
+/// How a command ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// With this status and no sense data.
+    Status(Status),
+    /// CHECK CONDITION.
+    Check(Sense),
+}
+
+/// What a command comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It ends at once and moves no data.
+    End(Verdict),
+    /// It answers with the parameter data in [`Device::out`], cut to the allocation length.
+    Data,
+    /// It reads these bytes; `length_bytes` may be 0.
+    Read {
+        lu: u8,
+        offset_bytes: u64,
+        length_bytes: u32,
+    },
+    /// It writes these bytes; `length_bytes` may be 0.
+    Write {
+        lu: u8,
+        offset_bytes: u64,
+        length_bytes: u32,
+        fua: bool,
+    },
+    /// It empties the volatile cache.
+    Flush { lu: u8 },
+}
+
+impl Outcome {
+    /// The session is gone; nobody will see this.
+    pub(crate) const NOTHING: Outcome = Outcome::GOOD;
+    const GOOD: Outcome = Outcome::End(Verdict::Status(Status::GOOD));
+
+    fn check(sense: Sense) -> Outcome {
+        Outcome::End(Verdict::Check(sense))
+    }
+}
+
+/// What a command works on.
+pub(crate) struct Device<'a> {
+    pub(crate) units: &'a mut LogicalUnits,
+    /// Whose command it is.
+    pub(crate) session: &'a mut Session,
+    /// Longest transfer of one command, bytes.
+    pub(crate) transfer_bytes_max: u32,
+    /// The port it came in by, from 1.
+    pub(crate) relative_port: u16,
+    /// Parameter data goes here; empty at first.
+    pub(crate) out: &'a mut Vec<u8>,
+}
+
+impl Device<'_> {
+    /// Takes parameter data, as much of it as the allocation length lets through.
+    fn answer(&mut self, data: &[u8], allocation_length: u32) -> Outcome {
+        self.out
+            .extend_from_slice(hakaru_wire::scsi::truncated(data, allocation_length));
+        if self.out.is_empty() {
+            Outcome::GOOD
+        } else {
+            Outcome::Data
+        }
+    }
+}
+
+/// Carries out a CDB addressed to `lun`.
+pub(crate) fn execute(device: &mut Device<'_>, lun: Lun, cdb: &[u8]) -> Outcome {
+    let parsed = Cdb::parse(cdb);
+    let number = lun.number().and_then(|number| u8::try_from(number).ok());
+    let Some(lu) = number.filter(|number| device.units.get(*number).is_some()) else {
+        return match parsed {
+            Ok(cdb) => execute_without_unit(device, cdb),
+            Err(_) => Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED),
+        };
+    };
+    // A unit attention condition is told before anything is done, except to these three (SAM-5 section 5.14).
+    let unattended = matches!(
+        parsed,
+        Ok(Cdb::Inquiry { .. } | Cdb::ReportLuns { .. } | Cdb::RequestSense { .. })
+    );
+    if !unattended && let Some(sense) = device.session.take_attention(lu) {
+        return Outcome::check(sense);
+    }
+    let cdb = match parsed {
+        Ok(cdb) => cdb,
+        Err(error) => return Outcome::check(error.sense()),
+    };
+    match cdb {
+        Cdb::Read(transfer) => block::read(device, lu, transfer),
+        Cdb::Write(transfer) => block::write(device, lu, transfer),
+        Cdb::SynchronizeCache { lba, blocks, .. } => {
+            block::synchronize_cache(device, lu, lba, blocks)
+        }
+        Cdb::ReadCapacity10 => block::read_capacity_10(device, lu),
+        Cdb::ReadCapacity16 { allocation_length } => {
+            block::read_capacity_16(device, lu, allocation_length)
+        }
+        Cdb::TestUnitReady => unit::test_unit_ready(device, lu),
+        Cdb::StartStopUnit(request) => unit::start_stop_unit(device, lu, request),
+        Cdb::RequestSense {
+            descriptor_format,
+            allocation_length,
+        } => unit::request_sense(device, lu, descriptor_format, allocation_length),
+        Cdb::Inquiry {
+            page,
+            allocation_length,
+        } => identify::inquiry(device, lu, page, allocation_length),
+        Cdb::ReportLuns {
+            select_report,
+            allocation_length,
+        } => identify::report_luns(device, select_report, allocation_length),
+        Cdb::ModeSense(request) => mode::mode_sense(device, lu, request),
+    }
+}
+
+/// The commands that are answered for a LUN with nothing behind it (SPC-4 section 6.6.1, SAM-5 section 5.11).
+fn execute_without_unit(device: &mut Device<'_>, cdb: Cdb) -> Outcome {
+    match cdb {
+        Cdb::Inquiry {
+            page,
+            allocation_length,
+        } => identify::inquiry_without_unit(device, page, allocation_length),
+        Cdb::ReportLuns {
+            select_report,
+            allocation_length,
+        } => identify::report_luns(device, select_report, allocation_length),
+        Cdb::RequestSense {
+            descriptor_format,
+            allocation_length,
+        } => unit::answer_sense(
+            device,
+            Sense::LOGICAL_UNIT_NOT_SUPPORTED,
+            descriptor_format,
+            allocation_length,
+        ),
+        _ => Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED),
+    }
+}

@@ -1,0 +1,160 @@
+//! A session in full feature phase: who, what was agreed, which tasks are not answered yet.
+
+use core::hash::{BuildHasherDefault, Hasher};
+use std::collections::{HashMap, VecDeque};
+
+use hakaru_wire::iscsi::keys::{self, Negotiation};
+use hakaru_wire::iscsi::{Bhs, CmdSn, Itt};
+use hakaru_wire::scsi::Sense;
+
+use crate::slab::Key;
+use crate::target::Nexus;
+use crate::text::TextExchange;
+
+/// What login agreed on, as far as full feature phase needs it. Lengths in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Parameters {
+    /// Longest data segment the initiator takes (its MaxRecvDataSegmentLength).
+    pub(crate) data_segment_bytes_max: u32,
+    pub(crate) max_burst_bytes: u32,
+    pub(crate) first_burst_bytes: u32,
+    pub(crate) outstanding_r2t_max: u32,
+    pub(crate) initial_r2t: bool,
+    pub(crate) immediate_data: bool,
+}
+
+impl Parameters {
+    pub(crate) fn of(agreed: &keys::Parameters) -> Self {
+        Self {
+            data_segment_bytes_max: agreed.peer_max_recv_data_segment_length,
+            max_burst_bytes: agreed.max_burst_length,
+            first_burst_bytes: agreed.first_burst_length,
+            outstanding_r2t_max: agreed.max_outstanding_r2t,
+            initial_r2t: agreed.initial_r2t,
+            immediate_data: agreed.immediate_data,
+        }
+    }
+}
+
+/// Data that came with a command PDU, and its share of the budget.
+#[derive(Debug, Default)]
+pub(crate) struct Payload {
+    pub(crate) data: Vec<u8>,
+    pub(crate) reserved_bytes: u32,
+    /// The budget had no room; the data was discarded.
+    pub(crate) refused: bool,
+}
+
+/// A numbered PDU that came before the one that must come first.
+#[derive(Debug)]
+pub(crate) enum Held {
+    /// The PDU.
+    Pdu {
+        bhs: Bhs,
+        ahs: Vec<u8>,
+        payload: Payload,
+    },
+    /// Nothing: the command with this number was aborted before it came, or while it was held.
+    Aborted,
+}
+
+/// ITT → task. Tags are the initiator's own choice and few at a time, so that a multiplication hashes them well enough.
+pub(crate) type TaskTags = HashMap<Itt, Key, BuildHasherDefault<TagHasher>>;
+
+/// Multiplies by 2^32 / φ (Knuth); the map looks at high and low bits.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TagHasher(u64);
+
+impl Hasher for TagHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u32(u32::from(*byte));
+        }
+    }
+    fn write_u32(&mut self, tag: u32) {
+        self.0 = (self.0.rotate_left(5) ^ u64::from(tag)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+/// A session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) nexus: Nexus,
+    pub(crate) tsih: u16,
+    /// CID of its connection.
+    pub(crate) cid: u16,
+    /// SessionType=Discovery: text and logout only.
+    pub(crate) discovery: bool,
+    pub(crate) parameters: Parameters,
+    /// Keys that may still change come here.
+    pub(crate) negotiation: Negotiation,
+    /// Tasks without status, aborted ones not among them.
+    pub(crate) tasks: TaskTags,
+    /// Immediate tasks in flight.
+    pub(crate) immediate_in_flight: u32,
+    /// Numbered PDUs that came too early, at most as many as the window is large.
+    pub(crate) held: Vec<(CmdSn, Held)>,
+    /// Tasks in `Stage::Transmit`, in order.
+    pub(crate) waiting: VecDeque<Key>,
+    /// Bytes asked of the storage that will be copied, not sent in place.
+    pub(crate) copying_bytes: u64,
+    /// Of the budget for write data.
+    pub(crate) reserved_bytes: u64,
+    /// Unit attention conditions by LU, oldest first.
+    pub(crate) unit_attentions: Vec<(u8, Sense)>,
+    /// A text exchange that is under way.
+    pub(crate) text: Option<TextExchange>,
+}
+
+impl Session {
+    /// A session without tasks.
+    pub(crate) fn new(
+        nexus: Nexus,
+        tsih: u16,
+        cid: u16,
+        parameters: Parameters,
+        negotiation: Negotiation,
+    ) -> Self {
+        Self {
+            discovery: nexus.discovery,
+            nexus,
+            tsih,
+            cid,
+            parameters,
+            negotiation,
+            tasks: TaskTags::default(),
+            immediate_in_flight: 0,
+            held: Vec::new(),
+            waiting: VecDeque::new(),
+            copying_bytes: 0,
+            reserved_bytes: 0,
+            unit_attentions: Vec::new(),
+            text: None,
+        }
+    }
+
+    /// Takes a PDU out of those that came too early.
+    pub(crate) fn take_held(&mut self, cmd_sn: CmdSn) -> Option<Held> {
+        let at = self.held.iter().position(|(held, _)| *held == cmd_sn)?;
+        Some(self.held.swap_remove(at).1)
+    }
+
+    /// Establishes a unit attention condition; one of the same kind is not repeated.
+    pub(crate) fn attend(&mut self, lu: u8, sense: Sense) {
+        if !self.unit_attentions.contains(&(lu, sense)) {
+            self.unit_attentions.push((lu, sense));
+        }
+    }
+
+    /// Reports and ends the oldest unit attention condition of an LU.
+    pub(crate) fn take_attention(&mut self, lu: u8) -> Option<Sense> {
+        if self.unit_attentions.is_empty() {
+            return None;
+        }
+        let at = self.unit_attentions.iter().position(|(of, _)| *of == lu)?;
+        Some(self.unit_attentions.remove(at).1)
+    }
+}

@@ -1,0 +1,120 @@
+//! Values under small numbers that are used again, each use with a generation of its own, so that a late reference to what
+//! was there before finds nothing.
+
+/// Names a value in a [`Slab`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    generation: u32,
+    value: Option<T>,
+}
+
+/// The values. Never shrinks; its size is that of the most values it held at once.
+#[derive(Debug)]
+pub(crate) struct Slab<T> {
+    slots: Vec<Slot<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+}
+
+impl<T> Slab<T> {
+    /// Number of values.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Puts in the value that `make` makes of its own key.
+    pub(crate) fn insert_with(&mut self, make: impl FnOnce(Key) -> T) -> Key {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot {
+                generation: 0,
+                value: None,
+            });
+            self.slots.len() as u32 - 1
+        });
+        let slot = &mut self.slots[index as usize];
+        let key = Key {
+            index,
+            generation: slot.generation,
+        };
+        slot.value = Some(make(key));
+        key
+    }
+
+    pub(crate) fn get(&self, key: Key) -> Option<&T> {
+        let slot = self.slots.get(key.index as usize)?;
+        if slot.generation == key.generation {
+            slot.value.as_ref()
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        let slot = self.slots.get_mut(key.index as usize)?;
+        if slot.generation == key.generation {
+            slot.value.as_mut()
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
+        let slot = self.slots.get_mut(key.index as usize)?;
+        if slot.generation != key.generation {
+            return None;
+        }
+        let value = slot.value.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(key.index);
+        Some(value)
+    }
+
+    /// Every value, to change.
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().filter_map(|slot| slot.value.as_mut())
+    }
+
+    /// Every value with its key.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
+        self.slots.iter().enumerate().filter_map(|(index, slot)| {
+            let key = Key {
+                index: index as u32,
+                generation: slot.generation,
+            };
+            slot.value.as_ref().map(|value| (key, value))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_does_not_find_what_took_the_place_of_its_value() {
+        let mut slab = Slab::default();
+        let first = slab.insert_with(|_| 'a');
+        assert_eq!(slab.remove(first), Some('a'));
+        let second = slab.insert_with(|_| 'b');
+        assert_eq!(first.index, second.index);
+        assert_eq!(
+            (slab.get(first), slab.remove(first), slab.get(second)),
+            (None, None, Some(&'b'))
+        );
+        assert_eq!(slab.len(), 1);
+    }
+}
