@@ -149,7 +149,7 @@ def _look() -> dict[str, Any]:
             link.get("ifname"): {
                 "up": bool(link["flags"] & 1),
                 "mtu": link.get("mtu"),
-                "kind": link.get(("linkinfo", "kind")),
+                "kind": link.get_nested("IFLA_LINKINFO", "IFLA_INFO_KIND"),
                 "gso_max_size": link.get("gso_max_size"),
             }
             for link in socket.get_links()
@@ -159,7 +159,7 @@ def _look() -> dict[str, Any]:
         shaped = {}
         for qdisc in socket.get_qdiscs():
             if qdisc.get("kind") == "tbf":
-                parameters = qdisc.get(("options", "tbf_parms"))
+                parameters = qdisc.get_nested("TCA_OPTIONS", "TCA_TBF_PARMS")
                 shaped[names[qdisc["index"]]] = {"rate": parameters["rate"], "limit": parameters["limit"]}
     return {"links": links, "addresses": addresses, "shaped": shaped, "sysctl": sysctl}
 

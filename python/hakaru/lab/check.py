@@ -109,7 +109,7 @@ class LinkCheck:
 async def check_links(lab: Lab) -> list[LinkCheck]:
     """Measure every link of the lab. Raises as engines do; a link that is off is a caveat, not an error."""
     array = lab.plan.array_name
-    paths = [link for link in lab.plan.links if link.node == array]
+    paths = lab.plan.links_at(array)
     servers = [await lab.start_engine(array, contract.ProbeServer(listen=f"{link.address}:0")) for link in paths]
     try:
         checks = []
@@ -139,7 +139,7 @@ def _seconds(lab: Lab) -> float:
 
 
 def _host_link(lab: Lab, host: str, path: int) -> Link:
-    return next(link for link in lab.plan.links if link.node == host and link.path == path)
+    return next(link for link in lab.plan.links_at(host) if link.path == path)
 
 
 def _asked(lab: Lab, hosts: Sequence[str], array_link: Link) -> int | None:

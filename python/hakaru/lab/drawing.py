@@ -83,17 +83,13 @@ def _rate(link: Link) -> str:
     return "unlimited" if link.rate_bits_per_s is None else format_rate(link.rate_bits_per_s)
 
 
-def _links(plan: LabPlan, node: str) -> list[Link]:
-    return [link for link in plan.links if link.node == node]
-
-
 def _node(
     plan: LabPlan, name: str, css: str, x: float, top: float, height: float, wire: tuple[float, float]
 ) -> Iterator[str]:
     """A box with its name, and per path its address, its line to the switch (`wire`: from, to) and the rate over it."""
     yield _box(x, top, _NODE_WIDTH, height, css)
     yield _text(x + _NODE_WIDTH / 2, top + 22, "lab-name", name)
-    for link in _links(plan, name):
+    for link in plan.links_at(name):
         y = top + _NODE_PADDING + (link.path + 0.5) * _PATH_PITCH
         yield _text(x + _NODE_WIDTH / 2, y + 4, "lab-address", f"{link.interface} {link.address}/{link.prefix_length}")
         yield _line(*wire, y)

@@ -159,6 +159,10 @@ class LabPlan:
         """Name of the node that the array runs on."""
         return next(node.name for node in self.nodes if node.kind == "array")
 
+    def links_at(self, node: str) -> tuple[Link, ...]:
+        """Links with an end at a node: one per path, for the switch all."""
+        return tuple(link for link in self.links if node in (link.node, link.switch))
+
     def addresses(self, node: str) -> tuple[str, ...]:
         """Addresses of a host or the array, one per path."""
         return tuple(link.address for link in self.links if link.node == node)

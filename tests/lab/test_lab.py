@@ -1,0 +1,66 @@
+"""Labs as built: what the kernel has agrees with the plan, and links carry what was asked."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hakaru.lab.model import LabSpec
+from hakaru.lab.plan import Shape, plan_lab
+
+from .conftest import Someone
+
+GIGABIT = {"hosts": 2, "paths": 2, "host_link": {"rate": "1 Gbit/s"}, "array_link": {"rate": "1 Gbit/s"}}
+
+
+def build(someone: Someone, fields: dict[str, Any]) -> dict[str, Any]:
+    done = someone.run("build", json.dumps(fields))
+    assert done.returncode == 0, done.stderr
+    built: dict[str, Any] = json.loads(done.stdout)
+    return built
+
+
+@pytest.mark.parametrize("fields", [{}, GIGABIT, {"hosts": 3, "mtu": 9000, "array_link": {"rate": "10 Gbit/s"}}])
+def test_kernel_has_what_the_plan_says(someone: Someone, fields: dict[str, Any]) -> None:
+    plan = plan_lab(LabSpec.model_validate(fields))
+    built = build(someone, fields)
+    assert built["own_interfaces"] == ["lo"], "nothing is built outside of the nodes"
+    assert set(built["nodes"]) == {node.name for node in plan.nodes}
+    shapes = {(shape.node, shape.interface): shape for shape in plan.actions if isinstance(shape, Shape)}
+    for node in plan.nodes:
+        seen = built["nodes"][node.name]
+        ends = [link.port if node.kind == "switch" else link.interface for link in plan.links_at(node.name)]
+        assert set(seen["links"]) == {"lo", *ends, *(["br0"] if node.kind == "switch" else [])}
+        assert all(link["up"] for link in seen["links"].values())
+        assert {seen["links"][end]["mtu"] for end in ends} == {plan.links[0].mtu}
+        own = [f"{link.address}/{link.prefix_length}" for link in plan.links if link.node == node.name]
+        assert seen["addresses"] == ["127.0.0.1/8", *own]
+        wanted = {interface: shape for (where, interface), shape in shapes.items() if where == node.name}
+        assert seen["shaped"] == {
+            interface: {"rate": shape.rate_bytes_per_s, "limit": shape.queue_bytes}
+            for interface, shape in wanted.items()
+        }
+        for interface, shape in wanted.items():
+            assert seen["links"][interface]["gso_max_size"] == shape.super_frame_bytes
+        assert seen["sysctl"]["ipv4/tcp_congestion_control"] in ("cubic", "reno")
+        assert seen["sysctl"]["ipv4/tcp_no_metrics_save"] == "1"
+
+
+def test_links_are_as_asked_within_one_percent(someone: Someone) -> None:
+    fields = {"hosts": 4, "host_link": {"rate": "1 Gbit/s"}, "array_link": {"rate": "1 Gbit/s"}}
+    done = someone.run("check_links", json.dumps(fields))
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    checks = report["lab"]["checks"]
+    assert [check["from"] for check in checks] == ["host-1", "host-2", "host-3", "host-4"]
+    for check in checks:
+        assert check["asked_bits_per_s"] == 10**9
+        assert check["expected_payload_bits_per_s"] == pytest.approx(941.48e6, rel=1e-4)
+        for direction in ("measured_payload_bits_per_s", "reverse_payload_bits_per_s"):
+            assert check[direction] == pytest.approx(941.48e6, rel=0.01)
+        assert check["as_asked"]
+        assert 1 < check["rtt_us_p50"] < 5000
+        assert check["rtt_us_p50"] <= check["rtt_us_p99"]
+    assert report["caveats"] == []
+    assert report["seconds"] < 8
