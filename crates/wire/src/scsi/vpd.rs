@@ -69,7 +69,7 @@ pub struct Designator {
     pub association: u8,
     /// CODE SET: 1 binary, 2 ASCII, 3 UTF-8.
     pub code_set: u8,
-    /// The name, 252 bytes at most.
+    /// The name, 255 bytes at most; a longer one is cut.
     pub bytes: Vec<u8>,
 }
 
@@ -128,7 +128,7 @@ impl Designator {
     }
 
     fn emit(&self, out: &mut Vec<u8>) {
-        let bytes = &self.bytes[..self.bytes.len().min(252)];
+        let bytes = &self.bytes[..self.bytes.len().min(255)];
         // PROTOCOL IDENTIFIER 5h (iSCSI) with PIV, which counts only for ports and devices.
         let (protocol, piv) = if self.association == 0 {
             (0, 0)

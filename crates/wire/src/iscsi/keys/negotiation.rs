@@ -218,7 +218,6 @@ impl Negotiation {
         if self.role == Role::Target && stage == Stage::OperationalNegotiation {
             self.declare_max_recv_data_segment_length(reply);
         }
-        self.bound_first_burst();
         Ok(())
     }
 
@@ -234,16 +233,6 @@ impl Negotiation {
             }
         }
         self.open = KeySet::default();
-        self.bound_first_burst();
-    }
-
-    fn bound_first_burst(&mut self) {
-        let Parameters {
-            first_burst_length,
-            max_burst_length,
-            ..
-        } = &mut self.parameters;
-        *first_burst_length = (*first_burst_length).min(*max_burst_length);
     }
 
     /// Not answered where it is itself such an answer, or two sides that know nothing of a key would talk about it for ever.

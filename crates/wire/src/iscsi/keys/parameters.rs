@@ -202,7 +202,8 @@ impl Preferences {
 }
 
 impl Parameters {
-    /// Sets a negotiated number; other keys are left alone.
+    /// Sets a negotiated number; other keys are left alone. FirstBurstLength is cut to MaxBurstLength (section 13.14) here, so that nobody ever sees it above:
+    /// a peer may well lower the one and leave the other at its default.
     pub(super) fn set_number(&mut self, key: Key, value: u32) {
         match key {
             Key::MaxConnections => self.max_connections = value,
@@ -215,6 +216,7 @@ impl Parameters {
             Key::IscsiProtocolLevel => self.iscsi_protocol_level = value,
             _ => {}
         }
+        self.first_burst_length = self.first_burst_length.min(self.max_burst_length);
     }
 
     /// Sets a negotiated boolean; other keys are left alone.

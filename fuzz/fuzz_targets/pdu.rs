@@ -1,0 +1,102 @@
+//! A byte stream as a peer sends it: framing, headers, additional headers. Input: two bytes that choose digests, limit and cut; then the stream.
+//!
+//! Beside not panicking: any cut of the stream reads as the whole does, and a PDU that can be read can be written and reads the same.
+#![no_main]
+use hakaru_wire::iscsi::frame::{Frame, FrameError, Framer};
+use hakaru_wire::iscsi::*;
+use libfuzzer_sys::fuzz_target;
+
+#[derive(Debug, Default, PartialEq)]
+struct Read {
+    headers: Vec<(Bhs, Vec<u8>)>,
+    data: Vec<u8>,
+    ends: Vec<bool>,
+    error: Option<FrameError>,
+}
+
+fn read<'a>(flags: u8, pieces: impl Iterator<Item = &'a [u8]>) -> Read {
+    let limit = if flags & 4 == 0 {
+        8192
+    } else {
+        DATA_SEGMENT_LENGTH_MAX
+    };
+    let mut framer = Framer::new(limit);
+    framer.set_digests(flags & 1 != 0, flags & 2 != 0);
+    let mut all = Read::default();
+    for mut piece in pieces {
+        loop {
+            match framer.next(&mut piece) {
+                Ok(Some(Frame::Header { bhs, ahs })) => all.headers.push((bhs, ahs.to_vec())),
+                Ok(Some(Frame::Data { bytes, .. })) => all.data.extend_from_slice(bytes),
+                Ok(Some(Frame::End { data_digest_ok })) => all.ends.push(data_digest_ok),
+                Ok(None) => break,
+                Err(error) => {
+                    all.error = Some(error);
+                    return all;
+                }
+            }
+        }
+        assert!(piece.is_empty());
+        assert!(framer.buffered() <= 48 + 1020 + 4);
+    }
+    all
+}
+
+fn reads_again(bhs: &Bhs) {
+    macro_rules! again {
+        ($($opcode:ident => $kind:ty,)*) => {
+            match bhs.opcode() {
+                $(Some(Opcode::$opcode) => if let Ok(pdu) = <$kind>::parse(bhs) {
+                    let mut bytes = [0; BHS_LENGTH];
+                    pdu.emit(&mut bytes);
+                    assert_eq!(<$kind>::parse(&Bhs::new(bytes)), Ok(pdu));
+                },)*
+                None => {}
+            }
+        };
+    }
+    again! {
+        NopOut => NopOut,
+        ScsiCommand => ScsiCommand,
+        TaskManagementRequest => TaskManagementRequest,
+        LoginRequest => LoginRequest,
+        TextRequest => TextRequest,
+        DataOut => DataOut,
+        LogoutRequest => LogoutRequest,
+        Snack => Snack,
+        NopIn => NopIn,
+        ScsiResponse => ScsiResponse,
+        TaskManagementResponse => TaskManagementResponse,
+        LoginResponse => LoginResponse,
+        TextResponse => TextResponse,
+        DataIn => DataIn,
+        LogoutResponse => LogoutResponse,
+        R2t => R2t,
+        AsyncMessage => AsyncMessage,
+        Reject => Reject,
+    }
+}
+
+fuzz_target!(|input: &[u8]| {
+    let [flags, cut, stream @ ..] = input else {
+        return;
+    };
+    let whole = read(*flags, std::iter::once(stream));
+    let pieces = read(*flags, stream.chunks(usize::from(*cut).max(1)));
+    assert_eq!(whole, pieces);
+    for (bhs, ahs) in &whole.headers {
+        reads_again(bhs);
+        let _ = bhs.lun().number();
+        let walked = ahs::parse_all(ahs).collect::<Result<Vec<_>, _>>();
+        if let Ok(segments) = walked {
+            let mut emitted = Vec::new();
+            segments
+                .iter()
+                .for_each(|segment| segment.emit(&mut emitted));
+            assert_eq!(
+                ahs::parse_all(&emitted).collect::<Result<Vec<_>, _>>(),
+                Ok(segments)
+            );
+        }
+    }
+});

@@ -1,0 +1,62 @@
+//! Text as a peer sends it, to either side, in every stage. Input: one byte that chooses the side, then texts, split at bytes FFh (which no text holds).
+//!
+//! Beside not panicking: the reply is bounded, what is sent is itself text, and FirstBurstLength never exceeds MaxBurstLength.
+#![no_main]
+use hakaru_wire::iscsi::Stage;
+use hakaru_wire::iscsi::keys::{Digest, Negotiation, Preferences, Role};
+use hakaru_wire::iscsi::text::{emit_pair, parse_pairs};
+use libfuzzer_sys::fuzz_target;
+
+fn side(flags: u8) -> Negotiation {
+    let own = Preferences {
+        initial_r2t: flags & 2 != 0,
+        immediate_data: flags & 4 != 0,
+        header_digests: if flags & 8 != 0 {
+            &[Digest::Crc32c, Digest::None]
+        } else {
+            &[Digest::None]
+        },
+        max_burst_length: if flags & 16 != 0 { 512 } else { 1 << 20 },
+        ..Preferences::default()
+    };
+    if flags & 1 != 0 {
+        return Negotiation::new(Role::Target, own);
+    }
+    let mut initiator = Negotiation::new(Role::Initiator, own);
+    let mut request = Vec::new();
+    initiator.declare_session(
+        "iqn.2020-01.org.example:a",
+        Some("iqn.2020-01.org.example:t"),
+        &mut request,
+    );
+    initiator.offer_security(&mut request);
+    initiator.offer_operational(&mut request);
+    initiator
+}
+
+fuzz_target!(|input: &[u8]| {
+    let [flags, texts @ ..] = input else { return };
+    let mut side = side(*flags);
+    let stages = [
+        Stage::SecurityNegotiation,
+        Stage::OperationalNegotiation,
+        Stage::FullFeaturePhase,
+    ];
+    for (i, text) in texts.split(|byte| *byte == 0xff).enumerate() {
+        let mut again = Vec::new();
+        for (key, value) in parse_pairs(text).flatten() {
+            emit_pair(&mut again, key, value);
+        }
+        assert!(parse_pairs(&again).all(|pair| pair.is_ok()));
+        let mut reply = Vec::new();
+        let refused = side.receive(stages[i.min(2)], text, &mut reply).is_err();
+        assert!(reply.len() <= 8192);
+        assert!(parse_pairs(&reply).all(|pair| pair.is_ok()));
+        assert!(side.parameters().first_burst_length <= side.parameters().max_burst_length);
+        if refused {
+            return;
+        }
+    }
+    side.conclude();
+    assert!(side.parameters().first_burst_length <= side.parameters().max_burst_length);
+});
