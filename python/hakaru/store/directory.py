@@ -8,6 +8,7 @@ run that was killed at any instant can be resumed and never shows half a repetit
 from __future__ import annotations
 
 import datetime as dt
+import fcntl
 import json
 import os
 import secrets
@@ -61,8 +62,15 @@ class RunWriter:
     """Writes one run directory. Every method leaves whole files only, or raises `EnvironmentError_`."""
 
     def __init__(self, directory: Path) -> None:
-        """`directory` is an existing `RUN.partial/`; use `create` or `reopen`."""
+        """`directory` is an existing `RUN.partial/`; use `create` or `reopen`. No other can write it meanwhile."""
         self.directory = directory
+        self._lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            # Goes with the process, however that ends: a run that was killed can be resumed at once.
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._lock)
+            raise UsageError(f"{self.name} is being written by another hakaru", "wait for it, or end it") from None
 
     @classmethod
     def create(cls, folder: Path, study: str, now: dt.datetime) -> RunWriter:
@@ -117,6 +125,12 @@ class RunWriter:
         except OSError as e:
             raise environment_error(self.directory, "cannot go on with", e) from e
 
+    def close(self) -> None:
+        """Let go of the directory, finished or not. Safe to call twice."""
+        if self._lock >= 0:
+            os.close(self._lock)
+        self._lock = -1
+
     def finish(self) -> Path:
         """Give the run its name; returns the directory."""
         target = self.directory.with_name(self.name)
@@ -125,6 +139,8 @@ class RunWriter:
             sync_directory(target.parent)
         except OSError as e:
             raise environment_error(target, "cannot give the run its name", e) from e
+        finally:
+            self.close()
         self.directory = target
         return target
 

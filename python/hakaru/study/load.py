@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import difflib
 import io
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -99,7 +100,9 @@ def validate(document: Document, model: type[Model]) -> Model:
         return model.model_validate(document.data)
     except ValidationError as e:
         lines, hint = [], ""
-        for error in e.errors(include_url=False)[:SHOWN_MAX]:
+        # A misspelt field is missing as well: the misspelling says more.
+        errors = sorted(e.errors(include_url=False), key=lambda error: error["type"] != "extra_forbidden")
+        for error in errors[:SHOWN_MAX]:
             line, its_hint = _explain(document, model, error)
             lines.append(line)
             hint = hint or its_hint
@@ -203,6 +206,8 @@ def _table(document: Document, folder: Path, name: str, path: Path_) -> list[dic
     try:
         reader = csv.DictReader(io.StringIO(_read(candidate).decode()), strict=True)
         rows = [{k: float(v) for k, v in row.items()} for row in reader]
+        if not all(math.isfinite(v) for row in rows for v in row.values()):
+            raise ValueError("a value is not finite")
     except (ValueError, TypeError, csv.Error) as e:
         message = f"{candidate}: not a table of numbers: {e}"
         raise document.error(

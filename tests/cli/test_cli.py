@@ -1,0 +1,142 @@
+"""The command line as a user meets it: a process, its stdout, its stderr, its exit code."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hakaru.analysis import summarise
+
+from tests.fixtures.make_run import make_run
+
+ROOT = Path(__file__).parents[2]
+
+
+def hakaru(*arguments: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "hakaru.cli", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python"), **environment},
+        timeout=120,
+        check=False,
+    )
+
+
+def refused(result: subprocess.CompletedProcess[str], code: int) -> tuple[str, str]:
+    """Message and hint of an error; nothing may be on stdout."""
+    assert result.returncode == code, result.stderr
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    message, _, hint = result.stderr.partition("\nhint: ")
+    assert message.startswith("error: ")
+    return message.removeprefix("error: "), hint.strip()
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    summarise(make_run(folder))
+    return folder
+
+
+@pytest.mark.parametrize("command", ["doctor", "studies", "plan", "run", "report", "query", "schema"])
+def test_every_command_explains_itself(command: str) -> None:
+    result = hakaru(command, "--help")
+    assert result.returncode == 0
+    assert command in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["frob"], "frob"),
+        (["run"], "STUDY"),
+        (["plan", "vm-sweep", "--frob"], "--frob"),
+        (["plan", "vm-sweep", "--seed", "x"], "seed"),
+        (["plan", "nope"], "no study named 'nope'"),
+        (["plan", "./nope.yaml"], "nope.yaml"),
+        (["plan", "vm-sweep", "--repetitions", "0"], "--repetitions 0"),
+        (["plan", "vm-sweep", "--only", "vms"], "--only vms"),
+        (["plan", "vm-sweep", "--only", "vms=5"], "--only vms=5"),
+        (["plan", "vm-sweep", "--only", "colour=red"], "--only colour"),
+        (["report", "nope"], "no run named 'nope'"),
+        (["report", "latest", "--format", "docx"], "docx"),
+        (["query", "selec 1"], "selec"),
+    ],
+)
+def test_wrong_usage_ends_with_2_and_a_hint(runs: Path, arguments: list[str], said: str) -> None:
+    message, hint = refused(hakaru(*arguments, HAKARU_RUNS=str(runs)), 2)
+    assert said in message
+    assert hint
+
+
+def test_bad_study_file_names_line_and_column(tmp_path: Path) -> None:
+    text = (ROOT / "studies" / "vm-sweep" / "study.yaml").read_text().replace("  hosts: 4", "  host: 4")
+    (tmp_path / "study.yaml").write_text(text)
+    message, hint = refused(hakaru("plan", "./study.yaml", cwd=tmp_path), 2)
+    line = text[: text.index("  host: 4")].count("\n") + 1
+    assert message == f"study.yaml:{line}:3: lab.host: unknown field"
+    assert hint == "did you mean 'hosts'?"
+
+
+def test_plan_lists_points_and_touches_nothing(tmp_path: Path) -> None:
+    result = hakaru("plan", str(ROOT / "studies" / "vm-sweep"), "--quick", "--json", cwd=tmp_path)
+    plan = json.loads(result.stdout)
+    assert sorted(plan["order"]) == sorted(f"{p['point']}-{r}" for p in plan["points"] for r in (1, 2))
+    assert plan["estimate"]["seconds"] > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_seed_decides_the_order() -> None:
+    orders = [json.loads(hakaru("plan", "vm-sweep", "--json", "--seed", s).stdout)["order"] for s in ("1", "1", "2")]
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_studies_lists_vm_sweep_wherever_it_is_called(tmp_path: Path) -> None:
+    listed = json.loads(hakaru("studies", "--json", cwd=tmp_path).stdout)
+    assert "vm-sweep" in [s["id"] for s in listed]
+
+
+def test_schema_is_the_one_checked_in() -> None:
+    assert hakaru("schema").stdout == (ROOT / "schema" / "study.schema.json").read_text()
+
+
+def test_report_as_json_is_the_summary(runs: Path) -> None:
+    result = hakaru("report", "latest", "--format", "json", HAKARU_RUNS=str(runs))
+    (directory,) = runs.iterdir()
+    assert json.loads(result.stdout) == json.loads((directory / "summary.json").read_text())
+
+
+def test_report_writes_self_contained_html_where_asked(runs: Path, tmp_path: Path) -> None:
+    arguments = ["report", "latest", "--format", "html", "--lang", "en", "--out", str(tmp_path)]
+    result = hakaru(*arguments, HAKARU_RUNS=str(runs))
+    assert result.returncode == 0, result.stderr
+    (path,) = map(Path, result.stdout.splitlines())
+    assert path.parent == tmp_path
+    assert "vm-sweep" in path.read_text()
+
+
+def test_query_prints_json_lines_and_csv(runs: Path) -> None:
+    sql = "SELECT point, metric, n FROM metrics WHERE metric = 'iops' ORDER BY point"
+    as_json = [json.loads(line) for line in hakaru("query", sql, "--json", HAKARU_RUNS=str(runs)).stdout.splitlines()]
+    as_csv = list(csv.DictReader(io.StringIO(hakaru("query", sql, "--csv", HAKARU_RUNS=str(runs)).stdout)))
+    assert [r["point"] for r in as_json] == [r["point"] for r in as_csv] == [f"p{i:02}" for i in range(1, 7)]
+
+
+def test_reader_that_leaves_early_is_no_error(runs: Path) -> None:
+    command = [sys.executable, "-m", "hakaru.cli", "query", "SELECT * FROM samples", "--csv"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "HAKARU_RUNS": str(runs)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 0

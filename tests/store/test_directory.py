@@ -1,0 +1,122 @@
+"""The run directory: what counts as finished, what a name means, what a killed writer leaves."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hakaru.errors import EnvironmentError_, UsageError
+from hakaru.store import Histograms, RunReader, RunWriter, Samples, find_run, list_runs
+
+NOW = dt.datetime(2026, 11, 21, 12, 30, 5, tzinfo=dt.UTC)
+
+
+def samples() -> Samples:
+    collected = Samples()
+    for at in (1_000, 2_000):
+        collected.add("host-1", "initiator", at, {"vms": {"reads": at, "writes": 7}, "vm/vm01": {"reads": 3}})
+    return collected
+
+
+def histograms() -> Histograms:
+    collected = Histograms()
+    collected.add("host-1", "initiator", 2_000, [{"entity": "vms", "name": "read_latency_ns", "hdr": "aaa"}])
+    collected.add("host-1", "initiator", None, [{"entity": "vms", "name": "read_latency_ns", "hdr": "bbb"}])
+    return collected
+
+
+def write(folder: Path, *, started: str = "2026-11-21T12:30:05+00:00") -> RunWriter:
+    writer = RunWriter.create(folder, "vm-sweep", NOW)
+    writer.write("run.json", {"run": writer.name, "started": started})
+    record = {"point": "p01", "repetition": 2, "order": 1, "factors": {"vms": 1}}
+    writer.write_repetition(record, samples(), histograms())
+    return writer
+
+
+def test_name_says_study_and_time(tmp_path: Path) -> None:
+    name = write(tmp_path).name
+    assert name.startswith("vm-sweep-20261121-123005-")
+    assert len(name) == len("vm-sweep-20261121-123005-0000")
+
+
+def test_run_is_partial_until_it_is_finished(tmp_path: Path) -> None:
+    writer = write(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == [f"{writer.name}.partial"]
+    finished = writer.finish()
+    assert list(tmp_path.iterdir()) == [finished]
+    assert finished.name == writer.name
+
+
+def test_what_was_written_is_read_back(tmp_path: Path) -> None:
+    reader = RunReader(write(tmp_path).finish())
+    (record,) = reader.repetitions()
+    assert record["factors"] == {"vms": 1}
+    table = reader.samples("p01", 2)
+    assert table.column_names == ["node", "engine", "entity", "name", "at_ns", "value"]
+    assert table.num_rows == 6
+    assert table.column("at_ns").type == pa.int64()
+    assert sum(table.column("value").to_pylist()) == 1_000 + 2_000 + 14 + 6
+    assert reader.histograms("p01", 2).column("at_ns").to_pylist() == [2_000, None]
+
+
+def test_repetition_counts_only_once_its_json_is_there(tmp_path: Path) -> None:
+    writer = write(tmp_path)
+    (writer.directory / "repetitions" / "p01-2.json").unlink()
+    assert RunReader(writer.directory).repetitions() == []
+
+
+def test_latest_is_the_run_that_started_last_not_the_last_by_name(tmp_path: Path) -> None:
+    older = write(tmp_path, started="2026-11-21T12:00:00+00:00").finish()
+    newer = write(tmp_path, started="2026-11-21T13:00:00+00:00").finish()
+    assert list_runs(tmp_path) == [older, newer]
+    assert find_run("latest", tmp_path) == newer
+    assert find_run(older.name, tmp_path) == older
+    assert find_run(str(older), Path("elsewhere")) == older
+
+
+def test_partial_run_is_found_by_its_name(tmp_path: Path) -> None:
+    writer = write(tmp_path)
+    assert find_run(writer.name, tmp_path) == writer.directory
+
+
+@pytest.mark.parametrize("name", ["latest", "nope"])
+def test_run_that_is_not_there_is_a_usage_error(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError):
+        find_run(name, tmp_path)
+
+
+def test_reopened_run_is_partial_again_and_keeps_its_name(tmp_path: Path) -> None:
+    finished = write(tmp_path).finish()
+    writer = RunWriter.reopen(finished)
+    assert writer.directory.name == f"{finished.name}.partial"
+    assert writer.finish() == finished
+
+
+def test_run_that_is_being_written_cannot_be_reopened(tmp_path: Path) -> None:
+    writer = write(tmp_path)
+    with pytest.raises(UsageError, match="being written"):
+        RunWriter.reopen(writer.directory)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_folder_that_may_not_be_written_is_an_environment_error(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(EnvironmentError_):
+        write(tmp_path)
+
+
+def test_folder_below_a_file_is_an_environment_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(EnvironmentError_) as e:
+        write(tmp_path / "file")
+    assert "--out" in e.value.hint
+
+
+def test_damaged_parquet_is_a_usage_error(tmp_path: Path) -> None:
+    directory = write(tmp_path).finish()
+    (directory / "samples" / "p01-2.parquet").write_bytes(b"PAR1nonsense")
+    with pytest.raises(UsageError, match="p01-2"):
+        RunReader(directory).samples("p01", 2)

@@ -1,0 +1,80 @@
+"""Expansion: which points, how often, in which order."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hakaru.study import Study, expand, load
+from hakaru.study.model import Factors, Measure
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+BASE = load("vm-sweep").study
+PATTERNS = st.lists(st.sampled_from(sorted(BASE.patterns)), min_size=1, max_size=2, unique=True)
+LEVELS = st.lists(st.integers(1, 40), min_size=1, max_size=6, unique=True)
+
+
+@st.composite
+def studies(draw: st.DrawFn) -> Study:
+    depths = draw(st.none() | st.lists(st.integers(1, 64), min_size=1, max_size=3, unique=True))
+    block = Factors(pattern=draw(PATTERNS), vms=draw(LEVELS), queue_depth=depths)
+    measure = Measure.model_validate({"warmup": "0 s", "time": "1 s", "repetitions": draw(st.integers(1, 5))})
+    return BASE.model_copy(update={"factors": [block], "measure": measure})
+
+
+@settings(deadline=None)
+@given(studies(), st.integers(0, 2**63 - 1))
+def test_run_is_every_repetition_of_every_point_once(study: Study, seed: int) -> None:
+    expanded = expand(study, seed=seed)
+    (block,) = study.factors
+    assert len(expanded.points) == len(block.pattern) * len(block.vms) * len(block.queue_depth or [0])
+    assert len({p.id for p in expanded.points}) == len(expanded.points)
+    planned = Counter((p.id, r) for p in expanded.points for r in range(1, study.measure.repetitions + 1))
+    assert Counter((r.point.id, r.repetition) for r in expanded.repetitions) == planned
+    assert [r.order for r in expanded.repetitions] == list(range(1, len(expanded.repetitions) + 1))
+
+
+@settings(deadline=None)
+@given(studies(), st.integers(0, 2**63 - 1))
+def test_same_seed_gives_same_order(study: Study, seed: int) -> None:
+    assert expand(study, seed=seed) == expand(study, seed=seed)
+
+
+@settings(deadline=None)
+@given(studies(), st.data())
+def test_only_keeps_ids_and_the_rest_of_the_plan(study: Study, data: st.DataObject) -> None:
+    every = expand(study)
+    level = data.draw(st.sampled_from(study.factors[0].vms))
+    some = expand(study, only={"vms": {str(level)}})
+    assert list(some.points) == [p for p in every.points if p.factors["vms"] == level]
+
+
+def test_order_is_shuffled_over_all_points_and_depends_on_the_seed() -> None:
+    one, other = expand(BASE, seed=1), expand(BASE, seed=2)
+    in_order = [(p.id, r) for p in one.points for r in range(1, 4)]
+    assert [(r.point.id, r.repetition) for r in one.repetitions] != in_order
+    assert one.repetitions != other.repetitions
+    assert one.points == other.points
+
+
+def test_full_form_of_vm_sweep_is_as_published() -> None:
+    expanded = expand(BASE)
+    assert [p.factors["vms"] for p in expanded.points if p.factors["pattern"] == "random-32k"] == [
+        1, 4, 6, 7, 8, 10, 12, 14, 16,
+    ]  # fmt: skip
+    assert expanded.measure.time == 180_000_000_000
+    assert expanded.measure.repetitions == 3
+
+
+def test_quick_form_replaces_points_and_times() -> None:
+    expanded = expand(BASE, quick=True)
+    assert len(expanded.repetitions) <= 12
+    assert {p.factors["pattern"] for p in expanded.points} == {"random-32k", "sequential-1m"}
+
+
+def test_described_study_holds_the_published_rows_and_the_order() -> None:
+    loaded = load("vm-sweep")
+    expanded = expand(loaded.study, quick=True)
+    described = expanded.describe(loaded.tables)
+    assert described["reference"][0]["rows"][3]["iops"] == 3280
+    assert [f"{o['point']}-{o['repetition']}" for o in described["order"]] == [r.name for r in expanded.repetitions]

@@ -1,0 +1,141 @@
+"""Studies as files: what is accepted, and how every refusal says where and what would do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hakaru.analysis.metrics import UNITS
+from hakaru.errors import UsageError
+from hakaru.study import find_study, load, study_paths
+from hakaru.study.consistency import METRICS
+
+SHIPPED = study_paths()["vm-sweep"].read_text()
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str], str]:
+    """Writes a study file; its path."""
+
+    def _write(text: str) -> str:
+        path = tmp_path / "study.yaml"
+        path.write_text(text)
+        return str(path)
+
+    return _write
+
+
+def edited(old: str, new: str) -> str:
+    assert SHIPPED.count(old) >= 1, old
+    return SHIPPED.replace(old, new, 1)
+
+
+def place_of(text: str, found: str) -> str:
+    """`line:column` of the first occurrence."""
+    before = text[: text.index(found)]
+    return f"{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
+
+
+def test_every_shipped_study_loads_by_its_folders_name() -> None:
+    for name in study_paths():
+        assert load(name).study.id == name
+
+
+def test_unknown_study_names_the_nearest() -> None:
+    with pytest.raises(UsageError) as e:
+        find_study("vm-swep")
+    assert e.value.hint == "did you mean 'vm-sweep'?"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "at", "message", "hint"),
+    [
+        ("  hosts: 4", "  host: 4", "host: 4", "lab.host: unknown field", "did you mean 'hosts'?"),
+        ("read_percent: 70", "read_percents: 70", "read_percents", "unknown field", "did you mean 'read_percent'?"),
+        ("queue_depth: 32", "queue_deep: 32", "queue_deep", "unknown field", "did you mean 'queue_depth'?"),
+        ("read_percent: 70", "read_percent: 170", "170", "read_percent: input should be less than or equal to 100", ""),
+        ("read_percent: 70", "read_percent: '70'", "'70'", "read_percent: input should be a valid integer", ""),
+        ("region: 16 GiB", "region: 16", "16\n", "vms.region: a size needs a unit", ""),
+        ("region: 16 GiB", "region: 16 Gib", "16 Gib", "vms.region: a size has no unit 'Gib'", ""),
+        ("kind: closed", "kind: close", "{kind: close,", "load: input tag 'close' found", ""),
+        ("luns: [0, 1]", "luns: [0, 2]", "2]\n  region", "vms.luns[1]: the array has no LU 2", "its LUs are [0, 1]"),
+        ("{lun: 1,", "{lun: 0,", "\n    - {lun: 0, size: 512", "each LU needs a number of its own", ""),
+        ("pattern: [random-32k, seq", "pattern: [random-32, seq", "random-32,", "no pattern", "'random-32k'"),
+        ("vms: [1, 4,", "vms: [1, 1,", "pattern: [random-32k, s", "stands there twice", "leave one out"),
+        ("region: 16 GiB", "region: 160 GiB", "0, 1]\n  region", "do not fit on LU 0", "make the LU larger"),
+        ("size: 32 KiB", "size: 1000 B", "1000 B", "not a multiple of the block length 512", ""),
+        ("metric: iops", "metric: iopps", "iopps", "no metric 'iopps'", "did you mean 'iops'?"),
+        ("iops: iops", "iops: iop", "table: jdsf", "has no column 'iop'", "its columns are"),
+        ("table: jdsf-2011-vm-sweep-random32k", "table: other", "other", "no table 'other'", "put other.csv into"),
+        ("  hosts: 4", "  hosts: 4\n  mtu: 9", "hosts: 4", "lab: this lab cannot be built", "use 1500"),
+        ("placement: {group: 1}", "placement: {group: 1, offset: 1 EB}", "1 EB", "a size has no unit", ""),
+        ("{lun: 1, size: 1024 GiB, placement: {group: 1}}", "{lun: 1, size: 1024 GiB}", "{lun: 1", "placement is", ""),
+        ("warmup: 10 s, ", "", "{time", "measure.warmup: missing", "add `warmup:` here"),
+    ],
+)  # fmt: skip
+def test_refusal_says_where_what_and_what_would_do(
+    write: Callable[[str], str], old: str, new: str, at: str, message: str, hint: str
+) -> None:
+    text = SHIPPED.replace(old, new) if old.startswith("table: ") else edited(old, new)
+    path = write(text)
+    with pytest.raises(UsageError) as e:
+        load(path)
+    assert message in e.value.message
+    assert hint in e.value.hint
+    line = place_of(text, at).partition(":")[0]
+    assert e.value.message.startswith(f"{path}:"), e.value.message
+    if not at.startswith("\n"):
+        assert abs(int(e.value.message.removeprefix(f"{path}:").split(":")[0]) - int(line)) <= 1
+
+
+def test_unknown_field_is_named_with_line_and_column(write: Callable[[str], str]) -> None:
+    text = edited("  hosts: 4", "  host: 4")
+    path = write(text)
+    with pytest.raises(UsageError) as e:
+        load(path)
+    assert e.value.message == f"{path}:{place_of(text, 'host: 4')}: lab.host: unknown field"
+
+
+def test_all_errors_of_a_file_are_listed(write: Callable[[str], str]) -> None:
+    text = edited("  hosts: 4", "  host: 4").replace("read_percent: 70", "read_percent: 170")
+    with pytest.raises(UsageError) as e:
+        load(write(text))
+    assert len(e.value.message.splitlines()) == 3
+
+
+@pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "..", "a/b", "A", "secret.csv", "x\nx"])
+def test_table_outside_the_folder_cannot_be_named(write: Callable[[str], str], tmp_path: Path, name: str) -> None:
+    (tmp_path.parent / "secret.csv").write_text("vms,iops\n1,1\n")
+    text = edited("table: jdsf-2011-vm-sweep-random32k", f"table: {name!r}")
+    with pytest.raises(UsageError) as e:
+        load(write(text))
+    assert "reference[0].table" in e.value.message
+
+
+def test_table_behind_a_symbolic_link_is_not_read(write: Callable[[str], str], tmp_path: Path) -> None:
+    secret = tmp_path.parent / "elsewhere.csv"
+    secret.write_text("vms,iops\n1,1\n")
+    (tmp_path / "linked.csv").symlink_to(secret)
+    with pytest.raises(UsageError, match="no table 'linked'"):
+        load(write(SHIPPED.replace("table: jdsf-2011-vm-sweep-random32k", "table: linked")))
+
+
+@pytest.mark.parametrize(
+    "text", ["vms,iops\n", "vms,iops\n1,x\n", "vms,iops\n1\n", "vms,iops\n1,2,3\n", "vms,iops\n1,nan\n"]
+)
+def test_table_that_is_not_numbers_is_refused(write: Callable[[str], str], tmp_path: Path, text: str) -> None:
+    (tmp_path / "mine.csv").write_text(text)
+    with pytest.raises(UsageError, match=r"mine\.csv"):
+        load(write(SHIPPED.replace("table: jdsf-2011-vm-sweep-random32k", "table: mine")))
+
+
+@pytest.mark.parametrize("text", ["; touch X", "$(touch X)", "`touch X`", "--option", "../", "\\0", "{x}", "<script>"])
+def test_texts_are_text_whatever_they_hold(write: Callable[[str], str], tmp_path: Path, text: str) -> None:
+    loaded = load(write(edited("en: Japan Data Storage Forum, 2011", f"en: '{text}'")))
+    assert loaded.study.reference[0].title.en == text
+    assert not (tmp_path / "X").exists()
+
+
+def test_analysis_computes_every_metric_that_a_study_may_name() -> None:
+    assert set(UNITS) >= METRICS

@@ -1,0 +1,49 @@
+"""The schema for editors: up to date, draft-07, and of one mind with the loader."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hakaru.study import study_paths, study_schema
+from hakaru.study.document import parse_document
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_checked_in_schema_is_up_to_date() -> None:
+    checked_in = json.loads((ROOT / "schema" / "study.schema.json").read_text())
+    assert checked_in == study_schema(), "run `make schema`"
+
+
+def test_schema_is_valid_draft_07_without_later_keywords() -> None:
+    schema = study_schema()
+    jsonschema.Draft7Validator.check_schema(schema)
+    text = json.dumps(schema)
+    assert not [word for word in ("$defs", "prefixItems", "unevaluated", "$dynamicRef") if word in text]
+
+
+@pytest.mark.parametrize("name", sorted(study_paths()))
+def test_shipped_studies_satisfy_the_schema(name: str) -> None:
+    data = parse_document(study_paths()[name].read_bytes(), name).data
+    jsonschema.Draft7Validator(study_schema()).validate(data)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d.update(extra=1),
+        lambda d: d["lab"].update(host=1),
+        lambda d: d["measure"].update(repetitions=0),
+        lambda d: d["patterns"]["random-32k"]["load"].update(kind="close"),
+        lambda d: d.pop("question"),
+    ],
+)
+def test_schema_refuses_what_the_loader_refuses(change: Any) -> None:
+    data = copy.deepcopy(parse_document(study_paths()["vm-sweep"].read_bytes(), "s").data)
+    change(data)
+    assert not jsonschema.Draft7Validator(study_schema()).is_valid(data)
