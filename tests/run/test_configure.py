@@ -1,0 +1,75 @@
+"""From a point to the configurations of its engines."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hakaru.engine import contract
+from hakaru.lab.plan import plan_lab
+from hakaru.run.configure import array_config, initiator_configs, lab_units, seed_of
+from hakaru.study import expand, load
+
+STUDY = load("vm-sweep").study
+LAB = plan_lab(STUDY.lab)
+EXPANDED = expand(STUDY)
+
+
+def vms_of(vms: int, repetition: int = 1, pattern: str = "random-32k") -> list[contract.Vm]:
+    turn = next(
+        r
+        for r in EXPANDED.repetitions
+        if r.point.factors == {"pattern": pattern, "vms": vms} and r.repetition == repetition
+    )
+    configs = initiator_configs(EXPANDED, turn, LAB.host_names, lab_units(EXPANDED, LAB.portals()))
+    return sorted((vm for config in configs.values() for vm in config.vms), key=lambda vm: vm.name)
+
+
+@pytest.mark.parametrize("vms", [1, 4, 7, 16])
+def test_every_vm_has_a_region_of_its_own_inside_its_lu(vms: int) -> None:
+    configured = vms_of(vms)
+    assert len(configured) == len({vm.name for vm in configured}) == vms
+    for lu in STUDY.array.lus:
+        regions = sorted(
+            (vm.region.offset_bytes, vm.region.length_bytes)
+            for vm in configured
+            if isinstance(vm.destination, contract.IscsiDestination) and vm.destination.lun == lu.lun
+        )
+        assert all(offset + length <= following for (offset, length), (following, _) in pairwise(regions))
+        assert all(offset + length <= lu.size for offset, length in regions)
+
+
+def test_vms_are_dealt_evenly_to_hosts_and_lus() -> None:
+    turn = next(r for r in EXPANDED.repetitions if r.point.factors["vms"] == 14)
+    configs = initiator_configs(EXPANDED, turn, LAB.host_names, lab_units(EXPANDED, LAB.portals()))
+    assert sorted(len(c.vms) for c in configs.values()) == [3, 3, 4, 4]
+    luns = [vm.destination.lun for c in configs.values() for vm in c.vms if vm.destination.kind == "iscsi"]
+    assert luns.count(0) == luns.count(1) == 7
+
+
+def test_host_without_a_vm_has_no_initiator() -> None:
+    turn = next(r for r in EXPANDED.repetitions if r.point.factors["vms"] == 1)
+    assert list(initiator_configs(EXPANDED, turn, LAB.host_names, lab_units(EXPANDED, LAB.portals()))) == ["host-1"]
+
+
+def test_seeds_differ_by_vm_and_repetition_and_come_back() -> None:
+    first, second = vms_of(16, repetition=1), vms_of(16, repetition=2)
+    assert len({vm.seed for vm in (*first, *second)}) == 32
+    assert [vm.seed for vm in first] == [vm.seed for vm in vms_of(16, repetition=1)]
+    assert all(0 <= vm.seed < 2**53 for vm in first)
+    assert seed_of(1, "p01-1") != seed_of(11, "p0-1")
+
+
+def test_array_has_the_studys_lus_and_model() -> None:
+    config = array_config(EXPANDED, EXPANDED.repetitions[0], LAB.portals())
+    assert config.model == contract.PresetModel(name="jdsf-2011")
+    assert [(lu.lun, lu.size_bytes) for lu in config.lus] == [(lu.lun, lu.size) for lu in STUDY.array.lus]
+    assert config.portals == list(LAB.portals())
+
+
+def test_queue_depth_of_a_factor_replaces_the_patterns() -> None:
+    block = STUDY.factors[0].model_copy(update={"queue_depth": [1], "vms": [2], "pattern": ["random-32k"]})
+    expanded = expand(STUDY.model_copy(update={"factors": [block]}))
+    units = lab_units(expanded, LAB.portals())
+    configs = initiator_configs(expanded, expanded.repetitions[0], LAB.host_names, units)
+    assert {vm.load for c in configs.values() for vm in c.vms} == {contract.ClosedLoad(queue_depth=1)}

@@ -1,0 +1,66 @@
+"""Sites: what may be driven, and that nothing is written without permission."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hakaru.errors import UsageError
+from hakaru.run.site import check_writes, load_site
+from hakaru.study import expand, load
+
+STUDY = load("vm-sweep").study
+READ_ONLY = STUDY.model_copy(
+    update={"patterns": {k: p.model_copy(update={"read_percent": 100}) for k, p in STUDY.patterns.items()}}
+)
+
+
+def site(tmp_path: Path, extra: str = "") -> Path:
+    path = tmp_path / "site.yaml"
+    path.write_text(
+        "format: 1\nname: our array\nlus:\n"
+        f"  - portal: 192.0.2.10:3260\n    target_name: iqn.2011-10.example.vendor:array\n    lun: 3\n{extra}"
+    )
+    return path
+
+
+def test_writing_needs_expendable_and_the_refusal_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as e:
+        check_writes(load_site(site(tmp_path)), expand(STUDY))
+    assert "nothing was written" in e.value.message
+    assert "LU 3" in e.value.message and "192.0.2.10:3260" in e.value.message
+    assert "`expendable: true`" in e.value.hint
+
+
+def test_expendable_lu_may_be_written(tmp_path: Path) -> None:
+    assert check_writes(load_site(site(tmp_path, "    expendable: true\n")), expand(STUDY)) is True
+
+
+def test_reading_needs_no_permission_and_gives_none(tmp_path: Path) -> None:
+    assert check_writes(load_site(site(tmp_path)), expand(READ_ONLY)) is False
+
+
+@pytest.mark.parametrize(
+    ("extra", "said"),
+    [
+        ("    expendible: true\n", "unknown field"),
+        ("    expendable: 1\n", "lus[0].expendable"),
+        ("    expendable: 'true'\n", "lus[0].expendable"),
+        ("    expendable: yes\n", "lus[0].expendable"),
+        ("    lun: 4\n", "duplicate key"),
+    ],
+)
+def test_bad_site_names_the_place(tmp_path: Path, extra: str, said: str) -> None:
+    path = site(tmp_path, extra)
+    with pytest.raises(UsageError) as e:
+        load_site(path)
+    assert e.value.message.startswith(f"{path}:7:")
+    assert said in e.value.message
+
+
+@pytest.mark.parametrize("portal", ["192.0.2.10", "a b:1", "x:y", ":3260", "user@host:1", "fe80::1:3260"])
+def test_portal_is_an_address_and_a_port(tmp_path: Path, portal: str) -> None:
+    path = site(tmp_path)
+    path.write_text(path.read_text().replace("192.0.2.10:3260", f"'{portal}'"))
+    with pytest.raises(UsageError, match="portal"):
+        load_site(path)
