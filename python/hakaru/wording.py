@@ -30,7 +30,7 @@ def catalogue(language: str) -> dict[str, tuple[str, ...]]:
     for message in read:
         if message.id:
             key = message.id if isinstance(message.id, str) else message.id[0]
-            found[key] = (message.string,) if isinstance(message.string, str) else tuple(message.string)
+            found[key] = (message.string,) if isinstance(message.string, str) else tuple(message.string or ())
     return found
 
 
@@ -60,3 +60,10 @@ def number(value: float | None, language: str = "en") -> str:
     size = abs(value)
     decimals = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else max(2, 2 - math.floor(math.log10(size)))
     return format_decimal(value, "#,##0." + "0" * decimals if decimals else "#,##0", locale=language)
+
+
+def tenths(value: float | None, language: str = "en") -> str:
+    """A percentage: always one decimal, so that columns of them line up; `–` for none."""
+    if value is None or not math.isfinite(value):
+        return MISSING
+    return format_decimal(value, "#,##0.0", locale=language)

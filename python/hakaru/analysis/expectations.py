@@ -17,7 +17,7 @@ from hakaru.analysis.sweep import Sweep
 
 @dataclass(frozen=True)
 class Outcome:
-    """One expectation: `held` True, False, or None where it could not be judged. `message` is an id of the catalogue."""
+    """One expectation: `held` True, False, or None where it could not be judged. `message` is a catalogue id."""
 
     expect: dict[str, Any]
     held: bool | None

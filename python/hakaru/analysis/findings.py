@@ -164,12 +164,17 @@ def _limiter(sweep: Sweep, verdict: Verdict) -> Found:
 
     def write(language: str) -> str:
         resource = evidence["resource"]
-        named = {"resource": sentences.resource(language, resource), "member": evidence["member"] or resource}
+        named = {
+            "resource": sentences.resource(language, resource),
+            "member": (evidence["member"] or resource).replace("/", " "),
+        }
         values = named | {"percent": evidence["at_peak_percent"]}
         parts = [say(language, f"finding.limiter.{verdict.limiter}", values)]
         if len(sweep.measured()) > 1:
             reached = sentences.level(language, sweep.over, evidence["reached_at"])
-            parts.append(say(language, "finding.limiter.reached", {"level": reached}))
+            later = evidence["reached_at"] > sweep.level(sweep.near_peak()[-1])
+            message = "finding.limiter.reached.later" if later else "finding.limiter.reached"
+            parts.append(say(language, message, {"level": reached}))
         others = {r: p for r, p in evidence["others_percent"].items() if kind_of(r) != verdict.limiter}
         if others:
             second = max(others, key=lambda r: others[r])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 from hdrh.histogram import HdrHistogram
 
@@ -81,19 +82,28 @@ class Latencies:
         self.write.add(other.write)
 
 
-def percentile_ms(histogram: HdrHistogram, percent: float) -> float:
-    """Milliseconds; NaN for an empty histogram."""
-    if histogram.get_total_count() == 0:
-        return float("nan")
-    value = histogram.get_max_value() if percent >= 100 else histogram.get_value_at_percentile(percent)
-    return float(value) / 1e6
+def percentiles_ms(histogram: HdrHistogram, percents: Iterable[float]) -> list[float]:
+    """Milliseconds at each percentile; NaN for an empty histogram.
+
+    As `HdrHistogram.get_value_at_percentile`, which walks 23 000 counters in Python for each one; here they are summed
+    once for all of them.
+    """
+    wanted = list(percents)
+    total = histogram.get_total_count()
+    if total == 0:
+        return [float("nan")] * len(wanted)
+    reached = np.cumsum(np.ctypeslib.as_array(histogram.counts))
+    counts = [max(1, int(min(p, 100.0) / 100 * total + 0.5)) for p in wanted]
+    indices = np.searchsorted(reached, counts)
+    values = [histogram.get_highest_equivalent_value(histogram.get_value_from_index(int(i))) for i in indices]
+    return [min(v, histogram.get_max_value()) / 1e6 for v in values]
 
 
 def curve(histogram: HdrHistogram) -> list[list[float]]:
     """`[[percent, milliseconds], …]` at fixed percentiles; empty for an empty histogram."""
     if histogram.get_total_count() == 0:
         return []
-    return [[p, percentile_ms(histogram, p)] for p in CURVE]
+    return [[p, ms] for p, ms in zip(CURVE, percentiles_ms(histogram, CURVE), strict=True)]
 
 
 def per_interval_ms(table: pa.Table, percent: float) -> dict[int, float]:
@@ -102,4 +112,4 @@ def per_interval_ms(table: pa.Table, percent: float) -> dict[int, float]:
     for row in table.to_pylist() if table.num_rows else []:
         if row["entity"] == "vms" and row["at_ns"] is not None and row["name"] in NAMES.values():
             at.setdefault(int(row["at_ns"]), []).append(row["hdr"])
-    return {instant: percentile_ms(merge(texts), percent) for instant, texts in sorted(at.items())}
+    return {instant: percentiles_ms(merge(texts), [percent])[0] for instant, texts in sorted(at.items())}

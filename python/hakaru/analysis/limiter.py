@@ -1,11 +1,11 @@
 """What gave out first along a sweep, named from measured utilisation, or `undetermined` with the reason.
 
 The rule (docs/methodology/limiter.md). A resource is at its limit at 95 % (drives: the busiest at 98 %; a process of
-ours: 90 % of a CPU). Looked at first are the points up to the end of the range within 5 % of the peak. Among devices and
-links at their limit there, the one that came to it at the lowest level is named; of equals, the one furthest over its
-limit at the peak. The tool's own CPU or the machine's is named only if no device or link came to its limit by then: the
-number then says something about the tester. If nothing came to its limit by the peak, the rest of the sweep is looked at
-for devices and links alone.
+ours: 90 % of a CPU). Looked at first are the points up to the end of the range within 5 % of the peak. Among devices
+and links at their limit there, the one that came to it at the lowest level is named; of equals, the one furthest over
+its limit at the peak. The tool's own CPU or the machine's is named only if no device or link came to its limit by
+then: the number then says something about the tester. If nothing came to its limit by the peak, the rest of the sweep
+is looked at, for devices and links alone.
 """
 
 from __future__ import annotations

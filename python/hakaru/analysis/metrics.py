@@ -1,13 +1,13 @@
 """What one repetition achieved: rates and latencies of all VMs together.
 
-Definitions (docs/methodology/metrics.md): a rate is the growth of a cumulative counter over the measuring phase, divided
-by its length; a mean latency is the growth of the sum of latencies divided by the growth of the number of requests;
-percentiles come from merged histograms. A repetition without a request has rate 0 and no latency (NaN).
+Definitions (docs/methodology/metrics.md): a rate is the growth of a cumulative counter over the measuring phase,
+divided by its length; a mean latency is the growth of the sum of latencies divided by the growth of the number of
+requests; percentiles come from merged histograms. A repetition without a request has rate 0 and no latency (NaN).
 """
 
 from __future__ import annotations
 
-from hakaru.analysis.latency import PERCENTILES, Latencies, percentile_ms
+from hakaru.analysis.latency import PERCENTILES, Latencies, percentiles_ms
 from hakaru.analysis.run_data import Repetition
 
 UNITS: dict[str, str] = {
@@ -60,8 +60,8 @@ def of_repetition(repetition: Repetition, latencies: Latencies) -> dict[str, flo
         "errors_per_s": rate("errors"),
     }
     for prefix, histogram in (("", latencies.all()), ("read_", latencies.read), ("write_", latencies.write)):
-        for name, percent in PERCENTILES.items():
-            values[f"{prefix}latency_ms_{name}"] = percentile_ms(histogram, percent)
+        read = percentiles_ms(histogram, PERCENTILES.values())
+        values |= {f"{prefix}latency_ms_{name}": ms for name, ms in zip(PERCENTILES, read, strict=True)}
     for engine in ("initiator", "array"):
         cpu = [
             counters.total_rate(window, engine=engine, entity="process", name=n)

@@ -76,9 +76,13 @@ class Point:
 
 def analyse(run: RunData, raw: dict[str, Any], nics: list[Nic]) -> Point:
     """All that is computed about one point of the run."""
-    values, uses, caveats = checks.no_values(), [], []
-    merged, services, over_time = Latencies.none(), [], {}
-    origin, failed, notes = str(run.run.get("origin")), 0, []
+    values = checks.no_values()
+    uses: list[dict[str, Use]] = []
+    caveats: list[Caveat] = []
+    over_time: dict[str, list[float | None]] = {}
+    services: list[float] = []
+    merged, notes = Latencies.none(), []
+    origin, failed = str(run.run.get("origin")), 0
     for repetition in run.repetitions(str(raw["point"])):
         caveats += repetition.caveats
         if not repetition.done:

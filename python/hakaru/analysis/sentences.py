@@ -11,7 +11,7 @@ from typing import Any
 from hakaru.analysis.caveats import Caveat
 from hakaru.analysis.expectations import Outcome
 from hakaru.analysis.sweep import PREFERRED
-from hakaru.wording import number, say
+from hakaru.wording import say, tenths
 
 
 def level(language: str, factor: str, value: float) -> str:
@@ -48,7 +48,7 @@ def resource(language: str, name: str) -> str:
 
 def signed(language: str, percent: float) -> str:
     """`+4.2 %`, `-11.3 %`."""
-    return f"{'+' if percent > 0 else ''}{number(round(percent, 1), language)} %"
+    return f"{'+' if percent > 0 else ''}{tenths(percent, language)}\u00a0%"
 
 
 def sentences(language: str, *parts: str) -> str:

@@ -1,4 +1,4 @@
-"""From a run directory to `summary.json`: what `hakaru report RUN --format json` prints, and all that HTML and PDF show.
+"""From a run directory to `summary.json`: what `hakaru report RUN --format json` prints and HTML and PDF show.
 
 The shape is stable and documented in docs/reference/report-json.md; schema/report.schema.json holds it.
 """

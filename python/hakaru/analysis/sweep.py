@@ -1,4 +1,4 @@
-"""Points in the order of one factor, all other factors held: what a curve in the report shows and a finding is about."""
+"""Points in the order of one factor, all other factors held: what a curve shows and a finding is about."""
 
 from __future__ import annotations
 

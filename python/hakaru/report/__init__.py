@@ -3,8 +3,8 @@
     render(run_dir, ["html", "pdf"], ["en", "ja"])   → paths
     figure(run_dir, "iops", Path("iops.png"))        → path
 
-`document` says what a report shows, `figures` which drawings, `charts` how they look, `render` writes files. All numbers
-come from the summary that `hakaru.analysis` computes.
+`document` says what a report shows, `figures` which drawings, `charts` how they look, `output` writes files. All
+numbers come from the summary that `hakaru.analysis` computes.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from pathlib import Path
 
 
 def render(run_dir: Path, formats: Sequence[str], langs: Sequence[str], out: Path | None = None) -> list[Path]:
-    """See `hakaru.report.render.render`."""
-    from hakaru.report.render import render as do  # drawing and typesetting take seconds to import
+    """See `hakaru.report.output.render`."""
+    from hakaru.report.output import render as do  # drawing and typesetting take seconds to import
 
     return do(run_dir, formats, langs, out)
 
 
 def figure(run_dir: Path, name: str, path: Path, *, language: str = "en", series: int = 0) -> Path:
-    """See `hakaru.report.render.figure`."""
-    from hakaru.report.render import figure as do
+    """See `hakaru.report.output.figure`."""
+    from hakaru.report.output import figure as do
 
     return do(run_dir, name, path, language=language, series=series)
 

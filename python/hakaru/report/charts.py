@@ -1,8 +1,8 @@
 """Figures as Vega-Lite specifications, drawn to static SVG without a browser.
 
 A specification is data: it holds the numbers it draws. Series are told apart by label, dash and marker as well as by
-colour, so that a figure reads in greyscale. Labels stand at the ends of lines (no legends); where they would overlap they
-are moved apart before drawing.
+colour, so that a figure reads in greyscale. Labels stand at the ends of lines (no legends); where they would overlap
+they are moved apart before drawing.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 import vl_convert
@@ -24,6 +25,9 @@ OURS, THEIRS, WARM = "#0b5394", "#8a5a00", "#b3261e"
 PALETTE = ("#0b5394", "#b3261e", "#1b7a4b", "#8a5a00", "#6a3d9a", "#5c6773", "#0e7c86", "#a0457a")
 DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [4, 4], [1, 3], [12, 3], [5, 2, 1, 2])
 MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "circle", "square")
+
+MARKED_MAX = 20  # beyond that markers would hide the line
+LABEL_GAP = 4.0
 
 Spec = dict[str, Any]
 
@@ -54,8 +58,8 @@ class Size:
         return self.width < 400
 
 
-WIDE = Size(560, 270, 150)
-NARROW = Size(230, 230, 92)
+WIDE = Size(560, 240, 150)
+NARROW = Size(224, 220, 92)
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,7 @@ class Axes:
     y_max: float | None = None
     y_log: bool = False
     x_labels: dict[float, str] = field(default_factory=dict)
+    x_whole: bool = False
 
 
 @functools.cache
@@ -75,10 +80,16 @@ def _fonts() -> None:
     vl_convert.register_font_directory(str(FOLDER))
 
 
-def svg(spec: Spec, prefix: str) -> str:
-    """The figure as an SVG element. `prefix` keeps its ids apart from those of other figures on the page."""
+def svg(spec: Spec, prefix: str, label: str = "") -> str:
+    """The figure as an SVG element, named `label` for those who cannot see it.
+
+    `prefix` keeps its ids apart from those of other figures on the page.
+    """
     _fonts()
     drawn = str(vl_convert.vegalite_to_svg(spec))
+    # Vega names every mark; one name for the whole says more, and a third of the size goes.
+    drawn = re.sub(r' (?:aria-[a-z]+|role|pointer-events|class|aria-roledescription)="[^"]*"', "", drawn)
+    drawn = drawn.replace("<svg ", f'<svg role="img" aria-label="{escape(label)}" ', 1)
     drawn = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', drawn)
     return re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}-\1)", drawn)
 
@@ -115,11 +126,12 @@ def config() -> Spec:
 
 
 def lines(series: Sequence[Line], axes: Axes, size: Size, rules: Sequence[tuple[float, str]] = ()) -> Spec:
-    """Lines with markers, 95 % intervals as whiskers, labels at their right ends. `rules`: horizontal lines with labels."""
+    """Lines with markers, 95 % intervals as whiskers, labels at their right ends; `rules`: horizontal lines."""
     shown = [s for s in series if s.points]
     top = axes.y_max or _nice(max((p[3] or p[1] for s in shown for p in s.points), default=1.0))
-    bottom = min((p[1] for s in shown for p in s.points if p[1] > 0), default=1.0) if axes.y_log else 0.0
-    scale: Spec = {"domain": [bottom, top], "nice": axes.y_log, "type": "log" if axes.y_log else "linear"}
+    lowest = min((p[1] for s in shown for p in s.points if p[1] > 0), default=1.0)
+    bottom = max(s for s in _steps(lowest / 10, lowest)) if axes.y_log else 0.0
+    scale: Spec = {"domain": [bottom, top], "nice": False, "type": "log" if axes.y_log else "linear"}
     layers = [layer for s in shown for layer in _line(s, axes, scale)]
     layers += [layer for value, label in rules for layer in _rule(value, label)]
     layers += _labels(shown, scale, size)
@@ -127,7 +139,7 @@ def lines(series: Sequence[Line], axes: Axes, size: Size, rules: Sequence[tuple[
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
         "width": size.width,
         "height": size.height,
-        "padding": {"left": 4, "right": size.labels, "top": 26, "bottom": 4},
+        "padding": {"left": 2, "right": 2, "top": 20, "bottom": 2},
         "autosize": {"type": "pad", "contains": "content"},
         "layer": layers,
         "config": config(),
@@ -138,6 +150,8 @@ def _x(axes: Axes) -> Spec:
     axis: Spec = {"title": axes.x, "format": "~g"}
     if axes.x_ticks:
         axis["values"] = list(axes.x_ticks)
+    if axes.x_whole:
+        axis |= {"tickMinStep": 1, "tickCount": 8}
     if axes.x_labels:
         cases = [f"datum.value == {v!r} ? '{t}' : " for v, t in axes.x_labels.items()]
         axis["labelExpr"] = "".join(cases) + "''"
@@ -145,7 +159,15 @@ def _x(axes: Axes) -> Spec:
 
 
 def _y(axes: Axes, scale: Spec) -> Spec:
-    axis = {"title": axes.y, "tickCount": 5, "format": "~g" if (scale["domain"][1] < 10 or axes.y_log) else ",.0f"}
+    low, high = scale["domain"]
+    axis = {
+        "title": axes.y,
+        "tickCount": 5,
+        "minExtent": 36,
+        "format": "~g" if high < 10 else ",~g" if axes.y_log else ",.0f",
+    }
+    if axes.y_log:
+        axis["values"] = _steps(low, high)
     return {"field": "y", "type": "quantitative", "axis": axis, "scale": scale}
 
 
@@ -153,7 +175,14 @@ def _line(series: Line, axes: Axes, scale: Spec) -> list[Spec]:
     rows = [{"x": x, "y": y, "low": low, "high": high} for x, y, low, high in series.points]
     x, y = _x(axes), _y(axes, scale)
     line = {"type": "line", "color": series.colour, "strokeWidth": 2, "strokeDash": list(series.dash)}
-    dot = {"type": "point", "shape": series.marker, "size": 42, "opacity": 1, "color": series.colour, "strokeWidth": 1.6}
+    dot = {
+        "type": "point",
+        "shape": series.marker,
+        "size": 42,
+        "opacity": 1,
+        "color": series.colour,
+        "strokeWidth": 1.6,
+    }
     dot["fill"] = "#ffffff" if series.hollow else series.colour
     layers: list[Spec] = [{"data": {"values": rows}, "mark": line, "encoding": {"x": x, "y": y}}]
     whiskers = [{**r, "low": max(r["low"], scale["domain"][0])} for r in rows if r["low"] is not None]
@@ -162,9 +191,17 @@ def _line(series: Line, axes: Axes, scale: Spec) -> list[Spec]:
         ends = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}}
         layers.append({"data": {"values": whiskers}, "mark": mark, "encoding": ends})
         for end in ("low", "high"):
-            tick = {"type": "tick", "color": series.colour, "size": 7, "thickness": 1.2, "clip": True}
+            tick = {
+                "type": "tick",
+                "color": series.colour,
+                "size": 7,
+                "thickness": 1.2,
+                "orient": "horizontal",
+                "clip": True,
+            }
             layers.append({"data": {"values": whiskers}, "mark": tick, "encoding": {"x": x, "y": {**y, "field": end}}})
-    layers.append({"data": {"values": rows}, "mark": dot, "encoding": {"x": x, "y": y}})
+    if len(rows) <= MARKED_MAX:
+        layers.append({"data": {"values": rows}, "mark": dot, "encoding": {"x": x, "y": y}})
     return layers
 
 
@@ -183,22 +220,33 @@ def _labels(series: Sequence[Line], scale: Spec, size: Size) -> list[Spec]:
     low, high = scale["domain"]
 
     def pixel(y: float) -> float:
-        share = math.log(max(y, low) / low) / math.log(high / low) if scale["type"] == "log" else (y - low) / (high - low)
+        share = (
+            math.log(max(y, low) / low) / math.log(high / low) if scale["type"] == "log" else (y - low) / (high - low)
+        )
         return size.height * (1 - min(1.0, share))
 
     wrapped = {s.label: wrap(s.label, size.labels) for s in series}
     wanted = sorted(((pixel(s.points[-1][1]), s) for s in series), key=lambda pair: pair[0])
-    places = apart([p for p, _ in wanted], [13.0 * len(wrapped[s.label]) for _, s in wanted], size.height)
-    layers: list[Spec] = []
+    places = apart([p for p, _ in wanted], [13.0 * len(wrapped[s.label]) + LABEL_GAP for _, s in wanted], size.height)
+    # The drawing is as wide as its contents: an unseen box keeps all figures of a size alike.
+    box = {"type": "rect", "x": size.width, "x2": size.width + size.labels, "y": 0, "y2": 1, "opacity": 0}
+    layers: list[Spec] = [{"data": {"values": [{}]}, "mark": box}]
     for (_, one), place in zip(wanted, places, strict=True):
-        text = {"type": "text", "align": "left", "baseline": "middle", "fontWeight": 700, "color": one.colour, "lineHeight": 13}
+        text = {
+            "type": "text",
+            "align": "left",
+            "baseline": "middle",
+            "fontWeight": 700,
+            "color": one.colour,
+            "lineHeight": 13,
+        }
         text |= {"x": size.width + 8, "y": place - 6.5 * (len(wrapped[one.label]) - 1), "text": wrapped[one.label]}
         layers.append({"data": {"values": [{}]}, "mark": text})
     return layers
 
 
 def wrap(text: str, pixels: int) -> list[str]:
-    """Lines that fit into `pixels`, at 11 pixels a letter of double width; breaks at spaces, and anywhere in Japanese."""
+    """Lines that fit into `pixels` in 11-pixel letters; breaks at spaces, and anywhere in Japanese."""
     room, out, current, used = pixels - 10, [], "", 0.0
     for piece in re.findall(r"[ -~\u00a0-\u024f]+? |[ -~\u00a0-\u024f]+|.", text):
         width = sum(11.2 if ord(c) > 0x2E80 else 6.4 for c in piece.rstrip())
@@ -230,12 +278,31 @@ def _nice(value: float) -> float:
     return next(float(step * power) for step in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if step * power >= value * 1.02)
 
 
+def _steps(low: float, high: float) -> list[float]:
+    """1, 2 and 5 times powers of ten from `low` to `high`; low itself where there is none."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    found = [step * 10.0**power for power in range(first, last + 1) for step in (1, 2, 5)]
+    return [s for s in found if low * 0.999 <= s <= high * 1.001] or [low]
+
+
 def bars(rows: Sequence[tuple[str, float]], axis: str, size: Size) -> Spec:
     """Horizontal bars with their values in percent, largest first."""
     labels = size.labels + 60
-    values = [{"name": "\n".join(wrap(n, labels)), "y": v, "text": f"{v:.0f} %"} for n, v in sorted(rows, key=lambda r: -r[1])]
-    y = {"field": "name", "type": "nominal", "sort": None, "axis": {"title": None, "labelLimit": labels, "domain": False, "titleAngle": 0}}
-    x = {"field": "y", "type": "quantitative", "scale": {"domain": [0, 100], "clamp": True}, "axis": {"title": axis, "values": [0, 25, 50, 75, 100]}}
+    values = [
+        {"name": "\n".join(wrap(n, labels)), "y": v, "text": f"{v:.0f} %"} for n, v in sorted(rows, key=lambda r: -r[1])
+    ]
+    y = {
+        "field": "name",
+        "type": "nominal",
+        "sort": None,
+        "axis": {"title": None, "labelLimit": labels, "domain": False, "titleAngle": 0},
+    }
+    x = {
+        "field": "y",
+        "type": "quantitative",
+        "scale": {"domain": [0, 100], "clamp": True},
+        "axis": {"title": axis, "values": [0, 25, 50, 75, 100]},
+    }
     text = {"type": "text", "align": "left", "dx": 4}
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",

@@ -18,11 +18,13 @@ from hakaru.report import charts, figures
 from hakaru.report.figures import Figure, Sweep
 from hakaru.report.lab import draw_lab
 from hakaru.units import format_rate
-from hakaru.wording import number, say
+from hakaru.wording import number, say, tenths
 
 Json = dict[str, Any]
 # C0 and C1 controls, and characters that reorder or hide what follows them on the page.
-_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufffe\uffff\ud800-\udfff]")
+_UNSEEN = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufffe\uffff\ud800-\udfff]"
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,10 @@ def build(inputs: Inputs, language: str) -> Json:
     """All that the template needs."""
     summary = _clean_all(inputs.summary)
     sweeps = [_sweep(summary, i, language) for i in range(len(summary["sweeps"]))]
+    patterns = _clean_all(inputs.study.get("patterns") or {})
+    for sweep, raw in zip(sweeps, summary["sweeps"], strict=True):
+        name = raw["where"].get("pattern")
+        sweep["about"] = _pattern(name, patterns[name], language) if name in patterns else ""
     letters = _letters(summary)
     for sweep in sweeps:
         for row in sweep["rows"]:
@@ -61,7 +67,7 @@ def build(inputs: Inputs, language: str) -> Json:
         "run": summary["run"]["run"],
         "date": str(summary["run"].get("started") or "")[:10],
         "notices": _notices(summary, language),
-        "answer": [f[_key("text", language)] for f in summary["findings"] if f["kind"] in ("peak", "limiter", "decline")],
+        "answer": _answer(summary, language),
         "tiles": _tiles(summary, language),
         "lab": _lab(inputs.lab, language),
         "method": _method(inputs, summary, language),
@@ -102,6 +108,18 @@ def _notices(summary: Json, language: str) -> list[str]:
     return found
 
 
+def _answer(summary: Json, language: str) -> list[Json]:
+    """The chief findings of each sweep, one paragraph a sweep, with its name said once."""
+    found: dict[str, list[str]] = {}
+    for finding in summary["findings"]:
+        if finding["kind"] in ("peak", "limiter", "decline"):
+            name = sentences.series(finding["where"])
+            prefix = sentences.in_series(language, finding["where"], "", True)
+            found.setdefault(name, []).append(finding[_key("text", language)].removeprefix(prefix))
+    several = len(found) > 1
+    return [{"name": n if several else "", "text": sentences.sentences(language, *texts)} for n, texts in found.items()]
+
+
 def _tiles(summary: Json, language: str) -> list[Json]:
     """The four numbers of the first curve."""
     curves = [i for i, s in enumerate(summary["sweeps"]) if s["peak"] and len(s["points"]) > 1]
@@ -140,7 +158,11 @@ def _lab(lab: Json, language: str) -> Json:
         rate = link.get("rate_bits_per_s")
         shown = format_rate(int(rate)) if rate else say(language, "lab.unlimited")
         links.append([clean(link.get(k, "")) for k in ("name", "node", "switch", "address")] + [shown])
-    return {"drawing": draw_lab(lab, language), "links": links, "backend": clean(lab.get("backend") or "")}
+    return {
+        "drawing": draw_lab(lab),
+        "links": links,
+        "backend": [(clean(k), clean(v)) for k, v in _flat("", lab.get("backend") or {})],
+    }
 
 
 def _method(inputs: Inputs, summary: Json, language: str) -> list[str]:
@@ -151,7 +173,11 @@ def _method(inputs: Inputs, summary: Json, language: str) -> list[str]:
     if measure:
         counts = {"points": points, "repetitions": measure.get("repetitions", "–"), "seed": str(study.get("seed"))}
         found.append(say(language, "method.points", counts))
-        times = {"warmup": measure.get("warmup"), "time": measure.get("time"), "interval": measure.get("sample_interval")}
+        times = {
+            "warmup": measure.get("warmup"),
+            "time": measure.get("time"),
+            "interval": measure.get("sample_interval"),
+        }
         found.append(say(language, "method.time", times))
     used = {str(p["factors"].get("pattern")) for p in summary["points"]}
     for name, pattern in (study.get("patterns") or {}).items():
@@ -174,7 +200,12 @@ def _method(inputs: Inputs, summary: Json, language: str) -> list[str]:
 def _pattern(name: str, pattern: Json, language: str) -> str:
     sizes = ", ".join(str(s.get("size")) for s in pattern.get("sizes") or [])
     load = pattern.get("load") or {}
-    values = {"name": name, "sizes": sizes, "read": pattern.get("read_percent"), "random": pattern.get("random_percent")}
+    values = {
+        "name": name,
+        "sizes": sizes,
+        "read": pattern.get("read_percent"),
+        "random": pattern.get("random_percent"),
+    }
     if load.get("kind") == "open":
         return say(language, "method.pattern.open", values | {"rate": load.get("rate_per_s")})
     return say(language, "method.pattern.closed", values | {"depth": load.get("queue_depth")})
@@ -203,7 +234,8 @@ def _sweep(summary: Json, index: int, language: str) -> Json:
         "published": bool(published),
         "resources": [sentences.resource(language, n) for n in shown],
         "use": [
-            [number(sweep.level(p), language)] + [number(p["utilisation"].get(n, {}).get("mean"), language) for n in shown]
+            [number(sweep.level(p), language)]
+            + [tenths(p["utilisation"].get(n, {}).get("mean"), language) for n in shown]
             for p in sweep.points
         ],
         "caption": say(language, "table.caption", caption),
@@ -216,12 +248,12 @@ def _figure(figure: Figure, sweep: int) -> Json:
         "name": figure.name,
         "title": figure.title,
         "note": figure.note,
-        "wide": charts.svg(figure.draw(charts.WIDE), f"{prefix}-w"),
-        "narrow": charts.svg(figure.draw(charts.NARROW), f"{prefix}-n"),
+        "wide": charts.svg(figure.draw(charts.WIDE), f"{prefix}-w", figure.title),
+        "narrow": charts.svg(figure.draw(charts.NARROW), f"{prefix}-n", figure.title),
     }
 
 
-def _row(sweep: Sweep, point: Json, published: Json, language: str) -> Json:
+def _row(sweep: Sweep, point: Json, published: dict[float, Json], language: str) -> Json:
     metrics = point["metrics"]
 
     def mean(name: str) -> str:
@@ -252,7 +284,7 @@ def _finding(finding: Json, language: str) -> Json:
     if finding["kind"] == "limiter":
         at_peak = evidence.get("at_peak") or {}
         ranked = sorted(at_peak.items(), key=lambda item: -item[1])[:6]
-        shown = [f"{sentences.resource(language, r)} {number(u, language)} %" for r, u in ranked]
+        shown = [f"{sentences.resource(language, r)} {tenths(u, language)} %" for r, u in ranked]
     return {"kind": finding["kind"], "text": finding[_key("text", language)], "evidence": shown}
 
 
@@ -271,7 +303,11 @@ def _caveats(summary: Json, letters: dict[str, str], language: str) -> list[Json
     """Each caveat once, with its texts and the points that it is about."""
     found: dict[str, Json] = {}
     for caveat in summary["caveats"]:
-        entry = {"letter": "", "severity": caveat["severity"], "word": say(language, f"caveat.severity.{caveat['severity']}")}
+        entry = {
+            "letter": "",
+            "severity": caveat["severity"],
+            "word": say(language, f"caveat.severity.{caveat['severity']}"),
+        }
         entry["texts"] = {caveat[_key("text", language)]: [say(language, "caveats.run")]}
         found[f"run {caveat['caveat']}"] = entry
     by_point = {i: (Sweep(summary, s), i) for s, raw in enumerate(summary["sweeps"]) for i in raw["points"]}

@@ -1,10 +1,10 @@
-"""Which figures a report has, from the summary: each with its caption, what it draws and its numbers' origin, unit and n.
+"""Which figures a report has: each with its caption, what it draws, and the origin, unit and n of its numbers.
 
-    throughput   IOPS and MB/s against the swept factor, with intervals, published curve laid over
-    latency      mean and percentile response time, published mean laid over
-    utilisation  each resource against the swept factor (bars where there is one level only)
-    distribution response time by percentile at the first, the best and the last level
-    over_time    rate and response time over one repetition of the best point
+throughput   IOPS and MB/s against the swept factor, with intervals, published curve laid over
+latency      mean and percentile response time, published mean laid over
+utilisation  each resource against the swept factor (bars where there is one level only)
+distribution response time by percentile at the first, the best and the last level
+over_time    rate and response time over one repetition of the best point
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _utilisation(sweep: Sweep, language: str) -> list[Figure]:
         use = sweep.measured[0]["utilisation"]
         rows = [(sentences.resource(language, n), float(use[n]["mean"])) for n in names if n in use]
         axis = say(language, "unit.percent")
-        return [Figure("utilisation", title, note(sweep, language, "mean"), lambda size: charts.bars(rows, axis, size))]
+        return [Figure("utilisation", title, note(sweep, language, "use"), lambda size: charts.bars(rows, axis, size))]
     series = []
     for i, name in enumerate(names):
         used = [(sweep.level(p), p["utilisation"].get(name, {}).get("mean")) for p in sweep.measured]
@@ -208,8 +208,8 @@ def _over_time(sweep: Sweep, language: str) -> list[Figure]:
 
     def draw(size: Size) -> Spec:
         half = Size(size.width, size.height * 5 // 9, size.labels)
-        upper = charts.lines(rate, Axes("", say(language, "unit.iops")), half)
-        return charts.panels(upper, charts.lines(latency, Axes(axis, "ms"), half))
+        upper = charts.lines(rate, Axes("", say(language, "unit.iops"), x_whole=True), half)
+        return charts.panels(upper, charts.lines(latency, Axes(axis, "ms", x_whole=True), half))
 
     level = sentences.level(language, sweep.over, sweep.level(point))
     title = say(language, "figure.over_time", {"level": level})

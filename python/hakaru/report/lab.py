@@ -1,10 +1,23 @@
-"""The lab drawn as an SVG for the report, where `hakaru.lab` can draw it."""
+"""The lab of a run, drawn for the report from `lab.json`."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from hakaru.lab.drawing import draw
+from hakaru.lab.plan import LabPlan, Link, Node
+from hakaru.report.fonts import FAMILY
 
-def draw_lab(lab: dict[str, Any], language: str) -> str:
-    """SVG, or an empty string; the table of links is shown either way."""
-    return ""
+
+def draw_lab(lab: dict[str, Any]) -> str:
+    """An `<svg>` element; empty for a run on equipment that was not ours to build, where only the site is known."""
+    try:
+        nodes = tuple(Node(**node) for node in lab["nodes"])
+        links = tuple(Link(**link) for link in lab["links"])
+    except (KeyError, TypeError):  # another version's lab, or none
+        return ""
+    if not links or {node.kind for node in nodes} != {"host", "switch", "array"}:
+        return ""
+    drawn = draw(LabPlan(nodes, links, ()))
+    return re.sub(r'font-family="[^"]*"', f'font-family="{FAMILY}"', drawn)
