@@ -72,12 +72,12 @@ struct Shell<'r> {
 impl<'r> Shell<'r> {
     fn new(config: &ArrayConfig, reactor: &'r Reactor) -> Result<Shell<'r>, Failure> {
         let addresses = setup::portals(config)?;
-        let model = setup::model(config)?;
+        let (parameters, model) = setup::model(config)?.unzip();
         setup::check(config, model.as_ref())?;
         let descriptions = config
             .lus
             .iter()
-            .map(|lu| setup::describe(lu, model.is_some()))
+            .map(|lu| setup::describe(lu, parameters.as_ref()))
             .collect();
         let lus = config
             .lus
@@ -166,7 +166,7 @@ impl<'r> Shell<'r> {
                 }
             }
             self.target.handle_timeout(now);
-            self.storage.handle_timeout(now);
+            self.storage.handle_timeout(now, &mut self.target);
             self.settle(now);
             while let Some(order) = control.poll_order() {
                 match order {
@@ -331,7 +331,7 @@ impl<'r> Shell<'r> {
             let mut moved = false;
             while let Some(io) = self.target.poll_io() {
                 moved = true;
-                self.storage.submit(now, io);
+                self.storage.submit(now, io, &mut self.target);
             }
             while let Some((id, result)) = self.storage.poll_done() {
                 moved = true;
@@ -376,7 +376,7 @@ impl<'r> Shell<'r> {
         let mut values = BTreeMap::new();
         for (entity, counters) in self.counters(now) {
             if entity.starts_with("lu/") || entity == "sessions" {
-                for (name, value) in counters {
+                for (name, value) in counters.into_iter().filter(|(name, _)| !name.ends_with("_now")) {
                     *values.entry(name).or_insert(0.0) += value;
                 }
             }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
+use hakaru_contract::drive::{ArrayModel, Drive};
 use hakaru_contract::{ArrayConfig, LuConfig, StoreConfig};
 use hakaru_drive::Array;
 use hakaru_runtime::memory::SparseMemory;
@@ -45,16 +46,19 @@ pub fn parse_address(field: &str, text: &str) -> Result<SocketAddr, Failure> {
     })
 }
 
-/// The timing model, or `None` for "as fast as the machine".
+/// The timing model and its parameters, or `None` for "as fast as the machine".
 ///
 /// # Errors
 /// A parameter out of bounds, an unknown preset.
-pub fn model(config: &ArrayConfig) -> Result<Option<Array>, Failure> {
+pub fn model(config: &ArrayConfig) -> Result<Option<(ArrayModel, Array)>, Failure> {
     let hint = "docs/concepts/drive-model.md lists presets and bounds";
     let usage = |e: hakaru_drive::ModelError| Failure::usage(format_args!("model: {e}"), hint);
     match config.model.resolve().map_err(usage)? {
         None => Ok(None),
-        Some(array) => Array::new(&array, config.seed).map(Some).map_err(usage),
+        Some(parameters) => {
+            let array = Array::new(&parameters, config.seed).map_err(usage)?;
+            Ok(Some((parameters, array)))
+        }
     }
 }
 
@@ -141,15 +145,25 @@ fn check_lu(lu: &LuConfig, model: Option<&Array>) -> Result<(), Failure> {
     }
 }
 
-/// The LU as SCSI sees it.
-pub fn describe(lu: &LuConfig, modelled: bool) -> LuDescription {
+/// The LU as SCSI sees it; `model` as resolved.
+pub fn describe(lu: &LuConfig, model: Option<&ArrayModel>) -> LuDescription {
+    let in_memory = lu.store == StoreConfig::Memory;
     LuDescription {
         block_bytes: lu.block_bytes,
         read_only: lu.read_only,
-        // The page cache of a file is volatile; modelled and in-memory LUs have none to flush.
-        write_cache: matches!(lu.store, StoreConfig::File { .. }),
-        solid_state: !modelled,
+        // The page cache of a file is volatile; an LU in memory has no cache to flush.
+        write_cache: !in_memory,
+        rotation_rate_rpm: model.and_then(|model| rotation_rate(model, lu)),
+        in_place: in_memory,
         ..LuDescription::new(lu.lun, lu.size_bytes)
+    }
+}
+
+fn rotation_rate(model: &ArrayModel, lu: &LuConfig) -> Option<u16> {
+    let group = model.groups.get(lu.placement?.group as usize)?;
+    match &group.drive {
+        Drive::Hdd(hdd) => Some(hdd.rpm as u16),
+        Drive::Preset { .. } => None,
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use hakaru_drive::{Array, Op, Request};
 use hakaru_runtime::memory::SparseMemory;
-use hakaru_target::{Io, IoId, IoOp, IoResult};
+use hakaru_target::{Io, IoId, IoOp, IoResult, Target};
 use hakaru_units::Time;
 
 /// LUs by number, and the accesses under way.
@@ -52,9 +52,9 @@ impl Storage {
     }
 
     /// Takes an access. What it comes to is told by [`Storage::poll_done`], often at once.
-    pub fn submit(&mut self, now: Time, io: Io) {
+    pub fn submit(&mut self, now: Time, io: Io, target: &mut Target) {
         let Some(model) = &mut self.model else {
-            return self.access(io);
+            return self.access(io, target);
         };
         let (op, offset, length) = match &io.op {
             IoOp::Read {
@@ -89,14 +89,14 @@ impl Storage {
     }
 
     /// Lets pass what the model holds until `now`.
-    pub fn handle_timeout(&mut self, now: Time) {
+    pub fn handle_timeout(&mut self, now: Time, target: &mut Target) {
         let Some(model) = &mut self.model else { return };
         model.handle_timeout(now);
         while let Some(completion) = self.model.as_mut().and_then(Array::poll_completion) {
             let io = self.held[completion.id as usize]
                 .take()
                 .expect("what completes was held");
-            self.access(io);
+            self.access(io, target);
         }
     }
 
@@ -131,28 +131,32 @@ impl Storage {
         }
     }
 
-    /// Does it.
-    fn access(&mut self, io: Io) {
+    /// Does it. `target` lends buffers for what is not read in place.
+    fn access(&mut self, io: Io, target: &mut Target) {
         let lu = self.lus[usize::from(io.lun)]
             .as_mut()
             .expect("the target knows only our LUs");
         match &mut lu.store {
             Store::Memory(memory) => {
-                let result = access_memory(memory, io.op);
+                let result = access_memory(memory, io.op, target);
                 self.done.push_back((io.id, result));
             }
         }
     }
 }
 
-fn access_memory(memory: &mut SparseMemory, op: IoOp) -> IoResult {
+fn access_memory(memory: &mut SparseMemory, op: IoOp, target: &mut Target) -> IoResult {
     match op {
         IoOp::Read { in_place: true, .. } => IoResult::ReadInPlace,
         IoOp::Read {
             offset_bytes,
             length_bytes,
             in_place: false,
-        } => IoResult::ReadData(memory.bytes(offset_bytes, length_bytes as usize).to_vec()),
+        } => {
+            let mut buffer = target.take_buffer(length_bytes as usize);
+            buffer.extend_from_slice(memory.bytes(offset_bytes, length_bytes as usize));
+            IoResult::ReadData(buffer)
+        }
         IoOp::Write {
             offset_bytes, data, ..
         } => {
