@@ -5,6 +5,7 @@
 mod array;
 mod control;
 mod failure;
+mod initiator;
 mod sampling;
 mod schema;
 
@@ -82,6 +83,7 @@ fn converse(reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
     match control.configure(reactor)? {
         None => Ok(()),
         Some(EngineConfig::Array(config)) => array::run(&config, reactor, control),
+        Some(EngineConfig::Initiator(config)) => initiator::run(&config, reactor, control),
         Some(config) => Err(Failure::usage(
             format_args!("this build has no engine for {config:?}"),
             "build hakaru-engine from a later commit",

@@ -182,7 +182,7 @@ impl Session {
     /// The connection ended, `why` completes "connection lost …". After a logout that is no loss.
     pub fn handle_closed(&mut self, why: &'static str) {
         match self.phase {
-            Phase::Ended => {}
+            Phase::Idle | Phase::Ended => {}
             Phase::Logout => self.end(Event::LoggedOut),
             _ => self.lose(SessionError::Closed(why)),
         }
@@ -301,7 +301,8 @@ impl Session {
     }
 
     /// Takes a buffer of [`Done`] back.
-    pub fn recycle(&mut self, buffer: Vec<u8>) {
+    pub fn recycle(&mut self, mut buffer: Vec<u8>) {
+        buffer.clear();
         if buffer.capacity() > 0 && self.spare.len() < 32 {
             self.spare.push(buffer);
         }

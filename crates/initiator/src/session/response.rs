@@ -40,6 +40,9 @@ pub(super) enum Receiving {
 impl Session {
     /// Takes what was received, in pieces of any size.
     pub fn handle_received(&mut self, now: Time, mut bytes: &[u8]) {
+        if matches!(self.phase, Phase::Idle) {
+            return; // Of a connection that a redirect has left behind.
+        }
         self.heard = now;
         while !self.is_ended() {
             let handled = match self.framer.next(&mut bytes) {

@@ -1,0 +1,253 @@
+//! The `initiator` engine: many VMs in one thread, each over an iSCSI session of its own or on a file or block device.
+//!
+//! 1. check the configuration, log in (a bounded number at a time) and survey every LU, open every file: `ready`;
+//! 2. at the instant of `start` every VM begins: `warmup`, `measure`, `drain`, a sample per interval and one on each border;
+//! 3. requests in flight end, sessions log out: `result`.
+//!
+//! A VM that is lost ends the engine at once with an error that names it: what the others did without it is no measurement.
+mod failures;
+mod files;
+mod meter;
+mod phases;
+mod sessions;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hakaru_contract::initiator::{Destination, InitiatorConfig};
+use hakaru_initiator::{Latencies, Payload, Settings};
+use hakaru_runtime::{Events, Reactor, clock, process};
+use hakaru_units::Time;
+use serde_json::{Value, json};
+
+use self::failures::usage_of;
+use self::files::Files;
+use self::meter::Meter;
+use self::phases::Phases;
+use self::sessions::Sessions;
+use crate::control::{Control, Order};
+use crate::failure::{Failure, OrEnvironment};
+
+/// Events taken from the reactor at a time.
+const EVENTS: usize = 1024;
+/// Time for sessions to log out; targets that do not answer are left.
+const LOGOUT_PATIENCE: Duration = Duration::from_secs(3);
+/// Failed requests that are told of one by one; all are counted.
+const COMPLAINTS_MAX: usize = 8;
+
+/// What VMs leave behind while they are served.
+#[derive(Default)]
+struct Ledger {
+    latencies: Latencies,
+    /// The first failure that ends the engine.
+    fatal: Option<Failure>,
+    /// Failed requests, to be told.
+    complaints: Vec<Failure>,
+}
+
+impl Ledger {
+    fn fail(&mut self, failure: Failure) {
+        self.fatal.get_or_insert(failure);
+    }
+}
+
+/// Is the `initiator` engine until its work is done.
+///
+/// # Errors
+/// What makes the load impossible or worthless: a configuration that cannot be, a lost session, data that is wrong.
+pub fn run(
+    config: &InitiatorConfig,
+    reactor: &Reactor,
+    control: &mut Control,
+) -> Result<(), Failure> {
+    config.validate().map_err(|e| usage_of(&e))?;
+    let mut engine = Engine::new(config, reactor)?;
+    let outcome = engine.prepare(control).and_then(|ready| {
+        if ready {
+            engine.load(config, control)
+        } else {
+            Ok(())
+        }
+    });
+    if outcome.is_err() {
+        // Counters until the failure are evidence.
+        engine.sample(clock::now(), true, control);
+    } else {
+        engine.meter.result(control);
+    }
+    outcome
+}
+
+struct Engine<'r> {
+    reactor: &'r Reactor,
+    events: Events,
+    sessions: Sessions<'r>,
+    files: Files,
+    ledger: Ledger,
+    meter: Meter,
+    complaints: usize,
+}
+
+impl<'r> Engine<'r> {
+    fn new(config: &InitiatorConfig, reactor: &'r Reactor) -> Result<Engine<'r>, Failure> {
+        let settings = Arc::new(Settings {
+            keys: config.login.clone(),
+            timeout: Duration::from_secs_f64(config.command_timeout_s),
+            payload: Payload::new(config.longest_request_bytes(), config.vms[0].seed),
+            // Stamps of this run differ from those of the run before, whatever the seed: by the clock.
+            verify_run: config.verify.then(|| (clock::now().as_ns() >> 10) as u32),
+        });
+        let mut sessions = Sessions::new(reactor, Arc::clone(&settings));
+        let mut files = Files::new(reactor, settings)?;
+        for (index, vm) in config.vms.iter().enumerate() {
+            match vm.destination {
+                Destination::Iscsi { .. } => sessions.add(Arc::new(vm.clone()), index)?,
+                Destination::File { .. } => files.add(vm, index)?,
+            }
+        }
+        process::reserve_descriptors(sessions.count() as u64).or_environment(
+            "hold a socket for every VM",
+            "raise it with `ulimit -n`, or use fewer VMs",
+        )?;
+        Ok(Engine {
+            reactor,
+            events: Events::with_capacity(EVENTS),
+            sessions,
+            files,
+            ledger: Ledger::default(),
+            meter: Meter::new(config),
+            complaints: 0,
+        })
+    }
+
+    /// Logs every VM in, tells what was found. `false` if told to stop meanwhile.
+    fn prepare(&mut self, control: &mut Control) -> Result<bool, Failure> {
+        self.sessions.open_more(&mut self.ledger);
+        while !self.sessions.all_ready() {
+            match self.turn(control, Time::MAX)? {
+                Some(Order::Stop) => return Ok(false),
+                Some(Order::Start(_)) => {
+                    return Err(Failure::usage("`start` before `ready`", "wait for `ready`"));
+                }
+                None => self.sessions.open_more(&mut self.ledger),
+            }
+        }
+        let mut found: BTreeMap<String, Value> = self.sessions.found();
+        found.extend(self.files.found());
+        found.insert(
+            "vms".to_owned(),
+            json!(self.sessions.count() + self.files.count()),
+        );
+        control.ready(found);
+        Ok(true)
+    }
+
+    /// From `ready` to the last logout.
+    fn load(&mut self, config: &InitiatorConfig, control: &mut Control) -> Result<(), Failure> {
+        if let Some(start) = self.wait_for_start(control)? {
+            let mut phases = Phases::new(config, start);
+            self.pass_border(clock::now(), &mut phases, control);
+            self.sessions.begin(&mut self.ledger);
+            self.files.begin(&mut self.ledger);
+            while let Some(border) = phases.next_border() {
+                let order = self.turn(control, border)?;
+                if order == Some(Order::Stop) {
+                    phases.stop();
+                }
+                let now = clock::now();
+                if now >= border || order == Some(Order::Stop) {
+                    self.pass_border(now, &mut phases, control);
+                }
+            }
+            self.drain(control)?;
+            self.sample(clock::now(), true, control);
+        }
+        self.log_out(control)
+    }
+
+    /// A sample is due, or a phase ends and the next begins; counters and phase then change on the same instant.
+    fn pass_border(&mut self, now: Time, phases: &mut Phases, control: &mut Control) {
+        self.sample(now, false, control);
+        if let Some(phase) = phases.pass(now) {
+            self.meter.enter(phase, now);
+            control.phase(phase.name(), now);
+        }
+    }
+
+    fn sample(&mut self, now: Time, last: bool, control: &mut Control) {
+        self.meter.sample(
+            now,
+            last,
+            &mut self.sessions,
+            &mut self.files,
+            &mut self.ledger.latencies,
+            control,
+        );
+    }
+
+    /// Sessions are kept alive until the instant has come. `None` if told to stop meanwhile.
+    fn wait_for_start(&mut self, control: &mut Control) -> Result<Option<Time>, Failure> {
+        let mut start = Time::MAX;
+        loop {
+            match self.turn(control, start)? {
+                Some(Order::Stop) => return Ok(None),
+                Some(Order::Start(at)) => start = at,
+                None => {}
+            }
+            if clock::now() >= start {
+                return Ok(Some(start));
+            }
+        }
+    }
+
+    /// No new requests; those in flight end, or time out as any command does.
+    fn drain(&mut self, control: &mut Control) -> Result<(), Failure> {
+        self.sessions.end();
+        self.files.end();
+        while self.sessions.in_flight() + self.files.in_flight() > 0 {
+            self.turn(control, Time::MAX)?;
+        }
+        Ok(())
+    }
+
+    fn log_out(&mut self, control: &mut Control) -> Result<(), Failure> {
+        let patience = clock::now() + LOGOUT_PATIENCE;
+        self.sessions.log_out(&mut self.ledger);
+        while !self.sessions.all_ended() && clock::now() < patience {
+            self.turn(control, patience)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until something happens or `until` has come, and serves what happened. Gives the order that came, if one did.
+    fn turn(&mut self, control: &mut Control, until: Time) -> Result<Option<Order>, Failure> {
+        let until = until
+            .min(self.sessions.poll_timeout())
+            .min(self.files.poll_timeout());
+        control.wait(
+            self.reactor,
+            &mut self.events,
+            (until < Time::MAX).then_some(until),
+        )?;
+        for event in self.events.iter() {
+            if !control.handle_event(event)? && !self.files.handle_event(event) {
+                self.sessions.handle_event(event, &mut self.ledger);
+            }
+        }
+        self.sessions.handle_timeouts(&mut self.ledger);
+        self.files.serve(&mut self.ledger);
+        self.tell(control)?;
+        Ok(control.poll_order())
+    }
+
+    fn tell(&mut self, control: &mut Control) -> Result<(), Failure> {
+        for complaint in self.ledger.complaints.drain(..) {
+            self.complaints += 1;
+            if self.complaints <= COMPLAINTS_MAX {
+                control.error(&complaint, false);
+            }
+        }
+        self.ledger.fatal.take().map_or(Ok(()), Err)
+    }
+}

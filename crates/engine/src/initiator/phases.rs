@@ -1,0 +1,142 @@
+//! When what begins: phases of the load and instants of samples, all counted from the instant of `start`.
+use std::time::Duration;
+
+use hakaru_contract::initiator::InitiatorConfig;
+use hakaru_units::Time;
+
+/// A phase of the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Load that does not count.
+    Warmup,
+    /// Load that counts.
+    Measure,
+    /// No new requests.
+    Drain,
+}
+
+impl Phase {
+    /// Its name on the contract.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Warmup => "warmup",
+            Phase::Measure => "measure",
+            Phase::Drain => "drain",
+        }
+    }
+}
+
+/// The schedule. A border is an instant at which a sample is taken; a phase may begin there.
+#[derive(Debug)]
+pub struct Phases {
+    /// Phases still to be entered, the next one last, and when.
+    ahead: Vec<(Time, Phase)>,
+    interval: Duration,
+    next_sample: Time,
+}
+
+impl Phases {
+    /// The schedule of a load that starts at `start`. Without warm-up there is no such phase; without a measuring time
+    /// the measuring phase lasts until [`Phases::stop`].
+    pub fn new(config: &InitiatorConfig, start: Time) -> Phases {
+        let measure = start + Duration::from_secs_f64(config.warmup_s);
+        let drain = match config.measure_s {
+            0.0 => Time::MAX,
+            seconds => measure + Duration::from_secs_f64(seconds),
+        };
+        let mut ahead = vec![(drain, Phase::Drain), (measure, Phase::Measure)];
+        if config.warmup_s > 0.0 {
+            ahead.push((start, Phase::Warmup));
+        }
+        let interval = Duration::from_millis(config.sample_interval_ms.into());
+        Phases {
+            ahead,
+            interval,
+            next_sample: start,
+        }
+    }
+
+    /// The load ends at the next border.
+    pub fn stop(&mut self) {
+        self.ahead = vec![(Time::ZERO, Phase::Drain)];
+    }
+
+    /// The next border; `None` once the load has ended.
+    pub fn next_border(&self) -> Option<Time> {
+        let phase = self.ahead.last().map(|&(at, _)| at)?;
+        Some(phase.min(self.next_sample))
+    }
+
+    /// A border has come. Gives the phase that begins on it; of several that are due at once, the last.
+    pub fn pass(&mut self, now: Time) -> Option<Phase> {
+        let mut entered = None;
+        while let Some((_, phase)) = self.ahead.pop_if(|(at, _)| *at <= now) {
+            entered = Some(phase);
+        }
+        // Samples that a stalled machine missed are not made up for: the next one lies on the grid again.
+        while self.next_sample <= now {
+            self.next_sample += self.interval;
+        }
+        entered
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn phases(warmup_s: f64, measure_s: f64) -> Phases {
+        let config = serde_json::from_value(serde_json::json!({
+            "vms": [], "warmup_s": warmup_s, "measure_s": measure_s, "sample_interval_ms": 1000,
+        }));
+        Phases::new(&config.unwrap(), Time(5_000_000_000))
+    }
+
+    /// Every border in order with the phase that begins there, in milliseconds from `start`.
+    fn borders(mut phases: Phases) -> Vec<(u64, Option<Phase>)> {
+        let mut all = Vec::new();
+        while let Some(at) = phases.next_border().filter(|_| all.len() < 20) {
+            all.push((at.as_ns() / 1_000_000 - 5_000, phases.pass(at)));
+        }
+        all
+    }
+
+    #[test]
+    fn samples_lie_on_the_grid_and_on_the_borders_of_phases() {
+        let expected = [
+            (0, Some(Phase::Warmup)),
+            (1000, None),
+            (1500, Some(Phase::Measure)),
+            (2000, None),
+            (3000, None),
+            (3700, Some(Phase::Drain)),
+        ];
+        assert_eq!(borders(phases(1.5, 2.2)), expected);
+    }
+
+    #[test]
+    fn load_without_warm_up_begins_measuring() {
+        assert_eq!(
+            borders(phases(0.0, 1.0)),
+            [(0, Some(Phase::Measure)), (1000, Some(Phase::Drain))]
+        );
+    }
+
+    #[test]
+    fn load_without_end_ends_when_told() {
+        let mut phases = phases(0.0, 0.0);
+        assert_eq!(phases.pass(Time(5_000_000_000)), Some(Phase::Measure));
+        assert_eq!(phases.next_border(), Some(Time(6_000_000_000)));
+        phases.stop();
+        assert_eq!(phases.pass(Time(5_300_000_000)), Some(Phase::Drain));
+        assert_eq!(phases.next_border(), None);
+    }
+
+    #[test]
+    fn samples_missed_by_a_stall_are_not_made_up_for() {
+        let mut phases = phases(0.0, 100.0);
+        phases.pass(Time(5_000_000_000));
+        phases.pass(Time(9_400_000_000));
+        assert_eq!(phases.next_border(), Some(Time(10_000_000_000)));
+    }
+}
