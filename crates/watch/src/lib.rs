@@ -1,1 +1,23 @@
-//! See Cargo.toml for what this crate is.
+//! Counters of a node: parsers of what procfs shows, without I/O.
+//!
+//! Each parser takes the text of one file and gives its counters to a visitor as entity, name and cumulative value, named as
+//! in `docs/reference/metrics.md`. The shell reads the files. A line that is not understood is left out, not guessed at and
+//! not fatal: kernels add lines and columns, and a missing counter shows where a wrong one would not.
+//!
+//! | file | parser | entities |
+//! |---|---|---|
+//! | `/proc/stat` | [`cpu::parse_stat`] | `machine`, `cpu/N` |
+//! | `/proc/meminfo` | [`memory::parse_meminfo`] | `machine` |
+//! | `/proc/pressure/*` | [`memory::parse_pressure`] | `machine` |
+//! | `/proc/net/dev` | [`net::parse_net_dev`] | `nic/NAME` |
+//! | `/proc/interrupts` | [`interrupts::parse_interrupts`] | `irq/NAME` |
+//! | `/proc/softirqs` | [`interrupts::parse_softirqs`] | `softirq/NAME` |
+#![forbid(unsafe_code)]
+
+pub mod cpu;
+pub mod interrupts;
+pub mod memory;
+pub mod net;
+
+/// Takes entity, name and value of each counter.
+pub type Visit<'a> = dyn FnMut(&str, &str, f64) + 'a;

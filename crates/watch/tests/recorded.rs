@@ -1,0 +1,125 @@
+//! The parsers against files as a machine showed them (`tests/proc`), and against files as no machine should.
+use std::collections::BTreeMap;
+
+use hakaru_watch::{Visit, cpu, interrupts, memory, net};
+
+type Counters = BTreeMap<(String, String), f64>;
+
+fn collect(parse: impl FnOnce(&mut Visit<'_>)) -> Counters {
+    let mut counters = Counters::new();
+    parse(&mut |entity, name, value| {
+        let before = counters.insert((entity.to_owned(), name.to_owned()), value);
+        assert_eq!(before, None, "{entity} {name} is given once");
+    });
+    counters
+}
+
+fn get(counters: &Counters, entity: &str, name: &str) -> f64 {
+    counters[&(entity.to_owned(), name.to_owned())]
+}
+
+#[test]
+fn interfaces_give_bytes_packets_drops_and_errors() {
+    let text = "Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+    lo: 6103761110  608205    1    2    0     0          0         0 6103761110  608205    3    4    0     0       0          0
+eth0:1:583150425   15595    0    0    0     0          0         0   923629    9669    0    0    0     0       0          0
+";
+    let counters = collect(|visit| net::parse_net_dev(text, visit));
+    assert_eq!(counters.len(), 16);
+    assert_eq!(get(&counters, "nic/lo", "rx_bytes"), 6_103_761_110.0);
+    assert_eq!(get(&counters, "nic/lo", "rx_errors"), 1.0);
+    assert_eq!(get(&counters, "nic/lo", "rx_dropped"), 2.0);
+    assert_eq!(get(&counters, "nic/lo", "tx_errors"), 3.0);
+    assert_eq!(get(&counters, "nic/lo", "tx_dropped"), 4.0);
+    assert_eq!(get(&counters, "nic/eth0:1", "tx_packets"), 9669.0);
+}
+
+#[test]
+fn cpu_time_is_nanoseconds_and_the_machine_is_the_sum_of_its_cpus() {
+    let counters = collect(|visit| cpu::parse_stat(include_str!("proc/stat"), 100, visit));
+    assert_eq!(counters.len(), 3 * 7);
+    for name in ["user_ns", "system_ns", "idle_ns", "iowait_ns", "softirq_ns", "steal_ns"] {
+        let parts = get(&counters, "cpu/0", name) + get(&counters, "cpu/1", name);
+        let whole = get(&counters, "machine", name);
+        // Each line of the file is rounded down to ticks on its own.
+        assert!((whole - parts).abs() <= 3e7, "{name}: {whole} {parts}");
+    }
+    let text = "cpu  1 2 3 4 5 6 7 8 0 0\nintr 5\n";
+    let counters = collect(|visit| cpu::parse_stat(text, 100, visit));
+    assert_eq!(get(&counters, "machine", "user_ns"), 3e7);
+    assert_eq!(get(&counters, "machine", "steal_ns"), 8e7);
+}
+
+#[test]
+fn interrupts_are_named_by_their_action_and_silent_ones_are_left_out() {
+    let counters = collect(|visit| interrupts::parse_interrupts(include_str!("proc/interrupts"), visit));
+    assert!(get(&counters, "irq/virtio3-rx", "count") > 0.0);
+    assert!(get(&counters, "irq/LOC", "count") > 0.0);
+    assert!(counters.values().all(|count| *count > 0.0));
+    assert!(!counters.contains_key(&("irq/SPU".into(), "count".into())));
+    assert!(counters.keys().all(|(entity, _)| !entity["irq/".len()..].bytes().all(|b| b.is_ascii_digit())));
+}
+
+#[test]
+fn interrupts_of_one_name_are_summed_and_shared_lines_keep_all_names() {
+    let text = "            CPU0       CPU1
+  1:          9          1   IO-APIC   1-edge      i8042
+ 16:          4          0   IO-APIC  16-fasteoi   ehci_hcd:usb1, nvme0q0
+ 30:          1          2  GICv3  27 Level     eth0
+ 31:          3          4  GICv3  28 Level     eth0
+ 32:          5          0   dummy   44
+ERR:          7
+";
+    let counters = collect(|visit| interrupts::parse_interrupts(text, visit));
+    assert_eq!(get(&counters, "irq/i8042", "count"), 10.0);
+    assert_eq!(get(&counters, "irq/ehci_hcd:usb1, nvme0q0", "count"), 4.0);
+    assert_eq!(get(&counters, "irq/eth0", "count"), 10.0);
+    assert_eq!(get(&counters, "irq/32", "count"), 5.0);
+    assert_eq!(get(&counters, "irq/ERR", "count"), 7.0);
+}
+
+#[test]
+fn soft_interrupts_memory_and_pressure_are_read_from_recorded_files() {
+    let counters = collect(|visit| interrupts::parse_softirqs(include_str!("proc/softirqs"), visit));
+    assert!(get(&counters, "softirq/NET_RX", "count") > 0.0);
+    assert!(!counters.contains_key(&("softirq/HI".into(), "count".into())));
+    let counters = collect(|visit| memory::parse_meminfo(include_str!("proc/meminfo"), visit));
+    assert!(get(&counters, "machine", "mem_available_bytes_now") > 1e9);
+    let text = "some avg10=71.48 avg60=75.38 avg300=51.56 total=331988062\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=9\n";
+    let counters = collect(|visit| memory::parse_pressure("cpu", text, visit));
+    assert_eq!(get(&counters, "machine", "pressure_cpu_ns"), 331_988_062e3);
+    assert_eq!(counters.len(), 1);
+}
+
+/// Every file cut at every byte, and with every byte spoilt: parsers give what is there and never panic.
+#[test]
+fn files_cut_or_spoilt_anywhere_are_survived() {
+    let files = [
+        include_str!("proc/stat"),
+        include_str!("proc/net_dev"),
+        include_str!("proc/interrupts"),
+        include_str!("proc/softirqs"),
+        include_str!("proc/meminfo"),
+        include_str!("proc/pressure_io"),
+    ];
+    let all = |text: &str| {
+        let mut ignore = |_: &str, _: &str, value: f64| assert!(value.is_finite());
+        cpu::parse_stat(text, 0, &mut ignore);
+        net::parse_net_dev(text, &mut ignore);
+        interrupts::parse_interrupts(text, &mut ignore);
+        interrupts::parse_softirqs(text, &mut ignore);
+        memory::parse_meminfo(text, &mut ignore);
+        memory::parse_pressure("io", text, &mut ignore);
+    };
+    for file in files {
+        for at in 0..file.len() {
+            all(&file[..at]);
+            for spoil in [":", " ", "\n", "-", "99999999999999999999"] {
+                if at % 7 == 0 {
+                    all(&format!("{}{spoil}{}", &file[..at], &file[at + 1..]));
+                }
+            }
+        }
+    }
+}
