@@ -1,0 +1,154 @@
+"""Small studies, an array on loopback that stands for existing equipment, and hakaru as a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hakaru.engine import contract
+from hakaru.engine.binary import find_engine
+
+ROOT = Path(__file__).parents[2]
+
+STUDY = """\
+format: 1
+id: small
+title: {en: Small, ja: 小}
+question: {en: Does it run?, ja: 動くか}
+expectation: {en: It does., ja: 動く}
+origin: emulated
+lab:
+  hosts: 2
+  host_link: {rate: 100 Mbit/s}
+  array_link: {rate: 100 Mbit/s}
+array:
+  target_name: iqn.2011-10.example.hakaru:array
+  model: {kind: none}
+  lus: [{lun: 0, size: 64 MiB}]
+vms: {luns: [0], region: 16 MiB}
+patterns:
+  mixed: {sizes: [{size: 16 KiB}], read_percent: 50, random_percent: 100, load: {kind: closed, queue_depth: 4}}
+  reads: {sizes: [{size: 16 KiB}], read_percent: 100, random_percent: 100, load: {kind: closed, queue_depth: 4}}
+factors:
+  - {pattern: [mixed], vms: [1, 3]}
+  - {pattern: [reads], vms: [2]}
+measure: {warmup: 200 ms, time: 1 s, repetitions: 2, sample_interval: 200 ms}
+seed: 7
+"""
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """A study of three points, two repetitions each, about a second per repetition."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    path = folder / "study.yaml"
+    path.write_text(STUDY)
+    return path
+
+
+@dataclass
+class Hakaru:
+    """`hakaru …` with runs in a folder of its own."""
+
+    runs: Path
+    prefix: list[str] = field(default_factory=list)
+
+    def command(self, *arguments: str) -> list[str]:
+        return [*self.prefix, sys.executable, "-m", "hakaru.cli", *arguments]
+
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "PYTHONPATH": str(ROOT / "python"), "HAKARU_RUNS": str(self.runs), "NO_COLOR": "1"}
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*arguments), capture_output=True, text=True, env=self.environment(), timeout=240, check=False
+        )
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command(*arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.environment(),
+            start_new_session=True,
+        )
+
+    def only_run(self) -> Path:
+        """The one run directory that is there."""
+        (directory,) = self.runs.iterdir()
+        return directory
+
+
+@pytest.fixture
+def hakaru(tmp_path: Path) -> Hakaru:
+    """hakaru with an empty folder of runs."""
+    return Hakaru(tmp_path / "runs")
+
+
+def until(process: subprocess.Popen[str], event: str, times: int = 1) -> None:
+    """Read a JSON stream until an event has come so often; fails if the stream ends first."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if json.loads(line)["event"] == event:
+            times -= 1
+            if times == 0:
+                return
+    assert process.stderr is not None
+    pytest.fail(f"the stream ended before {event}: {process.stderr.read()}")
+
+
+@dataclass
+class LoopbackArray:
+    """An array engine on loopback: for hakaru it is equipment that was there before."""
+
+    process: subprocess.Popen[bytes]
+    portal: str
+    target_name: str
+
+    def kill(self) -> None:
+        """It vanishes."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.fixture
+def array() -> Iterator[LoopbackArray]:
+    """An array without a timing model, one LU of 64 MiB, on a port that the system chose."""
+    config = contract.ArrayConfig(
+        target_name="iqn.2011-10.example.vendor:existing",
+        portals=["127.0.0.1:0"],
+        lus=[contract.LuConfig(lun=0, size_bytes=64 << 20, store=contract.MemoryStore())],
+        model=contract.NoModel(),
+    )
+    with subprocess.Popen([find_engine(), "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(contract.Configure(config=config).line())
+        process.stdin.flush()
+        hello, ready = (contract.parse_event(process.stdout.readline()) for _ in range(2))
+        assert isinstance(hello, contract.Hello) and isinstance(ready, contract.Ready), (hello, ready)
+        yield LoopbackArray(process, str(ready.found["portals"][0]), config.target_name)
+        process.stdin.close()
+        process.kill()
+
+
+@pytest.fixture
+def write_site(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a site file of one LU."""
+
+    def _write(portal: str, target_name: str, **extra: Any) -> Path:
+        path = tmp_path / "site.yaml"
+        lu = {"portal": portal, "target_name": target_name, "lun": 0, **extra}
+        path.write_text(json.dumps({"format": 1, "name": "loopback", "lus": [lu]}))
+        return path
+
+    return _write

@@ -1,0 +1,182 @@
+"""Runs against equipment that was there before: our own array and tgt on loopback."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hakaru.store import RunReader
+
+from tests.run.conftest import Hakaru, LoopbackArray, until
+
+WriteSite = Callable[..., Path]
+
+
+def test_finished_run_leaves_everything_that_a_report_needs(
+    hakaru: Hakaru, study: Path, array: LoopbackArray, write_site: WriteSite
+) -> None:
+    site = write_site(array.portal, array.target_name, expendable=True)
+    result = hakaru.run("run", str(study), "--site", str(site), "--json")
+    assert result.returncode == 0, result.stderr
+    events = [json.loads(line) for line in result.stdout.splitlines()]
+    names = [e["event"] for e in events]
+    assert names[0] == "run_started" and names[-1] == "done"
+    assert names.count("repetition") == 6
+    assert "sample" in names
+    directory = hakaru.only_run()
+    reader = RunReader(directory)
+    run = reader.read("run.json")
+    assert (run["status"], run["origin"], run["run"]) == ("done", "measured", directory.name)
+    study_json = reader.read("study.json")
+    order = [f"{r['point']}-{r['repetition']}" for r in reader.repetitions()]
+    assert order == [f"{o['point']}-{o['repetition']}" for o in study_json["order"]]
+    for point in reader.read("summary.json")["points"]:
+        assert point["metrics"]["iops"]["mean"] > 0
+        assert point["metrics"]["errors_per_s"]["mean"] == 0
+        assert point["origin"] == "measured"
+    assert {p.suffix for p in (directory / "report").iterdir()} == {".html", ".pdf"}
+    assert all(Path(p).is_file() for p in events[-1]["reports"])
+
+
+def test_all_engines_of_a_repetition_are_sampled_over_the_whole_measuring_time(
+    hakaru: Hakaru, study: Path, array: LoopbackArray, write_site: WriteSite
+) -> None:
+    site = write_site(array.portal, array.target_name, expendable=True)
+    arguments = ["run", str(study), "--site", str(site), "--only", "vms=3", "--repetitions", "1", "--quiet"]
+    assert hakaru.run(*arguments).returncode == 0
+    reader = RunReader(hakaru.only_run())
+    (record,) = reader.repetitions()
+    samples = reader.samples(record["point"], 1).to_pylist()
+    for engine in ("initiator", "watch"):
+        instants = {row["at_ns"] for row in samples if row["engine"] == engine}
+        assert min(instants) <= record["measure"]["start_ns"] < record["measure"]["end_ns"] <= max(instants)
+    reads = [row["value"] for row in samples if row["entity"] == "vms" and row["name"] == "reads"]
+    assert reads == sorted(reads) and reads[-1] > 0
+    assert {f"vm/vm{i:02}" for i in (1, 2, 3)} <= {row["entity"] for row in samples}
+    histograms = reader.histograms(record["point"], 1).to_pylist()
+    whole = {(h["entity"], h["name"]) for h in histograms if h["at_ns"] is None}
+    assert {("vms", "read_latency_ns"), ("vms", "write_latency_ns")} <= whole
+
+
+def test_nothing_is_written_without_permission(
+    hakaru: Hakaru, study: Path, array: LoopbackArray, write_site: WriteSite
+) -> None:
+    site = write_site(array.portal, array.target_name)
+    result = hakaru.run("run", str(study), "--site", str(site))
+    assert result.returncode == 2
+    assert "nothing was written" in result.stderr and "expendable: true" in result.stderr
+    assert not hakaru.runs.exists()
+    only_reads = hakaru.run("run", str(study), "--site", str(site), "--only", "pattern=reads", "--quiet")
+    assert only_reads.returncode == 0, only_reads.stderr
+    run = RunReader(hakaru.only_run()).read("run.json")
+    assert {"link_unchecked", "not_expendable"} <= {c["caveat"] for c in run["caveats"]}
+
+
+def test_interrupted_run_keeps_what_was_finished_and_resume_does_the_rest(
+    hakaru: Hakaru, study: Path, array: LoopbackArray, write_site: WriteSite
+) -> None:
+    site = str(write_site(array.portal, array.target_name, expendable=True))
+    with hakaru.start("run", str(study), "--site", site, "--json") as process:
+        until(process, "repetition", 2)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert process.stderr is not None and "--resume" in process.stderr.read()
+    directory = hakaru.only_run()
+    reader = RunReader(directory)
+    assert reader.read("run.json")["status"] == "interrupted"
+    kept = {p.name: p.stat().st_mtime_ns for p in (directory / "repetitions").iterdir()}
+    assert len(kept) >= 2
+    resumed = hakaru.run("run", str(study), "--site", site, "--resume", "latest", "--quiet")
+    assert resumed.returncode == 0, resumed.stderr
+    assert hakaru.only_run() == directory
+    assert reader.read("run.json")["status"] == "done"
+    assert len(reader.repetitions()) == 6
+    assert {n: (directory / "repetitions" / n).stat().st_mtime_ns for n in kept} == kept
+    again = hakaru.run("run", str(study), "--site", site, "--resume", "latest")
+    assert again.returncode == 2 and "is finished" in again.stderr
+
+
+def test_killed_run_stays_partial_and_is_resumed(
+    hakaru: Hakaru, study: Path, array: LoopbackArray, write_site: WriteSite
+) -> None:
+    site = str(write_site(array.portal, array.target_name, expendable=True))
+    with hakaru.start("run", str(study), "--site", site, "--json") as process:
+        until(process, "repetition", 1)
+        process.kill()
+    assert hakaru.only_run().suffix == ".partial"
+    resumed = hakaru.run("run", str(study), "--site", site, "--resume", "latest", "--quiet")
+    assert resumed.returncode == 0, resumed.stderr
+    assert hakaru.only_run().suffix == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda text: text.replace("queue_depth: 4", "queue_depth: 8"), "study or site has changed"),
+        (lambda text: text.replace("seed: 7", "seed: 8"), "study or site has changed"),
+    ],
+)
+def test_resume_refuses_a_study_that_has_changed(
+    hakaru: Hakaru,
+    study: Path,
+    array: LoopbackArray,
+    write_site: WriteSite,
+    change: Callable[[str], str],
+    said: str,
+) -> None:
+    site = str(write_site(array.portal, array.target_name, expendable=True))
+    with hakaru.start("run", str(study), "--site", site, "--json") as process:
+        until(process, "run_started")
+        process.kill()
+    study.write_text(change(study.read_text()))
+    result = hakaru.run("run", str(study), "--site", site, "--resume", "latest")
+    assert result.returncode == 2
+    assert said in result.stderr
+
+
+def test_resume_refuses_other_options(hakaru: Hakaru, study: Path, array: LoopbackArray, write_site: WriteSite) -> None:
+    site = str(write_site(array.portal, array.target_name, expendable=True))
+    with hakaru.start("run", str(study), "--site", site, "--json") as process:
+        until(process, "run_started")
+        process.kill()
+    result = hakaru.run("run", str(study), "--site", site, "--resume", "latest", "--seed", "3")
+    assert result.returncode == 2 and "goes on as it began" in result.stderr
+
+
+def test_target_that_vanishes_ends_the_run_with_7_and_keeps_what_was_finished(
+    hakaru: Hakaru, study: Path, array: LoopbackArray, write_site: WriteSite
+) -> None:
+    site = str(write_site(array.portal, array.target_name, expendable=True))
+    with hakaru.start("run", str(study), "--site", site, "--json") as process:
+        until(process, "repetition", 1)
+        until(process, "sample", 1)
+        array.kill()
+        _, stderr = process.communicate(timeout=60)
+        assert process.returncode == 7, stderr
+    assert "error: initiator on this-host: " in stderr
+    assert "repetitions are kept" in stderr and "--resume" in stderr
+    reader = RunReader(hakaru.only_run())
+    assert reader.read("run.json")["status"] == "failed"
+    assert len(reader.repetitions()) >= 1
+
+
+def test_portal_that_refuses_ends_with_7_and_names_it(hakaru: Hakaru, study: Path, write_site: WriteSite) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        portal = f"127.0.0.1:{closed.getsockname()[1]}"
+        result = hakaru.run("run", str(study), "--site", str(write_site(portal, "iqn.x", expendable=True)), "--quiet")
+    assert result.returncode == 7, result.stderr
+    assert portal in result.stderr and "hint:" in result.stderr
+
+
+def test_folder_that_cannot_be_written_ends_with_3(
+    hakaru: Hakaru, study: Path, array: LoopbackArray, write_site: WriteSite
+) -> None:
+    site = str(write_site(array.portal, array.target_name, expendable=True))
+    result = hakaru.run("run", str(study), "--site", site, "--out", "/proc/runs")
+    assert result.returncode == 3
+    assert "/proc" in result.stderr and "--out" in result.stderr
