@@ -64,13 +64,13 @@ fn sas_15k(capacity_bytes: u64, heads: u32) -> Hdd {
         rate_inner_bytes_per_s: 112e6,
         zones: 16,
         seek_track_ms: 0.2,
-        seek_average_ms: 3.4,
+        seek_average_ms: 3.3,
         seek_full_ms: 7.2,
         write_settle_ms: 0.5,
         head_switch_ms: None,
         command_us: 100.0,
         queue_depth: 64,
-        age_limit_ms: 280.0,
-        overdue_every: 3,
+        age_limit_ms: 250.0,
+        overdue_every: 4,
     }
 }

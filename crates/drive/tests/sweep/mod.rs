@@ -1,8 +1,8 @@
 //! The study `vm-sweep` without a network: VMs in a closed loop over one array, in virtual time.
 //!
-//! Used by the test `faithful` and by the example `vm_sweep`. VM `i` (from 0) lies on group `i mod groups`; the regions of the
-//! VMs of a group begin `spacing_bytes` apart, as the virtual disks of VMs on one LU do, and each VM works within the
-//! first `region_bytes` of its own, as a test file in its virtual disk.
+//! Used by the test `faithful` and by the example `vm_sweep`. VM `i` (from 0) lies on group `i mod groups`. The images of four VMs,
+//! 40 GiB each, make a volume, and volumes begin 320 GiB apart on a group: there is one volume per host of the published lab,
+//! the second host of a group comes into play with the ninth VM. Each VM works within a test file at the start of its image.
 #![allow(dead_code)] // Each of the two users needs a part.
 use hakaru_drive::config::{ArrayModel, Model};
 use hakaru_drive::{Array, Op, Request};
@@ -10,18 +10,30 @@ use hakaru_units::{GIB, KIB, MIB, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
-/// Where the VMs' working sets lie.
+/// Where the VMs' working sets lie: on each group one volume per host, in each volume the images of that host's VMs.
 #[derive(Clone, Copy, Debug)]
 pub struct Placement {
     pub region_bytes: u64,
     pub spacing_bytes: u64,
+    pub vms_per_volume: u64,
+    pub volume_spacing_bytes: u64,
 }
 
 /// What the study's lab uses.
 pub const PLACEMENT: Placement = Placement {
     region_bytes: 2 * GIB,
-    spacing_bytes: 20 * GIB,
+    spacing_bytes: 40 * GIB,
+    vms_per_volume: 4,
+    volume_spacing_bytes: 320 * GIB,
 };
+
+impl Placement {
+    /// First byte of the working set of VM `i` of a group.
+    fn region(&self, i: u64) -> u64 {
+        i / self.vms_per_volume * self.volume_spacing_bytes
+            + i % self.vms_per_volume * self.spacing_bytes
+    }
+}
 
 /// One row of the published table.
 #[derive(Clone, Copy, Debug)]
@@ -177,7 +189,7 @@ fn lay_out(groups: usize, placement: Placement, vms: usize, seed: u64) -> Vec<Vm
     (0..vms)
         .map(|i| Vm {
             group: (i % groups) as u32,
-            region: (i / groups) as u64 * placement.spacing_bytes,
+            region: placement.region((i / groups) as u64),
             next_sequential: 0,
             rng: Pcg64::seed_from_u64(seed.wrapping_mul(1_000_003).wrapping_add(i as u64)),
         })
