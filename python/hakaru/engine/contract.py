@@ -238,7 +238,7 @@ class Configure(Command):
     """Become one engine."""
 
     type: Literal["configure"] = "configure"
-    contract: int = CONTRACT_VERSION
+    contract: int
     config: EngineConfig
 
 

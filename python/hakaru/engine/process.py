@@ -102,7 +102,7 @@ class EngineProcess:
         try:
             hello = await engine._expect(engine._hello, "hello", HELLO_TIMEOUT_S)
             engine.version = hello.version
-            await engine._send(contract.Configure(config=config))
+            await engine._send(contract.Configure(contract=contract.CONTRACT_VERSION, config=config))
         except BaseException:
             await engine.close()
             raise

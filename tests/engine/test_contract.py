@@ -1,0 +1,215 @@
+"""The Python side of the contract is the Rust side's: held by the schema that the engine exports."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hakaru.engine import contract
+from hakaru.engine.binary import find_engine
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+SCHEMA = Path(__file__).resolve().parents[2] / "schema" / "contract.schema.json"
+COMMAND = contract.Configure | contract.Start | contract.Stop
+
+
+class Shapes:
+    """Reduces a JSON Schema to what must agree: names, types, what is required, defaults, alternatives."""
+
+    def __init__(self, definitions: dict[str, Any]) -> None:
+        self._definitions = definitions
+
+    def of(self, schema: Any) -> Any:
+        if schema is True or not isinstance(schema, dict) or not set(schema) - {"description", "default", "title"}:
+            return "any"
+        if "$ref" in schema:
+            return self.of(self._definitions[schema["$ref"].rsplit("/", 1)[1]])
+        if len(schema.get("allOf", [])) == 1:
+            return self.of(schema["allOf"][0])
+        alternatives = schema.get("oneOf") or schema.get("anyOf")
+        if alternatives:
+            return self._alternatives(schema, alternatives)
+        if "const" in schema:
+            return {"one of": [schema["const"]]}
+        if "enum" in schema:
+            return {"one of": sorted(schema["enum"])}
+        kind = schema.get("type")
+        if isinstance(kind, list):
+            return self._nullable([{**schema, "type": one} for one in kind])
+        if kind == "array":
+            return {"list of": self.of(schema["items"])}
+        if kind == "object":
+            return self._object(schema)
+        return kind
+
+    def _nullable(self, schemas: list[Any]) -> Any:
+        shapes = [self.of(one) for one in schemas if one != {"type": "null"} and one.get("type") != "null"]
+        return {"or null": shapes[0]}
+
+    def _alternatives(self, schema: dict[str, Any], alternatives: list[Any]) -> Any:
+        if {"type": "null"} in alternatives:
+            return self._nullable(alternatives)
+        # What stands beside `oneOf` holds for every alternative (an enum inside an enum, flattened).
+        beside = {key: schema[key] for key in ("properties", "required") if "properties" in schema and key in schema}
+        shapes = [self.of(_merged(beside, one)) for one in alternatives]
+        if all(set(shape) == {"one of"} for shape in shapes if isinstance(shape, dict)):
+            return {"one of": sorted(value for shape in shapes for value in shape["one of"])}
+        flat = [inner for shape in shapes for inner in shape.get("alternatives", [shape])]
+        return {"alternatives": sorted(flat, key=lambda shape: json.dumps(shape, sort_keys=True))}
+
+    def _object(self, schema: dict[str, Any]) -> Any:
+        if "properties" not in schema:
+            return {"map of": self.of(schema.get("additionalProperties"))}
+        fields = {}
+        for name, field in schema["properties"].items():
+            shape = self.of(field)
+            tag = isinstance(shape, dict) and len(shape.get("one of", [])) == 1
+            needed = tag or name in schema.get("required", [])
+            fields[name] = [shape, "needed"] if needed else [shape, self._default(field)]
+        return _opaque(fields)
+
+    def _default(self, field: dict[str, Any]) -> Any:
+        return {"default": field.get("default")}
+
+
+def _merged(beside: dict[str, Any], one: dict[str, Any]) -> dict[str, Any]:
+    if not beside or "$ref" in one:
+        return one
+    return {
+        **one,
+        "properties": {**beside["properties"], **one.get("properties", {})},
+        "required": [*beside.get("required", []), *one.get("required", [])],
+    }
+
+
+def _opaque(fields: dict[str, Any]) -> dict[str, Any]:
+    """A timing model written out is passed on as it is: only its kind is Python's business."""
+    if fields.get("kind") == [{"one of": ["array"]}, "needed"]:
+        return {"kind": fields["kind"]}
+    return fields
+
+
+def ours(of: Any) -> Any:
+    schema = TypeAdapter(of).json_schema(mode="validation")
+    return Shapes(schema.get("$defs", {})).of(schema)
+
+
+def theirs(name: str) -> Any:
+    schema = json.loads(SCHEMA.read_text())
+    return Shapes(schema["definitions"]).of(schema["definitions"][name])
+
+
+@pytest.mark.parametrize(("name", "of"), [("Command", COMMAND), ("Event", contract.Event)])
+def test_messages_have_the_shapes_of_the_engines_schema(name: str, of: Any) -> None:
+    assert ours(of) == theirs(name)
+
+
+def test_a_difference_in_a_name_a_type_a_need_or_a_default_would_show() -> None:
+    schema = json.loads(SCHEMA.read_text())
+    text = json.dumps(schema)
+    for change in (
+        ('"sessions_max"', '"sessions_most"'),
+        ('"default": 16384', '"default": 16385'),
+        ('"at_ns"', '"at_us"'),
+        ('"const": "peer"', '"const": "pier"'),
+        ('["type", "at_ns"]', '["type"]'),
+    ):
+        assert change[0] in text, change
+        changed = json.loads(text.replace(*change))
+        shapes = Shapes(changed["definitions"])
+        both = [shapes.of(changed["definitions"][name]) for name in ("Command", "Event")]
+        assert both != [ours(COMMAND), ours(contract.Event)]
+
+
+def test_the_engines_own_schema_is_the_one_checked_in() -> None:
+    printed = subprocess.run([find_engine(), "schema"], capture_output=True, text=True, check=True).stdout
+    assert json.loads(printed) == json.loads(SCHEMA.read_text())
+
+
+PATTERN = contract.Pattern(sizes=[contract.SizeWeight(bytes=4096)], read_percent=70, random_percent=100)
+VM = contract.Vm(
+    name="vm-1",
+    destination=contract.IscsiDestination(
+        portal="10.77.0.1:3260", target_name="iqn.2011-10.example.hakaru:array", lun=0, initiator_name="iqn.x:vm-1"
+    ),
+    region=contract.Region(offset_bytes=0, length_bytes=0),
+    pattern=PATTERN,
+    load=contract.OpenLoad(rate_per_s=100.0, arrivals="poisson", in_flight_max=64),
+    seed=2**64 - 1,
+)
+CONFIGURATIONS: list[contract.EngineConfig] = [
+    contract.ArrayConfig(
+        target_name="iqn.2011-10.example.hakaru:array",
+        portals=["10.77.0.1:3260"],
+        lus=[
+            contract.LuConfig(lun=0, size_bytes=1 << 40, store=contract.MemoryStore()),
+            contract.LuConfig(
+                lun=1,
+                size_bytes=1 << 30,
+                store=contract.FileStore(path="/lu"),
+                placement=contract.Placement(group=0, offset_bytes=0),
+            ),
+        ],
+        model=contract.PresetModel(name="jdsf-2011"),
+    ),
+    contract.InitiatorConfig(vms=[VM], warmup_s=1.0, measure_s=2.5),
+    contract.InitiatorConfig(
+        vms=[
+            VM.model_copy(
+                update={
+                    "destination": contract.FileDestination(path="/dev/sdz", direct=True),
+                    "load": contract.ClosedLoad(queue_depth=32),
+                }
+            )
+        ],
+        login=contract.LoginKeys(header_digest=True),
+        warmup_s=0.0,
+        measure_s=0.0,
+    ),
+    contract.WatchConfig(machine=True),
+    contract.ProbeServer(listen="10.77.0.1:0"),
+    contract.ProbeClient(connect="10.77.0.1:5000", seconds=0.5, round_trips=100),
+]
+
+
+@pytest.mark.parametrize("config", CONFIGURATIONS, ids=lambda config: type(config).__name__)
+def test_configurations_are_valid_by_the_engines_schema(config: contract.EngineConfig) -> None:
+    command = contract.Configure(contract=contract.CONTRACT_VERSION, config=config)
+    line = command.line()
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+    jsonschema.validate(json.loads(line), json.loads(SCHEMA.read_text()))
+    assert TypeAdapter(COMMAND).validate_json(line) == command
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b"", "Invalid JSON"),
+        (b"[]", "should be an object"),
+        (b'{"type":"hullo"}', "hullo"),
+        (b'{"type":"hello","contract":"1","version":"x"}', "hello.contract: Input should be a valid integer"),
+        (b'{"type":"phase","phase":"measure"}', "phase.at_ns: Field required"),
+        (b'{"type":"ready","found":{},"lost":1}', "ready.lost: Extra inputs are not permitted"),
+        (b'{"type":"error","class":"other","message":"","hint":"","fatal":true}', "error.class: Input should be"),
+        (b"\xff\xfe", "Invalid JSON"),
+    ],
+)
+def test_what_is_no_event_is_refused_with_its_place(line: bytes, said: str) -> None:
+    with pytest.raises(ValueError, match=r".") as refused:
+        contract.parse_event(line)
+    assert said in str(refused.value)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_an_event_or_a_value_error(line: bytes) -> None:
+    try:
+        contract.parse_event(line)
+    except ValueError:
+        return
