@@ -130,113 +130,99 @@ struct Tally {
 /// Loads a fresh array with `vms` VMs and measures it.
 pub fn run(model: &ArrayModel, placement: Placement, load: Load, vms: usize, seed: u64) -> Point {
     let mut array = Array::new(model, seed).expect("the model is within bounds");
-    let mut vms = lay_out(model.groups.len(), placement, vms, seed);
-    let mut outstanding = Vec::new();
-    for vm in 0..vms.len() {
-        for _ in 0..load.queue_depth {
-            outstanding.push(Outstanding {
-                vm,
-                op: Op::Read,
-                since: Time::ZERO,
-            });
-        }
-    }
-    for id in 0..outstanding.len() {
-        issue(
-            &mut array,
-            &mut vms,
-            placement,
-            load,
-            &mut outstanding[id],
-            id as u64,
-            Time::ZERO,
-        );
+    let mut fleet = Fleet::new(model.groups.len(), placement, load, vms, seed);
+    for id in 0..fleet.outstanding.len() {
+        fleet.issue(&mut array, id as u64, Time::ZERO);
     }
     let begin = Time::from_secs_f64(load.warmup_s);
     let end = Time::from_secs_f64(load.warmup_s + load.measure_s);
     advance(&mut array, begin, |array, id, at| {
-        issue(
-            array,
-            &mut vms,
-            placement,
-            load,
-            &mut outstanding[id as usize],
-            id,
-            at,
-        );
+        fleet.issue(array, id, at);
     });
     let before = busy_ns(&mut array, begin);
     let mut tally = Tally::default();
     advance(&mut array, end, |array, id, at| {
-        let slot = &mut outstanding[id as usize];
-        tally.count(slot.op, at.ns_since(slot.since));
-        issue(array, &mut vms, placement, load, slot, id, at);
+        let Outstanding { op, since, .. } = fleet.outstanding[id as usize];
+        tally.count(op, at.ns_since(since));
+        fleet.issue(array, id, at);
     });
     let after = busy_ns(&mut array, end);
-    tally.point(
-        load,
-        after.0 - before.0,
-        after
-            .1
-            .iter()
-            .zip(&before.1)
-            .map(|(a, b)| a - b)
-            .fold(0.0, f64::max),
-    )
+    let busiest = after
+        .1
+        .iter()
+        .zip(&before.1)
+        .map(|(a, b)| a - b)
+        .fold(0.0, f64::max);
+    tally.point(load, after.0 - before.0, busiest)
 }
 
-fn lay_out(groups: usize, placement: Placement, vms: usize, seed: u64) -> Vec<Vm> {
-    (0..vms)
-        .map(|i| Vm {
+/// All VMs, and the requests that they keep outstanding, by request ID.
+struct Fleet {
+    load: Load,
+    region_bytes: u64,
+    vms: Vec<Vm>,
+    outstanding: Vec<Outstanding>,
+}
+
+impl Fleet {
+    fn new(groups: usize, placement: Placement, load: Load, vms: usize, seed: u64) -> Fleet {
+        let new_vm = |i: usize| Vm {
             group: (i % groups) as u32,
             region: placement.region((i / groups) as u64),
             next_sequential: 0,
             rng: Pcg64::seed_from_u64(seed.wrapping_mul(1_000_003).wrapping_add(i as u64)),
-        })
-        .collect()
-}
+        };
+        let places = (0..vms).flat_map(|vm| (0..load.queue_depth).map(move |_| vm));
+        Fleet {
+            load,
+            region_bytes: placement.region_bytes,
+            vms: (0..vms).map(new_vm).collect(),
+            outstanding: places
+                .map(|vm| Outstanding {
+                    vm,
+                    op: Op::Read,
+                    since: Time::ZERO,
+                })
+                .collect(),
+        }
+    }
 
-fn issue(
-    array: &mut Array,
-    vms: &mut [Vm],
-    placement: Placement,
-    load: Load,
-    slot: &mut Outstanding,
-    id: u64,
-    now: Time,
-) {
-    let vm = &mut vms[slot.vm];
-    let (length_bytes, at) = match load.pattern {
-        Pattern::Random32K => {
-            let length = 32 * KIB;
-            (
-                length,
-                vm.rng.random_range(0..placement.region_bytes / length) * length,
-            )
-        }
-        Pattern::Sequential1M => {
-            let at = vm.next_sequential;
-            vm.next_sequential = (at + MIB) % placement.region_bytes;
-            (MIB, at)
-        }
-    };
-    slot.op = if vm.rng.random_range(0..100) < 70 {
-        Op::Read
-    } else {
-        Op::Write
-    };
-    slot.since = now;
-    let (group, offset_bytes) = (vm.group, vm.region + at);
-    array.handle_request(
-        now,
-        Request {
-            id,
-            group,
-            op: slot.op,
-            offset_bytes,
-            length_bytes,
-        },
-    );
+    /// Issues the next request of the VM that request `id` belongs to, under the same ID.
+    fn issue(&mut self, array: &mut Array, id: u64, now: Time) {
+        let slot = &mut self.outstanding[id as usize];
+        let vm = &mut self.vms[slot.vm];
+        let (length_bytes, at) = match self.load.pattern {
+            Pattern::Random32K => {
+                let length = 32 * KIB;
+                (
+                    length,
+                    vm.rng.random_range(0..self.region_bytes / length) * length,
+                )
+            }
+            Pattern::Sequential1M => {
+                let at = vm.next_sequential;
+                vm.next_sequential = (at + MIB) % self.region_bytes;
+                (MIB, at)
+            }
+        };
+        slot.op = if vm.rng.random_range(0..100) < 70 {
+            Op::Read
+        } else {
+            Op::Write
+        };
+        slot.since = now;
+        let (group, offset_bytes) = (vm.group, vm.region + at);
+        array.handle_request(
+            now,
+            Request {
+                id,
+                group,
+                op: slot.op,
+                offset_bytes,
+                length_bytes,
+            },
+        );
+    }
 }
 
 /// Runs the array to `until`, telling of each completion at its instant.
