@@ -108,7 +108,7 @@ def paths(data: Any, path: Path_ = ()) -> Iterator[Path_]:
 def mutate_data(data: Any, rng: random.Random) -> Any:
     """`data` with one to four parts replaced, removed, renamed or doubled."""
     data = copy.deepcopy(data)
-    for _ in range(rng.randint(1, 4)):
+    for _ in range(rng.choice([1, 1, 1, 2, 4])):
         there = list(paths(data))
         if not there:
             break
@@ -116,7 +116,7 @@ def mutate_data(data: Any, rng: random.Random) -> Any:
         parent = data
         for part in above:
             parent = parent[part]
-        match rng.randrange(5):
+        match rng.randrange(10):
             case 0:
                 del parent[last]
             case 1 if isinstance(parent, dict):
@@ -125,9 +125,24 @@ def mutate_data(data: Any, rng: random.Random) -> Any:
                 parent.extend([copy.deepcopy(parent[int(last)])] * rng.randint(1, 50))
             case 3:
                 parent[last] = copy.deepcopy(part_at(data, rng.choice(there)))
-            case _:
+            case 4:
                 parent[last] = copy.deepcopy(rng.choice(VALUES))
+            case _:
+                parent[last] = nearby(parent[last], rng)
     return data
+
+
+def nearby(value: Any, rng: random.Random) -> Any:
+    """A value that may well be legal in the place of `value`, so that the checks behind the first one are reached."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return rng.choice([0, 1, 2, 3, 16, 64, 1000, value + 1, value - 1, value * 2, value / 2, -value])
+    if isinstance(value, str):
+        return re.sub(r"\d+", lambda _: rng.choice(["0", "1", "3", "16", "100", "65536"]), value, count=1)
+    if isinstance(value, list):
+        return rng.sample(value, rng.randint(0, len(value)))
+    return value
 
 
 def part_at(data: Any, path: Path_) -> Any:
