@@ -2,12 +2,15 @@
 //!
 //! The pipeline: arrange the process, enter the network namespace, speak the contract, run one shell, exit with the
 //! code of `docs/reference/contract.md`.
+mod address;
 mod array;
 mod control;
 mod failure;
 mod initiator;
+mod probe;
 mod sampling;
 mod schema;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -84,9 +87,7 @@ fn converse(reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
         None => Ok(()),
         Some(EngineConfig::Array(config)) => array::run(&config, reactor, control),
         Some(EngineConfig::Initiator(config)) => initiator::run(&config, reactor, control),
-        Some(config) => Err(Failure::usage(
-            format_args!("this build has no engine for {config:?}"),
-            "build hakaru-engine from a later commit",
-        )),
+        Some(EngineConfig::Watch(config)) => watch::run(&config, reactor, control),
+        Some(EngineConfig::Probe(config)) => probe::run(&config, reactor, control),
     }
 }

@@ -3,6 +3,8 @@ use std::time::Duration;
 
 use hakaru_units::Time;
 
+use crate::failure::Failure;
+
 /// The instants of one engine's samples.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
@@ -12,12 +14,15 @@ pub struct Schedule {
 
 impl Schedule {
     /// Nothing is due before [`Schedule::start`].
-    #[must_use]
-    pub fn new(interval_ms: u32) -> Schedule {
-        Schedule {
-            interval: Duration::from_millis(interval_ms.into()),
-            next: None,
+    ///
+    /// # Errors
+    /// `interval_ms` is not 100 to 60 000.
+    pub fn new(interval_ms: u32) -> Result<Schedule, Failure> {
+        if !(100..=60_000).contains(&interval_ms) {
+            let message = format!("sample_interval_ms is {interval_ms}; it must be 100 to 60000");
+            return Err(Failure::usage(message, "correct the configuration"));
         }
+        Ok(Schedule { interval: Duration::from_millis(interval_ms.into()), next: None })
     }
 
     /// The first sample is due at `at`.
@@ -50,7 +55,7 @@ mod tests {
 
     #[test]
     fn samples_stay_on_the_grid_of_the_start_instant_however_late_they_are_taken() {
-        let mut schedule = Schedule::new(1000);
+        let mut schedule = Schedule::new(1000).unwrap();
         assert!(!schedule.due(Time::MAX));
         schedule.start(Time(500));
         assert!(!schedule.due(Time(499)));

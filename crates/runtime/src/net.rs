@@ -1,7 +1,7 @@
 //! Non-blocking TCP, as the shells need it: every socket has `TCP_NODELAY`, every send gathers.
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{
     self, AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrAny, SocketFlags,
@@ -139,9 +139,65 @@ impl Socket {
         }
     }
 
+    /// Closes at once: what was not sent yet is thrown away, the peer's next read fails.
+    pub fn abort(self) {
+        let _ = sockopt::set_socket_linger(&self.0, Some(std::time::Duration::ZERO));
+    }
+
+    /// How a full segment that this side sends looks.
+    ///
+    /// # Errors
+    /// The socket is not connected.
+    pub fn segment(&self) -> io::Result<Segment> {
+        let ip_header_bytes = if self.local_address()?.is_ipv4() { 20 } else { 40 };
+        // SAFETY: `tcp_info` is plain integers, for which zero is valid; `length` tells the kernel how much of it there is, and
+        // an older kernel fills less.
+        let info = unsafe {
+            let mut info: libc::tcp_info = std::mem::zeroed();
+            let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+            let result = libc::getsockopt(
+                self.0.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                (&raw mut info).cast(),
+                &raw mut length,
+            );
+            if result != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            info
+        };
+        let timestamps = info.tcpi_options & TCPI_OPT_TIMESTAMPS != 0;
+        let tcp_header_bytes = if timestamps { 32 } else { 20 };
+        Ok(Segment { payload_bytes: info.tcpi_snd_mss, header_bytes: tcp_header_bytes + ip_header_bytes })
+    }
+
     /// Says that nothing more will be sent; the peer reads the end of the stream after what was sent before.
     pub fn finish_sending(&self) {
         let _ = net::shutdown(&self.0, net::Shutdown::Write);
+    }
+}
+
+/// `TCPI_OPT_TIMESTAMPS` of linux/tcp.h: both sides send time stamps.
+const TCPI_OPT_TIMESTAMPS: u8 = 1;
+
+/// Ethernet header, frame check sequence, preamble and gap between frames.
+const ETHERNET_BYTES: u32 = 14 + 4 + 8 + 12;
+
+/// A full TCP segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Payload.
+    pub payload_bytes: u32,
+    /// TCP and IP headers.
+    pub header_bytes: u32,
+}
+
+impl Segment {
+    /// What it takes on an Ethernet wire.
+    #[must_use]
+    pub fn wire_bytes(&self) -> u32 {
+        self.payload_bytes + self.header_bytes + ETHERNET_BYTES
     }
 }
 

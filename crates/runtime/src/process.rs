@@ -160,6 +160,12 @@ impl ResourceUse {
     }
 }
 
+/// The unit of CPU times in procfs.
+#[must_use]
+pub fn clock_ticks_per_s() -> u64 {
+    rustix::param::clock_ticks_per_second()
+}
+
 /// Second field of `/proc/self/statm`; 0 where there is no procfs.
 fn resident_pages() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();

@@ -120,7 +120,7 @@ impl<'r> Shell<'r> {
             again: VecDeque::new(),
             buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
             slices: Vec::new(),
-            samples: Schedule::new(config.sample_interval_ms),
+            samples: Schedule::new(config.sample_interval_ms)?,
             sessions_max,
         })
     }

@@ -10,6 +10,7 @@ use hakaru_runtime::memory::SparseMemory;
 use hakaru_target::LuDescription;
 
 use super::storage::{Lu, Store};
+use crate::address::parse_address;
 use crate::failure::{Failure, OrEnvironment};
 
 /// Where to listen.
@@ -31,19 +32,6 @@ pub fn portals(config: &ArrayConfig) -> Result<Vec<SocketAddr>, Failure> {
         .iter()
         .map(|portal| parse_address("portals", portal))
         .collect()
-}
-
-/// `address:port`, IPv6 as `[address]:port`.
-///
-/// # Errors
-/// Anything else; `field` says where it stood.
-pub fn parse_address(field: &str, text: &str) -> Result<SocketAddr, Failure> {
-    text.parse().map_err(|_| {
-        Failure::usage(
-            format_args!("{field}: {text:?} is no `address:port`"),
-            "numbers only, as 10.0.0.1:3260 or [fd00::1]:3260",
-        )
-    })
 }
 
 /// The timing model and its parameters, or `None` for "as fast as the machine".
@@ -74,12 +62,6 @@ pub fn check(config: &ArrayConfig, model: Option<&Array>) -> Result<(), Failure>
         let message = format!("{field} is {value}; it must be {low} to {high}");
         Err(Failure::usage(message, "correct the configuration"))
     };
-    bound(
-        "sample_interval_ms",
-        config.sample_interval_ms.into(),
-        100,
-        60_000,
-    )?;
     bound("sessions_max", config.sessions_max.into(), 1, 20_000)?;
     bound("number of lus", config.lus.len() as u64, 1, 256)?;
     let name = config.target_name.as_str();

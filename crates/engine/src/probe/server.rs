@@ -1,0 +1,200 @@
+//! The answering side of a probe.
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, IoSlice};
+use std::time::Duration;
+
+use hakaru_runtime::net::{Listener, Socket};
+use hakaru_runtime::{Events, Interest, Reactor, Token, clock};
+use hakaru_units::Time;
+use serde_json::json;
+
+use super::{CHUNK_BYTES, DRAIN, ECHO, REPORT_BYTES, SOURCE};
+use crate::address::parse_address;
+use crate::control::{Control, Order};
+use crate::failure::{Failure, OrEnvironment};
+
+const LISTENER: Token = Token(0);
+
+/// Distance of a draining connection's reports: 20 in the shortest sensible measurement, and 3 kB/s on the way back.
+const REPORT_EVERY: Duration = Duration::from_millis(5);
+
+/// Chunks moved for one connection before others have their turn.
+const CHUNKS_PER_TURN: u32 = 8;
+
+/// Answers until `stop`.
+pub fn run(listen: &str, reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
+    let address = parse_address("listen", listen)?;
+    let listener = Listener::bind(address).or_environment(
+        format_args!("listen on {address}"),
+        "choose a free port of an address that this machine (or namespace) has",
+    )?;
+    let bound = listener.local_address().or_environment("read the bound address", "try again")?;
+    reactor
+        .register(&listener, LISTENER, Interest::Level)
+        .or_environment("watch a listening socket", "raise the limit of open files")?;
+    control.ready(BTreeMap::from([("listen".to_owned(), json!(bound.to_string()))]));
+    Server { reactor, listener, clients: HashMap::new(), named: 0, buffer: vec![0; CHUNK_BYTES] }.serve(control)
+}
+
+struct Server<'r> {
+    reactor: &'r Reactor,
+    listener: Listener,
+    clients: HashMap<Token, Client>,
+    named: u64,
+    buffer: Vec<u8>,
+}
+
+struct Client {
+    socket: Socket,
+    duty: Option<Duty>,
+}
+
+enum Duty {
+    /// Bytes received that the socket has not taken back yet.
+    Echo { unsent: Vec<u8> },
+    Drain { total: u64, report_at: Time },
+    Source,
+}
+
+/// How a turn of a client ended.
+#[derive(PartialEq, Eq)]
+enum Turn {
+    Over,
+    More,
+    Closed,
+}
+
+impl Server<'_> {
+    fn serve(&mut self, control: &mut Control) -> Result<(), Failure> {
+        let mut events = Events::with_capacity(64);
+        let mut again: Vec<Token> = Vec::new();
+        loop {
+            let until = if again.is_empty() { None } else { Some(Time::ZERO) };
+            control.wait(self.reactor, &mut events, until)?;
+            let mut turns = std::mem::take(&mut again);
+            for event in events.iter() {
+                if control.handle_event(event)? {
+                    continue;
+                }
+                if event.token == LISTENER {
+                    self.accept(control);
+                } else if !turns.contains(&event.token) {
+                    turns.push(event.token);
+                }
+            }
+            for token in turns {
+                match self.turn(token) {
+                    Turn::Over => {}
+                    Turn::More => again.push(token),
+                    Turn::Closed => {
+                        self.clients.remove(&token);
+                    }
+                }
+            }
+            while let Some(order) = control.poll_order() {
+                if order == Order::Stop {
+                    control.result(clock::now(), BTreeMap::new(), Vec::new());
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self, control: &Control) {
+        loop {
+            let accepted = self.listener.accept().and_then(|accepted| {
+                let Some((socket, _)) = accepted else { return Ok(None) };
+                self.named += 1;
+                let token = Token(self.named);
+                self.reactor.register(&socket, token, Interest::Edge)?;
+                Ok(Some((token, Client { socket, duty: None })))
+            });
+            match accepted {
+                Ok(Some((token, client))) => {
+                    self.clients.insert(token, client);
+                }
+                Ok(None) => return,
+                Err(e) => {
+                    let failure = Failure::environment(
+                        format_args!("cannot accept a probe: {e}"),
+                        "raise the limit of open files (ulimit -n)",
+                    );
+                    return control.error(&failure, false);
+                }
+            }
+        }
+    }
+
+    fn turn(&mut self, token: Token) -> Turn {
+        let Some(client) = self.clients.get_mut(&token) else { return Turn::Over };
+        for _ in 0..CHUNKS_PER_TURN {
+            match client.step(&mut self.buffer) {
+                Ok(true) => {}
+                Ok(false) => return Turn::Closed,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Turn::Over,
+                Err(_) => return Turn::Closed,
+            }
+        }
+        Turn::More
+    }
+}
+
+impl Client {
+    /// Moves one chunk; `Ok(false)` at the end of the stream or when the first byte means nothing.
+    fn step(&mut self, buffer: &mut [u8]) -> io::Result<bool> {
+        match &mut self.duty {
+            None => {
+                let mut first = [0];
+                if self.socket.receive(&mut first)? == 0 {
+                    return Ok(false);
+                }
+                self.duty = Duty::of(first[0]);
+                Ok(self.duty.is_some())
+            }
+            Some(Duty::Echo { unsent }) => {
+                if unsent.is_empty() {
+                    let n = self.socket.receive(buffer)?;
+                    unsent.extend_from_slice(&buffer[..n]);
+                    if n == 0 {
+                        return Ok(false);
+                    }
+                }
+                let sent = self.socket.send_vectored(&[IoSlice::new(unsent)])?;
+                unsent.drain(..sent);
+                Ok(true)
+            }
+            Some(Duty::Drain { total, report_at }) => {
+                let n = self.socket.receive(buffer)?;
+                *total += n as u64;
+                let now = clock::now();
+                if now >= *report_at {
+                    *report_at = now + REPORT_EVERY;
+                    // Reports are few and small: they fit the socket's buffer unless the client reads none at all.
+                    self.socket.send_vectored(&[
+                        IoSlice::new(&now.as_ns().to_le_bytes()),
+                        IoSlice::new(&total.to_le_bytes()),
+                    ])?;
+                }
+                Ok(n > 0)
+            }
+            Some(Duty::Source) => {
+                buffer.fill(0);
+                self.socket.send_vectored(&[IoSlice::new(buffer)])?;
+                Ok(true)
+            }
+        }
+    }
+}
+
+impl Duty {
+    fn of(first: u8) -> Option<Duty> {
+        match first {
+            ECHO => Some(Duty::Echo { unsent: Vec::new() }),
+            DRAIN => Some(Duty::Drain { total: 0, report_at: Time::ZERO }),
+            SOURCE => Some(Duty::Source),
+            _ => None,
+        }
+    }
+}
+
+const _: () = assert!(REPORT_BYTES == 2 * size_of::<u64>());
