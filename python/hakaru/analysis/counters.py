@@ -32,11 +32,11 @@ class Series:
     at_ns: Instants
     value: Floats
 
-    def at(self, instant_ns: float) -> float:
+    def at(self, instant_ns: int) -> float:
         """Value at an instant, interpolated between the samples around it; held at the ends."""
         # Relative to the first sample: absolute nanoseconds do not fit a float's 53 bits exactly.
         relative = (self.at_ns - self.at_ns[0]).astype(float)
-        return float(np.interp(instant_ns - float(self.at_ns[0]), relative, self.value))
+        return float(np.interp(int(instant_ns) - int(self.at_ns[0]), relative, self.value))
 
     def clip(self, start_ns: int, end_ns: int) -> tuple[int, int]:
         """The part of a window that samples cover; empty (start = end) where they do not."""

@@ -1,0 +1,175 @@
+"""Runs of a few numbers each, written with the real store: what a test needs and nothing else.
+
+A repetition is described by what its VMs did per second; counters follow from that exactly, in whole numbers.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hakaru.store import FORMAT, Histograms, RunWriter, Samples
+from hdrh.histogram import HdrHistogram
+
+SECOND = 1_000_000_000
+START = 1_000 * SECOND
+
+
+@dataclass
+class Rep:
+    """One repetition: `reads` and `writes` per second of each VM, second by second."""
+
+    reads: Sequence[int] = (700,) * 8
+    writes: Sequence[int] = (300,) * 8
+    vms: int = 2
+    size: int = 4096
+    latency_ns: int = 10_000_000
+    outstanding: float | None = None
+    errors: int = 0
+    late: int = 0
+    status: str = "done"
+    error: str | None = None
+    busy: Mapping[str, float] = field(default_factory=dict)
+    """Entity of the array → share of the time that it was busy."""
+    initiator_cpu: float = 0.1
+    array_bytes_more: int = 0
+    vms_more: int = 0
+    """Requests by which the total is falsified."""
+    nic: Mapping[str, float] | None = None
+    """Bytes per second of the array's NIC: `tx`, `rx`."""
+    histograms: bool = True
+
+
+@dataclass
+class Pt:
+    """One point."""
+
+    factors: dict[str, Any]
+    reps: Sequence[Rep]
+
+
+def counters_at(rep: Rep, second: int) -> dict[str, dict[str, float]]:
+    """The initiator's counters after so many seconds."""
+    reads, writes = sum(rep.reads[:second]), sum(rep.writes[:second])
+    per_vm = {
+        "reads": reads,
+        "writes": writes,
+        "read_bytes": reads * rep.size,
+        "write_bytes": writes * rep.size,
+        "read_latency_ns_sum": reads * rep.latency_ns,
+        "write_latency_ns_sum": writes * rep.latency_ns,
+        "errors": 0,
+        "outstanding_ns": (reads + writes) * rep.latency_ns,
+        "in_flight_now": 0,
+        "late": 0,
+    }
+    total: dict[str, float] = {k: v * rep.vms for k, v in per_vm.items()}
+    total["errors"], total["late"] = rep.errors * second, rep.late * second
+    if rep.outstanding is not None:
+        total["outstanding_ns"] = rep.outstanding * second * SECOND
+    total["reads"] += rep.vms_more
+    cpu = {"cpu_user_ns": rep.initiator_cpu * second * SECOND, "cpu_system_ns": 0}
+    found: dict[str, dict[str, float]] = {"vms": total, "process": cpu}
+    return found | {f"vm/vm{i}": dict(per_vm) for i in range(rep.vms)}
+
+
+def histogram(rep: Rep, count: int) -> str:
+    """`count` requests, each of the repetition's latency."""
+    hdr = HdrHistogram(1, 3_600_000_000_000, 3)
+    if count:
+        hdr.record_value(rep.latency_ns, count)
+    return str(hdr.encode().decode())
+
+
+def write_rep(writer: RunWriter, point: str, number: int, factors: dict[str, Any], rep: Rep) -> None:
+    """One repetition of `len(rep.reads)` seconds, measured from the start to the end."""
+    samples, histograms = Samples(), Histograms()
+    seconds = len(rep.reads)
+    for second in range(seconds + 1):
+        at = START + second * SECOND
+        counted = counters_at(rep, second)
+        samples.add("host-1", "initiator", at, counted)
+        moved = {k: counted["vms"][k] for k in ("read_bytes", "write_bytes")}
+        moved["read_bytes"] += rep.array_bytes_more
+        array: dict[str, dict[str, float]] = {"lu/0": moved}
+        for entity, share in rep.busy.items():
+            array[entity] = {"busy_ns": share * second * SECOND, "ops": 100.0 * second}
+        samples.add("array", "array", at, array)
+        if rep.nic:
+            octets = {f"{d}_bytes": v * second for d, v in rep.nic.items()}
+            packets = {f"{d}_packets": v * second / 1514 for d, v in rep.nic.items()}
+            samples.add("array", "watch", at, {"nic/eth0": octets | packets})
+    if rep.histograms:
+        counts = {"read": sum(rep.reads) * rep.vms, "write": sum(rep.writes) * rep.vms}
+        named = [{"entity": "vms", "name": f"{k}_latency_ns", "hdr": histogram(rep, n)} for k, n in counts.items()]
+        histograms.add("host-1", "initiator", None, named)
+    repetition = {
+        "point": point,
+        "repetition": number,
+        "order": number,
+        "factors": factors,
+        "status": rep.status,
+        "error": rep.error,
+        "measure": {"start_ns": START, "end_ns": START + seconds * SECOND},
+        "origin": "emulated",
+        "caveats": [],
+        "engines": [{"node": "host-1", "engine": "initiator", "found": {}, "values": {}}],
+    }
+    writer.write_repetition(repetition, samples, histograms)
+
+
+def write_run(folder: Path, points: Sequence[Pt], **more: Any) -> Path:
+    """A finished run; `more` replaces parts of study.json (`title`, `reference`, `expect`, …) and `run.json` (`run_…`)."""
+    writer = RunWriter.create(folder, "small", dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
+    run = {
+        "format": FORMAT,
+        "run": writer.name,
+        "study": "small",
+        "status": "done",
+        "seed": 1,
+        "quick": False,
+        "origin": "emulated",
+        "started": "2026-01-01T00:00:00+00:00",
+        "ended": "2026-01-01T00:03:00+00:00",
+        "versions": {"hakaru": "0"},
+        "command": ["hakaru", "run", "small"],
+    }
+    study: dict[str, Any] = {
+        "id": "small",
+        "title": {"en": "A small study", "ja": "小さな検証"},
+        "question": {"en": "What is it?", "ja": "何か。"},
+        "expectation": {"en": "Nothing.", "ja": "なし。"},
+        "origin": "emulated",
+        "reference": [],
+        "expect": [],
+    }
+    link = {
+        "name": "array.0",
+        "node": "array",
+        "interface": "eth0",
+        "switch": "switch",
+        "port": "array.0",
+        "path": 0,
+        "address": "10.77.0.1",
+        "prefix_length": 20,
+        "rate_bits_per_s": 1_000_000_000,
+        "queue_bytes": 524288,
+        "mtu": 1500,
+    }
+    lab: dict[str, Any] = {"nodes": [{"name": "array", "kind": "array"}], "links": [link], "checks": []}
+    parts = {"run": run, "study": study, "lab": lab, "machine": {"cpu_model": "x", "cpus": 2}}
+    for name, value in more.items():
+        part, _, key = name.partition("_")
+        parts[part if key else "study"][key or name] = value
+    described = []
+    for place, point in enumerate(points, start=1):
+        name = f"p{place:02}"
+        described.append({"point": name, "factors": point.factors, "repetitions": len(point.reps)})
+        for number, rep in enumerate(point.reps, start=1):
+            write_rep(writer, name, number, point.factors, rep)
+    for name, value in (*parts.items(), ("points", described)):
+        writer.write(f"{name}.json", value)
+    return writer.finish()

@@ -1,0 +1,73 @@
+"""Published tables and expectations, held against what came out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hakaru.analysis import summarise
+from hakaru.analysis.metrics import UNITS
+from hakaru.study.consistency import METRICS
+
+from tests.analysis.small_run import Pt, Rep, write_run
+
+REFERENCE = {
+    "table": "paper",
+    "title": {"en": "A paper", "ja": "論文"},
+    "source": "a paper",
+    "where": {"pattern": "random"},
+    "over": "vms",
+    "metrics": {"iops": "iops", "latency_ms_mean": "ms"},
+    "rows": [{"vms": 1.0, "iops": 1000.0, "ms": 10.0}, {"vms": 4.0, "iops": 2200.0, "ms": 11.0}, {"vms": 9.0, "iops": 1.0, "ms": 1.0}],
+}
+
+
+def run(folder: Path, *expect: dict[str, Any]) -> dict[str, Any]:
+    totals = {1: 1000, 4: 2000, 8: 1500}
+    points = [
+        Pt({"pattern": "random", "vms": n}, [Rep(reads=(t,) * 8, writes=(0,) * 8, vms=1, busy={"drive/0.0": 0.99})] * 3)
+        for n, t in totals.items()
+    ]
+    return summarise(write_run(folder, points, reference=[REFERENCE], expect=list(expect)))
+
+
+def test_errors_are_relative_to_the_published_value_and_only_where_both_have_one(tmp_path: Path) -> None:
+    summary = run(tmp_path)
+    iops = next(r for r in summary["references"] if r["metric"] == "iops")
+    assert [row["error_percent"] for row in iops["rows"]] == [pytest.approx(0), pytest.approx(-9.0909, rel=1e-3), None]
+    finding = next(f for f in summary["findings"] if f["kind"] == "reference")
+    assert finding["evidence"]["worst_percent"] == pytest.approx(-9.0909, rel=1e-3)
+    assert "A paper" in finding["text"]
+    assert "論文" in finding["text_ja"]
+
+
+@pytest.mark.parametrize(
+    ("expect", "held"),
+    [
+        ({"kind": "peak", "metric": "iops", "over": "vms", "low": 3, "high": 5}, True),
+        ({"kind": "peak", "metric": "iops", "over": "vms", "low": 6, "high": 8}, False),
+        ({"kind": "peak", "metric": "iops", "over": "vms", "low": 20, "high": 30}, None),
+        ({"kind": "reference", "metric": "iops", "table": "paper", "percent": 10}, True),
+        ({"kind": "reference", "metric": "iops", "table": "paper", "percent": 9}, False),
+        ({"kind": "reference", "metric": "latency_ms_mean", "table": "paper", "percent": 10}, True),
+        ({"kind": "reference", "metric": "iops", "table": "other", "percent": 10}, None),
+        ({"kind": "below_peak", "metric": "iops", "over": "vms", "at": 8, "low_percent": 20, "high_percent": 30}, True),
+        ({"kind": "below_peak", "metric": "iops", "over": "vms", "at": 8, "low_percent": 30, "high_percent": 40}, False),
+        ({"kind": "below_peak", "metric": "iops", "over": "vms", "at": 16, "low_percent": 0, "high_percent": 9}, None),
+        ({"kind": "limiter", "resources": ["drives"]}, True),
+        ({"kind": "limiter", "resources": ["drives"], "where": {"vms": 8}}, True),
+        ({"kind": "limiter", "resources": ["link", "port"]}, False),
+        ({"kind": "limiter", "resources": ["drives"], "where": {"pattern": "sequential"}}, None),
+    ],
+)
+def test_expectations_hold_break_or_stay_open(tmp_path: Path, expect: dict[str, Any], held: bool | None) -> None:
+    (outcome,) = run(tmp_path, {"where": {"pattern": "random"}} | expect)["expectations"]
+    assert outcome["held"] is held
+    for part in ("text", "text_ja", "found", "found_ja"):
+        assert outcome[part]
+        assert "{" not in outcome[part]
+
+
+def test_every_metric_that_a_study_may_name_is_computed() -> None:
+    assert set(METRICS) <= set(UNITS)

@@ -1,0 +1,115 @@
+"""What gave out first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hakaru.analysis import summarise
+
+from tests.analysis.small_run import Pt, Rep, write_run
+
+GBIT = 125e6
+
+
+def run(folder: Path, *points: tuple[int, Rep]) -> dict[str, Any]:
+    """Summary of a sweep over `vms`; each rate is per VM, so that `reads` gives the total."""
+    return summarise(write_run(folder, [Pt({"vms": n}, [rep] * 3) for n, rep in points]))
+
+
+def rep(total: int, **more: Any) -> Rep:
+    return Rep(reads=(total,) * 8, writes=(0,) * 8, vms=1, **more)
+
+
+def limiter(summary: dict[str, Any]) -> dict[str, Any]:
+    return next(f for f in summary["findings"] if f["kind"] == "limiter")
+
+
+def test_full_drives_are_named_with_the_level_where_they_filled_up(tmp_path: Path) -> None:
+    found = limiter(
+        run(
+            tmp_path,
+            (1, rep(1000, busy={"drive/0.0": 0.8, "drive/0.1": 0.7})),
+            (4, rep(2000, busy={"drive/0.0": 0.985, "drive/0.1": 0.9})),
+            (8, rep(2100, busy={"drive/0.0": 0.99, "drive/0.1": 0.99})),
+        )
+    )
+    assert found["limiter"] == "drives"
+    assert found["evidence"]["reached_at"] == 4
+    assert found["evidence"]["member"] == "drive/0.0"
+    assert "99.0" in found["text"] or "99" in found["text"]
+
+
+def test_earliest_of_two_full_resources_is_named(tmp_path: Path) -> None:
+    summary = run(
+        tmp_path,
+        (1, rep(1000, busy={"drive/0.0": 0.9, "controller": 0.96})),
+        (4, rep(1010, busy={"drive/0.0": 0.999, "controller": 0.97})),
+    )
+    assert limiter(summary)["limiter"] == "controller"
+
+
+def test_full_link_is_named(tmp_path: Path) -> None:
+    wire = {"tx": GBIT * 0.98 * 1514 / 1538, "rx": 1e5}
+    summary = run(tmp_path, (1, rep(1000, nic={"tx": GBIT / 2, "rx": 1e5})), (4, rep(2000, nic=wire)))
+    assert limiter(summary)["limiter"] == "link"
+    assert limiter(summary)["evidence"]["resource"] == "link/array.0/out"
+
+
+def test_device_goes_before_our_own_processor(tmp_path: Path) -> None:
+    summary = run(tmp_path, (1, rep(1000, busy={"drive/0.0": 0.99}, initiator_cpu=0.97)))
+    assert limiter(summary)["limiter"] == "drives"
+
+
+def test_own_processor_at_its_limit_marks_the_points_as_tester_limited(tmp_path: Path) -> None:
+    summary = run(
+        tmp_path,
+        (1, rep(1000, busy={"drive/0.0": 0.2}, initiator_cpu=0.5)),
+        (4, rep(2000, busy={"drive/0.0": 0.4}, initiator_cpu=0.97)),
+    )
+    assert limiter(summary)["limiter"] == "generator_cpu"
+    assert [p["valid"] for p in summary["points"]] == [True, False]
+
+
+def test_nothing_full_is_undetermined_and_says_what_was_busiest(tmp_path: Path) -> None:
+    found = limiter(run(tmp_path, (1, rep(1000, busy={"drive/0.0": 0.2, "controller": 0.6}))))
+    assert found["limiter"] == "undetermined"
+    assert found["evidence"]["busiest"] == "controller"
+    assert "undetermined" in found["text"]
+
+
+def test_nothing_watched_is_undetermined(tmp_path: Path) -> None:
+    found = limiter(run(tmp_path, (1, rep(1000))))
+    assert found["limiter"] == "undetermined"
+    assert found["evidence"]["reason"] == "not_watched"
+
+
+def test_device_that_fills_up_past_the_peak_is_named_as_such(tmp_path: Path) -> None:
+    found = limiter(
+        run(
+            tmp_path,
+            (1, rep(1000, busy={"drive/0.0": 0.5})),
+            (4, rep(2000, busy={"drive/0.0": 0.96})),
+            (8, rep(1500, busy={"drive/0.0": 0.995})),
+        )
+    )
+    assert found["limiter"] == "drives"
+    assert found["evidence"]["reached_at"] == 8
+    assert "only at 8 VMs" in found["text"]
+
+
+def test_peak_names_the_range_within_five_percent(tmp_path: Path) -> None:
+    summary = run(tmp_path, (1, rep(1000)), (2, rep(1960)), (4, rep(2000)), (6, rep(1910)), (8, rep(1500)))
+    peak = next(f for f in summary["findings"] if f["kind"] == "peak")
+    assert peak["evidence"]["level"] == 4
+    assert peak["evidence"]["near_peak"] == [2, 4, 6]
+    decline = next(f for f in summary["findings"] if f["kind"] == "decline")
+    assert abs(decline["evidence"]["percent"] - 25) < 1e-6
+
+
+def test_sweep_that_still_rises_says_so(tmp_path: Path) -> None:
+    summary = run(tmp_path, (1, rep(1000)), (2, rep(2000)))
+    peak = next(f for f in summary["findings"] if f["kind"] == "peak")
+    assert peak["evidence"]["at_end_of_sweep"] is True
+    assert "may lie beyond" in peak["text"]
+    assert not any(f["kind"] == "decline" for f in summary["findings"])

@@ -1,0 +1,72 @@
+"""How much of each resource was used."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hakaru.analysis.counters import Counters
+from hakaru.analysis.utilisation import Nic, nics_of_lab, of_repetition, wire_bits
+
+S = 1_000_000_000
+
+
+def counters(*rows: tuple[str, str, str, str, float]) -> Counters:
+    """Node, engine, entity, name, growth over two seconds."""
+    table = [
+        {"node": n, "engine": e, "entity": t, "name": c, "at_ns": at, "value": v * at / (2 * S)}
+        for n, e, t, c, v in rows
+        for at in (0, 2 * S)
+    ]
+    return Counters.of_table(pa.Table.from_pylist(table))
+
+
+WINDOW = (0, 2 * S)
+
+
+def test_busiest_drive_is_named_and_groups_are_averaged() -> None:
+    busy = [("drive/0.0", 1.0), ("drive/0.1", 2.0), ("drive/1.0", 1.5)]
+    found = of_repetition(counters(*[("array", "array", d, "busy_ns", s * S) for d, s in busy]), WINDOW, [])
+    assert found["drives"].percent == pytest.approx(100)
+    assert found["drives"].member == "drive/0.1"
+    assert found["drives_average"].percent == pytest.approx(75)
+    assert found["group/0"].percent == pytest.approx(75)
+    assert found["group/1"].percent == pytest.approx(75)
+
+
+def test_link_is_measured_against_what_was_asked_with_framing_counted() -> None:
+    frames = 81_274.0  # 1 Gbit/s of full frames: 1538 bytes on the wire, of which an interface counts 1514
+    counted = counters(
+        ("array", "watch", "nic/eth0", "tx_bytes", 2 * frames * 1514),
+        ("array", "watch", "nic/eth0", "tx_packets", 2 * frames),
+    )
+    found = of_repetition(counted, WINDOW, [Nic("array", "eth0", "array.0", 1e9)])
+    assert found["link/array.0/out"].percent == pytest.approx(100, abs=0.01)
+    assert "link/array.0/in" not in found
+
+
+def test_offloaded_packets_weigh_as_much_as_the_frames_they_become() -> None:
+    frames, payload = 45, 1448
+    one_by_one = wire_bits(frames * (payload + 66), frames, 1500)
+    at_once = wire_bits(frames * payload + 66, 1, 1500)
+    assert at_once == pytest.approx(one_by_one, rel=1e-6)
+
+
+def test_processor_of_the_busiest_process_counts() -> None:
+    counted = counters(
+        ("host-1", "initiator", "process", "cpu_user_ns", 0.2 * S),
+        ("host-1", "initiator", "process", "cpu_system_ns", 0.2 * S),
+        ("host-2", "initiator", "process", "cpu_user_ns", 1.0 * S),
+        ("array", "watch", "machine", "user_ns", 1.0 * S),
+        ("array", "watch", "machine", "softirq_ns", 1.0 * S),
+        ("array", "watch", "machine", "idle_ns", 2.0 * S),
+    )
+    found = of_repetition(counted, WINDOW, [])
+    assert found["cpu/initiator"].percent == pytest.approx(50)
+    assert found["cpu/initiator"].member == "host-2"
+    assert found["cpu/machine"].percent == pytest.approx(50)
+
+
+def test_unrated_links_have_no_utilisation() -> None:
+    link = {"node": "a", "interface": "eth0", "name": "a.0", "rate_bits_per_s": None, "mtu": 1500}
+    assert nics_of_lab({"links": [link]}) == []
+    assert nics_of_lab({}) == []
