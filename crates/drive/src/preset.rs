@@ -38,7 +38,7 @@ fn jdsf_2011() -> ArrayModel {
         stripe_unit_bytes: 64 * 1024,
         extents: Some(Extents {
             extent_bytes: 64 * MIB,
-            span_bytes: 160 * GIB,
+            span_bytes: 256 * GIB,
         }),
         drive: Drive::Preset {
             name: name.to_owned(),
@@ -64,8 +64,8 @@ fn sas_15k(capacity_bytes: u64, heads: u32) -> Hdd {
         rate_inner_bytes_per_s: 112e6,
         zones: 16,
         seek_track_ms: 0.2,
-        seek_average_ms: 3.3,
-        seek_full_ms: 7.2,
+        seek_average_ms: 3.1,
+        seek_full_ms: 7.5,
         write_settle_ms: 0.5,
         head_switch_ms: None,
         command_us: 100.0,

@@ -1,8 +1,7 @@
 //! The study `vm-sweep` without a network: VMs in a closed loop over one array, in virtual time.
 //!
-//! Used by the test `faithful` and by the example `vm_sweep`. VM `i` (from 0) lies on group `i mod groups`. The images of four VMs,
-//! 40 GiB each, make a volume, and volumes begin 320 GiB apart on a group: there is one volume per host of the published lab,
-//! the second host of a group comes into play with the ninth VM. Each VM works within a test file at the start of its image.
+//! Used by the test `faithful` and by the example `vm_sweep`. VM `i` (from 0) lies on group `i mod groups`. The images of the VMs of a
+//! group follow each other on its LU, 64 GiB each, and each VM works within a test file of 2 GiB in its image.
 #![allow(dead_code)] // Each of the two users needs a part.
 use hakaru_drive::config::{ArrayModel, Model};
 use hakaru_drive::{Array, Op, Request};
@@ -10,30 +9,18 @@ use hakaru_units::{GIB, KIB, MIB, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
-/// Where the VMs' working sets lie: on each group one volume per host, in each volume the images of that host's VMs.
+/// Where the VMs' working sets lie on their groups.
 #[derive(Clone, Copy, Debug)]
 pub struct Placement {
     pub region_bytes: u64,
     pub spacing_bytes: u64,
-    pub vms_per_volume: u64,
-    pub volume_spacing_bytes: u64,
 }
 
 /// What the study's lab uses.
 pub const PLACEMENT: Placement = Placement {
     region_bytes: 2 * GIB,
-    spacing_bytes: 40 * GIB,
-    vms_per_volume: 4,
-    volume_spacing_bytes: 320 * GIB,
+    spacing_bytes: 64 * GIB,
 };
-
-impl Placement {
-    /// First byte of the working set of VM `i` of a group.
-    fn region(&self, i: u64) -> u64 {
-        i / self.vms_per_volume * self.volume_spacing_bytes
-            + i % self.vms_per_volume * self.spacing_bytes
-    }
-}
 
 /// One row of the published table.
 #[derive(Clone, Copy, Debug)]
@@ -168,7 +155,7 @@ impl Fleet {
     fn new(groups: usize, placement: Placement, load: Load, vms: usize, seed: u64) -> Fleet {
         let new_vm = |i: usize| Vm {
             group: (i % groups) as u32,
-            region: placement.region((i / groups) as u64),
+            region: (i / groups) as u64 * placement.spacing_bytes,
             next_sequential: 0,
             rng: Pcg64::seed_from_u64(seed.wrapping_mul(1_000_003).wrapping_add(i as u64)),
         };
