@@ -1,0 +1,277 @@
+"""Holds the layers of ARCHITECTURE.md: core crates touch no operating system, engines do not know one another, studies
+and analysis are data in, data out. Each check is tried on a planted violation as well, so that it is known to see one.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+CORE = ("units", "stats", "wire", "drive", "target", "initiator", "watch", "world")
+ENGINES = ("drive", "target", "initiator", "watch")
+
+# What a core crate may not name. `std::net` has addresses, which are data; `std::time::Duration` is a number.
+FORBIDDEN_PATHS = re.compile(
+    r"std::(fs|thread|env|process|os)\b"
+    r"|std::net::(?!(IpAddr|Ipv4Addr|Ipv6Addr|SocketAddr|SocketAddrV4|SocketAddrV6|AddrParseError)$)"
+    r"|std::time::(Instant|SystemTime|UNIX_EPOCH)\b"
+    r"|std::io::(stdin|stdout|stderr|Stdin|Stdout|Stderr)\b"
+    r"|std::(net|time)(::self|::\*)?$|std::io::\*|std::\*"
+    r"|io::(stdin|stdout|stderr)$"
+    r"|(tokio|mio|nix|libc|rustix|socket2|io_uring|memmap2|getrandom|hakaru_runtime)(::|$)"
+    r"|rand::(rng|random|thread_rng|rngs::(OsRng|SysRng|ThreadRng))\b"
+)
+FORBIDDEN_WORDS = re.compile(r"\bunsafe\b|\bextern\s+\"|\bthread_local!|\be?print(ln)?!|\bdbg!|\bstatic\s+mut\b")
+FORBIDDEN_CRATES = {
+    "async-std", "errno", "getrandom", "hakaru-runtime", "io-uring", "libc", "linux-raw-sys", "memmap2", "mio", "nix",
+    "polling", "rustix", "smol", "socket2", "tokio",
+}  # fmt: skip
+
+# One alternative per kind of thing that is not code; a lifetime is not taken for a character.
+NOT_CODE = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|b?r(?P<hashes>#*)".*?"(?P=hashes)|b?"(?:\\.|[^"\\])*"|b?'(?:\\[^']+|[^'\\])'""", re.DOTALL
+)
+TEST_ITEM = re.compile(
+    r"#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([a-z]+\))?\s+)?(?:mod\s+(\w+)\s*;|[^{;]*[{;])"
+)
+
+
+def rust_code(source: str) -> tuple[str, list[str]]:
+    """`source` without comments, literals and test items, and the names of its test modules that are files."""
+    code = NOT_CODE.sub(lambda found: "\n" * found.group().count("\n") + '""', source)
+    test_files = []
+    while item := TEST_ITEM.search(code):
+        end = item.end()
+        if name := item.group(1):
+            test_files.append(name)
+        elif code[end - 1] == "{":
+            depth = 1
+            while depth and end < len(code):
+                depth += {"{": 1, "}": -1}.get(code[end], 0)
+                end += 1
+        code = code[: item.start()] + "\n" * code[item.start() : end].count("\n") + code[end:]
+    return code, test_files
+
+
+def use_tree(tree: str) -> Iterator[str]:
+    """Every path of `a::{b, c::{d, e as f}}`."""
+    prefix, brace, rest = tree.partition("{")
+    if not brace:
+        yield re.sub(r"\s+as\s+\w+|\s+", "", tree)
+        return
+    part, depth = "", 0
+    for character in rest[: rest.rindex("}")] + ",":
+        if character == "," and depth == 0:
+            if part.strip():
+                yield from use_tree(prefix + part.strip())
+            part = ""
+        else:
+            depth += {"{": 1, "}": -1}.get(character, 0)
+            part += character
+
+
+def rust_violations(folder: Path) -> list[str]:
+    """What the sources of one core crate name although they may not; `file:line: what`."""
+    found = []
+    root = (folder / "src" / "lib.rs").read_text()
+    if "#![forbid(unsafe_code)]" not in rust_code(root)[0]:
+        found.append(f"{folder.name}/src/lib.rs:1: no #![forbid(unsafe_code)]")
+    sources = {path: rust_code(path.read_text()) for path in sorted((folder / "src").rglob("*.rs"))}
+    tests = {
+        beside / name
+        for path, (_, names) in sources.items()
+        for name in names
+        for beside in ([path.parent] if path.stem in ("lib", "mod", "main") else [path.with_suffix("")])
+    }
+    for path, (code, _) in sources.items():
+        if any(test in (path.with_suffix(""), *path.parents) for test in tests):
+            continue
+
+        def where(at: int, path: Path = path, code: str = code) -> str:
+            return f"{path.relative_to(folder.parent)}:{code.count(chr(10), 0, at) + 1}"
+
+        for use in re.finditer(r"\buse\s+([^;]+);", code):
+            found += [f"{where(use.start())}: {p}" for p in use_tree(use.group(1)) if FORBIDDEN_PATHS.match(p)]
+        # Paths in full, outside of `use`: a::b::c, up to whatever follows the last name.
+        rest = re.sub(r"\buse\s+[^;]+;", lambda u: "\n" * u.group().count("\n"), code)
+        for path_ in re.finditer(r"\b\w+(?:::\w+)+", rest):
+            if FORBIDDEN_PATHS.match(path_.group()):
+                found.append(f"{where(path_.start())}: {path_.group()}")
+        found += [f"{where(word.start())}: {word.group()}" for word in FORBIDDEN_WORDS.finditer(code)]
+    return found
+
+
+def dependencies(crate: str) -> set[str]:
+    """Names of all that the crate is linked with; not what only builds or tests it, nor what a macro uses."""
+    tree = ["cargo", "tree", "--package", f"hakaru-{crate}", "--edges", "normal,no-proc-macro", "--prefix", "none"]
+    lines = subprocess.run(tree, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    return {line.split()[0] for line in lines if line}
+
+
+def test_architecture_names_the_core_crates_that_are_checked_here() -> None:
+    named = re.search(r"^1\. Core crates \(`([a-z ]+)`\)", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
+    assert named
+    assert tuple(named.group(1).split()) == CORE
+
+
+@pytest.mark.parametrize("crate", CORE)
+def test_core_crate_names_no_operating_system(crate: str) -> None:
+    assert rust_violations(ROOT / "crates" / crate) == []
+
+
+@pytest.mark.parametrize("crate", CORE)
+def test_core_crate_is_linked_with_no_operating_system(crate: str) -> None:
+    assert dependencies(crate) & FORBIDDEN_CRATES == set()
+
+
+@pytest.mark.parametrize("crate", ENGINES)
+def test_engines_do_not_depend_on_one_another(crate: str) -> None:
+    others = {f"hakaru-{other}" for other in ENGINES if other != crate}
+    assert dependencies(crate) & others == set()
+
+
+def test_dependency_tree_has_what_runtime_is_linked_with() -> None:
+    assert {"rustix", "hakaru-units"} <= dependencies("runtime")
+    assert "proptest" not in dependencies("wire"), "tests are not linked"
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("use std::fs;", "std::fs"),
+        ("use std::{collections::BTreeMap, time::{Duration, Instant}};", "std::time::Instant"),
+        ("use std::{fs as files, fmt};", "std::fs"),
+        ("fn f() { let _ = std::env::var(name); }", "std::env::var"),
+        ("fn f() {\n    std::thread::sleep(d);\n}", "std::thread::sleep"),
+        ("use std::net::TcpStream;", "std::net::TcpStream"),
+        ("use std::net::{SocketAddr, UdpSocket};", "std::net::UdpSocket"),
+        ("use std::net;", "std::net"),
+        ("use std::time;", "std::time"),
+        ("use std::time::{self, Duration};", "std::time::self"),
+        ("use std::*;", "std::*"),
+        ("fn f() { io::stdin() }", "io::stdin"),
+        ("use rustix::fd::OwnedFd;", "rustix::fd::OwnedFd"),
+        ("use libc;", "libc"),
+        ("fn f() { unsafe { g() } }", "unsafe"),
+        ('fn f() { println!("x"); }', "println!"),
+        ("fn f() { let r = rand::rng(); }", "rand::rng"),
+        ("#[cfg(test)]\nmod tests { fn t() {} }\nuse std::fs;", "std::fs"),
+    ],
+)
+def test_planted_violation_is_found(tmp_path: Path, code: str, found: str) -> None:
+    crate = planted(tmp_path, code)
+    violations = rust_violations(crate)
+    assert [v.partition(": ")[2] for v in violations] == [found]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "use std::time::Duration;",
+        "use std::net::{IpAddr, SocketAddr};",
+        "fn f(a: &str) -> bool { a.parse::<std::net::SocketAddr>().is_ok() }",
+        "// std::fs and unsafe are only spoken of",
+        'const A: &str = "use std::fs; unsafe";',
+        "/* std::thread */ fn f<'a>(x: &'a str) -> char { 'u' }",
+        "#[cfg(test)]\nmod tests {\n    use std::fs;\n    fn t() { if true { println!() } }\n}",
+    ],
+)
+def test_what_only_looks_like_a_violation_is_not(tmp_path: Path, code: str) -> None:
+    assert rust_violations(planted(tmp_path, code)) == []
+
+
+def test_missing_forbid_is_found_and_test_files_are_passed_over(tmp_path: Path) -> None:
+    crate = planted(tmp_path, "mod a;")
+    (crate / "src" / "a.rs").write_text("#[cfg(test)]\nmod tests;")
+    (crate / "src" / "a").mkdir()
+    (crate / "src" / "a" / "tests.rs").write_text("use std::fs;")
+    assert rust_violations(crate) == []
+    (crate / "src" / "lib.rs").write_text("mod a;")
+    assert rust_violations(crate) == ["planted/src/lib.rs:1: no #![forbid(unsafe_code)]"]
+
+
+def planted(folder: Path, code: str) -> Path:
+    """A crate that holds `code`."""
+    crate = folder / "planted"
+    (crate / "src").mkdir(parents=True)
+    (crate / "src" / "lib.rs").write_text(f"#![forbid(unsafe_code)]\n{code}\n")
+    return crate
+
+
+# Python: what a study or its analysis could do harm with, and what nobody may do.
+PURE_PACKAGES = ("study", "analysis")
+IMPURE_MODULES = {
+    "asyncio", "ctypes", "http", "importlib", "marshal", "multiprocessing", "pickle", "pyroute2", "shelve", "shutil",
+    "signal", "socket", "ssl", "subprocess", "threading", "urllib",
+}  # fmt: skip
+FORBIDDEN_CALLS = {"eval", "exec", "os.system", "os.popen", "pickle.load", "pickle.loads", "subprocess.getoutput"}
+
+
+def dotted(node: ast.expr) -> str:
+    """`a.b.c` of an attribute or a name, else nothing."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def python_violations(source: str, name: str, *, pure: bool) -> list[str]:
+    """Shells and evaluated text anywhere; processes, sockets and threads where only data is to be handled."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Import | ast.ImportFrom | ast.Call):
+            continue
+        if isinstance(node, ast.Import):
+            what = [alias.name for alias in node.names] if pure else []
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            what = [module] if pure else []
+            what += [f"{module}.{alias.name}" for alias in node.names]
+        else:
+            what = [dotted(node.func)]
+            if any(k.arg == "shell" and not is_false(k.value) for k in node.keywords):
+                found.append(f"{name}:{node.lineno}: shell")
+        for path in what:
+            impure = pure and not isinstance(node, ast.Call) and path.partition(".")[0] in IMPURE_MODULES
+            if impure or path in FORBIDDEN_CALLS:
+                found.append(f"{name}:{node.lineno}: {path}")
+    return found
+
+
+def is_false(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is False
+
+
+def test_python_runs_no_shell_and_studies_and_analysis_reach_nothing() -> None:
+    package = ROOT / "python" / "hakaru"
+    found = []
+    for path in sorted(package.rglob("*.py")):
+        name = path.relative_to(package)
+        found += python_violations(path.read_text(), str(name), pure=name.parts[0] in PURE_PACKAGES)
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("import socket", "socket"),
+        ("from subprocess import run", "subprocess"),
+        ("def f():\n    import urllib.request", "urllib.request"),
+        ("import os\nos.system(x)", "os.system"),
+        ("from os import system", "os.system"),
+        ("run(x, shell=True)", "shell"),
+        ("run(x, shell=flag)", "shell"),
+        ("eval(x)", "eval"),
+    ],
+)
+def test_planted_python_violation_is_found(source: str, found: str) -> None:
+    assert found in [v.partition(": ")[2] for v in python_violations(source, "planted", pure=True)]
+
+
+def test_impure_modules_may_be_imported_where_the_machine_is_touched() -> None:
+    assert python_violations("import subprocess\nsubprocess.run(x, shell=False)", "lab/planted", pure=False) == []
