@@ -47,11 +47,16 @@ def test_kernel_has_what_the_plan_says(someone: Someone, fields: dict[str, Any])
         assert seen["sysctl"]["ipv4/tcp_no_metrics_save"] == "1"
 
 
-def test_links_are_as_asked_within_one_percent(someone: Someone) -> None:
-    fields = {"hosts": 4, "host_link": {"rate": "1 Gbit/s"}, "array_link": {"rate": "1 Gbit/s"}}
+def measure(someone: Someone, fields: dict[str, Any]) -> dict[str, Any]:
     done = someone.run("check_links", json.dumps(fields))
     assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+def test_links_are_as_asked_within_one_percent(someone: Someone) -> None:
+    link = {"rate": "1 Gbit/s"}
+    report = measure(someone, {"hosts": 4, "host_link": link, "array_link": link})
     checks = report["lab"]["checks"]
     assert [check["from"] for check in checks] == ["host-1", "host-2", "host-3", "host-4"]
     for check in checks:
@@ -63,4 +68,23 @@ def test_links_are_as_asked_within_one_percent(someone: Someone) -> None:
         assert 1 < check["rtt_us_p50"] < 5000
         assert check["rtt_us_p50"] <= check["rtt_us_p99"]
     assert report["caveats"] == []
-    assert report["seconds"] < 8
+    if all(check["attempts"] == 1 for check in checks):
+        assert report["seconds"] < 8
+
+
+def test_a_faster_link_of_the_array_is_checked_by_all_hosts_together(someone: Someone) -> None:
+    fields = {"hosts": 3, "host_link": {"rate": "100 Mbit/s"}, "array_link": {"rate": "200 Mbit/s"}, "mtu": 9000}
+    checks = measure(someone, fields)["lab"]["checks"]
+    assert [(check["from"], check["asked_bits_per_s"]) for check in checks] == [
+        ("host-1", 100_000_000),
+        ("host-2", 100_000_000),
+        ("host-3", 100_000_000),
+        ("host-1, host-2, host-3", 200_000_000),
+    ]
+    assert all(check["as_asked"] for check in checks), checks
+
+
+def test_every_path_of_a_host_is_checked(someone: Someone) -> None:
+    checks = measure(someone, {"paths": 2, "host_link": {"rate": "200 Mbit/s"}})["lab"]["checks"]
+    assert [(check["path"], check["asked_bits_per_s"]) for check in checks] == [(0, 200_000_000), (1, 200_000_000)]
+    assert all(check["as_asked"] for check in checks), checks

@@ -45,8 +45,8 @@ def test_plan_of_one_host_and_an_array_is_this() -> None:
         planned.SetUp("switch", "array.0"),
         planned.CreateVeth("switch", "host-1.0", "br0", "host-1", "eth0", 1500),
         planned.AddAddress("host-1", "eth0", "10.77.0.2", 20),
-        planned.Shape("host-1", "eth0", 123_049_415, 95_202, 524_288, 31_250),
-        planned.Shape("switch", "host-1.0", 123_049_415, 95_202, 524_288, 31_250),
+        planned.Shape("host-1", "eth0", 123_049_415, 157_702, 524_288, 31_250),
+        planned.Shape("switch", "host-1.0", 123_049_415, 157_702, 524_288, 31_250),
         planned.SetUp("host-1", "eth0"),
         planned.SetUp("switch", "host-1.0"),
     )

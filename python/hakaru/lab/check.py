@@ -5,27 +5,31 @@ direction. TCP's payload is converted to what it took on the wire by arithmetic 
 must be within 1 % of the rate asked: of the slower of the two links on the path, since they are in series. Where the
 array's links are faster than one host's, all hosts together check them once more.
 
-At most 8 s in all for up to 4 hosts on one path; no direction is measured for less than 0.2 s, more than 1 s.
+A path that is off is measured twice more, and the attempt nearest to what was asked counts: the question is whether the
+link can, not whether this machine had something else to do at that moment.
+
+About 5 s in all for up to 4 hosts on one path if all is well; a direction is measured for 0.2 to 1 s.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hakaru.analysis.caveats import Caveat
-from hakaru.engine import contract
+from hakaru.engine import clock, contract
 from hakaru.engine.process import EngineProcess, gang_start
 from hakaru.lab.lab import Lab
 from hakaru.lab.plan import Link, tcp_payload_bits_per_s
 from hakaru.units import format_rate
 
 TOLERANCE = 0.01
-_TOTAL_S = 7.0
+_TOTAL_S = 4.0
 _SECONDS_MIN, _SECONDS_MAX = 0.2, 1.0
-_ROUND_TRIPS = 200
+_ATTEMPTS_MAX = 3
+_ROUND_TRIPS, _ROUND_TRIPS_TOGETHER = 200, 20
 # What a probe takes besides its two directions: connecting, round trips; and room for a busy machine.
 _PATIENCE_S = 15.0
 
@@ -43,6 +47,7 @@ class LinkCheck:
     from_array_payload_bits_per_s: float
     rtt_us_p50: float
     rtt_us_p99: float
+    attempts: int = 1
 
     @property
     def to_array_bits_per_s(self) -> float:
@@ -103,6 +108,7 @@ class LinkCheck:
             "as_asked": self.as_asked,
             "rtt_us_p50": self.rtt_us_p50,
             "rtt_us_p99": self.rtt_us_p99,
+            "attempts": self.attempts,
         }
 
 
@@ -116,7 +122,7 @@ async def check_links(lab: Lab) -> list[LinkCheck]:
         for link, server in zip(paths, servers, strict=True):
             portal = str((await server.ready()).found["listen"])
             for hosts in _rounds(lab, link):
-                checks.append(await _check_path(lab, hosts, link, portal, _seconds(lab)))
+                checks.append(await _check_path(lab, hosts, link, portal))
         return checks
     finally:
         await asyncio.gather(*(server.close() for server in servers))
@@ -152,14 +158,24 @@ def _asked(lab: Lab, hosts: Sequence[str], array_link: Link) -> int | None:
     return min(limits, default=None)
 
 
-async def _check_path(lab: Lab, hosts: tuple[str, ...], array_link: Link, portal: str, seconds: float) -> LinkCheck:
-    config = contract.ProbeClient(connect=portal, seconds=seconds, round_trips=_ROUND_TRIPS)
+async def _check_path(lab: Lab, hosts: tuple[str, ...], array_link: Link, portal: str) -> LinkCheck:
+    attempts: list[LinkCheck] = []
+    while not attempts or (len(attempts) < _ATTEMPTS_MAX and not attempts[-1].as_asked):
+        attempts.append(await _measure_path(lab, hosts, array_link, portal))
+    return replace(min(attempts, key=lambda check: abs(check.error or 0)), attempts=len(attempts))
+
+
+async def _measure_path(lab: Lab, hosts: tuple[str, ...], array_link: Link, portal: str) -> LinkCheck:
+    alone = len(hosts) == 1
+    # Together, all must send over the same stretch of time: few round trips before it, and long beside them.
+    seconds, round_trips = (_seconds(lab), _ROUND_TRIPS) if alone else (_SECONDS_MAX, _ROUND_TRIPS_TOGETHER)
+    config = contract.ProbeClient(connect=portal, seconds=seconds, round_trips=round_trips)
     clients: list[EngineProcess] = []
     try:
         for host in hosts:
             clients.append(await lab.start_engine(host, config))
         await asyncio.gather(*(client.ready() for client in clients))
-        await gang_start(clients)
+        await (clients[0].start(clock.now_ns()) if alone else gang_start(clients))
         results = await asyncio.gather(*(client.result(2 * seconds + _PATIENCE_S) for client in clients))
     finally:
         await asyncio.gather(*(client.close() for client in clients))

@@ -1,0 +1,77 @@
+"""The doctor: every finding is honest here, and says what to do where something is missing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hakaru.errors import EnvironmentError_
+from hakaru.lab import doctor
+from hakaru.lab.doctor import Finding
+
+from .conftest import Someone
+
+
+def test_doctor_finds_this_machine_fit_for_labs(someone: Someone) -> None:
+    """Also from inside a sandbox, where the scenario runs."""
+    done = someone.run("diagnose", timeout=120)
+    assert done.returncode == 0, done.stderr
+    findings = {finding["name"]: finding for finding in json.loads(done.stdout)["findings"]}
+    assert {"namespaces", "links", "engine", "cores", "memory", "disk", "clock", "io_uring", "pdf"} <= set(findings)
+    assert findings["namespaces"]["status"] == "ok"
+    assert findings["links"]["status"] == "ok", findings["links"]
+    assert "took" in findings["links"]["what"]
+    assert findings["engine"]["status"] in ("ok", "warn"), findings["engine"]
+    for finding in findings.values():
+        assert bool(finding["hint"]) is (finding["status"] != "ok"), finding
+
+
+def test_forbidden_namespaces_are_found_with_their_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise EnvironmentError_("user namespaces are switched off", "switch them on")
+
+    monkeypatch.setattr("hakaru.lab.sandbox.check", refuse)
+    assert doctor.check_sandbox() == Finding("namespaces", "fail", "user namespaces are switched off", "switch them on")
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("echo usage", "is no working hakaru-engine"),
+        ("exit 1", "is no working hakaru-engine"),
+        ("""echo '{"type":"hello","contract":99,"version":"9"}'""", "speaks another contract than 1"),
+    ],
+)
+def test_engine_that_does_not_fit_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, said: str
+) -> None:
+    program = tmp_path / "hakaru-engine"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("HAKARU_ENGINE", str(program))
+    found = doctor.check_engine()
+    assert (found.status, said in found.what) == ("fail", True)
+    assert "pip install" in found.hint
+
+
+@pytest.mark.parametrize(
+    ("check", "reading", "status"),
+    [
+        (doctor.check_overcommit, "2", "warn"),
+        (doctor.check_overcommit, "0", "ok"),
+        (doctor.check_clock, "hpet", "warn"),
+        (doctor.check_clock, "tsc", "ok"),
+        (doctor.check_crc32c, "flags\t\t: fpu sse4_2 avx", "ok"),
+        (doctor.check_crc32c, "Features\t: fp asimd crc32", "ok"),
+        (doctor.check_crc32c, "flags\t\t: fpu", "warn"),
+    ],
+)
+def test_settings_of_the_machine_are_judged(
+    monkeypatch: pytest.MonkeyPatch, check: Callable[[], Finding], reading: str, status: str
+) -> None:
+    monkeypatch.setattr("hakaru.lab.doctor._read", lambda path: reading)
+    found = check()
+    assert found.status == status
+    assert bool(found.hint) is (status != "ok")

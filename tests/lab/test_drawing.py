@@ -1,0 +1,61 @@
+"""Drawings of labs: well-formed, complete, safe, and the same every time."""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from hakaru.lab.drawing import draw
+from hakaru.lab.model import LabSpec
+from hakaru.lab.plan import plan_lab
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def drawing(**fields: Any) -> ElementTree.Element:
+    plan = plan_lab(LabSpec.model_validate(fields))
+    assert draw(plan) == draw(plan)
+    return ElementTree.fromstring(draw(plan))
+
+
+def texts(picture: ElementTree.Element) -> list[str]:
+    return [text.text or "" for text in picture.iter(f"{SVG}text")]
+
+
+def test_every_node_link_address_and_rate_is_drawn() -> None:
+    said = texts(drawing(hosts=2, paths=2, host_link={"rate": "1 Gbit/s"}, array_link={"rate": "10 Gbit/s"}))
+    assert {"host-1", "host-2", "switch", "array", "MTU 1500"} <= set(said)
+    assert {"eth0 10.77.0.1/20", "eth1 10.77.16.1/20", "eth0 10.77.0.2/20", "eth1 10.77.16.3/20"} <= set(said)
+    assert said.count("1 Gbit/s") == 4
+    assert said.count("10 Gbit/s") == 2
+
+
+def test_a_link_without_a_rate_is_called_unlimited() -> None:
+    assert texts(drawing(hosts=1)).count("unlimited") == 2
+
+
+def test_many_hosts_are_folded_and_counted() -> None:
+    said = texts(drawing(hosts=64))
+    assert "host-7" in said
+    assert "host-8" not in said
+    assert {"57 more", "host-8 … host-64"} <= set(said)
+
+
+@pytest.mark.parametrize("hosts", [1, 2, 8, 9, 256])
+@pytest.mark.parametrize("paths", [1, 3])
+def test_nothing_leaves_the_picture_or_overlaps(hosts: int, paths: int) -> None:
+    picture = drawing(hosts=hosts, paths=paths)
+    _, _, width, height = (float(number) for number in picture.attrib["viewBox"].split())
+    boxes = []
+    for box in picture.iter(f"{SVG}rect"):
+        x, y, w, h = (float(box.attrib[name]) for name in ("x", "y", "width", "height"))
+        assert x >= 0
+        assert y >= 0
+        assert x + w <= width
+        assert y + h <= height
+        boxes.append((x, y, x + w, y + h))
+    for first in boxes:
+        for second in boxes:
+            apart = first[2] <= second[0] or second[2] <= first[0] or first[3] <= second[1] or second[3] <= first[1]
+            assert first is second or apart, (first, second)
