@@ -33,7 +33,7 @@ array:
   target_name: iqn.2011-10.example.hakaru:array
   model: {kind: none}
   lus: [{lun: 0, size: 64 MiB}]
-vms: {luns: [0], region: 16 MiB}
+vms: {columns: [[0]], image: 16 MiB}
 patterns:
   mixed: {sizes: [{size: 16 KiB}], read_percent: 50, random_percent: 100, load: {kind: closed, queue_depth: 4}}
   reads: {sizes: [{size: 16 KiB}], read_percent: 100, random_percent: 100, load: {kind: closed, queue_depth: 4}}
@@ -132,7 +132,7 @@ def array() -> Iterator[LoopbackArray]:
     )
     with subprocess.Popen([find_engine(), "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(contract.Configure(config=config).line())
+        process.stdin.write(contract.Configure(contract=contract.CONTRACT_VERSION, config=config).line())
         process.stdin.flush()
         hello, ready = (contract.parse_event(process.stdout.readline()) for _ in range(2))
         assert isinstance(hello, contract.Hello) and isinstance(ready, contract.Ready), (hello, ready)

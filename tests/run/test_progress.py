@@ -63,7 +63,7 @@ def test_plain_lines_name_point_rate_p99_and_time_left() -> None:
     lines.event("repetition")
     assert stream.getvalue().splitlines() == [
         "load 3/12: random-32k, vms 7, repetition 2 (1:05 left)",
-        "  3 280 IOPS, 107.5 MB/s, p99 120 ms",
+        "  3,280 IOPS, 108 MB/s, p99 120 ms",
     ]
 
 

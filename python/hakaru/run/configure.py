@@ -7,13 +7,13 @@ repetition and whose it is, so a run can be redone exactly and two repetitions n
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hakaru.engine import contract
 from hakaru.study import Expanded, Repetition
 from hakaru.study.model import Closed, InlineModel, Lu, NoModel, Pattern, PresetModel, Vms
+from hakaru.study.seating import seat
 
 INITIATOR_NAME = "iqn.2011-10.example.hakaru"
 MS = 1_000_000
@@ -21,11 +21,12 @@ MS = 1_000_000
 
 @dataclass(frozen=True)
 class Unit:
-    """An LU as VMs reach it."""
+    """An LU as VMs reach it. `images`: how many VM images it has room for, None: unknown."""
 
     portals: tuple[str, ...]
     target_name: str
     lun: int
+    images: int | None
 
 
 def seed_of(*parts: str | int) -> int:
@@ -68,27 +69,33 @@ def _lu(lu: Lu) -> contract.LuConfig:
     )
 
 
-def lab_units(expanded: Expanded, portals: Sequence[str]) -> list[Unit]:
-    """The study's LUs, in the order in which VMs are dealt to them, behind the lab's portals."""
-    return [Unit(tuple(portals), expanded.study.array.target_name, lun) for lun in expanded.study.vms.luns]
+def lab_units(expanded: Expanded, portals: Sequence[str]) -> list[list[Unit]]:
+    """The study's columns of LUs, behind the lab's portals."""
+    array, vms = expanded.study.array, expanded.study.vms
+    room = {lu.lun: lu.size // vms.image for lu in array.lus}
+    return [[Unit(tuple(portals), array.target_name, lun, room[lun]) for lun in column] for column in vms.columns]
 
 
 def initiator_configs(
-    expanded: Expanded, turn: Repetition, hosts: Sequence[str], units: Sequence[Unit], *, allow_writes: bool = True
+    expanded: Expanded,
+    turn: Repetition,
+    hosts: Sequence[str],
+    columns: Sequence[Sequence[Unit]],
+    *,
+    allow_writes: bool = True,
 ) -> dict[str, contract.InitiatorConfig]:
     """Host → its initiator; a host without a VM is left out.
 
-    VM i (from 0) runs on host i mod hosts and uses LU i mod LUs, portal i mod portals, and there the next free region.
+    VM i (from 0) runs on host i mod hosts, through portal i mod portals, on the LU and image that `seating` gives it.
     """
     factors, measure = turn.point.factors, expanded.measure
     pattern = expanded.study.patterns[factors["pattern"]]
     asked, load = _pattern(pattern), _load(pattern, factors.get("queue_depth"))
-    vms: dict[str, list[contract.Vm]] = {}
     width = max(2, len(str(factors["vms"])))
-    taken: Counter[Unit] = Counter()
+    vms: dict[str, list[contract.Vm]] = {}
     for i in range(factors["vms"]):
         name = f"vm{i + 1:0{width}}"
-        unit = units[i % len(units)]
+        unit, region = _place(expanded.study.vms, columns, i)
         vm = contract.Vm(
             name=name,
             destination=contract.IscsiDestination(
@@ -97,12 +104,11 @@ def initiator_configs(
                 lun=unit.lun,
                 initiator_name=f"{INITIATOR_NAME}:{name}",
             ),
-            region=_region(expanded.study.vms, taken[unit]),
+            region=region,
             pattern=asked,
             load=load,
             seed=seed_of(expanded.seed, turn.name, name),
         )
-        taken[unit] += 1
         vms.setdefault(hosts[i % len(hosts)], []).append(vm)
     return {
         host: contract.InitiatorConfig(
@@ -121,9 +127,12 @@ def watch_config(expanded: Expanded, *, machine: bool) -> contract.WatchConfig:
     return contract.WatchConfig(sample_interval_ms=expanded.measure.sample_interval // MS, machine=machine)
 
 
-def _region(vms: Vms, taken: int) -> contract.Region:
-    """The next free stretch of an LU on which `taken` VMs have theirs."""
-    return contract.Region(offset_bytes=taken * (vms.region + vms.gap), length_bytes=vms.region)
+def _place(vms: Vms, columns: Sequence[Sequence[Unit]], i: int) -> tuple[Unit, contract.Region]:
+    """LU and region of VM i. That there is room was checked when the study was read."""
+    found = seat([[unit.images for unit in column] for column in columns], i)
+    assert found is not None, f"no image is left for VM {i}"
+    region = contract.Region(offset_bytes=found.image * vms.image, length_bytes=vms.region_bytes)
+    return columns[found.column][found.lu], region
 
 
 def _pattern(pattern: Pattern) -> contract.Pattern:

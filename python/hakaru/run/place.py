@@ -36,8 +36,8 @@ class Place(Protocol):
         """Configuration of the array; only where `array` is not None."""
         ...
 
-    def units(self, expanded: Expanded) -> list[Unit]:
-        """LUs in the order in which VMs are dealt to them."""
+    def units(self, expanded: Expanded) -> list[list[Unit]]:
+        """Columns of LUs that VMs are dealt to."""
         ...
 
     def describe(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class LabPlace:
         """The study's array on the lab's portals."""
         return array_config(expanded, turn, self.lab.plan.portals())
 
-    def units(self, expanded: Expanded) -> list[Unit]:
+    def units(self, expanded: Expanded) -> list[list[Unit]]:
         """The study's LUs."""
         return lab_units(expanded, self.lab.plan.portals())
 

@@ -60,7 +60,7 @@ def _written(expanded: Expanded, factors: dict[str, Any], lab: LabPlan | None, l
     path = sum(r / 8 for r in rates if r) if rates and all(rates) else LOOPBACK_BYTES_PER_S
     # Reads and writes go in opposite directions: the mix is as fast as its larger part allows.
     rate = path * write / max(read, write)
-    return int(min(rate * load_s, factors["vms"] * expanded.study.vms.region))
+    return int(min(rate * load_s, factors["vms"] * expanded.study.vms.region_bytes))
 
 
 def describe(expanded: Expanded, lab: LabPlan | None) -> dict[str, Any]:

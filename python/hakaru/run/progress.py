@@ -19,6 +19,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from hakaru.engine import contract
 from hakaru.study import Repetition
+from hakaru.wording import number
 
 
 @dataclass(frozen=True)
@@ -102,9 +103,9 @@ def factors_text(turn: Repetition) -> str:
 
 
 def now_text(now: Now) -> str:
-    """`3 280 IOPS, 107 MB/s, p99 120 ms`."""
-    p99 = f", p99 {now.latency_ms_p99:.3g} ms" if now.latency_ms_p99 is not None else ""
-    return f"{now.iops:,.0f} IOPS, {now.mb_per_s:,.1f} MB/s{p99}".replace(",", " ").replace("  ", ", ")
+    """`3,280 IOPS, 107 MB/s, p99 120 ms`."""
+    p99 = f", p99 {number(now.latency_ms_p99)} ms" if now.latency_ms_p99 is not None else ""
+    return f"{number(round(now.iops))} IOPS, {number(now.mb_per_s)} MB/s{p99}"
 
 
 class Terminal:
@@ -146,7 +147,7 @@ class Lines:
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
-        self._latest: Now | None = None
+        self._heard: list[Now] = []
 
     def phase(self, name: str, detail: str, left_s: float) -> None:
         """A line."""
@@ -159,13 +160,15 @@ class Lines:
 
     def now(self, turn: Repetition, now: Now, left_s: float) -> None:
         """Kept for the line that ends the repetition: a line a second would bury everything else."""
-        self._latest = now
+        self._heard.append(now)
 
     def event(self, name: str, **values: Any) -> None:
-        """The end of a repetition is a line."""
-        if name == "repetition" and self._latest is not None:
-            print(f"  {now_text(self._latest)}", file=self._stream, flush=True)
-            self._latest = None
+        """The end of a repetition is a line, with the median of its seconds by rate."""
+        if name == "repetition" and self._heard:
+            middle = sorted(self._heard, key=lambda now: now.iops)[len(self._heard) // 2]
+            print(f"  {now_text(middle)}", file=self._stream, flush=True)
+        if name == "repetition":
+            self._heard.clear()
 
     def close(self) -> None:
         """Nothing is kept open."""

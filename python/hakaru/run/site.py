@@ -2,7 +2,7 @@
 
     format: 1
     name: our array
-    lus:                                  # VMs are dealt to these instead of the study's `vms.luns`
+    lus:                                  # VMs are dealt to these in turn, instead of the study's columns
       - portal: 192.0.2.10:3260
         target_name: iqn.2011-10.example.vendor:array
         lun: 0
@@ -96,9 +96,9 @@ class SitePlace:
         """A site's array is not ours to configure."""
         raise AssertionError("a site has no array of ours")
 
-    def units(self, expanded: Expanded) -> list[Unit]:
-        """The site's LUs, in its order."""
-        return [Unit((lu.portal,), lu.target_name, lu.lun) for lu in self.site.lus]
+    def units(self, expanded: Expanded) -> list[list[Unit]]:
+        """Every LU of the site is a column; whether the images fit, the engine sees when it asks for the capacity."""
+        return [[Unit((lu.portal,), lu.target_name, lu.lun, None)] for lu in self.site.lus]
 
     def describe(self) -> dict[str, Any]:
         """For lab.json: what was driven, and that nothing of it was built or checked by us."""

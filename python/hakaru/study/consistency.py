@@ -12,6 +12,7 @@ from typing import Any
 from hakaru.errors import UsageError
 from hakaru.lab.plan import plan_lab
 from hakaru.study.model import POINTS_MAX, Factors, InlineModel, NoModel, Open, Study
+from hakaru.study.seating import seats
 from hakaru.units import format_size
 
 Problem = tuple[tuple[str | int, ...], str, str]
@@ -25,7 +26,7 @@ METRICS = frozenset(
 
 def problems(study: Study) -> list[Problem]:
     """What does not fit together, in the order in which it is found."""
-    return [*_lab(study), *_lus(study), *_factors(study), *_regions(study), *_patterns(study), *_expectations(study)]
+    return [*_lab(study), *_lus(study), *_factors(study), *_images(study), *_patterns(study), *_expectations(study)]
 
 
 def _near(name: str, known: Iterable[str]) -> str:
@@ -50,19 +51,33 @@ def _lab(study: Study) -> Iterator[Problem]:
 
 def _lus(study: Study) -> Iterator[Problem]:
     luns = {lu.lun for lu in study.array.lus}
-    for i, lun in enumerate(study.vms.luns):
-        if lun not in luns:
-            yield ("vms", "luns", i), f"the array has no LU {lun}", f"its LUs are {sorted(luns)}"
+    for c, column in enumerate(study.vms.columns):
+        for i, lun in enumerate(column):
+            if lun not in luns:
+                yield ("vms", "columns", c, i), f"the array has no LU {lun}", f"its LUs are {sorted(luns)}"
     for i, lu in enumerate(study.array.lus):
         if lu.size % lu.block:
             yield ("array", "lus", i, "size"), f"not a multiple of the block length {lu.block}", ""
         if lu.placement is None and not isinstance(study.array.model, NoModel):
             yield ("array", "lus", i), "placement is missing", "say on which RAID group the LU lies"
+    yield from _overlaps(study)
     model = study.array.model
     groups = len((model.model_extra or {}).get("groups") or []) if isinstance(model, InlineModel) else None
     for i, lu in enumerate(study.array.lus):
         if groups is not None and lu.placement and lu.placement.group >= groups:
             yield ("array", "lus", i, "placement", "group"), f"the model has {groups} groups, counted from 0", ""
+
+
+def _overlaps(study: Study) -> Iterator[Problem]:
+    """Two LUs on the same bytes of a RAID group: the model would serve both as one place."""
+    ends: dict[int, tuple[int, int]] = {}
+    placed = [(lu.placement.group, lu.placement.offset, i) for i, lu in enumerate(study.array.lus) if lu.placement]
+    for group, offset, i in sorted(placed):
+        end, lun = ends.get(group, (0, -1))
+        if offset < end:
+            message = f"overlaps with LU {lun} on group {group}"
+            yield ("array", "lus", i, "placement"), message, f"place it from {format_size(end)} on"
+        ends[group] = max(ends.get(group, (0, -1)), (offset + study.array.lus[i].size, study.array.lus[i].lun))
 
 
 def _factors(study: Study) -> Iterator[Problem]:
@@ -92,32 +107,32 @@ def _factors(study: Study) -> Iterator[Problem]:
                 seen.append(point)
 
 
-def _regions(study: Study) -> Iterator[Problem]:
-    sizes = {lu.lun: lu.size for lu in study.array.lus}
-    most = max((n for _, block in _blocks(study) for n in block.vms), default=0)
-    luns = study.vms.luns
-    for i, lun in enumerate(luns):
-        if lun not in sizes:
-            continue
-        slots = sum(1 for vm in range(most) if luns[vm % len(luns)] == lun)
-        wanted = slots * (study.vms.region + study.vms.gap) - (study.vms.gap if slots else 0)
-        if wanted > sizes[lun]:
-            message = (
-                f"{slots} VMs of {format_size(study.vms.region)} do not fit on LU {lun} of {format_size(sizes[lun])}"
-            )
-            yield ("vms", "luns", i), message, "make the LU larger or the regions smaller"
+def _images(study: Study) -> Iterator[Problem]:
+    vms, sizes = study.vms, {lu.lun: lu.size for lu in study.array.lus}
+    if vms.region is not None and not 0 < vms.region <= vms.image:
+        yield ("vms", "region"), "larger than the image, or nothing", "a region is a part of a VM's image"
+    named = [lun for column in vms.columns for lun in column]
+    if len(set(named)) < len(named):
+        yield ("vms", "columns"), "an LU stands there twice", "VMs would write over each other; name each LU once"
+    elif set(named) <= set(sizes):
+        most = max(n for _, block in _blocks(study) for n in block.vms)
+        room = seats([[sizes[lun] // vms.image for lun in column] for column in vms.columns])
+        if most > room:
+            message = f"{most} VMs with images of {format_size(vms.image)} do not fit; there is room for {room}"
+            yield ("vms", "columns"), message, "make the LUs larger or the images smaller"
 
 
 def _patterns(study: Study) -> Iterator[Problem]:
     block = max(lu.block for lu in study.array.lus)
-    if study.vms.region % block or study.vms.gap % block:
-        yield ("vms", "region"), f"region and gap are not multiples of the block length {block}", ""
+    for field, size in (("image", study.vms.image), ("region", study.vms.region_bytes)):
+        if size % block:
+            yield ("vms", field), f"not a multiple of the block length {block}", ""
     for name, pattern in study.patterns.items():
         for i, one in enumerate(pattern.sizes):
             place = ("patterns", name, "sizes", i, "size")
             if one.size % block:
                 yield place, f"not a multiple of the block length {block}", ""
-            if one.size > study.vms.region:
+            if one.size > study.vms.region_bytes:
                 yield place, "larger than a VM's region", ""
         if pattern.align is not None and (pattern.align % block or not pattern.align):
             yield ("patterns", name, "align"), f"not a multiple of the block length {block}", ""

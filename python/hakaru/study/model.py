@@ -129,11 +129,20 @@ class Pattern(Part):
 
 
 class Vms(Part):
-    """Where the VMs' regions lie: VM i uses LU `luns[i mod n]`, and there the next free stretch of `region`."""
+    """Where the VMs' data lies: VM i goes to column i mod columns, there to the next free image."""
 
-    luns: list[int] = Field(min_length=1, max_length=256, description="LUs in the order in which VMs are dealt to them")
-    region: Size = Field(ge=1 << 20, description="each VM's own part of its LU")
-    gap: Size = Field(default=0, description="unused space after each region")
+    columns: list[Annotated[list[int], Field(min_length=1, max_length=256)]] = Field(
+        min_length=1, max_length=256, description="LUs; VMs are dealt to columns in turn and fill each LU by LU"
+    )
+    image: Size = Field(ge=1 << 20, description="space that a VM's disk image takes on its LU")
+    region: Size | None = Field(
+        default=None, description="part of its image, from the start, that a VM uses; default: all"
+    )
+
+    @property
+    def region_bytes(self) -> int:
+        """Bytes of its image that a VM uses."""
+        return self.image if self.region is None else self.region
 
 
 class Measure(Part):

@@ -1,0 +1,40 @@
+"""Which VM uses which LU, and where on it. Pure.
+
+VMs are dealt to columns of LUs in turn. Within a column, VM images lie one after the other on the first LU until no
+further one fits, then on the next LU of the column.
+
+    two columns of LUs with room for 2 images each:
+        VM 0 → column 0, LU 0, image 0      VM 1 → column 1, LU 0, image 0
+        VM 2 → column 0, LU 0, image 1      VM 3 → column 1, LU 0, image 1
+        VM 4 → column 0, LU 1, image 0      …
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Column and LU within it, both from 0; `image`: how many images lie before this one on the LU."""
+
+    column: int
+    lu: int
+    image: int
+
+
+def seat(columns: Sequence[Sequence[int | None]], vm: int) -> Seat | None:
+    """Seat of a VM (from 0), None where all is taken. `columns`: images that each LU has room for, None: unknown."""
+    column = vm % len(columns)
+    image = vm // len(columns)
+    for lu, room in enumerate(columns[column]):
+        if room is None or image < room:
+            return Seat(column, lu, image)
+        image -= room
+    return None
+
+
+def seats(columns: Sequence[Sequence[int]]) -> int:
+    """How many VMs can be dealt, in turn, before one finds its column full."""
+    return min((sum(column) * len(columns) + place for place, column in enumerate(columns)), default=0)
