@@ -369,7 +369,8 @@ fn mode_sense_tells_cache_and_write_protection() {
 #[test]
 fn an_allocation_length_cuts_and_nothing_more_comes() {
     let (mut pair, mut initiator) = logged_in(&[]);
-    let whole: &[(&str, fn(u16) -> Vec<u8>)] = &[
+    type Emit = fn(u16) -> Vec<u8>;
+    let whole: &[(&str, Emit)] = &[
         ("INQUIRY", |n| vec![0x12, 0, 0, (n >> 8) as u8, n as u8, 0]),
         ("VPD 83h", |n| {
             vec![0x12, 1, 0x83, (n >> 8) as u8, n as u8, 0]
