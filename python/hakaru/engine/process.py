@@ -57,7 +57,7 @@ class EngineProcess:
         self.kind = kind
         self.version = ""
         self.complaints: list[contract.Error] = []
-        """Errors that were not fatal (for an array: a peer that broke the protocol), in order."""
+        """Errors that did not end the work (for an array: a peer that broke the protocol), in order."""
         self._binary = binary
         self._process = process
         self._stderr: deque[str] = deque(maxlen=_STDERR_LINES)
@@ -117,6 +117,11 @@ class EngineProcess:
     def pid(self) -> int:
         """Process id."""
         return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """The process has not ended, as far as we know."""
+        return self._process.returncode is None
 
     async def ready(self, timeout_s: float = READY_TIMEOUT_S) -> contract.Ready:
         """Wait until it is configured: bound, logged in, opened."""
@@ -223,7 +228,7 @@ class EngineProcess:
             case contract.Result():
                 _settle(self._result, event)
                 self._events.put_nowait(None)
-            case contract.Error(fatal=False):
+            case contract.Error() if not event.fatal or self._result.done():
                 self.complaints.append(event)
             case contract.Error():
                 raise _EXCEPTIONS[event.class_](f"{self.name}: {event.message}", event.hint)

@@ -63,7 +63,8 @@ class Lab:
         if node not in self._namespaces:
             raise KeyError(f"the lab has no node {node!r}")
         engine = await EngineProcess.spawn(node, config, namespace=self._namespaces[node], binary=self._engine)
-        self._engines.append(engine)
+        # A run starts some engines for every point: those that have ended need no ending.
+        self._engines = [*(one for one in self._engines if one.running), engine]
         return engine
 
     def describe(self) -> dict[str, Any]:

@@ -1,0 +1,142 @@
+"""The real engine through its driver: an array, a load against it, counters, and what happens when one is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable
+from itertools import pairwise
+
+import pytest
+from hakaru.engine import clock, contract
+from hakaru.engine.process import EngineProcess, gang_start
+from hakaru.errors import EnvironmentError_, LostError, UsageError
+
+TARGET = "iqn.2011-10.example.hakaru:array"
+MIB = 1024**2
+
+
+def array(portal: str = "127.0.0.1:0") -> contract.ArrayConfig:
+    return contract.ArrayConfig(
+        target_name=TARGET,
+        portals=[portal],
+        lus=[contract.LuConfig(lun=0, size_bytes=64 * MIB, store=contract.MemoryStore())],
+        model=contract.NoModel(),
+        sample_interval_ms=100,
+    )
+
+
+def load(portal: str, *, measure_s: float) -> contract.InitiatorConfig:
+    vms = [
+        contract.Vm(
+            name=f"vm-{number}",
+            destination=contract.IscsiDestination(
+                portal=portal, target_name=TARGET, lun=0, initiator_name=f"iqn.2011-10.example.hakaru:vm-{number}"
+            ),
+            region=contract.Region(offset_bytes=number * 16 * MIB, length_bytes=16 * MIB),
+            pattern=contract.Pattern(sizes=[contract.SizeWeight(bytes=4096)], read_percent=70, random_percent=100),
+            load=contract.ClosedLoad(queue_depth=4),
+            seed=number,
+        )
+        for number in range(2)
+    ]
+    return contract.InitiatorConfig(vms=vms, warmup_s=0.1, measure_s=measure_s, sample_interval_ms=100)
+
+
+def run(work: Awaitable[None]) -> None:
+    async def bounded() -> None:
+        await asyncio.wait_for(work, 60)
+
+    asyncio.run(bounded())
+
+
+async def portal_of(engine: EngineProcess) -> str:
+    return str((await engine.ready()).found["portals"][0])
+
+
+def test_load_runs_against_the_array_and_both_count_the_same() -> None:
+    async def work() -> None:
+        async with (
+            await EngineProcess.spawn("storage", array()) as storage,
+            await EngineProcess.spawn("host-1", load(await portal_of(storage), measure_s=0.5)) as host,
+        ):
+            assert (await host.ready()).found["sessions"] == 2
+            start_ns = await gang_start([storage, host])
+            events = [event async for event in host.events()]
+            phases = {event.phase: event.at_ns for event in events if isinstance(event, contract.Phase)}
+            assert phases["warmup"] == pytest.approx(start_ns, abs=50_000_000)
+            assert phases["measure"] - phases["warmup"] == pytest.approx(100_000_000, abs=50_000_000)
+            samples = [event for event in events if isinstance(event, contract.Sample)]
+            reads = [sample.counters["vms"]["reads"] for sample in samples]
+            assert len(samples) >= 4
+            assert reads == sorted(reads)
+            assert reads[-1] > 100
+            assert clock.now_ns() > samples[-1].at_ns > start_ns
+            result = await host.result()
+            assert {histogram.name for histogram in result.histograms} == {"read_latency_ns", "write_latency_ns"}
+            assert result.values
+            stopped = await storage.stop()
+            assert stopped.at_ns > start_ns
+            assert storage.complaints == []
+
+    run(work())
+
+
+def test_engine_killed_mid_way_is_lost_and_the_other_tells_of_its_peer() -> None:
+    async def work() -> None:
+        async with (
+            await EngineProcess.spawn("storage", array()) as storage,
+            await EngineProcess.spawn("host-1", load(await portal_of(storage), measure_s=30)) as host,
+        ):
+            await host.ready()
+            await gang_start([storage, host])
+            async for event in host.events():
+                if isinstance(event, contract.Sample):
+                    break
+            os.kill(storage.pid, signal.SIGKILL)
+            with pytest.raises(LostError, match=r"array on storage was lost: ended by SIGKILL"):
+                await storage.result()
+            with pytest.raises(LostError, match=r"initiator on host-1"):
+                await host.result(timeout_s=45)
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("config", "error"),
+    [
+        (array("nonsense"), UsageError),
+        (array("192.0.2.1:3260"), EnvironmentError_),
+        (load("127.0.0.1:1", measure_s=1), LostError),
+    ],
+    ids=["no address", "address of another machine", "portal that refuses"],
+)
+def test_what_the_engine_refuses_arrives_with_a_hint(config: contract.EngineConfig, error: type[Exception]) -> None:
+    async def work() -> None:
+        with pytest.raises(error) as refused:
+            async with await EngineProcess.spawn("here", config) as engine:
+                await engine.ready()
+        assert str(refused.value).startswith(f"{config.engine} on here: ")
+        assert getattr(refused.value, "hint", "")
+
+    run(work())
+
+
+def test_watch_counts_until_it_is_stopped() -> None:
+    async def work() -> None:
+        config = contract.WatchConfig(sample_interval_ms=100, machine=True)
+        async with await EngineProcess.spawn("here", config) as engine:
+            await engine.ready()
+            await engine.start(clock.now_ns())
+            samples = []
+            async for event in engine.events():
+                if isinstance(event, contract.Sample):
+                    samples.append(event)
+                if len(samples) == 3:
+                    break
+            assert all(b.at_ns - a.at_ns > 50_000_000 for a, b in pairwise(samples))
+            assert {"machine", "cpu/0", "nic/lo"} <= set(samples[-1].counters)
+            await engine.stop()
+
+    run(work())
