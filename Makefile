@@ -44,7 +44,7 @@ test-python: setup
 bench: setup
 	$(BIN)/python bench/bench.py
 
-fuzz:
+fuzz: setup
 	fuzz/run.sh
 
 # Write the generated files that tests hold up to date.
