@@ -19,7 +19,11 @@ REFERENCE = {
     "where": {"pattern": "random"},
     "over": "vms",
     "metrics": {"iops": "iops", "latency_ms_mean": "ms"},
-    "rows": [{"vms": 1.0, "iops": 1000.0, "ms": 10.0}, {"vms": 4.0, "iops": 2200.0, "ms": 11.0}, {"vms": 9.0, "iops": 1.0, "ms": 1.0}],
+    "rows": [
+        {"vms": 1.0, "iops": 1000.0, "ms": 10.0},
+        {"vms": 4.0, "iops": 2200.0, "ms": 11.0},
+        {"vms": 9.0, "iops": 1.0, "ms": 1.0},
+    ],
 }
 
 
@@ -53,7 +57,10 @@ def test_errors_are_relative_to_the_published_value_and_only_where_both_have_one
         ({"kind": "reference", "metric": "latency_ms_mean", "table": "paper", "percent": 10}, True),
         ({"kind": "reference", "metric": "iops", "table": "other", "percent": 10}, None),
         ({"kind": "below_peak", "metric": "iops", "over": "vms", "at": 8, "low_percent": 20, "high_percent": 30}, True),
-        ({"kind": "below_peak", "metric": "iops", "over": "vms", "at": 8, "low_percent": 30, "high_percent": 40}, False),
+        (
+            {"kind": "below_peak", "metric": "iops", "over": "vms", "at": 8, "low_percent": 30, "high_percent": 40},
+            False,
+        ),
         ({"kind": "below_peak", "metric": "iops", "over": "vms", "at": 16, "low_percent": 0, "high_percent": 9}, None),
         ({"kind": "limiter", "resources": ["drives"]}, True),
         ({"kind": "limiter", "resources": ["drives"], "where": {"vms": 8}}, True),

@@ -36,7 +36,9 @@ def test_order_of_merging_does_not_matter(parts: list[list[int]], random: object
 @given(latencies, st.lists(st.floats(0.001, 99.999), min_size=1, max_size=5))
 def test_percentiles_are_those_of_hdrhistogram(values: list[int], percents: list[float]) -> None:
     hdr = merge([encoded(values)])
-    assert percentiles_ms(hdr, percents) == [min(hdr.get_value_at_percentile(p), hdr.get_max_value()) / 1e6 for p in percents]
+    assert percentiles_ms(hdr, percents) == [
+        min(hdr.get_value_at_percentile(p), hdr.get_max_value()) / 1e6 for p in percents
+    ]
 
 
 def test_histograms_of_another_range_merge() -> None:

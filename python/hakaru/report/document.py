@@ -76,7 +76,7 @@ def build(inputs: Inputs, language: str) -> Json:
         "expectations": [_expectation(e, language) for e in summary["expectations"]],
         "caveats": _caveats(summary, letters, language),
         "links": [_link(c) for c in summary["links"]],
-        "environment": _environment(summary, _clean_all(inputs.machine)),
+        "environment": _environment(summary, _clean_all(inputs.machine), language),
         "redo": _redo(summary),
         "say": lambda message, **values: say(language, message, values),
     }
@@ -345,9 +345,13 @@ def _link(check: Json) -> Json:
     }
 
 
-def _environment(summary: Json, machine: Json) -> list[tuple[str, str]]:
+def _environment(summary: Json, machine: Json, language: str) -> list[tuple[str, str]]:
     run = summary["run"]
-    rows = [("run", str(run["run"])), ("started", str(run.get("started"))), ("ended", str(run.get("ended")))]
+    rows = [
+        (say(language, "environment.run"), str(run["run"])),
+        (say(language, "environment.started"), str(run.get("started"))),
+        (say(language, "environment.ended"), str(run.get("ended") or "–")),
+    ]
     rows += [(f"version {k}", str(v)) for k, v in (run.get("versions") or {}).items()]
     return rows + list(_flat("", machine))
 

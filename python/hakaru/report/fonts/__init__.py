@@ -15,6 +15,7 @@ from fontTools.ttLib import TTFont
 
 FAMILY = "Hakaru Sans"
 FOLDER = Path(__file__).parent
+MARKS = " 0123456789.,•–"  # list marks and page numbers stand in no text
 FACES = {400: FOLDER / "HakaruSans-regular.ttf", 700: FOLDER / "HakaruSans-bold.ttf"}
 
 
@@ -34,7 +35,7 @@ def face(weight: int, text: str) -> str:
     options = Options(layout_features=["kern", "tnum"], notdef_outline=True)
     font = TTFont(FACES[weight], lazy=True)
     subsetter = Subsetter(options)
-    subsetter.populate(text=text + " 0123456789")
+    subsetter.populate(text=text + MARKS)
     subsetter.subset(font)
     font.flavor = "woff2"
     out = io.BytesIO()

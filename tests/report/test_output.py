@@ -1,0 +1,196 @@
+"""Whole reports: the same numbers everywhere, nothing fetched, nothing from a study taken for markup."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hakaru.errors import EnvironmentError_, UsageError
+from hakaru.report import figure, render
+from hakaru.wording import LANGUAGES, number
+from PIL import Image
+from pypdf import PdfReader
+
+from tests.analysis.small_run import Pt, Rep, write_run
+
+HOSTILE = '<script>alert(\'x\')</script>" onload="x" \u202egnp.exe {{ 7*7 }} {count} \x07\x1b[31m &amp;'
+
+
+class Page(HTMLParser):
+    """Text of a page, its tags, and everything that an attribute refers to."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.text: list[str] = []
+        self.tags: set[str] = set()
+        self.references: list[str] = []
+        self.handlers: list[str] = []
+        self._hidden = 0
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self._hidden += tag == "style"
+        for name, value in attrs:
+            if name in ("src", "href", "xlink:href", "action", "srcset", "data", "poster"):
+                self.references.append(value or "")
+            if name.startswith("on"):
+                self.handlers.append(name)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._hidden -= tag == "style"
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def rendered(invented_run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """File name → path of every format and language of one run."""
+    out = tmp_path_factory.mktemp("report")
+    return {path.name: path for path in render(invented_run, ["html", "pdf", "json"], LANGUAGES, out)}
+
+
+def squeezed(text: str) -> str:
+    return re.sub(r"\s+", "", text)
+
+
+def pdf_text(raw: bytes) -> str:
+    return squeezed("".join(page.extract_text() for page in PdfReader(io.BytesIO(raw)).pages))
+
+
+def test_every_format_and_language_is_written(rendered: dict[str, Path]) -> None:
+    assert set(rendered) == {"report.json", "report.en.html", "report.en.pdf", "report.ja.html", "report.ja.pdf"}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_html_and_pdf_show_the_numbers_of_the_json(rendered: dict[str, Path], language: str) -> None:
+    summary = json.loads(rendered["report.json"].read_text())
+    html = squeezed("".join(Page(rendered[f"report.{language}.html"].read_text()).text))
+    pdf = pdf_text(rendered[f"report.{language}.pdf"].read_bytes())
+    shown = ("iops", "read_iops", "write_iops", "mb_per_s", "latency_ms_mean", "latency_ms_p99", "latency_ms_max")
+    for point in summary["points"]:
+        row = [number(point["metrics"][name]["mean"], language) for name in shown]
+        interval = [number(point["metrics"]["iops"][end], language) for end in ("low", "high")]
+        for text in (*row, "–".join(interval)):
+            assert squeezed(text) in html
+            assert squeezed(text) in pdf
+    sentences = [f["text" if language == "en" else f"text_{language}"] for f in summary["findings"]]
+    assert len(sentences) >= 5
+    for sentence in sentences:
+        assert squeezed(sentence) in html
+        assert squeezed(sentence) in pdf
+
+
+def test_both_languages_carry_the_same_numbers(rendered: dict[str, Path]) -> None:
+    found = []
+    for language in LANGUAGES:
+        html = rendered[f"report.{language}.html"].read_text()
+        cells = re.findall(r"<t[dh][^>]*>(?:<b>)?([0-9][0-9,.]*)<", html)
+        found.append(cells)
+    assert len(found[0]) > 60
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_html_refers_to_nothing_outside_itself(rendered: dict[str, Path], language: str) -> None:
+    html = rendered[f"report.{language}.html"].read_text()
+    page = Page(html)
+    assert all(r.startswith(("#", "data:")) for r in page.references), page.references
+    assert not {"script", "link", "iframe", "object", "embed", "img", "base"} & page.tags
+    assert "@import" not in html
+    assert all(url.startswith(("data:", "#")) for url in re.findall(r"url\(['\"]?([^)'\"]+)", html))
+    assert f'<html lang="{language}">' in html
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_pdf_has_numbered_a4_pages_and_our_fonts_alone(rendered: dict[str, Path], language: str) -> None:
+    reader = PdfReader(rendered[f"report.{language}.pdf"])
+    assert len(reader.pages) >= 4
+    assert [round(float(v)) for v in reader.pages[0].mediabox[2:]] == [595, 842]
+    assert f"2 / {len(reader.pages)}" in reader.pages[1].extract_text()
+    fonts = {str(f["/BaseFont"]) for page in reader.pages for f in page["/Resources"].get("/Font", {}).values()}
+    assert fonts
+    assert all("Hakaru" in name for name in fonts), fonts
+
+
+def test_no_glyph_is_missing_on_paper(invented_run: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="weasyprint"):
+        render(invented_run, ["pdf"], ["ja"], tmp_path)
+    complaints = [r.getMessage()[:200] for r in caplog.records]
+    assert not [c for c in complaints if "notdef" in c or "font" in c.lower()], complaints
+
+
+def hostile_run(folder: Path) -> Path:
+    reference = {
+        "table": "t",
+        "title": {"en": HOSTILE, "ja": HOSTILE},
+        "source": HOSTILE,
+        "where": {},
+        "over": "vms",
+        "metrics": {"iops": "iops"},
+        "rows": [{"vms": 1.0, "iops": 1000.0}, {"vms": 2.0, "iops": 2000.0}],
+    }
+    check = {"from": HOSTILE, "to": HOSTILE, "asked_bits_per_s": 1e9, "measured_bits_per_s": 1e9}
+    text = {"en": HOSTILE, "ja": HOSTILE}
+    more: dict[str, Any] = {"title": text, "question": text, "expectation": text, "reference": [reference]}
+    more |= {"lab_backend": HOSTILE, "lab_checks": [check], "machine_hostname": HOSTILE, "run_command": [HOSTILE]}
+    points = [Pt({"pattern": HOSTILE, "vms": n}, [Rep(), Rep(status="failed", error=HOSTILE)]) for n in (1, 2)]
+    return write_run(folder, points, **more)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_text_from_a_study_is_never_markup(tmp_path: Path, language: str) -> None:
+    (path,) = render(hostile_run(tmp_path), ["html"], [language])
+    html = path.read_text()
+    page = Page(html)
+    assert "script" not in page.tags
+    assert page.handlers == []
+    assert "alert('x')" in "".join(page.text)
+    assert "{{ 7*7 }}" in html
+    assert not re.search("[\x00-\x08\x0e-\x1f\u202a-\u202e]", html)
+
+
+def test_run_with_empty_points_has_a_report_that_says_so(tmp_path: Path) -> None:
+    failed = Rep(status="failed", error="gone")
+    run = write_run(tmp_path, [Pt({"vms": 1}, [failed]), Pt({"vms": 2}, [Rep(), Rep()]), Pt({"vms": 4}, [])])
+    (path,) = render(run, ["html"], ["en"])
+    text = "".join(Page(path.read_text()).text)
+    assert "No repetition gave a value" in text
+    assert "Some points are invalid" in text
+    assert "nan" not in text.lower().split()
+
+
+@pytest.mark.parametrize("reps", [[], [Rep(status="failed", error="gone")]], ids=["none", "failed"])
+def test_run_with_nothing_in_it_has_a_report_in_every_format(tmp_path: Path, reps: list[Rep]) -> None:
+    html, pdf = render(write_run(tmp_path, [Pt({"vms": 1}, reps)]), ["html", "pdf"], ["ja"])
+    assert "値の得られた" in html.read_text()
+    assert len(PdfReader(pdf).pages) >= 2
+
+
+def test_figures_are_drawn_on_their_own(invented_run: Path, tmp_path: Path) -> None:
+    image = Image.open(figure(invented_run, "iops", tmp_path / "iops.png"))
+    assert image.width > 800
+    assert len(image.convert("L").getcolors() or []) > 10
+    assert figure(invented_run, "latency", tmp_path / "latency.svg", language="ja").read_text().startswith("<svg")
+
+
+def test_what_cannot_be_drawn_or_written_is_a_clear_error(invented_run: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no figure 'pie'"):
+        figure(invented_run, "pie", tmp_path / "pie.png")
+    with pytest.raises(UsageError, match="not a figure"):
+        figure(invented_run, "iops", tmp_path / "iops.gif")
+    with pytest.raises(UsageError, match="'docx'"):
+        render(invented_run, ["docx"], ["en"])
+    with pytest.raises(UsageError, match="'fr'"):
+        render(invented_run, ["html"], ["fr"])
+    (tmp_path / "file").write_text("")
+    with pytest.raises(EnvironmentError_, match="file"):
+        render(invented_run, ["json"], ["en"], tmp_path / "file" / "x")

@@ -1,0 +1,106 @@
+"""The catalogues: both languages say everything, with the same numbers, in letters that our fonts have."""
+
+from __future__ import annotations
+
+import re
+import string
+from pathlib import Path
+
+import pytest
+from hakaru.report.fonts import FACES, face, missing
+from hakaru.wording import LANGUAGES, catalogue, number, say, tenths
+
+PYTHON = Path(__file__).parents[2] / "python" / "hakaru"
+
+
+def fields(text: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+
+
+def test_both_languages_have_every_message_with_the_same_placeholders() -> None:
+    en, ja = catalogue("en"), catalogue("ja")
+    assert set(en) == set(ja)
+    for message in en:
+        assert all(en[message]) and all(ja[message]), message
+        assert fields("".join(en[message])) == fields("".join(ja[message])), message
+
+
+def test_every_message_that_the_code_says_is_there() -> None:
+    said = set()
+    for path in [
+        *(PYTHON / "analysis").glob("*.py"),
+        *(PYTHON / "report").rglob("*.py"),
+        *(PYTHON / "report").rglob("*.j2"),
+    ]:
+        said |= set(re.findall(r"""say\((?:language, )?["']([a-z_.0-9]+)["']""", path.read_text()))
+    assert len(said) > 60
+    assert said <= set(catalogue("en")), said - set(catalogue("en"))
+
+
+def test_no_message_is_left_over() -> None:
+    text = "".join(
+        p.read_text()
+        for folder in ("analysis", "report")
+        for p in (PYTHON / folder).rglob("*")
+        if p.suffix in (".py", ".j2")
+    )
+    stems = set(re.findall(r"""[f"' ]["']([a-z_.]+\.)\{""", text))
+    for message in catalogue("en"):
+        built = any(message.startswith(s) for s in stems) or re.fullmatch(r"expect\.[a-z_]+\.found", message)
+        said = f'"{message}"' in text or f"'{message}'" in text or built
+        assert said, message
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_fonts_have_every_letter_of_the_catalogue(language: str) -> None:
+    assert missing("".join(t for texts in catalogue(language).values() for t in texts)) == set()
+
+
+def test_fonts_know_what_they_lack() -> None:
+    assert missing("検証 vs. עברית") == set("עברית")
+
+
+def test_embedded_face_holds_only_what_is_asked() -> None:
+    small, large = face(400, "a"), face(400, "計測は測ることである。abcdefghijklmnopqrstuvwxyz")
+    assert small.startswith("data:font/woff2;base64,")
+    assert len(small) < len(large) < 40_000
+
+
+def test_font_files_are_small_and_licensed() -> None:
+    assert sum(path.stat().st_size for path in FACES.values()) < 2.2e6
+    assert "SIL Open Font License" in (FACES[400].parent / "OFL.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (float("nan"), "–"),
+        (float("inf"), "–"),
+        (0, "0"),
+        (3280.4, "3,280"),
+        (47.23, "47.2"),
+        (1.234, "1.23"),
+        (0.0312, "0.0312"),
+        (0.00001234, "0.0000123"),
+        (-0.5, "-0.500"),
+        (1e15, "1,000,000,000,000,000"),
+    ],
+)
+def test_numbers_keep_three_digits(value: float | None, text: str) -> None:
+    assert number(value) == text
+    assert number(value, "ja") == text
+
+
+def test_percentages_line_up() -> None:
+    assert [tenths(v) for v in (7, 99.96, None)] == ["7.0", "100.0", "–"]
+
+
+def test_what_is_filled_in_is_not_a_template() -> None:
+    assert "{iops}" in say("en", "series", {"series": "{iops}", "text": "x"})
+
+
+def test_plural_follows_the_count() -> None:
+    assert say("en", "level.vms", {"count": 1}) == "1 VM"
+    assert say("en", "level.vms", {"count": 7}) == "7 VMs"
+    assert say("ja", "level.vms", {"count": 7}) == "VM 7 台"
