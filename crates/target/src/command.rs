@@ -448,13 +448,16 @@ impl Target {
             return;
         };
         if let Some(on) = self.connections.get_mut(task.connection.0) {
-            let residual = Residual::between(task.expected_bytes, 0);
+            let good = verdict == Verdict::Status(Status::GOOD);
+            let available = if good { task.available_bytes() } else { 0 };
+            let residual = Residual::between(task.expected_bytes, available.into());
             send_response(on, task.itt, verdict, residual, task.inbound.r2ts);
         }
     }
 }
 
-/// INVALID FIELD IN COMMAND INFORMATION UNIT (SPC-4 annex F).
+/// INVALID FIELD IN COMMAND INFORMATION UNIT (SPC-4 annex F). Not GOOD with a residual of everything, as some targets answer: an initiator that
+/// ignores residuals would take a READ that moved nothing for one that did.
 const WRONG_DIRECTION: Sense = Sense::new(hakaru_wire::scsi::SenseKey::IllegalRequest, 0x0e, 0x03);
 
 fn failure_sense(failure: IoFailure) -> Sense {

@@ -170,6 +170,7 @@ fn residuals_of_writes_tell_what_was_taken() {
         (1536, Residual::Underflow(512), 1024),
         (512, Residual::Overflow(512), 512),
         (700, Residual::Overflow(324), 512),
+        (200, Residual::Overflow(824), 0),
         (0, Residual::Overflow(1024), 0),
     ] {
         let (mut pair, mut initiator) = logged_in(&[]);
