@@ -8,13 +8,13 @@
 //! |---|---|
 //! | [`clock`] | `CLOCK_MONOTONIC` as [`hakaru_units::Time`], timer slack |
 //! | [`reactor`] | epoll with absolute deadlines in nanoseconds; [`Waker`] |
+//! | [`file`] | files and block devices, through io_uring or threads |
 //! | [`net`] | non-blocking TCP: listen, accept, connect, receive, gather-send |
-//! | [`disk`] | reads and writes of files and block devices: io_uring, or threads |
 //! | [`lines`] | lines from stdin, lines to stdout |
 //! | [`memory`] | an LU's bytes in RAM, thin |
 //! | [`process`] | signals, parent death, network namespaces, descriptor limit, resource counters |
 pub mod clock;
-pub mod disk;
+pub mod file;
 pub mod lines;
 pub mod memory;
 pub mod net;

@@ -1,0 +1,102 @@
+//! An open file or block device.
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{
+    AtFlags, FileType, FlockOperation, OFlags, StatxFlags, fcntl_getfl, flock, fstat, ioctl_blksszget, statx,
+};
+use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
+
+/// An open file or block device; clones are the same one. Closed with its last clone.
+#[derive(Clone, Debug)]
+pub struct FileHandle(Arc<File>);
+
+impl FileHandle {
+    /// Opens what is there, for writing too if `writable`; `direct` bypasses the page cache.
+    ///
+    /// # Errors
+    /// It is not there, may not be opened, or its file system has no `O_DIRECT`.
+    pub fn open(path: &Path, writable: bool, direct: bool) -> io::Result<FileHandle> {
+        let flags = if direct { OFlags::DIRECT } else { OFlags::empty() };
+        let file = OpenOptions::new().read(true).write(writable).custom_flags(flags.bits() as i32).open(path)?;
+        Ok(FileHandle(Arc::new(file)))
+    }
+
+    /// Opens a file for reading and writing, made if absent, at least `size_bytes` long: what is added is a hole. Held
+    /// alone: a second process that asks is refused.
+    ///
+    /// # Errors
+    /// It may not be made or opened, is in use (`ResourceBusy`), or cannot be that long; a block device is shorter.
+    pub fn create(path: &Path, size_bytes: u64) -> io::Result<FileHandle> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => return Err(io::ErrorKind::ResourceBusy.into()),
+            other => other?,
+        }
+        let handle = FileHandle(Arc::new(file));
+        if handle.size_bytes()? < size_bytes {
+            handle.0.set_len(size_bytes)?;
+        }
+        Ok(handle)
+    }
+
+    /// Its length, of a block device too.
+    ///
+    /// # Errors
+    /// It has none (a pipe).
+    pub fn size_bytes(&self) -> io::Result<u64> {
+        (&*self.0).seek(SeekFrom::End(0))
+    }
+
+    /// What offsets and lengths must be multiples of: the logical block of a device, what the file system says of a file
+    /// opened `direct`, else 512.
+    ///
+    /// # Errors
+    /// It is neither a file nor a block device.
+    pub fn block_bytes(&self) -> io::Result<u32> {
+        let direct = fcntl_getfl(&self.0)?.contains(OFlags::DIRECT);
+        match FileType::from_raw_mode(fstat(&self.0)?.st_mode) {
+            FileType::BlockDevice => Ok(ioctl_blksszget(&self.0)?),
+            FileType::RegularFile if direct => Ok(self.direct_block_bytes()),
+            FileType::RegularFile => Ok(512),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a block device")),
+        }
+    }
+
+    /// What the file system says (Linux 6.1 and later), else 4096, which suits every device that is made.
+    fn direct_block_bytes(&self) -> u32 {
+        let status = statx(&self.0, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
+        match status.map_or(0, |s| s.stx_dio_offset_align.max(s.stx_dio_mem_align)) {
+            0 => 4096,
+            told => told.max(512),
+        }
+    }
+
+    /// Reads `buffer.len()` bytes if that needs no waiting; `false` if it would, or ends early for whatever reason.
+    pub fn read_at_once(&self, offset: u64, buffer: &mut [u8]) -> bool {
+        let wanted = buffer.len();
+        let slices = &mut [io::IoSliceMut::new(buffer)];
+        matches!(preadv2(&self.0, slices, offset, ReadWriteFlags::NOWAIT), Ok(n) if n == wanted)
+    }
+
+    /// Writes all of `data` if that needs no waiting; `false` if it would, or ends early for whatever reason: write it
+    /// again then, the slow way.
+    pub fn write_at_once(&self, offset: u64, data: &[u8]) -> bool {
+        let slices = &[io::IoSlice::new(data)];
+        matches!(pwritev2(&self.0, slices, offset, ReadWriteFlags::NOWAIT), Ok(n) if n == data.len())
+    }
+
+    pub(super) fn raw(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+impl AsFd for FileHandle {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,234 @@
+//! Files and block devices beside a reactor: requests go into a [`FileQueue`], completions come out, nothing blocks.
+//!
+//! io_uring does the work where the kernel lets it, a small pool of threads where it does not (container profiles and
+//! `kernel.io_uring_disabled` forbid it). Both have the same face:
+//!
+//! ```text
+//! queue.submit(FileRequest { … });      any number
+//! queue.flush();                        once per turn of the loop: one system call for all of them
+//! token readable → queue.handle_event()
+//! while let Some(done) = queue.poll_done() { … }
+//! ```
+mod buffer;
+mod handle;
+mod threads;
+mod uring;
+
+use std::collections::VecDeque;
+use std::io;
+
+pub use buffer::{PageBuffer, StableBuffer};
+pub use handle::FileHandle;
+
+use self::threads::Threads;
+use self::uring::Uring;
+use crate::reactor::{Reactor, Token};
+
+/// What to do with a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileOp {
+    /// Fill the buffer from the file.
+    Read,
+    /// Write the whole buffer to the file.
+    Write {
+        /// Only done when it is on stable storage.
+        durable: bool,
+    },
+    /// Put everything written before on stable storage. The buffer is not looked at.
+    Sync,
+}
+
+/// A request.
+#[derive(Debug)]
+pub struct FileRequest<B> {
+    /// The caller's; comes back in [`FileDone`].
+    pub id: u64,
+    /// Of which file.
+    pub file: FileHandle,
+    /// What to do.
+    pub op: FileOp,
+    /// First byte.
+    pub offset_bytes: u64,
+    /// As many bytes as it is long. With `O_DIRECT` address, length and offset are multiples of the device's block.
+    pub buffer: B,
+}
+
+/// A finished request.
+#[derive(Debug)]
+pub struct FileDone<B> {
+    /// The request's.
+    pub id: u64,
+    /// The request's.
+    pub op: FileOp,
+    /// The request's, filled if it was a read that went well.
+    pub buffer: B,
+    /// All of it was done, or the error. A file that ends within the range is `UnexpectedEof`.
+    pub result: io::Result<()>,
+}
+
+/// Requests to files, and what came of them.
+pub struct FileQueue<B: StableBuffer> {
+    backend: Backend<B>,
+    done: VecDeque<FileDone<B>>,
+}
+
+enum Backend<B: StableBuffer> {
+    Uring(Uring<B>),
+    Threads(Threads<B>),
+}
+
+impl<B: StableBuffer> FileQueue<B> {
+    /// A queue that tells the reactor under `token` when something is done: io_uring, or threads where that is not to be had.
+    ///
+    /// # Errors
+    /// No descriptors or threads left.
+    pub fn new(reactor: &Reactor, token: Token) -> io::Result<FileQueue<B>> {
+        match Uring::new(reactor, token) {
+            Ok(uring) => Ok(FileQueue { backend: Backend::Uring(uring), done: VecDeque::new() }),
+            Err(_) => FileQueue::with_threads(reactor, token),
+        }
+    }
+
+    /// A queue on threads, whatever the kernel offers.
+    ///
+    /// # Errors
+    /// No descriptors left.
+    pub fn with_threads(reactor: &Reactor, token: Token) -> io::Result<FileQueue<B>> {
+        let threads = Threads::new(reactor, token)?;
+        Ok(FileQueue { backend: Backend::Threads(threads), done: VecDeque::new() })
+    }
+
+    /// `io_uring` or `threads`.
+    #[must_use]
+    pub fn backend(&self) -> &'static str {
+        match self.backend {
+            Backend::Uring(_) => "io_uring",
+            Backend::Threads(_) => "threads",
+        }
+    }
+
+    /// Takes a request. With io_uring it begins at the next [`FileQueue::flush`].
+    pub fn submit(&mut self, request: FileRequest<B>) {
+        match &mut self.backend {
+            Backend::Uring(uring) => uring.submit(request),
+            Backend::Threads(threads) => threads.submit(request),
+        }
+    }
+
+    /// Lets everything submitted begin, and takes what ended at once.
+    pub fn flush(&mut self) {
+        if let Backend::Uring(uring) = &mut self.backend {
+            uring.flush(&mut self.done);
+        }
+    }
+
+    /// The reactor told of the queue's token.
+    pub fn handle_event(&mut self) {
+        match &mut self.backend {
+            Backend::Uring(uring) => uring.flush(&mut self.done),
+            Backend::Threads(threads) => threads.reap(&mut self.done),
+        }
+    }
+
+    /// The next finished request, in no particular order.
+    pub fn poll_done(&mut self) -> Option<FileDone<B>> {
+        self.done.pop_front()
+    }
+}
+
+/// Whether this process may use io_uring.
+#[must_use]
+pub fn io_uring_is_available() -> bool {
+    uring::probe().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reactor::Events;
+
+    const TOKEN: Token = Token(3);
+
+    fn file(name: &str, size: u64) -> FileHandle {
+        let path = std::env::temp_dir().join(format!("hakaru-{}-{name}", std::process::id()));
+        let handle = FileHandle::create(&path, size).unwrap();
+        std::fs::remove_file(path).unwrap();
+        handle
+    }
+
+    fn wait_done(reactor: &Reactor, queue: &mut FileQueue<Vec<u8>>) -> FileDone<Vec<u8>> {
+        let mut events = Events::with_capacity(4);
+        loop {
+            queue.flush();
+            if let Some(done) = queue.poll_done() {
+                return done;
+            }
+            reactor.wait(&mut events, None).unwrap();
+            if events.iter().any(|event| event.token == TOKEN) {
+                queue.handle_event();
+            }
+        }
+    }
+
+    fn each_backend(test: impl Fn(&Reactor, FileQueue<Vec<u8>>)) {
+        let reactor = Reactor::new().unwrap();
+        test(&reactor, FileQueue::with_threads(&reactor, TOKEN).unwrap());
+        if io_uring_is_available() {
+            let reactor = Reactor::new().unwrap();
+            let queue = FileQueue::new(&reactor, TOKEN).unwrap();
+            assert_eq!(queue.backend(), "io_uring");
+            test(&reactor, queue);
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read_and_the_rest_is_zero() {
+        each_backend(|reactor, mut queue| {
+            let file = file("rw", 1 << 30);
+            let request = |id, op, offset_bytes, buffer| FileRequest { id, file: file.clone(), op, offset_bytes, buffer };
+            queue.submit(request(1, FileOp::Write { durable: true }, (1 << 30) - 4096, vec![7; 4096]));
+            let done = wait_done(reactor, &mut queue);
+            assert_eq!((done.id, done.op), (1, FileOp::Write { durable: true }));
+            done.result.unwrap();
+            queue.submit(request(2, FileOp::Sync, 0, Vec::new()));
+            wait_done(reactor, &mut queue).result.unwrap();
+            queue.submit(request(3, FileOp::Read, (1 << 30) - 8192, vec![1; 8192]));
+            let done = wait_done(reactor, &mut queue);
+            done.result.unwrap();
+            assert!(done.buffer[..4096].iter().all(|b| *b == 0) && done.buffer[4096..].iter().all(|b| *b == 7));
+        });
+    }
+
+    #[test]
+    fn every_one_of_many_requests_at_once_is_answered_once() {
+        each_backend(|reactor, mut queue| {
+            let file = file("many", 1 << 24);
+            let mut open: Vec<bool> = vec![true; 6000];
+            for id in 0..6000_u64 {
+                let offset_bytes = (id % 4096) * 4096;
+                queue.submit(FileRequest { id, file: file.clone(), op: FileOp::Read, offset_bytes, buffer: vec![1; 512] });
+            }
+            for _ in 0..6000 {
+                let done = wait_done(reactor, &mut queue);
+                done.result.unwrap();
+                assert!(std::mem::take(&mut open[done.id as usize]));
+                assert!(done.buffer.iter().all(|b| *b == 0));
+            }
+        });
+    }
+
+    #[test]
+    fn a_read_beyond_the_end_is_an_error_and_so_is_a_write_to_a_full_device() {
+        each_backend(|reactor, mut queue| {
+            let short = file("short", 4096);
+            queue.submit(FileRequest { id: 1, file: short, op: FileOp::Read, offset_bytes: 2048, buffer: vec![0; 4096] });
+            let done = wait_done(reactor, &mut queue);
+            assert_eq!(done.result.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+            let full = FileHandle::open("/dev/full".as_ref(), true, false).unwrap();
+            let op = FileOp::Write { durable: false };
+            queue.submit(FileRequest { id: 2, file: full, op, offset_bytes: 0, buffer: vec![0; 4096] });
+            let done = wait_done(reactor, &mut queue);
+            assert_eq!(done.result.unwrap_err().kind(), io::ErrorKind::StorageFull);
+        });
+    }
+}

@@ -1,0 +1,143 @@
+//! File I/O on threads, for where io_uring is not to be had.
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
+
+use super::{FileDone, FileOp, FileRequest, StableBuffer};
+use crate::reactor::{Reactor, Token, Waker};
+
+/// Most threads; each carries one request at a time. Queues deeper than that wait, as they do in a device.
+const THREADS_MAX: usize = 32;
+/// They only call the kernel.
+const STACK_BYTES: usize = 128 << 10;
+
+/// The pool. Threads are started when there is work for one more.
+pub(super) struct Threads<B: StableBuffer> {
+    shared: Arc<Shared<B>>,
+    threads: usize,
+}
+
+struct Shared<B> {
+    work: Mutex<Work<B>>,
+    ready: Condvar,
+    waker: Waker,
+}
+
+struct Work<B> {
+    requests: VecDeque<FileRequest<B>>,
+    done: Vec<FileDone<B>>,
+    idle: usize,
+    closed: bool,
+}
+
+impl<B> Shared<B> {
+    /// Threads only move requests while they hold the lock, so one that panicked left nothing half done.
+    fn work(&self) -> MutexGuard<'_, Work<B>> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<B: StableBuffer> Threads<B> {
+    pub(super) fn new(reactor: &Reactor, token: Token) -> io::Result<Threads<B>> {
+        let work = Work { requests: VecDeque::new(), done: Vec::new(), idle: 0, closed: false };
+        let waker = Waker::new(reactor, token)?;
+        let shared = Shared { work: Mutex::new(work), ready: Condvar::new(), waker };
+        Ok(Threads { shared: Arc::new(shared), threads: 0 })
+    }
+
+    pub(super) fn submit(&mut self, request: FileRequest<B>) {
+        let mut work = self.shared.work();
+        work.requests.push_back(request);
+        let busy = work.requests.len() > work.idle;
+        drop(work);
+        if busy && self.threads < THREADS_MAX {
+            self.start_thread();
+        }
+        self.shared.ready.notify_one();
+    }
+
+    fn start_thread(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let builder = std::thread::Builder::new().name("file".into()).stack_size(STACK_BYTES);
+        match builder.spawn(move || serve(&shared)) {
+            Ok(_) => self.threads += 1,
+            // The threads there are take it. Without any, nobody would: fail what waits.
+            Err(e) if self.threads == 0 => self.fail_all(&e),
+            Err(_) => {}
+        }
+    }
+
+    fn fail_all(&self, e: &io::Error) {
+        let mut work = self.shared.work();
+        while let Some(FileRequest { id, op, buffer, .. }) = work.requests.pop_front() {
+            let result = Err(io::Error::new(e.kind(), format!("no thread for file I/O: {e}")));
+            work.done.push(FileDone { id, op, buffer, result });
+        }
+        self.shared.waker.wake();
+    }
+
+    pub(super) fn reap(&mut self, done: &mut VecDeque<FileDone<B>>) {
+        self.shared.waker.acknowledge();
+        done.extend(self.shared.work().done.drain(..));
+    }
+}
+
+impl<B: StableBuffer> Drop for Threads<B> {
+    fn drop(&mut self) {
+        self.shared.work().closed = true;
+        self.shared.ready.notify_all();
+    }
+}
+
+fn serve<B: StableBuffer>(shared: &Shared<B>) {
+    let mut work = shared.work();
+    loop {
+        if work.closed {
+            return;
+        }
+        let Some(mut request) = work.requests.pop_front() else {
+            work.idle += 1;
+            work = shared.ready.wait(work).unwrap_or_else(PoisonError::into_inner);
+            work.idle -= 1;
+            continue;
+        };
+        drop(work);
+        let result = perform(&mut request);
+        let FileRequest { id, op, buffer, .. } = request;
+        work = shared.work();
+        work.done.push(FileDone { id, op, buffer, result });
+        shared.waker.wake();
+    }
+}
+
+/// Does all of it; short reads and writes go on.
+fn perform<B: StableBuffer>(request: &mut FileRequest<B>) -> io::Result<()> {
+    let FileRequest { file, op, offset_bytes, buffer, .. } = request;
+    let mut bytes = buffer.bytes_mut();
+    let mut at = *offset_bytes;
+    if *op == FileOp::Sync {
+        return Ok(rustix::fs::fdatasync(&*file)?);
+    }
+    while !bytes.is_empty() {
+        let moved = match op {
+            FileOp::Read => preadv2(&*file, &mut [IoSliceMut::new(bytes)], at, ReadWriteFlags::empty()),
+            FileOp::Write { durable } => {
+                let flags = if *durable { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
+                pwritev2(&*file, &[IoSlice::new(bytes)], at, flags)
+            }
+            FileOp::Sync => unreachable!("done above"),
+        };
+        match moved {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => {
+                bytes = &mut bytes[n..];
+                at += n as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(())
+}
