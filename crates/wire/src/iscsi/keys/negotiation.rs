@@ -305,13 +305,7 @@ impl Negotiation {
         if !self.received.contains(key) || may_change {
             return Ok(false);
         }
-        let mut parameters = self.parameters.clone();
-        let same = match key {
-            Key::SessionType => parameters.session_type.name() == value,
-            _ => parameters
-                .text_mut(key)
-                .is_some_and(|text| text.as_deref() == Some(value)),
-        };
+        let same = self.parameters.text(key) == Some(value);
         if same {
             Ok(true)
         } else {

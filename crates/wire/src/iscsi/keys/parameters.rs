@@ -242,6 +242,19 @@ impl Parameters {
         Some(())
     }
 
+    /// A declared text, where it came.
+    pub(super) fn text(&self, key: Key) -> Option<&str> {
+        match key {
+            Key::SessionType => Some(self.session_type.name()),
+            Key::InitiatorName => self.initiator_name.as_deref(),
+            Key::TargetName => self.target_name.as_deref(),
+            Key::InitiatorAlias => self.initiator_alias.as_deref(),
+            Key::TargetAlias => self.target_alias.as_deref(),
+            Key::TargetAddress => self.target_address.as_deref(),
+            _ => None,
+        }
+    }
+
     /// The field of a declared text.
     pub(super) fn text_mut(&mut self, key: Key) -> Option<&mut Option<String>> {
         Some(match key {
