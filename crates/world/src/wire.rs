@@ -1,0 +1,112 @@
+//! One direction of the wire: senders take turns, a segment at a time.
+use std::collections::VecDeque;
+
+use hakaru_units::Time;
+
+use crate::config::Wire;
+
+/// Bytes of one VM's session on their way; none: the end of its connection.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) vm: usize,
+    pub(crate) bytes: Vec<u8>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Link {
+    wire: Wire,
+    /// VMs whose session has something to send in this direction, in turn.
+    turns: VecDeque<usize>,
+    has_turn: Vec<bool>,
+    sending: bool,
+    travelling: VecDeque<Segment>,
+    last_arrival: Time,
+    /// Buffers used again.
+    spare: Vec<Vec<u8>>,
+    pub(crate) bytes: u64,
+    pub(crate) busy_ns: u64,
+}
+
+impl Link {
+    pub(crate) fn new(wire: Wire, vms: usize) -> Link {
+        assert!(
+            wire.rate_bytes_per_s > 0.0 && wire.segment_bytes > 0,
+            "a wire carries something"
+        );
+        Link {
+            wire,
+            turns: VecDeque::new(),
+            has_turn: vec![false; vms],
+            sending: false,
+            travelling: VecDeque::new(),
+            last_arrival: Time::ZERO,
+            spare: Vec::new(),
+            bytes: 0,
+            busy_ns: 0,
+        }
+    }
+
+    /// A session has something to send.
+    pub(crate) fn offer(&mut self, vm: usize) {
+        if !std::mem::replace(&mut self.has_turn[vm], true) {
+            self.turns.push_back(vm);
+        }
+    }
+
+    /// Whose turn it is, if the link is free.
+    pub(crate) fn next_turn(&mut self) -> Option<usize> {
+        if self.sending {
+            return None;
+        }
+        let vm = self.turns.pop_front()?;
+        self.has_turn[vm] = false;
+        Some(vm)
+    }
+
+    pub(crate) fn segment_bytes(&self) -> usize {
+        self.wire.segment_bytes
+    }
+
+    pub(crate) fn buffer(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    pub(crate) fn recycle(&mut self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        self.spare.push(buffer);
+    }
+
+    /// Sends a segment: returns when the link is free again and when the segment arrives.
+    pub(crate) fn send(&mut self, now: Time, segment: Segment) -> (Time, Time) {
+        let length = segment.bytes.len() as u64;
+        let takes_ns = ((length as f64 / self.wire.rate_bytes_per_s * 1e9) as u64).max(1);
+        self.sending = true;
+        self.bytes += length;
+        self.busy_ns += takes_ns;
+        self.travelling.push_back(segment);
+        let free = Time(now.0 + takes_ns);
+        self.last_arrival = free + self.wire.delay;
+        (free, self.last_arrival)
+    }
+
+    /// Sends the end of a connection after everything that was sent before; returns when it arrives.
+    pub(crate) fn finish(&mut self, now: Time, vm: usize) -> Time {
+        self.travelling.push_back(Segment {
+            vm,
+            bytes: Vec::new(),
+        });
+        self.last_arrival = self.last_arrival.max(now + self.wire.delay);
+        self.last_arrival
+    }
+
+    pub(crate) fn free(&mut self) {
+        self.sending = false;
+    }
+
+    /// The segment that was sent first of those that have not arrived.
+    pub(crate) fn arrived(&mut self) -> Segment {
+        self.travelling
+            .pop_front()
+            .expect("an arrival was queued for every segment sent")
+    }
+}

@@ -1,0 +1,174 @@
+//! Many VMs against one target in virtual time, where every byte and every count can be checked.
+use std::time::Duration;
+
+use hakaru_drive::config::Model;
+use hakaru_initiator::config::{Destination, Load, LoginKeys, Pattern, Region, SizeWeight, Vm};
+use hakaru_units::{GIB, MIB};
+use hakaru_world::{LuSetup, Snapshot, Wire, World, WorldConfig, WorldError};
+
+const TARGET: &str = "iqn.2026-01.example.hakaru:array";
+
+/// Small regions, so that blocks are read and written over and again; sizes that cross segments, bursts and chunks.
+fn config(vms: u64, keys: LoginKeys) -> WorldConfig {
+    let vm = |i: u64| Vm {
+        name: format!("vm{i}"),
+        destination: Destination::Iscsi {
+            portal: "10.0.0.1:3260".to_owned(),
+            target_name: TARGET.to_owned(),
+            lun: 0,
+            initiator_name: format!("iqn.2026-01.example.hakaru:vm{i}"),
+        },
+        region: Region {
+            offset_bytes: i * 4 * MIB,
+            length_bytes: 4 * MIB,
+        },
+        pattern: Pattern {
+            sizes: [512, 4 << 10, 60 << 10, 1 << 20]
+                .map(|bytes| SizeWeight { bytes, weight: 1 })
+                .to_vec(),
+            read_percent: 50,
+            random_percent: 80,
+            align_bytes: Some(512),
+        },
+        load: Load::Closed { queue_depth: 8 },
+        seed: i,
+    };
+    WorldConfig {
+        target_name: TARGET.to_owned(),
+        lus: vec![LuSetup {
+            lun: 0,
+            size_bytes: GIB,
+            block_bytes: 512,
+            group: 0,
+            group_offset_bytes: 0,
+        }],
+        model: None,
+        vms: (0..vms).map(vm).collect(),
+        keys,
+        timeout: Duration::from_secs(30),
+        wire: Wire::gigabit_ethernet(),
+        verify_run: Some(1),
+        seed: 1,
+    }
+}
+
+fn run(config: &WorldConfig, duration: Duration) -> Snapshot {
+    let mut world = World::new(config).expect("the lab can be");
+    world.log_in().expect("every VM logs in");
+    world.begin();
+    world
+        .run_for(duration)
+        .expect("nothing fails and every block read is what was written");
+    world.log_out().expect("every VM logs out");
+    world.counters()
+}
+
+#[test]
+fn every_block_read_is_what_was_written_under_every_kind_of_data_transfer() {
+    let open_iscsi = LoginKeys::default();
+    let everything_solicited = LoginKeys {
+        initial_r2t: true,
+        immediate_data: false,
+        ..LoginKeys::default()
+    };
+    let small_bursts = LoginKeys {
+        max_recv_data_segment_length: 8192,
+        max_burst_length: 16_384,
+        first_burst_length: 4096,
+        max_outstanding_r2t: 4,
+        ..LoginKeys::default()
+    };
+    let digests = LoginKeys {
+        header_digest: true,
+        data_digest: true,
+        ..LoginKeys::default()
+    };
+    for keys in [open_iscsi, everything_solicited, small_bursts, digests] {
+        let counters = run(&config(4, keys.clone()), Duration::from_secs(2));
+        assert!(counters["vms"]["reads"] > 100.0, "{keys:?}");
+        assert_eq!(counters["vms"]["errors"], 0.0, "{keys:?}");
+    }
+}
+
+#[test]
+fn what_the_vms_count_is_what_the_lu_counts() {
+    let counters = run(&config(8, LoginKeys::default()), Duration::from_secs(1));
+    for name in ["reads", "writes", "read_bytes", "write_bytes"] {
+        assert_eq!(counters["vms"][name], counters["lu/0"][name], "{name}");
+    }
+    assert_eq!(counters["vms"]["in_flight_now"], 0.0);
+    assert_eq!(
+        (
+            counters["sessions"]["logins"],
+            counters["sessions"]["logouts"]
+        ),
+        (8.0, 8.0)
+    );
+    assert_eq!(counters["sessions"]["protocol_errors"], 0.0);
+}
+
+#[test]
+fn what_one_end_of_the_wire_sends_the_other_receives() {
+    let counters = run(&config(3, LoginKeys::default()), Duration::from_secs(1));
+    assert_eq!(counters["link/up"]["bytes"], counters["port/0"]["rx_bytes"]);
+    assert_eq!(
+        counters["link/down"]["bytes"],
+        counters["port/0"]["tx_bytes"]
+    );
+}
+
+#[test]
+fn time_in_the_array_is_part_of_the_latency_that_vms_see() {
+    let mut config = config(2, LoginKeys::default());
+    config.model = Model::Preset {
+        name: "jdsf-2011".to_owned(),
+    }
+    .resolve()
+    .expect("a preset is valid");
+    let counters = run(&config, Duration::from_secs(2));
+    let in_array = counters["controller"]["queue_ns"] + counters["group/0"]["queue_ns"];
+    let seen = counters["vms"]["read_latency_ns_sum"] + counters["vms"]["write_latency_ns_sum"];
+    assert!(in_array < seen, "{in_array} {seen}");
+    assert!(in_array > 0.5 * seen, "{in_array} {seen}");
+}
+
+#[test]
+fn a_thousand_vms_log_in_work_and_log_out() {
+    let mut config = config(1000, LoginKeys::default());
+    config.lus[0].size_bytes = 8 * GIB;
+    for vm in &mut config.vms {
+        vm.load = Load::Closed { queue_depth: 1 };
+        vm.pattern.sizes = vec![SizeWeight {
+            bytes: 4096,
+            weight: 1,
+        }];
+    }
+    let counters = run(&config, Duration::from_millis(500));
+    assert_eq!(counters["sessions"]["logins"], 1000.0);
+    assert!(counters["vms"]["reads"] > 1000.0);
+}
+
+#[test]
+fn an_lu_beyond_its_group_is_refused() {
+    let mut config = config(1, LoginKeys::default());
+    config.model = Model::Preset {
+        name: "jdsf-2011".to_owned(),
+    }
+    .resolve()
+    .expect("a preset is valid");
+    config.lus[0].group_offset_bytes = 600 * GIB;
+    assert!(matches!(
+        World::new(&config),
+        Err(WorldError::Misplaced { lun: 0, group: 0 })
+    ));
+}
+
+#[test]
+fn a_vm_that_asks_for_a_target_that_is_not_there_fails_by_name() {
+    let mut config = config(2, LoginKeys::default());
+    if let Destination::Iscsi { target_name, .. } = &mut config.vms[1].destination {
+        *target_name = "iqn.2026-01.example.hakaru:nowhere".to_owned();
+    }
+    let mut world = World::new(&config).expect("the lab can be");
+    assert!(matches!(world.log_in(), Err(WorldError::Vm { name, .. }) if name == "vm1"));
+}

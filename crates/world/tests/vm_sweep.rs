@@ -1,0 +1,148 @@
+//! The study `vm-sweep` in virtual time: real PDUs over a modelled 1 GbE path to the modelled array.
+use std::time::Duration;
+
+use hakaru_drive::config::Model;
+use hakaru_initiator::config::{Destination, Load, LoginKeys, Pattern, Region, SizeWeight, Vm};
+use hakaru_units::GIB;
+use hakaru_world::{LuSetup, Snapshot, Wire, World, WorldConfig};
+
+const TARGET: &str = "iqn.2011-10.example.hakaru:array";
+
+/// The study's patterns: random 32 KiB and sequential 1 MiB, both 70 % reads.
+fn pattern(bytes: u32, random_percent: u8) -> Pattern {
+    Pattern {
+        sizes: vec![SizeWeight { bytes, weight: 1 }],
+        read_percent: 70,
+        random_percent,
+        align_bytes: None,
+    }
+}
+
+/// VM `i` on LU `i mod 2`, images of 64 GiB one after another, a test file of 2 GiB in each, 32 outstanding.
+fn vm(i: u64, pattern: &Pattern, seed: u64) -> Vm {
+    Vm {
+        name: format!("vm{}", i + 1),
+        destination: Destination::Iscsi {
+            portal: "10.0.0.1:3260".to_owned(),
+            target_name: TARGET.to_owned(),
+            lun: (i % 2) as u8,
+            initiator_name: format!("iqn.2011-10.example.hakaru:vm{}", i + 1),
+        },
+        region: Region {
+            offset_bytes: i / 2 * 64 * GIB,
+            length_bytes: 2 * GIB,
+        },
+        pattern: pattern.clone(),
+        load: Load::Closed { queue_depth: 32 },
+        seed: seed * 1000 + i,
+    }
+}
+
+fn study(vms: u64, pattern: &Pattern, seed: u64) -> WorldConfig {
+    let lu = |lun: u8| LuSetup {
+        lun,
+        size_bytes: 512 * GIB,
+        block_bytes: 512,
+        group: lun.into(),
+        group_offset_bytes: 0,
+    };
+    WorldConfig {
+        target_name: TARGET.to_owned(),
+        lus: vec![lu(0), lu(1)],
+        model: Model::Preset {
+            name: "jdsf-2011".to_owned(),
+        }
+        .resolve()
+        .expect("a preset is valid"),
+        vms: (0..vms).map(|i| vm(i, pattern, seed)).collect(),
+        keys: LoginKeys::default(),
+        timeout: Duration::from_secs(30),
+        wire: Wire::gigabit_ethernet(),
+        verify_run: None,
+        seed,
+    }
+}
+
+/// Counters of the measuring time: what they have grown by.
+fn measure(config: &WorldConfig, warmup: Duration, measure: Duration) -> Snapshot {
+    let mut world = World::new(config).expect("the lab can be");
+    world.log_in().expect("every VM logs in");
+    world.begin();
+    world.run_for(warmup).expect("nothing fails");
+    let before = world.counters();
+    world.run_for(measure).expect("nothing fails");
+    let mut grown = world.counters();
+    for (entity, counters) in &mut grown {
+        for (name, value) in counters {
+            *value -= before[entity][name];
+        }
+    }
+    world.log_out().expect("every VM logs out");
+    grown
+}
+
+fn row(vms: u64, grown: &Snapshot, seconds: f64) -> String {
+    let all = &grown["vms"];
+    let (reads, writes) = (all["reads"], all["writes"]);
+    let busy = |entity: &str| 100.0 * grown[entity]["busy_ns"] / seconds / 1e9;
+    let drives = grown.keys().filter(|entity| entity.starts_with("drive/"));
+    format!(
+        "{vms:>3} {:>6.0} {:>8.0} {:>8.1} {:>8.1} {:>9.1} {:>7.1} {:>8.1} {:>8.1} {:>7.1} {:>9.1}\n",
+        (reads + writes) / seconds,
+        reads / seconds,
+        (all["read_latency_ns_sum"] + all["write_latency_ns_sum"]) / (reads + writes) / 1e6,
+        all["read_latency_ns_sum"] / reads / 1e6,
+        all["write_latency_ns_sum"] / writes / 1e6,
+        (all["read_bytes"] + all["write_bytes"]) / seconds / 1e6,
+        drives.map(|entity| busy(entity)).fold(0.0, f64::max),
+        busy("controller"),
+        busy("link/up"),
+        busy("link/down"),
+    )
+}
+
+fn table(pattern: &Pattern, counts: &[u64], warmup_s: u64, measure_s: u64) -> String {
+    let mut table = String::from(
+        "VMs   IOPS  reads/s  mean ms  read ms  write ms    MB/s  drive %   ctrl %    up %    down %\n",
+    );
+    for &vms in counts {
+        let config = study(vms, pattern, 1);
+        let grown = measure(
+            &config,
+            Duration::from_secs(warmup_s),
+            Duration::from_secs(measure_s),
+        );
+        table += &row(vms, &grown, measure_s as f64);
+    }
+    table
+}
+
+#[test]
+fn random_32k_over_gigabit_ethernet() {
+    let table = table(
+        &pattern(32 << 10, 100),
+        &[1, 4, 6, 7, 8, 10, 12, 14, 16],
+        2,
+        4,
+    );
+    insta::assert_snapshot!(table);
+}
+
+#[test]
+fn sequential_1m_over_gigabit_ethernet() {
+    let table = table(&pattern(1 << 20, 0), &[1, 4, 16], 1, 2);
+    insta::assert_snapshot!(table);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_world_and_another_one_does_not() {
+    let run = |seed| {
+        measure(
+            &study(4, &pattern(32 << 10, 100), seed),
+            Duration::ZERO,
+            Duration::from_secs(1),
+        )
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
