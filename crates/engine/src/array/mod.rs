@@ -18,7 +18,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
 use std::time::Duration;
 
-use hakaru_contract::ArrayConfig;
+use hakaru_contract::{ArrayConfig, StoreConfig};
+use hakaru_runtime::file::FileQueue;
 use hakaru_runtime::net::{Listener, Socket};
 use hakaru_runtime::{Event, Events, Interest, Reactor, Token, clock, process};
 use hakaru_target::{ConnectionId, Limits, Target, TargetConfig};
@@ -33,6 +34,9 @@ use crate::sampling::Schedule;
 
 /// Tokens of listeners count from here; below are connections, by [`ConnectionId::index`].
 const LISTENERS: u64 = 1 << 32;
+
+/// The queue of LUs that are in files.
+const FILES: Token = Token(1 << 33);
 
 /// One buffer for all connections: it fits the second-level cache, and 32 commands with 4 KiB each fit it.
 const RECEIVE_BYTES: usize = 256 << 10;
@@ -84,6 +88,10 @@ impl<'r> Shell<'r> {
             .iter()
             .map(|lu| Ok((lu.lun, setup::open(lu)?)))
             .collect::<Result<_, Failure>>()?;
+        let in_files = config.lus.iter().any(|lu| lu.store != StoreConfig::Memory);
+        let files = in_files
+            .then(|| FileQueue::new(reactor, FILES).or_environment("prepare file I/O", "raise the limit of open files"))
+            .transpose()?;
         let listeners = listen(&addresses, reactor)?;
         let mut portals = Vec::new();
         for listener in &listeners {
@@ -112,7 +120,7 @@ impl<'r> Shell<'r> {
                 lus: descriptions,
                 limits,
             }),
-            storage: Storage::new(lus, model),
+            storage: Storage::new(lus, model, files),
             listeners,
             listening: true,
             connections: Vec::new(),
@@ -143,6 +151,7 @@ impl<'r> Shell<'r> {
             ("portals".to_owned(), json!(portals)),
             ("target_name".to_owned(), json!(config.target_name)),
             ("lus".to_owned(), json!(lus)),
+            ("io_backend".to_owned(), json!(self.storage.io_backend())),
             ("model".to_owned(), json!(config.model)),
             ("sessions_max".to_owned(), json!(self.sessions_max)),
         ]))
@@ -203,6 +212,9 @@ impl<'r> Shell<'r> {
     }
 
     fn handle_event(&mut self, now: Time, event: Event, control: &Control) {
+        if event.token == FILES {
+            return self.storage.handle_file_event();
+        }
         let Token(token) = event.token;
         if token >= LISTENERS {
             return self.accept(now, (token - LISTENERS) as usize, control);
@@ -333,6 +345,7 @@ impl<'r> Shell<'r> {
                 moved = true;
                 self.storage.submit(now, io, &mut self.target);
             }
+            self.storage.flush_files();
             while let Some((id, result)) = self.storage.poll_done() {
                 moved = true;
                 self.target.handle_io_done(now, id, result);

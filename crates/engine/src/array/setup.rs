@@ -1,11 +1,13 @@
 //! From an [`ArrayConfig`] to the parts of an array, with every bound checked: nothing is opened or bound before the
 //! configuration as a whole makes sense.
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use hakaru_contract::drive::{ArrayModel, Drive};
 use hakaru_contract::{ArrayConfig, LuConfig, StoreConfig};
 use hakaru_drive::Array;
+use hakaru_runtime::file::FileHandle;
 use hakaru_runtime::memory::SparseMemory;
 use hakaru_target::LuDescription;
 
@@ -162,12 +164,25 @@ pub fn open(lu: &LuConfig) -> Result<Lu, Failure> {
             ),
             "sysctl vm.overcommit_memory=0 lets thin LUs be larger than RAM; or keep it in a file",
         )?),
-        StoreConfig::File { .. } => todo!(),
+        StoreConfig::File { path } => Store::File(open_file(path, lu.size_bytes)?),
     };
     let place = lu.placement;
     Ok(Lu {
         store,
         group: place.map_or(0, |p| p.group),
         group_offset_bytes: place.map_or(0, |p| p.offset_bytes),
+    })
+}
+
+fn open_file(path: &str, size_bytes: u64) -> Result<FileHandle, Failure> {
+    FileHandle::create(path.as_ref(), size_bytes).map_err(|e| {
+        let hint = match e.kind() {
+            ErrorKind::ResourceBusy => "another process serves it; give this array a file of its own",
+            ErrorKind::NotFound => "make the directory first",
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => "choose a place where you may write",
+            ErrorKind::FileTooLarge | ErrorKind::StorageFull => "choose a smaller LU, or a file system that has sparse files",
+            _ => "choose another path",
+        };
+        Failure::environment(format_args!("cannot keep an LU of {size_bytes} bytes in {path}: {e}"), hint)
     })
 }

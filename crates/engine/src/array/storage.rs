@@ -4,10 +4,12 @@
 //! it at all), then the store does it. Memory does it at once; a file may answer later. A finished access comes out of
 //! [`Storage::poll_done`].
 use std::collections::VecDeque;
+use std::io::ErrorKind;
 
 use hakaru_drive::{Array, Op, Request};
+use hakaru_runtime::file::{FileDone, FileHandle, FileOp, FileQueue, FileRequest};
 use hakaru_runtime::memory::SparseMemory;
-use hakaru_target::{Io, IoId, IoOp, IoResult, Target};
+use hakaru_target::{Io, IoFailure, IoId, IoOp, IoResult, Target};
 use hakaru_units::Time;
 
 /// LUs by number, and the accesses under way.
@@ -17,6 +19,10 @@ pub struct Storage {
     model: Option<Array>,
     /// Accesses that the model holds, by [`IoId::index`].
     held: Vec<Option<Io>>,
+    /// Present if an LU is in a file.
+    files: Option<FileQueue<Vec<u8>>>,
+    /// Accesses that the files hold, by [`IoId::index`].
+    in_files: Vec<Option<IoId>>,
     done: VecDeque<(IoId, IoResult)>,
 }
 
@@ -34,21 +40,18 @@ pub struct Lu {
 pub enum Store {
     /// In RAM.
     Memory(SparseMemory),
+    /// In a file, through the page cache.
+    File(FileHandle),
 }
 
 impl Storage {
-    /// `lus` with their numbers; `model` is `None` for "as fast as the machine".
-    pub fn new(lus: Vec<(u8, Lu)>, model: Option<Array>) -> Storage {
+    /// `lus` with their numbers; `model` is `None` for "as fast as the machine"; `files` is needed if an LU is in a file.
+    pub fn new(lus: Vec<(u8, Lu)>, model: Option<Array>, files: Option<FileQueue<Vec<u8>>>) -> Storage {
         let mut by_number: Vec<Option<Lu>> = (0..256).map(|_| None).collect();
         for (lun, lu) in lus {
             by_number[usize::from(lun)] = Some(lu);
         }
-        Storage {
-            lus: by_number,
-            model,
-            held: Vec::new(),
-            done: VecDeque::new(),
-        }
+        Storage { lus: by_number, model, held: Vec::new(), files, in_files: Vec::new(), done: VecDeque::new() }
     }
 
     /// Takes an access. What it comes to is told by [`Storage::poll_done`], often at once.
@@ -124,6 +127,11 @@ impl Storage {
         }
     }
 
+    /// How files are read and written: `io_uring`, `threads`, or `memory` if no LU is in one.
+    pub fn io_backend(&self) -> &'static str {
+        self.files.as_ref().map_or("memory", FileQueue::backend)
+    }
+
     /// Gives each of the model's counters; see [`Array::visit_counters`].
     pub fn visit_counters(&mut self, now: Time, visit: &mut dyn FnMut(&str, &str, f64)) {
         if let Some(model) = &mut self.model {
@@ -141,7 +149,86 @@ impl Storage {
                 let result = access_memory(memory, io.op, target);
                 self.done.push_back((io.id, result));
             }
+            Store::File(file) => match try_file_at_once(file, io.op, target) {
+                Ok(result) => self.done.push_back((io.id, result)),
+                Err((op, offset_bytes, buffer)) => {
+                    let request = FileRequest { id: io.id.index() as u64, file: file.clone(), op, offset_bytes, buffer };
+                    self.submit_to_file(io.id, request);
+                }
+            },
         }
+    }
+
+    fn submit_to_file(&mut self, id: IoId, request: FileRequest<Vec<u8>>) {
+        let files = self.files.as_mut().expect("there is a queue if an LU is in a file");
+        if self.in_files.len() <= id.index() {
+            self.in_files.resize(id.index() + 1, None);
+        }
+        self.in_files[id.index()] = Some(id);
+        files.submit(request);
+    }
+
+    /// Lets what was submitted to files begin: once per turn, for all of it.
+    pub fn flush_files(&mut self) {
+        if let Some(files) = &mut self.files {
+            files.flush();
+        }
+        self.take_file_completions();
+    }
+
+    /// The reactor told of the files' token.
+    pub fn handle_file_event(&mut self) {
+        if let Some(files) = &mut self.files {
+            files.handle_event();
+        }
+        self.take_file_completions();
+    }
+
+    fn take_file_completions(&mut self) {
+        while let Some(done) = self.files.as_mut().and_then(FileQueue::poll_done) {
+            let id = self.in_files[done.id as usize].take().expect("what a file completes was submitted");
+            self.done.push_back((id, file_result(done)));
+        }
+    }
+}
+
+/// What is in the page cache is read, and what fits it is written, without waiting. `Err` is what the slow way needs.
+fn try_file_at_once(
+    file: &FileHandle,
+    op: IoOp,
+    target: &mut Target,
+) -> Result<IoResult, (FileOp, u64, Vec<u8>)> {
+    match op {
+        IoOp::Read { offset_bytes, length_bytes, .. } => {
+            let mut buffer = target.take_buffer(length_bytes as usize);
+            buffer.resize(length_bytes as usize, 0);
+            if file.read_at_once(offset_bytes, &mut buffer) {
+                Ok(IoResult::ReadData(buffer))
+            } else {
+                Err((FileOp::Read, offset_bytes, buffer))
+            }
+        }
+        IoOp::Write { offset_bytes, data, fua } => {
+            if !fua && file.write_at_once(offset_bytes, &data) {
+                Ok(IoResult::Written(data))
+            } else {
+                Err((FileOp::Write { durable: fua }, offset_bytes, data))
+            }
+        }
+        IoOp::Flush => Err((FileOp::Sync, 0, Vec::new())),
+    }
+}
+
+fn file_result(done: FileDone<Vec<u8>>) -> IoResult {
+    match (done.op, done.result) {
+        (FileOp::Read, Ok(())) => IoResult::ReadData(done.buffer),
+        (FileOp::Write { .. }, Ok(())) => IoResult::Written(done.buffer),
+        (FileOp::Sync, Ok(())) => IoResult::Flushed,
+        (FileOp::Read, Err(_)) => IoResult::Failed(IoFailure::Read),
+        (_, Err(e)) if matches!(e.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+            IoResult::Failed(IoFailure::Space)
+        }
+        (_, Err(_)) => IoResult::Failed(IoFailure::Write),
     }
 }
 
