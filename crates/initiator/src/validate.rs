@@ -349,7 +349,7 @@ impl Region {
                 "make the region smaller or the volume larger",
             );
         }
-        if self.offset_bytes % block != 0 || length_bytes % block != 0 {
+        if !self.offset_bytes.is_multiple_of(block) || !length_bytes.is_multiple_of(block) {
             let what = format!("is not a multiple of the volume's block, {block} bytes");
             return refuse(format!("{field}.region"), what, "align it");
         }
