@@ -119,6 +119,7 @@ def run(
     site: Annotated[Path | None, Parameter(help="Use the equipment that this file names instead of a lab.")] = None,
     json_: Annotated[bool, Parameter(name="--json", negative=(), help="Events as JSON lines on stdout.")] = False,
     quiet: Annotated[bool, Parameter(negative=(), help="No progress on stderr.")] = False,
+    report: Annotated[str, Parameter(help="html, pdf; several with commas; or none.")] = "html,pdf",
 ) -> int:
     """Run a study: build its lab, load it point by point, analyse, report. Ends with a table and the report's path.
 
@@ -131,6 +132,7 @@ def run(
 
     loaded = load(study)
     only_levels, repetitions = parse_only(only), check_repetitions(repetitions)
+    formats = parse_formats(report)
     if site is None:
         from hakaru.lab import sandbox
 
@@ -152,7 +154,7 @@ def run(
     watch = watchers(json_lines=json_, quiet=quiet, colour="NO_COLOR" not in os.environ)
     try:
         directory = runner.execute(prepared, watch)
-        summary, reports = finish(directory, watch)
+        summary, reports = finish(directory, watch, formats)
     finally:
         watch.close()
     if not json_:
@@ -163,10 +165,9 @@ def run(
     return 0
 
 
-def finish(directory: Path, watch: Any) -> tuple[dict[str, Any], list[Path]]:
-    """Analysis and report of a finished run."""
+def finish(directory: Path, watch: Any, formats: list[str]) -> tuple[dict[str, Any], list[Path]]:
+    """Analysis of a finished run, and its report."""
     from hakaru.analysis import summarise
-    from hakaru.report import render
     from hakaru.run.plan import REPORT_S
 
     watch.phase("analysis", "intervals, limits, findings", REPORT_S)
@@ -174,8 +175,12 @@ def finish(directory: Path, watch: Any) -> tuple[dict[str, Any], list[Path]]:
     for point in summary["points"]:
         watch.event("point", **point)
     watch.event("findings", findings=summary["findings"], expectations=summary["expectations"])
-    watch.phase("report", "HTML and PDF", REPORT_S)
-    reports = render(directory, ["html", "pdf"], ["en", "ja"])
+    reports: list[Path] = []
+    if formats:
+        from hakaru.report import render
+
+        watch.phase("report", " and ".join(formats), REPORT_S)
+        reports = render(directory, formats, ["en", "ja"], summary=summary)
     watch.event("done", run=str(directory), reports=[str(path) for path in reports], valid=summary["valid"])
     return summary, reports
 
@@ -282,6 +287,15 @@ def parse_only(given: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if len({name for name, _ in parsed}) < len(parsed):
         raise UsageError("--only names a factor twice", "give its levels together: --only vms=1,7")
     return tuple(parsed)
+
+
+def parse_formats(given: str) -> list[str]:
+    """`"html,pdf"` → `["html", "pdf"]`, `"none"` → `[]`."""
+    formats = [] if given == "none" else [part.strip() for part in given.split(",") if part.strip()]
+    unknown = [one for one in formats if one not in ("html", "pdf", "json")]
+    if unknown:
+        raise UsageError(f"no {unknown[0]!r} report", "choose of html, pdf, json; or none")
+    return formats
 
 
 def check_repetitions(repetitions: int | None) -> int | None:

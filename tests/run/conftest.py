@@ -69,11 +69,13 @@ class Hakaru:
         return {**os.environ, "PYTHONPATH": str(ROOT / "python"), "HAKARU_RUNS": str(self.runs), "NO_COLOR": "1"}
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """To its end."""
         return subprocess.run(
             self.command(*arguments), capture_output=True, text=True, env=self.environment(), timeout=240, check=False
         )
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """In the background, a process group of its own."""
         return subprocess.Popen(
             self.command(*arguments),
             stdout=subprocess.PIPE,

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
 import socket
-from collections.abc import Callable
+import subprocess
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -46,7 +50,7 @@ def test_all_engines_of_a_repetition_are_sampled_over_the_whole_measuring_time(
     hakaru: Hakaru, study: Path, array: LoopbackArray, write_site: WriteSite
 ) -> None:
     site = write_site(array.portal, array.target_name, expendable=True)
-    arguments = ["run", str(study), "--site", str(site), "--only", "vms=3", "--repetitions", "1", "--quiet"]
+    arguments = ["run", str(study), "--site", str(site), "--only", "vms=3", "--repetitions", "1", "--report", "none"]
     assert hakaru.run(*arguments).returncode == 0
     reader = RunReader(hakaru.only_run())
     (record,) = reader.repetitions()
@@ -70,7 +74,7 @@ def test_nothing_is_written_without_permission(
     assert result.returncode == 2
     assert "nothing was written" in result.stderr and "expendable: true" in result.stderr
     assert not hakaru.runs.exists()
-    only_reads = hakaru.run("run", str(study), "--site", str(site), "--only", "pattern=reads", "--quiet")
+    only_reads = hakaru.run("run", str(study), "--site", str(site), "--only", "pattern=reads", "--report", "none")
     assert only_reads.returncode == 0, only_reads.stderr
     run = RunReader(hakaru.only_run()).read("run.json")
     assert {"link_unchecked", "not_expendable"} <= {c["caveat"] for c in run["caveats"]}
@@ -90,7 +94,7 @@ def test_interrupted_run_keeps_what_was_finished_and_resume_does_the_rest(
     assert reader.read("run.json")["status"] == "interrupted"
     kept = {p.name: p.stat().st_mtime_ns for p in (directory / "repetitions").iterdir()}
     assert len(kept) >= 2
-    resumed = hakaru.run("run", str(study), "--site", site, "--resume", "latest", "--quiet")
+    resumed = hakaru.run("run", str(study), "--site", site, "--resume", "latest", "--report", "none")
     assert resumed.returncode == 0, resumed.stderr
     assert hakaru.only_run() == directory
     assert reader.read("run.json")["status"] == "done"
@@ -108,7 +112,7 @@ def test_killed_run_stays_partial_and_is_resumed(
         until(process, "repetition", 1)
         process.kill()
     assert hakaru.only_run().suffix == ".partial"
-    resumed = hakaru.run("run", str(study), "--site", site, "--resume", "latest", "--quiet")
+    resumed = hakaru.run("run", str(study), "--site", site, "--resume", "latest", "--report", "none")
     assert resumed.returncode == 0, resumed.stderr
     assert hakaru.only_run().suffix == ""
 
@@ -180,3 +184,48 @@ def test_folder_that_cannot_be_written_ends_with_3(
     result = hakaru.run("run", str(study), "--site", site, "--out", "/proc/runs")
     assert result.returncode == 3
     assert "/proc" in result.stderr and "--out" in result.stderr
+
+
+@pytest.fixture
+def tgt(tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """tgt on loopback with one LU: portal and target name."""
+    if shutil.which("tgtd") is None or os.geteuid() != 0:
+        pytest.skip("tgt is not installed, or not started as root")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # tgtd takes control numbers below 32768 only.
+    control, name, backing = str(port % 32768), "iqn.2011-10.example.tgt:existing", tmp_path / "lu"
+    with backing.open("wb") as file:
+        file.truncate(64 << 20)
+
+    def admin(*arguments: str) -> bool:
+        command = ["tgtadm", "-C", control, "--lld", "iscsi", *arguments]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+    daemon = subprocess.Popen(
+        ["tgtd", "-f", "-C", control, "--iscsi", f"portal=127.0.0.1:{port}"], stderr=subprocess.DEVNULL
+    )
+    try:
+        deadline = time.monotonic() + 10
+        while not admin("--op", "new", "--mode", "target", "--tid", "1", "-T", name):
+            assert time.monotonic() < deadline and daemon.poll() is None, "tgtd does not answer"
+            time.sleep(0.05)
+        # tgt numbers its LUs from 1: 0 is its controller.
+        assert admin("--op", "new", "--mode", "logicalunit", "--tid", "1", "--lun", "1", "-b", str(backing))
+        assert admin("--op", "bind", "--mode", "target", "--tid", "1", "-I", "ALL")
+        yield f"127.0.0.1:{port}", name
+    finally:
+        daemon.kill()
+        daemon.wait()
+
+
+def test_another_makers_target_is_driven_like_ours(
+    hakaru: Hakaru, study: Path, tgt: tuple[str, str], write_site: WriteSite
+) -> None:
+    site = write_site(*tgt, expendable=True, lun=1)
+    result = hakaru.run("run", str(study), "--site", str(site), "--repetitions", "1", "--report", "none", "--json")
+    assert result.returncode == 0, result.stderr
+    points = RunReader(hakaru.only_run()).read("summary.json")["points"]
+    assert len(points) == 3
+    assert all(p["metrics"]["iops"]["mean"] > 0 and p["metrics"]["errors_per_s"]["mean"] == 0 for p in points)

@@ -1,0 +1,136 @@
+"""Runs in a real lab: built, checked, loaded, and gone afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from hakaru.store import RunReader
+
+from tests.run.conftest import Hakaru, until
+
+
+def processes_of(folder: Path) -> list[str]:
+    """Command lines of processes that still run with this folder of runs."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"HAKARU_RUNS={folder}".encode() in (process / "environ").read_bytes().split(b"\0"):
+                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            continue
+    return found
+
+
+def test_small_study_runs_from_lab_to_report(hakaru: Hakaru, study: Path) -> None:
+    result = hakaru.run("run", str(study), "--json")
+    assert result.returncode in (0, 5), result.stderr  # on a machine that is busy a point may be invalid
+    events = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [e["phase"] for e in events if e["event"] == "phase"] == ["lab", "check", "analysis", "report"]
+    reader = RunReader(hakaru.only_run())
+    lab = reader.read("lab.json")
+    assert {n["kind"] for n in lab["nodes"]} == {"host", "switch", "array"}
+    assert len(lab["checks"]) == 2
+    (first, *_) = reader.repetitions()
+    kinds = sorted((e["engine"], e["node"]) for e in first["engines"])
+    watched = {node for engine, node in kinds if engine == "watch"}
+    assert watched == {n["name"] for n in lab["nodes"]}
+    assert ("array", "array") in kinds
+    samples = reader.samples(first["point"], first["repetition"]).to_pylist()
+    assert {"lu/0", "port/0", "machine", "nic/eth0", "vms", "process"} <= {row["entity"] for row in samples}
+    assert len({row["node"] for row in samples if row["entity"] == "machine"}) == 1
+    for point in reader.read("summary.json")["points"]:
+        assert point["origin"] == "emulated"
+        # Two hosts behind one link of 100 Mbit/s: reads cannot come faster than it carries.
+        assert 0 < point["metrics"]["read_mb_per_s"]["mean"] < 12.5
+        assert "bytes_not_conserved" not in {c["caveat"] for c in point["caveats"]}
+    assert processes_of(hakaru.runs) == []
+
+
+def test_ctrl_c_ends_with_130_keeps_the_run_and_leaves_nothing_running(hakaru: Hakaru, study: Path) -> None:
+    with hakaru.start("run", str(study), "--json", "--report", "none") as process:
+        until(process, "repetition", 1)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(30) == 130
+    reader = RunReader(hakaru.only_run())
+    assert reader.read("run.json")["status"] == "interrupted"
+    assert len(reader.repetitions()) >= 1
+    assert processes_of(hakaru.runs) == []
+
+
+def test_term_ends_with_143(hakaru: Hakaru, study: Path) -> None:
+    with hakaru.start("run", str(study), "--json", "--report", "none") as process:
+        until(process, "sample", 1)
+        process.terminate()
+        assert process.wait(30) == 143
+    assert RunReader(hakaru.only_run()).read("run.json")["status"] == "interrupted"
+
+
+def test_engine_that_is_killed_ends_the_run_with_7_and_resume_goes_on(hakaru: Hakaru, study: Path) -> None:
+    with hakaru.start("run", str(study), "--json", "--report", "none") as process:
+        until(process, "repetition", 1)
+        until(process, "sample", 1)
+        for pid in engines_of(hakaru.runs):
+            os.kill(pid, signal.SIGKILL)
+        _, stderr = process.communicate(timeout=60)
+        assert process.returncode == 7, stderr
+    assert "error: array on array was lost: ended by SIGKILL" in stderr
+    resumed = hakaru.run("run", str(study), "--resume", "latest", "--report", "none")
+    assert resumed.returncode in (0, 5), resumed.stderr
+    assert len(RunReader(hakaru.only_run()).repetitions()) == 6
+
+
+def engines_of(folder: Path) -> list[int]:
+    """Engines that run for this folder of runs."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            ours = f"HAKARU_RUNS={folder}".encode() in (process / "environ").read_bytes().split(b"\0")
+            if ours and b"hakaru-engine" in (process / "cmdline").read_bytes().split(b"\0")[0]:
+                found.append(int(process.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="unshare(1) is not installed")
+def test_full_disk_ends_with_3_and_resume_goes_on_once_there_is_room(
+    hakaru: Hakaru, study: Path, tmp_path: Path
+) -> None:
+    small = tmp_path / "small-disk"
+    small.mkdir()
+    hakaru.runs = small / "runs"
+    # A file system of 8 MiB that only this command sees; the test fills it through the process's own root.
+    mount = f'mount -t tmpfs -o size=8m none {small} && exec "$@"'
+    hakaru.prefix = ["unshare", "-m", *([] if os.geteuid() == 0 else ["-r"]), "sh", "-c", mount, "sh"]
+    with hakaru.start("run", str(study), "--json", "--report", "none") as process:
+        until(process, "repetition", 1)
+        inside = Path(f"/proc/{process.pid}/root{small}")
+        filler = inside / "filler"
+        with filler.open("wb", buffering=0) as file, pytest.raises(OSError):
+            while True:
+                file.write(bytes(4096))
+        _, stderr = process.communicate(timeout=60)
+        assert process.returncode == 3, stderr
+    assert "No space left on device" in stderr and "--resume" in stderr
+
+
+def test_lab_that_cannot_be_ends_with_2_and_names_the_place(hakaru: Hakaru, study: Path) -> None:
+    study.write_text(study.read_text().replace("hosts: 2", "hosts: 2000"))
+    result = hakaru.run("run", str(study))
+    assert result.returncode == 2
+    assert "study.yaml:8:3: lab: this lab cannot be built: 2000 hosts are more than 256" in result.stderr
+    assert "hint:" in result.stderr
+
+
+def test_run_needs_no_privilege(hakaru: Hakaru, study: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("started as root; tests/lab runs labs as an ordinary user too")
+    result = hakaru.run("run", str(study), "--only", "vms=1", "--repetitions", "1", "--report", "none")
+    assert result.returncode in (0, 5), result.stderr
+    assert subprocess.run(["ip", "link"], capture_output=True, text=True, check=True).stdout.count("veth") == 0
