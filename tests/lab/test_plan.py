@@ -45,8 +45,8 @@ def test_plan_of_one_host_and_an_array_is_this() -> None:
         planned.SetUp("switch", "array.0"),
         planned.CreateVeth("switch", "host-1.0", "br0", "host-1", "eth0", 1500),
         planned.AddAddress("host-1", "eth0", "10.77.0.2", 20),
-        planned.Shape("host-1", "eth0", 123_049_415, 157_702, 524_288, 31_250),
-        planned.Shape("switch", "host-1.0", 123_049_415, 157_702, 524_288, 31_250),
+        planned.Shape("host-1", "eth0", 123_049_415, 157_702, 1_514_000, 31_250),
+        planned.Shape("switch", "host-1.0", 123_049_415, 157_702, 2_097_152, 31_250),
         planned.SetUp("host-1", "eth0"),
         planned.SetUp("switch", "host-1.0"),
     )
@@ -132,7 +132,10 @@ specs = st.builds(
     mtu=st.sampled_from([576, 1500, 9000, 9216]),
     network=st.sampled_from(["10.77.0.0/16", "192.168.8.0/22", "172.16.0.0/12"]),
     host_link=st.fixed_dictionaries(
-        {"rate": st.sampled_from([None, "1 Mbit/s", "100 Mbit/s", "1 Gbit/s", "25 Gbit/s"]), "queue": st.just("64 KiB")}
+        {
+            "rate": st.sampled_from([None, "1 Mbit/s", "100 Mbit/s", "1 Gbit/s", "25 Gbit/s"]),
+            "queue": st.sampled_from(["64 KiB", "2 MiB"]),
+        }
     ),
 )
 
@@ -186,7 +189,12 @@ def test_any_plan_makes_things_before_it_uses_them(spec: LabSpec) -> None:
     st.sampled_from([576, 1500, 9000, 9216]),
 )
 def test_any_bucket_carries_full_frames_at_the_rate_of_the_wire(rate: int, queue: int, mtu: int) -> None:
-    shape = plan_shape("host", "eth0", rate, queue, mtu)
+    link = planned.Link("host.0", "host", "eth0", "switch", "host.0", 0, "10.77.0.2", 20, rate, queue, mtu)
+    for node, interface in (("host", "eth0"), ("switch", "host.0")):
+        check_bucket(plan_shape(link, node, interface), rate, mtu)
+
+
+def check_bucket(shape: planned.Shape, rate: int, mtu: int) -> None:
     frame, wire = mtu + 14, mtu + 38
     frames_per_s = shape.rate_bytes_per_s / frame
     assert frames_per_s * wire * 8 == pytest.approx(rate, rel=1e-4)
@@ -194,7 +202,7 @@ def test_any_bucket_carries_full_frames_at_the_rate_of_the_wire(rate: int, queue
     # Larger than the bucket and it would be cut into frames, one by one; larger than the queue and it would never pass.
     segments = -(-shape.super_frame_bytes // (mtu - 52))
     assert shape.super_frame_bytes + segments * 66 <= shape.bucket_bytes
-    assert shape.super_frame_bytes <= queue
+    assert shape.super_frame_bytes <= shape.queue_bytes
 
 
 def test_gigabit_ethernet_carries_941_megabits_of_tcp_payload() -> None:

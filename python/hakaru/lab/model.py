@@ -4,8 +4,8 @@
       hosts: 2                  # or names: [esx1, esx2]
       paths: 1                  # each host and the array has one link to the switch per path
       mtu: 1500
-      host_link:  {rate: 1 Gbit/s, queue: 512 KiB}
-      array_link: {rate: 1 Gbit/s, queue: 512 KiB}
+      host_link:  {rate: 1 Gbit/s, queue: 2 MiB}
+      array_link: {rate: 1 Gbit/s, queue: 2 MiB}
 
 Shape and units only; whether such a lab can be is decided by `plan.plan_lab`.
 """
@@ -27,9 +27,10 @@ class LinkSpec(BaseModel):
         description="Bits per second on the wire, Ethernet framing included; default: as fast as the machine.",
     )
     queue: Size = Field(
-        default=512 * 1024,
-        description="Bytes of frames that wait at each end before the link; what comes beyond is dropped. "
-        "Default 512 KiB: a port's share of a small switch's buffer.",
+        default=2 * 1024**2,
+        description="Bytes of frames that wait in the switch before the link; what comes beyond is dropped. "
+        "Default 2 MiB: what one busy port gets of a storage switch's shared buffer. "
+        "A node's own end waits as Linux does, 1000 frames.",
     )
 
 

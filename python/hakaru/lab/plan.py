@@ -16,7 +16,8 @@ whole core at 1 Gbit/s where this costs a tenth of one.)
 
 **How smooth it is.** A super-frame is at most 0.25 ms of link time (and an eighth of the queue, and at least one
 frame); the bucket holds one super-frame and 1 ms, so that a timer that is late loses no rate. What follows an idle
-link therefore passes up to 1.25 ms early, once: 156 KB at 1 Gbit/s.
+link therefore passes up to 1.25 ms early, once: 156 KB at 1 Gbit/s. A switch that runs full drops whole super-frames,
+so that TCP suffers more from too small a queue than it would from a real switch: see `LinkSpec.queue`.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ WIRE_OVERHEAD_BYTES = 24
 _SUPER_FRAME_MAX_BYTES = 65_536
 _SUPER_FRAME_S = 0.000_25
 _BUCKET_SLACK_S = 0.001
+# Linux's default `txqueuelen`.
+_NODE_QUEUE_FRAMES = 1000
 # Ethernet, IPv4 and TCP with timestamps: counted for every frame of a super-frame.
 _HEADERS_BYTES = ETHERNET_HEADER_BYTES + 20 + 32
 
@@ -64,7 +67,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Link:
-    """A link from a node to the switch. `queue_bytes`: waiting room at each end. `rate_bits_per_s` None: unlimited."""
+    """A link from a node to the switch. `queue_bytes` is in the switch; `rate_bits_per_s` None: unlimited."""
 
     name: str
     node: str
@@ -275,7 +278,7 @@ def _check_link(field: str, link: LinkSpec, mtu: int) -> None:
         raise _impossible(
             f"{field}.queue is {format_size(link.queue)}; it can be {queue_min} B (two full frames) "
             f"to {format_size(QUEUE_MAX_BYTES)}",
-            "512 KiB is a small switch's",
+            "2 MiB is what a busy port of a storage switch gets",
         )
 
 
@@ -325,26 +328,27 @@ def _actions(spec: LabSpec, nodes: tuple[Node, ...], links: tuple[Link, ...]) ->
         yield CreateVeth(link.switch, link.port, BRIDGE, link.node, link.interface, link.mtu)
         yield AddAddress(link.node, link.interface, link.address, link.prefix_length)
         if link.rate_bits_per_s is not None:
-            yield plan_shape(link.node, link.interface, link.rate_bits_per_s, link.queue_bytes, link.mtu)
-            yield plan_shape(link.switch, link.port, link.rate_bits_per_s, link.queue_bytes, link.mtu)
+            yield plan_shape(link, link.node, link.interface)
+            yield plan_shape(link, link.switch, link.port)
         yield SetUp(link.node, link.interface)
         yield SetUp(link.switch, link.port)
 
 
-def plan_shape(node: str, interface: str, rate_bits_per_s: int, queue_bytes: int, mtu: int) -> Shape:
-    """The token bucket of one end of a link; why these numbers, says the module."""
-    frame = mtu + ETHERNET_HEADER_BYTES
-    rate_bytes_per_s = rate_bits_per_s / 8
-    payload = max(frame, min(_SUPER_FRAME_MAX_BYTES, int(rate_bytes_per_s * _SUPER_FRAME_S), queue_bytes // 8))
-    frames = -(-payload // (frame - _HEADERS_BYTES))
-    super_frame_counted = payload + frames * _HEADERS_BYTES
+def plan_shape(link: Link, node: str, interface: str) -> Shape:
+    """The token bucket of one end of a link that has a rate; why these numbers, says the module."""
+    assert link.rate_bits_per_s is not None, "an unlimited link has no bucket"
+    frame = link.mtu + ETHERNET_HEADER_BYTES
+    rate_bytes_per_s = link.rate_bits_per_s / 8
+    super_frame = min(_SUPER_FRAME_MAX_BYTES, int(rate_bytes_per_s * _SUPER_FRAME_S), link.queue_bytes // 8)
+    super_frame = max(frame, super_frame)
+    segments = -(-super_frame // (frame - _HEADERS_BYTES))
     return Shape(
         node=node,
         interface=interface,
         rate_bytes_per_s=round(rate_bytes_per_s * frame / (frame + WIRE_OVERHEAD_BYTES)),
-        bucket_bytes=super_frame_counted + int(rate_bytes_per_s * _BUCKET_SLACK_S),
-        queue_bytes=queue_bytes,
-        super_frame_bytes=payload,
+        bucket_bytes=super_frame + segments * _HEADERS_BYTES + int(rate_bytes_per_s * _BUCKET_SLACK_S),
+        queue_bytes=link.queue_bytes if node == link.switch else _NODE_QUEUE_FRAMES * frame,
+        super_frame_bytes=super_frame,
     )
 
 
