@@ -122,7 +122,7 @@ def write_rep(writer: RunWriter, point: str, number: int, factors: dict[str, Any
 
 
 def write_run(folder: Path, points: Sequence[Pt], **more: Any) -> Path:
-    """A finished run; `more` replaces parts of study.json (`title`, …), or of run.json (`run_…`), lab.json (`lab_…`)."""
+    """A finished run; `more` replaces parts of study.json (`title`, …), run.json (`run_…`), lab.json (`lab_…`)."""
     writer = RunWriter.create(folder, "small", dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
     run = {
         "format": FORMAT,

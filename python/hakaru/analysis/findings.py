@@ -18,7 +18,7 @@ from hakaru.analysis.limiter import Verdict, kind_of
 from hakaru.analysis.points import Point
 from hakaru.analysis.reference import Comparison
 from hakaru.analysis.sweep import NEAR_PEAK, Sweep
-from hakaru.wording import LANGUAGES, say
+from hakaru.wording import LANGUAGES, say, tenths
 
 Write = Callable[[str], str]
 """A language → the text in it."""
@@ -57,7 +57,7 @@ def of_comparison(comparison: Comparison, several: bool) -> Finding:
         }
         if worst is None or worst.error_percent is None:
             return say(language, "finding.reference.none", values)
-        values |= {"levels": len(comparison.compared), "worst_percent": round(abs(worst.error_percent), 1)}
+        values |= {"levels": len(comparison.compared), "worst_percent": tenths(abs(worst.error_percent), language)}
         values |= {"error": sentences.signed(language, worst.error_percent)}
         return say(
             language, "finding.reference", values | {"level": sentences.level(language, comparison.over, worst.level)}

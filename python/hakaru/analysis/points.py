@@ -169,6 +169,8 @@ def timeline(repetition: Repetition) -> dict[str, list[float | None]]:
     if not grown["reads"]:
         return {}
     at = np.unique(grown["reads"][0].at_ns)
+    # What comes after the measuring phase is requests running out, not a rate.
+    at = at[at <= repetition.window[1] + (repetition.window[1] - start) // 100]
     if len(at) < 2:
         return {}
     steps = {

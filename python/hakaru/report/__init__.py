@@ -11,13 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 
-def render(run_dir: Path, formats: Sequence[str], langs: Sequence[str], out: Path | None = None) -> list[Path]:
+def render(
+    run_dir: Path,
+    formats: Sequence[str],
+    langs: Sequence[str],
+    out: Path | None = None,
+    *,
+    summary: dict[str, Any] | None = None,
+) -> list[Path]:
     """See `hakaru.report.output.render`."""
     from hakaru.report.output import render as do  # drawing and typesetting take seconds to import
 
-    return do(run_dir, formats, langs, out)
+    return do(run_dir, formats, langs, out, summary=summary)
 
 
 def figure(run_dir: Path, name: str, path: Path, *, language: str = "en", series: int = 0) -> Path:

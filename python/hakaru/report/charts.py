@@ -216,7 +216,7 @@ def _rule(value: float, label: str) -> list[Spec]:
 
 
 def _labels(series: Sequence[Line], scale: Spec, size: Size) -> list[Spec]:
-    """Each line's name beside its last point, moved apart to at least 13 pixels."""
+    """Each line's name beside the drawing, moved apart; a thin leader goes to lines that end earlier."""
     low, high = scale["domain"]
 
     def pixel(y: float) -> float:
@@ -225,6 +225,7 @@ def _labels(series: Sequence[Line], scale: Spec, size: Size) -> list[Spec]:
         )
         return size.height * (1 - min(1.0, share))
 
+    right = max(s.points[-1][0] for s in series) if series else 0.0
     wrapped = {s.label: wrap(s.label, size.labels) for s in series}
     wanted = sorted(((pixel(s.points[-1][1]), s) for s in series), key=lambda pair: pair[0])
     places = apart([p for p, _ in wanted], [13.0 * len(wrapped[s.label]) + LABEL_GAP for _, s in wanted], size.height)
@@ -242,7 +243,18 @@ def _labels(series: Sequence[Line], scale: Spec, size: Size) -> list[Spec]:
         }
         text |= {"x": size.width + 8, "y": place - 6.5 * (len(wrapped[one.label]) - 1), "text": wrapped[one.label]}
         layers.append({"data": {"values": [{}]}, "mark": text})
+        if one.points[-1][0] < right:
+            layers.append(_leader(one, size.width + 5, place))
     return layers
+
+
+def _leader(series: Line, x: float, y: float) -> Spec:
+    """From the line's last point to where its label begins, in pixels."""
+    end = {"values": [{"x": series.points[-1][0], "y": series.points[-1][1]}]}
+    encoding: Spec = {c: {"field": c, "type": "quantitative"} for c in ("x", "y")}
+    encoding |= {"x2": {"value": x}, "y2": {"value": y}}
+    mark = {"type": "rule", "color": series.colour, "strokeWidth": 0.7, "opacity": 0.6}
+    return {"data": end, "mark": mark, "encoding": encoding}
 
 
 def wrap(text: str, pixels: int) -> list[str]:

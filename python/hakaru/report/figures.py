@@ -84,7 +84,8 @@ def note(sweep: Sweep, language: str, key: str) -> str:
     n = str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
     origins = list(dict.fromkeys(p["origin"] for p in sweep.measured))
     shown = ", ".join(say(language, f"origin.{o}") for o in origins)
-    return say(language, f"figure.note.{key}", {"origin": shown, "n": n})
+    single = key in ("mean", "use", "merged") and counts == [1]
+    return say(language, f"figure.note.{key}.single" if single else f"figure.note.{key}", {"origin": shown, "n": n})
 
 
 def factor_title(sweep: Sweep, language: str) -> str:
@@ -93,7 +94,8 @@ def factor_title(sweep: Sweep, language: str) -> str:
 
 
 def _axes(sweep: Sweep, language: str, y: str) -> Axes:
-    ticks = sorted({sweep.level(p) for p in sweep.points})
+    rows = [row["level"] for r in sweep.references for row in r["rows"]]
+    ticks = sorted({sweep.level(p) for p in sweep.points} | {float(level) for level in rows})
     return Axes(x=factor_title(sweep, language), y=y, x_ticks=ticks)
 
 
@@ -160,8 +162,9 @@ def _utilisation(sweep: Sweep, language: str) -> list[Figure]:
         points = [(x, y, None, None) for x, y in used if y is not None]
         series.append(Line(sentences.resource(language, name), points, *look))
     top = max(100.0, max(p[1] for s in series for p in s.points))
-    base = _axes(sweep, language, say(language, "unit.percent"))
-    axes = Axes(base.x, base.y, base.x_ticks, y_max=104.0 if top <= 104 else top * 1.05)
+    ticks = sorted({sweep.level(p) for p in sweep.points})
+    titles = (factor_title(sweep, language), say(language, "unit.percent"))
+    axes = Axes(*titles, ticks, y_max=104.0 if top <= 104 else top * 1.05)
     spec = lambda size: charts.lines(series, axes, size)  # noqa: E731
     return [Figure("utilisation", title, note(sweep, language, "use"), spec)]
 

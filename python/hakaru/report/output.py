@@ -19,21 +19,27 @@ from hakaru.wording import LANGUAGES
 
 FORMATS = ("html", "pdf", "json")
 TEMPLATES = Path(__file__).parent / "templates"
-FIGURES = ("iops", "mb_per_s", "latency", "utilisation", "distribution", "over_time")
 
 
-def render(run_dir: Path, formats: Sequence[str], langs: Sequence[str], out: Path | None = None) -> list[Path]:
+def render(
+    run_dir: Path,
+    formats: Sequence[str],
+    langs: Sequence[str],
+    out: Path | None = None,
+    *,
+    summary: dict[str, Any] | None = None,
+) -> list[Path]:
     """Write the report of a run and give the paths, in the order asked for.
 
     `formats` are of `html`, `pdf`, `json`; `langs` of `en`, `ja`; `out` is a folder, made if absent, by default
-    `RUN/report`. Analyses the run anew, so that a report always fits the hakaru that made it. Raises `UsageError` for
-    what is not a run or not a format, `EnvironmentError_` where files cannot be written.
+    `RUN/report`. The run is analysed anew unless its `summary` is given. Raises `UsageError` for what is not a run or
+    not a format, `EnvironmentError_` where files cannot be written.
     """
     for given, known in ((formats, FORMATS), (langs, LANGUAGES)):
         for one in given:
             if one not in known:
                 raise UsageError(f"no {one!r} report", f"choose of {', '.join(known)}")
-    summary = summarise(run_dir)
+    summary = summary or summarise(run_dir)
     folder = out or run_dir / "report"
     make_folder(folder)
     written: list[Path] = []
