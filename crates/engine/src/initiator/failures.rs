@@ -99,3 +99,10 @@ pub fn of_request(vm: &Vm, op: Op, error: &TaskError) -> Failure {
         "counted as `errors`; look at the array's own log",
     )
 }
+
+/// A request to a file failed and the load goes on.
+pub fn of_file_request(vm: &Vm, op: Op, error: &io::Error) -> Failure {
+    let op = if op == Op::Read { "read" } else { "write" };
+    let hint = "counted as `errors`; is the device whole, and is there space?";
+    Failure::environment(format!("{}: a {op} failed: {error}", whom(vm)), hint)
+}

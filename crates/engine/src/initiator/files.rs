@@ -1,45 +1,242 @@
-//! VMs on files.
-use std::collections::BTreeMap;
+//! VMs whose destination is a file or block device of this machine: the same loads, through a [`FileQueue`].
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::sync::Arc;
 
-use hakaru_contract::initiator::Vm;
-use hakaru_initiator::{Counters, Settings};
-use hakaru_runtime::{Event, Reactor};
+use hakaru_contract::initiator::{Destination, Vm};
+use hakaru_initiator::{
+    Access, Counters, Load, Op, Payload, Request, RequestId, Settings, Verifier, Volume, volume_id,
+};
+use hakaru_runtime::file::{FileDone, FileHandle, FileOp, FileQueue, FileRequest, PageBuffer};
+use hakaru_runtime::{Event, Reactor, Token, clock};
 use hakaru_units::Time;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Ledger;
-use crate::failure::Failure;
+use super::failures::{of_corruption, of_file_request, usage_of};
+use crate::failure::{Failure, OrEnvironment};
 
-pub struct Files;
+/// The queue's token; sessions have the small numbers.
+const TOKEN: Token = Token(1 << 32);
+
+struct Place {
+    vm: Vm,
+    load: Load,
+    file: FileHandle,
+    block_bytes: u32,
+    capacity_bytes: u64,
+    /// Buffers that no request uses, by length.
+    spare: HashMap<u32, Vec<PageBuffer>>,
+    writes: u64,
+}
+
+/// All VMs on files.
+pub struct Files {
+    queue: FileQueue<PageBuffer>,
+    settings: Arc<Settings>,
+    places: Vec<Place>,
+    /// Has ended and is still to be handled: what the page cache holds ends while it is handed over.
+    next_done: Option<FileDone<PageBuffer>>,
+}
 
 impl Files {
-    pub fn new(_: &Reactor, _: Arc<Settings>) -> Result<Files, Failure> {
-        Ok(Files)
+    pub fn new(reactor: &Reactor, settings: Arc<Settings>) -> Result<Files, Failure> {
+        let queue = FileQueue::new(reactor, TOKEN)
+            .or_environment("make a queue for files", "raise the limit of open files")?;
+        Ok(Files {
+            queue,
+            settings,
+            places: Vec::new(),
+            next_done: None,
+        })
     }
-    pub fn add(&mut self, _: &Vm, index: usize) -> Result<(), Failure> {
-        Err(Failure::usage(
-            format_args!("vms[{index}].destination"),
-            "files come with a later commit",
-        ))
+
+    /// Opens the destination of a VM, `index`th of the configuration. Nothing is made: a load has no business making files.
+    pub fn add(&mut self, vm: &Vm, index: usize) -> Result<(), Failure> {
+        let Destination::File { path, direct } = &vm.destination else {
+            unreachable!("the caller looked")
+        };
+        let writes = vm.pattern.read_percent < 100;
+        let hint =
+            "make it first (`truncate -s 1G FILE`); `direct` needs a file system that has it";
+        let opened = FileHandle::open(Path::new(path), writes, *direct)
+            .and_then(|file| Ok((file.size_bytes()?, file.block_bytes()?, file)));
+        let (capacity_bytes, block_bytes, file) =
+            opened.or_environment(format_args!("open {path} for {}", vm.name), hint)?;
+        let volume = Volume {
+            block_bytes,
+            capacity_bytes,
+        };
+        let extent = vm
+            .region
+            .resolve(&format!("vms[{index}]"), &vm.pattern, &volume)
+            .map_err(|e| usage_of(&e))?;
+        let mut load = Load::new(vm, extent);
+        if let Some(run) = self.settings.verify_run {
+            let payload = Arc::clone(self.settings.payload.bytes());
+            load = load.with_verifier(Verifier::new(volume_id(path), run, block_bytes, payload));
+        }
+        let vm = vm.clone();
+        self.places.push(Place {
+            vm,
+            load,
+            file,
+            block_bytes,
+            capacity_bytes,
+            spare: HashMap::new(),
+            writes: 0,
+        });
+        Ok(())
     }
-    pub fn found(&self) -> BTreeMap<String, Value> {
-        BTreeMap::new()
-    }
+
     pub fn count(&self) -> usize {
-        0
+        self.places.len()
     }
-    pub fn begin(&mut self, _: &mut Ledger) {}
-    pub fn end(&mut self) {}
+
+    /// What `ready` tells.
+    pub fn found(&self) -> BTreeMap<String, Value> {
+        let Some(first) = self.places.first() else {
+            return BTreeMap::new();
+        };
+        let file =
+            json!({ "block_bytes": first.block_bytes, "capacity_bytes": first.capacity_bytes });
+        BTreeMap::from([
+            ("file".to_owned(), file),
+            ("io_backend".to_owned(), json!(self.queue.backend())),
+        ])
+    }
+
+    pub fn begin(&mut self, ledger: &mut Ledger) {
+        let now = clock::now();
+        self.places
+            .iter_mut()
+            .for_each(|place| place.load.begin(now));
+        self.serve(ledger);
+    }
+
+    pub fn end(&mut self) {
+        self.places.iter_mut().for_each(|place| place.load.end());
+    }
+
     pub fn in_flight(&self) -> usize {
-        0
+        self.places.iter().map(|place| place.load.in_flight()).sum()
     }
+
+    pub fn visit_counters(&mut self, now: Time, see: &mut dyn FnMut(&str, Counters)) {
+        for place in &mut self.places {
+            see(&place.vm.name, place.load.counters(now));
+        }
+    }
+
+    /// When [`Files::serve`] is wanted next.
     pub fn poll_timeout(&self) -> Time {
-        Time::MAX
+        if self.next_done.is_some() {
+            return Time::ZERO;
+        }
+        self.places
+            .iter()
+            .filter_map(|place| place.load.poll_timeout())
+            .min()
+            .unwrap_or(Time::MAX)
     }
-    pub fn handle_event(&mut self, _: Event) -> bool {
-        false
+
+    /// Takes the event if it is the queue's.
+    pub fn handle_event(&mut self, event: Event) -> bool {
+        if event.token == TOKEN {
+            self.queue.handle_event();
+        }
+        event.token == TOKEN
     }
-    pub fn serve(&mut self, _: &mut Ledger) {}
-    pub fn visit_counters(&mut self, _: Time, _: &mut dyn FnMut(&str, Counters)) {}
+
+    /// Takes what has ended, begins what is due.
+    pub fn serve(&mut self, ledger: &mut Ledger) {
+        if self.places.is_empty() {
+            return;
+        }
+        while let Some(done) = self.next_done.take().or_else(|| self.queue.poll_done()) {
+            self.handle_done(done, ledger);
+        }
+        for index in 0..self.places.len() {
+            self.issue(index, ledger);
+        }
+        self.queue.flush();
+        self.next_done = self.queue.poll_done();
+    }
+
+    fn issue(&mut self, index: usize, ledger: &mut Ledger) {
+        let place = &mut self.places[index];
+        while let Some(request) = place.load.poll_request(clock::now()) {
+            match place.prepare(&request, &self.settings.payload) {
+                Ok(buffer) => self.queue.submit(FileRequest {
+                    id: (index as u64) << 32 | u64::from(request.id.0),
+                    file: place.file.clone(),
+                    op: match request.access.op {
+                        Op::Read => FileOp::Read,
+                        Op::Write => FileOp::Write { durable: false },
+                    },
+                    offset_bytes: request.access.offset_bytes,
+                    buffer,
+                }),
+                Err(failure) => return ledger.fail(failure),
+            }
+        }
+    }
+
+    fn handle_done(&mut self, done: FileDone<PageBuffer>, ledger: &mut Ledger) {
+        let (place, id) = (
+            &mut self.places[(done.id >> 32) as usize],
+            RequestId(done.id as u32),
+        );
+        let access = place.load.access(id);
+        let result = done.result;
+        if result.is_ok()
+            && access.op == Op::Read
+            && let Err(corruption) = place.load.check(id, &done.buffer)
+        {
+            ledger.fail(of_corruption(&place.vm, &corruption));
+        }
+        place
+            .load
+            .handle_done(clock::now(), id, result.is_ok(), &mut ledger.latencies);
+        if let Err(error) = result {
+            ledger
+                .complaints
+                .push(of_file_request(&place.vm, access.op, &error));
+        }
+        place
+            .spare
+            .entry(access.length_bytes)
+            .or_default()
+            .push(done.buffer);
+    }
+}
+
+impl Place {
+    /// A buffer for the request, filled if it is a write.
+    fn prepare(&mut self, request: &Request, payload: &Payload) -> Result<PageBuffer, Failure> {
+        let access = request.access;
+        let mut buffer = match self.spare.entry(access.length_bytes).or_default().pop() {
+            Some(buffer) => buffer,
+            None => PageBuffer::new(access.length_bytes as usize).or_environment(
+                "get memory for a request",
+                "use a smaller queue depth or request size",
+            )?,
+        };
+        if access.op == Op::Write {
+            self.fill(&access, payload, &mut buffer);
+        }
+        Ok(buffer)
+    }
+
+    fn fill(&mut self, access: &Access, payload: &Payload, buffer: &mut PageBuffer) {
+        if self.load.verifies() {
+            let mut stamped = Vec::with_capacity(buffer.len());
+            self.load.stamp(access, &mut stamped);
+            buffer.copy_from_slice(&stamped);
+        } else {
+            let begin = payload.begin_of(self.writes, access.length_bytes);
+            buffer.copy_from_slice(&payload.bytes()[begin..begin + access.length_bytes as usize]);
+        }
+        self.writes += 1;
+    }
 }

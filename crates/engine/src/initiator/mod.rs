@@ -146,7 +146,7 @@ impl<'r> Engine<'r> {
     /// From `ready` to the last logout.
     fn load(&mut self, config: &InitiatorConfig, control: &mut Control) -> Result<(), Failure> {
         if let Some(start) = self.wait_for_start(control)? {
-            let mut phases = Phases::new(config, start);
+            let mut phases = Phases::new(config, start)?;
             self.pass_border(clock::now(), &mut phases, control);
             self.sessions.begin(&mut self.ledger);
             self.files.begin(&mut self.ledger);

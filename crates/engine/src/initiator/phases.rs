@@ -4,6 +4,9 @@ use std::time::Duration;
 use hakaru_contract::initiator::InitiatorConfig;
 use hakaru_units::Time;
 
+use crate::failure::Failure;
+use crate::sampling::Schedule;
+
 /// A phase of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -31,14 +34,16 @@ impl Phase {
 pub struct Phases {
     /// Phases still to be entered, the next one last, and when.
     ahead: Vec<(Time, Phase)>,
-    interval: Duration,
-    next_sample: Time,
+    samples: Schedule,
 }
 
 impl Phases {
     /// The schedule of a load that starts at `start`. Without warm-up there is no such phase; without a measuring time
     /// the measuring phase lasts until [`Phases::stop`].
-    pub fn new(config: &InitiatorConfig, start: Time) -> Phases {
+    ///
+    /// # Errors
+    /// A distance of samples that is out of bounds.
+    pub fn new(config: &InitiatorConfig, start: Time) -> Result<Phases, Failure> {
         let measure = start + Duration::from_secs_f64(config.warmup_s);
         let drain = match config.measure_s {
             0.0 => Time::MAX,
@@ -48,12 +53,9 @@ impl Phases {
         if config.warmup_s > 0.0 {
             ahead.push((start, Phase::Warmup));
         }
-        let interval = Duration::from_millis(config.sample_interval_ms.into());
-        Phases {
-            ahead,
-            interval,
-            next_sample: start,
-        }
+        let mut samples = Schedule::new(config.sample_interval_ms)?;
+        samples.start(start);
+        Ok(Phases { ahead, samples })
     }
 
     /// The load ends at the next border.
@@ -64,7 +66,11 @@ impl Phases {
     /// The next border; `None` once the load has ended.
     pub fn next_border(&self) -> Option<Time> {
         let phase = self.ahead.last().map(|&(at, _)| at)?;
-        Some(phase.min(self.next_sample))
+        Some(
+            self.samples
+                .next()
+                .map_or(phase, |sample| sample.min(phase)),
+        )
     }
 
     /// A border has come. Gives the phase that begins on it; of several that are due at once, the last.
@@ -73,10 +79,7 @@ impl Phases {
         while let Some((_, phase)) = self.ahead.pop_if(|(at, _)| *at <= now) {
             entered = Some(phase);
         }
-        // Samples that a stalled machine missed are not made up for: the next one lies on the grid again.
-        while self.next_sample <= now {
-            self.next_sample += self.interval;
-        }
+        self.samples.due(now);
         entered
     }
 }
@@ -89,7 +92,7 @@ mod tests {
         let config = serde_json::from_value(serde_json::json!({
             "vms": [], "warmup_s": warmup_s, "measure_s": measure_s, "sample_interval_ms": 1000,
         }));
-        Phases::new(&config.unwrap(), Time(5_000_000_000))
+        Phases::new(&config.unwrap(), Time(5_000_000_000)).unwrap()
     }
 
     /// Every border in order with the phase that begins there, in milliseconds from `start`.
