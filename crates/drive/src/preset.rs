@@ -68,7 +68,7 @@ fn sas_15k(capacity_bytes: u64, heads: u32) -> Hdd {
         seek_full_ms: 7.5,
         write_settle_ms: 0.5,
         head_switch_ms: None,
-        command_us: 100.0,
+        command_us: 200.0,
         queue_depth: 64,
         age_limit_ms: 250.0,
         overdue_every: 4,
