@@ -5,8 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.fixtures.make_run import make_run
+
+# How long an example takes says something about the machine, nothing about hakaru.
+settings.register_profile("hakaru", deadline=None)
+settings.load_profile("hakaru")
 
 
 @pytest.fixture(scope="session")
