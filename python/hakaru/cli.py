@@ -175,14 +175,24 @@ def finish(directory: Path, watch: Any, formats: list[str]) -> tuple[dict[str, A
     for point in summary["points"]:
         watch.event("point", **point)
     watch.event("findings", findings=summary["findings"], expectations=summary["expectations"])
-    reports: list[Path] = []
     if formats:
-        from hakaru.report import render
-
         watch.phase("report", " and ".join(formats), REPORT_S)
-        reports = render(directory, formats, ["en", "ja"], summary=summary)
+    reports = render_each(directory, formats, ["en", "ja"], summary) if formats else []
     watch.event("done", run=str(directory), reports=[str(path) for path in reports], valid=summary["valid"])
     return summary, reports
+
+
+def render_each(directory: Path, formats: list[str], langs: list[str], summary: dict[str, Any]) -> list[Path]:
+    """A report per language, each in a process of its own: drawing and typesetting take seconds."""
+    from concurrent.futures import ProcessPoolExecutor
+    from functools import partial
+    from multiprocessing import get_context
+
+    from hakaru.report import render
+
+    one = partial(render, directory, formats, summary=summary)
+    with ProcessPoolExecutor(len(langs), mp_context=get_context("spawn")) as pool:
+        return [path for paths in pool.map(one, [[lang] for lang in langs]) for path in paths]
 
 
 def judge(summary: dict[str, Any]) -> None:

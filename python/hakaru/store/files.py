@@ -36,7 +36,8 @@ def environment_error(path: Path, doing: str, error: OSError) -> EnvironmentErro
 
 def write_atomic(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
     """Give `path` the bytes that `fill` writes, or leave it as it was and raise `EnvironmentError_`."""
-    aside = path.with_name(f".{path.name}.writing")
+    # Two processes may write the same file (each report analyses its run): each aside is its own.
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with aside.open("wb") as file:
             fill(file)
