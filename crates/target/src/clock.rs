@@ -22,7 +22,7 @@ enum Due {
     Login,
     /// It has been ending for long enough.
     Linger,
-    /// It takes nothing.
+    /// It takes nothing, or does not send what a write of its own waits for.
     Stall,
     /// Nothing came from it: is it there?
     Ping,
@@ -59,6 +59,14 @@ impl Target {
             );
             if at <= now {
                 due.push((on.id, what));
+            } else {
+                earliest = earliest.min(at);
+            }
+        }
+        for (_, task) in self.tasks.iter().filter(|(_, task)| task.awaits_data()) {
+            let at = task.active + self.config.limits.stall_timeout;
+            if at <= now {
+                due.push((task.connection, Due::Stall));
             } else {
                 earliest = earliest.min(at);
             }

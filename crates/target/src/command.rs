@@ -47,9 +47,11 @@ impl Target {
                     offset_bytes,
                     length_bytes,
                 };
-                self.start_read(connection, &command, lu, access);
+                self.start_read(now, connection, &command, lu, access);
             }
-            Outcome::Flush { lu } if command.is_final => self.start_flush(connection, &command, lu),
+            Outcome::Flush { lu } if command.is_final => {
+                self.start_flush(now, connection, &command, lu)
+            }
             Outcome::Write {
                 lu,
                 offset_bytes,
@@ -65,9 +67,9 @@ impl Target {
                 return Ok(());
             }
             Outcome::Data if !command.write => self.send_parameter_data(connection, &command),
-            Outcome::End(verdict) => self.end_early(connection, &command, verdict),
+            Outcome::End(verdict) => self.end_early(now, connection, &command, verdict),
             // Data would have to go against the direction that the initiator prepared for.
-            _ => self.end_early(connection, &command, Verdict::Check(WRONG_DIRECTION)),
+            _ => self.end_early(now, connection, &command, Verdict::Check(WRONG_DIRECTION)),
         }
         self.release_payload(connection, payload);
         Ok(())
@@ -133,7 +135,13 @@ impl Target {
     }
 
     /// Ends a command without an access to its LU; if unsolicited data is still to come, once that went by.
-    fn end_early(&mut self, connection: ConnectionId, command: &ScsiCommand, verdict: Verdict) {
+    fn end_early(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+        command: &ScsiCommand,
+        verdict: Verdict,
+    ) {
         if command.is_final {
             let residual = Residual::between(command.expected_data_transfer_length, 0);
             if let Some(on) = self.connections.get_mut(connection.0) {
@@ -141,7 +149,7 @@ impl Target {
             }
             return;
         }
-        let mut task = new_task(connection, command, 0, Access::Nothing);
+        let mut task = new_task(now, connection, command, 0, Access::Nothing);
         task.verdict = Some(verdict);
         task.inbound.unsolicited_open = true;
         task.inbound.next_offset = command.data_segment_length;
@@ -175,12 +183,13 @@ impl Target {
 
     fn start_read(
         &mut self,
+        now: Time,
         connection: ConnectionId,
         command: &ScsiCommand,
         lu: u8,
         access: Access,
     ) {
-        let mut task = new_task(connection, command, lu, access);
+        let mut task = new_task(now, connection, command, lu, access);
         if !command.read {
             task.expected_bytes = 0;
         }
@@ -269,8 +278,8 @@ impl Target {
         });
     }
 
-    fn start_flush(&mut self, connection: ConnectionId, command: &ScsiCommand, lu: u8) {
-        let mut task = new_task(connection, command, lu, Access::Flush);
+    fn start_flush(&mut self, now: Time, connection: ConnectionId, command: &ScsiCommand, lu: u8) {
+        let mut task = new_task(now, connection, command, lu, Access::Flush);
         task.stage = Stage::Io;
         let key = self.insert_task(task);
         self.ios.push_back(Io {
@@ -290,7 +299,7 @@ impl Target {
         access: Access,
         payload: Payload,
     ) {
-        let mut task = new_task(connection, command, lu, access);
+        let mut task = new_task(now, connection, command, lu, access);
         if !command.write {
             task.expected_bytes = 0;
         }
@@ -469,7 +478,13 @@ fn failure_sense(failure: IoFailure) -> Sense {
     }
 }
 
-fn new_task(connection: ConnectionId, command: &ScsiCommand, lu: u8, access: Access) -> Task {
+fn new_task(
+    now: Time,
+    connection: ConnectionId,
+    command: &ScsiCommand,
+    lu: u8,
+    access: Access,
+) -> Task {
     Task {
         connection,
         itt: command.itt,
@@ -479,6 +494,7 @@ fn new_task(connection: ConnectionId, command: &ScsiCommand, lu: u8, access: Acc
         expected_bytes: command.expected_data_transfer_length,
         access,
         stage: Stage::DataOut,
+        active: now,
         inbound: Inbound::default(),
         data: Vec::new(),
         reserved_bytes: 0,

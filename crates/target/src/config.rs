@@ -74,7 +74,8 @@ pub struct Limits {
     pub keepalive_after: Duration,
     /// How long that NOP-In may stay unanswered. Default 5 s.
     pub keepalive_timeout: Duration,
-    /// A connection that has something to receive and takes none of it is closed after this. Default 60 s.
+    /// A connection that has something to receive and takes none of it, or does not send the data of a write that it was asked for, is closed
+    /// after this. Default 60 s.
     pub stall_timeout: Duration,
     /// A connection that is being ended is cut if what was left to send is not taken within this. Default 5 s.
     pub linger: Duration,
@@ -103,10 +104,6 @@ pub struct Limits {
     pub session_write_buffer_bytes_max: u64,
     /// Copied bytes (not those sent in place) queued to one connection above which its next commands wait, bytes. Default 8 MiB.
     pub transmit_bytes_max: usize,
-    /// Text of one negotiation, over all its PDUs, bytes. Default 64 KiB.
-    pub text_bytes_max: usize,
-    /// PDUs of one such text. Default 16.
-    pub text_pdus_max: u32,
 }
 
 impl Default for Limits {
@@ -132,8 +129,6 @@ impl Default for Limits {
             write_buffer_bytes_max: 256 << 20,
             session_write_buffer_bytes_max: 32 << 20,
             transmit_bytes_max: 8 << 20,
-            text_bytes_max: 64 << 10,
-            text_pdus_max: 16,
         }
     }
 }

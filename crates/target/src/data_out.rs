@@ -276,6 +276,7 @@ impl Target {
         if task.stage == Stage::Aborted {
             return;
         }
+        task.active = now;
         let inbound = &mut task.inbound;
         if !digest_ok {
             // RFC 7143 section 7.8: none of it is used, and the task ends once all its data went by.

@@ -150,14 +150,20 @@ impl Target {
         ahs: &[u8],
         payload: Payload,
     ) -> Result<(), RejectReason> {
-        match bhs.opcode() {
-            Some(Opcode::ScsiCommand) => self.scsi_command(now, connection, bhs, ahs, payload),
+        if bhs.opcode() == Some(Opcode::ScsiCommand) {
+            return self.scsi_command(now, connection, bhs, ahs, payload);
+        }
+        let result = match bhs.opcode() {
+            // Its data was discarded: there was no room.
+            _ if payload.refused => Err(RejectReason::LongOperationReject),
             Some(Opcode::NopOut) => self.nop_out(connection, bhs, &payload.data),
             Some(Opcode::TaskManagementRequest) => self.task_management(now, connection, bhs),
             Some(Opcode::TextRequest) => self.text_request(connection, bhs, &payload.data),
             Some(Opcode::LogoutRequest) => self.logout(now, connection, bhs),
             _ => Err(RejectReason::CommandNotSupported),
-        }
+        };
+        self.release_payload(connection, payload);
+        result
     }
 
     /// Answers a ping with its own data, cut to what the initiator takes (RFC 7143 section 11.19.1). A NOP-Out without ITT
@@ -241,7 +247,6 @@ impl Target {
         let ends = result == LogoutResult::Success;
         if ends {
             self.counters.sessions.logouts += 1;
-            self.abort_session(connection);
         }
         let Some(on) = self.connections.get_mut(connection.0) else {
             return Ok(());

@@ -25,6 +25,7 @@ mod io;
 mod login;
 mod management;
 mod receive;
+mod remains;
 mod scsi;
 mod session;
 mod slab;

@@ -18,6 +18,8 @@ use crate::target::{Nexus, Target};
 
 /// The one portal group.
 pub(crate) const PORTAL_GROUP_TAG: u16 = 1;
+/// Text that all logins under way may have collected, bytes: a few keys for each of as many as there can be, or all that one may say for a thousand.
+const LOGIN_TEXT_BYTES_MAX: usize = 64 << 20;
 /// RFC 7143's protocol version.
 const VERSION: u8 = 0;
 
@@ -31,6 +33,8 @@ pub(crate) struct Login {
     /// Names were checked.
     identified: bool,
     text: TextBuffer,
+    /// Bytes that it collected, over the whole login.
+    pub(crate) text_bytes: usize,
     /// Answer that was not sent yet, when it does not fit one PDU.
     reply: Vec<u8>,
     /// The final request, while an older session of the same name is being ended.
@@ -158,6 +162,11 @@ impl Target {
             .begin_pdu()
             .and_then(|()| login.text.extend(text));
         collected.map_err(|_| LoginStatus::INITIATOR_ERROR)?;
+        login.text_bytes += text.len();
+        self.login_text_bytes += text.len();
+        if self.login_text_bytes > LOGIN_TEXT_BYTES_MAX {
+            return Err(LoginStatus::OUT_OF_RESOURCES);
+        }
         if request.more {
             // The rest of its keys is still to come: an empty answer asks for it (RFC 7143 section 6.2).
             self.answer_login(connection, request, &[], None, false);
@@ -245,7 +254,10 @@ impl Target {
             return Ok(());
         }
         match request.next_stage {
-            Some(Stage::FullFeaturePhase) => self.begin_session(now, connection, request),
+            Some(Stage::FullFeaturePhase) => {
+                login.held = Some(*request);
+                self.begin_session(now, connection)
+            }
             next => {
                 let reply = core::mem::take(&mut login.reply);
                 login.stage = next.unwrap_or(login.stage);
@@ -285,13 +297,13 @@ impl Target {
         on.send(&header, text);
     }
 
-    /// The initiator wants to go to full feature phase. An older session of the same initiator port is ended first, whole: none of its
-    /// writes may reach the storage after the new session begins (session reinstatement, RFC 7143 section 6.3.5).
-    fn begin_session(
+    /// The initiator wants to go to full feature phase, and `held` has its request. An older session of the same initiator port is ended
+    /// first (session reinstatement, RFC 7143 section 6.3.5), and whatever any session of it has left with the storage: none of
+    /// those writes may have its effect after the new session begins. Called again when that is done.
+    pub(crate) fn begin_session(
         &mut self,
         now: Time,
         connection: ConnectionId,
-        request: &LoginRequest,
     ) -> Result<(), LoginStatus> {
         if self.shutting_down {
             return Err(LoginStatus::SERVICE_UNAVAILABLE);
@@ -307,25 +319,25 @@ impl Target {
         };
         negotiation.conclude();
         let nexus = nexus_of(negotiation, login.first.isid);
-        login.held = Some(*request);
         if let Some(old) = self.sessions.by_nexus.get(&nexus).copied() {
             self.counters.sessions.reinstatements += 1;
             self.end(now, old);
             self.discard_transmit(old);
-            let unfinished = self.aborted_tasks_of(old);
-            if !unfinished.is_empty() {
-                self.wait_for(unfinished, Then::BeginSession { connection });
-                return Ok(());
-            }
         }
-        self.complete_login(now, connection)
+        let left = self.remains.of(&nexus);
+        if left.is_empty() {
+            return self.complete_login(now, connection, nexus);
+        }
+        self.wait_for(left, Then::BeginSession { connection });
+        Ok(())
     }
 
     /// Nothing of an older session is left: the new one begins.
-    pub(crate) fn complete_login(
+    fn complete_login(
         &mut self,
         now: Time,
         connection: ConnectionId,
+        nexus: Nexus,
     ) -> Result<(), LoginStatus> {
         if self.sessions.by_nexus.len() >= self.config.limits.sessions_max as usize {
             return Err(LoginStatus::OUT_OF_RESOURCES);
@@ -341,12 +353,6 @@ impl Target {
             return Ok(());
         };
         let reply = core::mem::take(&mut login.reply);
-        let nexus = nexus_of(&negotiation, login.first.isid);
-        if self.sessions.by_nexus.contains_key(&nexus) {
-            // Another login of the same initiator port was faster while this one waited.
-            login.negotiation = Some(negotiation);
-            return Err(LoginStatus::INITIATOR_ERROR);
-        }
         let agreed = negotiation.parameters();
         let digests = Digests {
             header: agreed.header_digest == Digest::Crc32c,
@@ -367,6 +373,7 @@ impl Target {
         if let Some(sense) = self.sessions.owed_attentions.remove(&nexus) {
             self.lus.numbers().for_each(|lu| session.attend(lu, sense));
         }
+        self.login_text_bytes -= core::mem::take(&mut login.text_bytes);
         on.phase = Phase::FullFeature(Box::new(session));
         on.clocks.received = now;
         self.check_by(now + self.config.limits.keepalive_after);

@@ -328,6 +328,7 @@ impl Target {
                         .and_then(|on| on.session_mut())
                     {
                         session.tasks.remove(&itt);
+                        session.aborted.push(key);
                     }
                 }
                 true
@@ -341,7 +342,17 @@ impl Target {
 
     /// The storage has ended an aborted task.
     pub(crate) fn finish_aborted(&mut self, now: Time, key: Key) {
-        self.remove_task(key);
+        let Some(task) = self.remove_task(key) else {
+            return;
+        };
+        match self
+            .connections
+            .get_mut(task.connection.0)
+            .and_then(|on| on.session_mut())
+        {
+            Some(session) => session.aborted.retain(|aborted| *aborted != key),
+            None => self.remains.remove(task.connection, key),
+        }
         let mut done = Vec::new();
         self.barriers.retain_mut(|barrier| {
             barrier.tasks.retain(|task| *task != key);
@@ -368,7 +379,7 @@ impl Target {
                 self.end_all_sessions(now);
             }
             Then::BeginSession { connection } => {
-                if let Err(status) = self.complete_login(now, connection) {
+                if let Err(status) = self.begin_session(now, connection) {
                     self.refuse_login(now, connection, status);
                 }
                 self.announce(connection);
@@ -393,14 +404,15 @@ impl Target {
             .for_each(|connection| self.end(now, connection));
     }
 
-    /// Ends every task of a session without an answer, and lets go of everything it holds against a budget.
-    pub(crate) fn abort_session(&mut self, connection: ConnectionId) {
+    /// Ends every task of a session without an answer, and lets go of everything it holds against a budget. Gives the tasks that the
+    /// storage still has.
+    pub(crate) fn abort_session(&mut self, connection: ConnectionId) -> Vec<Key> {
         let Some(on) = self.connections.get_mut(connection.0) else {
-            return;
+            return Vec::new();
         };
         let sink = core::mem::replace(&mut on.receiving.sink, Sink::Discard);
         let Phase::FullFeature(session) = &mut on.phase else {
-            return;
+            return Vec::new();
         };
         let tasks: Vec<Key> = session.tasks.values().copied().collect();
         let held = core::mem::take(&mut session.held);
@@ -427,16 +439,11 @@ impl Target {
         for key in tasks {
             self.abort(key);
         }
-    }
-
-    /// Tasks of a connection, ended or not, that the storage still has.
-    pub(crate) fn aborted_tasks_of(&self, connection: ConnectionId) -> Vec<Key> {
-        let of = |task: &Task| task.connection == connection && task.stage == Stage::Aborted;
-        self.tasks
-            .iter()
-            .filter(|(_, task)| of(task))
-            .map(|(key, _)| key)
-            .collect()
+        let session = self
+            .connections
+            .get_mut(connection.0)
+            .and_then(|on| on.session_mut());
+        session.map_or_else(Vec::new, |session| core::mem::take(&mut session.aborted))
     }
 
     /// A login that waited for too long for an older session to end.

@@ -87,7 +87,10 @@ impl Target {
         match opcode {
             Some(Opcode::ScsiCommand) => self.begin_immediate_data(connection, &bhs),
             Some(Opcode::DataOut) => self.begin_data_out(now, connection, &bhs),
-            Some(Opcode::LoginRequest | Opcode::TextRequest | Opcode::NopOut) => {
+            Some(Opcode::TextRequest | Opcode::NopOut) => {
+                self.begin_collected(connection, bhs.data_segment_length());
+            }
+            Some(Opcode::LoginRequest) => {
                 on.receiving.sink = Sink::Collect {
                     data: Vec::new(),
                     reserved_bytes: 0,
@@ -109,16 +112,20 @@ impl Target {
         } else {
             immediate_bytes
         };
-        let reserved = self.reserve_write(connection, wanted_bytes);
+        self.begin_collected(connection, wanted_bytes);
+    }
+
+    /// Data comes that is kept together: takes a buffer for it, if the budget has room.
+    fn begin_collected(&mut self, connection: ConnectionId, bytes: u32) {
+        let reserved = self.reserve_write(connection, bytes);
         let Some(on) = self.connections.get_mut(connection.0) else {
             return;
         };
         on.receiving.refused = !reserved;
         if reserved {
-            let data = self.buffers.take(wanted_bytes as usize);
             on.receiving.sink = Sink::Collect {
-                data,
-                reserved_bytes: wanted_bytes,
+                data: self.buffers.take(bytes as usize),
+                reserved_bytes: bytes,
             };
         }
     }

@@ -93,6 +93,8 @@ pub(crate) struct Session {
     pub(crate) negotiation: Negotiation,
     /// Tasks without status, aborted ones not among them.
     pub(crate) tasks: TaskTags,
+    /// Aborted tasks that the storage still has.
+    pub(crate) aborted: Vec<Key>,
     /// Immediate tasks in flight.
     pub(crate) immediate_in_flight: u32,
     /// Numbered PDUs that came too early, at most as many as the window is large.
@@ -126,6 +128,7 @@ impl Session {
             parameters,
             negotiation,
             tasks: TaskTags::default(),
+            aborted: Vec::new(),
             immediate_in_flight: 0,
             held: Vec::new(),
             waiting: VecDeque::new(),

@@ -14,13 +14,14 @@ use crate::connection::{Connection, Phase};
 use crate::counters::Counters;
 use crate::io::{ConnectionId, Io};
 use crate::management::Barrier;
+use crate::remains::Remains;
 use crate::scsi::{self, Device, LogicalUnits, Outcome};
 use crate::slab::{Key, Slab};
 use crate::task::{Stage, Task};
 use crate::transmit::Transmit;
 
 /// An initiator port as a target sees it (I_T nexus): of two sessions that would have the same, the younger replaces the older.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Nexus {
     pub(crate) initiator_name: String,
     pub(crate) isid: Isid,
@@ -77,12 +78,15 @@ pub struct Target {
     /// Writes that wait for budget, in turn. May name tasks that have ended.
     pub(crate) budget_queue: VecDeque<Key>,
     pub(crate) barriers: Vec<Barrier>,
+    pub(crate) remains: Remains,
     pub(crate) ios: VecDeque<Io>,
     to_transmit: VecDeque<ConnectionId>,
     to_close: VecDeque<ConnectionId>,
     /// Connections in login phase, in all and by address.
     logins_now: u32,
     logins_by_address: HashMap<IpAddr, u32>,
+    /// Text that logins have collected so far, bytes.
+    pub(crate) login_text_bytes: usize,
     /// Parameter data of the command under way.
     pub(crate) scratch: Vec<u8>,
     retired: Vec<Vec<u8>>,
@@ -128,11 +132,13 @@ impl Target {
             buffers: Buffers::new(limits.write_buffer_bytes_max),
             budget_queue: VecDeque::new(),
             barriers: Vec::new(),
+            remains: Remains::default(),
             ios: VecDeque::new(),
             to_transmit: VecDeque::new(),
             to_close: VecDeque::new(),
             logins_now: 0,
             logins_by_address: HashMap::new(),
+            login_text_bytes: 0,
             scratch: Vec::new(),
             retired: Vec::new(),
             counters: Counters::new(config.portals.len()),
@@ -334,7 +340,8 @@ impl Target {
                 let (nexus, tsih) = (session.nexus.clone(), session.tsih);
                 self.sessions.by_tsih.remove(&tsih);
                 self.sessions.by_nexus.remove(&nexus);
-                self.abort_session(connection);
+                let left = self.abort_session(connection);
+                self.remains.add(nexus, connection, left);
             }
         }
         let linger = now + self.config.limits.linger;
@@ -364,6 +371,9 @@ impl Target {
             return;
         };
         let address = on.peer.ip();
+        if let Phase::Login(login) = &on.phase {
+            self.login_text_bytes -= login.text_bytes;
+        }
         self.logins_now -= 1;
         if let Some(count) = self.logins_by_address.get_mut(&address) {
             *count -= 1;

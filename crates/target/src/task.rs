@@ -1,5 +1,6 @@
 //! A task: one SCSI command that is not answered yet, from its command PDU to its status.
 
+use hakaru_units::Time;
 use hakaru_wire::iscsi::{Itt, Lun, Ttt};
 
 use crate::io::ConnectionId;
@@ -74,6 +75,8 @@ pub(crate) struct Task {
     pub(crate) expected_bytes: u32,
     pub(crate) access: Access,
     pub(crate) stage: Stage,
+    /// When it began, or its initiator last sent data for it.
+    pub(crate) active: Time,
     pub(crate) inbound: Inbound,
     /// Write data that came so far.
     pub(crate) data: Vec<u8>,

@@ -251,6 +251,7 @@ impl Transmit {
     fn reclaim_arena(&mut self) {
         if self.arena_sent == self.arena.len() {
             self.arena.clear();
+            self.arena.shrink_to(COMPACT_BYTES);
             self.arena_sent = 0;
         } else if self.arena_sent >= COMPACT_BYTES && self.arena_sent * 2 >= self.arena.len() {
             self.arena.drain(..self.arena_sent);
