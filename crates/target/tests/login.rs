@@ -919,3 +919,56 @@ fn an_lu_of_another_session_is_not_disturbed_by_a_lost_connection() {
     assert_eq!(kept.run_cdb(&mut pair, 0, read, 512).good().len(), 512);
     assert_eq!(pair.lus[&0].len(), LU_BYTES);
 }
+
+/// A login's bytes, sent without waiting for the answer.
+fn ask_to_log_in(pair: &mut Pair) -> Initiator {
+    let mut initiator = begin(pair);
+    let names = names(INITIATOR);
+    let request = LoginRequest {
+        data_segment_length: names.len() as u32,
+        ..initiator.login_request(OPERATIONAL, Some(FULL))
+    };
+    let mut header = [0; 48];
+    request.emit(&mut header);
+    initiator.send(pair, &header, &names);
+    initiator
+}
+
+#[test]
+fn an_initiator_that_lost_its_connection_comes_back_after_its_old_writes_only() {
+    let mut pair = Pair::new();
+    let mut old = pair.log_in(&[]);
+    pair.stalled = true;
+    let command = old.command(0, &[0x2a, 0, 0, 0, 0, 0, 0, 0, 1], false, true, 512);
+    old.send_command(&mut pair, &command, &pattern(512, 1));
+    pair.target.handle_closed(pair.time, old.connection);
+    let mut new = ask_to_log_in(&mut pair);
+    assert!(new.receive(&mut pair).is_empty());
+    let mut other = pair.log_in_as("iqn.2026-01.net.example:other", 2, &[]);
+    other.run_cdb(&mut pair, 0, Cdb::TestUnitReady, 0).good();
+    pair.release();
+    assert_eq!(new.receive_one(&mut pair).opcode(), Opcode::LoginResponse);
+    let command = new.command(0, &[0x2a, 0, 0, 0, 0, 0, 0, 0, 1], false, true, 512);
+    new.send_command(&mut pair, &command, &pattern(512, 2));
+    assert_eq!(
+        pair.lus[&0][..512],
+        pattern(512, 2),
+        "the old write came first"
+    );
+}
+
+#[test]
+fn of_logins_that_wait_for_the_same_session_the_last_wins() {
+    let mut pair = Pair::new();
+    let mut old = pair.log_in(&[]);
+    pair.stalled = true;
+    let command = old.command(0, &[0x2a, 0, 0, 0, 0, 0, 0, 0, 1], false, true, 512);
+    old.send_command(&mut pair, &command, &pattern(512, 1));
+    let first = ask_to_log_in(&mut pair);
+    let mut last = ask_to_log_in(&mut pair);
+    pair.release();
+    assert!(pair.is_closed(first.connection) && !pair.is_closed(last.connection));
+    assert_eq!(last.receive_one(&mut pair).opcode(), Opcode::LoginResponse);
+    last.run_cdb(&mut pair, 0, Cdb::TestUnitReady, 0).good();
+    assert_eq!(pair.counter("sessions", "sessions_now"), 1.0);
+}

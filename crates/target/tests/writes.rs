@@ -695,3 +695,38 @@ fn a_command_may_be_held_with_its_data_until_its_turn() {
     pair.target.handle_closed(pair.time, initiator.connection);
     nothing_is_held(&pair);
 }
+
+#[test]
+fn a_session_that_withholds_its_data_is_ended_after_a_minute() {
+    let (mut pair, mut initiator) = logged_in(&[("InitialR2T", "Yes"), ("ImmediateData", "No")]);
+    let command = initiator.command(0, &write(0, 1), false, true, 512);
+    initiator.send_command(&mut pair, &command, &[]);
+    r2t_of(&initiator.receive_one(&mut pair));
+    for _ in 0..12 {
+        pair.advance(4.9);
+        initiator.run(&mut pair, 0, &[0], 0).good();
+    }
+    assert!(!pair.is_closed(initiator.connection), "58.8 s");
+    pair.advance(1.4);
+    assert!(pair.is_closed(initiator.connection), "60.2 s");
+    nothing_is_held(&pair);
+}
+
+#[test]
+fn a_ping_beyond_the_budget_is_rejected() {
+    let mut pair = small_budget();
+    let mut initiator = pair.log_in(&[]);
+    let ping = hakaru_wire::iscsi::NopOut {
+        immediate: true,
+        itt: Itt(5),
+        ttt: Ttt::RESERVED,
+        data_segment_length: 20_000,
+        ..Default::default()
+    };
+    let mut header = [0; 48];
+    ping.emit(&mut header);
+    initiator.send(&mut pair, &header, &[7; 20_000]);
+    let reject = initiator.receive_one(&mut pair);
+    let reason = Reject::parse(&reject.bhs).unwrap().reason;
+    assert_eq!(reason, RejectReason::LongOperationReject);
+}
