@@ -35,6 +35,7 @@ class Rep:
     busy: Mapping[str, float] = field(default_factory=dict)
     """Entity of the array → share of the time that it was busy."""
     initiator_cpu: float = 0.1
+    machine_cpu: float | None = None
     array_bytes_more: int = 0
     vms_more: int = 0
     """Requests by which the total is falsified."""
@@ -98,6 +99,10 @@ def write_rep(writer: RunWriter, point: str, number: int, factors: dict[str, Any
         for entity, share in rep.busy.items():
             array[entity] = {"busy_ns": share * second * SECOND, "ops": 100.0 * second}
         samples.add("array", "array", at, array)
+        if rep.machine_cpu is not None:
+            shares = {"user_ns": rep.machine_cpu, "idle_ns": 1 - rep.machine_cpu}
+            used = {name: share * second * SECOND for name, share in shares.items()}
+            samples.add("switch", "watch", at, {"machine": used})
         if rep.nic:
             octets = {f"{d}_bytes": v * second for d, v in rep.nic.items()}
             packets = {f"{d}_packets": v * second / 1514 for d, v in rep.nic.items()}

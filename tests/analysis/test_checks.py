@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,16 @@ def test_drifting_rate_is_not_steady_whichever_way_it_drifts(tmp_path: Path, rea
 def test_short_measurement_says_that_steadiness_is_unknown(tmp_path: Path) -> None:
     short = Rep(reads=(700,) * 3, writes=(300,) * 3)
     assert caveats(tmp_path, short, short, short) == {"too_short_to_judge": {"samples": 3}}
+
+
+def test_samples_a_timer_let_fall_just_outside_of_the_border_count(tmp_path: Path) -> None:
+    run = write_run(tmp_path, [Pt({"vms": 2}, [Rep(reads=(700,) * 5, writes=(300,) * 5)] * 3)])
+    for file in (run / "repetitions").iterdir():
+        repetition = json.loads(file.read_text())
+        repetition["measure"]["start_ns"] += 3_000_000
+        repetition["measure"]["end_ns"] -= 3_000_000
+        file.write_text(json.dumps(repetition))
+    assert summarise(run)["points"][0]["caveats"] == []
 
 
 def test_littles_law_is_checked_against_the_counted_outstanding_requests(tmp_path: Path) -> None:

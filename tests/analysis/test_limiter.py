@@ -113,3 +113,9 @@ def test_sweep_that_still_rises_says_so(tmp_path: Path) -> None:
     assert peak["evidence"]["at_end_of_sweep"] is True
     assert "may lie beyond" in peak["text"]
     assert not any(f["kind"] == "decline" for f in summary["findings"])
+
+
+def test_used_up_machine_is_said_beside_the_limiter(tmp_path: Path) -> None:
+    found = limiter(run(tmp_path, (1, rep(1000, busy={"drive/0.0": 0.99}, machine_cpu=0.99))))
+    assert found["limiter"] == "drives"
+    assert "The CPUs of this machine were 99" in found["text"]

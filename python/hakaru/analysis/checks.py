@@ -24,6 +24,7 @@ from hakaru.analysis.run_data import Repetition
 from hakaru.analysis.utilisation import Nic, Use
 
 STEADY_SAMPLES_MIN = 5
+BORDER_SLACK = 0.05  # of the distance of samples
 STEADY_RANGE_MAX = 0.20
 STEADY_SLOPE_MAX = 0.10
 LITTLE_MAX = 0.05
@@ -107,7 +108,9 @@ def iops_over_time(counters: Counters, window: tuple[int, int]) -> Floats:
 
 
 def _whole_intervals(series: Series, window: tuple[int, int]) -> Series:
-    inside = (series.at_ns >= window[0]) & (series.at_ns <= window[1])
+    """Samples of the window; those that a timer let fall just outside of a border count as on it."""
+    slack = int(np.median(np.diff(series.at_ns)) * BORDER_SLACK) if len(series.at_ns) > 1 else 0
+    inside = (series.at_ns >= window[0] - slack) & (series.at_ns <= window[1] + slack)
     at, keep = np.unique(series.at_ns[inside], return_index=True)
     return Series(at, series.value[inside][keep])
 

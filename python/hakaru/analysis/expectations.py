@@ -51,7 +51,9 @@ def _peak(expect: dict[str, Any], results: Results) -> Outcome:
     evidence: dict[str, Any] = {"low": expect["low"], "high": expect["high"], "metric": expect["metric"]}
     if sweep is None or peak is None:
         return Outcome(expect, None, "expect.peak", evidence)
-    inside = [p for p in sweep.measured(expect["metric"]) if expect["low"] <= sweep.level(p) <= expect["high"]]
+    levels = [sweep.level(p) for p in sweep.measured(expect["metric"])]
+    # A single level is its own peak: that says nothing.
+    inside = len(levels) > 1 and any(expect["low"] <= level <= expect["high"] for level in levels)
     level = sweep.level(peak)
     evidence |= {"level": level, "value": peak.mean(expect["metric"])}
     return Outcome(expect, expect["low"] <= level <= expect["high"] if inside else None, "expect.peak", evidence)
@@ -80,7 +82,7 @@ def _below_peak(expect: dict[str, Any], results: Results) -> Outcome:
     evidence: dict[str, Any] = {k: expect[k] for k in ("at", "low_percent", "high_percent", "metric")}
     peak = sweep.peak(metric) if sweep else None
     there = [p for p in sweep.measured(metric) if sweep.level(p) == expect["at"]] if sweep else []
-    if peak is None or not there or not peak.mean(metric):
+    if sweep is None or peak is None or not there or not peak.mean(metric) or len(sweep.measured(metric)) < 2:
         return Outcome(expect, None, "expect.below_peak", evidence)
     below = 100 * (1 - (there[0].mean(metric) or 0.0) / (peak.mean(metric) or 1.0))
     evidence |= {"below_percent": below}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hakaru.analysis import sentences, usl
-from hakaru.analysis.limiter import Verdict, kind_of
+from hakaru.analysis.limiter import OWN, Verdict, kind_of, limit_of
 from hakaru.analysis.points import Point
 from hakaru.analysis.reference import Comparison
 from hakaru.analysis.sweep import NEAR_PEAK, Sweep
@@ -176,10 +176,14 @@ def _limiter(sweep: Sweep, verdict: Verdict) -> Found:
             message = "finding.limiter.reached.later" if later else "finding.limiter.reached"
             parts.append(say(language, message, {"level": reached}))
         others = {r: p for r, p in evidence["others_percent"].items() if kind_of(r) != verdict.limiter}
-        if others:
-            second = max(others, key=lambda r: others[r])
-            said = {"resource": sentences.resource(language, second), "percent": others[second]}
+        devices = {r: p for r, p in others.items() if r not in OWN}
+        if devices:
+            second = max(devices, key=lambda r: devices[r])
+            said = {"resource": sentences.resource(language, second), "percent": devices[second]}
             parts.append(say(language, "finding.limiter.next", said))
+        machine = others.get("cpu/machine", 0.0)
+        if machine >= limit_of("cpu/machine"):
+            parts.append(say(language, "finding.limiter.machine", {"percent": machine}))
         return sentences.sentences(language, *parts)
 
     return "limiter", write if verdict.resource else undetermined, verdict.limiter, evidence | {"over": sweep.over}

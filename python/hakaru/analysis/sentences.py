@@ -21,15 +21,16 @@ def level(language: str, factor: str, value: float) -> str:
     return say(language, "level.other", {"factor": factor, "count": value})
 
 
-def series(where: Mapping[str, Any]) -> str:
+def series(where: Mapping[str, Any], language: str = "en") -> str:
     """The levels of the other factors, as written in the study: `random-32k`, `random-32k, queue_depth 8`."""
-    shown = [str(v) if f == "pattern" else f"{f} {v}" for f, v in where.items()]
+    numeric = (int, float)
+    shown = [level(language, f, v) if f != "pattern" and isinstance(v, numeric) else str(v) for f, v in where.items()]
     return ", ".join(shown)
 
 
 def in_series(language: str, where: Mapping[str, Any], text: str, several: bool) -> str:
     """`text` with the name of its sweep before it, where the run has several."""
-    named = series(where)
+    named = series(where, language)
     return say(language, "series", {"series": named, "text": text}) if several and named else text
 
 

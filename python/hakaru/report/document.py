@@ -113,7 +113,7 @@ def _answer(summary: Json, language: str) -> list[Json]:
     found: dict[str, list[str]] = {}
     for finding in summary["findings"]:
         if finding["kind"] in ("peak", "limiter", "decline"):
-            name = sentences.series(finding["where"])
+            name = sentences.series(finding["where"], language)
             prefix = sentences.in_series(language, finding["where"], "", True)
             found.setdefault(name, []).append(finding[_key("text", language)].removeprefix(prefix))
     several = len(found) > 1
@@ -158,11 +158,9 @@ def _lab(lab: Json, language: str) -> Json:
         rate = link.get("rate_bits_per_s")
         shown = format_rate(int(rate)) if rate else say(language, "lab.unlimited")
         links.append([clean(link.get(k, "")) for k in ("name", "node", "switch", "address")] + [shown])
-    return {
-        "drawing": draw_lab(lab),
-        "links": links,
-        "backend": [(clean(k), clean(v)) for k, v in _flat("", lab.get("backend") or {})],
-    }
+    about = {k: v for k, v in lab.items() if k not in ("nodes", "links", "checks", "sandbox")}
+    shown = [(clean(name), clean(value)) for name, value in _flat("", about)]
+    return {"drawing": draw_lab(lab), "links": links, "about": shown}
 
 
 def _method(inputs: Inputs, summary: Json, language: str) -> list[str]:
@@ -225,9 +223,12 @@ def _sweep(summary: Json, index: int, language: str) -> Json:
     names = list(dict.fromkeys(n for p in sweep.measured for n in p["utilisation"]))
     shown = [n for n in names if n in figures.resources(sweep) or n == "drives_average"]
     origins = ", ".join(say(language, f"origin.{o}") for o in dict.fromkeys(p["origin"] for p in sweep.points))
-    caption = {"series": sentences.series(sweep.where) or figures.factor_title(sweep, language), "origin": origins}
+    caption = {
+        "series": sentences.series(sweep.where, language) or figures.factor_title(sweep, language),
+        "origin": origins,
+    }
     return {
-        "name": sentences.series(sweep.where),
+        "name": sentences.series(sweep.where, language),
         "figures": [_figure(f, index) for f in figures.of_sweep(summary, index, language)],
         "factor": figures.factor_title(sweep, language),
         "rows": [_row(sweep, p, published, language) for p in sweep.points],
@@ -327,7 +328,7 @@ def _place(point: Json, by_point: dict[str, tuple[Sweep, str]], language: str) -
         return str(point["point"])
     sweep = by_point[point["point"]][0]
     level = sentences.level(language, sweep.over, sweep.level(point))
-    return " ".join(part for part in (sentences.series(sweep.where), level) if part)
+    return " ".join(part for part in (sentences.series(sweep.where, language), level) if part)
 
 
 def _link(check: Json) -> Json:
