@@ -116,6 +116,7 @@ class Terminal:
         columns = (BarColumn(24), TextColumn("{task.description}"))
         self._progress = Progress(*columns, console=console, transient=True)
         self._task: TaskID = self._progress.add_task("", total=None)
+        self._place = ""
         self._progress.start()
 
     def _show(self, text: str, **fields: Any) -> None:

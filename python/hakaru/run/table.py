@@ -25,39 +25,60 @@ def print_summary(summary: dict[str, Any], reports: Sequence[Path]) -> None:
     """The points of a run, its findings and expectations, and where the report is."""
     console = _console()
     factors = list(dict.fromkeys(name for point in summary["points"] for name in point["factors"]))
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in factors:
-        table.add_column(name, justify="right" if name != "pattern" else "left")
-    for title in ("IOPS", "95 %", "MB/s", "mean ms", "p99 ms", "drives", "link", "origin"):
-        table.add_column(title, justify="left" if title == "origin" else "right")
-    table.add_column("caveats")
+        table.add_column(name, justify="left" if name == "pattern" else "right", no_wrap=True)
+    for title in ("IOPS", "±", "MB/s", "mean ms", "p99 ms", "drives", "link"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("")
+    marks = {code: str(i) for i, code in enumerate(_caveats(summary), start=1)}
     for point in summary["points"]:
-        table.add_row(*[str(point["factors"].get(name, "")) for name in factors], *_cells(point))
+        own = dict.fromkeys(c["caveat"] for c in point["caveats"])
+        cells = [str(point["factors"].get(name, "")) for name in factors]
+        table.add_row(*cells, *_cells(point), " ".join(marks[code] for code in own))
     console.print(table)
+    for code, text in _caveats(summary).items():
+        console.print(f"{marks[code]}  {text}", markup=False)
+    origins = sorted({point["origin"] for point in summary["points"]})
+    console.print(f"origin: {', '.join(origins)}\n", markup=False)
     for finding in summary["findings"]:
         console.print(finding["text"], markup=False)
-    held = [e for e in summary["expectations"] if e["held"] is True]
-    if summary["expectations"]:
-        console.print(f"expectations: {len(held)} of {len(summary['expectations'])} hold", markup=False)
+    _print_expectations(console, summary["expectations"])
     for path in reports:
         console.print(f"report: {path}", markup=False, soft_wrap=True)
+
+
+def _print_expectations(console: Console, expectations: Sequence[dict[str, Any]]) -> None:
+    judged = [e for e in expectations if e["held"] is not None]
+    if not expectations:
+        return
+    left = len(expectations) - len(judged)
+    rest = f" ({left} cannot be judged from these points)" if left else ""
+    console.print(f"expectations: {sum(e['held'] for e in judged)} of {len(judged)} hold{rest}", markup=False)
+
+
+def _caveats(summary: dict[str, Any]) -> dict[str, str]:
+    """Caveat → its text at the first point that has it; points may differ in its numbers, which the report shows."""
+    found: dict[str, str] = {}
+    for point in summary["points"]:
+        for caveat in point["caveats"]:
+            found.setdefault(caveat["caveat"], f"{caveat['caveat']}: {caveat['text']}")
+    return found
 
 
 def _cells(point: dict[str, Any]) -> list[str]:
     metrics, use = point["metrics"], point["utilisation"]
     iops = metrics.get("iops") or {}
-    interval = f"{number(iops.get('low'))}–{number(iops.get('high'))}" if iops.get("low") is not None else "–"
+    half = None if iops.get("high") is None else (iops["high"] - iops["low"]) / 2
     links = [u["mean"] for name, u in use.items() if name.startswith("link/") and u["mean"] is not None]
     return [
         number(iops.get("mean")),
-        interval,
+        number(half),
         _mean(metrics, "mb_per_s"),
         _mean(metrics, "latency_ms_mean"),
         _mean(metrics, "latency_ms_p99"),
         _percent((use.get("drives") or {}).get("mean")),
         _percent(max(links, default=None)),
-        point["origin"],
-        ", ".join(dict.fromkeys(c["caveat"] for c in point["caveats"])),
     ]
 
 

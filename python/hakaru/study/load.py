@@ -40,10 +40,11 @@ class Loaded:
 
 
 def shipped(folder: str) -> Path:
-    """`studies` or `reference` as they come with hakaru: in the package, or at the root of a checkout."""
+    """`studies` or `reference` as they come with hakaru: at the root of a checkout, else inside the package."""
     package = Path(__file__).resolve().parents[1]
-    inside = package / folder
-    return inside if inside.is_dir() else package.parents[1] / folder
+    checkout = package.parents[1]
+    # `shipped/` holds links to those files, which a wheel takes as files.
+    return checkout / folder if (checkout / "pyproject.toml").is_file() else package / "shipped" / folder
 
 
 def study_paths() -> dict[str, Path]:
