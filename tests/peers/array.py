@@ -17,7 +17,6 @@ from types import SimpleNamespace
 from typing import IO, Any
 
 import pytest
-
 from hakaru.engine.binary import find_engine
 from hakaru.errors import EnvironmentError_
 
@@ -102,9 +101,7 @@ def array(*lus: dict[str, Any], model: dict[str, Any] | None = None, **more: Any
     engine = Engine(config)
     try:
         portal = engine.found["portals"][0]
-        yield SimpleNamespace(
-            engine=engine, portal=portal, url=lambda lun=0: f"iscsi://{portal}/{TARGET_NAME}/{lun}"
-        )
+        yield SimpleNamespace(engine=engine, portal=portal, url=lambda lun=0: f"iscsi://{portal}/{TARGET_NAME}/{lun}")
     finally:
         engine.close()
 
