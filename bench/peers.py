@@ -10,6 +10,7 @@ import os
 import re
 import resource
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -134,7 +135,8 @@ def hakaru_array(binary: Path, cpu: int) -> Iterator[Portal]:
 @contextmanager
 def tgt(cpu: int) -> Iterator[Portal]:
     """tgt with a file on tmpfs, on a control port of its own."""
-    port, control = 13260, "7"
+    # tgtd's control socket has a number and belongs to the whole machine; ours is that of no other process.
+    port, control = free_port(), str(os.getpid() % 32768)
     process = subprocess.Popen(
         [*pinned(cpu), "tgtd", "-f", "-C", control, "--iscsi", f"portal=127.0.0.1:{port}"],
         stdout=subprocess.DEVNULL,
@@ -169,6 +171,14 @@ def tgt(cpu: int) -> Iterator[Portal]:
             process.kill()
             process.wait()
         folder.cleanup()
+
+
+def free_port() -> int:
+    """A TCP port of the loopback address that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def wait_until(ready: Any, seconds: float = 10.0) -> None:
@@ -259,7 +269,7 @@ def hakaru_initiator(
         done = values["reads"] + values["writes"]
         per = 1e5 / done
         return Load(
-            done / values["measure_s"],
+            done / (values["measured_ns"] / 1e9),
             target * per,
             client * per,
             int(values["errors"]),

@@ -192,7 +192,8 @@ impl<'r> Engine<'r> {
         loop {
             match self.turn(control, start)? {
                 Some(Order::Stop) => return Ok(None),
-                Some(Order::Start(at)) => start = at,
+                // An instant that has passed means now (contract); the phases tell when it was.
+                Some(Order::Start(at)) => start = at.max(clock::now()),
                 None => {}
             }
             if clock::now() >= start {
