@@ -68,7 +68,13 @@ impl Target {
             }
             Outcome::Data if !command.write => self.send_parameter_data(connection, &command),
             Outcome::End(verdict) => self.end_early(now, connection, &command, verdict),
-            // Data would have to go against the direction that the initiator prepared for.
+            // The initiator prepared for a write and has no buffer for what is read. A device server does not know of buffers (SAM-5
+            // section 5.4.3): nothing moves, and the residual says so.
+            Outcome::Read { .. } | Outcome::Data if !command.read => {
+                let verdict = Verdict::Status(Status::GOOD);
+                self.end_early(now, connection, &command, verdict);
+            }
+            // A write that the initiator will send no data for, or data both ways.
             _ => self.end_early(now, connection, &command, Verdict::Check(WRONG_DIRECTION)),
         }
         self.release_payload(connection, payload);
@@ -465,8 +471,7 @@ impl Target {
     }
 }
 
-/// INVALID FIELD IN COMMAND INFORMATION UNIT (SPC-4 annex F). Not GOOD with a residual of everything, as some targets answer: an initiator that
-/// ignores residuals would take a READ that moved nothing for one that did.
+/// INVALID FIELD IN COMMAND INFORMATION UNIT (SPC-4 annex F).
 const WRONG_DIRECTION: Sense = Sense::new(hakaru_wire::scsi::SenseKey::IllegalRequest, 0x0e, 0x03);
 
 fn failure_sense(failure: IoFailure) -> Sense {

@@ -517,7 +517,7 @@ fn damaged_data_out_ends_its_task_once_all_its_data_went_by() {
 }
 
 #[test]
-fn directions_that_contradict_the_command_are_refused() {
+fn directions_that_contradict_the_command_move_nothing() {
     let (mut pair, mut initiator) = logged_in(&[]);
     let read = Cdb::Read(Transfer {
         blocks: 1,
@@ -529,10 +529,11 @@ fn directions_that_contradict_the_command_are_refused() {
         allocation_length: 96,
     }
     .emit();
-    for (what, cdb, r, w) in [
-        ("READ", read, false, true),
-        ("INQUIRY", inquiry, false, true),
-        ("WRITE", write(0, 1), true, false),
+    for (what, cdb, r, w, status) in [
+        ("READ", read, false, true, 0),
+        ("READ both ways", read, true, true, 2),
+        ("INQUIRY", inquiry, false, true, 0),
+        ("WRITE", write(0, 1), true, false, 2),
     ] {
         let command = initiator.command(0, &cdb, r, w, 512);
         let data = if w { pattern(512, 1) } else { vec![] };
@@ -540,7 +541,7 @@ fn directions_that_contradict_the_command_are_refused() {
         let answer = Answer::of(initiator.receive(&mut pair), command.itt);
         assert_eq!(
             (answer.status, answer.residual),
-            (2, Residual::Underflow(512)),
+            (status, Residual::Underflow(512)),
             "{what}"
         );
     }
