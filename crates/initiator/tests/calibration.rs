@@ -1,0 +1,285 @@
+//! Calibration of the load: known service times in virtual time must come out as known latencies, rates and queue lengths.
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use hakaru_initiator::config::{Arrivals, Load as LoadConfig, Vm};
+use hakaru_initiator::{Counters, Extent, Latencies, Load, RequestId};
+use hakaru_stats::Histogram;
+use hakaru_units::Time;
+
+const SECOND: u64 = 1_000_000_000;
+const MS: u64 = 1_000_000;
+
+fn vm(load: LoadConfig, read_percent: u8) -> Vm {
+    serde_json::from_value(serde_json::json!({
+        "name": "vm1",
+        "destination": {"kind": "file", "path": "/virtual"},
+        "region": {"offset_bytes": 0, "length_bytes": 1 << 30},
+        "pattern": {"sizes": [{"bytes": 4096}], "read_percent": read_percent, "random_percent": 100},
+        "load": load,
+        "seed": 7,
+    }))
+    .unwrap()
+}
+
+fn closed(queue_depth: u32) -> LoadConfig {
+    LoadConfig::Closed { queue_depth }
+}
+
+fn open(rate_per_s: f64, arrivals: Arrivals, in_flight_max: u32) -> LoadConfig {
+    LoadConfig::Open {
+        rate_per_s,
+        arrivals,
+        in_flight_max,
+    }
+}
+
+struct Outcome {
+    counters: Counters,
+    reads: Histogram,
+    writes: Histogram,
+}
+
+/// Runs a load for `duration_ns` against a server: `serve(now, n)` says when the `n`th request ends.
+fn run(vm: &Vm, duration_ns: u64, mut serve: impl FnMut(u64, u64) -> u64) -> Outcome {
+    let mut load = Load::new(
+        vm,
+        Extent {
+            offset_bytes: 0,
+            length_bytes: 1 << 30,
+        },
+    );
+    let mut latencies = Latencies::default();
+    let mut ends: BinaryHeap<Reverse<(u64, u32)>> = BinaryHeap::new();
+    let (mut now, mut served) = (0, 0);
+    load.begin(Time(0));
+    while now < duration_ns {
+        while let Some(request) = load.poll_request(Time(now)) {
+            ends.push(Reverse((serve(now, served), request.id.0)));
+            served += 1;
+        }
+        let end = ends.peek().map_or(u64::MAX, |&Reverse((at, _))| at);
+        let due = load.poll_timeout().map_or(u64::MAX, |at| at.as_ns());
+        now = end.min(due).max(now);
+        while let Some(&Reverse((at, id))) = ends.peek()
+            && at <= now
+        {
+            ends.pop();
+            load.handle_done(Time(now), RequestId(id), true, &mut latencies);
+        }
+    }
+    let counters = load.counters(Time(now));
+    latencies.read.take_interval(true, |_| ());
+    latencies.write.take_interval(true, |_| ());
+    Outcome {
+        counters,
+        reads: latencies.read.total().clone(),
+        writes: latencies.write.total().clone(),
+    }
+}
+
+fn close_to(value: f64, expected: f64, tolerance: f64) {
+    assert!(
+        (value / expected - 1.0).abs() <= tolerance,
+        "{value} is not within {tolerance} of {expected}"
+    );
+}
+
+#[test]
+fn closed_loop_against_a_constant_service_time_has_that_latency_and_its_depth_over_it_as_rate() {
+    for depth in [1, 8, 64] {
+        let out = run(&vm(closed(depth), 100), 10 * SECOND, |now, _| now + 4 * MS);
+        close_to(
+            out.counters.reads as f64,
+            10.0 * 250.0 * f64::from(depth),
+            0.001,
+        );
+        close_to(out.reads.mean_ns(), 4e6, 0.001);
+        close_to(out.reads.quantile_ns(0.99) as f64, 4e6, 0.001);
+        close_to(
+            out.counters.outstanding_ns as f64,
+            10e9 * f64::from(depth),
+            1e-9,
+        );
+        assert_eq!(out.counters.late, 0);
+    }
+}
+
+#[test]
+fn two_service_times_come_out_as_two_quantiles() {
+    // 98 % take 1 ms, 2 % take 50 ms: p50 and p95 are 1 ms, p99 is 50 ms, the mean 1.98 ms.
+    let out = run(&vm(closed(4), 0), 100 * SECOND, |now, n| {
+        now + if n % 50 == 49 { 50 * MS } else { MS }
+    });
+    assert!(out.counters.reads == 0 && out.counters.writes > 0);
+    close_to(out.writes.quantile_ns(0.50) as f64, 1e6, 0.001);
+    close_to(out.writes.quantile_ns(0.95) as f64, 1e6, 0.001);
+    close_to(out.writes.quantile_ns(0.99) as f64, 50e6, 0.001);
+    close_to(out.writes.mean_ns(), 1.98e6, 0.01);
+}
+
+#[test]
+fn littles_law_holds_in_closed_and_open_loops() {
+    // One server that takes 1 ms at a time: latency grows with the queue.
+    for load in [
+        closed(16),
+        open(700.0, Arrivals::Poisson, 1024),
+        open(900.0, Arrivals::Uniform, 1024),
+    ] {
+        let mut free_at = 0;
+        let out = run(&vm(load, 70), 200 * SECOND, |now, _| {
+            free_at = free_at.max(now) + MS;
+            free_at
+        });
+        let counters = out.counters;
+        let latency_sum = (counters.read_latency_ns_sum + counters.write_latency_ns_sum) as f64;
+        close_to(counters.outstanding_ns as f64, latency_sum, 0.001);
+        close_to(
+            out.reads.count() as f64 + out.writes.count() as f64,
+            (counters.reads + counters.writes) as f64,
+            1e-12,
+        );
+    }
+}
+
+/// M/D/1: mean wait in the queue is rho / (2 mu (1 - rho)).
+#[test]
+fn poisson_arrivals_at_a_server_of_constant_time_wait_as_queueing_theory_says() {
+    let (rate, service) = (700.0, 1e-3);
+    let mut free_at = 0;
+    let out = run(
+        &vm(open(rate, Arrivals::Poisson, 1024), 100),
+        1000 * SECOND,
+        |now, _| {
+            free_at = free_at.max(now) + MS;
+            free_at
+        },
+    );
+    let rho = rate * service;
+    let expected_ns = (service + rho * service / (2.0 * (1.0 - rho))) * 1e9;
+    close_to(out.reads.mean_ns(), expected_ns, 0.02);
+    close_to(out.counters.reads as f64, 1000.0 * rate, 0.01);
+}
+
+/// Coordinated omission: a server that answers in 1 ms but stands still for one second in ten.
+#[test]
+fn stall_shows_in_open_loop_latency_for_every_request_it_delayed() {
+    let stalled = |now: u64| {
+        let end = now + MS;
+        if end % (10 * SECOND) > 9 * SECOND {
+            (end / (10 * SECOND) + 1) * 10 * SECOND
+        } else {
+            end
+        }
+    };
+    let open = run(
+        &vm(open(1000.0, Arrivals::Uniform, 1024), 100),
+        100 * SECOND,
+        |now, _| stalled(now),
+    );
+    // A tenth of all requests falls into a stall; they wait between 0 and 1 s, on average half.
+    close_to(open.reads.quantile_ns(0.95) as f64, 0.5e9, 0.02);
+    close_to(open.reads.quantile_ns(0.99) as f64, 0.9e9, 0.02);
+    close_to(open.reads.mean_ns(), 0.9 * 1e6 + 0.1 * 0.5e9, 0.02);
+    // The closed loop issues one request per stall, and its p99 knows nothing of it: that is why the open loop is there.
+    let closed = run(&vm(closed(1), 100), 100 * SECOND, |now, _| stalled(now));
+    close_to(closed.reads.quantile_ns(0.99) as f64, 1e6, 0.01);
+}
+
+#[test]
+fn requests_beyond_the_in_flight_cap_wait_and_the_wait_counts() {
+    // 100 requests per second, one in flight, 20 ms each: half of what is offered can be done, and the backlog grows.
+    let out = run(
+        &vm(open(100.0, Arrivals::Uniform, 1), 100),
+        10 * SECOND,
+        |now, _| now + 20 * MS,
+    );
+    close_to(out.counters.reads as f64, 500.0, 0.01);
+    // The last one done was due at 5 s and ended at 10 s.
+    close_to(out.reads.max_ns() as f64, 5e9, 0.01);
+    assert!(
+        out.counters.late > 490,
+        "{} of 500 were issued late",
+        out.counters.late
+    );
+}
+
+#[test]
+fn open_loop_that_keeps_up_is_never_late() {
+    let out = run(
+        &vm(open(5000.0, Arrivals::Poisson, 64), 100),
+        20 * SECOND,
+        |now, _| now + MS,
+    );
+    assert_eq!(out.counters.late, 0);
+    close_to(out.reads.mean_ns(), 1e6, 0.001);
+    close_to(out.counters.reads as f64, 100_000.0, 0.01);
+}
+
+#[test]
+fn sum_of_histograms_and_counters_of_parts_equals_the_total() {
+    let mut load = Load::new(
+        &vm(closed(8), 50),
+        Extent {
+            offset_bytes: 0,
+            length_bytes: 1 << 30,
+        },
+    );
+    let (mut latencies, mut parts, mut previous) =
+        (Latencies::default(), Histogram::new(), Counters::default());
+    let mut sum = Counters::default();
+    load.begin(Time(0));
+    for second in 0..10u64 {
+        for step in 0..100 {
+            let now = Time(second * SECOND + step * 10 * MS);
+            while load.poll_request(now).is_some() {}
+            (0..8).for_each(|id| {
+                load.handle_done(
+                    now + std::time::Duration::from_micros(step),
+                    RequestId(id),
+                    true,
+                    &mut latencies,
+                )
+            });
+        }
+        let counters = load.counters(Time((second + 1) * SECOND));
+        sum.add(&counters.since(&previous));
+        previous = counters;
+        latencies.read.take_interval(true, |h| parts.merge(h));
+        latencies.write.take_interval(true, |h| parts.merge(h));
+    }
+    let mut total = latencies.read.total().clone();
+    total.merge(latencies.write.total());
+    assert_eq!(parts, total);
+    assert_eq!(parts.count(), 8000);
+    assert_eq!(
+        (sum.reads + sum.writes, sum.outstanding_ns),
+        (8000, previous.outstanding_ns)
+    );
+    assert_eq!(sum.read_bytes + sum.write_bytes, 8000 * 4096);
+}
+
+#[test]
+fn lost_requests_count_as_errors_with_the_time_they_waited() {
+    let mut load = Load::new(
+        &vm(closed(4), 100),
+        Extent {
+            offset_bytes: 0,
+            length_bytes: 1 << 30,
+        },
+    );
+    let mut latencies = Latencies::default();
+    load.begin(Time(0));
+    while load.poll_request(Time(0)).is_some() {}
+    load.handle_lost(Time(30 * SECOND), &mut latencies);
+    let counters = load.counters(Time(30 * SECOND));
+    assert_eq!(
+        (counters.errors, counters.reads, counters.in_flight_now),
+        (4, 0, 0)
+    );
+    latencies.read.take_interval(true, |h| {
+        assert_eq!(h.count(), 4);
+        close_to(h.quantile_ns(0.0) as f64, 30e9, 0.001);
+    });
+    assert!(load.poll_request(Time(31 * SECOND)).is_none());
+}

@@ -1,0 +1,896 @@
+//! Scripted exchanges: a session, the target that the test plays, and the time as a variable.
+mod peer;
+
+use std::time::Duration;
+
+use hakaru_initiator::config::LoginKeys;
+use hakaru_initiator::{
+    DiscoveredTarget, Event, Purpose, Session, SessionConfig, SessionError, TaskError,
+};
+use hakaru_wire::iscsi::{
+    AsyncEvent, AsyncMessage, DataOut, Itt, LoginRequest, LoginResponse, LoginStatus,
+    LogoutRequest, LogoutResponse, LogoutResult, Lun, NopIn, NopOut, Opcode, R2t, Reject,
+    RejectReason, Residual, ScsiResponse, ScsiResponseCode, Stage, TextRequest, TextResponse, Ttt,
+};
+use hakaru_wire::scsi::{Sense, Status};
+use peer::{Peer, TIMEOUT, config};
+
+const MANY: &[(&str, &str)] = &[
+    ("MaxRecvDataSegmentLength", "8192"),
+    ("InitialR2T", "No"),
+    ("ImmediateData", "Yes"),
+];
+
+fn logged_in() -> Peer {
+    let mut peer = Peer::logged_in(LoginKeys::default(), MANY);
+    assert_eq!(peer.session.poll_event(), Some(Event::LoggedIn));
+    peer
+}
+
+fn lost(peer: &mut Peer) -> SessionError {
+    match peer.session.poll_event() {
+        Some(Event::Lost(error)) => error,
+        other => panic!("the session is lost, not {other:?}"),
+    }
+}
+
+#[test]
+fn login_goes_through_both_stages_and_names_initiator_and_target() {
+    let mut peer = Peer::connected(config(LoginKeys::default()));
+    let first = peer.take();
+    let request = LoginRequest::parse(&first.bhs).unwrap();
+    assert_eq!(
+        (request.current_stage, request.next_stage),
+        (
+            Stage::SecurityNegotiation,
+            Some(Stage::OperationalNegotiation)
+        )
+    );
+    for pair in [
+        ("InitiatorName", "iqn.2026-01.lab:vm1"),
+        ("TargetName", "iqn.2026-01.lab:t"),
+        ("SessionType", "Normal"),
+        ("AuthMethod", "None"),
+    ] {
+        assert!(
+            first.pairs().contains(&(pair.0.into(), pair.1.into())),
+            "{pair:?} in {:?}",
+            first.pairs()
+        );
+    }
+    peer.answer_login(
+        Stage::SecurityNegotiation,
+        Some(Stage::OperationalNegotiation),
+        &[("AuthMethod", "None")],
+    );
+    let second = peer.take();
+    let request = LoginRequest::parse(&second.bhs).unwrap();
+    assert_eq!(
+        (request.current_stage, request.next_stage),
+        (Stage::OperationalNegotiation, Some(Stage::FullFeaturePhase))
+    );
+    assert!(
+        second
+            .pairs()
+            .contains(&("MaxBurstLength".into(), "16776192".into()))
+    );
+    peer.answer_login(
+        Stage::OperationalNegotiation,
+        Some(Stage::FullFeaturePhase),
+        &[("MaxBurstLength", "65536")],
+    );
+    assert_eq!(peer.session.poll_event(), Some(Event::LoggedIn));
+    assert_eq!(peer.session.negotiated().max_burst, 65_536);
+    assert!(peer.poll().is_none());
+}
+
+#[test]
+fn text_of_a_login_may_come_in_pieces() {
+    let mut peer = Peer::connected(config(LoginKeys::default()));
+    peer.take();
+    let numbers = peer.next_numbers();
+    let piece = b"AuthMeth";
+    let response = LoginResponse {
+        more: true,
+        tsih: 1,
+        itt: Itt(0xff00),
+        numbers,
+        data_segment_length: piece.len() as u32,
+        ..LoginResponse::default()
+    };
+    peer.send(|out| response.emit(out), piece);
+    let ask = peer.take();
+    assert!(ask.data.is_empty());
+    assert_eq!(
+        LoginRequest::parse(&ask.bhs).unwrap().next_stage,
+        None,
+        "an empty request without T asks for the rest"
+    );
+    let numbers = peer.next_numbers();
+    let rest = b"od=None\0";
+    let response = LoginResponse {
+        next_stage: Some(Stage::OperationalNegotiation),
+        numbers,
+        more: false,
+        data_segment_length: rest.len() as u32,
+        ..response
+    };
+    peer.send(|out| response.emit(out), rest);
+    let request = LoginRequest::parse(&peer.take().bhs).unwrap();
+    assert_eq!(request.current_stage, Stage::OperationalNegotiation);
+}
+
+#[test]
+fn refused_login_says_why_in_the_rfcs_words() {
+    for (status, text) in [
+        (
+            LoginStatus::AUTHENTICATION_FAILURE,
+            "login refused: authentication failure (0201h)",
+        ),
+        (
+            LoginStatus::NOT_FOUND,
+            "login refused: target not found (0203h)",
+        ),
+        (
+            LoginStatus::SERVICE_UNAVAILABLE,
+            "login refused: service unavailable (0301h)",
+        ),
+        (
+            LoginStatus(0x02ff),
+            "login refused: initiator error (02ffh)",
+        ),
+        (
+            LoginStatus(0x0900),
+            "login refused: unknown status class (0900h)",
+        ),
+    ] {
+        let mut peer = Peer::connected(config(LoginKeys::default()));
+        peer.take();
+        let response = LoginResponse {
+            status,
+            itt: Itt(0xff00),
+            ..LoginResponse::default()
+        };
+        peer.send(|out| response.emit(out), &[]);
+        assert_eq!(lost(&mut peer).to_string(), text);
+        assert!(peer.session.is_ended());
+    }
+}
+
+#[test]
+fn redirect_tells_the_address_without_its_portal_group() {
+    let mut peer = Peer::connected(config(LoginKeys::default()));
+    peer.take();
+    let text = b"TargetAddress=192.0.2.7:3261,1\0";
+    let status = LoginStatus::TARGET_MOVED_TEMPORARILY;
+    let length = text.len() as u32;
+    let response = LoginResponse {
+        status,
+        itt: Itt(0xff00),
+        data_segment_length: length,
+        ..LoginResponse::default()
+    };
+    peer.send(|out| response.emit(out), text);
+    assert_eq!(
+        peer.session.poll_event(),
+        Some(Event::Redirected {
+            address: "192.0.2.7:3261".into()
+        })
+    );
+}
+
+#[test]
+fn redirect_without_an_address_is_an_error() {
+    let mut peer = Peer::connected(config(LoginKeys::default()));
+    peer.take();
+    let status = LoginStatus::TARGET_MOVED_PERMANENTLY;
+    let response = LoginResponse {
+        status,
+        itt: Itt(0xff00),
+        ..LoginResponse::default()
+    };
+    peer.send(|out| response.emit(out), &[]);
+    assert_eq!(
+        lost(&mut peer),
+        SessionError::RedirectAddress(String::new())
+    );
+}
+
+#[test]
+fn login_that_never_ends_is_given_up() {
+    let mut peer = Peer::connected(config(LoginKeys::default()));
+    for _ in 0..100 {
+        if peer.poll().is_none() {
+            break;
+        }
+        peer.answer_login(Stage::SecurityNegotiation, None, &[]);
+    }
+    assert_eq!(lost(&mut peer), SessionError::Protocol("login without end"));
+}
+
+#[test]
+fn login_that_is_not_answered_times_out() {
+    let mut peer = Peer::connected(config(LoginKeys::default()));
+    assert_eq!(peer.session.poll_timeout(), Some(peer.time + TIMEOUT));
+    peer.pass(TIMEOUT - Duration::from_nanos(1));
+    assert!(peer.session.poll_event().is_none());
+    peer.pass(Duration::from_nanos(1));
+    assert_eq!(
+        lost(&mut peer),
+        SessionError::Timeout {
+            what: "the login",
+            after: TIMEOUT
+        }
+    );
+}
+
+#[test]
+fn read_ends_with_the_status_of_its_last_data_in() {
+    let mut peer = logged_in();
+    peer.submit_read(5, 16, true);
+    let command = peer.take_command();
+    assert!(command.read && command.is_final && command.expected_data_transfer_length == 8192);
+    let data: Vec<u8> = (0..8192u32).map(|i| i as u8).collect();
+    peer.send_data_in(command.itt, 0, 0, &data[..5000], None);
+    assert!(peer.session.poll_done().is_none());
+    peer.send_data_in(command.itt, 1, 5000, &data[5000..], Some(Status::GOOD));
+    let done = peer.session.poll_done().unwrap();
+    assert_eq!((done.tag, done.result, done.data), (5, Ok(8192), data));
+}
+
+#[test]
+fn data_that_nobody_wants_to_keep_is_counted_and_dropped() {
+    let mut peer = logged_in();
+    peer.submit_read(5, 16, false);
+    let itt = peer.take_command().itt;
+    peer.send_data_in(itt, 0, 0, &[7; 8192], None);
+    peer.send_response(itt, Status::GOOD, None);
+    let done = peer.session.poll_done().unwrap();
+    assert_eq!((done.result, done.data.len()), (Ok(8192), 0));
+}
+
+#[test]
+fn read_that_brings_less_than_asked_says_how_much() {
+    let mut peer = logged_in();
+    peer.submit_read(5, 16, false);
+    let itt = peer.take_command().itt;
+    peer.send_data_in(itt, 0, 0, &[7; 512], Some(Status::GOOD));
+    assert_eq!(peer.session.poll_done().unwrap().result, Ok(512));
+}
+
+#[test]
+fn write_sends_immediate_then_unsolicited_data_up_to_the_first_burst() {
+    let answers = &[
+        ("MaxRecvDataSegmentLength", "1024"),
+        ("InitialR2T", "No"),
+        ("FirstBurstLength", "3072"),
+    ];
+    let mut peer = Peer::logged_in(LoginKeys::default(), answers);
+    let data: Vec<u8> = (0..8192u32).map(|i| (i / 3) as u8).collect();
+    peer.submit_write(1, data.clone());
+    let pdu = peer.take();
+    let command = pdu.command();
+    assert!(command.write && !command.is_final);
+    assert_eq!(pdu.data, data[..1024]);
+    for (data_sn, offset) in [(0, 1024), (1, 2048)] {
+        let pdu = peer.take();
+        let out = DataOut::parse(&pdu.bhs).unwrap();
+        assert_eq!(
+            (out.data_sn, out.buffer_offset, out.ttt),
+            (data_sn, offset, Ttt::RESERVED)
+        );
+        assert_eq!(out.is_final, data_sn == 1);
+        assert_eq!(pdu.data, data[offset as usize..offset as usize + 1024]);
+    }
+    assert!(peer.poll().is_none(), "the rest waits for an R2T");
+    peer.exp_cmd_sn += 1;
+    send_r2t(&mut peer, command.itt, 0, 3072, 5120);
+    let mut got = Vec::new();
+    while let Some(pdu) = peer.poll() {
+        let out = DataOut::parse(&pdu.bhs).unwrap();
+        assert_eq!(
+            (out.ttt, out.buffer_offset),
+            (Ttt(77), 3072 + got.len() as u32)
+        );
+        got.extend(pdu.data);
+        assert_eq!(out.is_final, got.len() == 5120);
+    }
+    assert_eq!(got, data[3072..]);
+    peer.send_response(command.itt, Status::GOOD, None);
+    assert_eq!(peer.session.poll_done().unwrap().result, Ok(8192));
+}
+
+fn send_r2t(peer: &mut Peer, itt: Itt, r2t_sn: u32, buffer_offset: u32, length: u32) {
+    let numbers = peer.numbers();
+    let r2t = R2t {
+        itt,
+        ttt: Ttt(77),
+        numbers,
+        r2t_sn,
+        buffer_offset,
+        desired_data_transfer_length: length,
+        lun: Lun(0),
+    };
+    peer.send(|out| r2t.emit(out), &[]);
+}
+
+#[test]
+fn write_waits_for_an_r2t_where_neither_immediate_nor_unsolicited_data_is_allowed() {
+    let answers = &[
+        ("InitialR2T", "Yes"),
+        ("ImmediateData", "No"),
+        ("MaxRecvDataSegmentLength", "8192"),
+    ];
+    let mut peer = Peer::logged_in(LoginKeys::default(), answers);
+    peer.submit_write(1, vec![3; 4096]);
+    let pdu = peer.take();
+    assert!(pdu.command().is_final && pdu.data.is_empty());
+    send_r2t(&mut peer, pdu.command().itt, 0, 0, 4096);
+    assert_eq!(peer.take().data, vec![3; 4096]);
+}
+
+#[test]
+fn digests_go_with_every_pdu_in_both_directions() {
+    let keys = LoginKeys {
+        header_digest: true,
+        data_digest: true,
+        ..LoginKeys::default()
+    };
+    let answers = &[
+        ("HeaderDigest", "CRC32C"),
+        ("DataDigest", "CRC32C"),
+        ("InitialR2T", "No"),
+        ("ImmediateData", "Yes"),
+    ];
+    let mut peer = Peer::logged_in(keys, answers);
+    assert_eq!(peer.session.poll_event(), Some(Event::LoggedIn));
+    peer.submit_write(1, vec![9; 8192]);
+    let pdu = peer.take(); // The peer's framer has checked both digests.
+    assert_eq!(pdu.data, vec![9; 8192]);
+    peer.exp_cmd_sn += 1;
+    peer.send_response(pdu.command().itt, Status::GOOD, None);
+    assert_eq!(peer.session.poll_done().unwrap().result, Ok(8192));
+    peer.submit_read(2, 1, true);
+    let itt = peer.take_command().itt;
+    let good = peer.stat_sn;
+    peer.send_data_in(itt, 0, 0, &[5; 512], Some(Status::GOOD));
+    assert_eq!(peer.session.poll_done().unwrap().data, vec![5; 512]);
+    // The same again with one bit of the data flipped.
+    peer.submit_read(3, 1, true);
+    let itt = peer.take_command().itt;
+    assert_eq!(peer.stat_sn, good + 1);
+    peer.data_digest = false;
+    let numbers = peer.next_numbers();
+    let pdu = hakaru_wire::iscsi::DataIn {
+        is_final: true,
+        status: Some(hakaru_wire::iscsi::DataInStatus::default()),
+        itt,
+        numbers,
+        data_segment_length: 512,
+        ..Default::default()
+    };
+    let mut bytes = peer.bytes_of(|out| pdu.emit(out), &[5; 512]);
+    bytes.extend_from_slice(&[1, 2, 3, 4]);
+    peer.send_raw(&mut bytes);
+    assert_eq!(lost(&mut peer), SessionError::DataDigest);
+}
+
+#[test]
+fn commands_wait_for_the_window_and_leave_in_order() {
+    let mut peer = Peer::connected(config(LoginKeys::default()));
+    peer.window = 2;
+    peer.take();
+    peer.answer_login(
+        Stage::SecurityNegotiation,
+        Some(Stage::OperationalNegotiation),
+        &[("AuthMethod", "None")],
+    );
+    peer.take();
+    peer.answer_login(
+        Stage::OperationalNegotiation,
+        Some(Stage::FullFeaturePhase),
+        &[],
+    );
+    (0..5).for_each(|tag| peer.submit_read(tag, 1, false));
+    let itts = [peer.take_command().itt, peer.take_command().itt];
+    assert!(peer.poll().is_none(), "the window holds two");
+    peer.window = 1;
+    peer.send_data_in(itts[0], 0, 0, &[0; 512], Some(Status::GOOD));
+    let third = peer.take_command();
+    assert_eq!(u64::from(third.cdb[5]), 2, "the third task comes third");
+    assert!(peer.poll().is_none());
+    assert_eq!(peer.session.tasks(), 4);
+}
+
+#[test]
+fn unit_attention_is_tried_again_at_once_and_under_a_new_tag() {
+    let mut peer = logged_in();
+    peer.submit_read(5, 1, false);
+    let first = peer.take_command();
+    peer.send_response(first.itt, Status::CHECK_CONDITION, Some(Sense::POWER_ON));
+    let second = peer.take_command();
+    assert_ne!(first.itt, second.itt);
+    assert_eq!(first.cdb, second.cdb);
+    peer.send_data_in(second.itt, 0, 0, &[0; 512], Some(Status::GOOD));
+    assert_eq!(peer.session.poll_done().unwrap().result, Ok(512));
+}
+
+#[test]
+fn unit_attention_without_end_is_reported() {
+    let mut peer = logged_in();
+    peer.submit_read(5, 1, false);
+    for _ in 0..17 {
+        let itt = peer.take_command().itt;
+        peer.send_response(itt, Status::CHECK_CONDITION, Some(Sense::POWER_ON));
+    }
+    assert!(peer.poll().is_none());
+    assert_eq!(
+        peer.session.poll_done().unwrap().result,
+        Err(TaskError::Check(Sense::POWER_ON))
+    );
+}
+
+#[test]
+fn busy_is_tried_again_after_pauses_that_double() {
+    let mut peer = logged_in();
+    peer.submit_read(5, 1, false);
+    for (busies, pause_ms) in [(1, 10), (2, 20), (3, 40)] {
+        let itt = peer.take_command().itt;
+        let status = if busies == 2 {
+            Status::TASK_SET_FULL
+        } else {
+            Status::BUSY
+        };
+        peer.send_response(itt, status, None);
+        assert_eq!(peer.session.busies(), busies);
+        let pause = Duration::from_millis(pause_ms);
+        assert_eq!(peer.session.poll_timeout(), Some(peer.time + pause));
+        peer.pass(pause - Duration::from_nanos(1));
+        assert!(peer.poll().is_none());
+        peer.pass(Duration::from_nanos(1));
+    }
+    let itt = peer.take_command().itt;
+    peer.send_data_in(itt, 0, 0, &[0; 512], Some(Status::GOOD));
+    assert_eq!(peer.session.poll_done().unwrap().result, Ok(512));
+}
+
+#[test]
+fn check_condition_target_failure_and_other_statuses_are_reported() {
+    let mut peer = logged_in();
+    (0..4).for_each(|tag| peer.submit_read(tag, 1, false));
+    let itts: Vec<Itt> = (0..4).map(|_| peer.take_command().itt).collect();
+    peer.send_response(
+        itts[0],
+        Status::CHECK_CONDITION,
+        Some(Sense::UNRECOVERED_READ_ERROR),
+    );
+    peer.send_response(itts[1], Status::CHECK_CONDITION, None);
+    peer.send_response(itts[2], Status::RESERVATION_CONFLICT, None);
+    let numbers = peer.next_numbers();
+    let response = ScsiResponseCode::TargetFailure;
+    let failure = ScsiResponse {
+        response,
+        itt: itts[3],
+        numbers,
+        ..ScsiResponse::default()
+    };
+    peer.send(|out| failure.emit(out), &[]);
+    let results: Vec<_> = std::iter::from_fn(|| peer.session.poll_done())
+        .map(|done| done.result)
+        .collect();
+    let expected = [
+        Err(TaskError::Check(Sense::UNRECOVERED_READ_ERROR)),
+        Err(TaskError::CheckWithoutSense),
+        Err(TaskError::Status(Status::RESERVATION_CONFLICT)),
+        Err(TaskError::TargetFailure(1)),
+    ];
+    assert_eq!(results, expected);
+}
+
+#[test]
+fn residual_of_a_write_counts() {
+    let mut peer = logged_in();
+    peer.submit_write(1, vec![0; 4096]);
+    let itt = peer.take_command().itt;
+    let numbers = peer.next_numbers();
+    let response = ScsiResponse {
+        residual: Residual::Underflow(1024),
+        itt,
+        numbers,
+        ..ScsiResponse::default()
+    };
+    peer.send(|out| response.emit(out), &[]);
+    assert_eq!(peer.session.poll_done().unwrap().result, Ok(3072));
+}
+
+#[test]
+fn silent_target_is_pinged_and_lost_if_it_stays_silent() {
+    let mut peer = logged_in();
+    peer.pass(Duration::from_secs(5));
+    let ping = NopOut::parse(&peer.take().bhs).unwrap();
+    assert!(ping.immediate && ping.ttt == Ttt::RESERVED && ping.itt != Itt::RESERVED);
+    let numbers = peer.next_numbers();
+    let echo = NopIn {
+        itt: ping.itt,
+        ttt: Ttt::RESERVED,
+        numbers,
+        ..NopIn::default()
+    };
+    peer.send(|out| echo.emit(out), &[]);
+    peer.pass(Duration::from_secs(5));
+    assert!(Peer::is_opcode(&peer.take(), Opcode::NopOut));
+    peer.pass(TIMEOUT);
+    assert_eq!(
+        lost(&mut peer),
+        SessionError::Timeout {
+            what: "a ping",
+            after: TIMEOUT
+        }
+    );
+}
+
+#[test]
+fn ping_of_the_target_is_answered_with_its_tag() {
+    let mut peer = logged_in();
+    let numbers = peer.numbers();
+    let ping = NopIn {
+        itt: Itt::RESERVED,
+        ttt: Ttt(0x55),
+        lun: Lun::new(3),
+        numbers,
+        ..NopIn::default()
+    };
+    peer.send(|out| ping.emit(out), &[]);
+    let pong = NopOut::parse(&peer.take().bhs).unwrap();
+    assert_eq!(
+        (pong.ttt, pong.itt, pong.lun, pong.immediate),
+        (Ttt(0x55), Itt::RESERVED, Lun::new(3), true)
+    );
+}
+
+#[test]
+fn command_without_answer_loses_the_session_on_the_nanosecond() {
+    let mut peer = logged_in();
+    peer.pass(Duration::from_secs(1));
+    peer.submit_read(1, 1, false);
+    peer.pass(Duration::from_secs(1));
+    peer.submit_read(2, 1, false);
+    let itt = peer.take_command().itt;
+    peer.send_data_in(itt, 0, 0, &[0; 512], Some(Status::GOOD));
+    let submitted = peer.time;
+    while peer.session.poll_event().is_none() {
+        let next = peer
+            .session
+            .poll_timeout()
+            .expect("a timer runs while a command does");
+        peer.time = next;
+        peer.session.handle_timeout(next);
+        // The target answers pings, but not the command.
+        while let Some(pdu) = peer.poll() {
+            if let Ok(ping) = NopOut::parse(&pdu.bhs) {
+                let numbers = peer.next_numbers();
+                let echo = NopIn {
+                    itt: ping.itt,
+                    ttt: Ttt::RESERVED,
+                    numbers,
+                    ..NopIn::default()
+                };
+                peer.send(|out| echo.emit(out), &[]);
+            }
+        }
+    }
+    assert_eq!(peer.time, submitted + TIMEOUT);
+}
+
+#[test]
+fn logout_is_answered_and_ends_the_session() {
+    let mut peer = logged_in();
+    peer.session.log_out(peer.time);
+    let request = LogoutRequest::parse(&peer.take().bhs).unwrap();
+    let numbers = peer.next_numbers();
+    let response = LogoutResponse {
+        result: LogoutResult::Success,
+        itt: request.itt,
+        numbers,
+        time2wait: 0,
+        time2retain: 0,
+    };
+    peer.send(|out| response.emit(out), &[]);
+    assert_eq!(peer.session.poll_event(), Some(Event::LoggedOut));
+    assert!(peer.session.is_ended());
+}
+
+#[test]
+fn target_that_closes_after_our_logout_is_no_loss_but_before_it_is() {
+    let mut peer = logged_in();
+    peer.session.log_out(peer.time);
+    peer.session.handle_closed("(closed by the target)");
+    assert_eq!(peer.session.poll_event(), Some(Event::LoggedOut));
+    let mut peer = logged_in();
+    peer.session.handle_closed("(closed by the target)");
+    assert_eq!(
+        lost(&mut peer).to_string(),
+        "connection lost (closed by the target)"
+    );
+}
+
+#[test]
+fn asynchronous_messages_that_end_the_session_lose_it_and_others_do_not() {
+    for (event, ends) in [
+        (AsyncEvent::ScsiEvent, false),
+        (AsyncEvent::LogoutRequested, true),
+        (AsyncEvent::ConnectionDropped, true),
+        (AsyncEvent::SessionDropped, true),
+        (AsyncEvent::NegotiationRequested, false),
+        (AsyncEvent::Vendor, false),
+    ] {
+        let mut peer = logged_in();
+        let numbers = peer.next_numbers();
+        let message = AsyncMessage {
+            event,
+            vendor_code: 0,
+            lun: Lun(0),
+            numbers,
+            parameters: [0; 3],
+            data_segment_length: 0,
+        };
+        peer.send(|out| message.emit(out), &[]);
+        assert_eq!(peer.session.is_ended(), ends, "{event:?}");
+    }
+}
+
+#[test]
+fn reject_loses_the_session_with_the_reason() {
+    let mut peer = logged_in();
+    let numbers = peer.next_numbers();
+    let reject = Reject {
+        reason: RejectReason::InvalidPduField,
+        numbers,
+        data_sn: 0,
+        data_segment_length: 48,
+    };
+    peer.send(|out| reject.emit(out), &[0; 48]);
+    assert_eq!(
+        lost(&mut peer).to_string(),
+        "target rejected a PDU: invalid PDU field"
+    );
+}
+
+#[test]
+fn discovery_collects_targets_over_several_responses_and_logs_out() {
+    let discovery = SessionConfig {
+        purpose: Purpose::Discovery,
+        ..config(LoginKeys::default())
+    };
+    let mut peer = Peer::connected(discovery);
+    assert!(
+        peer.take()
+            .pairs()
+            .contains(&("SessionType".into(), "Discovery".into()))
+    );
+    peer.answer_login(
+        Stage::SecurityNegotiation,
+        Some(Stage::OperationalNegotiation),
+        &[("AuthMethod", "None")],
+    );
+    let offers = peer.take().pairs();
+    assert!(
+        !offers.iter().any(|(key, _)| key == "MaxBurstLength"),
+        "irrelevant in a discovery session: {offers:?}"
+    );
+    peer.answer_login(
+        Stage::OperationalNegotiation,
+        Some(Stage::FullFeaturePhase),
+        &[],
+    );
+    let ask = peer.take();
+    assert_eq!(ask.pairs(), [("SendTargets".into(), "All".into())]);
+    let itt = TextRequest::parse(&ask.bhs).unwrap().itt;
+    let pieces: [&[u8]; 2] = [
+        b"TargetName=iqn.a\0TargetAddr",
+        b"ess=192.0.2.1:3260,1\0TargetName=iqn.b\0",
+    ];
+    for (i, piece) in pieces.into_iter().enumerate() {
+        let (numbers, last) = (peer.next_numbers(), i == 1);
+        let response = TextResponse {
+            is_final: last,
+            more: !last,
+            itt,
+            ttt: if last { Ttt::RESERVED } else { Ttt(9) },
+            numbers,
+            data_segment_length: piece.len() as u32,
+            lun: Lun(0),
+        };
+        peer.send(|out| response.emit(out), piece);
+        if !last {
+            let ask = peer.take();
+            assert!(ask.data.is_empty());
+            assert_eq!(TextRequest::parse(&ask.bhs).unwrap().ttt, Ttt(9));
+        }
+    }
+    assert_eq!(peer.session.poll_event(), Some(Event::LoggedIn));
+    let targets = vec![
+        DiscoveredTarget {
+            name: "iqn.a".into(),
+            addresses: vec!["192.0.2.1:3260,1".into()],
+        },
+        DiscoveredTarget {
+            name: "iqn.b".into(),
+            addresses: vec![],
+        },
+    ];
+    assert_eq!(peer.session.poll_event(), Some(Event::Targets(targets)));
+    assert!(Peer::is_opcode(&peer.take(), Opcode::LogoutRequest));
+}
+
+/// faults.md I-03 and I-05: what breaks the rules ends the session with a sentence, and nothing else happens.
+#[test]
+fn pdus_that_break_the_rules_lose_the_session() {
+    type Deed = fn(&mut Peer, Itt);
+    let deeds: [(Deed, &str); 11] = [
+        (
+            |p, _| p.send_data_in(Itt(0x1234), 0, 0, &[0; 512], None),
+            "Data-In for an unknown task",
+        ),
+        (
+            |p, itt| p.send_data_in(itt, 0, 0, &[0; 1024], None),
+            "Data-In beyond the expected length",
+        ),
+        (
+            |p, itt| p.send_data_in(itt, 0, 128, &[0; 128], None),
+            "Data-In out of order",
+        ),
+        (
+            |p, itt| p.send_data_in(itt, 1, 0, &[0; 128], None),
+            "DataSN out of order",
+        ),
+        (
+            |p, itt| {
+                p.send_data_in(itt, 0, 0, &[0; 512], Some(Status::GOOD));
+                p.send_response(itt, Status::GOOD, None);
+            },
+            "SCSI Response for an unknown task",
+        ),
+        (
+            |p, itt| {
+                p.stat_sn += 1;
+                p.send_response(itt, Status::GOOD, None);
+            },
+            "StatSN out of order",
+        ),
+        (
+            |p, itt| send_r2t(p, itt, 0, 0, 512),
+            "R2T for a task that does not write",
+        ),
+        (
+            |p, _| send_r2t(p, Itt(0x7777), 0, 0, 512),
+            "R2T for an unknown task",
+        ),
+        (
+            |p, _| {
+                p.answer_login(
+                    Stage::OperationalNegotiation,
+                    Some(Stage::FullFeaturePhase),
+                    &[],
+                )
+            },
+            "a PDU that may not come in this phase",
+        ),
+        (
+            |p, _| {
+                let response = TextResponse {
+                    is_final: true,
+                    itt: Itt(0xff02),
+                    numbers: p.next_numbers(),
+                    ..TextResponse::default()
+                };
+                p.send(|out| response.emit(out), &[]);
+            },
+            "Text Response that answers nothing",
+        ),
+        (
+            |p, _| p.send(|out| out[0] = 0x3e, &[]),
+            "a PDU that may not come in this phase",
+        ),
+    ];
+    for (deed, what) in deeds {
+        let mut peer = logged_in();
+        peer.submit_read(1, 1, false);
+        let itt = peer.take_command().itt;
+        deed(&mut peer, itt);
+        while peer.session.poll_done().is_some() {}
+        assert_eq!(
+            lost(&mut peer).to_string(),
+            format!("protocol error: {what}")
+        );
+        assert!(
+            peer.session.poll_timeout().is_none(),
+            "nothing is left to wait for"
+        );
+    }
+}
+
+#[test]
+fn r2ts_may_ask_for_each_byte_once_and_for_no_more_than_a_burst() {
+    let deeds: [(&[(u32, u32, u32)], &str); 5] = [
+        (&[(1, 0, 512)], "R2TSN out of order"),
+        (
+            &[(0, 512, 512)],
+            "R2T for data outside the rest of the write",
+        ),
+        (
+            &[(0, 0, 4096), (1, 0, 4096)],
+            "R2T for data outside the rest of the write",
+        ),
+        (
+            &[(0, 0, 8192)],
+            "R2T for data outside the rest of the write",
+        ),
+        (&[(0, 0, 65_536)], "R2T for more than MaxBurstLength"),
+    ];
+    for (r2ts, what) in deeds {
+        let answers = &[
+            ("InitialR2T", "Yes"),
+            ("ImmediateData", "No"),
+            ("MaxBurstLength", "32768"),
+        ];
+        let mut peer = Peer::logged_in(LoginKeys::default(), answers);
+        assert_eq!(peer.session.poll_event(), Some(Event::LoggedIn));
+        peer.submit_write(1, vec![0; 4096]);
+        let itt = peer.take_command().itt;
+        for &(r2t_sn, offset, length) in r2ts {
+            send_r2t(&mut peer, itt, r2t_sn, offset, length);
+        }
+        assert_eq!(
+            lost(&mut peer).to_string(),
+            format!("protocol error: {what}")
+        );
+    }
+}
+
+#[test]
+fn target_that_pings_without_reading_is_lost_before_memory_is() {
+    let mut peer = logged_in();
+    let numbers = peer.numbers();
+    let ping = NopIn {
+        itt: Itt::RESERVED,
+        ttt: Ttt(1),
+        numbers,
+        ..NopIn::default()
+    };
+    let mut bytes = peer.bytes_of(|out| ping.emit(out), &[]);
+    for _ in 0..1024 {
+        peer.send_raw(&mut bytes);
+    }
+    assert!(!peer.session.is_ended());
+    peer.send_raw(&mut bytes);
+    assert_eq!(
+        lost(&mut peer).to_string(),
+        "protocol error: more NOP-Ins than the target reads answers"
+    );
+}
+
+#[test]
+fn data_segment_beyond_our_limit_is_refused_before_it_is_received() {
+    let mut peer = Peer::logged_in(
+        LoginKeys {
+            max_recv_data_segment_length: 4096,
+            ..LoginKeys::default()
+        },
+        &[],
+    );
+    assert_eq!(peer.session.poll_event(), Some(Event::LoggedIn));
+    peer.submit_read(1, 16, false);
+    let itt = peer.take_command().itt;
+    peer.send_data_in(itt, 0, 0, &[0; 8192], Some(Status::GOOD));
+    assert!(matches!(lost(&mut peer), SessionError::Frame(_)));
+}
+
+#[test]
+fn session_that_was_left_behind_ignores_its_old_connection() {
+    let mut session = Session::new(config(LoginKeys::default()));
+    session.handle_received(hakaru_units::Time(5), &[0xff; 100]);
+    session.handle_closed("(closed by the target)");
+    assert_eq!(session.poll_event(), None);
+    assert!(!session.is_ended());
+}
