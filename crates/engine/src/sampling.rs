@@ -22,7 +22,10 @@ impl Schedule {
             let message = format!("sample_interval_ms is {interval_ms}; it must be 100 to 60000");
             return Err(Failure::usage(message, "correct the configuration"));
         }
-        Ok(Schedule { interval: Duration::from_millis(interval_ms.into()), next: None })
+        Ok(Schedule {
+            interval: Duration::from_millis(interval_ms.into()),
+            next: None,
+        })
     }
 
     /// The first sample is due at `at`.

@@ -52,24 +52,52 @@ struct Source {
     parse: fn(&str, &mut Visit<'_>),
 }
 
-static NETWORK: Source = Source { path: "/proc/self/net/dev", parse: net::parse_net_dev };
+static NETWORK: Source = Source {
+    path: "/proc/self/net/dev",
+    parse: net::parse_net_dev,
+};
 
 static MACHINE: [Source; 7] = [
-    Source { path: "/proc/stat", parse: |text, visit| cpu::parse_stat(text, process::clock_ticks_per_s(), visit) },
-    Source { path: "/proc/interrupts", parse: interrupts::parse_interrupts },
-    Source { path: "/proc/softirqs", parse: interrupts::parse_softirqs },
-    Source { path: "/proc/meminfo", parse: memory::parse_meminfo },
-    Source { path: "/proc/pressure/cpu", parse: |text, visit| memory::parse_pressure("cpu", text, visit) },
-    Source { path: "/proc/pressure/io", parse: |text, visit| memory::parse_pressure("io", text, visit) },
-    Source { path: "/proc/pressure/memory", parse: |text, visit| memory::parse_pressure("memory", text, visit) },
+    Source {
+        path: "/proc/stat",
+        parse: |text, visit| cpu::parse_stat(text, process::clock_ticks_per_s(), visit),
+    },
+    Source {
+        path: "/proc/interrupts",
+        parse: interrupts::parse_interrupts,
+    },
+    Source {
+        path: "/proc/softirqs",
+        parse: interrupts::parse_softirqs,
+    },
+    Source {
+        path: "/proc/meminfo",
+        parse: memory::parse_meminfo,
+    },
+    Source {
+        path: "/proc/pressure/cpu",
+        parse: |text, visit| memory::parse_pressure("cpu", text, visit),
+    },
+    Source {
+        path: "/proc/pressure/io",
+        parse: |text, visit| memory::parse_pressure("io", text, visit),
+    },
+    Source {
+        path: "/proc/pressure/memory",
+        parse: |text, visit| memory::parse_pressure("memory", text, visit),
+    },
 ];
 
 /// The files that will be read. Without the interfaces there is nothing to watch; any other file may be missing (kernels
 /// without pressure accounting, containers that hide the machine), and then its counters are.
 fn readable_sources(machine: bool) -> Result<Vec<&'static Source>, Failure> {
-    fs::read_to_string(NETWORK.path)
-        .or_environment(format_args!("read {}", NETWORK.path), "mount procfs on /proc")?;
-    let more = MACHINE.iter().filter(|source| machine && fs::read_to_string(source.path).is_ok());
+    fs::read_to_string(NETWORK.path).or_environment(
+        format_args!("read {}", NETWORK.path),
+        "mount procfs on /proc",
+    )?;
+    let more = MACHINE
+        .iter()
+        .filter(|source| machine && fs::read_to_string(source.path).is_ok());
     Ok(std::iter::once(&NETWORK).chain(more).collect())
 }
 
@@ -78,9 +106,14 @@ fn sample(sources: &[&Source], control: &Control) {
     let mut counters = Counters::new();
     for source in sources {
         // A file that vanishes meanwhile leaves a gap in its series.
-        let Ok(text) = fs::read_to_string(source.path) else { continue };
+        let Ok(text) = fs::read_to_string(source.path) else {
+            continue;
+        };
         (source.parse)(&text, &mut |entity, name, value| {
-            counters.entry(entity.to_owned()).or_default().insert(name.to_owned(), value);
+            counters
+                .entry(entity.to_owned())
+                .or_default()
+                .insert(name.to_owned(), value);
         });
     }
     control.sample(at, counters, Vec::new());

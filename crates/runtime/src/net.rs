@@ -149,7 +149,11 @@ impl Socket {
     /// # Errors
     /// The socket is not connected.
     pub fn segment(&self) -> io::Result<Segment> {
-        let ip_header_bytes = if self.local_address()?.is_ipv4() { 20 } else { 40 };
+        let ip_header_bytes = if self.local_address()?.is_ipv4() {
+            20
+        } else {
+            40
+        };
         // SAFETY: `tcp_info` is plain integers, for which zero is valid; `length` tells the kernel how much of it there is, and
         // an older kernel fills less.
         let info = unsafe {
@@ -169,7 +173,10 @@ impl Socket {
         };
         let timestamps = info.tcpi_options & TCPI_OPT_TIMESTAMPS != 0;
         let tcp_header_bytes = if timestamps { 32 } else { 20 };
-        Ok(Segment { payload_bytes: info.tcpi_snd_mss, header_bytes: tcp_header_bytes + ip_header_bytes })
+        Ok(Segment {
+            payload_bytes: info.tcpi_snd_mss,
+            header_bytes: tcp_header_bytes + ip_header_bytes,
+        })
     }
 
     /// Says that nothing more will be sent; the peer reads the end of the stream after what was sent before.

@@ -21,7 +21,9 @@ pub fn parse_stat(text: &str, ticks_per_s: u64, visit: &mut Visit<'_>) {
     let ns_per_tick = 1e9 / ticks_per_s.max(1) as f64;
     for line in text.lines() {
         let mut words = line.split_ascii_whitespace();
-        let Some(number) = words.next().and_then(|word| word.strip_prefix("cpu")) else { continue };
+        let Some(number) = words.next().and_then(|word| word.strip_prefix("cpu")) else {
+            continue;
+        };
         let entity = match number {
             "" => "machine".to_owned(),
             n if n.bytes().all(|b| b.is_ascii_digit()) => format!("cpu/{n}"),
@@ -29,7 +31,10 @@ pub fn parse_stat(text: &str, ticks_per_s: u64, visit: &mut Visit<'_>) {
         };
         let ticks: Vec<Option<u64>> = words.map(|word| word.parse().ok()).collect();
         for (name, fields) in COUNTERS {
-            let sum = fields.iter().map(|&i| ticks.get(i).copied().flatten()).sum::<Option<u64>>();
+            let sum = fields
+                .iter()
+                .map(|&i| ticks.get(i).copied().flatten())
+                .sum::<Option<u64>>();
             if let Some(sum) = sum {
                 visit(&entity, name, sum as f64 * ns_per_tick);
             }

@@ -11,13 +11,17 @@ pub fn parse_interrupts(text: &str, visit: &mut Visit<'_>) {
     let cpus = lines.next().map_or(0, count_cpus);
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for line in lines {
-        let Some((label, rest)) = line.split_once(':') else { continue };
+        let Some((label, rest)) = line.split_once(':') else {
+            continue;
+        };
         let label = label.trim();
         let mut words = rest.split_ascii_whitespace().peekable();
         let mut sum = 0_u64;
         for _ in 0..cpus {
             // ERR and MIS have one number however many CPUs there are.
-            let Some(Ok(count)) = words.peek().map(|word| word.parse::<u64>()) else { break };
+            let Some(Ok(count)) = words.peek().map(|word| word.parse::<u64>()) else {
+                break;
+            };
             sum = sum.saturating_add(count);
             words.next();
         }
@@ -25,7 +29,11 @@ pub fn parse_interrupts(text: &str, visit: &mut Visit<'_>) {
             continue;
         }
         let numbered = !label.is_empty() && label.bytes().all(|b| b.is_ascii_digit());
-        let name = if numbered { action_name(label, words) } else { label.to_owned() };
+        let name = if numbered {
+            action_name(label, words)
+        } else {
+            label.to_owned()
+        };
         *counts.entry(name).or_default() += sum;
     }
     for (name, count) in counts {
@@ -38,21 +46,33 @@ pub fn parse_interrupts(text: &str, visit: &mut Visit<'_>) {
 fn action_name<'a>(label: &str, words: impl Iterator<Item = &'a str>) -> String {
     let words: Vec<&str> = words.collect();
     let trigger = words.iter().position(|word| {
-        matches!(word.to_ascii_lowercase().rsplit('-').next(), Some("edge" | "level" | "fasteoi"))
+        matches!(
+            word.to_ascii_lowercase().rsplit('-').next(),
+            Some("edge" | "level" | "fasteoi")
+        )
     });
     let actions = match trigger {
         Some(at) => &words[at + 1..],
         // Chips that show no trigger: the actions are what follows chip and hardware number.
         None => words.get(2..).unwrap_or_default(),
     };
-    if actions.is_empty() { label.to_owned() } else { actions.join(" ") }
+    if actions.is_empty() {
+        label.to_owned()
+    } else {
+        actions.join(" ")
+    }
 }
 
 /// Gives each kind of soft interrupt that has occurred as `softirq/NAME`, `count`.
 pub fn parse_softirqs(text: &str, visit: &mut Visit<'_>) {
     for line in text.lines() {
-        let Some((name, counts)) = line.split_once(':') else { continue };
-        let sum: Option<u64> = counts.split_ascii_whitespace().map(|word| word.parse::<u64>().ok()).sum();
+        let Some((name, counts)) = line.split_once(':') else {
+            continue;
+        };
+        let sum: Option<u64> = counts
+            .split_ascii_whitespace()
+            .map(|word| word.parse::<u64>().ok())
+            .sum();
         if let Some(sum) = sum.filter(|sum| *sum > 0) {
             visit(&format!("softirq/{}", name.trim()), "count", sum as f64);
         }
@@ -61,5 +81,8 @@ pub fn parse_softirqs(text: &str, visit: &mut Visit<'_>) {
 
 /// The header names a column per CPU that is online.
 fn count_cpus(header: &str) -> usize {
-    header.split_ascii_whitespace().filter(|word| word.starts_with("CPU")).count()
+    header
+        .split_ascii_whitespace()
+        .filter(|word| word.starts_with("CPU"))
+        .count()
 }

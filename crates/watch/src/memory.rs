@@ -19,10 +19,18 @@ pub fn parse_meminfo(text: &str, visit: &mut Visit<'_>) {
 /// for `resource` (`cpu`, `io` or `memory`). The file counts microseconds.
 pub fn parse_pressure(resource: &str, text: &str, visit: &mut Visit<'_>) {
     for line in text.lines() {
-        let Some(rest) = line.strip_prefix("some ") else { continue };
-        let total = rest.split_ascii_whitespace().find_map(|word| word.strip_prefix("total="));
+        let Some(rest) = line.strip_prefix("some ") else {
+            continue;
+        };
+        let total = rest
+            .split_ascii_whitespace()
+            .find_map(|word| word.strip_prefix("total="));
         if let Some(Ok(us)) = total.map(str::parse::<u64>) {
-            visit("machine", &format!("pressure_{resource}_ns"), us as f64 * 1e3);
+            visit(
+                "machine",
+                &format!("pressure_{resource}_ns"),
+                us as f64 * 1e3,
+            );
         }
     }
 }

@@ -19,10 +19,16 @@ const COLUMNS: usize = 16;
 pub fn parse_net_dev(text: &str, visit: &mut Visit<'_>) {
     for line in text.lines() {
         // A name may hold a colon itself (an alias, eth0:1); the numbers cannot.
-        let Some((name, numbers)) = line.rsplit_once(':') else { continue };
-        let numbers: Option<Vec<u64>> =
-            numbers.split_ascii_whitespace().map(|word| word.parse().ok()).collect();
-        let Some(numbers) = numbers.filter(|numbers| numbers.len() >= COLUMNS) else { continue };
+        let Some((name, numbers)) = line.rsplit_once(':') else {
+            continue;
+        };
+        let numbers: Option<Vec<u64>> = numbers
+            .split_ascii_whitespace()
+            .map(|word| word.parse().ok())
+            .collect();
+        let Some(numbers) = numbers.filter(|numbers| numbers.len() >= COLUMNS) else {
+            continue;
+        };
         let entity = format!("nic/{}", name.trim());
         for (counter, column) in COUNTERS {
             visit(&entity, counter, numbers[column] as f64);

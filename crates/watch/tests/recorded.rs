@@ -39,7 +39,14 @@ eth0:1:583150425   15595    0    0    0     0          0         0   923629    9
 fn cpu_time_is_nanoseconds_and_the_machine_is_the_sum_of_its_cpus() {
     let counters = collect(|visit| cpu::parse_stat(include_str!("proc/stat"), 100, visit));
     assert_eq!(counters.len(), 3 * 7);
-    for name in ["user_ns", "system_ns", "idle_ns", "iowait_ns", "softirq_ns", "steal_ns"] {
+    for name in [
+        "user_ns",
+        "system_ns",
+        "idle_ns",
+        "iowait_ns",
+        "softirq_ns",
+        "steal_ns",
+    ] {
         let parts = get(&counters, "cpu/0", name) + get(&counters, "cpu/1", name);
         let whole = get(&counters, "machine", name);
         // Each line of the file is rounded down to ticks on its own.
@@ -53,12 +60,17 @@ fn cpu_time_is_nanoseconds_and_the_machine_is_the_sum_of_its_cpus() {
 
 #[test]
 fn interrupts_are_named_by_their_action_and_silent_ones_are_left_out() {
-    let counters = collect(|visit| interrupts::parse_interrupts(include_str!("proc/interrupts"), visit));
+    let counters =
+        collect(|visit| interrupts::parse_interrupts(include_str!("proc/interrupts"), visit));
     assert!(get(&counters, "irq/virtio3-rx", "count") > 0.0);
     assert!(get(&counters, "irq/LOC", "count") > 0.0);
     assert!(counters.values().all(|count| *count > 0.0));
     assert!(!counters.contains_key(&("irq/SPU".into(), "count".into())));
-    assert!(counters.keys().all(|(entity, _)| !entity["irq/".len()..].bytes().all(|b| b.is_ascii_digit())));
+    assert!(
+        counters
+            .keys()
+            .all(|(entity, _)| !entity["irq/".len()..].bytes().all(|b| b.is_ascii_digit()))
+    );
 }
 
 #[test]
@@ -81,7 +93,8 @@ ERR:          7
 
 #[test]
 fn soft_interrupts_memory_and_pressure_are_read_from_recorded_files() {
-    let counters = collect(|visit| interrupts::parse_softirqs(include_str!("proc/softirqs"), visit));
+    let counters =
+        collect(|visit| interrupts::parse_softirqs(include_str!("proc/softirqs"), visit));
     assert!(get(&counters, "softirq/NET_RX", "count") > 0.0);
     assert!(!counters.contains_key(&("softirq/HI".into(), "count".into())));
     let counters = collect(|visit| memory::parse_meminfo(include_str!("proc/meminfo"), visit));

@@ -90,7 +90,10 @@ impl<'r> Shell<'r> {
             .collect::<Result<_, Failure>>()?;
         let in_files = config.lus.iter().any(|lu| lu.store != StoreConfig::Memory);
         let files = in_files
-            .then(|| FileQueue::new(reactor, FILES).or_environment("prepare file I/O", "raise the limit of open files"))
+            .then(|| {
+                FileQueue::new(reactor, FILES)
+                    .or_environment("prepare file I/O", "raise the limit of open files")
+            })
             .transpose()?;
         let listeners = listen(&addresses, reactor)?;
         let mut portals = Vec::new();
@@ -389,7 +392,10 @@ impl<'r> Shell<'r> {
         let mut values = BTreeMap::new();
         for (entity, counters) in self.counters(now) {
             if entity.starts_with("lu/") || entity == "sessions" {
-                for (name, value) in counters.into_iter().filter(|(name, _)| !name.ends_with("_now")) {
+                for (name, value) in counters
+                    .into_iter()
+                    .filter(|(name, _)| !name.ends_with("_now"))
+                {
                     *values.entry(name).or_insert(0.0) += value;
                 }
             }

@@ -177,12 +177,21 @@ pub fn open(lu: &LuConfig) -> Result<Lu, Failure> {
 fn open_file(path: &str, size_bytes: u64) -> Result<FileHandle, Failure> {
     FileHandle::create(path.as_ref(), size_bytes).map_err(|e| {
         let hint = match e.kind() {
-            ErrorKind::ResourceBusy => "another process serves it; give this array a file of its own",
+            ErrorKind::ResourceBusy => {
+                "another process serves it; give this array a file of its own"
+            }
             ErrorKind::NotFound => "make the directory first",
-            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => "choose a place where you may write",
-            ErrorKind::FileTooLarge | ErrorKind::StorageFull => "choose a smaller LU, or a file system that has sparse files",
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                "choose a place where you may write"
+            }
+            ErrorKind::FileTooLarge | ErrorKind::StorageFull => {
+                "choose a smaller LU, or a file system that has sparse files"
+            }
             _ => "choose another path",
         };
-        Failure::environment(format_args!("cannot keep an LU of {size_bytes} bytes in {path}: {e}"), hint)
+        Failure::environment(
+            format_args!("cannot keep an LU of {size_bytes} bytes in {path}: {e}"),
+            hint,
+        )
     })
 }

@@ -46,12 +46,23 @@ pub enum Store {
 
 impl Storage {
     /// `lus` with their numbers; `model` is `None` for "as fast as the machine"; `files` is needed if an LU is in a file.
-    pub fn new(lus: Vec<(u8, Lu)>, model: Option<Array>, files: Option<FileQueue<Vec<u8>>>) -> Storage {
+    pub fn new(
+        lus: Vec<(u8, Lu)>,
+        model: Option<Array>,
+        files: Option<FileQueue<Vec<u8>>>,
+    ) -> Storage {
         let mut by_number: Vec<Option<Lu>> = (0..256).map(|_| None).collect();
         for (lun, lu) in lus {
             by_number[usize::from(lun)] = Some(lu);
         }
-        Storage { lus: by_number, model, held: Vec::new(), files, in_files: Vec::new(), done: VecDeque::new() }
+        Storage {
+            lus: by_number,
+            model,
+            held: Vec::new(),
+            files,
+            in_files: Vec::new(),
+            done: VecDeque::new(),
+        }
     }
 
     /// Takes an access. What it comes to is told by [`Storage::poll_done`], often at once.
@@ -152,7 +163,13 @@ impl Storage {
             Store::File(file) => match try_file_at_once(file, io.op, target) {
                 Ok(result) => self.done.push_back((io.id, result)),
                 Err((op, offset_bytes, buffer)) => {
-                    let request = FileRequest { id: io.id.index() as u64, file: file.clone(), op, offset_bytes, buffer };
+                    let request = FileRequest {
+                        id: io.id.index() as u64,
+                        file: file.clone(),
+                        op,
+                        offset_bytes,
+                        buffer,
+                    };
                     self.submit_to_file(io.id, request);
                 }
             },
@@ -160,7 +177,10 @@ impl Storage {
     }
 
     fn submit_to_file(&mut self, id: IoId, request: FileRequest<Vec<u8>>) {
-        let files = self.files.as_mut().expect("there is a queue if an LU is in a file");
+        let files = self
+            .files
+            .as_mut()
+            .expect("there is a queue if an LU is in a file");
         if self.in_files.len() <= id.index() {
             self.in_files.resize(id.index() + 1, None);
         }
@@ -186,7 +206,9 @@ impl Storage {
 
     fn take_file_completions(&mut self) {
         while let Some(done) = self.files.as_mut().and_then(FileQueue::poll_done) {
-            let id = self.in_files[done.id as usize].take().expect("what a file completes was submitted");
+            let id = self.in_files[done.id as usize]
+                .take()
+                .expect("what a file completes was submitted");
             self.done.push_back((id, file_result(done)));
         }
     }
@@ -199,7 +221,11 @@ fn try_file_at_once(
     target: &mut Target,
 ) -> Result<IoResult, (FileOp, u64, Vec<u8>)> {
     match op {
-        IoOp::Read { offset_bytes, length_bytes, .. } => {
+        IoOp::Read {
+            offset_bytes,
+            length_bytes,
+            ..
+        } => {
             let mut buffer = target.take_buffer(length_bytes as usize);
             buffer.resize(length_bytes as usize, 0);
             if file.read_at_once(offset_bytes, &mut buffer) {
@@ -208,7 +234,11 @@ fn try_file_at_once(
                 Err((FileOp::Read, offset_bytes, buffer))
             }
         }
-        IoOp::Write { offset_bytes, data, fua } => {
+        IoOp::Write {
+            offset_bytes,
+            data,
+            fua,
+        } => {
             if !fua && file.write_at_once(offset_bytes, &data) {
                 Ok(IoResult::Written(data))
             } else {

@@ -39,7 +39,14 @@ pub fn run(
             "seconds is 0.05 to 60, round_trips 1 to 1000000",
         ));
     }
-    let mut path = Path { server, reactor, control, events: Events::with_capacity(16), begin: None, stopped: false };
+    let mut path = Path {
+        server,
+        reactor,
+        control,
+        events: Events::with_capacity(16),
+        begin: None,
+        stopped: false,
+    };
     let mut values = BTreeMap::new();
     let echo = path.open(ECHO)?;
     path.control.ready(BTreeMap::new());
@@ -105,7 +112,10 @@ impl Path<'_> {
     /// A connection whose first byte, `duty`, is sent.
     fn open(&mut self, duty: u8) -> Result<Socket, Failure> {
         let refused = |server: SocketAddr, e: io::Error| {
-            Failure::peer(format_args!("cannot reach the probe at {server}: {e}"), "start its server first")
+            Failure::peer(
+                format_args!("cannot reach the probe at {server}: {e}"),
+                "start its server first",
+            )
         };
         let server = self.server;
         let socket = Socket::connect(server).map_err(|e| refused(server, e))?;
@@ -117,7 +127,11 @@ impl Path<'_> {
             match socket.send_vectored(&[IoSlice::new(&[duty])]) {
                 Ok(_) => return Ok(socket),
                 // Linux says ENOTCONN or EAGAIN while the handshake is under way.
-                Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected) => {}
+                Err(e)
+                    if matches!(
+                        e.kind(),
+                        io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected
+                    ) => {}
                 Err(e) => return Err(refused(server, e)),
             }
             if clock::now() >= give_up || self.stopped {
@@ -128,7 +142,11 @@ impl Path<'_> {
     }
 
     /// Does `io` when it can be done; `None` when `until` came first, or `stop`.
-    fn when_possible<T>(&mut self, until: Time, mut io: impl FnMut() -> io::Result<T>) -> Result<Option<T>, Failure> {
+    fn when_possible<T>(
+        &mut self,
+        until: Time,
+        mut io: impl FnMut() -> io::Result<T>,
+    ) -> Result<Option<T>, Failure> {
         loop {
             match io() {
                 Ok(done) => return Ok(Some(done)),
@@ -183,7 +201,12 @@ impl Path<'_> {
             self.when_possible(until, || socket.send_vectored(&[IoSlice::new(&chunk)]))?;
             self.take_reports(socket, &mut reports)?;
         }
-        Ok(reports.as_chunks::<REPORT_BYTES>().0.iter().map(Arrival::parse).collect())
+        Ok(reports
+            .as_chunks::<REPORT_BYTES>()
+            .0
+            .iter()
+            .map(Arrival::parse)
+            .collect())
     }
 
     fn take_reports(&self, socket: &Socket, reports: &mut Vec<u8>) -> Result<(), Failure> {
@@ -208,7 +231,10 @@ impl Path<'_> {
                 Some(0) => return Err(self.lost(&"it closed the connection")),
                 Some(n) => {
                     total += n as u64;
-                    arrivals.push(Arrival { at: clock::now(), total });
+                    arrivals.push(Arrival {
+                        at: clock::now(),
+                        total,
+                    });
                 }
                 None => break,
             }
@@ -226,16 +252,31 @@ struct Arrival {
 
 impl Arrival {
     fn parse(report: &[u8; REPORT_BYTES]) -> Arrival {
-        let word = |bytes: &[u8]| bytes.iter().rev().fold(0_u64, |word, byte| word << 8 | u64::from(*byte));
-        Arrival { at: Time(word(&report[..8])), total: word(&report[8..]) }
+        let word = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .rev()
+                .fold(0_u64, |word, byte| word << 8 | u64::from(*byte))
+        };
+        Arrival {
+            at: Time(word(&report[..8])),
+            total: word(&report[8..]),
+        }
     }
 }
 
 fn give_round_trips(mut trips: Vec<u64>, values: &mut BTreeMap<String, f64>) {
     trips.sort_unstable();
-    let Some(last) = trips.len().checked_sub(1) else { return };
+    let Some(last) = trips.len().checked_sub(1) else {
+        return;
+    };
     // The nearest rank: the smallest duration that at least this share of the trips did not exceed.
-    let quantile = |q: f64| trips[((q * trips.len() as f64).ceil() as usize).saturating_sub(1).min(last)] as f64 / 1e3;
+    let quantile = |q: f64| {
+        trips[((q * trips.len() as f64).ceil() as usize)
+            .saturating_sub(1)
+            .min(last)] as f64
+            / 1e3
+    };
     values.extend([
         ("rtt_us_min".to_owned(), quantile(0.0)),
         ("rtt_us_p50".to_owned(), quantile(0.5)),
@@ -252,7 +293,9 @@ fn give_rate(
     seconds: f64,
     values: &mut BTreeMap<String, f64>,
 ) {
-    let Some(rate) = steady_bytes_per_s(arrivals, seconds) else { return };
+    let Some(rate) = steady_bytes_per_s(arrivals, seconds) else {
+        return;
+    };
     values.insert(format!("{direction}_bytes_per_s"), rate);
     if let Ok(segment) = socket.segment() {
         let share = segment.wire_bytes() as f64 / segment.payload_bytes as f64;
@@ -266,7 +309,8 @@ fn give_rate(
 fn steady_bytes_per_s(arrivals: &[Arrival], seconds: f64) -> Option<f64> {
     let begin = arrivals.first()?.at;
     let slice = (1.0 - UNSTEADY) * seconds / SLICES as f64;
-    let bounds = (0..=SLICES).map(|n| begin + Duration::from_secs_f64(UNSTEADY * seconds + slice * n as f64));
+    let bounds = (0..=SLICES)
+        .map(|n| begin + Duration::from_secs_f64(UNSTEADY * seconds + slice * n as f64));
     // What has arrived when the time is up ends the last slice.
     let at_bound = |bound: Time| arrivals.iter().find(|a| a.at >= bound).or(arrivals.last());
     let edges: Vec<&Arrival> = bounds.filter_map(at_bound).collect();
@@ -292,11 +336,17 @@ mod tests {
     fn rate_leaves_out_the_slow_start_and_a_moment_of_silence() {
         // 1 byte per ms for the first 100 ms of a second, then 1000 bytes per ms.
         let arrivals: Vec<Arrival> = (0..1000_u64)
-            .map(|ms| Arrival { at: Time(5 + ms * 1_000_000), total: if ms < 100 { ms } else { 100 + (ms - 99) * 1000 } })
+            .map(|ms| Arrival {
+                at: Time(5 + ms * 1_000_000),
+                total: if ms < 100 { ms } else { 100 + (ms - 99) * 1000 },
+            })
             .collect();
         assert_eq!(steady_bytes_per_s(&arrivals, 1.0), Some(1e6));
-        let silent: Vec<Arrival> =
-            arrivals.iter().copied().filter(|a| !(500_000_000..530_000_000).contains(&a.at.as_ns())).collect();
+        let silent: Vec<Arrival> = arrivals
+            .iter()
+            .copied()
+            .filter(|a| !(500_000_000..530_000_000).contains(&a.at.as_ns()))
+            .collect();
         assert_eq!(steady_bytes_per_s(&silent, 1.0), Some(1e6));
         assert_eq!(steady_bytes_per_s(&arrivals[..1], 1.0), None);
         assert_eq!(steady_bytes_per_s(&[], 1.0), None);
@@ -317,6 +367,12 @@ mod tests {
         let mut report = [0; REPORT_BYTES];
         report[..8].copy_from_slice(&7_u64.to_le_bytes());
         report[8..].copy_from_slice(&(1_u64 << 40).to_le_bytes());
-        assert_eq!(Arrival::parse(&report), Arrival { at: Time(7), total: 1 << 40 });
+        assert_eq!(
+            Arrival::parse(&report),
+            Arrival {
+                at: Time(7),
+                total: 1 << 40
+            }
+        );
     }
 }

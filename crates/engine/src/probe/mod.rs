@@ -40,8 +40,10 @@ const CHUNK_BYTES: usize = 256 << 10;
 pub fn run(config: &ProbeConfig, reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
     match config {
         ProbeConfig::Server { listen } => server::run(listen, reactor, control),
-        ProbeConfig::Client { connect, seconds, round_trips } => {
-            client::run(connect, *seconds, *round_trips, reactor, control)
-        }
+        ProbeConfig::Client {
+            connect,
+            seconds,
+            round_trips,
+        } => client::run(connect, *seconds, *round_trips, reactor, control),
     }
 }

@@ -28,12 +28,24 @@ pub fn run(listen: &str, reactor: &Reactor, control: &mut Control) -> Result<(),
         format_args!("listen on {address}"),
         "choose a free port of an address that this machine (or namespace) has",
     )?;
-    let bound = listener.local_address().or_environment("read the bound address", "try again")?;
+    let bound = listener
+        .local_address()
+        .or_environment("read the bound address", "try again")?;
     reactor
         .register(&listener, LISTENER, Interest::Level)
         .or_environment("watch a listening socket", "raise the limit of open files")?;
-    control.ready(BTreeMap::from([("listen".to_owned(), json!(bound.to_string()))]));
-    Server { reactor, listener, clients: HashMap::new(), named: 0, buffer: vec![0; CHUNK_BYTES] }.serve(control)
+    control.ready(BTreeMap::from([(
+        "listen".to_owned(),
+        json!(bound.to_string()),
+    )]));
+    Server {
+        reactor,
+        listener,
+        clients: HashMap::new(),
+        named: 0,
+        buffer: vec![0; CHUNK_BYTES],
+    }
+    .serve(control)
 }
 
 struct Server<'r> {
@@ -51,8 +63,13 @@ struct Client {
 
 enum Duty {
     /// Bytes received that the socket has not taken back yet.
-    Echo { unsent: Vec<u8> },
-    Drain { total: u64, report_at: Time },
+    Echo {
+        unsent: Vec<u8>,
+    },
+    Drain {
+        total: u64,
+        report_at: Time,
+    },
     Source,
 }
 
@@ -69,7 +86,11 @@ impl Server<'_> {
         let mut events = Events::with_capacity(64);
         let mut again: Vec<Token> = Vec::new();
         loop {
-            let until = if again.is_empty() { None } else { Some(Time::ZERO) };
+            let until = if again.is_empty() {
+                None
+            } else {
+                Some(Time::ZERO)
+            };
             control.wait(self.reactor, &mut events, until)?;
             let mut turns = std::mem::take(&mut again);
             for event in events.iter() {
@@ -103,7 +124,9 @@ impl Server<'_> {
     fn accept(&mut self, control: &Control) {
         loop {
             let accepted = self.listener.accept().and_then(|accepted| {
-                let Some((socket, _)) = accepted else { return Ok(None) };
+                let Some((socket, _)) = accepted else {
+                    return Ok(None);
+                };
                 self.named += 1;
                 let token = Token(self.named);
                 self.reactor.register(&socket, token, Interest::Edge)?;
@@ -126,7 +149,9 @@ impl Server<'_> {
     }
 
     fn turn(&mut self, token: Token) -> Turn {
-        let Some(client) = self.clients.get_mut(&token) else { return Turn::Over };
+        let Some(client) = self.clients.get_mut(&token) else {
+            return Turn::Over;
+        };
         for _ in 0..CHUNKS_PER_TURN {
             match client.step(&mut self.buffer) {
                 Ok(true) => {}
@@ -190,7 +215,10 @@ impl Duty {
     fn of(first: u8) -> Option<Duty> {
         match first {
             ECHO => Some(Duty::Echo { unsent: Vec::new() }),
-            DRAIN => Some(Duty::Drain { total: 0, report_at: Time::ZERO }),
+            DRAIN => Some(Duty::Drain {
+                total: 0,
+                report_at: Time::ZERO,
+            }),
             SOURCE => Some(Duty::Source),
             _ => None,
         }

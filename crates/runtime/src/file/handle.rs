@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, OFlags, StatxFlags, fcntl_getfl, flock, fstat, ioctl_blksszget, statx,
+    AtFlags, FileType, FlockOperation, OFlags, StatxFlags, fcntl_getfl, flock, fstat,
+    ioctl_blksszget, statx,
 };
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
 
@@ -21,8 +22,16 @@ impl FileHandle {
     /// # Errors
     /// It is not there, may not be opened, or its file system has no `O_DIRECT`.
     pub fn open(path: &Path, writable: bool, direct: bool) -> io::Result<FileHandle> {
-        let flags = if direct { OFlags::DIRECT } else { OFlags::empty() };
-        let file = OpenOptions::new().read(true).write(writable).custom_flags(flags.bits() as i32).open(path)?;
+        let flags = if direct {
+            OFlags::DIRECT
+        } else {
+            OFlags::empty()
+        };
+        let file = OpenOptions::new()
+            .read(true)
+            .write(writable)
+            .custom_flags(flags.bits() as i32)
+            .open(path)?;
         Ok(FileHandle(Arc::new(file)))
     }
 
@@ -32,7 +41,12 @@ impl FileHandle {
     /// # Errors
     /// It may not be made or opened, is in use (`ResourceBusy`), or cannot be that long; a block device is shorter.
     pub fn create(path: &Path, size_bytes: u64) -> io::Result<FileHandle> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => return Err(io::ErrorKind::ResourceBusy.into()),
             other => other?,
@@ -63,7 +77,10 @@ impl FileHandle {
             FileType::BlockDevice => Ok(ioctl_blksszget(&self.0)?),
             FileType::RegularFile if direct => Ok(self.direct_block_bytes()),
             FileType::RegularFile => Ok(512),
-            _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a block device")),
+            _ => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "neither a file nor a block device",
+            )),
         }
     }
 

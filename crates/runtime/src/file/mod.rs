@@ -73,7 +73,7 @@ pub struct FileQueue<B: StableBuffer> {
 }
 
 enum Backend<B: StableBuffer> {
-    Uring(Uring<B>),
+    Uring(Box<Uring<B>>),
     Threads(Threads<B>),
 }
 
@@ -84,7 +84,10 @@ impl<B: StableBuffer> FileQueue<B> {
     /// No descriptors or threads left.
     pub fn new(reactor: &Reactor, token: Token) -> io::Result<FileQueue<B>> {
         match Uring::new(reactor, token) {
-            Ok(uring) => Ok(FileQueue { backend: Backend::Uring(uring), done: VecDeque::new() }),
+            Ok(uring) => Ok(FileQueue {
+                backend: Backend::Uring(Box::new(uring)),
+                done: VecDeque::new(),
+            }),
             Err(_) => FileQueue::with_threads(reactor, token),
         }
     }
@@ -95,7 +98,10 @@ impl<B: StableBuffer> FileQueue<B> {
     /// No descriptors left.
     pub fn with_threads(reactor: &Reactor, token: Token) -> io::Result<FileQueue<B>> {
         let threads = Threads::new(reactor, token)?;
-        Ok(FileQueue { backend: Backend::Threads(threads), done: VecDeque::new() })
+        Ok(FileQueue {
+            backend: Backend::Threads(threads),
+            done: VecDeque::new(),
+        })
     }
 
     /// `io_uring` or `threads`.
@@ -185,8 +191,19 @@ mod tests {
     fn what_was_written_is_read_and_the_rest_is_zero() {
         each_backend(|reactor, mut queue| {
             let file = file("rw", 1 << 30);
-            let request = |id, op, offset_bytes, buffer| FileRequest { id, file: file.clone(), op, offset_bytes, buffer };
-            queue.submit(request(1, FileOp::Write { durable: true }, (1 << 30) - 4096, vec![7; 4096]));
+            let request = |id, op, offset_bytes, buffer| FileRequest {
+                id,
+                file: file.clone(),
+                op,
+                offset_bytes,
+                buffer,
+            };
+            queue.submit(request(
+                1,
+                FileOp::Write { durable: true },
+                (1 << 30) - 4096,
+                vec![7; 4096],
+            ));
             let done = wait_done(reactor, &mut queue);
             assert_eq!((done.id, done.op), (1, FileOp::Write { durable: true }));
             done.result.unwrap();
@@ -195,7 +212,10 @@ mod tests {
             queue.submit(request(3, FileOp::Read, (1 << 30) - 8192, vec![1; 8192]));
             let done = wait_done(reactor, &mut queue);
             done.result.unwrap();
-            assert!(done.buffer[..4096].iter().all(|b| *b == 0) && done.buffer[4096..].iter().all(|b| *b == 7));
+            assert!(
+                done.buffer[..4096].iter().all(|b| *b == 0)
+                    && done.buffer[4096..].iter().all(|b| *b == 7)
+            );
         });
     }
 
@@ -206,7 +226,13 @@ mod tests {
             let mut open: Vec<bool> = vec![true; 6000];
             for id in 0..6000_u64 {
                 let offset_bytes = (id % 4096) * 4096;
-                queue.submit(FileRequest { id, file: file.clone(), op: FileOp::Read, offset_bytes, buffer: vec![1; 512] });
+                queue.submit(FileRequest {
+                    id,
+                    file: file.clone(),
+                    op: FileOp::Read,
+                    offset_bytes,
+                    buffer: vec![1; 512],
+                });
             }
             for _ in 0..6000 {
                 let done = wait_done(reactor, &mut queue);
@@ -221,12 +247,27 @@ mod tests {
     fn a_read_beyond_the_end_is_an_error_and_so_is_a_write_to_a_full_device() {
         each_backend(|reactor, mut queue| {
             let short = file("short", 4096);
-            queue.submit(FileRequest { id: 1, file: short, op: FileOp::Read, offset_bytes: 2048, buffer: vec![0; 4096] });
+            queue.submit(FileRequest {
+                id: 1,
+                file: short,
+                op: FileOp::Read,
+                offset_bytes: 2048,
+                buffer: vec![0; 4096],
+            });
             let done = wait_done(reactor, &mut queue);
-            assert_eq!(done.result.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+            assert_eq!(
+                done.result.unwrap_err().kind(),
+                io::ErrorKind::UnexpectedEof
+            );
             let full = FileHandle::open("/dev/full".as_ref(), true, false).unwrap();
             let op = FileOp::Write { durable: false };
-            queue.submit(FileRequest { id: 2, file: full, op, offset_bytes: 0, buffer: vec![0; 4096] });
+            queue.submit(FileRequest {
+                id: 2,
+                file: full,
+                op,
+                offset_bytes: 0,
+                buffer: vec![0; 4096],
+            });
             let done = wait_done(reactor, &mut queue);
             assert_eq!(done.result.unwrap_err().kind(), io::ErrorKind::StorageFull);
         });

@@ -41,10 +41,22 @@ impl<B> Shared<B> {
 
 impl<B: StableBuffer> Threads<B> {
     pub(super) fn new(reactor: &Reactor, token: Token) -> io::Result<Threads<B>> {
-        let work = Work { requests: VecDeque::new(), done: Vec::new(), idle: 0, closed: false };
+        let work = Work {
+            requests: VecDeque::new(),
+            done: Vec::new(),
+            idle: 0,
+            closed: false,
+        };
         let waker = Waker::new(reactor, token)?;
-        let shared = Shared { work: Mutex::new(work), ready: Condvar::new(), waker };
-        Ok(Threads { shared: Arc::new(shared), threads: 0 })
+        let shared = Shared {
+            work: Mutex::new(work),
+            ready: Condvar::new(),
+            waker,
+        };
+        Ok(Threads {
+            shared: Arc::new(shared),
+            threads: 0,
+        })
     }
 
     pub(super) fn submit(&mut self, request: FileRequest<B>) {
@@ -60,7 +72,9 @@ impl<B: StableBuffer> Threads<B> {
 
     fn start_thread(&mut self) {
         let shared = Arc::clone(&self.shared);
-        let builder = std::thread::Builder::new().name("file".into()).stack_size(STACK_BYTES);
+        let builder = std::thread::Builder::new()
+            .name("file".into())
+            .stack_size(STACK_BYTES);
         match builder.spawn(move || serve(&shared)) {
             Ok(_) => self.threads += 1,
             // The threads there are take it. Without any, nobody would: fail what waits.
@@ -72,8 +86,16 @@ impl<B: StableBuffer> Threads<B> {
     fn fail_all(&self, e: &io::Error) {
         let mut work = self.shared.work();
         while let Some(FileRequest { id, op, buffer, .. }) = work.requests.pop_front() {
-            let result = Err(io::Error::new(e.kind(), format!("no thread for file I/O: {e}")));
-            work.done.push(FileDone { id, op, buffer, result });
+            let result = Err(io::Error::new(
+                e.kind(),
+                format!("no thread for file I/O: {e}"),
+            ));
+            work.done.push(FileDone {
+                id,
+                op,
+                buffer,
+                result,
+            });
         }
         self.shared.waker.wake();
     }
@@ -99,7 +121,10 @@ fn serve<B: StableBuffer>(shared: &Shared<B>) {
         }
         let Some(mut request) = work.requests.pop_front() else {
             work.idle += 1;
-            work = shared.ready.wait(work).unwrap_or_else(PoisonError::into_inner);
+            work = shared
+                .ready
+                .wait(work)
+                .unwrap_or_else(PoisonError::into_inner);
             work.idle -= 1;
             continue;
         };
@@ -107,14 +132,25 @@ fn serve<B: StableBuffer>(shared: &Shared<B>) {
         let result = perform(&mut request);
         let FileRequest { id, op, buffer, .. } = request;
         work = shared.work();
-        work.done.push(FileDone { id, op, buffer, result });
+        work.done.push(FileDone {
+            id,
+            op,
+            buffer,
+            result,
+        });
         shared.waker.wake();
     }
 }
 
 /// Does all of it; short reads and writes go on.
 fn perform<B: StableBuffer>(request: &mut FileRequest<B>) -> io::Result<()> {
-    let FileRequest { file, op, offset_bytes, buffer, .. } = request;
+    let FileRequest {
+        file,
+        op,
+        offset_bytes,
+        buffer,
+        ..
+    } = request;
     let mut bytes = buffer.bytes_mut();
     let mut at = *offset_bytes;
     if *op == FileOp::Sync {
@@ -122,9 +158,18 @@ fn perform<B: StableBuffer>(request: &mut FileRequest<B>) -> io::Result<()> {
     }
     while !bytes.is_empty() {
         let moved = match op {
-            FileOp::Read => preadv2(&*file, &mut [IoSliceMut::new(bytes)], at, ReadWriteFlags::empty()),
+            FileOp::Read => preadv2(
+                &*file,
+                &mut [IoSliceMut::new(bytes)],
+                at,
+                ReadWriteFlags::empty(),
+            ),
             FileOp::Write { durable } => {
-                let flags = if *durable { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
+                let flags = if *durable {
+                    ReadWriteFlags::DSYNC
+                } else {
+                    ReadWriteFlags::empty()
+                };
                 pwritev2(&*file, &[IoSlice::new(bytes)], at, flags)
             }
             FileOp::Sync => unreachable!("done above"),

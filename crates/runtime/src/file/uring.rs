@@ -33,7 +33,10 @@ struct InFlight<B> {
 
 /// Makes a ring and checks that it can do what is needed.
 pub(super) fn probe() -> io::Result<IoUring> {
-    let ring = IoUring::builder().setup_clamp().setup_cqsize(IN_FLIGHT_MAX as u32).build(SUBMISSIONS)?;
+    let ring = IoUring::builder()
+        .setup_clamp()
+        .setup_cqsize(IN_FLIGHT_MAX as u32)
+        .build(SUBMISSIONS)?;
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe)?;
     let needed = [opcode::Read::CODE, opcode::Write::CODE, opcode::Fsync::CODE];
@@ -51,7 +54,12 @@ impl<B: StableBuffer> Uring<B> {
         let descriptor = unsafe { BorrowedFd::borrow_raw(ring.as_raw_fd()) };
         // A ring is readable while completions wait in it.
         reactor.register(descriptor, token, Interest::Level)?;
-        Ok(Uring { ring, slots: Vec::new(), free: Vec::new(), waiting: VecDeque::new() })
+        Ok(Uring {
+            ring,
+            slots: Vec::new(),
+            free: Vec::new(),
+            waiting: VecDeque::new(),
+        })
     }
 
     pub(super) fn submit(&mut self, request: FileRequest<B>) {
@@ -80,7 +88,9 @@ impl<B: StableBuffer> Uring<B> {
             && self.slots.len() - self.free.len() < IN_FLIGHT_MAX
             && !self.ring.submission().is_full()
         {
-            let Some(request) = self.waiting.pop_front() else { return };
+            let Some(request) = self.waiting.pop_front() else {
+                return;
+            };
             let slot = self.free.pop().unwrap_or_else(|| {
                 self.slots.push(None);
                 self.slots.len() - 1
@@ -103,9 +113,13 @@ impl<B: StableBuffer> Uring<B> {
 
     fn reap(&mut self, done: &mut VecDeque<FileDone<B>>) {
         loop {
-            let Some(entry) = self.ring.completion().next() else { return };
+            let Some(entry) = self.ring.completion().next() else {
+                return;
+            };
             let (slot, result) = (entry.user_data() as usize, entry.result());
-            let in_flight = self.slots[slot].as_mut().expect("what completes was in flight");
+            let in_flight = self.slots[slot]
+                .as_mut()
+                .expect("what completes was in flight");
             let Some(result) = in_flight.ended(result) else {
                 self.push(slot);
                 continue;
@@ -113,7 +127,12 @@ impl<B: StableBuffer> Uring<B> {
             let in_flight = self.slots[slot].take().expect("looked at just now");
             self.free.push(slot);
             let FileRequest { id, op, buffer, .. } = ManuallyDrop::into_inner(in_flight).request;
-            done.push_back(FileDone { id, op, buffer, result });
+            done.push_back(FileDone {
+                id,
+                op,
+                buffer,
+                result,
+            });
         }
     }
 }
@@ -126,10 +145,15 @@ impl<B: StableBuffer> InFlight<B> {
         let rest = &mut self.request.buffer.bytes_mut()[self.moved..];
         let length = u32::try_from(rest.len()).unwrap_or(u32::MAX);
         match self.request.op {
-            FileOp::Read => opcode::Read::new(file, rest.as_mut_ptr(), length).offset(offset).build(),
+            FileOp::Read => opcode::Read::new(file, rest.as_mut_ptr(), length)
+                .offset(offset)
+                .build(),
             FileOp::Write { durable } => {
                 let flags = if durable { libc::RWF_DSYNC } else { 0 };
-                opcode::Write::new(file, rest.as_ptr(), length).offset(offset).rw_flags(flags).build()
+                opcode::Write::new(file, rest.as_ptr(), length)
+                    .offset(offset)
+                    .rw_flags(flags)
+                    .build()
             }
             FileOp::Sync => opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build(),
         }

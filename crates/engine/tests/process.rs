@@ -1,0 +1,267 @@
+//! The binary as a process: how it starts, ends and fails, whoever starts it.
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+/// An engine and its streams.
+struct Engine {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Engine {
+    fn start() -> Engine {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_hakaru-engine"))
+            .arg("run")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdin = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Engine {
+            child,
+            stdin,
+            stdout,
+        }
+    }
+
+    /// Started and configured: `ready` is returned.
+    fn configured(config: &Value) -> (Engine, Value) {
+        let mut engine = Engine::start();
+        assert_eq!(engine.hear()["type"], "hello");
+        engine.say(&json!({"type": "configure", "contract": 1, "config": config}));
+        let ready = engine.hear();
+        assert_eq!(ready["type"], "ready", "{ready}");
+        (engine, ready)
+    }
+
+    fn say(&mut self, command: &Value) {
+        writeln!(self.stdin.as_mut().unwrap(), "{command}").unwrap();
+    }
+
+    fn hear(&mut self) -> Value {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"))
+    }
+
+    fn hear_until(&mut self, kind: &str) -> Value {
+        loop {
+            let event = self.hear();
+            if event["type"] == kind {
+                return event;
+            }
+            assert_eq!(event["type"], "sample", "{event}");
+        }
+    }
+
+    /// The exit status once it has ended.
+    fn status(&mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+
+    fn signal(&self, number: i32) {
+        let done = Command::new("kill")
+            .arg(format!("-{number}"))
+            .arg(self.child.id().to_string())
+            .status();
+        assert!(done.unwrap().success());
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn array() -> Value {
+    json!({
+        "engine": "array",
+        "target_name": "iqn.2026-01.org.hakaru:process",
+        "portals": ["127.0.0.1:0"],
+        "lus": [{"lun": 0, "size_bytes": 1 << 20, "store": {"kind": "memory"}}],
+        "model": {"kind": "none"},
+        "sample_interval_ms": 100,
+    })
+}
+
+/// What it says and how it exits when configured with `config`.
+fn refusal(config: &Value) -> (Value, Option<i32>) {
+    let mut engine = Engine::start();
+    engine.hear();
+    engine.say(&json!({"type": "configure", "contract": 1, "config": config}));
+    let error = engine.hear();
+    assert_eq!(
+        (&error["type"], &error["fatal"]),
+        (&json!("error"), &json!(true)),
+        "{error}"
+    );
+    (error, engine.status())
+}
+
+#[test]
+fn the_end_of_stdin_means_stop() {
+    let (mut engine, _) = Engine::configured(&array());
+    drop(engine.stdin.take());
+    assert_eq!(engine.hear_until("result")["type"], "result");
+    assert_eq!(engine.status(), Some(0));
+}
+
+#[test]
+fn sigterm_ends_it_cleanly_and_sigint_does_nothing() {
+    let (mut engine, _) = Engine::configured(&array());
+    engine.signal(2);
+    engine.say(&json!({"type": "start", "at_ns": 0}));
+    assert_eq!(engine.hear()["type"], "sample");
+    engine.signal(15);
+    assert_eq!(engine.hear_until("result")["type"], "result");
+    assert_eq!(engine.status(), Some(0));
+}
+
+#[test]
+fn a_stdout_that_nobody_reads_any_more_ends_it() {
+    let (mut engine, _) = Engine::configured(&array());
+    engine.say(&json!({"type": "start", "at_ns": 0}));
+    let (read, _) = std::io::pipe().unwrap();
+    drop(std::mem::replace(
+        &mut engine.stdout,
+        BufReader::new(child_stdout(read)),
+    ));
+    assert_eq!(engine.status(), Some(0));
+}
+
+fn child_stdout(pipe: std::io::PipeReader) -> ChildStdout {
+    ChildStdout::from(std::os::fd::OwnedFd::from(pipe))
+}
+
+#[test]
+fn clients_that_stay_connected_do_not_hold_up_the_stop() {
+    let (mut engine, ready) = Engine::configured(&array());
+    let portal = ready["found"]["portals"][0].as_str().unwrap();
+    let silent: Vec<TcpStream> = (0..20)
+        .map(|_| TcpStream::connect(portal).unwrap())
+        .collect();
+    engine.say(&json!({"type": "stop"}));
+    assert_eq!(engine.hear_until("result")["type"], "result");
+    assert_eq!(engine.status(), Some(0));
+    drop(silent);
+}
+
+#[test]
+fn what_it_cannot_understand_is_a_usage_error_that_names_the_place() {
+    for (line, part) in [
+        ("{", "line 1 column"),
+        (r#"{"type":"dance"}"#, "dance"),
+        (r#"{"type":"start","at_ns":0}"#, "before `configure`"),
+        (
+            r#"{"type":"configure","contract":99,"config":{"engine":"watch"}}"#,
+            "contract 99",
+        ),
+        (
+            r#"{"type":"configure","contract":1,"config":{"engine":"watch","colour":1}}"#,
+            "colour",
+        ),
+    ] {
+        let mut engine = Engine::start();
+        engine.hear();
+        writeln!(engine.stdin.as_mut().unwrap(), "{line}").unwrap();
+        let error = engine.hear();
+        assert_eq!(error["class"], "usage", "{line}: {error}");
+        assert!(
+            error["message"].as_str().unwrap().contains(part),
+            "{line}: {error}"
+        );
+        assert_eq!(engine.status(), Some(2));
+    }
+}
+
+#[test]
+fn an_array_that_cannot_be_says_which_setting_and_exits_with_its_class() {
+    let with = |field: &str, value: Value| {
+        let mut config = array();
+        *config.pointer_mut(field).unwrap() = value;
+        config
+    };
+    let usage = [
+        ("/portals", json!([]), "portals"),
+        ("/portals/0", json!("storage:3260"), "storage:3260"),
+        ("/target_name", json!("storage"), "target_name"),
+        ("/lus", json!([]), "lus"),
+        ("/lus/0/size_bytes", json!(1000), "1000"),
+        ("/model", json!({"kind": "preset", "name": "tape"}), "tape"),
+        (
+            "/model",
+            json!({"kind": "preset", "name": "jdsf-2011"}),
+            "placement",
+        ),
+        ("/sample_interval_ms", json!(1), "sample_interval_ms"),
+    ];
+    for (field, value, part) in usage {
+        let (error, status) = refusal(&with(field, value));
+        assert_eq!(
+            (error["class"].as_str(), status),
+            (Some("usage"), Some(2)),
+            "{error}"
+        );
+        assert!(error["message"].as_str().unwrap().contains(part), "{error}");
+    }
+    let environment = [
+        ("/portals/0", json!("192.0.2.1:3260"), "192.0.2.1:3260"),
+        (
+            "/lus/0/store",
+            json!({"kind": "file", "path": "/nowhere/lu"}),
+            "/nowhere/lu",
+        ),
+        ("/lus/0/size_bytes", json!(1_u64 << 62), "bytes of memory"),
+    ];
+    for (field, value, part) in environment {
+        let (error, status) = refusal(&with(field, value));
+        assert_eq!(
+            (error["class"].as_str(), status),
+            (Some("environment"), Some(3)),
+            "{error}"
+        );
+        assert!(error["message"].as_str().unwrap().contains(part), "{error}");
+    }
+}
+
+#[test]
+fn two_arrays_do_not_share_a_port_or_a_file() {
+    let path = std::env::temp_dir().join(format!("hakaru-shared-{}", std::process::id()));
+    let mut config = array();
+    config["lus"][0]["store"] = json!({"kind": "file", "path": path});
+    let (_first, ready) = Engine::configured(&config);
+    let (error, status) = refusal(&config);
+    assert_eq!(
+        (error["class"].as_str(), status),
+        (Some("environment"), Some(3)),
+        "{error}"
+    );
+    let mut same_port = array();
+    same_port["portals"] = ready["found"]["portals"].clone();
+    let (error, status) = refusal(&same_port);
+    assert_eq!(
+        (error["class"].as_str(), status),
+        (Some("environment"), Some(3)),
+        "{error}"
+    );
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_namespace_that_is_none_is_refused() {
+    let done = Command::new(env!("CARGO_BIN_EXE_hakaru-engine"))
+        .args(["run", "--netns", "/etc/hostname"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert_eq!(done.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&done.stderr).contains("hint: "));
+}
