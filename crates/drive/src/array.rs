@@ -14,6 +14,7 @@ use crate::config::{self, ArrayModel};
 use crate::drive::{Command, Drive};
 use crate::extents::Extents;
 use crate::raid::{Layout, Op, Piece, Stage};
+use crate::slab::Slab;
 use crate::usage::Usage;
 use crate::validate::{self, ModelError};
 
@@ -435,55 +436,5 @@ fn less_busy_half(drives: &[Drive], turn: &mut u32, pair: u32) -> u32 {
         std::cmp::Ordering::Less => 0,
         std::cmp::Ordering::Equal => *turn,
         std::cmp::Ordering::Greater => 1,
-    }
-}
-
-/// Values under small reusable keys.
-#[derive(Clone, Debug)]
-struct Slab<T> {
-    slots: Vec<Option<T>>,
-    free: Vec<u32>,
-}
-
-impl<T> Default for Slab<T> {
-    fn default() -> Self {
-        Slab {
-            slots: Vec::new(),
-            free: Vec::new(),
-        }
-    }
-}
-
-impl<T> Slab<T> {
-    fn insert(&mut self, value: T) -> u32 {
-        match self.free.pop() {
-            Some(key) => {
-                self.slots[key as usize] = Some(value);
-                key
-            }
-            None => {
-                self.slots.push(Some(value));
-                (self.slots.len() - 1) as u32
-            }
-        }
-    }
-
-    fn get(&self, key: u32) -> &T {
-        self.slots[key as usize]
-            .as_ref()
-            .expect("a key is used from insert to remove")
-    }
-
-    fn get_mut(&mut self, key: u32) -> &mut T {
-        self.slots[key as usize]
-            .as_mut()
-            .expect("a key is used from insert to remove")
-    }
-
-    fn remove(&mut self, key: u32) -> T {
-        self.free.push(key);
-        self.slots[key as usize]
-            .take()
-            .expect("a key is used from insert to remove")
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! It serves one command at a time. The next one is chosen when the last has ended: the one that can begin its transfer
 //! soonest (shortest access time first), unless the oldest command is overdue, see `age_limit_ms` and `overdue_every`.
+use std::collections::VecDeque;
+
 use hakaru_units::Time;
 
 use crate::config::Hdd;
@@ -49,8 +51,10 @@ pub(crate) struct Drive {
     phase_ns: u64,
     cylinder: u32,
     head: u32,
-    /// In order of arrival; the first `queue_depth` are in the drive, the rest wait in the array.
+    /// Commands that the drive has taken, at most `queue_depth`, in order of arrival.
     queue: Vec<Queued>,
+    /// Commands that wait in the array, in order of arrival.
+    waiting: VecDeque<Queued>,
     in_service: Option<InService>,
     /// Choices made by access time since an overdue command was last served.
     choices_since_overdue: u32,
@@ -74,6 +78,7 @@ impl Drive {
             cylinder: 0,
             head: 0,
             queue: Vec::new(),
+            waiting: VecDeque::new(),
             in_service: None,
             choices_since_overdue: 0,
             usage: Usage::default(),
@@ -82,17 +87,22 @@ impl Drive {
 
     /// Commands present, waiting or in service.
     pub(crate) fn present(&self) -> usize {
-        self.queue.len() + usize::from(self.in_service.is_some())
+        self.queue.len() + self.waiting.len() + usize::from(self.in_service.is_some())
     }
 
     /// Takes a command. If the drive was idle it starts at once, and the instant when it will have ended is returned.
     pub(crate) fn submit(&mut self, now: Time, command: Command) -> Option<Time> {
         self.usage.arrive(now);
-        self.queue.push(Queued {
+        let queued = Queued {
             command,
             at: self.geometry.locate(command.offset),
             arrived: now,
-        });
+        };
+        if self.queue.len() < self.queue_depth {
+            self.queue.push(queued);
+        } else {
+            self.waiting.push_back(queued);
+        }
         match self.in_service {
             Some(_) => None,
             None => self.start_next(now, self.command_ns),
@@ -120,6 +130,7 @@ impl Drive {
         let ready = Time(now.0 + overhead_ns);
         let place = self.choose(ready);
         let Queued { command, at, .. } = self.queue.remove(place);
+        self.queue.extend(self.waiting.pop_front());
         let access_ns =
             self.positioning_ns(&at, command.op) + self.rotation_ns(ready, &at, command.op);
         let ends = Time(ready.0 + access_ns + self.geometry.transfer_ns(&at, command.length));
@@ -150,7 +161,7 @@ impl Drive {
     /// The command whose transfer can begin first; of equals, the oldest.
     fn soonest(&self, now: Time) -> usize {
         let mut best = (u64::MAX, 0);
-        for (place, queued) in self.queue.iter().take(self.queue_depth).enumerate() {
+        for (place, queued) in self.queue.iter().enumerate() {
             let positioning = self.positioning_ns(&queued.at, queued.command.op);
             if positioning >= best.0 {
                 continue;

@@ -22,6 +22,7 @@ mod geometry;
 mod preset;
 mod raid;
 mod seek;
+mod slab;
 mod usage;
 mod validate;
 

@@ -108,6 +108,27 @@ fn what_the_vms_count_is_what_the_lu_counts() {
 }
 
 #[test]
+fn every_request_is_in_the_latency_histograms_once() {
+    let mut world = World::new(&config(2, LoginKeys::default())).expect("the lab can be");
+    world.log_in().expect("every VM logs in");
+    world.begin();
+    world
+        .run_for(Duration::from_secs(1))
+        .expect("nothing fails");
+    let counters = world.counters();
+    let (reads, sum_ns) = world
+        .latencies()
+        .read
+        .take_interval(true, |h| (h.count() as f64, h.mean_ns() * h.count() as f64));
+    assert_eq!(reads, counters["vms"]["reads"]);
+    let counted_ns = counters["vms"]["read_latency_ns_sum"];
+    assert!(
+        (sum_ns / counted_ns - 1.0).abs() < 0.001,
+        "three significant digits: {sum_ns} {counted_ns}"
+    );
+}
+
+#[test]
 fn what_one_end_of_the_wire_sends_the_other_receives() {
     let counters = run(&config(3, LoginKeys::default()), Duration::from_secs(1));
     assert_eq!(counters["link/up"]["bytes"], counters["port/0"]["rx_bytes"]);

@@ -1,0 +1,174 @@
+//! Arrays of every shape under random requests: nothing panics, everything completes once, in order of time, and no byte is lost.
+//! Configurations as they come from outside: defaults are filled in, what is unknown or impossible is refused.
+use hakaru_drive::config::{ArrayModel, Controller, Drive, Extents, Group, Hdd, Model, Port, Raid};
+use hakaru_drive::{Array, Op, Request};
+use hakaru_units::{MIB, Time};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+
+fn any_hdd(rng: &mut Pcg64) -> Hdd {
+    let outer = rng.random_range(50e6..300e6);
+    let seek_track_ms = rng.random_range(0.1..1.0);
+    let stroke = rng.random_range(1.0..20.0);
+    Hdd {
+        capacity_bytes: rng.random_range(64..4096) * MIB,
+        rpm: rng.random_range(4000.0..20_000.0),
+        heads: rng.random_range(1..=16),
+        rate_outer_bytes_per_s: outer,
+        rate_inner_bytes_per_s: outer * rng.random_range(0.4..=1.0),
+        zones: rng.random_range(1..=40),
+        seek_track_ms,
+        seek_average_ms: seek_track_ms + stroke * rng.random_range(0.34..0.53),
+        seek_full_ms: seek_track_ms + stroke,
+        write_settle_ms: rng.random_range(0.0..1.0),
+        head_switch_ms: rng.random::<bool>().then(|| rng.random_range(0.0..1.0)),
+        command_us: rng.random_range(0.0..300.0),
+        queue_depth: rng.random_range(1..=64),
+        age_limit_ms: rng.random_range(0.0..300.0),
+        overdue_every: rng.random_range(1..=8),
+    }
+}
+
+fn any_group(rng: &mut Pcg64) -> Group {
+    let (raid, drives) = match rng.random_range(0..3) {
+        0 => (Raid::Raid0, rng.random_range(1..=6)),
+        1 => (Raid::Raid1, 2 * rng.random_range(1..=3)),
+        _ => (Raid::Raid5, rng.random_range(3..=8)),
+    };
+    let data_drives = u64::from(match raid {
+        Raid::Raid0 => drives,
+        Raid::Raid1 => drives / 2,
+        Raid::Raid5 => drives - 1,
+    });
+    let stripe_unit_bytes = 512 << rng.random_range(0..10);
+    let extent_bytes = u64::from(stripe_unit_bytes) * data_drives * rng.random_range(1..5);
+    let extents = Extents {
+        extent_bytes,
+        span_bytes: extent_bytes * rng.random_range(1..8),
+    };
+    let extents = rng.random::<bool>().then_some(extents);
+    Group {
+        raid,
+        drives,
+        stripe_unit_bytes,
+        extents,
+        drive: Drive::Hdd(any_hdd(rng)),
+    }
+}
+
+fn any_array(rng: &mut Pcg64) -> ArrayModel {
+    ArrayModel {
+        controller: Controller {
+            command_us: rng.random_range(0.0..100.0),
+            data_us_per_mib: rng.random_range(0.0..1000.0),
+        },
+        port: rng.random::<bool>().then(|| Port {
+            rate_bytes_per_s: rng.random_range(1e6..1e9),
+        }),
+        groups: (0..rng.random_range(1..=3))
+            .map(|_| any_group(rng))
+            .collect(),
+    }
+}
+
+fn any_request(rng: &mut Pcg64, array: &Array, groups: usize, id: u64) -> Request {
+    let group = rng.random_range(0..groups) as u32;
+    let capacity = array.group_capacity_bytes(group).expect("the group exists");
+    let length_bytes = rng.random_range(0..=(MIB / 4).min(capacity) / 512) * 512;
+    let offset_bytes = rng.random_range(0..=(capacity - length_bytes) / 512) * 512;
+    let op = if rng.random::<bool>() {
+        Op::Read
+    } else {
+        Op::Write
+    };
+    Request {
+        id,
+        group,
+        op,
+        offset_bytes,
+        length_bytes,
+    }
+}
+
+#[test]
+fn whatever_the_array_and_the_requests_each_completes_once_and_in_order_of_time() {
+    for seed in 0..150 {
+        let mut rng = Pcg64::seed_from_u64(seed);
+        let model = any_array(&mut rng);
+        let mut array = Array::new(&model, seed).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        let (mut now, mut at, mut ids) = (Time::ZERO, Time::ZERO, Vec::new());
+        let mut drain = |array: &mut Array, now: Time| {
+            while let Some(done) = array.poll_completion() {
+                assert!(done.at >= at && done.at <= now, "seed {seed}");
+                at = done.at;
+                ids.push(done.id);
+            }
+        };
+        for id in 0..200 {
+            now = Time(now.0 + rng.random_range(0..2_000_000));
+            let request = any_request(&mut rng, &array, model.groups.len(), id);
+            array.handle_request(now, request);
+            drain(&mut array, now);
+        }
+        while let Some(at) = array.poll_timeout() {
+            array.handle_timeout(at);
+            drain(&mut array, at);
+        }
+        ids.sort_unstable();
+        assert_eq!(ids, (0..200).collect::<Vec<_>>(), "seed {seed}");
+    }
+}
+
+#[test]
+fn reads_cost_the_drives_exactly_the_bytes_asked_and_writes_no_fewer() {
+    for seed in 0..150 {
+        let mut rng = Pcg64::seed_from_u64(seed);
+        let model = any_array(&mut rng);
+        let reads_alone = rng.random::<bool>();
+        let mut array = Array::new(&model, seed).expect("within bounds");
+        let mut asked = [0, 0];
+        for id in 0..50 {
+            let mut request = any_request(&mut rng, &array, model.groups.len(), id);
+            if reads_alone {
+                request.op = Op::Read;
+            }
+            asked[usize::from(request.op == Op::Write)] += request.length_bytes;
+            array.handle_request(Time::ZERO, request);
+        }
+        let mut moved = [0.0, 0.0];
+        array.visit_counters(Time::from_secs_f64(1e5), &mut |entity, name, value| {
+            if entity.starts_with("drive/") {
+                moved[0] += if name == "read_bytes" { value } else { 0.0 };
+                moved[1] += if name == "write_bytes" { value } else { 0.0 };
+            }
+        });
+        assert!(moved[1] >= asked[1] as f64, "seed {seed}");
+        if reads_alone {
+            assert_eq!(moved[0], asked[0] as f64, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_drive_written_by_hand_needs_no_more_than_a_data_sheet() {
+    let text = r#"{"kind": "array", "controller": {"command_us": 50, "data_us_per_mib": 500}, "groups": [
+        {"raid": "raid5", "drives": 5, "stripe_unit_bytes": 65536, "drive": {"kind": "preset", "name": "sas-15k-300"}},
+        {"raid": "raid0", "drives": 1, "stripe_unit_bytes": 65536, "drive": {"kind": "hdd", "capacity_bytes": 4000000000000,
+         "rpm": 7200, "heads": 8, "rate_outer_bytes_per_s": 180e6, "rate_inner_bytes_per_s": 90e6, "seek_track_ms": 0.5,
+         "seek_average_ms": 8.2, "seek_full_ms": 18, "write_settle_ms": 0.6, "queue_depth": 32, "age_limit_ms": 500}}]}"#;
+    let model: Model = serde_json::from_str(text).expect("every default is filled in");
+    let array = model.resolve().expect("within bounds").expect("an array");
+    let Drive::Hdd(first) = &array.groups[0].drive else {
+        panic!("the preset is replaced")
+    };
+    assert_eq!(first.rpm, 15_000.0);
+    let Drive::Hdd(second) = &array.groups[1].drive else {
+        panic!("as written")
+    };
+    assert_eq!(
+        (second.zones, second.overdue_every, second.head_switch_ms),
+        (16, 1, None)
+    );
+    let misspelt = text.replace("seek_average_ms", "seek_mean_ms");
+    assert!(serde_json::from_str::<Model>(&misspelt).is_err());
+}
