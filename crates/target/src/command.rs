@@ -37,6 +37,19 @@ impl Target {
             }
             _ => outcome,
         };
+        self.carry_out(now, connection, &command, outcome, payload);
+        Ok(())
+    }
+
+    /// Begins what the SCSI layer has made of a command.
+    fn carry_out(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+        command: &ScsiCommand,
+        outcome: Outcome,
+        payload: Payload,
+    ) {
         match outcome {
             Outcome::Read {
                 lu,
@@ -47,10 +60,10 @@ impl Target {
                     offset_bytes,
                     length_bytes,
                 };
-                self.start_read(now, connection, &command, lu, access);
+                self.start_read(now, connection, command, lu, access);
             }
             Outcome::Flush { lu } if command.is_final => {
-                self.start_flush(now, connection, &command, lu)
+                self.start_flush(now, connection, command, lu)
             }
             Outcome::Write {
                 lu,
@@ -63,22 +76,21 @@ impl Target {
                     length_bytes,
                     fua,
                 };
-                self.start_write(now, connection, &command, lu, access, payload);
-                return Ok(());
+                self.start_write(now, connection, command, lu, access, payload);
+                return;
             }
-            Outcome::Data if !command.write => self.send_parameter_data(connection, &command),
-            Outcome::End(verdict) => self.end_early(now, connection, &command, verdict),
+            Outcome::Data if !command.write => self.send_parameter_data(connection, command),
+            Outcome::End(verdict) => self.end_early(now, connection, command, verdict),
             // The initiator prepared for a write and has no buffer for what is read. A device server does not know of buffers (SAM-5
             // section 5.4.3): nothing moves, and the residual says so.
             Outcome::Read { .. } | Outcome::Data if !command.read => {
                 let verdict = Verdict::Status(Status::GOOD);
-                self.end_early(now, connection, &command, verdict);
+                self.end_early(now, connection, command, verdict);
             }
             // A write that the initiator will send no data for, or data both ways.
-            _ => self.end_early(now, connection, &command, Verdict::Check(WRONG_DIRECTION)),
+            _ => self.end_early(now, connection, command, Verdict::Check(WRONG_DIRECTION)),
         }
         self.release_payload(connection, payload);
-        Ok(())
     }
 
     /// Whether the command may become a task at all.
@@ -367,12 +379,18 @@ impl Target {
             _ => unreachable!("an Io is asked for once and answered once"),
         }
         self.release_copying(key);
-        let Some(task) = self.remove_task(key) else {
-            return;
-        };
-        let Some(on) = self.connections.get_mut(connection.0) else {
-            self.give_back(result);
-            return;
+        if let Some(task) = self.remove_task(key) {
+            self.answer(&task, result);
+        }
+        self.start_waiting(connection);
+        self.start_budgeted(now);
+        self.announce(connection);
+    }
+
+    /// Queues a task's data and status.
+    fn answer(&mut self, task: &Task, result: IoResult) {
+        let Some(on) = self.connections.get_mut(task.connection.0) else {
+            return self.give_back(result);
         };
         let residual = Residual::between(task.expected_bytes, u64::from(task.available_bytes()));
         let moved = task.expected_bytes.min(task.available_bytes());
@@ -426,9 +444,6 @@ impl Target {
                 self.give_back(result);
             }
         }
-        self.start_waiting(connection);
-        self.start_budgeted(now);
-        self.announce(connection);
     }
 
     /// What the storage was asked to copy for a task is under way no more.

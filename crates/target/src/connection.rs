@@ -247,7 +247,10 @@ impl Connection {
 
     /// Queues a range of an LU as a data segment; there is no data digest.
     pub(crate) fn send_lu_part(&mut self, lun: u8, offset: u64, length: u32) {
-        debug_assert!(!self.digests.data);
+        assert!(
+            !self.digests.data,
+            "a read whose data needs a digest was not to be answered in place"
+        );
         self.transmit.push_lu(lun, offset, length);
         self.send_trailer(length as usize, None);
     }

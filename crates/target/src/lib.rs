@@ -10,6 +10,20 @@
 //! 6. [`Target::handle_transmitted`] takes what the kernel took off the queue.
 //!
 //! A shell's loop is in the documentation of [`Target`].
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `target` | the owner of everything; what a shell calls |
+//! | `receive` `connection` `transmit` | bytes in, one connection's state, pieces out |
+//! | `login` `text` | negotiation and discovery |
+//! | `session` `full_feature` | order of commands; NOP, logout, reject |
+//! | `command` `data_in` `data_out` `task` | a SCSI command from its PDU to its status |
+//! | `management` `remains` | what ends tasks, and what must wait for their end |
+//! | `scsi` | the disks: one file per family of commands |
+//! | `clock` `buffers` `slab` `counters` `config` `io` | deadlines, memory, names, numbers, and the shell's side of the interface |
+//!
+//! **Not supported**: error recovery levels above 0, more than one connection in a session, authentication, bidirectional commands, task
+//! attributes other than SIMPLE (ORDERED and HEAD OF QUEUE are carried out as SIMPLE).
 #![forbid(unsafe_code)]
 
 mod buffers;
