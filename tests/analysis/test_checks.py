@@ -6,9 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hakaru.analysis import summarise
 from hakaru.analysis.caveats import CAVEATS, Caveat
+from hakaru.analysis.checks import iops_over_time
+from hakaru.analysis.counters import Counters
 from hakaru.wording import LANGUAGES, catalogue
 
 from tests.analysis.small_run import Pt, Rep, write_run
@@ -48,6 +52,22 @@ def test_samples_a_timer_let_fall_just_outside_of_the_border_count(tmp_path: Pat
         repetition["measure"]["end_ns"] -= 3_000_000
         file.write_text(json.dumps(repetition))
     assert summarise(run)["points"][0]["caveats"] == []
+
+
+def test_last_moment_of_an_engine_is_no_rate() -> None:
+    at = np.array([0, 1, 2, 3, 4, 5, 5.02]) * 1e9
+    ios = pa.table(
+        {
+            "node": ["h"] * 14,
+            "engine": ["initiator"] * 14,
+            "entity": ["vms"] * 14,
+            "name": ["reads"] * 7 + ["writes"] * 7,
+            "at_ns": np.tile(at, 2).astype(np.int64),
+            "value": [0.0, 100, 200, 300, 400, 500, 500] + [0.0] * 7,
+        }
+    )
+    rates = iops_over_time(Counters.of_table(ios), (0, 5_000_000_000))
+    assert list(rates) == [100.0] * 5
 
 
 def test_littles_law_is_checked_against_the_counted_outstanding_requests(tmp_path: Path) -> None:

@@ -108,11 +108,17 @@ def iops_over_time(counters: Counters, window: tuple[int, int]) -> Floats:
 
 
 def _whole_intervals(series: Series, window: tuple[int, int]) -> Series:
-    """Samples of the window; those that a timer let fall just outside of a border count as on it."""
-    slack = int(np.median(np.diff(series.at_ns)) * BORDER_SLACK) if len(series.at_ns) > 1 else 0
+    """Samples of the window, a full interval apart.
+
+    Those that a timer let fall just outside of a border count as on it. An engine's last sample comes when it ends,
+    soon after the one before: no rate is taken over such a moment.
+    """
+    distance = float(np.median(np.diff(series.at_ns))) if len(series.at_ns) > 1 else 0.0
+    slack = distance * BORDER_SLACK
     inside = (series.at_ns >= window[0] - slack) & (series.at_ns <= window[1] + slack)
-    at, keep = np.unique(series.at_ns[inside], return_index=True)
-    return Series(at, series.value[inside][keep])
+    at, value = series.at_ns[inside], series.value[inside]
+    keep = np.concatenate(([True], np.diff(at) > distance / 2)) if len(at) else np.zeros(0, dtype=bool)
+    return Series(at[keep], value[keep])
 
 
 def steady(counters: Counters, window: tuple[int, int]) -> Iterator[Caveat]:

@@ -53,13 +53,6 @@ class Series:
         start, end = self.clip(start_ns, end_ns)
         return (self.at(end) - self.at(start)) / ((end - start) / 1e9) if start < end else float("nan")
 
-    def within(self, start_ns: int, end_ns: int) -> Series:
-        """Samples of the window, with its borders interpolated."""
-        start, end = self.clip(start_ns, end_ns)
-        inner = (self.at_ns > start) & (self.at_ns < end)
-        at = np.concatenate(([start], self.at_ns[inner], [end])).astype(np.int64)
-        return Series(at, np.concatenate(([self.at(start)], self.value[inner], [self.at(end)])))
-
     def grows(self) -> bool:
         """Whether it never falls and its time never runs backwards."""
         return bool(np.all(np.diff(self.at_ns) >= 0) and np.all(np.diff(self.value) >= 0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,6 @@ class Point:
     """Mean time that a drive takes for one of its commands."""
     distribution: dict[str, list[list[float]]]
     over_time: dict[str, list[float | None]]
-    notes: list[str] = field(default_factory=list)
 
     def mean(self, metric: str) -> float | None:
         """Mean of a metric, None where there is none."""
@@ -81,13 +80,12 @@ def analyse(run: RunData, raw: dict[str, Any], nics: list[Nic]) -> Point:
     caveats: list[Caveat] = []
     over_time: dict[str, list[float | None]] = {}
     services: list[float] = []
-    merged, notes = Latencies.none(), []
+    merged = Latencies.none()
     origin, failed = str(run.run.get("origin")), 0
     for repetition in run.repetitions(str(raw["point"])):
         caveats += repetition.caveats
         if not repetition.done:
             failed += 1
-            notes.append(repetition.error or repetition.status)
             continue
         origin = repetition.origin
         latencies = Latencies.of_table(repetition.histograms, repetition.window)
@@ -115,7 +113,6 @@ def analyse(run: RunData, raw: dict[str, Any], nics: list[Nic]) -> Point:
         service_ms=float(np.mean(services)) if services else None,
         distribution=curves,
         over_time=over_time,
-        notes=notes,
     )
 
 

@@ -31,8 +31,6 @@ class Repetition:
     """Measuring phase, nanoseconds of `CLOCK_MONOTONIC`: start, end."""
     origin: str
     caveats: tuple[Caveat, ...]
-    values: dict[str, float]
-    """What the initiators said of themselves at the end, summed over them."""
     counters: Counters
     histograms: pa.Table
 
@@ -76,11 +74,6 @@ def _load(reader: RunReader, raw: dict[str, Any]) -> Repetition:
     measure = raw.get("measure") or {}
     window = (int(measure.get("start_ns") or 0), int(measure.get("end_ns") or 0))
     done = raw.get("status") == "done"
-    values: dict[str, float] = {}
-    for engine in raw.get("engines") or []:
-        if engine.get("engine") == "initiator":
-            for name, value in (engine.get("values") or {}).items():
-                values[name] = values.get(name, 0.0) + float(value)
     read = [Caveat.from_json(c) for c in raw.get("caveats") or []]
     return Repetition(
         point=point,
@@ -91,7 +84,6 @@ def _load(reader: RunReader, raw: dict[str, Any]) -> Repetition:
         window=window,
         origin=str(raw.get("origin")),
         caveats=tuple(c for c in read if c is not None),
-        values=values,
         counters=Counters.of_table(reader.samples(point, number)) if done else Counters({}),
         histograms=reader.histograms(point, number) if done else pa.table({}),
     )

@@ -20,7 +20,7 @@ import vl_convert
 from hakaru.report.fonts import FAMILY, FOLDER
 
 INK, QUIET, HAIR = "#1d2733", "#5c6773", "#d9dee3"
-OURS, THEIRS, WARM = "#0b5394", "#8a5a00", "#b3261e"
+OURS, THEIRS = "#0b5394", "#8a5a00"
 # Okabe and Ito's colours that keep apart in greyscale, darkest first.
 PALETTE = ("#0b5394", "#b3261e", "#1b7a4b", "#8a5a00", "#6a3d9a", "#5c6773", "#0e7c86", "#a0457a")
 DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [4, 4], [1, 3], [12, 3], [5, 2, 1, 2])
@@ -125,15 +125,14 @@ def config() -> Spec:
     }
 
 
-def lines(series: Sequence[Line], axes: Axes, size: Size, rules: Sequence[tuple[float, str]] = ()) -> Spec:
-    """Lines with markers, 95 % intervals as whiskers, labels at their right ends; `rules`: horizontal lines."""
+def lines(series: Sequence[Line], axes: Axes, size: Size) -> Spec:
+    """Lines with markers, 95 % intervals as whiskers, labels at their right ends."""
     shown = [s for s in series if s.points]
     top = axes.y_max or _nice(max((p[3] or p[1] for s in shown for p in s.points), default=1.0))
     lowest = min((p[1] for s in shown for p in s.points if p[1] > 0), default=1.0)
     bottom = max(s for s in _steps(lowest / 10, lowest)) if axes.y_log else 0.0
     scale: Spec = {"domain": [bottom, top], "nice": False, "type": "log" if axes.y_log else "linear"}
     layers = [layer for s in shown for layer in _line(s, axes, scale)]
-    layers += [layer for value, label in rules for layer in _rule(value, label)]
     layers += _labels(shown, scale, size)
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
@@ -203,16 +202,6 @@ def _line(series: Line, axes: Axes, scale: Spec) -> list[Spec]:
     if len(rows) <= MARKED_MAX:
         layers.append({"data": {"values": rows}, "mark": dot, "encoding": {"x": x, "y": y}})
     return layers
-
-
-def _rule(value: float, label: str) -> list[Spec]:
-    data = {"values": [{"y": value, "label": label}]}
-    y = {"field": "y", "type": "quantitative"}
-    text = {"type": "text", "align": "left", "baseline": "bottom", "dy": -3, "color": QUIET, "fontSize": 10}
-    return [
-        {"data": data, "mark": {"type": "rule", "color": QUIET, "strokeDash": [2, 3]}, "encoding": {"y": y}},
-        {"data": data, "mark": text, "encoding": {"y": y, "x": {"value": 4}, "text": {"field": "label"}}},
-    ]
 
 
 def _labels(series: Sequence[Line], scale: Spec, size: Size) -> list[Spec]:

@@ -159,8 +159,8 @@ def _lab(lab: Json, language: str) -> Json:
         shown = format_rate(int(rate)) if rate else say(language, "lab.unlimited")
         links.append([clean(link.get(k, "")) for k in ("name", "node", "switch", "address")] + [shown])
     about = {k: v for k, v in lab.items() if k not in ("nodes", "links", "checks", "sandbox")}
-    shown = [(clean(name), clean(value)) for name, value in _flat("", about)]
-    return {"drawing": draw_lab(lab), "links": links, "about": shown}
+    pairs = [(clean(name), clean(value)) for name, value in _flat("", about)]
+    return {"drawing": draw_lab(lab), "links": links, "about": pairs}
 
 
 def _method(inputs: Inputs, summary: Json, language: str) -> list[str]:
@@ -301,26 +301,31 @@ def _letters(summary: Json) -> dict[str, str]:
 
 
 def _caveats(summary: Json, letters: dict[str, str], language: str) -> list[Json]:
-    """Each caveat once, with its texts and the points that it is about."""
-    found: dict[str, Json] = {}
-    for caveat in summary["caveats"]:
-        entry = {
-            "letter": "",
-            "severity": caveat["severity"],
-            "word": say(language, f"caveat.severity.{caveat['severity']}"),
-        }
-        entry["texts"] = {caveat[_key("text", language)]: [say(language, "caveats.run")]}
-        found[f"run {caveat['caveat']}"] = entry
+    """Each caveat once: its text (of several the one with the largest number) and the points that it is about."""
+    found = [_caveat([c], "", [say(language, "caveats.run")], language) for c in summary["caveats"]]
     by_point = {i: (Sweep(summary, s), i) for s, raw in enumerate(summary["sweeps"]) for i in raw["points"]}
-    for point in summary["points"]:
-        for caveat in point["caveats"]:
-            severity = caveat["severity"]
-            entry = {"letter": letters[caveat["caveat"]], "severity": severity, "texts": {}}
-            entry["word"] = say(language, f"caveat.severity.{severity}")
-            entry = found.setdefault(caveat["caveat"], entry)
-            entry["texts"].setdefault(caveat[_key("text", language)], []).append(_place(point, by_point, language))
+    for name, letter in letters.items():
+        about = [(p, c) for p in summary["points"] for c in p["caveats"] if c["caveat"] == name]
+        places = [_place(point, by_point, language) for point, _ in about]
+        found.append(_caveat([c for _, c in about], letter, places, language))
     order = ("invalid", "warning", "note")
-    return sorted(found.values(), key=lambda e: order.index(e["severity"]))
+    return sorted(found, key=lambda e: order.index(e["severity"]))
+
+
+def _caveat(several: list[Json], letter: str, places: list[str], language: str) -> Json:
+    def size(caveat: Json) -> float:
+        return max((abs(float(v)) for v in caveat["values"].values() if isinstance(v, (int, float))), default=0.0)
+
+    worst = max(several, key=size)
+    text = _key("text", language)
+    return {
+        "letter": letter,
+        "severity": worst["severity"],
+        "word": say(language, f"caveat.severity.{worst['severity']}"),
+        "text": worst[text],
+        "more": say(language, "caveats.largest") if len({c[text] for c in several}) > 1 else "",
+        "places": places,
+    }
 
 
 def _place(point: Json, by_point: dict[str, tuple[Sweep, str]], language: str) -> str:
