@@ -35,10 +35,23 @@ def marked_processes(mark: str) -> set[int]:
     return found
 
 
-def namespaces_of(processes: set[int] | None = None) -> set[str]:
-    """Namespaces that processes (all that there are, by default) are in or hold open."""
-    every = Path("/proc").glob("[0-9]*")
-    directories = every if processes is None else [Path(f"/proc/{pid}") for pid in processes]
+def all_processes(born_before: float = float("inf")) -> set[int]:
+    """Every process of the machine that started before an instant of CLOCK_BOOTTIME, seconds."""
+    found = set()
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            # Behind the name, which is in parentheses and may hold anything; field 22 counts from 1 (proc(5)).
+            fields = (directory / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[19]) / os.sysconf("SC_CLK_TCK") <= born_before:
+            found.add(int(directory.name))
+    return found
+
+
+def namespaces_of(processes: set[int]) -> set[str]:
+    """Namespaces that processes are in or hold open."""
+    directories = [Path(f"/proc/{pid}") for pid in processes]
     found = set()
     for directory in directories:
         for place in ("ns", "fd"):
@@ -65,21 +78,25 @@ class Host:
     namespaces: frozenset[str]
 
     @classmethod
-    def now(cls) -> Host:
+    def now(cls, *, held_since: float = float("inf")) -> Host:
+        # The kernel gives the number of a namespace that is gone to the next one that anybody makes: what holds one of
+        # ours was there before the kill.
+        holders = all_processes(held_since)
         # By mount point and type: identifiers change.
         mounts = (line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines())
         return cls(
             frozenset(name for _, name in socket.if_nameindex()),
             frozenset(f"{words[4]} {words[words.index('-') + 1]}" for words in mounts),
-            frozenset(namespaces_of()),
+            frozenset(namespaces_of(holders)),
         )
 
 
 def wait_until_gone(mark: str, namespaces: set[str], before: Host) -> None:
     """Poll until nothing is left; fail with what is."""
+    killed_at = time.clock_gettime(time.CLOCK_BOOTTIME)
     deadline = time.monotonic() + GONE_WITHIN_S
     while True:
-        now = Host.now()
+        now = Host.now(held_since=killed_at)
         left = {
             "processes": marked_processes(mark),
             "namespaces": namespaces & now.namespaces,
@@ -119,6 +136,38 @@ def test_sigkill_of_hakaru_leaves_nothing(someone: Someone, phase: str) -> None:
     namespaces = namespaces_of(processes) - before.namespaces
     assert len(processes) >= 4, "supervisor, init, command and what it started"
     assert sum(name.startswith("net:") for name in namespaces) >= (1 if phase == "entered" else 6)
+    process.kill()
+    assert reap(process) == -signal.SIGKILL
+    wait_until_gone(someone.mark, namespaces, before)
+
+
+def start_run_until(someone: Someone, event: str) -> subprocess.Popen[str]:
+    """`hakaru run` itself, in its quickest form, until it tells of an event or a phase."""
+    program = "import sys; from hakaru.cli import main; sys.argv[0] = 'hakaru'; sys.exit(main())"
+    arguments = ["run", "vm-sweep", "--quick", "--only", "vms=1", "--repetitions", "1", "--json", "--quiet"]
+    process = subprocess.Popen(
+        [*someone.prefix, someone.python, "-c", program, *arguments, "--out", str(someone.folder / "runs")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=someone.folder,
+        env=someone.environment(),
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        told = json.loads(line)
+        if event in (told["event"], told.get("phase")):
+            return process
+    assert process.stderr is not None
+    raise AssertionError(process.stderr.read())
+
+
+@pytest.mark.parametrize("event", ["check", "sample", "report"])
+def test_sigkill_of_a_whole_run_leaves_nothing(someone: Someone, event: str) -> None:
+    before = Host.now()
+    process = start_run_until(someone, event)
+    namespaces = namespaces_of(marked_processes(someone.mark)) - before.namespaces
+    assert namespaces
     process.kill()
     assert reap(process) == -signal.SIGKILL
     wait_until_gone(someone.mark, namespaces, before)
