@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: demo test setup lint test-rust test-python bench fuzz schema clean
+.PHONY: demo test setup lint test-rust test-python bench fuzz schema figure clean
 
 demo: setup
 	$(BIN)/hakaru run vm-sweep --quick
@@ -51,6 +51,10 @@ fuzz: setup
 schema: setup
 	$(BIN)/hakaru-engine schema > schema/contract.schema.json
 	$(BIN)/hakaru schema > schema/study.schema.json
+
+# The README's figure, from the newest run.
+figure: setup
+	$(BIN)/python tools/readme-figure
 
 clean:
 	rm -rf $(VENV) target results
