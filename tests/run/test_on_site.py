@@ -186,6 +186,17 @@ def test_folder_that_cannot_be_written_ends_with_3(
     assert "/proc" in result.stderr and "--out" in result.stderr
 
 
+def test_verified_run_of_an_honest_target_finds_nothing(
+    hakaru: Hakaru, study: Path, array: LoopbackArray, write_site: WriteSite
+) -> None:
+    study.write_text(study.read_text().replace("repetitions: 2,", "repetitions: 1, verify: true,"))
+    site = write_site(array.portal, array.target_name, expendable=True)
+    result = hakaru.run("run", str(study), "--site", str(site), "--only", "vms=3", "--report", "none")
+    assert result.returncode == 0, result.stderr
+    (record,) = RunReader(hakaru.only_run()).repetitions()
+    assert record["status"] == "done"
+
+
 @pytest.fixture
 def tgt(tmp_path: Path) -> Iterator[tuple[str, str]]:
     """tgt on loopback with one LU: portal and target name."""

@@ -116,6 +116,7 @@ def initiator_configs(
             warmup_s=measure.warmup / 1e9,
             measure_s=measure.time / 1e9,
             sample_interval_ms=measure.sample_interval // MS,
+            verify=measure.verify,
             allow_writes=allow_writes,
         )
         for host, of_host in vms.items()

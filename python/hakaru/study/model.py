@@ -152,6 +152,10 @@ class Measure(Part):
     time: Duration = Field(ge=SECOND_NS, le=86_400 * SECOND_NS, description="measuring time of one repetition")
     repetitions: int = Field(ge=1, le=REPETITIONS_MAX)
     sample_interval: Duration = Field(default=SECOND_NS, ge=SECOND_NS // 10, le=60 * SECOND_NS)
+    verify: bool = Field(
+        default=False,
+        description="stamp every block written and check every block read; wrong data ends the run with 6",
+    )
 
 
 class Factors(Part):
