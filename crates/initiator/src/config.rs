@@ -123,7 +123,7 @@ pub struct LoginKeys {
     pub max_recv_data_segment_length: u32,
     /// `MaxBurstLength` offered, bytes. Default 16 776 192 (as open-iscsi).
     pub max_burst_length: u32,
-    /// `FirstBurstLength` offered, bytes. Default 262 144 (as open-iscsi).
+    /// `FirstBurstLength` offered, bytes; cut to `max_burst_length`. Default 262 144 (as open-iscsi).
     pub first_burst_length: u32,
     /// `InitialR2T` offered. Default false (as open-iscsi).
     pub initial_r2t: bool,

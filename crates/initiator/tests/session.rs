@@ -812,7 +812,8 @@ fn pdus_that_break_the_rules_lose_the_session() {
 
 #[test]
 fn r2ts_may_ask_for_each_byte_once_and_for_no_more_than_a_burst() {
-    let deeds: [(&[(u32, u32, u32)], &str); 5] = [
+    type R2ts<'a> = &'a [(u32, u32, u32)];
+    let deeds: [(R2ts<'_>, &str); 5] = [
         (&[(1, 0, 512)], "R2TSN out of order"),
         (
             &[(0, 512, 512)],

@@ -1,0 +1,113 @@
+"""The initiator engine as a script: one load from `configure` to the exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hakaru.engine.binary import find_engine
+from hakaru.errors import EnvironmentError_
+from hdrh.histogram import HdrHistogram
+
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an engine said until it ended, and how it ended."""
+
+    events: list[Event]
+    exit_code: int
+
+    def of(self, kind: str) -> list[Event]:
+        """All events of a kind."""
+        return [e for e in self.events if e["type"] == kind]
+
+    def only(self, kind: str) -> Event:
+        """The one event of a kind."""
+        (event,) = self.of(kind)
+        return event
+
+    @property
+    def values(self) -> dict[str, float]:
+        """Values of the result."""
+        values: dict[str, float] = self.only("result")["values"]
+        return values
+
+    def phase(self, name: str) -> int:
+        """When a phase began."""
+        (at_ns,) = [e["at_ns"] for e in self.of("phase") if e["phase"] == name]
+        return int(at_ns)
+
+
+def iscsi(portal: str, target_name: str, lun: int, name: str) -> dict[str, Any]:
+    """An LU as a destination."""
+    initiator_name = f"iqn.2026-01.org.hakaru:{name}"
+    return {
+        "kind": "iscsi",
+        "portal": portal,
+        "target_name": target_name,
+        "lun": lun,
+        "initiator_name": initiator_name,
+    }
+
+
+def vm(name: str, destination: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A VM: random 4 KiB reads, two at a time, unless said otherwise."""
+    pattern = {"sizes": [{"bytes": 4096}], "read_percent": 100, "random_percent": 100} | more.pop("pattern", {})
+    return {
+        "name": name,
+        "destination": destination,
+        "region": {"offset_bytes": 0, "length_bytes": 0},
+        "pattern": pattern,
+        "load": {"kind": "closed", "queue_depth": 2},
+        "seed": 1,
+    } | more
+
+
+def load(
+    *vms: dict[str, Any],
+    warmup_s: float = 0.1,
+    measure_s: float = 0.5,
+    on_event: Callable[[Event, Callable[[Event], None]], None] = lambda event, say: None,
+    **more: Any,
+) -> Outcome:
+    """Runs a load to its end. `on_event(event, say)` hears every event and may give orders."""
+    try:
+        program = find_engine()
+    except EnvironmentError_ as error:
+        pytest.skip(f"no engine: {error.hint}")
+    config = {
+        "engine": "initiator",
+        "vms": list(vms),
+        "warmup_s": warmup_s,
+        "measure_s": measure_s,
+        "sample_interval_ms": 100,
+    } | more
+    with subprocess.Popen([program, "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None and process.stdout is not None
+        stdin = process.stdin
+
+        def say(command: Event) -> None:
+            stdin.write(json.dumps(command).encode() + b"\n")
+            stdin.flush()
+
+        events = []
+        say({"type": "configure", "contract": 1, "config": config})
+        for line in process.stdout:
+            event = json.loads(line)
+            events.append(event)
+            if event["type"] == "ready":
+                say({"type": "start", "at_ns": time.clock_gettime_ns(time.CLOCK_MONOTONIC) + 20_000_000})
+            on_event(event, say)
+        return Outcome(events, process.wait(10))
+
+
+def histogram(encoded: dict[str, str]) -> HdrHistogram:
+    """A histogram of an event."""
+    return HdrHistogram.decode(encoded["hdr"])

@@ -1,0 +1,325 @@
+"""Our initiator against tgt, files, our own array with everything negotiated, and targets that fail it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.peers import tgt as other
+from tests.peers.array import MIB, array, lu
+from tests.peers.array import TARGET_NAME as OUR_TARGET
+from tests.peers.initiator import Event, Outcome, histogram, iscsi, load, vm
+
+MIXED = {"sizes": [{"bytes": 512}, {"bytes": 4096, "weight": 3}, {"bytes": 262_144}], "read_percent": 50}
+Say = Callable[[Event], None]
+
+
+@pytest.fixture
+def tgt(tmp_path: Path) -> Iterator[other.Tgt]:
+    with other.tgt(tmp_path, 64 * MIB) as running:
+        yield running
+
+
+def on_tgt(tgt: other.Tgt, name: str = "vm1", **more: Any) -> dict[str, Any]:
+    return vm(name, iscsi(tgt.portal, other.TARGET_NAME, other.LUN, name), **more)
+
+
+def failure(outcome: Outcome) -> Event:
+    """The fatal error, which has a hint and is followed by nothing."""
+    error = outcome.events[-1]
+    assert error["type"] == "error" and error["fatal"] and error["hint"], outcome.events
+    return error
+
+
+def check_sums(outcome: Outcome) -> None:
+    """The result is the sum of the measuring phase's samples, counters and histograms alike."""
+    begin, end = outcome.phase("measure"), outcome.phase("drain")
+    samples = {s["at_ns"]: s for s in outcome.of("sample")}
+    for name in ("reads", "writes", "read_bytes", "write_bytes", "read_latency_ns_sum", "outstanding_ns", "errors"):
+        counted = samples[end]["counters"]["vms"][name] - samples[begin]["counters"]["vms"][name]
+        assert counted == outcome.values[name], name
+    intervals = [s for at, s in samples.items() if begin < at <= end]
+    for i, of in enumerate(("reads", "writes")):
+        parts = sum(histogram(s["histograms"][i]).get_total_count() for s in intervals)
+        total = histogram(outcome.only("result")["histograms"][i])
+        assert parts == total.get_total_count() == outcome.values[of]
+
+
+def test_verified_mix_of_sizes_on_tgt_counts_every_request_once(tgt: other.Tgt) -> None:
+    quarter = 16 * MIB
+    vms = [
+        on_tgt(tgt, f"vm{i}", pattern=MIXED, region={"offset_bytes": i * quarter, "length_bytes": quarter}, seed=i)
+        for i in range(4)
+    ]
+    outcome = load(*vms, verify=True)
+    assert outcome.exit_code == 0
+    assert outcome.only("ready")["found"]["sessions"] == 4
+    assert outcome.values["reads"] > 50 and outcome.values["writes"] > 50 and outcome.values["errors"] == 0
+    check_sums(outcome)
+    by_vm = outcome.of("sample")[-1]["counters"]
+    assert sum(by_vm[f"vm/vm{i}"]["reads"] for i in range(4)) == by_vm["vms"]["reads"]
+
+
+def test_closed_loop_keeps_its_depth_and_littles_law_holds(tgt: other.Tgt) -> None:
+    outcome = load(on_tgt(tgt, load={"kind": "closed", "queue_depth": 16}), measure_s=1.0)
+    values = outcome.values
+    assert values["outstanding_ns"] / values["measured_ns"] == pytest.approx(16, rel=0.01)
+    assert values["read_latency_ns_sum"] == pytest.approx(values["outstanding_ns"], rel=0.05)
+    assert histogram(outcome.only("result")["histograms"][0]).get_mean_value() == pytest.approx(
+        values["read_latency_ns_sum"] / values["reads"], rel=0.01
+    )
+
+
+@pytest.mark.parametrize("arrivals", ["uniform", "poisson"])
+def test_open_loop_achieves_what_is_offered(tgt: other.Tgt, arrivals: str) -> None:
+    offered = {"kind": "open", "rate_per_s": 500.0, "arrivals": arrivals, "in_flight_max": 64}
+    outcome = load(on_tgt(tgt, load=offered), measure_s=2.0)
+    # 1000 arrivals: a Poisson count is within four standard deviations, 126, with p > 0.9999.
+    assert outcome.values["reads"] == pytest.approx(1000, abs=5 if arrivals == "uniform" else 126)
+
+
+def test_writes_of_a_megabyte_and_sequential_reads_go_through_tgt(tgt: other.Tgt) -> None:
+    large = {"sizes": [{"bytes": MIB}], "random_percent": 0}
+    for read_percent in (0, 100):
+        outcome = load(on_tgt(tgt, pattern=large | {"read_percent": read_percent}), measure_s=0.3)
+        assert outcome.exit_code == 0 and outcome.values["errors"] == 0
+        assert outcome.values["read_bytes"] + outcome.values["write_bytes"] >= 10 * MIB
+
+
+def test_data_changed_behind_the_targets_back_ends_with_6(tgt: other.Tgt) -> None:
+    small = {"offset_bytes": 0, "length_bytes": MIB}
+
+    def damage(event: Event, say: Say) -> None:
+        if event["type"] == "phase" and event["phase"] == "measure":
+            with tgt.backing.open("r+b") as file:
+                file.write(b"\xa5" * MIB)
+
+    mix = {"read_percent": 50}
+    outcome = load(on_tgt(tgt, pattern=mix, region=small), verify=True, warmup_s=1.0, measure_s=30.0, on_event=damage)
+    assert outcome.exit_code == 6
+    error = failure(outcome)
+    assert error["class"] == "verification"
+    assert "vm1" in error["message"] and "wrong data" in error["message"]
+
+
+def test_target_that_vanishes_ends_with_7_at_once_and_names_vm_and_portal(tgt: other.Tgt) -> None:
+    begun = time.monotonic()
+
+    def kill(event: Event, say: Say) -> None:
+        if event["type"] == "phase" and event["phase"] == "measure":
+            tgt.process.kill()
+
+    outcome = load(on_tgt(tgt), measure_s=60.0, on_event=kill)
+    assert outcome.exit_code == 7 and time.monotonic() - begun < 10
+    error = failure(outcome)
+    assert error["class"] == "peer"
+    assert "vm1" in error["message"] and tgt.portal in error["message"] and "connection lost" in error["message"]
+    # What was in flight is accounted for, not hidden.
+    assert outcome.of("sample")[-1]["counters"]["vms"]["errors"] == 2
+
+
+def test_target_that_stops_answering_ends_with_7_within_its_timeout(tgt: other.Tgt) -> None:
+    begun = time.monotonic()
+
+    def freeze(event: Event, say: Say) -> None:
+        if event["type"] == "phase" and event["phase"] == "measure":
+            tgt.process.send_signal(signal.SIGSTOP)
+
+    outcome = load(on_tgt(tgt), measure_s=60.0, command_timeout_s=1.0, on_event=freeze)
+    assert outcome.exit_code == 7 and 1.0 < time.monotonic() - begun < 5.0
+    assert "not answered within 1 s" in failure(outcome)["message"]
+
+
+def test_portal_where_nobody_listens_ends_with_7(tgt: other.Tgt) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        portal = f"127.0.0.1:{closed.getsockname()[1]}"
+        outcome = load(vm("vm1", iscsi(portal, other.TARGET_NAME, 1, "vm1")))
+    assert outcome.exit_code == 7
+    assert portal in failure(outcome)["message"] and "refused" in failure(outcome)["message"]
+
+
+def test_target_of_another_name_is_refused_in_the_rfcs_words(tgt: other.Tgt) -> None:
+    outcome = load(vm("vm1", iscsi(tgt.portal, "iqn.2011-10.example.tgt:other", 1, "vm1")))
+    assert outcome.exit_code == 7
+    assert "target not found" in failure(outcome)["message"]
+
+
+def test_lun_that_is_no_disk_ends_with_2_and_lists_what_there_is(tgt: other.Tgt) -> None:
+    outcome = load(vm("vm1", iscsi(tgt.portal, other.TARGET_NAME, 0, "vm1")))
+    assert outcome.exit_code == 2
+    assert "LUN 0 is not a disk" in failure(outcome)["message"] and "[0, 1]" in failure(outcome)["message"]
+
+
+def test_region_beyond_the_lu_ends_with_2_and_names_the_field(tgt: other.Tgt) -> None:
+    outcome = load(on_tgt(tgt, region={"offset_bytes": 0, "length_bytes": 65 * MIB}))
+    assert outcome.exit_code == 2
+    assert "vms[0].region" in failure(outcome)["message"]
+
+
+def test_load_without_end_measures_until_stop(tgt: other.Tgt) -> None:
+    def stop(event: Event, say: Say) -> None:
+        if event["type"] == "sample" and event["counters"]["vms"]["reads"] > 100:
+            say({"type": "stop"})
+
+    outcome = load(on_tgt(tgt), warmup_s=0.0, measure_s=0.0, on_event=stop)
+    assert outcome.exit_code == 0 and outcome.values["reads"] > 100 and outcome.values["measured_ns"] > 0
+    check_sums(outcome)
+
+
+def test_stop_before_start_ends_cleanly(tgt: other.Tgt) -> None:
+    def stop(event: Event, say: Say) -> None:
+        if event["type"] == "ready":
+            say({"type": "stop"})
+
+    outcome = load(on_tgt(tgt), warmup_s=50.0, on_event=stop)
+    assert outcome.exit_code == 0 and outcome.values["reads"] == 0
+
+
+@pytest.mark.parametrize(
+    "login",
+    [
+        {"header_digest": True, "data_digest": True},
+        {"initial_r2t": True, "immediate_data": False, "max_outstanding_r2t": 8, "max_burst_length": 65_536},
+        {"max_recv_data_segment_length": 512, "first_burst_length": 512, "max_burst_length": 1024},
+    ],
+)
+def test_whatever_was_negotiated_data_on_our_array_stays_right(login: dict[str, Any]) -> None:
+    with array(lu(0, 16 * MIB)) as a:
+        destination = iscsi(a.portal, OUR_TARGET, 0, "vm1")
+        outcome = load(vm("vm1", destination, pattern=MIXED), verify=True, login=login)
+        values = a.engine.stop()
+    assert outcome.exit_code == 0 and outcome.values["errors"] == 0 and outcome.values["writes"] > 20
+    assert values["protocol_errors"] == values["rejects"] == 0
+    negotiated = outcome.only("ready")["found"]["negotiated"]
+    assert negotiated["header_digest"] == login.get("header_digest", False)
+
+
+def test_array_and_initiator_count_the_same_bytes_over_500_sessions() -> None:
+    with array(lu(0, 64 * MIB)) as a:
+        vms = [
+            vm(f"vm{i}", iscsi(a.portal, OUR_TARGET, 0, f"vm{i}"), pattern={"read_percent": 70}, seed=i)
+            for i in range(500)
+        ]
+        outcome = load(*vms)
+        served = a.engine.stop()
+    done = outcome.of("sample")[-1]["counters"]["vms"]
+    for name in ("read_bytes", "write_bytes"):
+        assert done[name] == served[name]
+    assert served["logins"] == served["logouts"] == 500
+    assert outcome.only("ready")["found"]["sessions"] == 500
+    assert "vm/vm1" not in outcome.of("sample")[0]["counters"], "500 VMs appear one by one in the last sample only"
+    assert "vm/vm499" in outcome.of("sample")[-1]["counters"]
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_file_is_driven_with_the_same_patterns_and_verified(tmp_path: Path, direct: bool) -> None:
+    path = tmp_path / "volume"
+    with path.open("wb") as file:
+        file.truncate(16 * MIB)
+    pattern = {"sizes": [{"bytes": 4096}, {"bytes": 65_536}], "read_percent": 50}
+    outcome = load(vm("vm1", {"kind": "file", "path": str(path), "direct": direct}, pattern=pattern), verify=True)
+    if direct and outcome.exit_code == 3:
+        pytest.skip(f"no direct I/O in {tmp_path}")
+    assert outcome.exit_code == 0 and outcome.values["errors"] == 0
+    assert outcome.values["reads"] > 20 and outcome.values["writes"] > 20
+    assert outcome.only("ready")["found"]["io_backend"] in ("io_uring", "threads")
+    assert b"hakaru" in path.read_bytes()[:MIB]
+    check_sums(outcome)
+
+
+def test_file_that_is_not_there_ends_with_3_and_is_not_made(tmp_path: Path) -> None:
+    path = tmp_path / "nothing"
+    outcome = load(vm("vm1", {"kind": "file", "path": str(path)}))
+    assert outcome.exit_code == 3 and str(path) in failure(outcome)["message"]
+    assert not path.exists()
+
+
+def test_destination_that_is_not_expendable_is_only_read(tmp_path: Path) -> None:
+    path = tmp_path / "volume"
+    path.write_bytes(os.urandom(MIB))
+    before = path.read_bytes()
+    destination = {"kind": "file", "path": str(path)}
+    refused = load(vm("vm1", destination, pattern={"read_percent": 99}), allow_writes=False)
+    assert refused.exit_code == 2 and "read_percent" in failure(refused)["message"]
+    assert load(vm("vm1", destination), allow_writes=False).exit_code == 0
+    assert path.read_bytes() == before
+
+
+def answer_logins(listener: socket.socket, answer: Callable[[bytes], bytes]) -> None:
+    """Answers the first request of every connection, until the listener is closed."""
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection:
+                connection.sendall(answer(connection.recv(65_536)))
+                connection.recv(1)
+
+    threading.Thread(target=serve, daemon=True).start()
+
+
+def login_response(request: bytes, status: int, text: bytes = b"") -> bytes:
+    """A Login Response of a class other than success (RFC 7143 section 11.13)."""
+    header = bytearray(48)
+    header[0] = 0x23
+    header[5:8] = len(text).to_bytes(3, "big")
+    header[8:20] = request[8:20]
+    header[36:38] = status.to_bytes(2, "big")
+    return bytes(header) + text + bytes(-len(text) % 4)
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as made:
+        yield made
+        made.shutdown(socket.SHUT_RDWR)
+
+
+def test_redirect_leads_to_the_target(tgt: other.Tgt, listener: socket.socket) -> None:
+    text = f"TargetAddress={tgt.portal},1\0".encode()
+    answer_logins(listener, lambda request: login_response(request, 0x0101, text))
+    portal = f"127.0.0.1:{listener.getsockname()[1]}"
+    outcome = load(vm("vm1", iscsi(portal, other.TARGET_NAME, other.LUN, "vm1")))
+    assert outcome.exit_code == 0 and outcome.values["reads"] > 0
+
+
+def test_redirects_in_a_circle_end_with_7(listener: socket.socket) -> None:
+    portal = f"127.0.0.1:{listener.getsockname()[1]}"
+    text = f"TargetAddress={portal},1\0".encode()
+    answer_logins(listener, lambda request: login_response(request, 0x0101, text))
+    outcome = load(vm("vm1", iscsi(portal, other.TARGET_NAME, 1, "vm1")))
+    assert outcome.exit_code == 7 and "redirected 9 times" in failure(outcome)["message"]
+
+
+@pytest.mark.parametrize("noise", [b"HTTP/1.1 400 Bad Request\r\n\r\n" * 8, bytes(96), b"\xff" * 512])
+def test_what_is_no_iscsi_target_ends_with_7(listener: socket.socket, noise: bytes) -> None:
+    answer_logins(listener, lambda request: noise)
+    portal = f"127.0.0.1:{listener.getsockname()[1]}"
+    outcome = load(vm("vm1", iscsi(portal, other.TARGET_NAME, 1, "vm1")), command_timeout_s=2.0)
+    assert outcome.exit_code == 7
+    assert portal in failure(outcome)["message"]
+
+
+def test_engine_whose_controller_leaves_logs_out_and_ends() -> None:
+    with array(lu(0, 16 * MIB)) as a:
+
+        def leave(event: Event, say: Say) -> None:
+            if event["type"] == "phase" and event["phase"] == "measure":
+                raise KeyboardInterrupt
+
+        # Leaving `load` closes the engine's stdin, which means stop, and waits for the engine to end.
+        with pytest.raises(KeyboardInterrupt):
+            load(vm("vm1", iscsi(a.portal, OUR_TARGET, 0, "vm1")), measure_s=60.0, on_event=leave)
+        assert a.engine.stop()["logouts"] == 1

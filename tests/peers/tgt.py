@@ -1,0 +1,63 @@
+"""tgt, another maker's target, on loopback: with a control socket of its own, ended by its process id."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.peers.array import need
+
+TARGET_NAME = "iqn.2011-10.example.tgt:peer"
+# tgt numbers its LUs from 1: LUN 0 is its controller.
+LUN = 1
+
+
+@dataclass(frozen=True)
+class Tgt:
+    """A running tgtd."""
+
+    portal: str
+    backing: Path
+    process: subprocess.Popen[bytes]
+
+
+@contextmanager
+def tgt(folder: Path, size_bytes: int) -> Iterator[Tgt]:
+    """One target with one LU in a file. Skips the test where tgt is not installed or may not start."""
+    need("tgtd", "tgt")
+    if os.geteuid() != 0:
+        pytest.skip("tgtd wants to be root")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # tgtd takes control numbers below 32768 only.
+    control, backing = str(port % 32768), folder / "tgt-lu"
+    with backing.open("wb") as file:
+        file.truncate(size_bytes)
+
+    def admin(*arguments: str) -> bool:
+        command = ["tgtadm", "-C", control, "--lld", "iscsi", *arguments]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+    daemon = subprocess.Popen(
+        ["tgtd", "-f", "-C", control, "--iscsi", f"portal=127.0.0.1:{port}"], stderr=subprocess.DEVNULL
+    )
+    try:
+        deadline = time.monotonic() + 10
+        while not admin("--op", "new", "--mode", "target", "--tid", "1", "-T", TARGET_NAME):
+            assert time.monotonic() < deadline and daemon.poll() is None, "tgtd does not answer"
+            time.sleep(0.05)
+        assert admin("--op", "new", "--mode", "logicalunit", "--tid", "1", "--lun", str(LUN), "-b", str(backing))
+        assert admin("--op", "bind", "--mode", "target", "--tid", "1", "-I", "ALL")
+        yield Tgt(f"127.0.0.1:{port}", backing, daemon)
+    finally:
+        daemon.kill()
+        daemon.wait()
