@@ -254,12 +254,12 @@ impl Target {
         }
     }
 
-    /// A Data-Out PDU is whole. `sink`: its task, and how many of its bytes were kept.
+    /// A Data-Out PDU is whole. `task`: whose it is, if it is anyone's.
     pub(crate) fn end_data_out(
         &mut self,
         now: Time,
         connection: ConnectionId,
-        sink: Option<(Key, u32)>,
+        task: Option<Key>,
         digest_ok: bool,
     ) {
         let Some(on) = self.connections.get(connection.0) else {
@@ -269,7 +269,7 @@ impl Target {
         if !digest_ok {
             self.reject(connection, RejectReason::DataDigestError, &bhs);
         }
-        let Some((key, keep)) = sink else { return };
+        let Some(key) = task else { return };
         let Some(task) = self.tasks.get_mut(key) else {
             return;
         };
@@ -279,8 +279,7 @@ impl Target {
         task.active = now;
         let inbound = &mut task.inbound;
         if !digest_ok {
-            // RFC 7143 section 7.8: none of it is used, and the task ends once all its data went by.
-            task.data.truncate(task.data.len() - keep as usize);
+            // RFC 7143 section 7.8: with a verdict none of its data is used, and the task ends once all of it went by.
             task.verdict
                 .get_or_insert(Verdict::Check(Sense::PROTOCOL_SERVICE_CRC_ERROR));
         }

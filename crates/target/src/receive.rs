@@ -168,8 +168,8 @@ impl Target {
                 reserved_bytes,
                 refused,
             },
-            Sink::Task { task, keep } => {
-                return self.end_data_out(now, connection, Some((task, keep)), data_digest_ok);
+            Sink::Task { task, .. } => {
+                return self.end_data_out(now, connection, Some(task), data_digest_ok);
             }
         };
         match on.phase {

@@ -850,3 +850,38 @@ fn digests_go_both_ways_and_a_damaged_header_ends_the_session() {
         assert_eq!(pair.is_closed(initiator.connection), header_digest);
     }
 }
+
+#[test]
+fn copied_reads_wait_while_too_much_is_queued_and_go_on_as_it_drains() {
+    let mut config = config();
+    config.limits.transmit_bytes_max = 64 << 10;
+    let mut pair = Pair::with(config);
+    let mut initiator = pair.log_in(&[
+        ("DataDigest", "CRC32C"),
+        ("MaxRecvDataSegmentLength", "65536"),
+    ]);
+    pair.blocked.insert(initiator.connection);
+    pair.stalled = true;
+    let commands: Vec<ScsiCommand> = (0..16)
+        .map(|n| initiator.command(0, &read(n * 64, 64).emit(), true, false, 32_768))
+        .collect();
+    for command in &commands {
+        initiator.send_command(&mut pair, command, &[]);
+    }
+    assert_eq!(pair.held.len(), 3, "96 KiB are asked of the storage");
+    pair.release();
+    assert!(!pair.target.wants_received(initiator.connection));
+    assert_eq!(
+        pair.target.transmit(initiator.connection).pending_bytes() / 32_768,
+        3
+    );
+    pair.unblock(initiator.connection);
+    let answers = initiator.receive(&mut pair);
+    assert_eq!(answers.len(), 16);
+    assert!(
+        answers
+            .iter()
+            .zip(&commands)
+            .all(|(a, c)| a.bhs.itt() == c.itt)
+    );
+}

@@ -155,6 +155,18 @@ impl Pair {
         self.run();
     }
 
+    /// The storage does the first access that it keeps.
+    pub fn release_one(&mut self) {
+        let io = self.held.remove(0);
+        self.serve(io);
+        self.run();
+    }
+
+    /// Nothing came from the target since `received`.
+    pub fn received_nothing(&self, connection: ConnectionId) -> bool {
+        self.sent.get(&connection).is_none_or(Vec::is_empty)
+    }
+
     fn serve(&mut self, io: Io) {
         let lu = self.lus.get_mut(&io.lun).expect("an LU there is");
         let result = match io.op {
