@@ -195,6 +195,7 @@ class ArrayConfig(Message):
     seed: int = 0
     sample_interval_ms: int = 1000
     sessions_max: int = 16_384
+    spin_us: int = 0
 
 
 class WatchConfig(Message):

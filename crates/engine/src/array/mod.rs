@@ -3,7 +3,8 @@
 //! One owner, one loop, one thread. Event sources: orders (stdin, signals), listeners, sockets, the model's and the
 //! target's deadlines, the next sample. A turn of the loop takes all that came in, lets the target and the storage settle, and
 //! sends all that is ready: with thirty-two commands in one segment that is one `recvmsg`, one `sendmsg` and one
-//! `epoll_pwait2` for the thirty-two. Nothing spins. The downside: one core is the most an array can use.
+//! `epoll_pwait2` for the thirty-two. Nothing spins unless the configuration asks for it (`spin_us`). The downside: one core is
+//! the most an array can use.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -71,6 +72,8 @@ struct Shell<'r> {
     slices: Vec<IoSlice<'static>>,
     samples: Schedule,
     sessions_max: u32,
+    /// How long after an event the loop looks for the next one before it sleeps.
+    spin: Duration,
 }
 
 impl<'r> Shell<'r> {
@@ -133,6 +136,7 @@ impl<'r> Shell<'r> {
             slices: Vec::new(),
             samples: Schedule::new(config.sample_interval_ms)?,
             sessions_max,
+            spin: Duration::from_micros(config.spin_us.into()),
         })
     }
 
@@ -164,10 +168,14 @@ impl<'r> Shell<'r> {
     fn serve(&mut self, control: &mut Control) -> Result<(), Failure> {
         let mut events = Events::with_capacity(1024);
         let mut stop_by = None;
+        let mut awake_until = Time::ZERO;
         loop {
-            control.wait(self.reactor, &mut events, self.deadline(stop_by))?;
+            let spinning = !self.spin.is_zero() && clock::now() < awake_until;
+            let until = if spinning { Some(Time::ZERO) } else { self.deadline(stop_by) };
+            control.wait(self.reactor, &mut events, until)?;
             let now = clock::now();
             for event in events.iter() {
+                awake_until = now + self.spin;
                 if !control.handle_event(event)? {
                     self.handle_event(now, event, control);
                 }

@@ -65,6 +65,7 @@ pub fn check(config: &ArrayConfig, model: Option<&Array>) -> Result<(), Failure>
         Err(Failure::usage(message, "correct the configuration"))
     };
     bound("sessions_max", config.sessions_max.into(), 1, 20_000)?;
+    bound("spin_us", config.spin_us.into(), 0, 1000)?;
     bound("number of lus", config.lus.len() as u64, 1, 256)?;
     let name = config.target_name.as_str();
     if name.len() > 223
