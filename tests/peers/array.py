@@ -35,13 +35,14 @@ def need(program: str, package: str) -> str:
 class Engine:
     """One `hakaru-engine run`."""
 
-    def __init__(self, config: dict[str, Any]) -> None:
+    def __init__(self, config: dict[str, Any], inside: tuple[str, ...] = ()) -> None:
+        """`inside`: a command that starts the engine as its arguments say."""
         try:
             program = find_engine()
         except EnvironmentError_ as error:
             pytest.skip(f"no engine: {error.hint}")
         self.process = subprocess.Popen(
-            [program, "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [*inside, program, "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         self.say({"type": "configure", "contract": self.hear("hello")["contract"], "config": config})
         self.found: dict[str, Any] = self.hear("ready")["found"]
@@ -88,7 +89,9 @@ def lu(lun: int, size_bytes: int, path: Path | None = None, **more: Any) -> dict
 
 
 @contextmanager
-def array(*lus: dict[str, Any], model: dict[str, Any] | None = None, **more: Any) -> Iterator[SimpleNamespace]:
+def array(
+    *lus: dict[str, Any], model: dict[str, Any] | None = None, inside: tuple[str, ...] = (), **more: Any
+) -> Iterator[SimpleNamespace]:
     """An array on a free port of the loopback: `.engine`, `.portal`, `.url(lun)`."""
     config = {
         "engine": "array",
@@ -98,7 +101,7 @@ def array(*lus: dict[str, Any], model: dict[str, Any] | None = None, **more: Any
         "model": model or {"kind": "none"},
         **more,
     }
-    engine = Engine(config)
+    engine = Engine(config, inside)
     try:
         portal = engine.found["portals"][0]
         yield SimpleNamespace(engine=engine, portal=portal, url=lambda lun=0: f"iscsi://{portal}/{TARGET_NAME}/{lun}")

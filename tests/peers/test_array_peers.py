@@ -94,6 +94,23 @@ def test_an_lu_in_a_file_keeps_its_bytes_when_the_array_is_killed_after_a_flush(
         a.engine.stop()
 
 
+def test_an_lu_whose_file_system_is_full_refuses_writes_and_the_array_lives_on(image: Path, tmp_path: Path) -> None:
+    qemu_img = _qemu_speaks_iscsi()
+    folder = tmp_path / "small"
+    folder.mkdir()
+    script = 'mount -t tmpfs -o size=4m none "$0" && exec "$@"'
+    inside = (need("unshare", "util-linux"), "-Urm", "sh", "-c", script, str(folder))
+    if subprocess.run([*inside, "true"], capture_output=True).returncode != 0:
+        pytest.skip("user namespaces are forbidden here")
+    with array(lu(0, 40 * MIB, folder / "lu.raw"), inside=inside) as a:
+        with pytest.raises(AssertionError, match=r"(?i)error|space"):
+            run(qemu_img, "convert", "-n", "-f", "raw", "-O", "raw", image, a.url())
+        # What was written before it was full is still read, and nothing else is lost.
+        assert iscsi_perf_iops(a.url(), 4, 8, seconds=1) > 0
+        values = a.engine.stop()
+    assert 0 < values["write_bytes"] <= 4 * MIB
+
+
 def test_a_read_only_lu_is_read_and_refuses_writes(image: Path) -> None:
     qemu_img = _qemu_speaks_iscsi()
     with array(lu(0, 40 * MIB, read_only=True)) as a:
