@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,38 +36,79 @@ def marked_processes(mark: str) -> set[int]:
     return found
 
 
-def all_processes(born_before: float = float("inf")) -> set[int]:
-    """Every process of the machine that started before an instant of CLOCK_BOOTTIME, seconds."""
-    found = set()
-    for directory in Path("/proc").glob("[0-9]*"):
+def namespaces_of(directory: Path) -> Iterator[tuple[str, Path]]:
+    """Namespaces that a process is in or holds open: `net:[4026532177]` and the like, and where that is said."""
+    for place in ("ns", "fd"):
         try:
-            # Behind the name, which is in parentheses and may hold anything; field 22 counts from 1 (proc(5)).
-            fields = (directory / "stat").read_text().rpartition(")")[2].split()
+            entries = list((directory / place).iterdir())
         except OSError:
             continue
-        if int(fields[19]) / os.sysconf("SC_CLK_TCK") <= born_before:
-            found.add(int(directory.name))
-    return found
-
-
-def namespaces_of(processes: set[int]) -> set[str]:
-    """Namespaces that processes are in or hold open."""
-    directories = [Path(f"/proc/{pid}") for pid in processes]
-    found = set()
-    for directory in directories:
-        for place in ("ns", "fd"):
+        for entry in entries:
             try:
-                entries = list((directory / place).iterdir())
+                target = str(entry.readlink())
             except OSError:
                 continue
-            for entry in entries:
-                try:
-                    target = str(entry.readlink())
-                except OSError:
-                    continue
-                if target.split(":")[0] in ("net", "mnt", "pid", "user"):
-                    found.add(target)
-    return found
+            if target.split(":")[0] in ("net", "mnt", "pid", "user"):
+                yield target, entry
+
+
+class Watched:
+    """The namespaces of a test's processes, held open here: a number that is held is not given to another one."""
+
+    def __init__(self, mark: str) -> None:
+        self.mark = mark
+        self.processes = marked_processes(mark)
+        self._descriptors: dict[str, int] = {}
+        own = {target for target, _ in namespaces_of(Path("/proc/self"))}
+        for pid in self.processes:
+            for target, entry in namespaces_of(Path(f"/proc/{pid}")):
+                if target not in own and target not in self._descriptors:
+                    self._hold(target, entry)
+
+    def _hold(self, target: str, entry: Path) -> None:
+        try:
+            descriptor = os.open(entry, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return
+        # Between reading the link and opening it, it may have become another one.
+        if str(Path(f"/proc/self/fd/{descriptor}").readlink()) == target:
+            self._descriptors[target] = descriptor
+        else:
+            os.close(descriptor)
+
+    def count(self, kind: str) -> int:
+        return sum(target.startswith(f"{kind}:") for target in self._descriptors)
+
+    def held_by_others(self) -> dict[str, str]:
+        """Which of the namespaces some other process is in or holds, and which process."""
+        return {
+            target: f"{directory} {_command(directory)}"
+            for directory in Path("/proc").glob("[0-9]*")
+            if directory.name != str(os.getpid()) and not _is_dead(directory)
+            for target, _ in namespaces_of(directory)
+            if target in self._descriptors
+        }
+
+    def close(self) -> None:
+        while self._descriptors:
+            os.close(self._descriptors.popitem()[1])
+
+
+def _is_dead(directory: Path) -> bool:
+    """Ended, and only waits for the machine's own init to take note: some take seconds."""
+    try:
+        return (directory / "stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def _command(directory: Path) -> str:
+    """Name, state, parent and arguments of a process."""
+    try:
+        stat, arguments = (directory / "stat").read_text(), (directory / "cmdline").read_bytes()
+    except OSError:
+        return "gone"
+    return f"{' '.join(stat.split()[1:4])} {arguments.replace(bytes(1), b' ').decode(errors='replace')}"
 
 
 @dataclass(frozen=True)
@@ -75,38 +117,35 @@ class Host:
 
     interfaces: frozenset[str]
     mounts: frozenset[str]
-    namespaces: frozenset[str]
 
     @classmethod
-    def now(cls, *, held_since: float = float("inf")) -> Host:
-        # The kernel gives the number of a namespace that is gone to the next one that anybody makes: what holds one of
-        # ours was there before the kill.
-        holders = all_processes(held_since)
+    def now(cls) -> Host:
         # By mount point and type: identifiers change.
         mounts = (line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines())
         return cls(
             frozenset(name for _, name in socket.if_nameindex()),
             frozenset(f"{words[4]} {words[words.index('-') + 1]}" for words in mounts),
-            frozenset(namespaces_of(holders)),
         )
 
 
-def wait_until_gone(mark: str, namespaces: set[str], before: Host) -> None:
+def wait_until_gone(watched: Watched, before: Host) -> None:
     """Poll until nothing is left; fail with what is."""
-    killed_at = time.clock_gettime(time.CLOCK_BOOTTIME)
     deadline = time.monotonic() + GONE_WITHIN_S
-    while True:
-        now = Host.now(held_since=killed_at)
-        left = {
-            "processes": marked_processes(mark),
-            "namespaces": namespaces & now.namespaces,
-            "interfaces": now.interfaces - before.interfaces,
-            "mounts": now.mounts - before.mounts,
-        }
-        if not any(left.values()):
-            return
-        assert time.monotonic() < deadline, f"left after {GONE_WITHIN_S} s: {left}"
-        time.sleep(0.02)
+    try:
+        while True:
+            now = Host.now()
+            left = {
+                "processes": marked_processes(watched.mark),
+                "namespaces": watched.held_by_others(),
+                "interfaces": now.interfaces - before.interfaces,
+                "mounts": now.mounts - before.mounts,
+            }
+            if not any(left.values()):
+                return
+            assert time.monotonic() < deadline, f"left after {GONE_WITHIN_S} s: {left}"
+            time.sleep(0.02)
+    finally:
+        watched.close()
 
 
 def start_until(someone: Someone, phase: str) -> subprocess.Popen[str]:
@@ -132,13 +171,12 @@ def reap(process: subprocess.Popen[str]) -> int:
 def test_sigkill_of_hakaru_leaves_nothing(someone: Someone, phase: str) -> None:
     before = Host.now()
     process = start_until(someone, phase)
-    processes = marked_processes(someone.mark)
-    namespaces = namespaces_of(processes) - before.namespaces
-    assert len(processes) >= 4, "supervisor, init, command and what it started"
-    assert sum(name.startswith("net:") for name in namespaces) >= (1 if phase == "entered" else 6)
+    watched = Watched(someone.mark)
+    assert len(watched.processes) >= 4, "supervisor, init, command and what it started"
+    assert watched.count("net") >= (1 if phase == "entered" else 6), "the sandbox's and every node's"
     process.kill()
     assert reap(process) == -signal.SIGKILL
-    wait_until_gone(someone.mark, namespaces, before)
+    wait_until_gone(watched, before)
 
 
 def start_run_until(someone: Someone, event: str) -> subprocess.Popen[str]:
@@ -166,18 +204,18 @@ def start_run_until(someone: Someone, event: str) -> subprocess.Popen[str]:
 def test_sigkill_of_a_whole_run_leaves_nothing(someone: Someone, event: str) -> None:
     before = Host.now()
     process = start_run_until(someone, event)
-    namespaces = namespaces_of(marked_processes(someone.mark)) - before.namespaces
-    assert namespaces
+    watched = Watched(someone.mark)
+    assert watched.count("pid") == 1
     process.kill()
     assert reap(process) == -signal.SIGKILL
-    wait_until_gone(someone.mark, namespaces, before)
+    wait_until_gone(watched, before)
 
 
 @pytest.mark.parametrize("depth", [1, 2])
 def test_sigkill_of_init_or_of_the_command_inside_leaves_nothing(someone: Someone, depth: int) -> None:
     before = Host.now()
     process = start_until(someone, "built")
-    namespaces = namespaces_of(marked_processes(someone.mark)) - before.namespaces
+    watched = Watched(someone.mark)
     victim = process.pid
     for _ in range(depth):
         victim = int(Path(f"/proc/{victim}/task/{victim}/children").read_text().split()[0])
@@ -186,7 +224,7 @@ def test_sigkill_of_init_or_of_the_command_inside_leaves_nothing(someone: Someon
     said = process.stderr.read()
     code = reap(process)
     assert (code, "ended by SIGKILL" in said) == ((7, True) if depth == 1 else (137, False))
-    wait_until_gone(someone.mark, namespaces, before)
+    wait_until_gone(watched, before)
 
 
 def test_sigkill_at_any_moment_of_the_start_leaves_nothing(someone: Someone) -> None:
@@ -196,14 +234,14 @@ def test_sigkill_at_any_moment_of_the_start_leaves_nothing(someone: Someone) -> 
         process = someone.start("hold", LAB)
         # Not waiting for anything: the moment itself is what is tried, from before the first exec to a built lab.
         time.sleep(chance.uniform(0, 0.6))
-        namespaces = namespaces_of(marked_processes(someone.mark)) - before.namespaces
+        watched = Watched(someone.mark)
         process.kill()
         reap(process)
-        wait_until_gone(someone.mark, namespaces, before)
+        wait_until_gone(watched, before)
 
 
 def test_a_daemon_left_by_the_command_ends_with_the_sandbox(someone: Someone) -> None:
     before = Host.now()
     done = someone.run("leave_orphan")
     assert done.returncode == 0, done.stderr
-    wait_until_gone(someone.mark, set(), before)
+    wait_until_gone(Watched(someone.mark), before)
