@@ -76,5 +76,35 @@ def test_expectations_hold_break_or_stay_open(tmp_path: Path, expect: dict[str, 
         assert "{" not in outcome[part]
 
 
+def spread(folder: Path, *expect: dict[str, Any], drives: float = 0.99) -> dict[str, Any]:
+    """Repetitions that differ: 4 VMs give 2000 on average, 8 VMs 1650 (17.5 % below)."""
+    totals = {4: (1900, 2000, 2100), 8: (1550, 1650, 1750)}
+    points = [
+        Pt(
+            {"pattern": "random", "vms": n},
+            [Rep(reads=(t,) * 8, writes=(0,) * 8, vms=1, busy={"drive/0.0": drives}) for t in each],
+        )
+        for n, each in totals.items()
+    ]
+    return summarise(write_run(folder, points, reference=[REFERENCE], expect=list(expect)))
+
+
+@pytest.mark.parametrize(("low", "high", "held"), [(15, 30, True), (20, 40, None), (60, 90, False)])
+def test_level_below_peak_is_breached_only_beyond_the_intervals(
+    tmp_path: Path, low: float, high: float, held: bool | None
+) -> None:
+    expect = {"kind": "below_peak", "metric": "iops", "over": "vms", "at": 8, "low_percent": low, "high_percent": high}
+    (outcome,) = spread(tmp_path, expect)["expectations"]
+    assert outcome["held"] is held
+    assert "17.5" in outcome["found"]
+
+
+def test_limiter_that_is_undetermined_breaches_nothing(tmp_path: Path) -> None:
+    expect = {"kind": "limiter", "resources": ["link"]}
+    (outcome,) = spread(tmp_path, expect, drives=0.5)["expectations"]
+    assert outcome["evidence"]["found"] == ["undetermined"]
+    assert outcome["held"] is None
+
+
 def test_every_metric_that_a_study_may_name_is_computed() -> None:
     assert set(METRICS) <= set(UNITS)

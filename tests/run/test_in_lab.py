@@ -7,9 +7,11 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
+from hakaru.run.runner import SAME_SIGNAL_S
 from hakaru.store import RunReader
 
 from tests.run.conftest import Hakaru, until
@@ -134,3 +136,17 @@ def test_run_needs_no_privilege(hakaru: Hakaru, study: Path) -> None:
     result = hakaru.run("run", str(study), "--only", "vms=1", "--repetitions", "1", "--report", "none")
     assert result.returncode in (0, 5), result.stderr
     assert subprocess.run(["ip", "link"], capture_output=True, text=True, check=True).stdout.count("veth") == 0
+
+
+def test_second_ctrl_c_ends_at_once_and_leaves_nothing_running(hakaru: Hakaru, study: Path) -> None:
+    with hakaru.start("run", str(study), "--json", "--report", "none") as process:
+        until(process, "sample", 1)
+        # Engines that cannot answer make the graceful end take its full patience of some seconds.
+        for pid in engines_of(hakaru.runs):
+            os.kill(pid, signal.SIGSTOP)
+        process.send_signal(signal.SIGINT)
+        time.sleep(2 * SAME_SIGNAL_S)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(1.5) == 130
+    assert processes_of(hakaru.runs) == []

@@ -87,7 +87,7 @@ def expectation(language: str, outcome: Outcome, several: bool) -> str:
 
 def expectation_found(language: str, outcome: Outcome) -> str:
     """What was found instead, or that it could not be judged."""
-    if outcome.held is None:
+    if outcome.held is None and not ({"below_percent"} & outcome.evidence.keys() or outcome.evidence.get("found")):
         return say(language, "expect.not_judged")
     values = dict(outcome.evidence)
     over = str(outcome.expect.get("over") or PREFERRED)
@@ -97,7 +97,8 @@ def expectation_found(language: str, outcome: Outcome) -> str:
         values["error"] = signed(language, float(values["worst_percent"]))
     if "found" in values:
         values["found"] = _either(language, [say(language, f"limiter.{f}") for f in dict.fromkeys(values["found"])])
-    return say(language, f"{outcome.message}.found", values)
+    found = say(language, f"{outcome.message}.found", values)
+    return found if outcome.held is not None else say(language, "expect.unclear", {"found": found})
 
 
 def _either(language: str, names: list[str]) -> str:

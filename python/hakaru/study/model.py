@@ -227,13 +227,14 @@ class ExpectBelowPeak(Part):
     where: dict[str, str | int] = Field(default_factory=dict)
 
 
+Limiter = Literal["drives", "port", "link", "controller", "generator_cpu", "array_cpu", "machine_cpu", "undetermined"]
+
+
 class ExpectLimiter(Part):
     """What gives out first is one of `resources`."""
 
     kind: Literal["limiter"]
-    resources: list[Literal["drives", "port", "link", "controller", "generator_cpu", "undetermined"]] = Field(
-        min_length=1
-    )
+    resources: list[Limiter] = Field(min_length=1)
     where: dict[str, str | int] = Field(default_factory=dict)
 
 
