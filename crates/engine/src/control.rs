@@ -46,7 +46,7 @@ pub struct Control {
     input: LineReader,
     /// stdin is a regular file or the like, which is always readable and cannot be polled.
     input_unpollable: bool,
-    output: LineWriter<Event>,
+    output: LineWriter<Line>,
     output_waker: Waker,
     signal: TerminationSignal,
     configured: Option<EngineConfig>,
@@ -66,7 +66,7 @@ impl Control {
             let output_waker = Waker::new(reactor, STDOUT_BROKEN)?;
             let output = LineWriter::spawn(
                 process::duplicate(io::stdout())?,
-                encode_event,
+                encode_line,
                 output_waker.clone(),
             )?;
             reactor.register(&signal, SIGNAL, Interest::Level)?;
@@ -87,7 +87,7 @@ impl Control {
             })
         };
         let control = opened().or_environment("set up stdin and stdout", hint)?;
-        control.output.send(Event::Hello {
+        control.say(Event::Hello {
             contract: CONTRACT_VERSION,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         });
@@ -218,36 +218,46 @@ impl Control {
         }
     }
 
+    fn say(&self, event: Event) {
+        self.output.send(Line::Event(event));
+    }
+
     /// Says `ready`, with what was found.
     pub fn ready(&self, found: BTreeMap<String, Value>) {
-        self.output.send(Event::Ready { found });
+        self.say(Event::Ready { found });
     }
 
     /// Says that a phase began.
     pub fn phase(&self, phase: &str, at: Time) {
-        self.output.send(Event::Phase {
+        self.say(Event::Phase {
             phase: phase.to_owned(),
             at_ns: at.as_ns(),
         });
     }
 
     /// Gives a sample; the counters of this process are added to it.
-    pub fn sample(&self, at: Time, mut counters: Counters, histograms: Vec<NamedHistogram>) {
-        let own = ResourceUse::now().counters();
-        counters.insert(
-            "process".to_owned(),
-            own.map(|(n, v)| (n.to_owned(), v)).into(),
-        );
-        self.output.send(Event::Sample(Sample {
-            at_ns: at.as_ns(),
-            counters,
-            histograms,
-        }));
+    pub fn sample(&self, at: Time, counters: Counters, histograms: Vec<NamedHistogram>) {
+        let own = ResourceUse::now();
+        self.say(Event::Sample(sample_of(at, &own, counters, histograms)));
+    }
+
+    /// As [`Control::sample`], put into the contract's words by the thread that writes: for samples whose making would
+    /// hold the data path up (a histogram takes a millisecond to encode).
+    pub fn sample_later(
+        &self,
+        at: Time,
+        make: impl Fn() -> (Counters, Vec<NamedHistogram>) + Send + 'static,
+    ) {
+        let own = ResourceUse::now();
+        self.output.send(Line::Later(Box::new(move || {
+            let (counters, histograms) = make();
+            Event::Sample(sample_of(at, &own, counters, histograms))
+        })));
     }
 
     /// Says what came of it all.
     pub fn result(&self, at: Time, values: BTreeMap<String, f64>, histograms: Vec<NamedHistogram>) {
-        self.output.send(Event::Result {
+        self.say(Event::Result {
             at_ns: at.as_ns(),
             values,
             histograms,
@@ -256,7 +266,7 @@ impl Control {
 
     /// Tells of a failure; `fatal` if the engine ends.
     pub fn error(&self, failure: &Failure, fatal: bool) {
-        self.output.send(Event::Error {
+        self.say(Event::Error {
             class: failure.class,
             message: failure.message.clone(),
             hint: failure.hint.clone(),
@@ -267,6 +277,34 @@ impl Control {
     /// Writes out what was said. Nothing more can be said after it.
     pub fn finish(&mut self) {
         self.output.finish();
+    }
+}
+
+/// A line to be written.
+enum Line {
+    Event(Event),
+    Later(Box<dyn Fn() -> Event + Send>),
+}
+
+fn sample_of(
+    at: Time,
+    own: &ResourceUse,
+    mut counters: Counters,
+    histograms: Vec<NamedHistogram>,
+) -> Sample {
+    let own = own.counters().map(|(name, value)| (name.to_owned(), value));
+    counters.insert("process".to_owned(), own.into());
+    Sample {
+        at_ns: at.as_ns(),
+        counters,
+        histograms,
+    }
+}
+
+fn encode_line(line: &Line, out: &mut Vec<u8>) {
+    match line {
+        Line::Event(event) => encode_event(event, out),
+        Line::Later(make) => encode_event(&make(), out),
     }
 }
 

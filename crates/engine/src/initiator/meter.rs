@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use hakaru_contract::NamedHistogram;
 use hakaru_contract::initiator::InitiatorConfig;
 use hakaru_initiator::{Counters, Latencies};
+use hakaru_stats::Histogram;
 use hakaru_units::Time;
 
 use super::files::Files;
@@ -22,11 +23,9 @@ pub struct Meter {
     phase: Option<Phase>,
     /// Sums at the last sample, which lies on the border where a phase changed.
     now: Counters,
-    sampled_at: Time,
     /// Sums and instants where the measuring phase began and ended.
     begin: (Time, Counters),
     end: (Time, Counters),
-    total: [NamedHistogram; 2],
 }
 
 impl Meter {
@@ -36,10 +35,8 @@ impl Meter {
             each: config.vms.len() <= VMS_SAMPLED_MAX,
             phase: None,
             now: Counters::default(),
-            sampled_at: Time::ZERO,
             begin: nothing,
             end: nothing,
-            total: total_of(&Latencies::default()),
         }
     }
 
@@ -63,43 +60,43 @@ impl Meter {
         latencies: &mut Latencies,
         control: &Control,
     ) {
-        let mut counters = crate::control::Counters::new();
-        let each = self.each || last;
-        let mut sum = Counters::default();
+        let (mut sum, mut each) = (Counters::default(), Vec::new());
+        let wanted = self.each || last;
         let mut add = |name: &str, of_vm: Counters| {
             sum.add(&of_vm);
-            if each {
-                counters.insert(format!("vm/{name}"), named(&of_vm));
+            if wanted {
+                each.push((format!("vm/{name}"), of_vm));
             }
         };
         sessions.visit_counters(at, &mut add);
         files.visit_counters(at, &mut add);
-        counters.insert(ALL.to_owned(), named(&sum));
+        each.push((ALL.to_owned(), sum));
         let measured = self.phase == Some(Phase::Measure);
-        let read = latencies
-            .read
-            .take_interval(measured, |h| histogram("read_latency_ns", h));
-        let write = latencies
-            .write
-            .take_interval(measured, |h| histogram("write_latency_ns", h));
+        let read = latencies.read.take_interval(measured, Histogram::clone);
+        let write = latencies.write.take_interval(measured, Histogram::clone);
         self.now = sum;
-        self.sampled_at = at;
         if measured {
             self.end = (at, sum);
-            self.total = total_of(latencies);
         }
-        control.sample(at, counters, vec![read, write]);
+        control.sample_later(at, move || {
+            let counters = each
+                .iter()
+                .map(|(entity, counters)| (entity.clone(), named(counters)))
+                .collect();
+            (counters, encode(&read, &write))
+        });
     }
 
     /// Says what the measuring phase came to, as far as it went.
-    pub fn result(&self, control: &Control) {
+    pub fn result(&self, latencies: &Latencies, control: &Control) {
         let measured = self.end.1.since(&self.begin.1);
         let mut values = named(&measured);
         values.insert(
             "measured_ns".to_owned(),
             self.end.0.ns_since(self.begin.0) as f64,
         );
-        control.result(self.end.0, values, self.total.to_vec());
+        let histograms = encode(latencies.read.total(), latencies.write.total());
+        control.result(self.end.0, values, histograms);
     }
 }
 
@@ -111,17 +108,12 @@ fn named(counters: &Counters) -> BTreeMap<String, f64> {
     map
 }
 
-fn total_of(latencies: &Latencies) -> [NamedHistogram; 2] {
-    [
-        histogram("read_latency_ns", latencies.read.total()),
-        histogram("write_latency_ns", latencies.write.total()),
-    ]
-}
-
-fn histogram(name: &str, histogram: &hakaru_stats::Histogram) -> NamedHistogram {
-    NamedHistogram {
-        entity: ALL.to_owned(),
-        name: name.to_owned(),
-        hdr: histogram.encode(),
-    }
+fn encode(read: &Histogram, write: &Histogram) -> Vec<NamedHistogram> {
+    [("read_latency_ns", read), ("write_latency_ns", write)]
+        .map(|(name, histogram)| NamedHistogram {
+            entity: ALL.to_owned(),
+            name: name.to_owned(),
+            hdr: histogram.encode(),
+        })
+        .into()
 }

@@ -74,7 +74,7 @@ pub fn run(
         // Counters until the failure are evidence.
         engine.sample(clock::now(), true, control);
     } else {
-        engine.meter.result(control);
+        engine.meter.result(&engine.ledger.latencies, control);
     }
     outcome
 }
