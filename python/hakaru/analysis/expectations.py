@@ -98,7 +98,7 @@ def _below_peak(expect: dict[str, Any], results: Results) -> Outcome:
 
 
 def _below_at(peak: Point, there: Point, metric: str) -> tuple[float, float]:
-    """How far under the peak a point lies, percent: at the ends of both 95 % intervals, of the means if there is none."""
+    """How far under the peak a point lies, percent, at the ends of both intervals; of the means if there is none."""
     high, low = peak.metrics[metric], there.metrics[metric]
 
     def below(at_peak: float | None, at_point: float | None) -> float:
