@@ -285,7 +285,8 @@ fn give_round_trips(mut trips: Vec<u64>, values: &mut BTreeMap<String, f64>) {
     ]);
 }
 
-/// `DIRECTION_bytes_per_s` (TCP payload) and `DIRECTION_wire_bits_per_s` (what full frames with that payload take on Ethernet).
+/// `DIRECTION_bytes_per_s` and `DIRECTION_mean_bytes_per_s` (TCP payload), `DIRECTION_wire_bits_per_s` (what full frames with the
+/// former take on Ethernet).
 fn give_rate(
     direction: &str,
     socket: &Socket,
@@ -293,32 +294,49 @@ fn give_rate(
     seconds: f64,
     values: &mut BTreeMap<String, f64>,
 ) {
-    let Some(rate) = steady_bytes_per_s(arrivals, seconds) else {
+    let edges = slice_edges(arrivals, seconds);
+    let (Some(rate), Some(mean)) = (median_rate(&edges), mean_rate(&edges)) else {
         return;
     };
     values.insert(format!("{direction}_bytes_per_s"), rate);
+    values.insert(format!("{direction}_mean_bytes_per_s"), mean);
     if let Ok(segment) = socket.segment() {
         let share = segment.wire_bytes() as f64 / segment.payload_bytes as f64;
         values.insert(format!("{direction}_wire_bits_per_s"), 8.0 * rate * share);
     }
 }
 
-/// The median rate of the slices of the steady part, each from its first arrival to the next slice's first; `None` if there
-/// are too few arrivals. The median, since the question is what the link carries: a moment in which a busy
-/// machine did not run the probe, and the burst with which a shaper makes up for it, are not the link's.
-fn steady_bytes_per_s(arrivals: &[Arrival], seconds: f64) -> Option<f64> {
-    let begin = arrivals.first()?.at;
-    let slice = (1.0 - UNSTEADY) * seconds / SLICES as f64;
+/// The first arrivals of the slices of the steady part, and the one that ends the last slice.
+fn slice_edges(arrivals: &[Arrival], seconds: f64) -> Vec<Arrival> {
+    let Some(first) = arrivals.first() else {
+        return Vec::new();
+    };
+    let slice = (1.0 - UNSTEADY) * seconds / f64::from(SLICES);
     let bounds = (0..=SLICES)
-        .map(|n| begin + Duration::from_secs_f64(UNSTEADY * seconds + slice * n as f64));
+        .map(|n| first.at + Duration::from_secs_f64(UNSTEADY * seconds + slice * f64::from(n)));
     // What has arrived when the time is up ends the last slice.
     let at_bound = |bound: Time| arrivals.iter().find(|a| a.at >= bound).or(arrivals.last());
-    let edges: Vec<&Arrival> = bounds.filter_map(at_bound).collect();
-    let rates = edges.windows(2).filter_map(|edge| {
-        let ns = edge[1].at.ns_since(edge[0].at);
-        (ns > 0).then(|| (edge[1].total - edge[0].total) as f64 * 1e9 / ns as f64)
-    });
-    let mut rates: Vec<f64> = rates.collect();
+    bounds.filter_map(at_bound).copied().collect()
+}
+
+/// Bytes per second from one arrival to another; `None` between an arrival and itself.
+fn rate(from: Arrival, to: Arrival) -> Option<f64> {
+    let ns = to.at.ns_since(from.at);
+    (ns > 0).then(|| (to.total - from.total) as f64 * 1e9 / ns as f64)
+}
+
+/// Over the whole steady part. Means of flows that share a link add up.
+fn mean_rate(edges: &[Arrival]) -> Option<f64> {
+    rate(*edges.first()?, *edges.last()?)
+}
+
+/// Of the slices. The median, since the question is what the link carries: a moment in which a busy machine did not run
+/// the probe, and the burst with which a shaper makes up for it, are not the link's.
+fn median_rate(edges: &[Arrival]) -> Option<f64> {
+    let mut rates: Vec<f64> = edges
+        .windows(2)
+        .filter_map(|pair| rate(pair[0], pair[1]))
+        .collect();
     rates.sort_unstable_by(f64::total_cmp);
     let middle = rates.len() / 2;
     match rates.len() {
@@ -341,15 +359,15 @@ mod tests {
                 total: if ms < 100 { ms } else { 100 + (ms - 99) * 1000 },
             })
             .collect();
-        assert_eq!(steady_bytes_per_s(&arrivals, 1.0), Some(1e6));
+        assert_eq!(median_rate(&slice_edges(&arrivals, 1.0)), Some(1e6));
         let silent: Vec<Arrival> = arrivals
             .iter()
             .copied()
             .filter(|a| !(500_000_000..530_000_000).contains(&a.at.as_ns()))
             .collect();
-        assert_eq!(steady_bytes_per_s(&silent, 1.0), Some(1e6));
-        assert_eq!(steady_bytes_per_s(&arrivals[..1], 1.0), None);
-        assert_eq!(steady_bytes_per_s(&[], 1.0), None);
+        assert_eq!(median_rate(&slice_edges(&silent, 1.0)), Some(1e6));
+        assert_eq!(median_rate(&slice_edges(&arrivals[..1], 1.0)), None);
+        assert_eq!(median_rate(&slice_edges(&[], 1.0)), None);
     }
 
     #[test]
