@@ -104,6 +104,19 @@ def test_interrupted_run_keeps_what_was_finished_and_resume_does_the_rest(
     assert again.returncode == 2 and "is finished" in again.stderr
 
 
+def test_run_whose_reader_leaves_is_interrupted_and_kept(
+    hakaru: Hakaru, study: Path, array: LoopbackArray, write_site: WriteSite
+) -> None:
+    site = str(write_site(array.portal, array.target_name, expendable=True))
+    with hakaru.start("run", str(study), "--site", site, "--json") as process:
+        until(process, "repetition", 1)
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.wait(30) == 128 + signal.SIGPIPE
+        assert "Traceback" not in process.stderr.read()
+    assert RunReader(hakaru.only_run()).read("run.json")["status"] == "interrupted"
+
+
 def test_killed_run_stays_partial_and_is_resumed(
     hakaru: Hakaru, study: Path, array: LoopbackArray, write_site: WriteSite
 ) -> None:

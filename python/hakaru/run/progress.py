@@ -7,6 +7,8 @@ People read stderr, programs read stdout. The runner calls a `Watcher`; the clas
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -18,6 +20,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from hakaru.engine import contract
+from hakaru.errors import Interrupted
 from hakaru.study import Repetition
 from hakaru.wording import number
 
@@ -184,7 +187,12 @@ class JsonLines:
     def event(self, name: str, **values: Any) -> None:
         """One line."""
         line = json.dumps({"event": name, "at": round(time.time(), 3)} | values, ensure_ascii=False, allow_nan=False)
-        print(line, file=self._stream, flush=True)
+        try:
+            print(line, file=self._stream, flush=True)
+        except BrokenPipeError:
+            # What is still buffered must not fail once more when the process ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+            raise Interrupted("whoever read the JSON lines has gone", signal=signal.SIGPIPE) from None
 
     def phase(self, name: str, detail: str, left_s: float) -> None:
         """`{"event": "phase", …}`."""

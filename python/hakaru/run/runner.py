@@ -180,7 +180,7 @@ class _Run:
         except HakaruError as e:
             # A full disk refuses this too; then the directory stays partial, which --resume takes as well.
             with contextlib.suppress(HakaruError):
-                directory = self._close(writer, "failed", e)
+                directory = self._close(writer, "interrupted" if isinstance(e, Interrupted) else "failed", e)
                 hint = f"{e.hint}; {len(self._done)} of {self._total} repetitions are kept: " if self._done else ""
                 e.hint = f"{hint}{self._how_to_resume(directory)}" if self._done else e.hint
             raise
