@@ -1,4 +1,4 @@
-"""What a wheel carries: `hakaru/shipped` links to every study and table, since a wheel takes the package only.
+"""What a wheel carries: `hakaru/shipped` links to every study and table, since it takes the package only."""
 
 from __future__ import annotations
 
