@@ -84,6 +84,10 @@ impl InitiatorConfig {
         seconds("warmup_s", self.warmup_s, 0.0)?;
         seconds("measure_s", self.measure_s, 0.0)?;
         seconds("command_timeout_s", self.command_timeout_s, 0.1)?;
+        if self.coalesce_us > 1000 {
+            let what = format!("{} us", self.coalesce_us);
+            return refuse("coalesce_us", what, "0 to 1000");
+        }
         if !(100..=60_000).contains(&self.sample_interval_ms) {
             let what = format!("{} ms", self.sample_interval_ms);
             return refuse("sample_interval_ms", what, "100 to 60000");
@@ -408,7 +412,7 @@ mod tests {
 
     #[test]
     fn every_refusal_names_its_field() {
-        let cases: [Case; 17] = [
+        let cases: [Case; 18] = [
             (|c| c.vms.clear(), "vms"),
             (|c| c.vms[1].name = "vm1".into(), "vms[1].name"),
             (|c| c.vms[1].name = String::new(), "vms[1].name"),
@@ -438,6 +442,7 @@ mod tests {
             (|c| c.measure_s = -1.0, "measure_s"),
             (|c| c.command_timeout_s = 0.0, "command_timeout_s"),
             (|c| c.sample_interval_ms = 5, "sample_interval_ms"),
+            (|c| c.coalesce_us = 1001, "coalesce_us"),
             (
                 |c| c.login.first_burst_length = 511,
                 "login.first_burst_length",

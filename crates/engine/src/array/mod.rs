@@ -171,7 +171,11 @@ impl<'r> Shell<'r> {
         let mut awake_until = Time::ZERO;
         loop {
             let spinning = !self.spin.is_zero() && clock::now() < awake_until;
-            let until = if spinning { Some(Time::ZERO) } else { self.deadline(stop_by) };
+            let until = if spinning {
+                Some(Time::ZERO)
+            } else {
+                self.deadline(stop_by)
+            };
             control.wait(self.reactor, &mut events, until)?;
             let now = clock::now();
             for event in events.iter() {

@@ -81,6 +81,7 @@ pub fn run(
 
 struct Engine<'r> {
     reactor: &'r Reactor,
+    coalesce: Duration,
     events: Events,
     sessions: Sessions<'r>,
     files: Files,
@@ -112,6 +113,7 @@ impl<'r> Engine<'r> {
         )?;
         Ok(Engine {
             reactor,
+            coalesce: Duration::from_micros(config.coalesce_us.into()),
             events: Events::with_capacity(EVENTS),
             sessions,
             files,
@@ -151,6 +153,9 @@ impl<'r> Engine<'r> {
             self.sessions.begin(&mut self.ledger);
             self.files.begin(&mut self.ledger);
             while let Some(border) = phases.next_border() {
+                if !self.coalesce.is_zero() {
+                    std::thread::sleep(self.coalesce);
+                }
                 let order = self.turn(control, border)?;
                 if order == Some(Order::Stop) {
                     phases.stop();
