@@ -93,7 +93,7 @@ def test_plan_comes_back_from_lab_json() -> None:
         ({"mtu": 9217}, "an MTU of 9217 bytes"),
         ({"hosts": 200, "paths": 8}, "1608 links; the switch has 1023 ports"),
         ({"host_link": {"rate": 0}}, "host_link.rate is 0 bit/s"),
-        ({"array_link": {"rate": "100 Gbit/s"}}, "array_link.rate is 100 Gbit/s; it can be 1 Mbit/s to 25 Gbit/s"),
+        ({"array_link": {"rate": "100 Gbit/s"}}, "array_link.rate is 100 Gbit/s; it can be 10 Mbit/s to 25 Gbit/s"),
         ({"host_link": {"queue": "1 KiB"}}, "host_link.queue is 1 KiB"),
         ({"host_link": {"queue": "1 GiB"}}, "host_link.queue is 1 GiB"),
         ({"network": "10.77.0.0/29", "hosts": 8}, "too few addresses for 9 nodes on 1 paths"),
@@ -133,7 +133,7 @@ specs = st.builds(
     network=st.sampled_from(["10.77.0.0/16", "192.168.8.0/22", "172.16.0.0/12"]),
     host_link=st.fixed_dictionaries(
         {
-            "rate": st.sampled_from([None, "1 Mbit/s", "100 Mbit/s", "1 Gbit/s", "25 Gbit/s"]),
+            "rate": st.sampled_from([None, "10 Mbit/s", "100 Mbit/s", "1 Gbit/s", "25 Gbit/s"]),
             "queue": st.sampled_from(["64 KiB", "2 MiB"]),
         }
     ),

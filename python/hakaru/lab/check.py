@@ -8,7 +8,8 @@ array's links are faster than one host's, all hosts together check them once mor
 A path that is off is measured twice more, and the attempt nearest to what was asked counts: the question is whether the
 link can, not whether this machine had something else to do at that moment.
 
-About 5 s in all for up to 4 hosts on one path if all is well; a direction is measured for 0.2 to 1 s.
+About 5 s in all for up to 4 hosts on one path if all is well; a direction is measured for 0.2 to 1 s,
+on slow links for as long as 400 full frames take.
 """
 
 from __future__ import annotations
@@ -21,13 +22,16 @@ from typing import Any
 from hakaru.analysis.caveats import Caveat
 from hakaru.engine import clock, contract
 from hakaru.engine.process import EngineProcess, gang_start
+from hakaru.errors import LostError
 from hakaru.lab.lab import Lab
-from hakaru.lab.plan import Link, tcp_payload_bits_per_s
+from hakaru.lab.plan import ETHERNET_HEADER_BYTES, WIRE_OVERHEAD_BYTES, Link, tcp_payload_bits_per_s
 from hakaru.units import format_rate
 
 TOLERANCE = 0.01
 _TOTAL_S = 4.0
 _SECONDS_MIN, _SECONDS_MAX = 0.2, 1.0
+# On a slow link a moment is too few frames to take a rate from.
+_FRAMES_MIN = 400
 _ATTEMPTS_MAX = 3
 _ROUND_TRIPS, _ROUND_TRIPS_TOGETHER = 200, 20
 # What a probe takes besides its two directions: connecting, round trips; and room for a busy machine.
@@ -139,9 +143,16 @@ def _rounds(lab: Lab, array_link: Link) -> list[tuple[str, ...]]:
     return rounds
 
 
-def _seconds(lab: Lab) -> float:
+def _seconds(lab: Lab, hosts: Sequence[str], asked_bits_per_s: int | None) -> float:
+    """For one direction. Hosts that measure together take long: all must send over the same stretch of time."""
     directions = 2 * len(lab.plan.host_names) * len(lab.plan.addresses(lab.plan.array_name))
-    return min(_SECONDS_MAX, max(_SECONDS_MIN, _TOTAL_S / directions))
+    seconds = min(_SECONDS_MAX, max(_SECONDS_MIN, _TOTAL_S / directions)) if len(hosts) == 1 else _SECONDS_MAX
+    if asked_bits_per_s is None:
+        return seconds
+    return max(
+        seconds,
+        _FRAMES_MIN * 8 * (lab.plan.links[0].mtu + ETHERNET_HEADER_BYTES + WIRE_OVERHEAD_BYTES) / asked_bits_per_s,
+    )
 
 
 def _host_link(lab: Lab, host: str, path: int) -> Link:
@@ -167,8 +178,9 @@ async def _check_path(lab: Lab, hosts: tuple[str, ...], array_link: Link, portal
 
 async def _measure_path(lab: Lab, hosts: tuple[str, ...], array_link: Link, portal: str) -> LinkCheck:
     alone = len(hosts) == 1
-    # Together, all must send over the same stretch of time: few round trips before it, and long beside them.
-    seconds, round_trips = (_seconds(lab), _ROUND_TRIPS) if alone else (_SECONDS_MAX, _ROUND_TRIPS_TOGETHER)
+    asked = _asked(lab, hosts, array_link)
+    seconds = _seconds(lab, hosts, asked)
+    round_trips = _ROUND_TRIPS if alone else _ROUND_TRIPS_TOGETHER
     config = contract.ProbeClient(connect=portal, seconds=seconds, round_trips=round_trips)
     clients: list[EngineProcess] = []
     try:
@@ -179,17 +191,27 @@ async def _measure_path(lab: Lab, hosts: tuple[str, ...], array_link: Link, port
         results = await asyncio.gather(*(client.result(2 * seconds + _PATIENCE_S) for client in clients))
     finally:
         await asyncio.gather(*(client.close() for client in clients))
-    values = [result.values for result in results]
     # Alone the median, which a stall of this machine does not touch; of flows that share a link only means add up.
-    kind = "bytes_per_s" if len(hosts) == 1 else "mean_bytes_per_s"
+    kind = "bytes_per_s" if alone else "mean_bytes_per_s"
+    wanted = [f"send_{kind}", f"receive_{kind}", "rtt_us_p50", "rtt_us_p99"]
+    there, back, rtt_p50, rtt_p99 = ([_value(hosts, result, name) for result in results] for name in wanted)
     return LinkCheck(
         hosts=hosts,
         array=array_link.node,
         path=array_link.path,
         mtu=array_link.mtu,
-        asked_bits_per_s=_asked(lab, hosts, array_link),
-        to_array_payload_bits_per_s=8 * sum(value[f"send_{kind}"] for value in values),
-        from_array_payload_bits_per_s=8 * sum(value[f"receive_{kind}"] for value in values),
-        rtt_us_p50=max(value["rtt_us_p50"] for value in values),
-        rtt_us_p99=max(value["rtt_us_p99"] for value in values),
+        asked_bits_per_s=asked,
+        to_array_payload_bits_per_s=8 * sum(there),
+        from_array_payload_bits_per_s=8 * sum(back),
+        rtt_us_p50=max(rtt_p50),
+        rtt_us_p99=max(rtt_p99),
     )
+
+
+def _value(hosts: Sequence[str], result: contract.Result, name: str) -> float:
+    if name not in result.values:
+        raise LostError(
+            f"the probe from {', '.join(hosts)} gave no {name}: too little arrived to take a rate from",
+            "this machine may be too busy, or hakaru and its engine are not of one version",
+        )
+    return result.values[name]

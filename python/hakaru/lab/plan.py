@@ -37,8 +37,8 @@ PATHS_MAX = 8
 # A Linux bridge has 1024 ports, the first of which is not used (BR_MAX_PORTS).
 SWITCH_PORTS_MAX = 1023
 MTU_MIN, MTU_MAX = 576, 9216
-# Below, one full frame takes longer than TCP's smallest timeouts; above, no veth carries it.
-RATE_MIN_BITS_PER_S, RATE_MAX_BITS_PER_S = 1_000_000, 25_000_000_000
+# The slowest Ethernet (a node's send queue takes 1.2 s there); more than any veth carries.
+RATE_MIN_BITS_PER_S, RATE_MAX_BITS_PER_S = 10_000_000, 25_000_000_000
 QUEUE_MAX_BYTES = 256 * 1024**2
 # An interface's name has 15 characters; the switch's are NODE.PATH.
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,12}")
