@@ -24,7 +24,7 @@ $(VENV)/.ready: pyproject.toml tools/system-packages
 
 # `hakaru` (editable) and a release build of `hakaru-engine`, both in the virtual environment.
 $(VENV)/.engine: $(VENV)/.ready $(RUST_SOURCES)
-	. $(BIN)/activate && maturin develop --release --quiet --extras dev
+	. $(BIN)/activate && PIP_QUIET=1 maturin develop --release --quiet --extras dev
 	touch $@
 
 lint: setup
