@@ -323,3 +323,12 @@ def test_engine_whose_controller_leaves_logs_out_and_ends() -> None:
         with pytest.raises(KeyboardInterrupt):
             load(vm("vm1", iscsi(a.portal, OUR_TARGET, 0, "vm1")), measure_s=60.0, on_event=leave)
         assert a.engine.stop()["logouts"] == 1
+
+
+def test_coalescing_looks_at_the_sockets_no_more_often_than_asked() -> None:
+    with array(lu(0, 16 * MIB)) as a:
+        destination = iscsi(a.portal, OUR_TARGET, 0, "vm1")
+        one = {"kind": "closed", "queue_depth": 1}
+        outcome = load(vm("vm1", destination, load=one), measure_s=1.0, coalesce_us=1000)
+    # One command at a time, each noticed at the next look, a millisecond apart: at most 1000 in a second.
+    assert 100 < outcome.values["reads"] <= 1001
