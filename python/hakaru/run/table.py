@@ -21,6 +21,11 @@ def _console() -> Console:
     return Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL, highlight=False)
 
 
+def _say(console: Console, text: str) -> None:
+    """A paragraph: wrapped on a terminal, one line in a file."""
+    console.print(text, markup=False, soft_wrap=not sys.stdout.isatty())
+
+
 def print_summary(summary: dict[str, Any], reports: Sequence[Path]) -> None:
     """The points of a run, its findings and expectations, and where the report is."""
     console = _console()
@@ -38,11 +43,11 @@ def print_summary(summary: dict[str, Any], reports: Sequence[Path]) -> None:
         table.add_row(*cells, *_cells(point), " ".join(marks[code] for code in own))
     console.print(table)
     for code, text in _caveats(summary).items():
-        console.print(f"{marks[code]}  {text}", markup=False)
+        _say(console, f"{marks[code]}  {text}")
     origins = sorted({point["origin"] for point in summary["points"]})
-    console.print(f"origin: {', '.join(origins)}\n", markup=False)
+    _say(console, f"origin: {', '.join(origins)}\n")
     for finding in summary["findings"]:
-        console.print(finding["text"], markup=False)
+        _say(console, finding["text"])
     _print_expectations(console, summary["expectations"])
     for path in reports:
         console.print(f"report: {path}", markup=False, soft_wrap=True)
@@ -54,7 +59,7 @@ def _print_expectations(console: Console, expectations: Sequence[dict[str, Any]]
         return
     left = len(expectations) - len(judged)
     rest = f" ({left} cannot be judged from these points)" if left else ""
-    console.print(f"expectations: {sum(e['held'] for e in judged)} of {len(judged)} hold{rest}", markup=False)
+    _say(console, f"expectations: {sum(e['held'] for e in judged)} of {len(judged)} hold{rest}")
 
 
 def _caveats(summary: dict[str, Any]) -> dict[str, str]:
