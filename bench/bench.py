@@ -80,45 +80,71 @@ class Bench:
         self.binary = Path(sys.executable).with_name("hakaru-engine")
         self.echo = peers.build_echo(folder)
 
-    def perf(self, portal: Portal, size: int, depth: int) -> Load:
-        return peers.iscsi_perf(portal, size, depth, self.seconds, CLIENT_CPU)
+    def perf(self, portal: Portal, size: int, depth: int, cpu: int = CLIENT_CPU) -> Load:
+        return peers.iscsi_perf(portal, size, depth, self.seconds, cpu)
 
-    def initiator(self, portal: Portal, size: int, depth: int, sessions: int = 1) -> Load:
-        return peers.hakaru_initiator(self.binary, portal, size, depth, self.seconds, CLIENT_CPU, sessions)
+    def initiator(self, portal: Portal, size: int, depth: int, sessions: int = 1, coalesce_us: int = 0) -> Load:
+        return peers.hakaru_initiator(self.binary, portal, size, depth, self.seconds, CLIENT_CPU, sessions, coalesce_us)
 
     def array_under_iscsi_perf(self) -> list[Figure]:
         """The array and tgt under the same stranger."""
         cases = [
-            (Figure("array_4k_depth32_iops", "1/s", goal={"tgt": 3.3}), 4 * KIB, 32),
-            (Figure("array_1m_depth32_iops", "1/s", goal={"tgt": 2.8}), MIB, 32),
-            (Figure("array_4k_depth1_latency", "us", goal={"tgt": 2.0}, lower_is_better=True), 4 * KIB, 1),
+            (Figure("array_4k_depth32_iops", "1/s", goal={"tgt": 3.3}), 4 * KIB),
+            (Figure("array_1m_depth32_iops", "1/s", goal={"tgt": 2.8}), MIB),
         ]
         with peers.hakaru_array(self.binary, TARGET_CPU) as ours, peers.tgt(TARGET_CPU) as tgt:
             peers.fill(ours)
             peers.fill(tgt)
             for _ in range(self.rounds):
-                for figure, size, depth in cases:
-                    a, b = self.perf(ours, size, depth), self.perf(tgt, size, depth)
-                    if figure.lower_is_better:
-                        figure.add(a.latency_us_mean, tgt=b.latency_us_mean)
-                    else:
-                        figure.add(a.iops, tgt=b.iops)
-        return [figure for figure, _, _ in cases]
+                for figure, size in cases:
+                    figure.add(self.perf(ours, size, 32).iops, tgt=self.perf(tgt, size, 32).iops)
+        return [figure for figure, _ in cases]
+
+    def array_depth_1(self) -> list[Figure]:
+        """A lone request, three ways: what waking another core costs is most of it, and no program's doing.
+
+        Target and client on one core: nobody wakes another core, so the programs themselves are compared. On two
+        cores: both sleep. On two cores with an array that looks for 100 us more before it sleeps (`spin_us`).
+        """
+        size = 4 * KIB
+        one = Figure("array_4k_depth1_latency_one_core", "us", goal={"tgt": 2.0}, lower_is_better=True)
+        two = Figure("array_4k_depth1_latency_two_cores", "us", goal={"tgt": 2.0}, lower_is_better=True)
+        spin = Figure("array_4k_depth1_latency_two_cores_spin100", "us", goal={"tgt": 2.0}, lower_is_better=True)
+        with (
+            peers.hakaru_array(self.binary, TARGET_CPU) as ours,
+            peers.hakaru_array(self.binary, TARGET_CPU, spin_us=100) as spinning,
+            peers.tgt(TARGET_CPU) as tgt,
+        ):
+            for portal in (ours, spinning, tgt):
+                peers.fill(portal)
+            for _ in range(self.rounds):
+                for figure, cpu in ((one, TARGET_CPU), (two, CLIENT_CPU)):
+                    mine, theirs = self.perf(ours, size, 1, cpu), self.perf(tgt, size, 1, cpu)
+                    ceiling = peers.echo(self.echo, 1, size, self.seconds, (TARGET_CPU, cpu))
+                    figure.add(mine.latency_us_mean, tgt=theirs.latency_us_mean, echo=ceiling.latency_us_mean)
+                spin.add(self.perf(spinning, size, 1).latency_us_mean, tgt=theirs.latency_us_mean)
+        return [one, two, spin]
 
     def initiator_alone(self) -> list[Figure]:
-        """hakaru at both ends against tgt under iscsi-perf and the ceiling; the initiator's cost against tgt."""
+        """hakaru at both ends against tgt under iscsi-perf and the ceiling; the initiator's cost against tgt.
+
+        The cost is told twice: as the initiator is by default (it takes every answer at once, since it measures when
+        answers come) and with `coalesce_us` (answers are taken together, up to 100 us late).
+        """
         both = Figure("initiator_and_array_4k_depth32_iops", "1/s", goal={"tgt_iscsi_perf": 6.0, "echo": 0.6})
         cost = Figure("initiator_cpu_per_100k_against_tgt", "s", goal={"iscsi_perf": 2.0}, lower_is_better=True)
+        late = Figure("initiator_cpu_per_100k_against_tgt_coalesce100", "s", goal=cost.goal, lower_is_better=True)
         with peers.hakaru_array(self.binary, TARGET_CPU) as ours, peers.tgt(TARGET_CPU) as tgt:
             peers.fill(ours)
             peers.fill(tgt)
             for _ in range(self.rounds):
                 theirs = self.perf(tgt, 4 * KIB, 32)
-                ceiling = peers.echo(self.echo, 32, 4 * KIB, self.seconds)
+                ceiling = peers.echo(self.echo, 32, 4 * KIB, self.seconds, (TARGET_CPU, CLIENT_CPU))
                 both.add(self.initiator(ours, 4 * KIB, 32).iops, tgt_iscsi_perf=theirs.iops, echo=ceiling.iops)
-                mine = self.initiator(tgt, 4 * KIB, 32)
-                cost.add(mine.client_cpu_s_per_100k, iscsi_perf=theirs.client_cpu_s_per_100k)
-        return [both, cost]
+                for figure, coalesce_us in ((cost, 0), (late, 100)):
+                    mine = self.initiator(tgt, 4 * KIB, 32, coalesce_us=coalesce_us)
+                    figure.add(mine.client_cpu_s_per_100k, iscsi_perf=theirs.client_cpu_s_per_100k)
+        return [both, cost, late]
 
     def many_sessions(self) -> list[Figure]:
         """512 sessions at depth 4 from one process, to either target."""
@@ -204,6 +230,7 @@ def main() -> int:
         bench = Bench(a.rounds, a.seconds, a.long_seconds, Path(folder))
         parts: list[Callable[[], list[Figure]]] = [
             bench.array_under_iscsi_perf,
+            bench.array_depth_1,
             bench.initiator_alone,
             bench.many_sessions,
             bench.ten_thousand,

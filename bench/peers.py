@@ -58,9 +58,9 @@ def cpu_seconds(pid: int) -> float:
 
 
 def rss_bytes(pid: int) -> int:
-    """Resident memory that belongs to the process alone (memory that backs an LU in tmpfs is not its own)."""
+    """Resident memory of a process; blocks of an LU that were only read share the kernel's zero page and take none."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("RssAnon:"):
+        if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
     return 0
 
@@ -111,8 +111,8 @@ class Engine:
 
 
 @contextmanager
-def hakaru_array(binary: Path, cpu: int) -> Iterator[Portal]:
-    """hakaru's array: one LU in memory, model `none`."""
+def hakaru_array(binary: Path, cpu: int, spin_us: int = 0) -> Iterator[Portal]:
+    """hakaru's array: one LU in memory, model `none`; `spin_us` as in the contract (default: it sleeps at once)."""
     engine = Engine(binary, cpu)
     try:
         found = engine.configure(
@@ -122,6 +122,7 @@ def hakaru_array(binary: Path, cpu: int) -> Iterator[Portal]:
                 "portals": ["127.0.0.1:0"],
                 "lus": [{"lun": 1, "size_bytes": LU_BYTES, "store": {"kind": "memory"}}],
                 "model": {"kind": "none"},
+                "spin_us": spin_us,
                 "sample_interval_ms": 60000,
             }
         )
@@ -228,9 +229,16 @@ def iscsi_perf(portal: Portal, size: int, depth: int, seconds: int, cpu: int) ->
 
 
 def hakaru_initiator(
-    binary: Path, portal: Portal, size: int, depth: int, seconds: float, cpu: int, sessions: int = 1
+    binary: Path,
+    portal: Portal,
+    size: int,
+    depth: int,
+    seconds: float,
+    cpu: int,
+    sessions: int = 1,
+    coalesce_us: int = 0,
 ) -> Load:
-    """hakaru's initiator: random reads, `sessions` VMs with a session each."""
+    """hakaru's initiator: random reads, `sessions` VMs with a session each; `coalesce_us` as in the contract."""
     share = LU_BYTES // sessions // size * size
     engine = Engine(binary, cpu)
     try:
@@ -241,6 +249,7 @@ def hakaru_initiator(
                 "measure_s": seconds,
                 "sample_interval_ms": 60000,
                 "allow_writes": False,
+                "coalesce_us": coalesce_us,
                 "vms": [
                     {
                         "name": f"vm{i}",
@@ -288,13 +297,14 @@ def build_echo(folder: Path) -> Path:
     return program
 
 
-def echo(program: Path, depth: int, payload: int, seconds: float) -> Load:
-    """Run the ceiling: a request of 48 bytes, an answer of 48 + payload."""
-    out = subprocess.run(
-        [str(program), str(depth), str(payload), str(seconds), "0", "1"], check=True, capture_output=True, text=True
+def echo(program: Path, depth: int, payload: int, seconds: float, cpus: tuple[int, int]) -> Load:
+    """Run the ceiling: a request of 48 bytes, an answer of 48 + payload; on the server's and the client's core."""
+    words = [str(program), str(depth), str(payload), str(seconds), *map(str, cpus)]
+    values = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+    rate = values["messages_per_s"]
+    return Load(
+        rate, values["server_cpu_s_per_100k"], values["client_cpu_s_per_100k"], latency_us_mean=depth * 1e6 / rate
     )
-    values = json.loads(out.stdout)
-    return Load(values["messages_per_s"], values["server_cpu_s_per_100k"], values["client_cpu_s_per_100k"])
 
 
 def missing_programs() -> list[str]:
