@@ -49,3 +49,9 @@ def test_figures_need_no_other_font_and_no_network() -> None:
 def test_curve_with_one_point_or_zeros_is_drawn() -> None:
     for points in ([(1.0, 0.0, None, None)], [(1.0, 0.0, 0.0, 0.0), (2.0, 0.0, 0.0, 0.0)]):
         assert "<svg" in charts.svg(lines([Line("a", points)], Axes("x", "y"), WIDE), "p")
+
+
+@given(st.floats(min_value=1e-6, max_value=1e12))
+def test_an_axis_ends_a_little_above_whatever_it_shows(value: float) -> None:
+    top = charts._nice(value)
+    assert value < top <= 2.1 * value

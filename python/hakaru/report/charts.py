@@ -272,11 +272,11 @@ def apart(places: Sequence[float], heights: Sequence[float], limit: float) -> li
 
 
 def _nice(value: float) -> float:
-    """The next 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8 times a power of ten."""
+    """The next 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8 times a power of ten, at least 2 % above `value`."""
     if value <= 0 or not math.isfinite(value):
         return 1.0
     power = 10 ** math.floor(math.log10(value))
-    return next(float(step * power) for step in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if step * power >= value * 1.02)
+    return next(float(step * power) for step in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 15) if step * power >= value * 1.02)
 
 
 def _steps(low: float, high: float) -> list[float]:

@@ -19,6 +19,9 @@ const MESSAGE_BYTES: usize = 64;
 const UNCOUNTED: u32 = 10;
 /// The server must answer within this.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Between the phases. Round trips, then each direction, begin at instants counted from `start`, so that probes that were
+/// started together measure the same stretch of time and their rates add up; this is room for what the phase before left in queues.
+const SETTLE: Duration = Duration::from_millis(100);
 /// The part of a direction's time that is not counted.
 const UNSTEADY: f64 = 0.2;
 /// Slices of the rest, of which the median counts.
@@ -53,9 +56,7 @@ pub fn run(
     while path.begin.is_none() && !path.stopped {
         path.wait(None)?;
     }
-    while !path.stopped && path.begin.is_some_and(|begin| clock::now() < begin) {
-        path.wait(path.begin)?;
-    }
+    path.wait_until(path.begin.unwrap_or(Time::ZERO))?;
     path.control.phase("measure", clock::now());
     path.measure(&echo, seconds, round_trips, &mut values)?;
     path.control.result(clock::now(), values, Vec::new());
@@ -84,9 +85,12 @@ impl Path<'_> {
         let trips = self.time_round_trips(echo, round_trips)?;
         give_round_trips(trips, values);
         let drain = self.open(DRAIN)?;
+        let sending = self.begin.unwrap_or(Time::ZERO) + SETTLE;
+        self.wait_until(sending)?;
         let arrivals = self.send(&drain, seconds)?;
         give_rate("send", &drain, &arrivals, seconds, values);
         drain.abort();
+        self.wait_until(sending + Duration::from_secs_f64(seconds) + SETTLE)?;
         let source = self.open(SOURCE)?;
         let arrivals = self.receive(&source, seconds)?;
         give_rate("receive", &source, &arrivals, seconds, values);
@@ -102,9 +106,17 @@ impl Path<'_> {
         }
         while let Some(order) = self.control.poll_order() {
             match order {
-                Order::Start(at) => self.begin = Some(at),
+                Order::Start(at) => self.begin = Some(at.max(clock::now())),
                 Order::Stop => self.stopped = true,
             }
+        }
+        Ok(())
+    }
+
+    /// Sleeps until `instant`, or until told to stop; an instant that has passed is no wait.
+    fn wait_until(&mut self, instant: Time) -> Result<(), Failure> {
+        while !self.stopped && clock::now() < instant {
+            self.wait(Some(instant))?;
         }
         Ok(())
     }
