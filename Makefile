@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+RUST_SOURCES := $(shell find crates -name "*.rs" -o -name Cargo.toml) Cargo.toml Cargo.lock tools/wheel/scripts/hakaru
 
 .PHONY: demo test setup lint test-rust test-python bench fuzz schema figure clean
 
