@@ -273,8 +273,12 @@ def hakaru_initiator(
         engine.wait_for("phase")  # warm-up
         engine.wait_for("phase")  # measure
         target, client = cpu_seconds(portal.pid), cpu_seconds(engine.process.pid)
-        values = engine.wait_for("result")["values"]
+        engine.wait_for(
+            "phase"
+        )  # drain: the engine ends by itself after its result, and a process that ended has no memory
         target, client = cpu_seconds(portal.pid) - target, cpu_seconds(engine.process.pid) - client
+        memory = rss_bytes(engine.process.pid)
+        values = engine.wait_for("result")["values"]
         done = values["reads"] + values["writes"]
         per = 1e5 / done
         return Load(
@@ -283,7 +287,7 @@ def hakaru_initiator(
             client * per,
             int(values["errors"]),
             values["read_latency_ns_sum"] / max(values["reads"], 1) / 1e3,
-            rss_bytes(engine.process.pid),
+            memory,
         )
     finally:
         engine.end()
