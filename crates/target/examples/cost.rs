@@ -81,6 +81,7 @@ fn drain(target: &mut Target, now: Time, sink: &mut u64) {
             IoOp::Read { .. } => IoResult::ReadInPlace,
             IoOp::Write { data, .. } => IoResult::Written(data),
             IoOp::Flush => IoResult::Flushed,
+            _ => IoResult::Failed(hakaru_target::IoFailure::Internal),
         };
         target.handle_io_done(now, io.id, result);
     }

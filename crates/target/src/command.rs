@@ -494,6 +494,7 @@ fn failure_sense(failure: IoFailure) -> Sense {
         IoFailure::Read => Sense::UNRECOVERED_READ_ERROR,
         IoFailure::Write => Sense::WRITE_ERROR,
         IoFailure::Space => Sense::SPACE_ALLOCATION_FAILED_WRITE_PROTECT,
+        IoFailure::Protected => Sense::WRITE_PROTECTED,
         IoFailure::Internal => Sense::INTERNAL_TARGET_FAILURE,
     }
 }

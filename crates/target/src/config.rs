@@ -34,6 +34,21 @@ pub struct LuDescription {
     pub rotation_rate_rpm: Option<u16>,
     /// The shell can lend the LU's memory: reads may be answered with [`crate::IoResult::ReadInPlace`].
     pub in_place: bool,
+    /// Blocks take space when they are written first, and give it back when they are unmapped (SBC-3 section 4.7.3.3: LBPME, LBPRZ).
+    pub thin: Option<Thin>,
+    /// The medium can be taken out: RMB is set, START STOP UNIT ejects and loads.
+    pub removable: bool,
+    /// SANITIZE may overwrite the whole LU.
+    pub sanitize: bool,
+    /// Reservations kept by [`crate::IoOp::Keep`]; `None`: none are kept, and none can be (PTPL_C is 0).
+    pub reservations: Option<Vec<u8>>,
+}
+
+/// How a thin-provisioned LU takes space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thin {
+    /// Bytes that are taken and given back together: OPTIMAL UNMAP GRANULARITY. A multiple of the block length.
+    pub page_bytes: u64,
 }
 
 impl LuDescription {
@@ -48,6 +63,10 @@ impl LuDescription {
             write_cache: false,
             rotation_rate_rpm: None,
             in_place: true,
+            thin: None,
+            removable: false,
+            sanitize: false,
+            reservations: None,
         }
     }
 

@@ -72,6 +72,43 @@ pub enum IoOp {
     },
     /// Put what was written on stable storage. Answer [`IoResult::Flushed`].
     Flush,
+    /// Give these ranges back: whole blocks, in any order. From then on they read as zeros. Answer [`IoResult::Done`].
+    Unmap {
+        /// Ranges of the LU, each of at least one block.
+        ranges: Vec<Extent>,
+    },
+    /// Write one block over and over. Answer [`IoResult::Done`].
+    WriteSame {
+        /// The range, at least one block.
+        range: Extent,
+        /// One block of the LU.
+        block: Vec<u8>,
+        /// The range may be given back instead, if the block is all zeros.
+        unmap: bool,
+        /// On stable storage before it is answered.
+        fua: bool,
+    },
+    /// Tell which blocks take space. Answer [`IoResult::Provisioned`].
+    Status {
+        /// The range that is asked about.
+        range: Extent,
+        /// Extents that are wanted at most, at least one.
+        extents_max: usize,
+    },
+    /// Keep the LU's reservations over a restart, in place of those kept before. Answer [`IoResult::Done`] once they are on stable storage.
+    Keep {
+        /// What [`crate::LuDescription::reservations`] is to be next time.
+        record: Vec<u8>,
+    },
+}
+
+/// A range of an LU: whole blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// First byte.
+    pub offset_bytes: u64,
+    /// Bytes.
+    pub length_bytes: u64,
 }
 
 /// How an access ended.
@@ -86,6 +123,10 @@ pub enum IoResult {
     Written(Vec<u8>),
     /// Flushed.
     Flushed,
+    /// An [`IoOp::Unmap`], [`IoOp::WriteSame`] or [`IoOp::Keep`] is done.
+    Done,
+    /// Extents that follow one another from the beginning of the range asked about, each with whether it takes space. Neighbours differ.
+    Provisioned(Vec<(Extent, bool)>),
     /// It could not be done; nothing that was read may be used.
     Failed(IoFailure),
 }
@@ -99,6 +140,8 @@ pub enum IoFailure {
     Write,
     /// No space is left behind a thin LU: DATA PROTECT, SPACE ALLOCATION FAILED WRITE PROTECT.
     Space,
+    /// Writes are refused for now, whatever they need: DATA PROTECT, WRITE PROTECTED.
+    Protected,
     /// Something else inside: HARDWARE ERROR, INTERNAL TARGET FAILURE.
     Internal,
 }

@@ -49,6 +49,6 @@ mod text;
 mod transmit;
 
 pub use config::{Limits, LuDescription, TargetConfig};
-pub use io::{ConnectionId, Io, IoFailure, IoId, IoOp, IoResult};
+pub use io::{ConnectionId, Extent, Io, IoFailure, IoId, IoOp, IoResult};
 pub use target::Target;
 pub use transmit::{Segment, Transmit};

@@ -71,7 +71,7 @@ impl Storage {
             IoOp::Write {
                 offset_bytes, data, ..
             } => (Op::Write, *offset_bytes, data.len() as u64),
-            IoOp::Flush => (Op::Write, 0, 0),
+            _ => (Op::Write, 0, 0),
         };
         let lu = self
             .lus
@@ -146,6 +146,7 @@ fn answer(io: Io, mut write: impl FnMut(u8, u64, &[u8])) -> (IoId, IoResult) {
             IoResult::Written(data)
         }
         IoOp::Flush => IoResult::Flushed,
+        _ => IoResult::Failed(hakaru_target::IoFailure::Internal),
     };
     (io.id, result)
 }

@@ -80,7 +80,7 @@ impl Storage {
                 offset_bytes, data, ..
             } => (Op::Write, *offset_bytes, data.len() as u64),
             // Costs the controller a command; the modelled array has no volatile cache to flush.
-            IoOp::Flush => (Op::Write, 0, 0),
+            _ => (Op::Write, 0, 0),
         };
         let lu = self.lus[usize::from(io.lun)]
             .as_ref()
@@ -246,6 +246,7 @@ fn try_file_at_once(
             }
         }
         IoOp::Flush => Err((FileOp::Sync, 0, Vec::new())),
+        _ => Ok(IoResult::Failed(IoFailure::Internal)),
     }
 }
 
@@ -281,5 +282,6 @@ fn access_memory(memory: &mut SparseMemory, op: IoOp, target: &mut Target) -> Io
             IoResult::Written(data)
         }
         IoOp::Flush => IoResult::Flushed,
+        _ => IoResult::Failed(IoFailure::Internal),
     }
 }

@@ -187,6 +187,7 @@ impl Pair {
                 IoResult::Written(data)
             }
             IoOp::Flush => IoResult::Flushed,
+            _ => IoResult::Failed(hakaru_target::IoFailure::Internal),
         };
         self.target.handle_io_done(self.time, io.id, result);
     }
