@@ -1,0 +1,232 @@
+//! Command descriptor blocks (SPC-4 and SBC-3): what a disk is asked to do.
+//!
+//! The sizes of one command are unified: READ(6), (10), (12) and (16) are one [`Cdb::Read`]. `parse` refuses what is not implemented with the sense data
+//! that a disk owes for it.
+//!
+//! Here is the list of commands and the table of operation codes both ways; each family has a file that knows where its fields lie.
+
+mod error;
+mod mode;
+pub mod opcode;
+mod primary;
+#[cfg(test)]
+mod tests;
+mod transfer;
+
+pub use error::CdbError;
+pub use mode::{ModeSense, PageControl};
+pub use primary::StartStopUnit;
+pub use transfer::Transfer;
+
+use crate::octets::{put_u32, u16_at, u32_at, u64_at};
+use error::invalid;
+use transfer::{emit_transfer, transfer, transfer_6};
+
+/// Service actions of SERVICE ACTION IN(16).
+const READ_CAPACITY_16_ACTION: u8 = 0x10;
+
+/// A command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cdb {
+    /// TEST UNIT READY.
+    TestUnitReady,
+    /// REQUEST SENSE.
+    RequestSense {
+        /// DESC: descriptor format.
+        descriptor_format: bool,
+        /// Bytes at most.
+        allocation_length: u8,
+    },
+    /// INQUIRY.
+    Inquiry {
+        /// The vital product data page that is wanted; `None`: standard data.
+        page: Option<u8>,
+        /// Bytes at most.
+        allocation_length: u16,
+    },
+    /// MODE SENSE.
+    ModeSense(ModeSense),
+    /// START STOP UNIT.
+    StartStopUnit(StartStopUnit),
+    /// READ CAPACITY(10).
+    ReadCapacity10,
+    /// READ CAPACITY(16).
+    ReadCapacity16 {
+        /// Bytes at most.
+        allocation_length: u32,
+    },
+    /// READ.
+    Read(Transfer),
+    /// WRITE.
+    Write(Transfer),
+    /// SYNCHRONIZE CACHE.
+    SynchronizeCache {
+        /// First block.
+        lba: u64,
+        /// Number of blocks; 0: to the end.
+        blocks: u32,
+        /// Answer at once.
+        immediate: bool,
+    },
+    /// REPORT LUNS.
+    ReportLuns {
+        /// SELECT REPORT: 0 addressable, 1 well-known only, 2 all.
+        select_report: u8,
+        /// Bytes at most.
+        allocation_length: u32,
+    },
+}
+
+/// Length of a CDB by the group of its operation code (SPC-4 section 4.2.5.1); `None` for variable-length and vendor-specific ones.
+fn length_of(opcode: u8) -> Option<usize> {
+    match opcode >> 5 {
+        0 => Some(6),
+        1 | 2 => Some(10),
+        4 => Some(16),
+        5 => Some(12),
+        _ => None,
+    }
+}
+
+impl Cdb {
+    /// Reads a command; `bytes` may be longer than the command is, as iSCSI's 16 are.
+    ///
+    /// # Errors
+    /// An operation code or service action that is not listed here; a field that must be zero, NACA among them; too few bytes.
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Result<Cdb, CdbError> {
+        let opcode = *bytes.first().ok_or(CdbError::Short)?;
+        let length = length_of(opcode).ok_or(CdbError::UnsupportedOpcode(opcode))?;
+        let cdb = bytes.get(..length).ok_or(CdbError::Short)?;
+        let command = parse_known(opcode, cdb)?;
+        // CONTROL, always the last byte: NACA would promise auto contingent allegiance, which INQUIRY's NORMACA denies.
+        if cdb[length - 1] & 0x04 != 0 {
+            return Err(invalid(length as u16 - 1, 2));
+        }
+        Ok(command)
+    }
+}
+
+#[inline]
+fn parse_known(opcode: u8, cdb: &[u8]) -> Result<Cdb, CdbError> {
+    Ok(match opcode {
+        opcode::READ_10 => Cdb::Read(transfer(
+            cdb,
+            u64::from(u32_at(cdb, 2)),
+            u32::from(u16_at(cdb, 7)),
+        )),
+        opcode::WRITE_10 => Cdb::Write(transfer(
+            cdb,
+            u64::from(u32_at(cdb, 2)),
+            u32::from(u16_at(cdb, 7)),
+        )),
+        opcode::READ_16 => Cdb::Read(transfer(cdb, u64_at(cdb, 2), u32_at(cdb, 10))),
+        opcode::WRITE_16 => Cdb::Write(transfer(cdb, u64_at(cdb, 2), u32_at(cdb, 10))),
+        opcode::READ_12 => Cdb::Read(transfer(cdb, u64::from(u32_at(cdb, 2)), u32_at(cdb, 6))),
+        opcode::WRITE_12 => Cdb::Write(transfer(cdb, u64::from(u32_at(cdb, 2)), u32_at(cdb, 6))),
+        opcode::READ_6 => Cdb::Read(transfer_6(cdb)),
+        opcode::WRITE_6 => Cdb::Write(transfer_6(cdb)),
+        opcode::TEST_UNIT_READY => Cdb::TestUnitReady,
+        opcode::REQUEST_SENSE => Cdb::RequestSense {
+            descriptor_format: cdb[1] & 1 != 0,
+            allocation_length: cdb[4],
+        },
+        opcode::INQUIRY => primary::parse_inquiry(cdb)?,
+        opcode::MODE_SENSE_6 | opcode::MODE_SENSE_10 => {
+            Cdb::ModeSense(mode::parse_mode_sense(opcode, cdb))
+        }
+        opcode::START_STOP_UNIT => primary::parse_start_stop_unit(cdb),
+        opcode::READ_CAPACITY_10 => primary::parse_read_capacity_10(cdb)?,
+        opcode::SERVICE_ACTION_IN_16 => match cdb[1] & 0x1f {
+            READ_CAPACITY_16_ACTION => Cdb::ReadCapacity16 {
+                allocation_length: u32_at(cdb, 10),
+            },
+            _ => return Err(invalid(1, 4)),
+        },
+        opcode::SYNCHRONIZE_CACHE_10 => Cdb::SynchronizeCache {
+            lba: u64::from(u32_at(cdb, 2)),
+            blocks: u32::from(u16_at(cdb, 7)),
+            immediate: cdb[1] & 2 != 0,
+        },
+        opcode::SYNCHRONIZE_CACHE_16 => Cdb::SynchronizeCache {
+            lba: u64_at(cdb, 2),
+            blocks: u32_at(cdb, 10),
+            immediate: cdb[1] & 2 != 0,
+        },
+        opcode::REPORT_LUNS => match cdb[2] {
+            select_report @ 0..=2 => Cdb::ReportLuns {
+                select_report,
+                allocation_length: u32_at(cdb, 6),
+            },
+            _ => return Err(CdbError::InvalidField { byte: 2, bit: None }),
+        },
+        _ => return Err(CdbError::UnsupportedOpcode(opcode)),
+    })
+}
+
+/// What an initiator sends. READ and WRITE take the ten-byte form where it suffices, the 16-byte form otherwise.
+impl Cdb {
+    /// Writes the command into iSCSI's 16 bytes, zeros behind it.
+    #[inline]
+    pub fn emit(&self) -> [u8; 16] {
+        let mut out = [0; 16];
+        match *self {
+            Cdb::Read(transfer) => {
+                emit_transfer(&mut out, opcode::READ_10, opcode::READ_16, transfer)
+            }
+            Cdb::Write(transfer) => {
+                emit_transfer(&mut out, opcode::WRITE_10, opcode::WRITE_16, transfer)
+            }
+            Cdb::SynchronizeCache {
+                lba,
+                blocks,
+                immediate,
+            } => {
+                let transfer = Transfer {
+                    lba,
+                    blocks,
+                    ..Transfer::default()
+                };
+                emit_transfer(
+                    &mut out,
+                    opcode::SYNCHRONIZE_CACHE_10,
+                    opcode::SYNCHRONIZE_CACHE_16,
+                    transfer,
+                );
+                out[1] = u8::from(immediate) << 1;
+            }
+            Cdb::TestUnitReady => {}
+            Cdb::RequestSense {
+                descriptor_format,
+                allocation_length,
+            } => {
+                out[..5].copy_from_slice(&[
+                    opcode::REQUEST_SENSE,
+                    u8::from(descriptor_format),
+                    0,
+                    0,
+                    allocation_length,
+                ]);
+            }
+            Cdb::Inquiry {
+                page,
+                allocation_length,
+            } => primary::emit_inquiry(&mut out, page, allocation_length),
+            Cdb::ModeSense(sense) => mode::emit_mode_sense(&mut out, sense),
+            Cdb::StartStopUnit(unit) => primary::emit_start_stop_unit(&mut out, unit),
+            Cdb::ReadCapacity10 => out[0] = opcode::READ_CAPACITY_10,
+            Cdb::ReadCapacity16 { allocation_length } => {
+                out[..2].copy_from_slice(&[opcode::SERVICE_ACTION_IN_16, READ_CAPACITY_16_ACTION]);
+                put_u32(&mut out, 10, allocation_length);
+            }
+            Cdb::ReportLuns {
+                select_report,
+                allocation_length,
+            } => {
+                out[..3].copy_from_slice(&[opcode::REPORT_LUNS, 0, select_report]);
+                put_u32(&mut out, 6, allocation_length);
+            }
+        }
+        out
+    }
+}

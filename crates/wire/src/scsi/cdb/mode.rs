@@ -1,0 +1,78 @@
+//! MODE SENSE (6, 10).
+use super::opcode;
+use crate::octets::{put_u16, u16_at};
+
+/// PC field of MODE SENSE.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PageControl {
+    /// As they are.
+    #[default]
+    Current = 0,
+    /// Ones where a bit may be changed.
+    Changeable = 1,
+    /// As they were made.
+    Default = 2,
+    /// As they are kept over power-off.
+    Saved = 3,
+}
+
+/// MODE SENSE(6) or (10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModeSense {
+    /// Ten-byte form, whose header is 8 bytes long instead of 4.
+    pub ten: bool,
+    /// DBD: no block descriptor is wanted.
+    pub disable_block_descriptors: bool,
+    /// LLBAA (ten-byte form): a long block descriptor may be sent.
+    pub long_lba: bool,
+    /// Which values.
+    pub control: PageControl,
+    /// Page; 3Fh for all.
+    pub page: u8,
+    /// Subpage; FFh for all.
+    pub subpage: u8,
+    /// Bytes at most.
+    pub allocation_length: u16,
+}
+
+pub(super) fn parse_mode_sense(opcode: u8, cdb: &[u8]) -> ModeSense {
+    let ten = opcode == opcode::MODE_SENSE_10;
+    let control = [
+        PageControl::Current,
+        PageControl::Changeable,
+        PageControl::Default,
+        PageControl::Saved,
+    ];
+    ModeSense {
+        ten,
+        disable_block_descriptors: cdb[1] & 0x08 != 0,
+        long_lba: ten && cdb[1] & 0x10 != 0,
+        control: control[usize::from(cdb[2] >> 6)],
+        page: cdb[2] & 0x3f,
+        subpage: cdb[3],
+        allocation_length: if ten {
+            u16_at(cdb, 7)
+        } else {
+            u16::from(cdb[4])
+        },
+    }
+}
+
+pub(super) fn emit_mode_sense(out: &mut [u8; 16], sense: ModeSense) {
+    let flags = u8::from(sense.long_lba) << 4 | u8::from(sense.disable_block_descriptors) << 3;
+    let page = (sense.control as u8) << 6 | (sense.page & 0x3f);
+    if sense.ten {
+        out[..4].copy_from_slice(&[opcode::MODE_SENSE_10, flags, page, sense.subpage]);
+        put_u16(out, 7, sense.allocation_length);
+    } else {
+        let length = u8::try_from(sense.allocation_length).unwrap_or(u8::MAX);
+        out[..5].copy_from_slice(&[
+            opcode::MODE_SENSE_6,
+            flags & 0x08,
+            page,
+            sense.subpage,
+            length,
+        ]);
+    }
+}

@@ -1,0 +1,154 @@
+use super::*;
+use proptest::prelude::*;
+
+fn transfers() -> impl Strategy<Value = Transfer> {
+    let lba = prop_oneof![any::<u64>(), 0u64..1 << 33];
+    let blocks = prop_oneof![any::<u32>(), 0u32..70_000];
+    (lba, blocks, any::<bool>(), any::<bool>(), 0u8..8).prop_map(
+        |(lba, blocks, fua, dpo, protect)| Transfer {
+            lba,
+            blocks,
+            fua,
+            dpo,
+            protect,
+        },
+    )
+}
+
+fn commands() -> impl Strategy<Value = Cdb> {
+    prop_oneof![
+        transfers().prop_map(Cdb::Read),
+        transfers().prop_map(Cdb::Write),
+        any::<(u64, u32, bool)>().prop_map(|(lba, blocks, immediate)| Cdb::SynchronizeCache {
+            lba,
+            blocks,
+            immediate
+        }),
+        Just(Cdb::TestUnitReady),
+        Just(Cdb::ReadCapacity10),
+        any::<(bool, u8)>().prop_map(|(descriptor_format, allocation_length)| {
+            Cdb::RequestSense {
+                descriptor_format,
+                allocation_length,
+            }
+        }),
+        any::<(Option<u8>, u16)>().prop_map(|(page, allocation_length)| Cdb::Inquiry {
+            page,
+            allocation_length
+        }),
+        any::<u32>().prop_map(|allocation_length| Cdb::ReadCapacity16 { allocation_length }),
+        (0u8..3, any::<u32>()).prop_map(|(select_report, allocation_length)| Cdb::ReportLuns {
+            select_report,
+            allocation_length
+        }),
+        (any::<[bool; 4]>(), 0u8..16).prop_map(
+            |([immediate, no_flush, load_eject, start], power_condition)| Cdb::StartStopUnit(
+                StartStopUnit {
+                    immediate,
+                    power_condition,
+                    no_flush,
+                    load_eject,
+                    start
+                }
+            )
+        ),
+        (any::<[bool; 3]>(), 0u8..4, 0u8..64, any::<(u8, u16)>()).prop_map(
+            |([ten, disable, long], control, page, (subpage, length))| {
+                Cdb::ModeSense(ModeSense {
+                    ten,
+                    disable_block_descriptors: disable,
+                    long_lba: ten && long,
+                    control: [
+                        PageControl::Current,
+                        PageControl::Changeable,
+                        PageControl::Default,
+                        PageControl::Saved,
+                    ][usize::from(control)],
+                    page,
+                    subpage,
+                    allocation_length: if ten { length } else { length & 0xff },
+                })
+            }
+        ),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn commands_survive_a_round_trip(cdb in commands()) {
+        prop_assert_eq!(Cdb::parse(&cdb.emit()), Ok(cdb));
+    }
+
+    #[test]
+    fn six_byte_forms_say_the_same(lba in 0u64..1 << 21, blocks in 1u32..=256, write: bool) {
+        let transfer = Transfer { lba, blocks, ..Transfer::default() };
+        let cdb = if write { Cdb::Write(transfer) } else { Cdb::Read(transfer) };
+        prop_assert_eq!(Cdb::parse(&cdb.emit_6().unwrap()[..6]), Ok(cdb));
+    }
+
+    #[test]
+    fn no_bytes_panic_and_refusals_point_into_the_cdb(bytes in proptest::collection::vec(any::<u8>(), 0..20)) {
+        if let Err(error) = Cdb::parse(&bytes) {
+            if let CdbError::InvalidField { byte, .. } = error { prop_assert!(byte < 16); }
+            prop_assert_eq!(error.sense().key, crate::scsi::SenseKey::IllegalRequest);
+        }
+    }
+}
+
+#[test]
+fn every_opcode_with_all_zeros_and_all_ones_is_answered() {
+    for opcode in 0..=255u8 {
+        for fill in [0, 0xff] {
+            let mut bytes = [fill; 16];
+            bytes[0] = opcode;
+            let _ = Cdb::parse(&bytes);
+            for cut in 0..16 {
+                let _ = Cdb::parse(&bytes[..cut]);
+            }
+        }
+    }
+}
+
+#[test]
+fn read_16_lies_as_sbc_draws_it() {
+    let cdb = Cdb::Read(Transfer {
+        lba: 0x0102_0304_0506_0708,
+        blocks: 9,
+        fua: true,
+        dpo: true,
+        protect: 1,
+    });
+    assert_eq!(
+        cdb.emit(),
+        [0x88, 0x38, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 9, 0, 0]
+    );
+}
+
+#[test]
+fn page_code_without_evpd_is_refused_at_its_byte() {
+    assert_eq!(
+        Cdb::parse(&[0x12, 0, 0x83, 0, 96, 0]),
+        Err(CdbError::InvalidField { byte: 2, bit: None })
+    );
+}
+
+#[test]
+fn naca_is_refused_in_the_control_byte_of_each_length() {
+    for (opcode, control) in [
+        (opcode::READ_6, 5),
+        (opcode::READ_10, 9),
+        (opcode::READ_12, 11),
+        (opcode::READ_16, 15),
+    ] {
+        let mut bytes = [0; 16];
+        bytes[0] = opcode;
+        bytes[control] = 0x04;
+        assert_eq!(
+            Cdb::parse(&bytes),
+            Err(CdbError::InvalidField {
+                byte: control as u16,
+                bit: Some(2)
+            })
+        );
+    }
+}

@@ -1,0 +1,80 @@
+//! READ and WRITE (6, 10, 12, 16) and whatever else names blocks by LBA and TRANSFER LENGTH.
+use super::{Cdb, opcode};
+use crate::octets::{put_u16, put_u24, put_u32, put_u64, u24_at};
+
+/// Blocks to read or write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transfer {
+    /// First block.
+    pub lba: u64,
+    /// Number of blocks. 0 moves nothing and is no error (the 6-byte form's 0 has become 256).
+    pub blocks: u32,
+    /// FUA: past the cache.
+    pub fua: bool,
+    /// DPO: do not keep in the cache.
+    pub dpo: bool,
+    /// RDPROTECT or WRPROTECT, 0 to 7.
+    pub protect: u8,
+}
+
+#[inline]
+pub(super) fn transfer(cdb: &[u8], lba: u64, blocks: u32) -> Transfer {
+    Transfer {
+        lba,
+        blocks,
+        fua: cdb[1] & 0x08 != 0,
+        dpo: cdb[1] & 0x10 != 0,
+        protect: cdb[1] >> 5,
+    }
+}
+
+/// 21 bits of LBA, and a length of which 0 means 256 (SBC-3 section 5.10).
+pub(super) fn transfer_6(cdb: &[u8]) -> Transfer {
+    let blocks = if cdb[4] == 0 { 256 } else { u32::from(cdb[4]) };
+    Transfer {
+        lba: u64::from(u24_at(cdb, 1) & 0x1f_ffff),
+        blocks,
+        ..Transfer::default()
+    }
+}
+
+#[inline]
+pub(super) fn emit_transfer(out: &mut [u8; 16], ten: u8, sixteen: u8, transfer: Transfer) {
+    match (u32::try_from(transfer.lba), u16::try_from(transfer.blocks)) {
+        (Ok(lba), Ok(blocks)) => {
+            out[0] = ten;
+            put_u32(out, 2, lba);
+            put_u16(out, 7, blocks);
+        }
+        _ => {
+            out[0] = sixteen;
+            put_u64(out, 2, transfer.lba);
+            put_u32(out, 10, transfer.blocks);
+        }
+    }
+    out[1] = transfer.protect << 5 | u8::from(transfer.dpo) << 4 | u8::from(transfer.fua) << 3;
+}
+
+impl Cdb {
+    /// The same as READ(6) or WRITE(6), where it can be said so: up to 2^21 blocks in, 1 to 256 blocks long, no flags. `None` otherwise and for other commands.
+    pub fn emit_6(&self) -> Option<[u8; 16]> {
+        let (opcode, transfer) = match *self {
+            Cdb::Read(transfer) => (opcode::READ_6, transfer),
+            Cdb::Write(transfer) => (opcode::WRITE_6, transfer),
+            _ => return None,
+        };
+        let plain = Transfer {
+            lba: transfer.lba,
+            blocks: transfer.blocks,
+            ..Transfer::default()
+        } == transfer;
+        if !plain || transfer.lba >= 1 << 21 || !(1..=256).contains(&transfer.blocks) {
+            return None;
+        }
+        let mut out = [0; 16];
+        put_u24(&mut out, 1, transfer.lba as u32);
+        out[0] = opcode;
+        out[4] = transfer.blocks as u8; // 256 becomes 0, which means 256.
+        Some(out)
+    }
+}
