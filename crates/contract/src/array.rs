@@ -56,6 +56,15 @@ pub struct LuConfig {
     /// Writes are refused with WRITE PROTECTED. Default false.
     #[serde(default)]
     pub read_only: bool,
+    /// Blocks can be given back: UNMAP and WRITE SAME with UNMAP free memory or make holes in the file. Default false.
+    #[serde(default)]
+    pub thin: bool,
+    /// The medium can be ejected and loaded. Default false.
+    #[serde(default)]
+    pub removable: bool,
+    /// SANITIZE may erase the whole LU. Default false.
+    #[serde(default)]
+    pub sanitize: bool,
 }
 
 fn block() -> u32 {

@@ -48,7 +48,7 @@ mod task;
 mod text;
 mod transmit;
 
-pub use config::{Limits, LuDescription, TargetConfig};
+pub use config::{Limits, LuDescription, TargetConfig, Thin};
 pub use io::{ConnectionId, Extent, Io, IoFailure, IoId, IoOp, IoResult};
 pub use target::Target;
 pub use transmit::{Segment, Transmit};

@@ -157,6 +157,9 @@ class LuConfig(Message):
     store: Store
     placement: Placement | None = None
     read_only: bool = False
+    thin: bool = False
+    removable: bool = False
+    sanitize: bool = False
 
 
 class NoModel(Message):

@@ -9,11 +9,14 @@ use hakaru_contract::{ArrayConfig, LuConfig, StoreConfig};
 use hakaru_drive::Array;
 use hakaru_runtime::file::FileHandle;
 use hakaru_runtime::memory::SparseMemory;
-use hakaru_target::LuDescription;
+use hakaru_target::{LuDescription, Thin};
 
 use super::storage::{Lu, Store};
 use crate::address::parse_address;
 use crate::failure::{Failure, OrEnvironment};
+
+/// What memory and most file systems give and take back at least.
+const MAPPED_TOGETHER_BYTES: u64 = 4096;
 
 /// Where to listen.
 ///
@@ -140,6 +143,11 @@ pub fn describe(lu: &LuConfig, model: Option<&ArrayModel>) -> LuDescription {
         write_cache: !in_memory,
         rotation_rate_rpm: model.and_then(|model| rotation_rate(model, lu)),
         in_place: in_memory,
+        thin: lu.thin.then_some(Thin {
+            page_bytes: MAPPED_TOGETHER_BYTES,
+        }),
+        removable: lu.removable,
+        sanitize: lu.sanitize,
         ..LuDescription::new(lu.lun, lu.size_bytes)
     }
 }

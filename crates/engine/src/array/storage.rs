@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use hakaru_drive::{Array, Op, Request};
 use hakaru_runtime::file::{FileDone, FileHandle, FileOp, FileQueue, FileRequest};
 use hakaru_runtime::memory::SparseMemory;
-use hakaru_target::{Io, IoFailure, IoId, IoOp, IoResult, Target};
+use hakaru_target::{Extent, Io, IoFailure, IoId, IoOp, IoResult, Target};
 use hakaru_units::Time;
 
 /// LUs by number, and the accesses under way.
@@ -282,6 +282,28 @@ fn access_memory(memory: &mut SparseMemory, op: IoOp, target: &mut Target) -> Io
             IoResult::Written(data)
         }
         IoOp::Flush => IoResult::Flushed,
-        _ => IoResult::Failed(IoFailure::Internal),
+        IoOp::Keep { .. } => IoResult::Failed(IoFailure::Internal),
+        IoOp::Unmap { ranges } => {
+            for range in ranges {
+                fill(memory, range, &[0; 4096]);
+            }
+            IoResult::Done
+        }
+        IoOp::WriteSame { range, block, .. } => {
+            fill(memory, range, &block);
+            IoResult::Done
+        }
+        IoOp::Status { range, .. } => IoResult::Provisioned(vec![(range, true)]),
+    }
+}
+
+/// Writes `block` over and over.
+fn fill(memory: &mut SparseMemory, range: Extent, block: &[u8]) {
+    let mut at = range.offset_bytes;
+    let end = at + range.length_bytes;
+    while at < end {
+        let length = block.len().min((end - at) as usize);
+        memory.write(at, &block[..length]);
+        at += length as u64;
     }
 }
