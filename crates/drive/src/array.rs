@@ -7,13 +7,12 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use hakaru_units::{MIB, Time};
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
 use crate::config::{self, ArrayModel};
-use crate::drive::{Command, Drive};
-use crate::extents::Extents;
-use crate::raid::{Layout, Op, Piece, Stage};
+use crate::groups::{Access, Groups, Owner, Wake};
+use crate::raid::Op;
 use crate::slab::Slab;
 use crate::usage::Usage;
 use crate::validate::{self, ModelError};
@@ -25,12 +24,14 @@ pub struct Request {
     pub id: u64,
     /// RAID group, counted from 0.
     pub group: u32,
-    /// Read or write.
+    /// What it does.
     pub op: Op,
     /// First byte of the group's usable space.
     pub offset_bytes: u64,
-    /// Bytes; 0 costs the controller's time alone.
+    /// Bytes; 0 costs the controller's time alone. Of a flush, the range that is to be on stable storage.
     pub length_bytes: u64,
+    /// Of a write: complete when it is where a power cut does not reach it (force unit access).
+    pub fua: bool,
 }
 
 /// A request has completed.
@@ -46,34 +47,8 @@ pub struct Completion {
 enum Event {
     PortReceived { request: u32 },
     ControllerDone { request: u32 },
-    DriveDone { group: u32, drive: u32 },
+    Drive { group: u32, drive: u32 },
     PortSent { request: u32 },
-}
-
-/// A request under way.
-#[derive(Clone, Copy, Debug)]
-struct Active {
-    request: Request,
-    stages_left: u32,
-}
-
-/// A stage under way: the drive commands of its current round that have not ended, and the round to come.
-#[derive(Clone, Debug, Default)]
-struct ActiveStage {
-    request: u32,
-    left: u32,
-    then: Vec<Piece>,
-}
-
-#[derive(Clone, Debug)]
-struct Group {
-    layout: Layout,
-    extents: Option<Extents>,
-    capacity_bytes: u64,
-    drives: Vec<Drive>,
-    usage: Usage,
-    /// Which half of a mirrored pair is read next when both are equally busy.
-    mirror_turn: u32,
 }
 
 /// Serves one request at a time in order of arrival: the controller, one direction of a port.
@@ -99,9 +74,8 @@ pub struct Array {
     controller: Server,
     /// Nanoseconds per byte, and the two directions.
     port: Option<(f64, Server, Server)>,
-    groups: Vec<Group>,
-    active: Slab<Active>,
-    stages: Slab<ActiveStage>,
+    groups: Groups,
+    active: Slab<Request>,
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     events_made: u64,
     completions: VecDeque<Completion>,
@@ -116,11 +90,6 @@ impl Array {
     pub fn new(model: &ArrayModel, seed: u64) -> Result<Array, ModelError> {
         let model = validate::resolve_array(model)?;
         let mut rng = Pcg64::seed_from_u64(seed);
-        let groups = model
-            .groups
-            .iter()
-            .map(|group| Group::new(group, &mut rng))
-            .collect();
         Ok(Array {
             controller_config: model.controller,
             controller: Server::default(),
@@ -131,9 +100,8 @@ impl Array {
                     Server::default(),
                 )
             }),
-            groups,
+            groups: Groups::new(&model.groups, &mut rng),
             active: Slab::default(),
-            stages: Slab::default(),
             events: BinaryHeap::new(),
             events_made: 0,
             completions: VecDeque::new(),
@@ -144,7 +112,7 @@ impl Array {
     /// Usable bytes of a group; `None` if there is no such group.
     #[must_use]
     pub fn group_capacity_bytes(&self, group: u32) -> Option<u64> {
-        self.groups.get(group as usize).map(|g| g.capacity_bytes)
+        self.groups.capacity_bytes(group)
     }
 
     /// Takes a request. Its range must lie within the group (checked by whoever places LUs).
@@ -161,10 +129,7 @@ impl Array {
             end.is_some_and(|end| end <= capacity),
             "a request lies within its group"
         );
-        let active = self.active.insert(Active {
-            request,
-            stages_left: 0,
-        });
+        let active = self.active.insert(request);
         let bytes = request.length_bytes;
         match (&mut self.port, request.op) {
             (Some((ns_per_byte, receive, _)), Op::Write) => {
@@ -216,15 +181,7 @@ impl Array {
                 .both_directions(&send.usage)
                 .visit("port/0", visit);
         }
-        for (g, group) in self.groups.iter_mut().enumerate() {
-            group.usage.advance(now);
-            group.usage.service_ns = group.drives.iter().map(|d| d.usage.service_ns).sum();
-            group.usage.visit(&format!("group/{g}"), visit);
-            for (d, drive) in group.drives.iter_mut().enumerate() {
-                drive.usage.advance(now);
-                drive.usage.visit(&format!("drive/{g}.{d}"), visit);
-            }
-        }
+        self.groups.visit_counters(now, visit);
     }
 
     fn schedule(&mut self, at: Time, event: Event) {
@@ -235,9 +192,9 @@ impl Array {
     fn handle_event(&mut self, event: Event) {
         match event {
             Event::PortReceived { request } => {
-                let Request {
+                let &Request {
                     op, length_bytes, ..
-                } = self.active.get(request).request;
+                } = self.active.get(request);
                 if let Some((ns_per_byte, receive, _)) = &mut self.port {
                     receive.usage.leave(
                         self.now,
@@ -249,20 +206,23 @@ impl Array {
                 self.enter_controller(request);
             }
             Event::ControllerDone { request } => {
-                let Request {
+                let &Request {
                     op, length_bytes, ..
-                } = self.active.get(request).request;
+                } = self.active.get(request);
                 let service = self.controller_ns(length_bytes);
                 self.controller
                     .usage
                     .leave(self.now, op, length_bytes, service);
                 self.enter_group(request);
             }
-            Event::DriveDone { group, drive } => self.end_drive_command(group, drive),
+            Event::Drive { group, drive } => {
+                self.groups.handle_wake(self.now, group, drive);
+                self.after_groups();
+            }
             Event::PortSent { request } => {
-                let Request {
+                let &Request {
                     op, length_bytes, ..
-                } = self.active.get(request).request;
+                } = self.active.get(request);
                 if let Some((ns_per_byte, _, send)) = &mut self.port {
                     send.usage.leave(
                         self.now,
@@ -285,94 +245,48 @@ impl Array {
     }
 
     fn enter_controller(&mut self, request: u32) {
-        let service = self.controller_ns(self.active.get(request).request.length_bytes);
+        let service = self.controller_ns(self.active.get(request).length_bytes);
         let at = self.controller.submit(self.now, service);
         self.schedule(at, Event::ControllerDone { request });
     }
 
-    fn enter_group(&mut self, request: u32) {
-        let Request {
+    fn enter_group(&mut self, key: u32) {
+        let &Request {
             group,
             op,
             offset_bytes,
             length_bytes,
             ..
-        } = self.active.get(request).request;
-        let stages = self.groups[group as usize].plan(self.now, op, offset_bytes, length_bytes);
-        self.active.get_mut(request).stages_left = stages.len() as u32;
-        for Stage { first, then } in stages {
-            let stage = self.stages.insert(ActiveStage {
-                request,
-                left: first.len() as u32,
-                then,
-            });
-            self.submit_pieces(group, stage, &first);
-        }
-        if length_bytes == 0 {
-            self.leave_group(request);
-        }
+        } = self.active.get(key);
+        self.groups.submit(
+            self.now,
+            Access {
+                owner: Owner::Request(key),
+                group,
+                op,
+                offset_bytes,
+                length_bytes,
+            },
+        );
+        self.after_groups();
     }
 
-    fn submit_pieces(&mut self, group: u32, stage: u32, pieces: &[Piece]) {
-        for &Piece {
-            drive,
-            op,
-            offset,
-            length,
-        } in pieces
-        {
-            let command = Command {
-                stage,
-                op,
-                offset,
-                length,
-            };
-            if let Some(at) =
-                self.groups[group as usize].drives[drive as usize].submit(self.now, command)
-            {
-                self.schedule(at, Event::DriveDone { group, drive });
+    /// Takes what the groups have to say.
+    fn after_groups(&mut self) {
+        while let Some(Wake { at, group, drive }) = self.groups.poll_wake() {
+            self.schedule(at, Event::Drive { group, drive });
+        }
+        while let Some(access) = self.groups.poll_done() {
+            match access.owner {
+                Owner::Request(request) => self.leave_groups(request),
             }
         }
     }
 
-    fn end_drive_command(&mut self, group: u32, drive: u32) {
-        let (command, next) = self.groups[group as usize].drives[drive as usize].end(self.now);
-        if let Some(at) = next {
-            self.schedule(at, Event::DriveDone { group, drive });
-        }
-        let stage = self.stages.get_mut(command.stage);
-        stage.left -= 1;
-        if stage.left > 0 {
-            return;
-        }
-        let then = std::mem::take(&mut stage.then);
-        if then.is_empty() {
-            self.end_stage(command.stage);
-        } else {
-            stage.left = then.len() as u32;
-            self.submit_pieces(group, command.stage, &then);
-        }
-    }
-
-    fn end_stage(&mut self, stage: u32) {
-        let request = self.stages.remove(stage).request;
-        let active = self.active.get_mut(request);
-        active.stages_left -= 1;
-        if active.stages_left == 0 {
-            self.leave_group(request);
-        }
-    }
-
-    fn leave_group(&mut self, request: u32) {
-        let Request {
-            group,
-            op,
-            length_bytes,
-            ..
-        } = self.active.get(request).request;
-        self.groups[group as usize]
-            .usage
-            .leave(self.now, op, length_bytes, 0);
+    fn leave_groups(&mut self, request: u32) {
+        let &Request {
+            op, length_bytes, ..
+        } = self.active.get(request);
         match (&mut self.port, op) {
             (Some((ns_per_byte, _, send)), Op::Read) => {
                 let at = send.submit(self.now, (length_bytes as f64 * *ns_per_byte) as u64);
@@ -383,58 +297,7 @@ impl Array {
     }
 
     fn complete(&mut self, request: u32) {
-        let id = self.active.remove(request).request.id;
+        let id = self.active.remove(request).id;
         self.completions.push_back(Completion { id, at: self.now });
-    }
-}
-
-impl Group {
-    fn new(group: &config::Group, rng: &mut Pcg64) -> Group {
-        let config::Drive::Hdd(hdd) = &group.drive else {
-            unreachable!("presets have been resolved")
-        };
-        let layout = Layout::new(group);
-        let capacity_bytes = layout.capacity_bytes(hdd.capacity_bytes);
-        Group {
-            layout,
-            extents: group
-                .extents
-                .as_ref()
-                .map(|e| Extents::new(e, capacity_bytes)),
-            capacity_bytes,
-            drives: (0..group.drives)
-                .map(|_| Drive::new(hdd, rng.random::<f64>()))
-                .collect(),
-            usage: Usage::default(),
-            mirror_turn: 0,
-        }
-    }
-
-    /// Counts a request in and turns it into drive commands.
-    fn plan(&mut self, now: Time, op: Op, offset: u64, length: u64) -> Vec<Stage> {
-        self.usage.arrive(now);
-        let mut stages = Vec::new();
-        let mut done = 0;
-        while done < length {
-            let rest = (offset + done, length - done);
-            let (start, together) = self.extents.map_or(rest, |e| e.locate(rest.0, rest.1));
-            let (drives, turn) = (&self.drives, &mut self.mirror_turn);
-            stages.extend(self.layout.plan(op, start, together, &mut |pair| {
-                less_busy_half(drives, turn, pair)
-            }));
-            done += together;
-        }
-        stages
-    }
-}
-
-/// Which drive of a mirrored pair reads: the one with fewer commands, of equals each in turn.
-fn less_busy_half(drives: &[Drive], turn: &mut u32, pair: u32) -> u32 {
-    let [first, second] = [2 * pair, 2 * pair + 1].map(|d| drives[d as usize].present());
-    *turn ^= 1;
-    match first.cmp(&second) {
-        std::cmp::Ordering::Less => 0,
-        std::cmp::Ordering::Equal => *turn,
-        std::cmp::Ordering::Greater => 1,
     }
 }

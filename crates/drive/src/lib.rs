@@ -4,7 +4,7 @@
 //!
 //! 1. a write's data comes in through the port, if there is one (`array.rs`);
 //! 2. the controller spends its cost on the command, one command at a time (`array.rs`);
-//! 3. the RAID group finds where it lies (`extents.rs`) and turns it into drive commands (`raid.rs`): at most two rounds, reads of
+//! 3. the RAID group finds where it lies (`extents.rs`) and turns it into drive commands (`raid.rs`), which the group runs (`groups.rs`): at most two rounds, reads of
 //!    old data and parity, then writes;
 //! 4. each drive picks the command that it reaches soonest, unless one has waited too long (`drive.rs`); seek (`seek.rs`),
 //!    rotation and transfer (`geometry.rs`) follow from where the head and the platter are at that instant;
@@ -19,6 +19,7 @@ pub mod config;
 mod drive;
 mod extents;
 mod geometry;
+mod groups;
 mod preset;
 mod raid;
 mod seek;

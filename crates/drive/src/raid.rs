@@ -7,13 +7,17 @@
 //! no degraded group.
 use crate::config::{Group, Raid};
 
-/// Read or write.
+/// What a request does. Drives see reads, writes and, if they are SSDs, unmaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Data comes from the drives.
     Read,
     /// Data goes to the drives.
     Write,
+    /// The range holds nothing of worth any more (UNMAP, TRIM). On hdds it costs the controller alone.
+    Unmap,
+    /// What was written to the range before is to be on drives, or in a cache that outlives a power cut.
+    Flush,
 }
 
 /// A stretch of one drive.
@@ -86,6 +90,9 @@ impl Layout {
         mirror: &mut dyn FnMut(u32) -> u32,
     ) -> Vec<Stage> {
         match (self.raid, op) {
+            // Drives run with their own write caches off, or safe from a power cut: nothing is left to flush in them.
+            (_, Op::Flush) => Vec::new(),
+            (_, Op::Unmap) => self.plan_unmap(offset, length),
             (Raid::Raid5, Op::Write) => self.plan_parity_write(offset, length),
             _ => {
                 let mut stage = Stage::default();
@@ -97,6 +104,45 @@ impl Layout {
                 vec![stage]
             }
         }
+    }
+
+    /// Whole rows are unmapped on every drive at once, so that the work does not grow with the range; the rest of a first and last
+    /// row only where no parity would have to follow (as Linux md does).
+    fn plan_unmap(&self, offset: u64, length: u64) -> Vec<Stage> {
+        let row_bytes = self.stripe_bytes();
+        let end = offset + length;
+        let (first, last) = (offset.div_ceil(row_bytes), end / row_bytes);
+        let mut stage = Stage::default();
+        let ragged = |stage: &mut Stage, from: u64, to: u64| {
+            if self.raid != Raid::Raid5 && from < to {
+                self.for_each_row(from, to - from, |row, spans| {
+                    for span in spans {
+                        self.push_data(&mut stage.first, Op::Unmap, row, span, &mut |_| 0);
+                    }
+                });
+            }
+        };
+        if first >= last {
+            ragged(&mut stage, offset, end);
+        } else {
+            ragged(&mut stage, offset, first * row_bytes);
+            for drive in 0..self.drives as u32 {
+                push(
+                    &mut stage.first,
+                    Piece {
+                        drive,
+                        op: Op::Unmap,
+                        offset: first * self.unit,
+                        length: (last - first) * self.unit,
+                    },
+                );
+            }
+            ragged(&mut stage, last * row_bytes, end);
+        }
+        if stage.first.is_empty() {
+            return Vec::new();
+        }
+        vec![stage]
     }
 
     /// Rows that are covered whole need no reads; the first and last row of the rest are updated each on its own.
@@ -222,7 +268,7 @@ impl Layout {
                     ..piece
                 },
             ),
-            (Raid::Raid1, Op::Write) => {
+            (Raid::Raid1, _) => {
                 push(pieces, piece);
                 push(
                     pieces,
@@ -376,6 +422,29 @@ mod tests {
         );
         let reads = layout.plan(Op::Read, 64 * K, 4 * K, &mut |pair| pair);
         assert_eq!(reads[0].first, [piece(3, Op::Read, 0, 4 * K)]);
+    }
+
+    #[test]
+    fn an_unmap_reaches_whole_rows_on_every_drive_and_ragged_ends_only_without_parity() {
+        let unmap = |raid, drives, offset, length| {
+            let stages = plan(layout(raid, drives), Op::Unmap, offset, length);
+            let pieces: Vec<_> = stages.into_iter().flat_map(|s| s.first).collect();
+            pieces
+                .iter()
+                .map(|p| (p.drive, p.offset / K, p.length / K))
+                .collect::<Vec<_>>()
+        };
+        let all = |n: u32| (0..n).map(|d| (d, 64, 128)).collect::<Vec<_>>();
+        assert_eq!(unmap(Raid::Raid5, 5, 200 * K, 600 * K), all(5));
+        assert_eq!(unmap(Raid::Raid5, 5, 4 * K, 200 * K), []);
+        assert_eq!(
+            unmap(Raid::Raid1, 2, 60 * K, 8 * K),
+            [(0, 60, 8), (1, 60, 8)]
+        );
+        assert_eq!(
+            unmap(Raid::Raid0, 2, 64 * K, 320 * K),
+            [(1, 0, 192), (0, 64, 128)]
+        );
     }
 
     #[test]

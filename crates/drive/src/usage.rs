@@ -16,6 +16,8 @@ pub(crate) struct Usage {
     pub(crate) writes: u64,
     pub(crate) read_bytes: u64,
     pub(crate) write_bytes: u64,
+    /// Requests that move no data: flushes, unmaps.
+    others: u64,
     present: u64,
     since: Time,
 }
@@ -49,6 +51,7 @@ impl Usage {
                 self.writes += 1;
                 self.write_bytes += bytes;
             }
+            Op::Unmap | Op::Flush => self.others += 1,
         }
     }
 
@@ -62,6 +65,7 @@ impl Usage {
             writes: self.writes + other.writes,
             read_bytes: self.read_bytes + other.read_bytes,
             write_bytes: self.write_bytes + other.write_bytes,
+            others: self.others + other.others,
             present: self.present + other.present,
             since: self.since,
         }
@@ -70,7 +74,7 @@ impl Usage {
     pub(crate) fn visit(&self, entity: &str, visit: &mut dyn FnMut(&str, &str, f64)) {
         let mut counter = |name, value: u64| visit(entity, name, value as f64);
         counter("busy_ns", self.busy_ns);
-        counter("ops", self.reads + self.writes);
+        counter("ops", self.reads + self.writes + self.others);
         counter("reads", self.reads);
         counter("writes", self.writes);
         counter("read_bytes", self.read_bytes);

@@ -87,6 +87,7 @@ fn any_request(rng: &mut Pcg64, array: &Array, groups: usize, id: u64) -> Reques
         op,
         offset_bytes,
         length_bytes,
+        fua: false,
     }
 }
 

@@ -61,6 +61,7 @@ fn request(id: u64, op: Op, offset_bytes: u64, length_bytes: u64) -> Request {
         op,
         offset_bytes,
         length_bytes,
+        fua: false,
     }
 }
 
@@ -251,6 +252,7 @@ fn mixed_load(prompt: bool) -> (Array, Vec<Completion>, f64) {
                 op,
                 offset_bytes,
                 length_bytes,
+                fua: false,
             },
         );
     }

@@ -62,22 +62,26 @@ impl Storage {
         let Some(model) = &mut self.model else {
             return self.access(io);
         };
-        let (op, offset_bytes, length_bytes) = match &io.op {
-            IoOp::Read {
-                offset_bytes,
-                length_bytes,
-                ..
-            } => (Op::Read, *offset_bytes, u64::from(*length_bytes)),
-            IoOp::Write {
-                offset_bytes, data, ..
-            } => (Op::Write, *offset_bytes, data.len() as u64),
-            _ => (Op::Write, 0, 0),
-        };
         let lu = self
             .lus
             .iter()
             .find(|lu| lu.lun == io.lun)
             .expect("the target knows only these LUs");
+        let (op, offset_bytes, length_bytes, fua) = match &io.op {
+            IoOp::Read {
+                offset_bytes,
+                length_bytes,
+                ..
+            } => (Op::Read, *offset_bytes, u64::from(*length_bytes), false),
+            IoOp::Write {
+                offset_bytes,
+                data,
+                fua,
+            } => (Op::Write, *offset_bytes, data.len() as u64, *fua),
+            IoOp::Flush => (Op::Flush, 0, lu.size_bytes, false),
+            // Costs the controller a command.
+            _ => (Op::Flush, 0, 0, false),
+        };
         let slot = io.id.index();
         let offset_bytes = lu.group_offset_bytes + offset_bytes;
         let request = Request {
@@ -86,6 +90,7 @@ impl Storage {
             op,
             offset_bytes,
             length_bytes,
+            fua,
         };
         if self.held.len() <= slot {
             self.held.resize_with(slot + 1, || None);

@@ -207,6 +207,7 @@ impl Fleet {
                 op: slot.op,
                 offset_bytes,
                 length_bytes,
+                fua: false,
             },
         );
     }

@@ -180,6 +180,7 @@ pub fn open(lu: &LuConfig) -> Result<Lu, Failure> {
         store,
         group: place.map_or(0, |p| p.group),
         group_offset_bytes: place.map_or(0, |p| p.offset_bytes),
+        size_bytes: lu.size_bytes,
     })
 }
 

@@ -34,6 +34,8 @@ pub struct Lu {
     pub group: u32,
     /// First byte of the group that is the LU's.
     pub group_offset_bytes: u64,
+    /// Capacity.
+    pub size_bytes: u64,
 }
 
 /// Where an LU's bytes are.
@@ -70,21 +72,24 @@ impl Storage {
         let Some(model) = &mut self.model else {
             return self.access(io, target);
         };
-        let (op, offset, length) = match &io.op {
+        let lu = self.lus[usize::from(io.lun)]
+            .as_ref()
+            .expect("the target knows only our LUs");
+        let (op, offset, length, fua) = match &io.op {
             IoOp::Read {
                 offset_bytes,
                 length_bytes,
                 ..
-            } => (Op::Read, *offset_bytes, u64::from(*length_bytes)),
+            } => (Op::Read, *offset_bytes, u64::from(*length_bytes), false),
             IoOp::Write {
-                offset_bytes, data, ..
-            } => (Op::Write, *offset_bytes, data.len() as u64),
-            // Costs the controller a command; the modelled array has no volatile cache to flush.
-            _ => (Op::Write, 0, 0),
+                offset_bytes,
+                data,
+                fua,
+            } => (Op::Write, *offset_bytes, data.len() as u64, *fua),
+            IoOp::Flush => (Op::Flush, 0, lu.size_bytes, false),
+            // Costs the controller a command.
+            _ => (Op::Flush, 0, 0, false),
         };
-        let lu = self.lus[usize::from(io.lun)]
-            .as_ref()
-            .expect("the target knows only our LUs");
         let index = io.id.index();
         model.handle_request(
             now,
@@ -94,6 +99,7 @@ impl Storage {
                 op,
                 offset_bytes: lu.group_offset_bytes + offset,
                 length_bytes: length,
+                fua,
             },
         );
         if self.held.len() <= index {

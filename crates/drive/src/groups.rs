@@ -1,0 +1,258 @@
+//! The RAID groups and what is under way in them: accesses become drive commands, in rounds, and end when the last one has.
+//!
+//! Called by `array.rs` alone, which owns the queue of events: it takes the instants at which drives want to be called
+//! ([`Groups::poll_wake`]) and the accesses that have ended ([`Groups::poll_done`]), in this order, after every call.
+use std::collections::VecDeque;
+
+use hakaru_units::Time;
+use rand::RngExt;
+use rand_pcg::Pcg64;
+
+use crate::config;
+use crate::drive::{Command, Drive};
+use crate::extents::Extents;
+use crate::raid::{Layout, Op, Piece, Stage};
+use crate::slab::Slab;
+use crate::usage::Usage;
+
+/// Something asked of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    /// Whom to tell when it is done.
+    pub(crate) owner: Owner,
+    pub(crate) group: u32,
+    pub(crate) op: Op,
+    pub(crate) offset_bytes: u64,
+    pub(crate) length_bytes: u64,
+}
+
+/// On whose behalf a group is accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// A request of the host, by its key.
+    Request(u32),
+}
+
+/// An access under way.
+#[derive(Clone, Copy, Debug)]
+struct Active {
+    access: Access,
+    stages_left: u32,
+}
+
+/// A stage under way: the drive commands of its current round that have not ended, and the round to come.
+#[derive(Clone, Debug, Default)]
+struct ActiveStage {
+    access: u32,
+    left: u32,
+    then: Vec<Piece>,
+}
+
+/// A drive wants to be called.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wake {
+    pub(crate) at: Time,
+    pub(crate) group: u32,
+    pub(crate) drive: u32,
+}
+
+/// All groups of an array.
+#[derive(Clone, Debug)]
+pub(crate) struct Groups {
+    groups: Vec<Group>,
+    active: Slab<Active>,
+    stages: Slab<ActiveStage>,
+    wakes: VecDeque<Wake>,
+    done: VecDeque<Access>,
+}
+
+#[derive(Clone, Debug)]
+struct Group {
+    layout: Layout,
+    extents: Option<Extents>,
+    capacity_bytes: u64,
+    drives: Vec<Drive>,
+    usage: Usage,
+    /// Which half of a mirrored pair is read next when both are equally busy.
+    mirror_turn: u32,
+}
+
+impl Groups {
+    /// Idle groups; presets have been resolved.
+    pub(crate) fn new(groups: &[config::Group], rng: &mut Pcg64) -> Groups {
+        Groups {
+            groups: groups.iter().map(|group| Group::new(group, rng)).collect(),
+            active: Slab::default(),
+            stages: Slab::default(),
+            wakes: VecDeque::new(),
+            done: VecDeque::new(),
+        }
+    }
+
+    /// Usable bytes of a group.
+    pub(crate) fn capacity_bytes(&self, group: u32) -> Option<u64> {
+        self.groups.get(group as usize).map(|g| g.capacity_bytes)
+    }
+
+    /// Takes an access that lies within its group.
+    pub(crate) fn submit(&mut self, now: Time, access: Access) {
+        let Access {
+            group,
+            op,
+            offset_bytes,
+            length_bytes,
+            ..
+        } = access;
+        let stages = self.groups[group as usize].plan(now, op, offset_bytes, length_bytes);
+        if stages.is_empty() {
+            return self.leave(now, access);
+        }
+        let key = self.active.insert(Active {
+            access,
+            stages_left: stages.len() as u32,
+        });
+        for Stage { first, then } in stages {
+            let stage = self.stages.insert(ActiveStage {
+                access: key,
+                left: first.len() as u32,
+                then,
+            });
+            self.submit_pieces(now, group, stage, &first);
+        }
+    }
+
+    /// A drive is called at an instant that it asked for.
+    pub(crate) fn handle_wake(&mut self, now: Time, group: u32, drive: u32) {
+        let (command, next) = self.groups[group as usize].drives[drive as usize].end(now);
+        self.wakes.extend(next.map(|at| Wake { at, group, drive }));
+        self.end_command(now, group, command.stage);
+    }
+
+    /// When a drive wants to be called; each is told once.
+    pub(crate) fn poll_wake(&mut self) -> Option<Wake> {
+        self.wakes.pop_front()
+    }
+
+    /// An access that has ended.
+    pub(crate) fn poll_done(&mut self) -> Option<Access> {
+        self.done.pop_front()
+    }
+
+    /// Counters of every group and drive.
+    pub(crate) fn visit_counters(&mut self, now: Time, visit: &mut dyn FnMut(&str, &str, f64)) {
+        for (g, group) in self.groups.iter_mut().enumerate() {
+            group.usage.advance(now);
+            group.usage.service_ns = group.drives.iter().map(|d| d.usage.service_ns).sum();
+            group.usage.visit(&format!("group/{g}"), visit);
+            for (d, drive) in group.drives.iter_mut().enumerate() {
+                drive.usage.advance(now);
+                drive.usage.visit(&format!("drive/{g}.{d}"), visit);
+            }
+        }
+    }
+
+    fn submit_pieces(&mut self, now: Time, group: u32, stage: u32, pieces: &[Piece]) {
+        for &Piece {
+            drive,
+            op,
+            offset,
+            length,
+        } in pieces
+        {
+            let command = Command {
+                stage,
+                op,
+                offset,
+                length,
+            };
+            let wake = self.groups[group as usize].drives[drive as usize].submit(now, command);
+            self.wakes.extend(wake.map(|at| Wake { at, group, drive }));
+        }
+    }
+
+    fn end_command(&mut self, now: Time, group: u32, key: u32) {
+        let stage = self.stages.get_mut(key);
+        stage.left -= 1;
+        if stage.left > 0 {
+            return;
+        }
+        let then = std::mem::take(&mut stage.then);
+        if then.is_empty() {
+            self.end_stage(now, key);
+        } else {
+            stage.left = then.len() as u32;
+            self.submit_pieces(now, group, key, &then);
+        }
+    }
+
+    fn end_stage(&mut self, now: Time, stage: u32) {
+        let key = self.stages.remove(stage).access;
+        let active = self.active.get_mut(key);
+        active.stages_left -= 1;
+        if active.stages_left == 0 {
+            let access = self.active.remove(key).access;
+            self.leave(now, access);
+        }
+    }
+
+    fn leave(&mut self, now: Time, access: Access) {
+        self.groups[access.group as usize]
+            .usage
+            .leave(now, access.op, access.length_bytes, 0);
+        self.done.push_back(access);
+    }
+}
+
+impl Group {
+    fn new(group: &config::Group, rng: &mut Pcg64) -> Group {
+        let config::Drive::Hdd(hdd) = &group.drive else {
+            unreachable!("presets have been resolved")
+        };
+        let layout = Layout::new(group);
+        let capacity_bytes = layout.capacity_bytes(hdd.capacity_bytes);
+        Group {
+            layout,
+            extents: group
+                .extents
+                .as_ref()
+                .map(|e| Extents::new(e, capacity_bytes)),
+            capacity_bytes,
+            drives: (0..group.drives)
+                .map(|_| Drive::new(hdd, rng.random::<f64>()))
+                .collect(),
+            usage: Usage::default(),
+            mirror_turn: 0,
+        }
+    }
+
+    /// Counts an access in and turns it into drive commands; none if it costs the drives nothing.
+    fn plan(&mut self, now: Time, op: Op, offset: u64, length: u64) -> Vec<Stage> {
+        self.usage.arrive(now);
+        let mut stages = Vec::new();
+        if matches!(op, Op::Flush | Op::Unmap) {
+            return stages;
+        }
+        let mut done = 0;
+        while done < length {
+            let rest = (offset + done, length - done);
+            let (start, together) = self.extents.map_or(rest, |e| e.locate(rest.0, rest.1));
+            let (drives, turn) = (&self.drives, &mut self.mirror_turn);
+            stages.extend(self.layout.plan(op, start, together, &mut |pair| {
+                less_busy_half(drives, turn, pair)
+            }));
+            done += together;
+        }
+        stages
+    }
+}
+
+/// Which drive of a mirrored pair reads: the one with fewer commands, of equals each in turn.
+fn less_busy_half(drives: &[Drive], turn: &mut u32, pair: u32) -> u32 {
+    let [first, second] = [2 * pair, 2 * pair + 1].map(|d| drives[d as usize].present());
+    *turn ^= 1;
+    match first.cmp(&second) {
+        std::cmp::Ordering::Less => 0,
+        std::cmp::Ordering::Equal => *turn,
+        std::cmp::Ordering::Greater => 1,
+    }
+}
