@@ -135,6 +135,7 @@ pub(crate) fn execute(device: &mut Device<'_>, lun: Lun, cdb: &[u8]) -> Outcome 
             allocation_length,
         } => identify::report_luns(device, select_report, allocation_length),
         Cdb::ModeSense(request) => mode::mode_sense(device, lu, request),
+        _ => Outcome::check(Sense::INVALID_COMMAND_OPERATION_CODE),
     }
 }
 

@@ -12,7 +12,10 @@ mod sense;
 mod vpd;
 
 pub use capacity::{Capacity10, Capacity16};
-pub use cdb::{Cdb, CdbError, ModeSense, PageControl, StartStopUnit, Transfer, opcode};
+pub use cdb::{
+    ByteCheck, Cdb, CdbError, CopyResults, ModeSense, PageControl, ReadDefectData, Sanitize,
+    SanitizeAction, StartStopUnit, Transfer, Verify, WriteAtomic, WriteSame, opcode,
+};
 pub use inquiry::{Inquiry, PeripheralQualifier};
 pub use luns::{emit_luns, parse_luns};
 pub use mode::{BlockDescriptor, ModeData, ModePage};

@@ -5,7 +5,9 @@
 //!
 //! Here is the list of commands and the table of operation codes both ways; each family has a file that knows where its fields lie.
 
+mod copy;
 mod error;
+mod extent;
 mod mode;
 pub mod opcode;
 mod primary;
@@ -13,13 +15,18 @@ mod primary;
 mod tests;
 mod transfer;
 
+pub use copy::CopyResults;
 pub use error::CdbError;
+pub use extent::{
+    ByteCheck, ReadDefectData, Sanitize, SanitizeAction, Verify, WriteAtomic, WriteSame,
+};
 pub use mode::{ModeSense, PageControl};
 pub use primary::StartStopUnit;
 pub use transfer::Transfer;
 
-use crate::octets::{put_u32, u16_at, u32_at, u64_at};
+use crate::octets::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
 use error::invalid;
+use extent::{emit_extent, emit_extent_16, emit_verify, extent, parse_verify};
 use transfer::{emit_transfer, transfer, transfer_6};
 
 /// Service actions of SERVICE ACTION IN(16).
@@ -67,6 +74,59 @@ pub enum Cdb {
         blocks: u32,
         /// Answer at once.
         immediate: bool,
+    },
+    /// VERIFY.
+    Verify(Verify),
+    /// WRITE AND VERIFY.
+    WriteAndVerify(Verify),
+    /// COMPARE AND WRITE: at most 255 blocks.
+    CompareAndWrite(Transfer),
+    /// ORWRITE(16).
+    OrWrite(Transfer),
+    /// WRITE ATOMIC(16).
+    WriteAtomic(WriteAtomic),
+    /// WRITE SAME.
+    WriteSame(WriteSame),
+    /// UNMAP.
+    Unmap {
+        /// ANCHOR.
+        anchor: bool,
+        /// Bytes of the parameter list.
+        parameter_list_length: u16,
+    },
+    /// GET LBA STATUS.
+    GetLbaStatus {
+        /// First block.
+        lba: u64,
+        /// Bytes at most.
+        allocation_length: u32,
+    },
+    /// PRE-FETCH.
+    PreFetch {
+        /// First block.
+        lba: u64,
+        /// Number of blocks; 0: to the end.
+        blocks: u32,
+        /// Answer at once.
+        immediate: bool,
+    },
+    /// SANITIZE.
+    Sanitize(Sanitize),
+    /// READ DEFECT DATA.
+    ReadDefectData(ReadDefectData),
+    /// EXTENDED COPY(LID1).
+    ExtendedCopy {
+        /// Bytes of the parameter list.
+        parameter_list_length: u32,
+    },
+    /// RECEIVE COPY RESULTS.
+    ReceiveCopyResults {
+        /// What is asked for.
+        results: CopyResults,
+        /// LIST IDENTIFIER of the copy.
+        list: u8,
+        /// Bytes at most.
+        allocation_length: u32,
     },
     /// REPORT LUNS.
     ReportLuns {
@@ -141,6 +201,7 @@ fn parse_known(opcode: u8, cdb: &[u8]) -> Result<Cdb, CdbError> {
             READ_CAPACITY_16_ACTION => Cdb::ReadCapacity16 {
                 allocation_length: u32_at(cdb, 10),
             },
+            extent::GET_LBA_STATUS_ACTION => extent::parse_get_lba_status(cdb),
             _ => return Err(invalid(1, 4)),
         },
         opcode::SYNCHRONIZE_CACHE_10 => Cdb::SynchronizeCache {
@@ -153,6 +214,38 @@ fn parse_known(opcode: u8, cdb: &[u8]) -> Result<Cdb, CdbError> {
             blocks: u32_at(cdb, 10),
             immediate: cdb[1] & 2 != 0,
         },
+        opcode::VERIFY_10 | opcode::VERIFY_12 | opcode::VERIFY_16 => {
+            Cdb::Verify(parse_verify(cdb, true)?)
+        }
+        opcode::WRITE_AND_VERIFY_10 | opcode::WRITE_AND_VERIFY_12 | opcode::WRITE_AND_VERIFY_16 => {
+            Cdb::WriteAndVerify(parse_verify(cdb, false)?)
+        }
+        opcode::COMPARE_AND_WRITE => {
+            Cdb::CompareAndWrite(transfer(cdb, u64_at(cdb, 2), u32::from(cdb[13])))
+        }
+        opcode::ORWRITE_16 => Cdb::OrWrite(transfer(cdb, u64_at(cdb, 2), u32_at(cdb, 10))),
+        opcode::WRITE_ATOMIC_16 => Cdb::WriteAtomic(extent::parse_write_atomic(cdb)),
+        opcode::WRITE_SAME_10 | opcode::WRITE_SAME_16 => {
+            Cdb::WriteSame(extent::parse_write_same(cdb))
+        }
+        opcode::UNMAP => Cdb::Unmap {
+            anchor: cdb[1] & 1 != 0,
+            parameter_list_length: u16_at(cdb, 7),
+        },
+        opcode::PRE_FETCH_10 | opcode::PRE_FETCH_16 => {
+            let (lba, blocks) = extent(cdb);
+            Cdb::PreFetch {
+                lba,
+                blocks,
+                immediate: cdb[1] & 2 != 0,
+            }
+        }
+        opcode::SANITIZE => Cdb::Sanitize(extent::parse_sanitize(cdb)?),
+        opcode::READ_DEFECT_DATA_10 | opcode::READ_DEFECT_DATA_12 => {
+            Cdb::ReadDefectData(extent::parse_read_defect_data(cdb))
+        }
+        opcode::EXTENDED_COPY => copy::parse_extended_copy(cdb)?,
+        opcode::RECEIVE_COPY_RESULTS => copy::parse_receive_copy_results(cdb)?,
         opcode::REPORT_LUNS => match cdb[2] {
             select_report @ 0..=2 => Cdb::ReportLuns {
                 select_report,
@@ -219,6 +312,60 @@ impl Cdb {
                 out[..2].copy_from_slice(&[opcode::SERVICE_ACTION_IN_16, READ_CAPACITY_16_ACTION]);
                 put_u32(&mut out, 10, allocation_length);
             }
+            Cdb::Verify(verify) => {
+                emit_verify(&mut out, (opcode::VERIFY_10, opcode::VERIFY_16), verify);
+            }
+            Cdb::WriteAndVerify(verify) => {
+                let opcodes = (opcode::WRITE_AND_VERIFY_10, opcode::WRITE_AND_VERIFY_16);
+                emit_verify(&mut out, opcodes, verify);
+            }
+            Cdb::CompareAndWrite(transfer) => {
+                let blocks = u8::try_from(transfer.blocks).unwrap_or(u8::MAX);
+                extent::emit_compare_and_write(&mut out, transfer.lba, blocks, transfer.flags());
+            }
+            Cdb::OrWrite(transfer) => {
+                emit_extent_16(&mut out, opcode::ORWRITE_16, transfer.lba, transfer.blocks);
+                out[1] = transfer.flags();
+            }
+            Cdb::WriteAtomic(atomic) => extent::emit_write_atomic(&mut out, atomic),
+            Cdb::WriteSame(same) => extent::emit_write_same(&mut out, same),
+            Cdb::Unmap {
+                anchor,
+                parameter_list_length,
+            } => {
+                out[..2].copy_from_slice(&[opcode::UNMAP, u8::from(anchor)]);
+                put_u16(&mut out, 7, parameter_list_length);
+            }
+            Cdb::GetLbaStatus {
+                lba,
+                allocation_length,
+            } => {
+                out[..2].copy_from_slice(&[
+                    opcode::SERVICE_ACTION_IN_16,
+                    extent::GET_LBA_STATUS_ACTION,
+                ]);
+                put_u64(&mut out, 2, lba);
+                put_u32(&mut out, 10, allocation_length);
+            }
+            Cdb::PreFetch {
+                lba,
+                blocks,
+                immediate,
+            } => {
+                let opcodes = (opcode::PRE_FETCH_10, opcode::PRE_FETCH_16);
+                emit_extent(&mut out, opcodes, lba, blocks);
+                out[1] = u8::from(immediate) << 1;
+            }
+            Cdb::Sanitize(sanitize) => extent::emit_sanitize(&mut out, sanitize),
+            Cdb::ReadDefectData(request) => extent::emit_read_defect_data(&mut out, request),
+            Cdb::ExtendedCopy {
+                parameter_list_length,
+            } => copy::emit_extended_copy(&mut out, parameter_list_length),
+            Cdb::ReceiveCopyResults {
+                results,
+                list,
+                allocation_length,
+            } => copy::emit_receive_copy_results(&mut out, results, list, allocation_length),
             Cdb::ReportLuns {
                 select_report,
                 allocation_length,

@@ -15,8 +15,128 @@ fn transfers() -> impl Strategy<Value = Transfer> {
     )
 }
 
+fn verifies() -> impl Strategy<Value = Verify> {
+    (transfers(), any::<bool>()).prop_map(|(transfer, whole)| Verify {
+        lba: transfer.lba,
+        blocks: transfer.blocks,
+        dpo: transfer.dpo,
+        protect: transfer.protect,
+        check: if whole {
+            ByteCheck::Whole
+        } else {
+            ByteCheck::Medium
+        },
+    })
+}
+
+fn fills() -> impl Strategy<Value = Cdb> {
+    (transfers(), any::<[bool; 4]>()).prop_map(
+        |(transfer, [unmap, anchor, sixteen, no_data_out])| {
+            Cdb::WriteSame(WriteSame {
+                lba: if sixteen {
+                    transfer.lba
+                } else {
+                    transfer.lba & 0xffff_ffff
+                },
+                blocks: if sixteen {
+                    transfer.blocks
+                } else {
+                    transfer.blocks & 0xffff
+                },
+                unmap,
+                anchor,
+                no_data_out: sixteen && no_data_out,
+                protect: transfer.protect,
+                sixteen,
+            })
+        },
+    )
+}
+
+/// Commands that name blocks, besides READ and WRITE.
+fn block_commands() -> impl Strategy<Value = Cdb> {
+    let actions = prop_oneof![
+        Just(SanitizeAction::Overwrite),
+        Just(SanitizeAction::BlockErase),
+        Just(SanitizeAction::CryptographicErase),
+        Just(SanitizeAction::ExitFailureMode)
+    ];
+    let results = prop_oneof![
+        Just(CopyResults::Status),
+        Just(CopyResults::OperatingParameters),
+        Just(CopyResults::FailedSegmentDetails)
+    ];
+    prop_oneof![
+        verifies().prop_map(Cdb::Verify),
+        verifies().prop_map(|verify| Cdb::Verify(Verify {
+            check: ByteCheck::OneBlock,
+            ..verify
+        })),
+        verifies().prop_map(Cdb::WriteAndVerify),
+        transfers().prop_map(|transfer| Cdb::CompareAndWrite(Transfer {
+            blocks: transfer.blocks & 0xff,
+            ..transfer
+        })),
+        transfers().prop_map(Cdb::OrWrite),
+        (transfers(), any::<u16>()).prop_map(|(transfer, boundary)| Cdb::WriteAtomic(
+            WriteAtomic {
+                lba: transfer.lba,
+                blocks: transfer.blocks as u16,
+                boundary,
+                fua: transfer.fua,
+                dpo: transfer.dpo,
+                protect: transfer.protect
+            }
+        )),
+        fills(),
+        any::<(bool, u16)>().prop_map(|(anchor, parameter_list_length)| Cdb::Unmap {
+            anchor,
+            parameter_list_length
+        }),
+        any::<(u64, u32)>().prop_map(|(lba, allocation_length)| Cdb::GetLbaStatus {
+            lba,
+            allocation_length
+        }),
+        (transfers(), any::<bool>()).prop_map(|(transfer, immediate)| Cdb::PreFetch {
+            lba: transfer.lba,
+            blocks: transfer.blocks,
+            immediate
+        }),
+        (actions, any::<(bool, bool, u16)>()).prop_map(
+            |(action, (immediate, unrestricted_exit, parameter_list_length))| Cdb::Sanitize(
+                Sanitize {
+                    action,
+                    immediate,
+                    unrestricted_exit,
+                    parameter_list_length
+                }
+            )
+        ),
+        (any::<[bool; 3]>(), 0u8..8, any::<u16>()).prop_map(
+            |([twelve, primary, grown], format, length)| Cdb::ReadDefectData(ReadDefectData {
+                twelve,
+                primary,
+                grown,
+                format,
+                allocation_length: length.into()
+            })
+        ),
+        any::<u32>().prop_map(|parameter_list_length| Cdb::ExtendedCopy {
+            parameter_list_length
+        }),
+        (results, any::<(u8, u32)>()).prop_map(|(results, (list, allocation_length))| {
+            Cdb::ReceiveCopyResults {
+                results,
+                list,
+                allocation_length,
+            }
+        }),
+    ]
+}
+
 fn commands() -> impl Strategy<Value = Cdb> {
     prop_oneof![
+        block_commands(),
         transfers().prop_map(Cdb::Read),
         transfers().prop_map(Cdb::Write),
         any::<(u64, u32, bool)>().prop_map(|(lba, blocks, immediate)| Cdb::SynchronizeCache {
@@ -151,4 +271,47 @@ fn naca_is_refused_in_the_control_byte_of_each_length() {
             })
         );
     }
+}
+
+#[test]
+fn write_same_16_and_compare_and_write_lie_as_sbc_draws_them() {
+    let same = Cdb::WriteSame(WriteSame {
+        lba: 0x0102_0304_0506_0708,
+        blocks: 9,
+        unmap: true,
+        anchor: true,
+        no_data_out: true,
+        protect: 1,
+        sixteen: true,
+    });
+    assert_eq!(
+        same.emit(),
+        [0x93, 0x39, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 9, 0, 0]
+    );
+    let compare = Cdb::CompareAndWrite(Transfer {
+        lba: 2,
+        blocks: 3,
+        fua: true,
+        ..Transfer::default()
+    });
+    assert_eq!(
+        compare.emit(),
+        [0x89, 8, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0]
+    );
+}
+
+#[test]
+fn reserved_values_of_byte_check_are_refused_at_their_bits() {
+    let refused = Err(CdbError::InvalidField {
+        byte: 1,
+        bit: Some(2),
+    });
+    for opcode in [opcode::VERIFY_10, opcode::VERIFY_12, opcode::VERIFY_16] {
+        let mut bytes = [0; 16];
+        (bytes[0], bytes[1]) = (opcode, 2 << 1);
+        assert_eq!(Cdb::parse(&bytes), refused);
+    }
+    let mut bytes = [0; 16];
+    (bytes[0], bytes[1]) = (opcode::WRITE_AND_VERIFY_10, 3 << 1);
+    assert_eq!(Cdb::parse(&bytes), refused);
 }

@@ -17,6 +17,13 @@ pub struct Transfer {
     pub protect: u8,
 }
 
+impl Transfer {
+    /// Byte 1 of the CDB.
+    pub(super) fn flags(&self) -> u8 {
+        self.protect << 5 | u8::from(self.dpo) << 4 | u8::from(self.fua) << 3
+    }
+}
+
 #[inline]
 pub(super) fn transfer(cdb: &[u8], lba: u64, blocks: u32) -> Transfer {
     Transfer {
@@ -52,7 +59,7 @@ pub(super) fn emit_transfer(out: &mut [u8; 16], ten: u8, sixteen: u8, transfer: 
             put_u32(out, 10, transfer.blocks);
         }
     }
-    out[1] = transfer.protect << 5 | u8::from(transfer.dpo) << 4 | u8::from(transfer.fua) << 3;
+    out[1] = transfer.flags();
 }
 
 impl Cdb {

@@ -1,0 +1,290 @@
+//! Commands that name a stretch of blocks and are neither plain READ nor plain WRITE: comparing, filling, mapping, erasing (SBC-3 section 5,
+//! SBC-4 sections 5.3, 5.30 and 5.48).
+use super::error::invalid;
+use super::{Cdb, CdbError, opcode};
+use crate::octets::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
+
+/// Service action of SERVICE ACTION IN(16).
+pub(super) const GET_LBA_STATUS_ACTION: u8 = 0x12;
+
+/// BYTCHK: what VERIFY compares blocks with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ByteCheck {
+    /// With nothing: they only must be readable.
+    #[default]
+    Medium = 0,
+    /// With as many blocks that the initiator sends.
+    Whole = 1,
+    /// Each with the one block that the initiator sends.
+    OneBlock = 3,
+}
+
+/// VERIFY, or WRITE AND VERIFY.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verify {
+    /// First block.
+    pub lba: u64,
+    /// Number of blocks; 0 verifies nothing and is no error.
+    pub blocks: u32,
+    /// DPO: do not keep in the cache.
+    pub dpo: bool,
+    /// VRPROTECT or WRPROTECT, 0 to 7.
+    pub protect: u8,
+    /// What is compared. WRITE AND VERIFY has no [`ByteCheck::OneBlock`].
+    pub check: ByteCheck,
+}
+
+/// WRITE SAME.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteSame {
+    /// First block.
+    pub lba: u64,
+    /// Number of blocks; 0: to the end, where VPD page B0h (WSNZ) lets it.
+    pub blocks: u32,
+    /// UNMAP: blocks may be given back instead.
+    pub unmap: bool,
+    /// ANCHOR.
+    pub anchor: bool,
+    /// NDOB: no block is sent, zeros are meant (sixteen-byte form only).
+    pub no_data_out: bool,
+    /// WRPROTECT, 0 to 7.
+    pub protect: u8,
+    /// Sixteen-byte form; it may say the same as the ten-byte one, but LUs may have only one of them.
+    pub sixteen: bool,
+}
+
+/// WRITE ATOMIC(16).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteAtomic {
+    /// First block.
+    pub lba: u64,
+    /// Number of blocks.
+    pub blocks: u16,
+    /// ATOMIC BOUNDARY: blocks written as one; 0: all of them.
+    pub boundary: u16,
+    /// FUA: past the cache.
+    pub fua: bool,
+    /// DPO: do not keep in the cache.
+    pub dpo: bool,
+    /// WRPROTECT, 0 to 7.
+    pub protect: u8,
+}
+
+/// How SANITIZE erases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum SanitizeAction {
+    /// Writes a pattern over everything.
+    Overwrite = 0x01,
+    /// Erases by the means of the medium.
+    BlockErase = 0x02,
+    /// Changes the key that everything is encrypted with.
+    CryptographicErase = 0x03,
+    /// Ends the state in which a failed sanitize left the LU.
+    ExitFailureMode = 0x1f,
+}
+
+/// SANITIZE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sanitize {
+    /// How.
+    pub action: SanitizeAction,
+    /// Answer at once.
+    pub immediate: bool,
+    /// AUSE: a failure may be left with EXIT FAILURE MODE.
+    pub unrestricted_exit: bool,
+    /// Bytes of the parameter list.
+    pub parameter_list_length: u16,
+}
+
+/// READ DEFECT DATA.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadDefectData {
+    /// Twelve-byte form, whose header is 8 bytes long instead of 4.
+    pub twelve: bool,
+    /// REQ_PLIST: the manufacturer's list is wanted.
+    pub primary: bool,
+    /// REQ_GLIST: the grown list is wanted.
+    pub grown: bool,
+    /// DEFECT LIST FORMAT, 0 to 7.
+    pub format: u8,
+    /// Bytes at most.
+    pub allocation_length: u32,
+}
+
+/// Where LBA and number of blocks lie in the ten-, twelve- and sixteen-byte forms.
+#[inline]
+pub(super) fn extent(cdb: &[u8]) -> (u64, u32) {
+    match cdb.len() {
+        10 => (u64::from(u32_at(cdb, 2)), u32::from(u16_at(cdb, 7))),
+        12 => (u64::from(u32_at(cdb, 2)), u32_at(cdb, 6)),
+        _ => (u64_at(cdb, 2), u32_at(cdb, 10)),
+    }
+}
+
+/// The ten-byte form where it can say it, else the sixteen-byte form.
+pub(super) fn emit_extent(out: &mut [u8; 16], (ten, sixteen): (u8, u8), lba: u64, blocks: u32) {
+    match (u32::try_from(lba), u16::try_from(blocks)) {
+        (Ok(lba), Ok(blocks)) => {
+            out[0] = ten;
+            put_u32(out, 2, lba);
+            put_u16(out, 7, blocks);
+        }
+        _ => emit_extent_16(out, sixteen, lba, blocks),
+    }
+}
+
+pub(super) fn emit_extent_16(out: &mut [u8; 16], opcode: u8, lba: u64, blocks: u32) {
+    out[0] = opcode;
+    put_u64(out, 2, lba);
+    put_u32(out, 10, blocks);
+}
+
+pub(super) fn parse_verify(cdb: &[u8], may_repeat: bool) -> Result<Verify, CdbError> {
+    let (lba, blocks) = extent(cdb);
+    let check = match cdb[1] >> 1 & 3 {
+        0 => ByteCheck::Medium,
+        1 => ByteCheck::Whole,
+        3 if may_repeat => ByteCheck::OneBlock,
+        _ => return Err(invalid(1, 2)),
+    };
+    Ok(Verify {
+        lba,
+        blocks,
+        dpo: cdb[1] & 0x10 != 0,
+        protect: cdb[1] >> 5,
+        check,
+    })
+}
+
+pub(super) fn emit_verify(out: &mut [u8; 16], opcodes: (u8, u8), verify: Verify) {
+    emit_extent(out, opcodes, verify.lba, verify.blocks);
+    out[1] = verify.protect << 5 | u8::from(verify.dpo) << 4 | (verify.check as u8) << 1;
+}
+
+pub(super) fn parse_write_same(cdb: &[u8]) -> WriteSame {
+    let (lba, blocks) = extent(cdb);
+    let sixteen = cdb.len() == 16;
+    WriteSame {
+        lba,
+        blocks,
+        unmap: cdb[1] & 0x08 != 0,
+        anchor: cdb[1] & 0x10 != 0,
+        no_data_out: sixteen && cdb[1] & 0x01 != 0,
+        protect: cdb[1] >> 5,
+        sixteen,
+    }
+}
+
+/// LBA and number of blocks of a ten-byte form must fit it; what does not is cut.
+pub(super) fn emit_write_same(out: &mut [u8; 16], same: WriteSame) {
+    if same.sixteen {
+        emit_extent_16(out, opcode::WRITE_SAME_16, same.lba, same.blocks);
+    } else {
+        out[0] = opcode::WRITE_SAME_10;
+        put_u32(out, 2, same.lba as u32);
+        put_u16(out, 7, same.blocks as u16);
+    }
+    out[1] = same.protect << 5
+        | u8::from(same.anchor) << 4
+        | u8::from(same.unmap) << 3
+        | u8::from(same.sixteen && same.no_data_out);
+}
+
+pub(super) fn parse_write_atomic(cdb: &[u8]) -> WriteAtomic {
+    WriteAtomic {
+        lba: u64_at(cdb, 2),
+        blocks: u16_at(cdb, 12),
+        boundary: u16_at(cdb, 10),
+        fua: cdb[1] & 0x08 != 0,
+        dpo: cdb[1] & 0x10 != 0,
+        protect: cdb[1] >> 5,
+    }
+}
+
+pub(super) fn emit_write_atomic(out: &mut [u8; 16], atomic: WriteAtomic) {
+    out[0] = opcode::WRITE_ATOMIC_16;
+    out[1] = atomic.protect << 5 | u8::from(atomic.dpo) << 4 | u8::from(atomic.fua) << 3;
+    put_u64(out, 2, atomic.lba);
+    put_u16(out, 10, atomic.boundary);
+    put_u16(out, 12, atomic.blocks);
+}
+
+pub(super) fn parse_sanitize(cdb: &[u8]) -> Result<Sanitize, CdbError> {
+    let action = match cdb[1] & 0x1f {
+        0x01 => SanitizeAction::Overwrite,
+        0x02 => SanitizeAction::BlockErase,
+        0x03 => SanitizeAction::CryptographicErase,
+        0x1f => SanitizeAction::ExitFailureMode,
+        _ => return Err(invalid(1, 4)),
+    };
+    // ZNR is for zoned disks; it and the reserved bytes must be zero, since an initiator that sets them means something we would not do.
+    if cdb[1] & 0x40 != 0 {
+        return Err(invalid(1, 6));
+    }
+    if let Some(at) = cdb[2..7].iter().position(|byte| *byte != 0) {
+        return Err(CdbError::InvalidField {
+            byte: 2 + at as u16,
+            bit: None,
+        });
+    }
+    Ok(Sanitize {
+        action,
+        immediate: cdb[1] & 0x80 != 0,
+        unrestricted_exit: cdb[1] & 0x20 != 0,
+        parameter_list_length: u16_at(cdb, 7),
+    })
+}
+
+pub(super) fn emit_sanitize(out: &mut [u8; 16], sanitize: Sanitize) {
+    out[0] = opcode::SANITIZE;
+    out[1] = u8::from(sanitize.immediate) << 7
+        | u8::from(sanitize.unrestricted_exit) << 5
+        | sanitize.action as u8;
+    put_u16(out, 7, sanitize.parameter_list_length);
+}
+
+/// COMPARE AND WRITE has room for 255 blocks.
+pub(super) fn emit_compare_and_write(out: &mut [u8; 16], lba: u64, blocks: u8, flags: u8) {
+    out[0] = opcode::COMPARE_AND_WRITE;
+    out[1] = flags;
+    put_u64(out, 2, lba);
+    out[13] = blocks;
+}
+
+pub(super) fn parse_read_defect_data(cdb: &[u8]) -> ReadDefectData {
+    let twelve = cdb.len() == 12;
+    let flags = if twelve { cdb[1] } else { cdb[2] };
+    ReadDefectData {
+        twelve,
+        primary: flags & 0x10 != 0,
+        grown: flags & 0x08 != 0,
+        format: flags & 7,
+        allocation_length: if twelve {
+            u32_at(cdb, 6)
+        } else {
+            u32::from(u16_at(cdb, 7))
+        },
+    }
+}
+
+pub(super) fn emit_read_defect_data(out: &mut [u8; 16], request: ReadDefectData) {
+    let flags =
+        u8::from(request.primary) << 4 | u8::from(request.grown) << 3 | (request.format & 7);
+    if request.twelve {
+        out[..2].copy_from_slice(&[opcode::READ_DEFECT_DATA_12, flags]);
+        put_u32(out, 6, request.allocation_length);
+    } else {
+        out[..3].copy_from_slice(&[opcode::READ_DEFECT_DATA_10, 0, flags]);
+        let length = u16::try_from(request.allocation_length).unwrap_or(u16::MAX);
+        put_u16(out, 7, length);
+    }
+}
+
+pub(super) fn parse_get_lba_status(cdb: &[u8]) -> Cdb {
+    Cdb::GetLbaStatus {
+        lba: u64_at(cdb, 2),
+        allocation_length: u32_at(cdb, 10),
+    }
+}
