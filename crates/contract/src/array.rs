@@ -15,6 +15,10 @@ pub struct ArrayConfig {
     pub lus: Vec<LuConfig>,
     /// How long requests take.
     pub model: Model,
+    /// Directory, made if absent, for what outlives a restart beside the LUs' bytes: reservations that initiators ask to be kept
+    /// (APTPL). Default: nowhere, and none are kept.
+    #[serde(default)]
+    pub state_directory: Option<String>,
     /// Seed of the model (rotational phase, …).
     #[serde(default)]
     pub seed: u64,
@@ -56,13 +60,14 @@ pub struct LuConfig {
     /// Writes are refused with WRITE PROTECTED. Default false.
     #[serde(default)]
     pub read_only: bool,
-    /// Blocks can be given back: UNMAP and WRITE SAME with UNMAP free memory or make holes in the file. Default false.
+    /// SCSI is told that blocks take space when they are first written and give it back when they are unmapped (UNMAP, WRITE
+    /// SAME with UNMAP, GET LBA STATUS). Memory and files are sparse whatever is said here. Default false.
     #[serde(default)]
     pub thin: bool,
-    /// The medium can be ejected and loaded. Default false.
+    /// The medium can be taken out (RMB; START STOP UNIT ejects and loads it). Default false.
     #[serde(default)]
     pub removable: bool,
-    /// SANITIZE may erase the whole LU. Default false.
+    /// SANITIZE may overwrite the whole LU. Default false.
     #[serde(default)]
     pub sanitize: bool,
 }
@@ -77,10 +82,13 @@ fn block() -> u32 {
 pub enum StoreConfig {
     /// Sparse memory: what was never written takes none.
     Memory,
-    /// A sparse file, made if absent.
+    /// A sparse file, made if absent, or a block device.
     File {
         /// Its path.
         path: String,
+        /// Past the page cache (`O_DIRECT`): `block_bytes` must then be a multiple of the device's block. Default false.
+        #[serde(default)]
+        direct: bool,
     },
 }
 

@@ -12,6 +12,7 @@
 //! | [`net`] | non-blocking TCP: listen, accept, connect, receive, gather-send |
 //! | [`lines`] | lines from stdin, lines to stdout |
 //! | [`memory`] | an LU's bytes in RAM, thin |
+//! | [`worker`] | blocking work on a thread of its own |
 //! | [`process`] | signals, parent death, network namespaces, descriptor limit, resource counters |
 pub mod clock;
 pub mod file;
@@ -20,5 +21,6 @@ pub mod memory;
 pub mod net;
 pub mod process;
 pub mod reactor;
+pub mod worker;
 
 pub use reactor::{Event, Events, Interest, Reactor, Token, Waker};

@@ -4,7 +4,7 @@
 //! written takes none and reads as zero. Reads lend slices of it to `sendmsg`; nothing is copied on the way.
 use std::io;
 
-use memmap2::{Advice, MmapMut, MmapOptions};
+use memmap2::{Advice, MmapMut, MmapOptions, UncheckedAdvice};
 
 /// Up to this size the mapping asks for 2 MiB pages; beyond it for none.
 ///
@@ -12,6 +12,9 @@ use memmap2::{Advice, MmapMut, MmapOptions};
 /// time, but the first write of 4 KiB takes (and clears) 2 MiB. A small LU is worth it, it can be full at any
 /// rate; a large one is large *because* it is thin, and would swell up to 512 times under random writes.
 const HUGE_PAGES_UP_TO_BYTES: u64 = 1 << 30;
+
+/// What the kernel gives and takes back at least: a page of every architecture we run on divides it or is it.
+const PAGE_BYTES: usize = 4096;
 
 /// Bytes in RAM, all zero at first.
 pub struct SparseMemory(MmapMut);
@@ -58,6 +61,31 @@ impl SparseMemory {
         let offset = offset as usize;
         self.0[offset..offset + data.len()].copy_from_slice(data);
     }
+
+    /// Makes the range read as zeros; the whole pages in it go back to the kernel.
+    ///
+    /// # Panics
+    /// As [`SparseMemory::bytes`].
+    pub fn discard(&mut self, offset: u64, length: u64) {
+        let (start, end) = (offset as usize, (offset + length) as usize);
+        assert!(start <= end && end <= self.0.len());
+        let first = start.next_multiple_of(PAGE_BYTES).min(end);
+        let last = (end / PAGE_BYTES * PAGE_BYTES).max(first);
+        self.0[start..first].fill(0);
+        self.0[last..end].fill(0);
+        // SAFETY: the memory is anonymous and private, and borrowed for writing: after the call it reads as zeros, which is
+        // what the caller asked for, and nobody holds a reference into it.
+        let given = last == first
+            || unsafe {
+                self.0
+                    .unchecked_advise_range(UncheckedAdvice::DontNeed, first, last - first)
+            }
+            .is_ok();
+        if !given {
+            // Pages larger than ours, or locked ones: they must read as zeros all the same.
+            self.0[first..last].fill(0);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -75,6 +103,31 @@ mod tests {
         assert_eq!(memory.bytes(8 << 40, 512), [0; 512]);
         let grown = ResourceUse::now().rss_bytes.saturating_sub(before);
         assert!(grown < 64 << 20, "{grown} bytes");
+    }
+
+    #[test]
+    fn what_is_discarded_reads_as_zeros_and_its_neighbours_stay() {
+        for size in [1 << 20, 4 << 30] {
+            let mut memory = SparseMemory::new(size).unwrap();
+            for (offset, length) in [(0, 512), (512, 4096), (4096, 65_536), (1000, 7), (9, 0)] {
+                memory.write(0, &[7; 1 << 17]);
+                memory.discard(offset, length);
+                for (at, byte) in memory.bytes(0, 1 << 17).iter().enumerate() {
+                    let gone = (offset..offset + length).contains(&(at as u64));
+                    assert_eq!(*byte, if gone { 0 } else { 7 }, "at {at}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_discarded_goes_back_to_the_kernel() {
+        let mut memory = SparseMemory::new(4 << 30).unwrap();
+        memory.write(0, &vec![7; 256 << 20]);
+        let before = ResourceUse::now().rss_bytes;
+        memory.discard(0, 4 << 30);
+        let given = before.saturating_sub(ResourceUse::now().rss_bytes);
+        assert!(given > 128 << 20, "{given} bytes");
     }
 
     #[test]

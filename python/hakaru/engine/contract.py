@@ -132,10 +132,11 @@ class MemoryStore(Message):
 
 
 class FileStore(Message):
-    """A sparse file, made if absent."""
+    """A sparse file, made if absent, or a block device."""
 
     kind: Literal["file"] = "file"
     path: str
+    direct: bool = False
 
 
 Store = Annotated[MemoryStore | FileStore, Field(discriminator="kind")]
@@ -196,6 +197,7 @@ class ArrayConfig(Message):
     portals: list[str]
     lus: list[LuConfig]
     model: Model
+    state_directory: str | None = None
     seed: int = 0
     sample_interval_ms: int = 1000
     sessions_max: int = 16_384

@@ -10,13 +10,14 @@
 //! |---|---|
 //! | `setup.rs` | the configuration checked and turned into parts |
 //! | `connection.rs` | one socket: receiving in turns, sending gathered |
-//! | `storage.rs` | the LUs' bytes and the timing model |
+//! | `storage/` | the LUs' bytes and the timing model |
 mod connection;
 mod setup;
 mod storage;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
+use std::path::Path;
 use std::time::Duration;
 
 use hakaru_contract::{ArrayConfig, StoreConfig};
@@ -38,6 +39,9 @@ const LISTENERS: u64 = 1 << 32;
 
 /// The queue of LUs that are in files.
 const FILES: Token = Token(1 << 33);
+
+/// What keeps reservations.
+const KEEPER: Token = Token((1 << 33) + 1);
 
 /// One buffer for all connections: it fits the second-level cache, and 32 commands with 4 KiB each fit it.
 const RECEIVE_BYTES: usize = 256 << 10;
@@ -81,11 +85,13 @@ impl<'r> Shell<'r> {
         let addresses = setup::portals(config)?;
         let (parameters, model) = setup::model(config)?.unzip();
         setup::check(config, model.as_ref())?;
+        let state = config.state_directory.as_deref().map(Path::new);
+        let keeper = setup::keeper(state, reactor, KEEPER)?;
         let descriptions = config
             .lus
             .iter()
-            .map(|lu| setup::describe(lu, parameters.as_ref()))
-            .collect();
+            .map(|lu| setup::describe(lu, parameters.as_ref(), state))
+            .collect::<Result<_, _>>()?;
         let lus = config
             .lus
             .iter()
@@ -126,7 +132,7 @@ impl<'r> Shell<'r> {
                 lus: descriptions,
                 limits,
             }),
-            storage: Storage::new(lus, model, files),
+            storage: Storage::new(lus, model, files, keeper),
             listeners,
             listening: true,
             connections: Vec::new(),
@@ -229,6 +235,9 @@ impl<'r> Shell<'r> {
     fn handle_event(&mut self, now: Time, event: Event, control: &Control) {
         if event.token == FILES {
             return self.storage.handle_file_event();
+        }
+        if event.token == KEEPER {
+            return self.storage.handle_keeper_event();
         }
         let Token(token) = event.token;
         if token >= LISTENERS {

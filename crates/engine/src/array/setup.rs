@@ -1,22 +1,21 @@
 //! From an [`ArrayConfig`] to the parts of an array, with every bound checked: nothing is opened or bound before the
 //! configuration as a whole makes sense.
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::path::Path;
 
 use hakaru_contract::drive::{ArrayModel, Drive};
 use hakaru_contract::{ArrayConfig, LuConfig, StoreConfig};
 use hakaru_drive::Array;
 use hakaru_runtime::file::FileHandle;
 use hakaru_runtime::memory::SparseMemory;
+use hakaru_runtime::{Reactor, Token};
 use hakaru_target::{LuDescription, Thin};
 
-use super::storage::{Lu, Store};
+use super::storage::{FileStore, GRANULE_BYTES, Keeper, Lu, MemoryStore, OpenFile, Store, kept};
 use crate::address::parse_address;
 use crate::failure::{Failure, OrEnvironment};
-
-/// What memory and most file systems give and take back at least.
-const MAPPED_TOGETHER_BYTES: u64 = 4096;
 
 /// Where to listen.
 ///
@@ -133,10 +132,20 @@ fn check_lu(lu: &LuConfig, model: Option<&Array>) -> Result<(), Failure> {
     }
 }
 
-/// The LU as SCSI sees it; `model` as resolved.
-pub fn describe(lu: &LuConfig, model: Option<&ArrayModel>) -> LuDescription {
+/// The LU as SCSI sees it; `model` as resolved, `state` where reservations are kept.
+///
+/// # Errors
+/// What was kept cannot be read.
+pub fn describe(
+    lu: &LuConfig,
+    model: Option<&ArrayModel>,
+    state: Option<&Path>,
+) -> Result<LuDescription, Failure> {
     let in_memory = lu.store == StoreConfig::Memory;
-    LuDescription {
+    // What is kept must not outlive the LU's bytes.
+    let state = state.filter(|_| !in_memory);
+    let reservations = state.map(|directory| kept(directory, lu.lun)).transpose();
+    Ok(LuDescription {
         block_bytes: lu.block_bytes,
         read_only: lu.read_only,
         // The page cache of a file is volatile; an LU in memory has no cache to flush.
@@ -144,12 +153,37 @@ pub fn describe(lu: &LuConfig, model: Option<&ArrayModel>) -> LuDescription {
         rotation_rate_rpm: model.and_then(|model| rotation_rate(model, lu)),
         in_place: in_memory,
         thin: lu.thin.then_some(Thin {
-            page_bytes: MAPPED_TOGETHER_BYTES,
+            page_bytes: GRANULE_BYTES,
         }),
         removable: lu.removable,
         sanitize: lu.sanitize,
+        reservations: reservations.or_environment(
+            format_args!("read the reservations of LUN {}", lu.lun),
+            "state_directory must be readable; remove the file if the reservations may be forgotten",
+        )?,
         ..LuDescription::new(lu.lun, lu.size_bytes)
-    }
+    })
+}
+
+/// Keeps reservations in the state directory, if one is given.
+///
+/// # Errors
+/// It cannot be made.
+pub fn keeper(
+    state: Option<&Path>,
+    reactor: &Reactor,
+    token: Token,
+) -> Result<Option<Keeper>, Failure> {
+    let Some(directory) = state else {
+        return Ok(None);
+    };
+    std::fs::create_dir_all(directory)
+        .and_then(|()| Keeper::new(directory, reactor, token))
+        .map(Some)
+        .or_environment(
+            format_args!("keep state in {}", directory.display()),
+            "choose a state_directory where you may write",
+        )
 }
 
 fn rotation_rate(model: &ArrayModel, lu: &LuConfig) -> Option<u16> {
@@ -166,26 +200,35 @@ fn rotation_rate(model: &ArrayModel, lu: &LuConfig) -> Option<u16> {
 /// The memory or file cannot be had.
 pub fn open(lu: &LuConfig) -> Result<Lu, Failure> {
     let store = match &lu.store {
-        StoreConfig::Memory => Store::Memory(SparseMemory::new(lu.size_bytes).or_environment(
-            format_args!(
-                "reserve {} bytes of memory for LUN {}",
-                lu.size_bytes, lu.lun
-            ),
-            "sysctl vm.overcommit_memory=0 lets thin LUs be larger than RAM; or keep it in a file",
-        )?),
-        StoreConfig::File { path } => Store::File(open_file(path, lu.size_bytes)?),
+        StoreConfig::Memory => {
+            let memory = SparseMemory::new(lu.size_bytes).or_environment(
+                format_args!(
+                    "reserve {} bytes of memory for LUN {}",
+                    lu.size_bytes, lu.lun
+                ),
+                "sysctl vm.overcommit_memory=0 lets thin LUs be larger than RAM; or keep it in a file",
+            )?;
+            Store::Memory(MemoryStore::new(memory, lu.size_bytes))
+        }
+        StoreConfig::File { path, direct } => {
+            Store::File(FileStore::new(open_file(path, lu, *direct)?))
+        }
     };
-    let place = lu.placement;
-    Ok(Lu {
-        store,
-        group: place.map_or(0, |p| p.group),
-        group_offset_bytes: place.map_or(0, |p| p.offset_bytes),
-        size_bytes: lu.size_bytes,
-    })
+    let place = lu.placement.map_or((0, 0), |p| (p.group, p.offset_bytes));
+    Ok(Lu::new(store, lu.size_bytes, place))
 }
 
-fn open_file(path: &str, size_bytes: u64) -> Result<FileHandle, Failure> {
-    FileHandle::create(path.as_ref(), size_bytes).map_err(|e| {
+fn open_file(path: &str, lu: &LuConfig, direct: bool) -> Result<OpenFile, Failure> {
+    let size_bytes = lu.size_bytes;
+    let opened = FileHandle::create(path.as_ref(), size_bytes, direct).and_then(|handle| {
+        let unit = if direct { handle.block_bytes()? } else { 1 };
+        if !lu.block_bytes.is_multiple_of(unit) {
+            let message = format!("direct I/O goes in blocks of {unit} bytes there");
+            return Err(io::Error::new(ErrorKind::InvalidInput, message));
+        }
+        Ok(OpenFile { handle, direct })
+    });
+    opened.map_err(|e| {
         let hint = match e.kind() {
             ErrorKind::ResourceBusy => {
                 "another process serves it; give this array a file of its own"
@@ -196,6 +239,9 @@ fn open_file(path: &str, size_bytes: u64) -> Result<FileHandle, Failure> {
             }
             ErrorKind::FileTooLarge | ErrorKind::StorageFull => {
                 "choose a smaller LU, or a file system that has sparse files"
+            }
+            ErrorKind::InvalidInput if direct => {
+                "set block_bytes to 4096, or direct to false, or choose another file system"
             }
             _ => "choose another path",
         };

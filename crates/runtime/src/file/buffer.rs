@@ -1,6 +1,6 @@
 //! Buffers that the kernel may fill while nobody looks.
 use std::io;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 
 use memmap2::MmapMut;
 
@@ -52,5 +52,98 @@ impl Deref for PageBuffer {
 impl DerefMut for PageBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.0
+    }
+}
+
+/// Bytes on their way to or from a file: a part of a caller's buffer, by way of a [`PageBuffer`] where the file wants its requests on
+/// page boundaries (`O_DIRECT`). The caller's whole buffer goes along and comes back.
+#[derive(Debug, Default)]
+pub struct IoBuffer {
+    bytes: Vec<u8>,
+    range: Range<usize>,
+    page: Option<PageBuffer>,
+}
+
+impl IoBuffer {
+    /// The `range` of `bytes`; by way of `page` if one is given. Bytes that are to be written are copied there by
+    /// [`IoBuffer::stage`].
+    ///
+    /// # Panics
+    /// If the range is not within the bytes, or longer than the page buffer.
+    #[must_use]
+    pub fn new(bytes: Vec<u8>, range: Range<usize>, page: Option<PageBuffer>) -> IoBuffer {
+        assert!(range.start <= range.end && range.end <= bytes.len());
+        assert!(page.as_ref().is_none_or(|page| page.len() >= range.len()));
+        IoBuffer { bytes, range, page }
+    }
+
+    /// Before a write: brings the bytes to where they are written from.
+    pub fn stage(&mut self) {
+        if let Some(page) = &mut self.page {
+            page[..self.range.len()].copy_from_slice(&self.bytes[self.range.clone()]);
+        }
+    }
+
+    /// After a read: brings the bytes to where the caller wants them.
+    pub fn unstage(&mut self) {
+        if let Some(page) = &self.page {
+            self.bytes[self.range.clone()].copy_from_slice(&page[..self.range.len()]);
+        }
+    }
+
+    /// The caller's buffer, and the page buffer for another use.
+    #[must_use]
+    pub fn into_parts(self) -> (Vec<u8>, Option<PageBuffer>) {
+        (self.bytes, self.page)
+    }
+}
+
+// SAFETY: both kinds of bytes stay where they are when their owner is moved, and neither they nor the range change.
+unsafe impl StableBuffer for IoBuffer {
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match &mut self.page {
+            Some(page) => &mut page[..self.range.len()],
+            None => &mut self.bytes[self.range.clone()],
+        }
+    }
+}
+
+/// Page buffers that were used before.
+#[derive(Debug, Default)]
+pub struct PageBuffers {
+    /// By the power of two that their length is.
+    free: [Vec<PageBuffer>; PageBuffers::CLASSES],
+    held_bytes: usize,
+}
+
+impl PageBuffers {
+    /// From 4 KiB up to 2 GiB.
+    const CLASSES: usize = 20;
+    /// What is kept for another use at most: a queue of 128 requests with 256 KiB each.
+    const HELD_BYTES_MAX: usize = 32 << 20;
+
+    fn class(length: usize) -> usize {
+        (length.max(4096).next_power_of_two().trailing_zeros() - 12) as usize
+    }
+
+    /// A buffer of at least `length` bytes, with anything in them.
+    ///
+    /// # Errors
+    /// No memory left.
+    pub fn take(&mut self, length: usize) -> io::Result<PageBuffer> {
+        let class = PageBuffers::class(length);
+        if let Some(buffer) = self.free[class].pop() {
+            self.held_bytes -= buffer.len();
+            return Ok(buffer);
+        }
+        PageBuffer::new(4096 << class)
+    }
+
+    /// Takes a buffer back.
+    pub fn give(&mut self, buffer: PageBuffer) {
+        if self.held_bytes + buffer.len() <= PageBuffers::HELD_BYTES_MAX {
+            self.held_bytes += buffer.len();
+            self.free[PageBuffers::class(buffer.len())].push(buffer);
+        }
     }
 }

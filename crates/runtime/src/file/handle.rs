@@ -16,6 +16,17 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
 #[derive(Clone, Debug)]
 pub struct FileHandle(Arc<File>);
 
+/// A stretch of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// First byte.
+    pub offset_bytes: u64,
+    /// Bytes.
+    pub length_bytes: u64,
+    /// It takes space; if not, it reads as zeros.
+    pub mapped: bool,
+}
+
 impl FileHandle {
     /// Opens what is there, for writing too if `writable`; `direct` bypasses the page cache.
     ///
@@ -36,16 +47,23 @@ impl FileHandle {
     }
 
     /// Opens a file for reading and writing, made if absent, at least `size_bytes` long: what is added is a hole. Held
-    /// alone: a second process that asks is refused.
+    /// alone: a second process that asks is refused. `direct` bypasses the page cache.
     ///
     /// # Errors
-    /// It may not be made or opened, is in use (`ResourceBusy`), or cannot be that long; a block device is shorter.
-    pub fn create(path: &Path, size_bytes: u64) -> io::Result<FileHandle> {
+    /// It may not be made or opened, is in use (`ResourceBusy`), or cannot be that long; a block device is shorter; its file
+    /// system has no `O_DIRECT` (`InvalidInput`).
+    pub fn create(path: &Path, size_bytes: u64, direct: bool) -> io::Result<FileHandle> {
+        let flags = if direct {
+            OFlags::DIRECT
+        } else {
+            OFlags::empty()
+        };
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
+            .custom_flags(flags.bits() as i32)
             .open(path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => return Err(io::ErrorKind::ResourceBusy.into()),
@@ -105,6 +123,57 @@ impl FileHandle {
     pub fn write_at_once(&self, offset: u64, data: &[u8]) -> bool {
         let slices = &[io::IoSlice::new(data)];
         matches!(pwritev2(&self.0, slices, offset, ReadWriteFlags::NOWAIT), Ok(n) if n == data.len())
+    }
+
+    /// Bytes of the medium that the file takes; `None` if it is no regular file.
+    #[must_use]
+    pub fn taken_bytes(&self) -> Option<u64> {
+        let status = fstat(&self.0).ok()?;
+        let regular = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;
+        // Counted in units of 512 bytes, whatever the file system's block.
+        regular.then_some(status.st_blocks as u64 * 512)
+    }
+
+    /// What of a range takes space, from its beginning on: at most `extents_max` extents that follow one another and differ
+    /// in turn. A block device, and a file system that cannot tell, have no holes. A look at metadata, which is mostly in memory.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn extents(
+        &self,
+        offset_bytes: u64,
+        length_bytes: u64,
+        extents_max: usize,
+    ) -> io::Result<Vec<Extent>> {
+        let end = offset_bytes + length_bytes;
+        let mut found: Vec<Extent> = Vec::new();
+        let mut at = offset_bytes;
+        while at < end && found.len() < extents_max {
+            let (mapped, until) = self.extent_at(at)?;
+            let until = until.min(end);
+            found.push(Extent {
+                offset_bytes: at,
+                length_bytes: until - at,
+                mapped,
+            });
+            at = until;
+        }
+        Ok(found)
+    }
+
+    /// Whether `at` takes space, and where that changes next.
+    fn extent_at(&self, at: u64) -> io::Result<(bool, u64)> {
+        match rustix::fs::seek(&self.0, rustix::fs::SeekFrom::Data(at)) {
+            Ok(data) if data > at => Ok((false, data)),
+            // A hole begins at the end of the file at the latest.
+            Ok(_) => match rustix::fs::seek(&self.0, rustix::fs::SeekFrom::Hole(at)) {
+                Ok(hole) => Ok((true, hole)),
+                Err(e) => Err(e.into()),
+            },
+            Err(Errno::NXIO) => Ok((false, u64::MAX)),
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok((true, u64::MAX)),
+            Err(e) => Err(e.into()),
+        }
     }
 
     pub(super) fn raw(&self) -> RawFd {

@@ -17,8 +17,10 @@ mod uring;
 use std::collections::VecDeque;
 use std::io;
 
-pub use buffer::{PageBuffer, StableBuffer};
-pub use handle::FileHandle;
+use rustix::fs::FallocateFlags;
+
+pub use buffer::{IoBuffer, PageBuffer, PageBuffers, StableBuffer};
+pub use handle::{Extent, FileHandle};
 
 use self::threads::Threads;
 use self::uring::Uring;
@@ -36,6 +38,34 @@ pub enum FileOp {
     },
     /// Put everything written before on stable storage. The buffer is not looked at.
     Sync,
+    /// Give the range's space back; it reads as zeros from then on. The buffer is not looked at. `Unsupported` where the file system
+    /// (or device) has no holes: write zeros then.
+    Punch {
+        /// Bytes, at least 1.
+        length_bytes: u64,
+    },
+    /// Make the range read as zeros but keep (or take) its space. The buffer is not looked at. `Unsupported` as for `Punch`.
+    Zero {
+        /// Bytes, at least 1.
+        length_bytes: u64,
+    },
+}
+
+impl FileOp {
+    /// How `fallocate` is asked for it; `None`: it is not `fallocate`'s.
+    fn fallocate(self) -> Option<(FallocateFlags, u64)> {
+        match self {
+            FileOp::Punch { length_bytes } => Some((
+                FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+                length_bytes,
+            )),
+            FileOp::Zero { length_bytes } => Some((
+                FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
+                length_bytes,
+            )),
+            _ => None,
+        }
+    }
 }
 
 /// A request.
@@ -157,7 +187,7 @@ mod tests {
 
     fn file(name: &str, size: u64) -> FileHandle {
         let path = std::env::temp_dir().join(format!("hakaru-{}-{name}", std::process::id()));
-        let handle = FileHandle::create(&path, size).unwrap();
+        let handle = FileHandle::create(&path, size, false).unwrap();
         std::fs::remove_file(path).unwrap();
         handle
     }
@@ -241,6 +271,93 @@ mod tests {
                 assert!(done.buffer.iter().all(|b| *b == 0));
             }
         });
+    }
+
+    #[test]
+    fn a_hole_takes_no_space_and_a_zeroed_range_does_and_both_read_as_zeros() {
+        each_backend(|reactor, mut queue| {
+            let file = file("holes", 1 << 20);
+            let mut ask = |op, offset_bytes, buffer| {
+                queue.submit(FileRequest {
+                    id: 1,
+                    file: file.clone(),
+                    op,
+                    offset_bytes,
+                    buffer,
+                });
+                let done = wait_done(reactor, &mut queue);
+                done.result.unwrap();
+                done.buffer
+            };
+            ask(FileOp::Write { durable: true }, 0, vec![7; 1 << 20]);
+            let whole = [Extent {
+                offset_bytes: 0,
+                length_bytes: 1 << 20,
+                mapped: true,
+            }];
+            assert_eq!(file.extents(0, 1 << 20, 8).unwrap(), whole);
+            let punch = FileOp::Punch {
+                length_bytes: 64 << 10,
+            };
+            ask(punch, 128 << 10, Vec::new());
+            let found = file.extents(0, 1 << 20, 8).unwrap();
+            let shape: Vec<_> = found
+                .iter()
+                .map(|e| (e.offset_bytes >> 10, e.length_bytes >> 10, e.mapped))
+                .collect();
+            assert_eq!(shape, [(0, 128, true), (128, 64, false), (192, 832, true)]);
+            let length_bytes = 12_345;
+            ask(FileOp::Zero { length_bytes }, 512, Vec::new());
+            let bytes = ask(FileOp::Read, 0, vec![1; 256 << 10]);
+            for (at, byte) in bytes.iter().enumerate() {
+                let zero =
+                    (512..512 + 12_345).contains(&at) || (128 << 10..192 << 10).contains(&at);
+                assert_eq!(*byte, if zero { 0 } else { 7 }, "at {at}");
+            }
+        });
+    }
+
+    #[test]
+    fn a_part_of_a_buffer_moves_also_by_way_of_pages_and_past_the_page_cache() {
+        let reactor = Reactor::new().unwrap();
+        let mut queue = FileQueue::new(&reactor, TOKEN).unwrap();
+        let path = std::env::temp_dir().join(format!("hakaru-{}-direct", std::process::id()));
+        let mut pages = PageBuffers::default();
+        for direct in [false, true] {
+            let file = FileHandle::create(&path, 16 << 10, direct).unwrap();
+            let mut ask = |op, mut buffer: IoBuffer| {
+                buffer.stage();
+                queue.submit(FileRequest {
+                    id: 1,
+                    file: file.clone(),
+                    op,
+                    offset_bytes: 4096,
+                    buffer,
+                });
+                let mut events = Events::with_capacity(4);
+                loop {
+                    queue.flush();
+                    if let Some(mut done) = queue.poll_done() {
+                        done.result.unwrap();
+                        done.buffer.unstage();
+                        return done.buffer.into_parts();
+                    }
+                    reactor.wait(&mut events, None).unwrap();
+                    queue.handle_event();
+                }
+            };
+            let source: Vec<u8> = (0..12_288_u32).map(|n| (n % 251) as u8).collect();
+            let mut page = || direct.then(|| pages.take(8192).unwrap());
+            let written = IoBuffer::new(source.clone(), 1000..9192, page());
+            ask(FileOp::Write { durable: false }, written);
+            let read = IoBuffer::new(vec![255; 12_288], 500..8692, page());
+            let (bytes, page) = ask(FileOp::Read, read);
+            assert_eq!(page.is_some(), direct);
+            assert_eq!(bytes[500..8692], source[1000..9192]);
+            assert!(bytes[..500].iter().chain(&bytes[8692..]).all(|b| *b == 255));
+            page.into_iter().for_each(|page| pages.give(page));
+        }
+        std::fs::remove_file(path).unwrap();
     }
 
     #[test]

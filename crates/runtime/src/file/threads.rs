@@ -156,6 +156,14 @@ fn perform<B: StableBuffer>(request: &mut FileRequest<B>) -> io::Result<()> {
     if *op == FileOp::Sync {
         return Ok(rustix::fs::fdatasync(&*file)?);
     }
+    if let Some((flags, length_bytes)) = op.fallocate() {
+        loop {
+            match rustix::fs::fallocate(&*file, flags, at, length_bytes) {
+                Err(Errno::INTR) => {}
+                other => return Ok(other?),
+            }
+        }
+    }
     while !bytes.is_empty() {
         let moved = match op {
             FileOp::Read => preadv2(
@@ -172,7 +180,9 @@ fn perform<B: StableBuffer>(request: &mut FileRequest<B>) -> io::Result<()> {
                 };
                 pwritev2(&*file, &[IoSlice::new(bytes)], at, flags)
             }
-            FileOp::Sync => unreachable!("done above"),
+            FileOp::Sync | FileOp::Punch { .. } | FileOp::Zero { .. } => {
+                unreachable!("done above")
+            }
         };
         match moved {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),

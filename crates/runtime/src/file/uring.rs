@@ -39,7 +39,12 @@ pub(super) fn probe() -> io::Result<IoUring> {
         .build(SUBMISSIONS)?;
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe)?;
-    let needed = [opcode::Read::CODE, opcode::Write::CODE, opcode::Fsync::CODE];
+    let needed = [
+        opcode::Read::CODE,
+        opcode::Write::CODE,
+        opcode::Fsync::CODE,
+        opcode::Fallocate::CODE,
+    ];
     if needed.iter().all(|code| probe.is_supported(*code)) {
         Ok(ring)
     } else {
@@ -156,6 +161,13 @@ impl<B: StableBuffer> InFlight<B> {
                     .build()
             }
             FileOp::Sync => opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build(),
+            op @ (FileOp::Punch { .. } | FileOp::Zero { .. }) => {
+                let (flags, length_bytes) = op.fallocate().expect("these two are fallocate's");
+                opcode::Fallocate::new(file, length_bytes)
+                    .offset(self.request.offset_bytes)
+                    .mode(flags.bits() as i32)
+                    .build()
+            }
         }
     }
 
@@ -164,7 +176,8 @@ impl<B: StableBuffer> InFlight<B> {
         match result {
             n if n == -libc::EINTR || n == -libc::EAGAIN => None,
             n if n < 0 => Some(Err(io::Error::from_raw_os_error(-n))),
-            _ if self.request.op == FileOp::Sync => Some(Ok(())),
+            // These move no bytes: 0 is all there is.
+            _ if !matches!(self.request.op, FileOp::Read | FileOp::Write { .. }) => Some(Ok(())),
             0 => Some(Err(io::ErrorKind::UnexpectedEof.into())),
             n => {
                 self.moved += n as usize;

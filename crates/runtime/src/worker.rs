@@ -1,0 +1,118 @@
+//! Work that blocks, done one after the other by a thread beside a reactor: commits of a database, files that are written aside and renamed.
+use std::io;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::JoinHandle;
+
+use crate::reactor::{Reactor, Token, Waker};
+
+/// What the thread is asked to do with its state.
+type Work<S, R> = Box<dyn FnOnce(&mut S) -> R + Send>;
+
+/// A thread that owns an `S` and does one thing after the other with it; each comes to an `R`.
+pub struct Worker<S, R> {
+    work: Option<Sender<Work<S, R>>>,
+    done: Receiver<R>,
+    waker: Waker,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl<S: Send + 'static, R: Send + 'static> Worker<S, R> {
+    /// Starts the thread. The reactor is told under `token` when something is done.
+    ///
+    /// # Errors
+    /// No descriptors or threads left.
+    pub fn new(
+        reactor: &Reactor,
+        token: Token,
+        name: &str,
+        mut state: S,
+    ) -> io::Result<Worker<S, R>> {
+        let waker = Waker::new(reactor, token)?;
+        let (work, orders) = mpsc::channel::<Work<S, R>>();
+        let (results, done) = mpsc::channel();
+        let wake = waker.clone();
+        let thread = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || {
+                for work in orders {
+                    let result = work(&mut state);
+                    if results.send(result).is_err() {
+                        return;
+                    }
+                    wake.wake();
+                }
+            })?;
+        Ok(Worker {
+            work: Some(work),
+            done,
+            waker,
+            thread: Some(thread),
+        })
+    }
+
+    /// Has something done, after all that was asked before.
+    ///
+    /// # Panics
+    /// If the thread has panicked: the state is lost then, and so is every further answer.
+    pub fn submit(&mut self, work: impl FnOnce(&mut S) -> R + Send + 'static) {
+        let sent = self.work.as_ref().map(|to| to.send(Box::new(work)));
+        assert!(
+            matches!(sent, Some(Ok(()))),
+            "the worker's thread has ended"
+        );
+    }
+
+    /// The reactor told of the worker's token. Call before [`Worker::poll_done`].
+    pub fn handle_event(&mut self) {
+        self.waker.acknowledge();
+    }
+
+    /// What came of the oldest work that is done and not yet told.
+    pub fn poll_done(&mut self) -> Option<R> {
+        self.done.try_recv().ok()
+    }
+}
+
+impl<S, R> Drop for Worker<S, R> {
+    /// Waits until all that was asked for is done, and the state is dropped.
+    fn drop(&mut self) {
+        drop(self.work.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been told by the thread itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reactor::Events;
+
+    #[test]
+    fn work_is_done_in_order_on_one_state_and_dropping_waits_for_it() {
+        let reactor = Reactor::new().unwrap();
+        let mut worker = Worker::new(&reactor, Token(9), "worker", Vec::new()).unwrap();
+        for n in 0..100 {
+            worker.submit(move |state: &mut Vec<u32>| {
+                state.push(n);
+                state.len()
+            });
+        }
+        let mut events = Events::with_capacity(1);
+        let mut told = Vec::new();
+        while told.len() < 100 {
+            reactor.wait(&mut events, None).unwrap();
+            worker.handle_event();
+            told.extend(std::iter::from_fn(|| worker.poll_done()));
+        }
+        assert_eq!(told, (1..=100).collect::<Vec<usize>>());
+        let (report, reported) = mpsc::channel();
+        worker.submit(move |state| {
+            report.send(state.len()).unwrap();
+            0
+        });
+        drop(worker);
+        assert_eq!(reported.try_recv(), Ok(100));
+    }
+}
