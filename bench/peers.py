@@ -236,7 +236,7 @@ def hakaru_initiator(
     seconds: float,
     cpu: int,
     sessions: int = 1,
-    coalesce_us: int = 0,
+    coalesce_us: int = 50,
 ) -> Load:
     """hakaru's initiator: random reads, `sessions` VMs with a session each; `coalesce_us` as in the contract."""
     share = LU_BYTES // sessions // size * size

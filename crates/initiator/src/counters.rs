@@ -90,3 +90,14 @@ pub struct Latencies {
     /// Of writes.
     pub write: Latency,
 }
+
+impl Latencies {
+    /// How long requests took of late, ns: reads or writes, whichever are quicker. 0 before the first.
+    #[must_use]
+    pub fn recent_ns(&self) -> u64 {
+        match (self.read.recent_ns(), self.write.recent_ns()) {
+            (0, other) | (other, 0) => other,
+            (read, write) => read.min(write),
+        }
+    }
+}

@@ -9,7 +9,11 @@ use crate::Histogram;
 pub struct Latency {
     interval: Histogram,
     total: Histogram,
+    recent_ns: u64,
 }
+
+/// Durations over which [`Latency::recent_ns`] forgets.
+const RECENT: u64 = 64;
 
 impl Latency {
     /// Nothing recorded yet.
@@ -22,6 +26,16 @@ impl Latency {
     #[inline]
     pub fn record_ns(&mut self, duration_ns: u64) {
         self.interval.record_ns(duration_ns);
+        self.recent_ns = match self.recent_ns {
+            0 => duration_ns,
+            recent => recent - recent / RECENT + duration_ns / RECENT,
+        };
+    }
+
+    /// About the mean of the last 64 durations, ns (exponentially weighted); 0 before the first.
+    #[must_use]
+    pub fn recent_ns(&self) -> u64 {
+        self.recent_ns
     }
 
     /// Ends the interval: `give` sees its histogram; its counts move into the total if `measured`, else they are dropped.
@@ -57,6 +71,20 @@ mod tests {
         }
         assert_eq!(latency.total(), &sum);
         assert_eq!(sum.count(), 150);
+    }
+
+    #[test]
+    fn the_recent_mean_follows_within_a_few_times_64_durations() {
+        let mut latency = Latency::new();
+        assert_eq!(latency.recent_ns(), 0);
+        latency.record_ns(1_000_000);
+        assert_eq!(latency.recent_ns(), 1_000_000);
+        (0..640).for_each(|_| latency.record_ns(100_000));
+        assert!(
+            (100_000..102_000).contains(&latency.recent_ns()),
+            "{}",
+            latency.recent_ns()
+        );
     }
 
     #[test]

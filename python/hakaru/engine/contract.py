@@ -121,7 +121,7 @@ class InitiatorConfig(Message):
     sample_interval_ms: int = 1000
     verify: bool = False
     command_timeout_s: float = 30.0
-    coalesce_us: int = 0
+    coalesce_us: int = 50
     allow_writes: bool = True
 
 

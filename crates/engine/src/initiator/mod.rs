@@ -79,6 +79,21 @@ pub fn run(
     outcome
 }
 
+/// A wait shorter than this costs as much as it saves.
+const GATHERING_MIN: Duration = Duration::from_micros(20);
+/// The part of what requests took of late that may be spent waiting for more answers.
+const GATHERING_SHARE: u64 = 16;
+
+/// How long to wait for more answers.
+fn gathering_time(longest: Duration, recent_ns: u64) -> Duration {
+    let pause = longest.min(Duration::from_nanos(recent_ns / GATHERING_SHARE));
+    if pause < GATHERING_MIN {
+        Duration::ZERO
+    } else {
+        pause
+    }
+}
+
 struct Engine<'r> {
     reactor: &'r Reactor,
     coalesce: Duration,
@@ -153,9 +168,7 @@ impl<'r> Engine<'r> {
             self.sessions.begin(&mut self.ledger);
             self.files.begin(&mut self.ledger);
             while let Some(border) = phases.next_border() {
-                if !self.coalesce.is_zero() {
-                    std::thread::sleep(self.coalesce);
-                }
+                self.let_answers_gather(border);
                 let order = self.turn(control, border)?;
                 if order == Some(Order::Stop) {
                     phases.stop();
@@ -169,6 +182,20 @@ impl<'r> Engine<'r> {
             self.sample(clock::now(), true, control);
         }
         self.log_out(control)
+    }
+
+    /// Waits a little, so that one look at the sockets finds several answers; see `coalesce_us`. Not beyond `until` or a timer.
+    fn let_answers_gather(&self, until: Time) {
+        let pause = gathering_time(self.coalesce, self.ledger.latencies.recent_ns());
+        if pause.is_zero() {
+            return;
+        }
+        let now = clock::now();
+        let until = until
+            .min(self.sessions.poll_timeout())
+            .min(self.files.poll_timeout())
+            .min(now + pause);
+        std::thread::sleep(Duration::from_nanos(until.ns_since(now)));
     }
 
     /// A sample is due, or a phase ends and the next begins; counters and phase then change on the same instant.
@@ -255,5 +282,23 @@ impl<'r> Engine<'r> {
             }
         }
         self.ledger.fatal.take().map_or(Ok(()), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_gather_for_a_sixteenth_of_a_request_at_most_and_never_before_quick_ones() {
+        let longest = Duration::from_micros(50);
+        assert_eq!(gathering_time(longest, 0), Duration::ZERO);
+        assert_eq!(gathering_time(longest, 100_000), Duration::ZERO);
+        assert_eq!(gathering_time(longest, 480_000), Duration::from_micros(30));
+        assert_eq!(gathering_time(longest, 5_000_000_000), longest);
+        assert_eq!(
+            gathering_time(Duration::ZERO, 5_000_000_000),
+            Duration::ZERO
+        );
     }
 }
