@@ -87,7 +87,7 @@ class Bench:
         return peers.hakaru_initiator(self.binary, portal, size, depth, self.seconds, CLIENT_CPU, sessions, coalesce_us)
 
     def array_under_iscsi_perf(self) -> list[Figure]:
-        """The array and tgt under the same stranger."""
+        """The array and tgt under the same stranger, beside the ceiling (which both its ends batch)."""
         cases = [
             (Figure("array_4k_depth32_iops", "1/s", goal={"tgt": 3.3}), 4 * KIB),
             (Figure("array_1m_depth32_iops", "1/s", goal={"tgt": 2.8}), MIB),
@@ -97,7 +97,9 @@ class Bench:
             peers.fill(tgt)
             for _ in range(self.rounds):
                 for figure, size in cases:
-                    figure.add(self.perf(ours, size, 32).iops, tgt=self.perf(tgt, size, 32).iops)
+                    ceiling = peers.echo(self.echo, 32, size, self.seconds, (TARGET_CPU, CLIENT_CPU))
+                    mine, theirs = self.perf(ours, size, 32), self.perf(tgt, size, 32)
+                    figure.add(mine.iops, tgt=theirs.iops, echo=ceiling.iops)
         return [figure for figure, _ in cases]
 
     def array_depth_1(self) -> list[Figure]:
@@ -128,8 +130,8 @@ class Bench:
     def initiator_alone(self) -> list[Figure]:
         """hakaru at both ends against tgt under iscsi-perf and the ceiling; the initiator's cost against tgt.
 
-        The cost is told twice: as the initiator is by default (answers that come within 50 us, and within a sixteenth of
-        what a request takes, are taken together) and with `coalesce_us` 0 (every answer is taken at once).
+        The cost is told twice: as the initiator is by default (answers that come within 50 us, and within a sixteenth
+        of what a request takes, are taken together) and with `coalesce_us` 0 (every answer is taken at once).
         """
         both = Figure("initiator_and_array_4k_depth32_iops", "1/s", goal={"tgt_iscsi_perf": 6.0, "echo": 0.6})
         cost = Figure("initiator_cpu_per_100k_against_tgt", "s", goal={"iscsi_perf": 2.0}, lower_is_better=True)
