@@ -51,6 +51,7 @@ fuzz: setup
 schema: setup
 	$(BIN)/hakaru-engine schema > schema/contract.schema.json
 	$(BIN)/hakaru schema > schema/study.schema.json
+	$(BIN)/hakaru schema array > schema/array.schema.json
 
 # The README's figure, from the newest run.
 figure: setup

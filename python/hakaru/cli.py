@@ -14,11 +14,12 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
 from hakaru import __version__
+from hakaru.array.commands import app as array_app
 from hakaru.errors import EnvironmentError_, ExpectationBreach, HakaruError, InvalidPoints, UsageError
 
 app = App(
@@ -31,6 +32,7 @@ app = App(
     version_flags=["--version"],
     result_action="return_value",
 )
+app.command(array_app)
 
 Quick = Annotated[bool, Parameter(negative=(), help="The study's quick form.")]
 Seed = Annotated[int | None, Parameter(help="Instead of the study's seed.")]
@@ -278,11 +280,16 @@ def query(
 
 
 @app.command
-def schema() -> int:
-    """Print the JSON Schema of study files, for editors."""
-    from hakaru.study import study_schema
+def schema(of: Annotated[Literal["study", "array"], Parameter(help="Which files.")] = "study", /) -> int:
+    """Print the JSON Schema of study or array files, for editors."""
+    if of == "array":
+        from hakaru.array.load import array_schema
 
-    print_json(study_schema())
+        print_json(array_schema())
+    else:
+        from hakaru.study import study_schema
+
+        print_json(study_schema())
     return 0
 
 

@@ -69,3 +69,12 @@ class Interrupted(HakaruError):
     def __init__(self, message: str, hint: str = "", *, signal: int = 2) -> None:
         super().__init__(message, hint)
         self.exit_code = 128 + signal
+
+
+def error_of_exit_code(exit_code: int, message: str, hint: str) -> HakaruError:
+    """The error of another process of ours, told by its exit code; one of no class of ours is a defect."""
+    classes = (UsageError, EnvironmentError_, ExpectationBreach, InvalidPoints, VerificationError, LostError)
+    for one in classes:
+        if one.exit_code == exit_code:
+            return one(message, hint)
+    return HakaruError(message, hint)

@@ -47,7 +47,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("command", ["doctor", "studies", "plan", "run", "report", "query", "schema"])
+@pytest.mark.parametrize("command", ["doctor", "studies", "plan", "run", "report", "query", "schema", "array"])
 def test_every_command_explains_itself(command: str) -> None:
     result = hakaru(command, "--help")
     assert result.returncode == 0

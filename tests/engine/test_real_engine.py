@@ -78,7 +78,7 @@ def test_load_runs_against_the_array_and_both_count_the_same() -> None:
             assert result.values
             stopped = await storage.stop()
             assert stopped.at_ns > start_ns
-            assert storage.complaints == []
+            assert not storage.complaints
 
     run(work())
 

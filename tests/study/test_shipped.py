@@ -1,4 +1,7 @@
-"""What a wheel carries: `hakaru/shipped` links to every study and table, since it takes the package only."""
+"""What a wheel carries: `hakaru/shipped` links to every study and table, and to the page that explains the metrics.
+
+A wheel takes the package only.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "python" / "hakaru" / "shipped"
 FILES = sorted([*ROOT.glob("studies/*/study.yaml"), *ROOT.glob("studies/*/*.csv"), *ROOT.glob("reference/*.csv")])
+FILES.append(ROOT / "docs" / "reference" / "metrics.md")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))

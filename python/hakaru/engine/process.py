@@ -37,6 +37,8 @@ _GRACE_S = 2.0
 _LINE_MAX_BYTES = 64 * 1024**2
 _STDERR_LINES = 20
 _STDERR_LINE_MAX = 500
+# An array that runs for months hears of more broken peers than anyone wants to keep.
+_COMPLAINTS = 1000
 
 T = TypeVar("T")
 
@@ -56,8 +58,8 @@ class EngineProcess:
         self.node = node
         self.kind = kind
         self.version = ""
-        self.complaints: list[contract.Error] = []
-        """Errors that did not end the work (for an array: a peer that broke the protocol), in order."""
+        self.complaints: deque[contract.Error] = deque(maxlen=_COMPLAINTS)
+        """Errors that did not end the work (for an array: a peer that broke the protocol), in order; the newest."""
         self._binary = binary
         self._process = process
         self._stderr: deque[str] = deque(maxlen=_STDERR_LINES)

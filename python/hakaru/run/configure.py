@@ -42,13 +42,14 @@ def array_config(expanded: Expanded, turn: Repetition, portals: Sequence[str]) -
         target_name=array.target_name,
         portals=list(portals),
         lus=[_lu(lu) for lu in array.lus],
-        model=_model(array.model),
+        model=engine_model(array.model),
         seed=seed_of(expanded.seed, turn.name, "array"),
         sample_interval_ms=expanded.measure.sample_interval // MS,
     )
 
 
-def _model(model: NoModel | PresetModel | InlineModel) -> contract.Model:
+def engine_model(model: NoModel | PresetModel | InlineModel) -> contract.Model:
+    """A timing model as the engine takes it."""
     if isinstance(model, PresetModel):
         return contract.PresetModel(name=model.name)
     if isinstance(model, NoModel):

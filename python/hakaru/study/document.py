@@ -2,7 +2,8 @@
 
 Reads untrusted text: nothing in it is executed, nothing outside it is read. Before any value is built, the event
 stream is counted, so that a file of a few lines cannot grow into gigabytes (aliases of aliases) or exhaust the stack.
-Called by `hakaru.study.load` for studies and by `hakaru.run.site` for sites. Knows nothing of what the data means.
+Called by `hakaru.study.load` for studies, `hakaru.run.site` for sites, `hakaru.array.load` for arrays. Knows nothing of
+what the data means.
 
 Refused, each with `file:line:column`: more than 1 MiB, nesting deeper than 32, more than 20 000 nodes (aliases
 counted as what they stand for), tags (`!x`), duplicate keys, keys that are not text, several documents.
@@ -75,7 +76,7 @@ def parse_document(raw: bytes, name: str) -> Document:
     document = Document(name, None)
     if len(raw) > SIZE_MAX:
         raise document.error(
-            Place(1, 1), f"the file is larger than {SIZE_MAX >> 10} KiB", "studies are small text files"
+            Place(1, 1), f"the file is larger than {SIZE_MAX >> 10} KiB", "it is meant to be a small text file"
         )
     try:
         text = raw.decode("utf-8-sig")
@@ -87,7 +88,7 @@ def parse_document(raw: bytes, name: str) -> Document:
         _count(document, text)
         root = _yaml().compose(text)
         if root is None:
-            raise document.error(Place(1, 1), "the file is empty", "`hakaru studies` lists studies to start from")
+            raise document.error(Place(1, 1), "the file is empty", "`hakaru schema` prints what may stand there")
         document.data = _build(document, root, ())
     except MarkedYAMLError as e:
         mark = e.problem_mark or e.context_mark

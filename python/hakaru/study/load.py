@@ -95,7 +95,9 @@ def load(name: str) -> Loaded:
     return Loaded(study, path, raw, tables)
 
 
-def validate(document: Document, model: type[Model]) -> Model:
+def validate(
+    document: Document, model: type[Model], schema_hint: str = "`hakaru schema` prints what may stand there"
+) -> Model:
     """`document` as a `model`, or a `UsageError` that lists what is wrong, each with its place."""
     try:
         return model.model_validate(document.data)
@@ -109,7 +111,7 @@ def validate(document: Document, model: type[Model]) -> Model:
             hint = hint or its_hint
         if e.error_count() > SHOWN_MAX:
             lines.append(f"… and {e.error_count() - SHOWN_MAX} more")
-        raise UsageError("\n".join(lines), hint or "`hakaru schema` prints what may stand there") from e
+        raise UsageError("\n".join(lines), hint or schema_hint) from e
 
 
 def _explain(document: Document, model: type[BaseModel], error: ErrorDetails) -> tuple[str, str]:

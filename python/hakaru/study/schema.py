@@ -14,8 +14,13 @@ DRAFT = "http://json-schema.org/draft-07/schema#"
 
 def study_schema() -> dict[str, Any]:
     """The schema of a study file."""
-    lowered: dict[str, Any] = _lower(Study.model_json_schema())
-    return {"$schema": DRAFT, "title": "hakaru study"} | {k: v for k, v in lowered.items() if k != "title"}
+    return lower_schema(Study.model_json_schema(), "hakaru study")
+
+
+def lower_schema(schema: dict[str, Any], title: str) -> dict[str, Any]:
+    """A model's schema as draft-07, called `title`."""
+    lowered: dict[str, Any] = _lower(schema)
+    return {"$schema": DRAFT, "title": title} | {k: v for k, v in lowered.items() if k != "title"}
 
 
 def _lower(node: Any) -> Any:

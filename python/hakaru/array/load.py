@@ -1,0 +1,53 @@
+"""From a path to a checked `ArrayFile`; every error says file:line:column, the field, what is wrong and what would do.
+
+Called by `hakaru array …`. The file is the operator's own: unlike a study it may name any path and address.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hakaru.array.consistency import problems
+from hakaru.array.model import ArrayFile
+from hakaru.study.document import Document, dotted, read_document
+from hakaru.study.load import validate
+from hakaru.study.schema import lower_schema
+
+SCHEMA_HINT = "`hakaru schema array` prints what may stand there"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """An array file, and where it lies."""
+
+    file: ArrayFile
+    path: Path
+    document: Document
+
+    @property
+    def state(self) -> Path:
+        """The state directory, absolute."""
+        default = f"{self.path.stem}.state"
+        return self.resolve(self.file.state or default)
+
+    def resolve(self, text: str) -> Path:
+        """A path of the file, absolute: relative ones count from the file's folder."""
+        return self.path.resolve().parent / text
+
+
+def load_array(path: Path) -> Loaded:
+    """The array in a file."""
+    document = read_document(path)
+    file = validate(document, ArrayFile, SCHEMA_HINT)
+    found = problems(file)
+    if found:
+        place, message, hint = found[0]
+        raise document.error(document.place_of(place), f"{dotted(place)}: {message}", hint)
+    return Loaded(file, path, document)
+
+
+def array_schema() -> dict[str, Any]:
+    """JSON Schema (draft-07) of array files, for editors; `schema/array.schema.json` is it, checked in."""
+    return lower_schema(ArrayFile.model_json_schema(), "hakaru array")

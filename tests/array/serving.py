@@ -1,0 +1,122 @@
+"""`hakaru array serve` as a process, and what talks to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hakaru.array.state import SOCKET
+from hakaru.engine.binary import find_engine
+from hakaru.errors import EnvironmentError_
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGET_NAME = "iqn.2026-01.org.example:array"
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+MEMORY = "lus:\n  - {lun: 0, size: 8 MiB, store: {kind: memory}}\n"
+
+
+def array_file(folder: Path, rest: str = MEMORY, **fields: str) -> Path:
+    """An array file in `folder`, on a free port of the loopback; `fields` and `rest` as YAML."""
+    head = {"format": "1", "target_name": TARGET_NAME, "portals": '["127.0.0.1:0"]', **fields}
+    path = folder / "array.yaml"
+    path.write_text("".join(f"{name}: {value}\n" for name, value in head.items()) + rest)
+    return path
+
+
+def hakaru(*arguments: str | Path, timeout_s: float = 60, **environment: str) -> subprocess.CompletedProcess[str]:
+    """One command to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "hakaru.cli", *arguments],
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT | environment,
+        timeout=timeout_s,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def done(*arguments: str | Path, **environment: str) -> str:
+    """What a command that succeeds says on stdout."""
+    result = hakaru(*arguments, **environment)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def asked(*arguments: str | Path) -> Any:
+    """What a command that succeeds says as JSON."""
+    return json.loads(done(*arguments, "--json"))
+
+
+def refused(result: subprocess.CompletedProcess[str], code: int) -> str:
+    """Message and hint of a command that fails, and its exit code."""
+    assert result.returncode == code, (result.stdout, result.stderr)
+    assert result.stderr.startswith("error: "), result.stderr
+    assert "Traceback" not in result.stderr
+    return result.stderr.removeprefix("error: ")
+
+
+class Served:
+    """A running `hakaru array serve`."""
+
+    def __init__(self, file: Path, *arguments: str, **environment: str) -> None:
+        try:
+            find_engine()
+        except EnvironmentError_ as error:
+            pytest.skip(f"no engine: {error.hint}")
+        self.file = file
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "hakaru.cli", "array", "serve", file, "--json", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            env=ENVIRONMENT | environment,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise AssertionError(self.end(signal.SIGKILL))
+        self.ready: dict[str, Any] = json.loads(line)
+        self.state = Path(self.ready["state"])
+        self.engine: int = self.ready["engine"]["pid"]
+
+    @property
+    def portal(self) -> str:
+        return str(self.ready["portals"][0])
+
+    def url(self, lun: int = 0) -> str:
+        return f"iscsi://{self.portal}/{TARGET_NAME}/{lun}"
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> str:
+        """Ends it by a signal; its stderr."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.communicate(timeout=60)[1]
+
+    def connect(self) -> socket.socket:
+        """A connection to its control socket."""
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(60)
+        connection.connect(str(self.state / SOCKET))
+        return connection
+
+
+@contextmanager
+def served(file: Path, *arguments: str, **environment: str) -> Iterator[Served]:
+    """An array that is served while the block runs."""
+    running = Served(file, *arguments, **environment)
+    try:
+        yield running
+    finally:
+        said = running.end(signal.SIGKILL)
+        print(said)
