@@ -44,6 +44,14 @@ def test_initiators_see_the_lus_of_the_file(tmp_path: Path) -> None:
     assert (tmp_path / "three.img").stat().st_size == 16 << 20
 
 
+def test_what_the_file_says_of_an_lu_is_what_initiators_are_told(tmp_path: Path) -> None:
+    readcapacity = need("iscsi-readcapacity16", "libiscsi-bin")
+    rest = MEMORY + "  - {lun: 1, size: 16 MiB, block: 4096, store: {kind: memory}}\n"
+    with served(array_file(tmp_path, rest)) as array:
+        assert "LENGTH IN BYTES:512" in run(readcapacity, array.url(0))
+        assert "LENGTH IN BYTES:4096" in run(readcapacity, array.url(1))
+
+
 def test_ready_line_comes_when_initiators_can_connect(tmp_path: Path) -> None:
     with served(array_file(tmp_path)) as array:
         host, _, port = array.portal.rpartition(":")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -75,3 +76,20 @@ def test_settings_of_the_machine_are_judged(
     found = check()
     assert found.status == status
     assert bool(found.hint) is (status != "ok")
+
+
+def test_port_that_is_taken_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        monkeypatch.setattr(doctor, "_ISCSI_PORT", other.getsockname()[1])
+        found = doctor.check_iscsi_port()
+        assert found.status == "warn" and "Address already in use" in found.what
+    assert doctor.check_iscsi_port().status == "ok"
+
+
+def test_file_system_without_holes_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    # A mode that no kernel knows is refused just as a file system without holes refuses PUNCH_HOLE.
+    monkeypatch.setattr(doctor, "_FALLOC_FL_PUNCH_HOLE", 1 << 20)
+    found = doctor.check_array_files()
+    assert found.status == "warn" and "UNMAP would give no space back" in found.what
+    assert list(tmp_path.iterdir()) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hakaru.array.load import Loaded
 from hakaru.array.model import MS_NS, FileStore, Lu
-from hakaru.array.state import Online
+from hakaru.array.state import RESERVATIONS, Online
 from hakaru.engine import contract
 from hakaru.run.configure import engine_model, seed_of
 
@@ -16,6 +16,7 @@ def array_config(loaded: Loaded, online: Online) -> contract.ArrayConfig:
         target_name=file.target_name,
         portals=list(file.portals),
         lus=[_lu(loaded, lu) for lu in file.lus],
+        state_directory=str(loaded.state / RESERVATIONS),
         model=contract.NoModel() if file.model is None else engine_model(file.model),
         seed=seed_of(file.target_name),
         sample_interval_ms=file.sample_interval // MS_NS,
@@ -35,10 +36,13 @@ def _lu(loaded: Loaded, lu: Lu) -> contract.LuConfig:
         store=_store(loaded, lu),
         placement=place,
         read_only=lu.read_only,
+        thin=lu.thin,
+        removable=lu.removable,
+        sanitize=lu.sanitize,
     )
 
 
 def _store(loaded: Loaded, lu: Lu) -> contract.Store:
     if isinstance(lu.store, FileStore):
-        return contract.FileStore(path=str(loaded.resolve(lu.store.path)))
+        return contract.FileStore(path=str(loaded.resolve(lu.store.path)), direct=lu.store.direct)
     return contract.MemoryStore()

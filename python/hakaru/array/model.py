@@ -35,10 +35,13 @@ class MemoryStore(Part):
 
 
 class FileStore(Part):
-    """A sparse file."""
+    """A sparse file, or a block device."""
 
     kind: Literal["file"]
-    path: PathText = Field(description="made if absent; relative to the array file")
+    path: PathText = Field(description="a file, made if absent, or a block device; relative to the array file")
+    direct: bool = Field(
+        default=False, description="past the page cache (O_DIRECT); `block` is then a multiple of the device's block"
+    )
 
 
 Store = Annotated[MemoryStore | FileStore, Field(discriminator="kind")]
@@ -53,6 +56,11 @@ class Lu(Part):
     store: Store = Field(description="where its bytes are")
     placement: Placement | None = Field(default=None, description="needed when the model has drives")
     read_only: bool = Field(default=False, description="writes are refused with WRITE PROTECTED")
+    thin: bool = Field(
+        default=False, description="initiators are told that unmapped blocks give space back (LBPME, UNMAP)"
+    )
+    removable: bool = Field(default=False, description="the medium can be ejected and loaded (START STOP UNIT)")
+    sanitize: bool = Field(default=False, description="SANITIZE may overwrite the whole LU")
 
 
 class ArrayFile(Part):

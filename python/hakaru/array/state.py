@@ -4,6 +4,7 @@
       lock                held (flock) by the process that serves; its process id
       control.sock        0600; the control socket while it is served
       state.json          what was made online; see `Online`
+      reservations/       persistent reservations that initiators asked to be kept (APTPL), the engine's
       pools/NAME/         a pool's metadata and data, the engine's (docs/concepts/thin-pool.md)
 
 `state.json` is written whole, synced and renamed before an operator is told that something was done, so that a restart
@@ -26,6 +27,7 @@ from hakaru.errors import EnvironmentError_
 from hakaru.study.model import Part
 
 LOCK, SOCKET, RECORD = "lock", "control.sock", "state.json"
+RESERVATIONS, POOLS = "reservations", "pools"
 RECORD_MAX_BYTES = 16 << 20
 
 

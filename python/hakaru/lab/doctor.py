@@ -14,8 +14,10 @@ import os
 import re
 import resource
 import shutil
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,6 +40,9 @@ _FILES_WANTED = 10_240
 # io_uring_setup(2) on every architecture that Linux added after 2011; the others are not ours.
 _SYS_IO_URING_SETUP = 425
 _IORING_SETUP_PARAMS_BYTES = 120
+_FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
+_HOLE_BYTES = 64 << 10
+_ISCSI_PORT = 3260
 
 
 @dataclass(frozen=True)
@@ -141,6 +146,41 @@ def check_disk() -> Finding:
     return Finding("disk", "ok", what)
 
 
+def check_array_files() -> Finding:
+    """What an array on its own could use of the file system here: holes, to give space back, and O_DIRECT."""
+    name = "array files"
+    if not os.access(".", os.W_OK):
+        return Finding(name, "ok", f"{Path.cwd()} cannot be written to: not tried")
+    lacks = []
+    with tempfile.TemporaryFile(dir=".") as file:
+        file.write(bytes(2 * _HOLE_BYTES))
+        file.flush()
+        libc = ctypes.CDLL(None, use_errno=True)
+        offset, length = ctypes.c_int64(0), ctypes.c_int64(_HOLE_BYTES)
+        if libc.fallocate(file.fileno(), _FALLOC_FL_PUNCH_HOLE | _FALLOC_FL_KEEP_SIZE, offset, length) < 0:
+            lacks.append("holes (UNMAP would give no space back)")
+        try:
+            os.close(os.open(f"/proc/self/fd/{file.fileno()}", os.O_RDWR | os.O_DIRECT))
+        except OSError:
+            lacks.append("O_DIRECT (LUs with `direct: true` would not open)")
+    if lacks:
+        hint = "keep pools and LU files on ext4, xfs or btrfs"
+        return Finding(name, "warn", f"the file system of {Path.cwd()} lacks {' and '.join(lacks)}", hint)
+    return Finding(name, "ok", f"holes and O_DIRECT work in {Path.cwd()}")
+
+
+def check_iscsi_port() -> Finding:
+    """Port 3260 of the loopback, where `hakaru array serve` listens unless its file says otherwise."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", _ISCSI_PORT))
+        except OSError as error:
+            what = f"127.0.0.1:{_ISCSI_PORT} is not to be had: {error.strerror}"
+            return Finding("iscsi port", "warn", what, "let `portals` of an array file name another port")
+    return Finding("iscsi port", "ok", f"127.0.0.1:{_ISCSI_PORT} is free")
+
+
 def check_files() -> Finding:
     """Open files: one per session on either side."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -223,6 +263,8 @@ _CHECKS: tuple[Callable[[], Finding], ...] = (
     check_memory,
     check_overcommit,
     check_disk,
+    check_array_files,
+    check_iscsi_port,
     check_files,
     check_clock,
     check_io_uring,
