@@ -1,0 +1,53 @@
+//! Settings and limits of a pool.
+
+use core::time::Duration;
+
+/// Smallest page: 64 KiB.
+pub const PAGE_BYTES_MIN: u32 = 64 << 10;
+/// Page unless told otherwise: 256 KiB. Metadata cost 6 bytes a page, a first write or a copy at most one page.
+pub const PAGE_BYTES_DEFAULT: u32 = 256 << 10;
+/// Largest page: 16 MiB.
+pub const PAGE_BYTES_MAX: u32 = 16 << 20;
+/// Groups of a pool at most: what one record of the superblock's size and a round over all of them stand comfortably.
+pub const GROUPS_MAX: usize = 256;
+/// Volumes of a pool at most, snapshots counted.
+pub const VOLUMES_MAX: usize = 4096;
+/// Bytes of a group's or volume's name at most.
+pub const NAME_BYTES_MAX: usize = 64;
+/// Largest volume and largest group: 256 TiB. A volume's table of leaves is then 16 MiB with the default page.
+pub const SIZE_BYTES_MAX: u64 = 256 << 40;
+
+/// What may be set each time a pool is opened; what is fixed at its creation (page size) is in its superblock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolConfig {
+    /// Used share of the pool, in percent, at which [`crate::Event::ThresholdCrossed`] is told. 1 to 100, default 70.
+    /// It is told again only after use has fallen 2 percent points below.
+    pub soft_threshold_percent: u8,
+    /// Longest time for which a changed map stays in memory without a flush being asked for, default 5 s. Pages that
+    /// were freed come back after at most this time. Costs one sync of the data and one commit.
+    pub commit_interval: Duration,
+}
+
+impl Default for PoolConfig {
+    fn default() -> Self {
+        PoolConfig {
+            soft_threshold_percent: 70,
+            commit_interval: Duration::from_secs(5),
+        }
+    }
+}
+
+/// 1 to [`NAME_BYTES_MAX`] letters, digits, `.`, `_` and `-` of ASCII, not beginning with `.` or `-`: fit for a file name, a label, a terminal.
+pub(crate) fn name_is_valid(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    matches!(bytes.first(), Some(first) if first.is_ascii_alphanumeric() || *first == b'_')
+        && bytes.len() <= NAME_BYTES_MAX
+        && bytes
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+}
+
+/// A power of two within the bounds.
+pub(crate) fn page_bytes_are_valid(page_bytes: u32) -> bool {
+    page_bytes.is_power_of_two() && (PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&page_bytes)
+}

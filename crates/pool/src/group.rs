@@ -1,0 +1,231 @@
+//! The pages of one group: which are free, and who still counts on the others.
+
+use crate::pieces::Place;
+
+/// Number of a group in its pool, from 0 in the order in which they were added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupId(pub u16);
+
+impl GroupId {
+    /// As an index into a table of all groups.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Who counts on a page. It may be given out again when nobody does, and after it was discarded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct References {
+    /// Maps that name it now, in memory, and copies on their way into it.
+    pub(crate) live: u32,
+    /// References that were dropped, but would come back with a crash or may still be used by an access in flight.
+    pub(crate) dropping: u32,
+}
+
+/// Consecutive pages of one group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Run {
+    pub(crate) group: GroupId,
+    pub(crate) first: u32,
+    pub(crate) pages: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) name: String,
+    /// Size of the file in use: whole pages.
+    pub(crate) size_bytes: u64,
+    references: Vec<References>,
+    /// One bit per page: may be given out.
+    free: Vec<u64>,
+    free_pages: u32,
+    /// Pages with a live reference.
+    used_pages: u32,
+    /// Pages that could not be discarded: out of use until the pool is opened again.
+    lost_pages: u32,
+    /// Word of `free` where the search goes on. Pages follow one another while there is room.
+    cursor: usize,
+    /// Data were written since the last sync began.
+    pub(crate) dirty: bool,
+}
+
+impl Group {
+    /// A group of `pages` pages, the first of which is the header's. No page is free yet.
+    pub(crate) fn new(name: String, pages: u32, page_bytes: u32) -> Group {
+        Group {
+            name,
+            size_bytes: u64::from(pages) * u64::from(page_bytes),
+            references: vec![References::default(); pages as usize],
+            free: vec![0; (pages as usize).div_ceil(64)],
+            free_pages: 0,
+            used_pages: 0,
+            lost_pages: 0,
+            cursor: 0,
+            dirty: false,
+        }
+    }
+
+    /// Pages in all, with the header's.
+    pub(crate) fn pages(&self) -> u32 {
+        self.references.len() as u32
+    }
+
+    /// Pages that can hold data.
+    pub(crate) fn data_pages(&self) -> u32 {
+        self.pages() - 1
+    }
+
+    pub(crate) fn free_pages(&self) -> u32 {
+        self.free_pages
+    }
+
+    pub(crate) fn used_pages(&self) -> u32 {
+        self.used_pages
+    }
+
+    pub(crate) fn lost_pages(&self) -> u32 {
+        self.lost_pages
+    }
+
+    /// Pages that nobody maps and that will be free when all is committed and discarded.
+    pub(crate) fn freeing_pages(&self) -> u32 {
+        self.data_pages() - self.used_pages - self.free_pages - self.lost_pages
+    }
+
+    pub(crate) fn references(&self, page: u32) -> References {
+        self.references[page as usize]
+    }
+
+    pub(crate) fn is_free(&self, page: u32) -> bool {
+        self.free[page as usize / 64] & (1 << (page % 64)) != 0
+    }
+
+    /// The next free page, now used with one reference.
+    pub(crate) fn take(&mut self) -> Option<u32> {
+        if self.free_pages == 0 {
+            return None;
+        }
+        while self.free[self.cursor] == 0 {
+            self.cursor = (self.cursor + 1) % self.free.len();
+        }
+        let bit = self.free[self.cursor].trailing_zeros();
+        self.free[self.cursor] &= !(1 << bit);
+        let page = self.cursor as u32 * 64 + bit;
+        self.free_pages -= 1;
+        self.add_reference(page);
+        Some(page)
+    }
+
+    pub(crate) fn add_reference(&mut self, page: u32) {
+        let references = &mut self.references[page as usize];
+        references.live += 1;
+        if references.live == 1 {
+            self.used_pages += 1;
+        }
+    }
+
+    /// A map names the page no longer; the reference counts until [`Group::settle`].
+    pub(crate) fn drop_reference(&mut self, page: u32) {
+        let references = &mut self.references[page as usize];
+        references.live -= 1;
+        references.dropping += 1;
+        if references.live == 0 {
+            self.used_pages -= 1;
+        }
+    }
+
+    /// A dropped reference counts no longer. True if nobody counts on the page any more.
+    pub(crate) fn settle(&mut self, page: u32) -> bool {
+        let references = &mut self.references[page as usize];
+        references.dropping -= 1;
+        *references == References::default()
+    }
+
+    /// Pages that were discarded may be given out.
+    pub(crate) fn set_free(&mut self, run: Run) {
+        for page in run.first..run.first + run.pages {
+            debug_assert!(!self.is_free(page) && self.references(page) == References::default());
+            self.free[page as usize / 64] |= 1 << (page % 64);
+        }
+        self.free_pages += run.pages;
+    }
+
+    /// Pages that could not be discarded are not used again.
+    pub(crate) fn set_lost(&mut self, run: Run) {
+        self.lost_pages += run.pages;
+    }
+
+    /// All pages that no map names, as runs. For opening.
+    pub(crate) fn unreferenced(&self, group: GroupId) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        for page in 1..self.pages() {
+            if self.references(page) != References::default() {
+                continue;
+            }
+            match runs.last_mut() {
+                Some(last) if last.first + last.pages == page => last.pages += 1,
+                _ => runs.push(Run {
+                    group,
+                    first: page,
+                    pages: 1,
+                }),
+            }
+        }
+        runs
+    }
+}
+
+/// The byte a page begins at.
+pub(crate) fn place(group: GroupId, page: u32, page_bytes: u32) -> Place {
+    Place {
+        group,
+        offset_bytes: u64::from(page) * u64::from(page_bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(first: u32, pages: u32) -> Run {
+        Run {
+            group: GroupId(0),
+            first,
+            pages,
+        }
+    }
+
+    #[test]
+    fn pages_are_given_out_in_order_and_never_the_header() {
+        let mut group = Group::new("a".into(), 130, 1 << 16);
+        let all = group.unreferenced(GroupId(0));
+        assert_eq!(all, [run(1, 129)]);
+        group.set_free(all[0]);
+        let taken: Vec<u32> = core::iter::from_fn(|| group.take()).collect();
+        assert_eq!(taken, (1..130).collect::<Vec<_>>());
+        assert_eq!((group.used_pages(), group.free_pages()), (129, 0));
+    }
+
+    #[test]
+    fn a_page_is_freeing_until_its_dropped_references_are_settled() {
+        let mut group = Group::new("a".into(), 3, 1 << 16);
+        group.set_free(run(1, 2));
+        let page = group.take().unwrap();
+        group.add_reference(page);
+        group.drop_reference(page);
+        assert!(!group.settle(page), "one map still names it");
+        group.drop_reference(page);
+        assert_eq!(
+            (
+                group.used_pages(),
+                group.freeing_pages(),
+                group.free_pages()
+            ),
+            (0, 1, 1)
+        );
+        assert!(group.settle(page));
+        group.set_free(run(page, 1));
+        assert_eq!((group.freeing_pages(), group.free_pages()), (0, 2));
+    }
+}

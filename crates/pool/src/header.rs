@@ -1,0 +1,108 @@
+//! The header of a group's file: whose it is. So that files of two pools, or two files of one, are not mistaken for each other.
+//!
+//! Page 0 of each group holds two copies, at bytes 0 and 4096, and nothing else. The older one is overwritten each time the
+//! pool is opened, so that a torn write leaves the other. `generation` is that of the metadata then: metadata that are older than
+//! a header have lost commits that were on stable storage once.
+
+use std::io;
+
+use crate::disk::Disk;
+use crate::group::GroupId;
+use crate::metadata::record::{self, Kind, Reader, RecordError, Writer};
+
+/// Bytes between the copies.
+const COPY_BYTES: u64 = 4096;
+
+/// Whose file it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupHeader {
+    /// The pool's number.
+    pub uuid: [u8; 16],
+    /// The group's number in it.
+    pub group: GroupId,
+    /// Bytes of a page.
+    pub page_bytes: u32,
+    /// Generation of the metadata when this was written.
+    pub generation: u64,
+}
+
+impl GroupHeader {
+    fn emit(&self) -> Vec<u8> {
+        let mut writer = Writer::new(Kind::GroupHeader);
+        writer.bytes(&self.uuid);
+        writer.u16(self.group.0);
+        writer.u32(self.page_bytes);
+        writer.u64(self.generation);
+        let mut bytes = writer.finish();
+        bytes.resize(512, 0);
+        bytes
+    }
+
+    fn parse(bytes: &[u8]) -> Result<GroupHeader, RecordError> {
+        let mut reader = Reader::new(&bytes[..Self::record_bytes()], Kind::GroupHeader)?;
+        let header = GroupHeader {
+            uuid: reader.array()?,
+            group: GroupId(reader.u16()?),
+            page_bytes: reader.u32()?,
+            generation: reader.u64()?,
+        };
+        reader.finish()?;
+        Ok(header)
+    }
+
+    const fn record_bytes() -> usize {
+        record::FRAME_BYTES + 16 + 2 + 4 + 8
+    }
+
+    /// Writes both copies and flushes: for a new group.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn write_new(&self, disk: &dyn Disk) -> io::Result<()> {
+        let bytes = self.emit();
+        disk.write_at(0, &bytes)?;
+        disk.write_at(COPY_BYTES, &bytes)?;
+        disk.flush()
+    }
+
+    /// Overwrites the older copy and flushes.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn renew(&self, disk: &dyn Disk) -> io::Result<()> {
+        let [first, second] = Self::copies(disk)?;
+        let generation =
+            |copy: Result<GroupHeader, RecordError>| copy.ok().map(|header| header.generation);
+        let older = if generation(first) <= generation(second) {
+            0
+        } else {
+            COPY_BYTES
+        };
+        disk.write_at(older, &self.emit())?;
+        disk.flush()
+    }
+
+    /// Reads the newer copy that is whole.
+    ///
+    /// # Errors
+    /// Those of the disk. `Ok(Err)` if neither copy is whole.
+    pub fn read(disk: &dyn Disk) -> io::Result<Result<GroupHeader, RecordError>> {
+        let [first, second] = Self::copies(disk)?;
+        Ok(match (first, second) {
+            (Ok(first), Ok(second)) if second.generation > first.generation => Ok(second),
+            (Ok(first), _) => Ok(first),
+            // A newer format says more than damage.
+            (Err(_), Ok(second)) => Ok(second),
+            (Err(first @ RecordError::Format { .. }), Err(_)) => Err(first),
+            (Err(_), Err(second)) => Err(second),
+        })
+    }
+
+    fn copies(disk: &dyn Disk) -> io::Result<[Result<GroupHeader, RecordError>; 2]> {
+        let mut bytes = [0; 512];
+        disk.read_at(0, &mut bytes)?;
+        let first = GroupHeader::parse(&bytes);
+        disk.read_at(COPY_BYTES, &mut bytes)?;
+        Ok([first, GroupHeader::parse(&bytes)])
+    }
+}

@@ -1,0 +1,213 @@
+//! Which page of a group holds which page of a volume.
+//!
+//! A map is a table of leaves, each of [`LEAF_ENTRIES`] entries. A snapshot shares the leaves with its origin until one side changes
+//! one of them; a commit under way shares them as well, so it sees the map as it was.
+
+use std::sync::Arc;
+
+use crate::group::GroupId;
+
+/// Pages of a volume that one leaf maps. 512 six-byte entries and their bitmap fit one 4 KiB page of redb.
+pub const LEAF_ENTRIES: usize = 512;
+
+/// A page of a group. Page 0 holds the group's header and is never given out, which leaves the all-zero value for "none".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageId {
+    /// Which group.
+    pub group: GroupId,
+    /// Which page of it, counted from the beginning of its file.
+    pub page: u32,
+}
+
+impl PageId {
+    fn as_entry(self) -> u64 {
+        u64::from(self.group.0) << 32 | u64::from(self.page)
+    }
+
+    fn from_entry(entry: u64) -> Option<PageId> {
+        (entry != 0).then_some(PageId {
+            group: GroupId((entry >> 32) as u16),
+            page: entry as u32,
+        })
+    }
+}
+
+/// Entries of [`LEAF_ENTRIES`] consecutive pages of a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    entries: [u64; LEAF_ENTRIES],
+    mapped: u32,
+}
+
+impl Default for Leaf {
+    fn default() -> Self {
+        Leaf {
+            entries: [0; LEAF_ENTRIES],
+            mapped: 0,
+        }
+    }
+}
+
+impl Leaf {
+    /// The page at `slot`, which is below [`LEAF_ENTRIES`].
+    #[must_use]
+    pub fn get(&self, slot: usize) -> Option<PageId> {
+        PageId::from_entry(self.entries[slot])
+    }
+
+    /// Puts a page (or none) at `slot`; gives what was there.
+    pub fn set(&mut self, slot: usize, page: Option<PageId>) -> Option<PageId> {
+        let before = self.get(slot);
+        self.entries[slot] = page.map_or(0, PageId::as_entry);
+        self.mapped = self.mapped + u32::from(page.is_some()) - u32::from(before.is_some());
+        before
+    }
+
+    /// Entries that name a page.
+    #[must_use]
+    pub fn mapped(&self) -> u32 {
+        self.mapped
+    }
+
+    /// Slots that name a page, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, PageId)> + '_ {
+        self.entries
+            .iter()
+            .enumerate()
+            .filter_map(|(slot, entry)| Some((slot, PageId::from_entry(*entry)?)))
+    }
+}
+
+/// The map of a volume. Pages of the volume are numbered from 0.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Map {
+    /// As long as the highest leaf that was ever there.
+    leaves: Vec<Option<Arc<Leaf>>>,
+    mapped: u64,
+}
+
+impl Map {
+    /// Pages that are mapped.
+    pub(crate) fn mapped(&self) -> u64 {
+        self.mapped
+    }
+
+    pub(crate) fn get(&self, page: u64) -> Option<PageId> {
+        self.leaf((page / LEAF_ENTRIES as u64) as u32)?
+            .get((page % LEAF_ENTRIES as u64) as usize)
+    }
+
+    pub(crate) fn set(&mut self, page: u64, to: Option<PageId>) -> Option<PageId> {
+        let index = (page / LEAF_ENTRIES as u64) as usize;
+        if index >= self.leaves.len() {
+            to?;
+            self.leaves.resize(index + 1, None);
+        }
+        let slot = &mut self.leaves[index];
+        if slot.is_none() && to.is_none() {
+            return None;
+        }
+        let leaf = Arc::make_mut(slot.get_or_insert_default());
+        let before = leaf.set((page % LEAF_ENTRIES as u64) as usize, to);
+        self.mapped = self.mapped + u64::from(to.is_some()) - u64::from(before.is_some());
+        if leaf.mapped() == 0 {
+            *slot = None;
+        }
+        before
+    }
+
+    pub(crate) fn leaf(&self, index: u32) -> Option<&Arc<Leaf>> {
+        self.leaves.get(index as usize)?.as_ref()
+    }
+
+    /// Puts in a whole leaf, where there is none.
+    pub(crate) fn put_leaf(&mut self, index: u32, leaf: Arc<Leaf>) {
+        let index = index as usize;
+        if index >= self.leaves.len() {
+            self.leaves.resize(index + 1, None);
+        }
+        debug_assert!(self.leaves[index].is_none());
+        self.mapped += u64::from(leaf.mapped());
+        self.leaves[index] = (leaf.mapped() > 0).then_some(leaf);
+    }
+
+    /// Leaves that are there, in order.
+    pub(crate) fn leaves(&self) -> impl Iterator<Item = (u32, &Arc<Leaf>)> + '_ {
+        self.leaves
+            .iter()
+            .enumerate()
+            .filter_map(|(index, leaf)| Some((index as u32, leaf.as_ref()?)))
+    }
+
+    /// Every mapped page of the volume with where it lies, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, PageId)> + '_ {
+        self.leaves().flat_map(|(index, leaf)| {
+            leaf.iter().map(move |(slot, page)| {
+                (u64::from(index) * LEAF_ENTRIES as u64 + slot as u64, page)
+            })
+        })
+    }
+
+    /// The first mapped page of the volume from `from` on, below `end`. Skips leaves that are not there.
+    pub(crate) fn next_mapped(&self, from: u64, end: u64) -> Option<u64> {
+        let mut page = from;
+        while page < end {
+            let index = (page / LEAF_ENTRIES as u64) as usize;
+            let leaf_end = (index as u64 + 1) * LEAF_ENTRIES as u64;
+            if index >= self.leaves.len() {
+                return None;
+            }
+            if let Some(leaf) = &self.leaves[index] {
+                while page < leaf_end.min(end) {
+                    if leaf.get((page % LEAF_ENTRIES as u64) as usize).is_some() {
+                        return Some(page);
+                    }
+                    page += 1;
+                }
+            }
+            page = leaf_end;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(page: u32) -> Option<PageId> {
+        Some(PageId {
+            group: GroupId(3),
+            page,
+        })
+    }
+
+    #[test]
+    fn a_copy_of_a_map_keeps_its_own_entries() {
+        let mut map = Map::default();
+        map.set(700, page(9));
+        let snapshot = map.clone();
+        map.set(700, page(10));
+        map.set(2, page(11));
+        assert_eq!((snapshot.get(700), snapshot.mapped()), (page(9), 1));
+        assert_eq!((map.get(700), map.mapped()), (page(10), 2));
+    }
+
+    #[test]
+    fn a_leaf_without_entries_is_gone() {
+        let mut map = Map::default();
+        map.set(512, page(1));
+        assert_eq!(map.set(512, None), page(1));
+        assert_eq!(map.leaves().count(), 0);
+        assert_eq!(map.mapped(), 0);
+    }
+
+    #[test]
+    fn next_mapped_skips_what_is_not_there() {
+        let mut map = Map::default();
+        map.set(5000, page(1));
+        assert_eq!(map.next_mapped(0, u64::MAX), Some(5000));
+        assert_eq!(map.next_mapped(0, 5000), None);
+        assert_eq!(map.next_mapped(5001, u64::MAX), None);
+    }
+}

@@ -1,0 +1,438 @@
+//! Records: what the store keeps under its keys.
+//!
+//! ```text
+//! 0        2      3                     n-4      n
+//! | format | kind | fields, big-endian  | CRC32C |
+//! ```
+//! The format's number comes first and the checksum over all before it last, in every format there will be, so that an older
+//! version can tell a newer pool from a damaged one.
+
+use crate::group::{Group, GroupId};
+use crate::map::{LEAF_ENTRIES, Leaf, PageId};
+use crate::volume::{Volume, VolumeId};
+
+/// The format this version writes, and the only one it reads.
+pub const FORMAT: u16 = 1;
+
+/// Bytes around the fields.
+pub(crate) const FRAME_BYTES: usize = 7;
+
+/// What a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Superblock = 1,
+    Group = 2,
+    Volume = 3,
+    Leaf = 4,
+    GroupHeader = 5,
+}
+
+/// Why a record is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// Its checksum is wrong, or it is too short to have one.
+    #[error("its checksum is wrong")]
+    Checksum,
+    /// Of another format than this version reads.
+    #[error("it is of format {found}; this version reads format {FORMAT}")]
+    Format {
+        /// The record's.
+        found: u16,
+    },
+    /// The checksum is right, but it is not what is kept under this key.
+    #[error("it is not what belongs there")]
+    Kind,
+    /// The checksum is right, but a field has a value it cannot have.
+    #[error("{field} has a value it cannot have")]
+    Field {
+        /// Which.
+        field: &'static str,
+    },
+}
+
+/// Lays a record out.
+#[derive(Debug)]
+pub(crate) struct Writer(Vec<u8>);
+
+impl Writer {
+    pub(crate) fn new(kind: Kind) -> Writer {
+        let mut writer = Writer(Vec::with_capacity(128));
+        writer.u16(FORMAT);
+        writer.0.push(kind as u8);
+        writer
+    }
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+    pub(crate) fn u8(&mut self, value: u8) {
+        self.0.push(value);
+    }
+    pub(crate) fn u16(&mut self, value: u16) {
+        self.bytes(&value.to_be_bytes());
+    }
+    pub(crate) fn u32(&mut self, value: u32) {
+        self.bytes(&value.to_be_bytes());
+    }
+    pub(crate) fn u64(&mut self, value: u64) {
+        self.bytes(&value.to_be_bytes());
+    }
+    fn name(&mut self, name: &str) {
+        self.u8(name.len() as u8);
+        self.bytes(name.as_bytes());
+    }
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        let sum = crc32c::crc32c(&self.0);
+        self.u32(sum);
+        self.0
+    }
+}
+
+/// Takes a record apart, after its checksum, format and kind were found right.
+#[derive(Debug)]
+pub(crate) struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(record: &'a [u8], kind: Kind) -> Result<Reader<'a>, RecordError> {
+        if record.len() < FRAME_BYTES {
+            return Err(RecordError::Checksum);
+        }
+        let (body, sum) = record.split_at(record.len() - 4);
+        if crc32c::crc32c(body).to_be_bytes() != sum {
+            return Err(RecordError::Checksum);
+        }
+        let mut reader = Reader(body);
+        let found = reader.u16()?;
+        if found != FORMAT {
+            return Err(RecordError::Format { found });
+        }
+        if reader.u8()? != kind as u8 {
+            return Err(RecordError::Kind);
+        }
+        Ok(reader)
+    }
+    fn take(&mut self, length: usize) -> Result<&'a [u8], RecordError> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(RecordError::Field {
+            field: "its length",
+        })?;
+        self.0 = rest;
+        Ok(taken)
+    }
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], RecordError> {
+        Ok(self.take(N)?.try_into().expect("as long as asked"))
+    }
+    pub(crate) fn u8(&mut self) -> Result<u8, RecordError> {
+        Ok(self.array::<1>()?[0])
+    }
+    pub(crate) fn u16(&mut self) -> Result<u16, RecordError> {
+        Ok(u16::from_be_bytes(self.array()?))
+    }
+    pub(crate) fn u32(&mut self) -> Result<u32, RecordError> {
+        Ok(u32::from_be_bytes(self.array()?))
+    }
+    pub(crate) fn u64(&mut self) -> Result<u64, RecordError> {
+        Ok(u64::from_be_bytes(self.array()?))
+    }
+    fn flag(&mut self, field: &'static str) -> Result<bool, RecordError> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(RecordError::Field { field }),
+        }
+    }
+    fn name(&mut self) -> Result<String, RecordError> {
+        let length = self.u8()?;
+        let name = core::str::from_utf8(self.take(length.into())?).ok();
+        name.filter(|name| crate::config::name_is_valid(name))
+            .map(str::to_owned)
+            .ok_or(RecordError::Field { field: "its name" })
+    }
+    pub(crate) fn finish(self) -> Result<(), RecordError> {
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            Err(RecordError::Field {
+                field: "its length",
+            })
+        }
+    }
+}
+
+/// What the pool is. One record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// The pool's own number.
+    pub uuid: [u8; 16],
+    /// Bytes of a page.
+    pub page_bytes: u32,
+    /// Counts commits.
+    pub generation: u64,
+    /// Number of the next volume.
+    pub volume_next: u32,
+    /// Groups there are.
+    pub groups: u16,
+    /// Volumes there are.
+    pub volumes: u32,
+}
+
+impl Superblock {
+    pub(crate) fn emit(&self) -> Vec<u8> {
+        let mut writer = Writer::new(Kind::Superblock);
+        writer.bytes(&self.uuid);
+        writer.u32(self.page_bytes);
+        writer.u64(self.generation);
+        writer.u32(self.volume_next);
+        writer.u16(self.groups);
+        writer.u32(self.volumes);
+        writer.finish()
+    }
+
+    pub(crate) fn parse(record: &[u8]) -> Result<Superblock, RecordError> {
+        let mut reader = Reader::new(record, Kind::Superblock)?;
+        let superblock = Superblock {
+            uuid: reader.array()?,
+            page_bytes: reader.u32()?,
+            generation: reader.u64()?,
+            volume_next: reader.u32()?,
+            groups: reader.u16()?,
+            volumes: reader.u32()?,
+        };
+        reader.finish()?;
+        if !crate::config::page_bytes_are_valid(superblock.page_bytes) {
+            return Err(RecordError::Field {
+                field: "the page size",
+            });
+        }
+        Ok(superblock)
+    }
+}
+
+/// What a group is. One record each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupRecord {
+    /// Its name.
+    pub name: String,
+    /// Pages in all, with the header's.
+    pub pages: u32,
+}
+
+impl GroupRecord {
+    pub(crate) fn of(group: &Group) -> GroupRecord {
+        GroupRecord {
+            name: group.name.clone(),
+            pages: group.pages(),
+        }
+    }
+
+    pub(crate) fn emit(&self, id: GroupId) -> Vec<u8> {
+        let mut writer = Writer::new(Kind::Group);
+        writer.u16(id.0);
+        writer.name(&self.name);
+        writer.u32(self.pages);
+        writer.finish()
+    }
+
+    pub(crate) fn parse(record: &[u8], id: GroupId) -> Result<GroupRecord, RecordError> {
+        let mut reader = Reader::new(record, Kind::Group)?;
+        if reader.u16()? != id.0 {
+            return Err(RecordError::Kind);
+        }
+        let record = GroupRecord {
+            name: reader.name()?,
+            pages: reader.u32()?,
+        };
+        reader.finish()?;
+        if record.pages < 2 {
+            return Err(RecordError::Field { field: "its size" });
+        }
+        Ok(record)
+    }
+}
+
+/// What a volume is. One record each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeRecord {
+    /// Its name.
+    pub name: String,
+    /// Virtual size.
+    pub size_bytes: u64,
+    /// Most that it may map.
+    pub quota_bytes: Option<u64>,
+    /// A snapshot.
+    pub read_only: bool,
+    /// What it was copied from.
+    pub origin: Option<VolumeId>,
+    /// The root of all the copies it belongs to.
+    pub family: VolumeId,
+    /// Pages that it maps: what its leaves must add up to.
+    pub mapped: u64,
+}
+
+impl VolumeRecord {
+    pub(crate) fn of(volume: &Volume) -> VolumeRecord {
+        VolumeRecord {
+            name: volume.name.clone(),
+            size_bytes: volume.size_bytes,
+            quota_bytes: volume.quota_bytes,
+            read_only: volume.read_only,
+            origin: volume.origin,
+            family: volume.family,
+            mapped: volume.map.mapped(),
+        }
+    }
+
+    pub(crate) fn emit(&self, id: VolumeId) -> Vec<u8> {
+        let mut writer = Writer::new(Kind::Volume);
+        writer.u32(id.0);
+        writer.name(&self.name);
+        writer.u64(self.size_bytes);
+        writer.u8(self.quota_bytes.is_some().into());
+        writer.u64(self.quota_bytes.unwrap_or(0));
+        writer.u8(self.read_only.into());
+        writer.u8(self.origin.is_some().into());
+        writer.u32(self.origin.map_or(0, |origin| origin.0));
+        writer.u32(self.family.0);
+        writer.u64(self.mapped);
+        writer.finish()
+    }
+
+    pub(crate) fn parse(record: &[u8], id: VolumeId) -> Result<VolumeRecord, RecordError> {
+        let mut reader = Reader::new(record, Kind::Volume)?;
+        if reader.u32()? != id.0 {
+            return Err(RecordError::Kind);
+        }
+        let name = reader.name()?;
+        let size_bytes = reader.u64()?;
+        let has_quota = reader.flag("its quota")?;
+        let quota_bytes = reader.u64()?;
+        let read_only = reader.flag("its read-only flag")?;
+        let has_origin = reader.flag("its origin")?;
+        let origin = VolumeId(reader.u32()?);
+        let family = VolumeId(reader.u32()?);
+        let mapped = reader.u64()?;
+        reader.finish()?;
+        if !crate::manage::size_is_valid(size_bytes) {
+            return Err(RecordError::Field { field: "its size" });
+        }
+        Ok(VolumeRecord {
+            name,
+            size_bytes,
+            quota_bytes: has_quota.then_some(quota_bytes),
+            read_only,
+            origin: has_origin.then_some(origin),
+            family,
+            mapped,
+        })
+    }
+}
+
+/// Bytes of the bitmap of a leaf's slots.
+const BITMAP_BYTES: usize = LEAF_ENTRIES / 8;
+
+/// A leaf: its volume and number, a bitmap of the slots that are mapped, 6 bytes (group, page) for each of those. At most 3.2 KB, so that
+/// it fits one page of redb.
+pub(crate) fn emit_leaf(leaf: &Leaf, volume: VolumeId, index: u32) -> Vec<u8> {
+    let mut writer = Writer::new(Kind::Leaf);
+    writer.u32(volume.0);
+    writer.u32(index);
+    let mut bitmap = [0; BITMAP_BYTES];
+    for (slot, _) in leaf.iter() {
+        bitmap[slot / 8] |= 1 << (slot % 8);
+    }
+    writer.bytes(&bitmap);
+    for (_, page) in leaf.iter() {
+        writer.u16(page.group.0);
+        writer.u32(page.page);
+    }
+    writer.finish()
+}
+
+pub(crate) fn parse_leaf(record: &[u8], volume: VolumeId, index: u32) -> Result<Leaf, RecordError> {
+    let mut reader = Reader::new(record, Kind::Leaf)?;
+    if (reader.u32()?, reader.u32()?) != (volume.0, index) {
+        return Err(RecordError::Kind);
+    }
+    let bitmap: [u8; BITMAP_BYTES] = reader.array()?;
+    let mut leaf = Leaf::default();
+    for slot in (0..LEAF_ENTRIES).filter(|slot| bitmap[slot / 8] & (1 << (slot % 8)) != 0) {
+        let page = PageId {
+            group: GroupId(reader.u16()?),
+            page: reader.u32()?,
+        };
+        if page.page == 0 {
+            return Err(RecordError::Field {
+                field: "a page's number",
+            });
+        }
+        leaf.set(slot, Some(page));
+    }
+    reader.finish()?;
+    if leaf.mapped() == 0 {
+        return Err(RecordError::Field {
+            field: "its number of pages",
+        });
+    }
+    Ok(leaf)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leaf_comes_back_as_it_was_written() {
+        let mut leaf = Leaf::default();
+        for slot in 0..LEAF_ENTRIES {
+            let page = PageId {
+                group: GroupId(slot as u16),
+                page: u32::MAX - slot as u32,
+            };
+            leaf.set(slot, Some(page));
+        }
+        leaf.set(3, None);
+        let record = emit_leaf(&leaf, VolumeId(7), 9);
+        assert!(
+            record.len() < 3200,
+            "{} bytes do not fit a page of redb",
+            record.len()
+        );
+        assert_eq!(parse_leaf(&record, VolumeId(7), 9), Ok(leaf));
+        assert_eq!(parse_leaf(&record, VolumeId(7), 8), Err(RecordError::Kind));
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_record_is_noticed() {
+        let record = VolumeRecord {
+            name: "a".into(),
+            size_bytes: 512,
+            quota_bytes: None,
+            read_only: true,
+            origin: Some(VolumeId(1)),
+            family: VolumeId(0),
+            mapped: 3,
+        };
+        let bytes = record.emit(VolumeId(2));
+        assert_eq!(VolumeRecord::parse(&bytes, VolumeId(2)), Ok(record));
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(
+                VolumeRecord::parse(&damaged, VolumeId(2)),
+                Err(RecordError::Checksum)
+            );
+        }
+    }
+
+    #[test]
+    fn a_newer_format_is_told_from_damage() {
+        let mut bytes = Writer::new(Kind::Superblock).finish();
+        bytes.truncate(bytes.len() - 4);
+        bytes[1] = 2;
+        let sum = crc32c::crc32c(&bytes);
+        bytes.extend_from_slice(&sum.to_be_bytes());
+        assert_eq!(
+            Superblock::parse(&bytes),
+            Err(RecordError::Format { found: 2 })
+        );
+    }
+}

@@ -1,0 +1,275 @@
+//! The store: opened, read whole, then only written to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use redb::{Builder, Database, ReadableDatabase, ReadableTable, TableDefinition, TableError};
+
+use super::Batch;
+use super::backend::Backend;
+use super::record::{self, GroupRecord, RecordError, Superblock, VolumeRecord};
+use crate::check::{Fault, Finding, Object};
+use crate::disk::Disk;
+use crate::group::GroupId;
+use crate::map::Leaf;
+use crate::volume::VolumeId;
+
+const SUPERBLOCK: TableDefinition<u8, &[u8]> = TableDefinition::new("superblock");
+const GROUPS: TableDefinition<u16, &[u8]> = TableDefinition::new("groups");
+const VOLUMES: TableDefinition<u32, &[u8]> = TableDefinition::new("volumes");
+const LEAVES: TableDefinition<u64, &[u8]> = TableDefinition::new("leaves");
+
+/// Memory redb may use for its own cache. Commits write leaves once and read little.
+const CACHE_BYTES: usize = 16 << 20;
+
+/// Why the store could not be opened, read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The file has no byte, or not those redb begins with.
+    #[error("the metadata file is not a pool's")]
+    NotAPool,
+    /// redb found its own structure damaged.
+    #[error("the metadata are damaged: {0}")]
+    Damaged(String),
+    /// A record is damaged or of a newer format.
+    #[error("{0}")]
+    Record(Finding),
+    /// Reading or writing failed.
+    #[error("the metadata file cannot be read or written: {0}")]
+    Io(#[from] std::io::Error),
+    /// redb refused for a reason of its own.
+    #[error("the metadata store: {0}")]
+    Store(#[source] Box<redb::Error>),
+}
+
+impl StoreError {
+    fn of(error: impl Into<redb::Error>) -> StoreError {
+        match error.into() {
+            redb::Error::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+                StoreError::NotAPool
+            }
+            redb::Error::Io(error) => StoreError::Io(error),
+            redb::Error::Corrupted(reason) => StoreError::Damaged(reason),
+            error => StoreError::Store(Box::new(error)),
+        }
+    }
+}
+
+/// Everything that is in a store.
+#[derive(Debug)]
+pub struct Loaded {
+    /// What the pool is.
+    pub superblock: Superblock,
+    /// Its groups, in order.
+    pub groups: Vec<GroupRecord>,
+    pub(crate) volumes: BTreeMap<VolumeId, VolumeRecord>,
+    pub(crate) leaves: Vec<(VolumeId, u32, Arc<Leaf>)>,
+    /// Records that are damaged, and holes in their numbers.
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// The metadata of one pool. Calls return when they are done, and may take as long as the disk does: use a thread of its own.
+#[derive(Debug)]
+pub struct Store {
+    database: Database,
+}
+
+impl Store {
+    /// Makes a store on an empty disk with nothing but `superblock` in it, durable.
+    ///
+    /// # Errors
+    /// [`StoreError::NotAPool`] if the disk is not empty; others as of the disk.
+    pub(crate) fn create(
+        disk: Arc<dyn Disk>,
+        superblock: &Superblock,
+    ) -> Result<Store, StoreError> {
+        if !disk.is_empty()? {
+            return Err(StoreError::NotAPool);
+        }
+        let database = Builder::new()
+            .set_cache_size(CACHE_BYTES)
+            .create_with_backend(Backend(disk))
+            .map_err(StoreError::of)?;
+        let mut store = Store { database };
+        store.commit(&Batch {
+            superblock: superblock.clone(),
+            groups: Vec::new(),
+            volumes: Vec::new(),
+            leaves: Vec::new(),
+            deleted: Vec::new(),
+        })?;
+        Ok(store)
+    }
+
+    /// Opens a store. What a crash left unfinished is undone (written, that is); every checksum of redb's own is verified.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn open(disk: Arc<dyn Disk>) -> Result<Store, StoreError> {
+        if disk.is_empty()? {
+            return Err(StoreError::NotAPool);
+        }
+        let database = Builder::new()
+            .set_cache_size(CACHE_BYTES)
+            .set_check_integrity_on_open(true)
+            .create_with_backend(Backend(disk))
+            .map_err(StoreError::of)?;
+        Ok(Store { database })
+    }
+
+    /// Reads everything. Damaged records are left out and told in what is loaded; only without a superblock there is nothing.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn load(&self) -> Result<Loaded, StoreError> {
+        let read = self.database.begin_read().map_err(StoreError::of)?;
+        let table = read.open_table(SUPERBLOCK).map_err(table_error)?;
+        let superblock = match table.get(0).map_err(StoreError::of)? {
+            Some(record) => Superblock::parse(record.value())
+                .map_err(|error| record_error(Object::Superblock, error))?,
+            None => {
+                return Err(StoreError::Record(Finding::new(
+                    Object::Superblock,
+                    Fault::Missing,
+                )));
+            }
+        };
+        let mut loaded = Loaded {
+            superblock,
+            groups: Vec::new(),
+            volumes: BTreeMap::new(),
+            leaves: Vec::new(),
+            findings: Vec::new(),
+        };
+        for entry in read
+            .open_table(GROUPS)
+            .map_err(table_error)?
+            .iter()
+            .map_err(StoreError::of)?
+        {
+            let (key, record) = entry.map_err(StoreError::of)?;
+            loaded.take_group(GroupId(key.value()), record.value());
+        }
+        for entry in read
+            .open_table(VOLUMES)
+            .map_err(table_error)?
+            .iter()
+            .map_err(StoreError::of)?
+        {
+            let (key, record) = entry.map_err(StoreError::of)?;
+            let id = VolumeId(key.value());
+            match VolumeRecord::parse(record.value(), id) {
+                Ok(record) => {
+                    loaded.volumes.insert(id, record);
+                }
+                Err(error) => loaded.find(Object::Volume(id), error.into()),
+            }
+        }
+        for entry in read
+            .open_table(LEAVES)
+            .map_err(table_error)?
+            .iter()
+            .map_err(StoreError::of)?
+        {
+            let (key, record) = entry.map_err(StoreError::of)?;
+            let (volume, leaf) = (VolumeId((key.value() >> 32) as u32), key.value() as u32);
+            match record::parse_leaf(record.value(), volume, leaf) {
+                Ok(entries) => loaded.leaves.push((volume, leaf, Arc::new(entries))),
+                Err(error) => loaded.find(Object::Leaf { volume, leaf }, error.into()),
+            }
+        }
+        Ok(loaded)
+    }
+
+    /// Writes a batch; when this returns `Ok` it is on stable storage.
+    ///
+    /// # Errors
+    /// [`StoreError`]. Whether the batch will be there after a crash is not known then; the store takes no further batch.
+    pub fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        let mut write = self.database.begin_write().map_err(StoreError::of)?;
+        // Without it redb, finding the newest root damaged, would quietly go on with the one before.
+        write.set_two_phase_commit(true);
+        {
+            let mut superblock = write.open_table(SUPERBLOCK).map_err(StoreError::of)?;
+            let record = batch.superblock.emit();
+            superblock
+                .insert(0, record.as_slice())
+                .map_err(StoreError::of)?;
+            let mut groups = write.open_table(GROUPS).map_err(StoreError::of)?;
+            for (id, group) in &batch.groups {
+                groups
+                    .insert(id.0, group.emit(*id).as_slice())
+                    .map_err(StoreError::of)?;
+            }
+            let mut volumes = write.open_table(VOLUMES).map_err(StoreError::of)?;
+            let mut leaves = write.open_table(LEAVES).map_err(StoreError::of)?;
+            for id in &batch.deleted {
+                volumes.remove(id.0).map_err(StoreError::of)?;
+                leaves
+                    .retain_in(leaf_key(*id, 0)..=leaf_key(*id, u32::MAX), |_, _| false)
+                    .map_err(StoreError::of)?;
+            }
+            for (id, volume) in &batch.volumes {
+                volumes
+                    .insert(id.0, volume.emit(*id).as_slice())
+                    .map_err(StoreError::of)?;
+            }
+            for (volume, index, leaf) in &batch.leaves {
+                let key = leaf_key(*volume, *index);
+                match leaf {
+                    Some(leaf) => {
+                        let record = record::emit_leaf(leaf, *volume, *index);
+                        leaves
+                            .insert(key, record.as_slice())
+                            .map_err(StoreError::of)?;
+                    }
+                    None => {
+                        leaves.remove(key).map_err(StoreError::of)?;
+                    }
+                }
+            }
+        }
+        write.commit().map_err(StoreError::of)
+    }
+
+    /// Closes the store. Not needed for what was committed; the next opening has less to look through.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn close(self) -> Result<(), StoreError> {
+        self.database.close().map_err(StoreError::of)
+    }
+}
+
+impl Loaded {
+    /// Groups are numbered from 0 without holes.
+    fn take_group(&mut self, id: GroupId, record: &[u8]) {
+        match GroupRecord::parse(record, id) {
+            Ok(group) if id.index() == self.groups.len() => self.groups.push(group),
+            Ok(_) => self.find(
+                Object::Group(GroupId(self.groups.len() as u16)),
+                Fault::Missing,
+            ),
+            Err(error) => self.find(Object::Group(id), error.into()),
+        }
+    }
+
+    fn find(&mut self, object: Object, fault: Fault) {
+        self.findings.push(Finding::new(object, fault));
+    }
+}
+
+fn leaf_key(volume: VolumeId, leaf: u32) -> u64 {
+    u64::from(volume.0) << 32 | u64::from(leaf)
+}
+
+fn record_error(object: Object, error: RecordError) -> StoreError {
+    StoreError::Record(Finding::new(object, error.into()))
+}
+
+fn table_error(error: TableError) -> StoreError {
+    match error {
+        TableError::TableDoesNotExist(_) => StoreError::NotAPool,
+        error => StoreError::of(error),
+    }
+}

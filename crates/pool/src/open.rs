@@ -1,0 +1,301 @@
+//! Making a pool, and opening one: metadata are read whole, checked whole, and refused whole.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::check::{Fault, Finding, Object, Owners};
+use crate::config::{PAGE_BYTES_MAX, PAGE_BYTES_MIN, PoolConfig, page_bytes_are_valid};
+use crate::disk::Disk;
+use crate::group::{Group, GroupId};
+use crate::header::GroupHeader;
+use crate::map::LEAF_ENTRIES;
+use crate::metadata::{Loaded, Store, StoreError, Superblock};
+use crate::pool::Pool;
+use crate::volume::{Volume, VolumeId};
+
+/// Opens the file of the group of that number and name.
+pub type OpenGroup<'a> = &'a mut dyn FnMut(GroupId, &str) -> io::Result<Arc<dyn Disk>>;
+
+/// Why a pool could not be made or opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Not a power of two within the bounds.
+    #[error(
+        "a page of {0} bytes; a power of two from {PAGE_BYTES_MIN} to {PAGE_BYTES_MAX} is wanted"
+    )]
+    PageSize(u32),
+    /// The store could not be opened or read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The file of a group could not be opened, read or written.
+    #[error("the file of group {0}: {1}", group.0, error)]
+    GroupFile {
+        /// Which.
+        group: GroupId,
+        /// Why.
+        error: io::Error,
+    },
+    /// Something is wrong with the pool. It is as it was; nothing was repaired.
+    #[error("the pool is damaged: {first}{more}", first = .0[0], more = more(.0))]
+    Damaged(Vec<Finding>),
+}
+
+fn more(findings: &[Finding]) -> String {
+    match findings.len() {
+        1 => String::new(),
+        n => format!(" (and {} more)", n - 1),
+    }
+}
+
+/// Makes a pool without groups on an empty disk. `uuid` is any number no other pool has.
+///
+/// # Errors
+/// [`OpenError::PageSize`], [`OpenError::Store`] (also if the disk is not empty).
+pub fn create(
+    config: PoolConfig,
+    uuid: [u8; 16],
+    page_bytes: u32,
+    metadata: Arc<dyn Disk>,
+) -> Result<(Pool, Store), OpenError> {
+    if !page_bytes_are_valid(page_bytes) {
+        return Err(OpenError::PageSize(page_bytes));
+    }
+    let superblock = Superblock {
+        uuid,
+        page_bytes,
+        generation: 0,
+        volume_next: 0,
+        groups: 0,
+        volumes: 0,
+    };
+    let store = Store::create(metadata, &superblock)?;
+    Ok((Pool::empty(config, uuid, page_bytes), store))
+}
+
+/// Opens a pool; `group` opens the file of a group of that number and name. Every record is read and checked; a pool with
+/// anything wrong is refused. Space that no map names is discarded by the pool's first actions.
+///
+/// # Errors
+/// [`OpenError`].
+pub fn open(
+    config: PoolConfig,
+    metadata: Arc<dyn Disk>,
+    group: OpenGroup<'_>,
+) -> Result<(Pool, Store), OpenError> {
+    let store = Store::open(metadata)?;
+    let mut loaded = store.load()?;
+    let mut findings = core::mem::take(&mut loaded.findings);
+    let files = check_group_files(&loaded, group, &mut findings);
+    let mut pool = Pool::from_loaded(config, loaded, &mut findings);
+    if !findings.is_empty() {
+        return Err(OpenError::Damaged(findings));
+    }
+    for (index, disk) in files.into_iter().enumerate() {
+        let id = GroupId(index as u16);
+        let renewed = pool.header(id).renew(disk.as_ref());
+        renewed.map_err(|error| OpenError::GroupFile { group: id, error })?;
+    }
+    pool.settle();
+    Ok((pool, store))
+}
+
+/// Are the files of the groups theirs?
+pub(crate) fn check_group_files(
+    loaded: &Loaded,
+    open: OpenGroup<'_>,
+    findings: &mut Vec<Finding>,
+) -> Vec<Arc<dyn Disk>> {
+    let mut files = Vec::with_capacity(loaded.groups.len());
+    for (index, group) in loaded.groups.iter().enumerate() {
+        let id = GroupId(index as u16);
+        let needed_bytes = u64::from(group.pages) * u64::from(loaded.superblock.page_bytes);
+        let checked = open(id, &group.name).and_then(|disk| {
+            let fault = check_group_file(&loaded.superblock, id, needed_bytes, disk.as_ref())?;
+            Ok((disk, fault))
+        });
+        let fault = match checked {
+            Ok((disk, fault)) => {
+                files.push(disk);
+                fault
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Some(Fault::Missing),
+            Err(error) => Some(Fault::Unreadable(error.kind())),
+        };
+        findings.extend(fault.map(|fault| Finding::new(Object::GroupFile(id), fault)));
+    }
+    files
+}
+
+fn check_group_file(
+    superblock: &Superblock,
+    group: GroupId,
+    needed_bytes: u64,
+    disk: &dyn Disk,
+) -> io::Result<Option<Fault>> {
+    let length_bytes = disk.len()?;
+    if length_bytes < needed_bytes {
+        return Ok(Some(Fault::Short {
+            length_bytes,
+            needed_bytes,
+        }));
+    }
+    Ok(match GroupHeader::read(disk)? {
+        Err(error) => Some(Fault::Record(error)),
+        Ok(header)
+            if (header.uuid, header.group, header.page_bytes)
+                != (superblock.uuid, group, superblock.page_bytes) =>
+        {
+            Some(Fault::Foreign)
+        }
+        Ok(header) if header.generation > superblock.generation => Some(Fault::Older {
+            generation: superblock.generation,
+            header: header.generation,
+        }),
+        Ok(_) => None,
+    })
+}
+
+impl Pool {
+    /// Makes the file of the group that is added next: its length and header, on stable storage. Then ask for
+    /// [`crate::Request::AddGroup`]. What the file held before is lost.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn prepare_group(&self, disk: &dyn Disk, size_bytes: u64) -> io::Result<()> {
+        disk.set_len(0)?;
+        disk.set_len(size_bytes)?;
+        self.header(self.group_following()).write_new(disk)
+    }
+
+    /// The number that the next group will have.
+    #[must_use]
+    pub fn group_following(&self) -> GroupId {
+        GroupId(self.groups.len() as u16)
+    }
+
+    fn header(&self, group: GroupId) -> GroupHeader {
+        GroupHeader {
+            uuid: self.uuid,
+            group,
+            page_bytes: self.page_bytes,
+            generation: self.generation,
+        }
+    }
+
+    /// A pool as the metadata say. What is wrong with them is added to `findings`; then the pool is good for nothing.
+    pub(crate) fn from_loaded(
+        config: PoolConfig,
+        loaded: Loaded,
+        findings: &mut Vec<Finding>,
+    ) -> Pool {
+        let superblock = loaded.superblock;
+        let mut pool = Pool::empty(config, superblock.uuid, superblock.page_bytes);
+        pool.generation = superblock.generation;
+        pool.volume_next = superblock.volume_next;
+        let mut find = |object, fault| findings.push(Finding::new(object, fault));
+        let mut counted = |what, kept: u64, counted: u64| {
+            if kept != counted {
+                find(
+                    Object::Superblock,
+                    Fault::Count {
+                        what,
+                        kept,
+                        counted,
+                    },
+                );
+            }
+        };
+        counted(
+            "groups",
+            superblock.groups.into(),
+            loaded.groups.len() as u64,
+        );
+        counted(
+            "volumes",
+            superblock.volumes.into(),
+            loaded.volumes.len() as u64,
+        );
+        for (index, group) in loaded.groups.into_iter().enumerate() {
+            if pool.groups.iter().any(|other| other.name == group.name) {
+                find(Object::Group(GroupId(index as u16)), Fault::NameTaken);
+            }
+            pool.groups
+                .push(Group::new(group.name, group.pages, pool.page_bytes));
+        }
+        let mut mapped = std::collections::BTreeMap::new();
+        for (id, record) in loaded.volumes {
+            if id.0 >= superblock.volume_next {
+                find(Object::Volume(id), Fault::OutOfRange);
+            }
+            if pool.volume_named(&record.name).is_some() {
+                find(Object::Volume(id), Fault::NameTaken);
+            }
+            mapped.insert(id, record.mapped);
+            let volume = Volume {
+                read_only: record.read_only,
+                origin: record.origin,
+                family: record.family,
+                ..Volume::new(id, record.name, record.size_bytes, record.quota_bytes)
+            };
+            pool.volumes.insert(id, volume);
+        }
+        pool.take_leaves(loaded.leaves, &mut find);
+        for (id, volume) in &pool.volumes {
+            let (kept, counted) = (mapped[id], volume.map.mapped());
+            if kept != counted {
+                find(
+                    Object::Volume(*id),
+                    Fault::Count {
+                        what: "pages",
+                        kept,
+                        counted,
+                    },
+                );
+            }
+        }
+        for (index, group) in pool.groups.iter().enumerate() {
+            pool.recycler
+                .add_ready(group.unreferenced(GroupId(index as u16)));
+        }
+        pool
+    }
+
+    fn take_leaves(
+        &mut self,
+        leaves: Vec<(VolumeId, u32, Arc<crate::Leaf>)>,
+        find: &mut dyn FnMut(Object, Fault),
+    ) {
+        let mut owners = Owners::new(self.groups.iter().map(|group| group.pages()));
+        let page_bytes = u64::from(self.page_bytes);
+        for (id, index, leaf) in leaves {
+            let object = Object::Leaf {
+                volume: id,
+                leaf: index,
+            };
+            let Some(volume) = self.volumes.get_mut(&id) else {
+                find(object, Fault::OutOfRange);
+                continue;
+            };
+            let pages = volume.size_bytes.div_ceil(page_bytes);
+            let first = u64::from(index) * LEAF_ENTRIES as u64;
+            if first >= pages {
+                find(object, Fault::OutOfRange);
+                continue;
+            }
+            for (slot, at) in leaf.iter() {
+                let page = first + slot as u64;
+                let fault = match self.groups.get_mut(at.group.index()) {
+                    Some(group) if at.page < group.pages() && page < pages => {
+                        group.add_reference(at.page);
+                        owners.claim(at, id, volume.family, page)
+                    }
+                    _ => Some(Fault::OutOfRange),
+                };
+                if let Some(fault) = fault {
+                    find(Object::Entry { volume: id, page }, fault);
+                }
+            }
+            volume.map.put_leaf(index, leaf);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Where the bytes of an access lie. Nearly always one piece, so the first ones need no allocation.
+
+use crate::group::GroupId;
+
+/// A place in a group's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Which group.
+    pub group: GroupId,
+    /// First byte, from the beginning of the group's file.
+    pub offset_bytes: u64,
+}
+
+/// A part of an access, in the order of the access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// The bytes lie here.
+    Data {
+        /// Where.
+        place: Place,
+        /// How many, at least 1.
+        length_bytes: u32,
+    },
+    /// Nothing is stored; the bytes are zeros. Only in reads.
+    Zeros {
+        /// How many, at least 1.
+        length_bytes: u32,
+    },
+}
+
+impl Piece {
+    /// Bytes of the access that this piece is.
+    #[must_use]
+    pub const fn length_bytes(&self) -> u32 {
+        match *self {
+            Piece::Data { length_bytes, .. } | Piece::Zeros { length_bytes } => length_bytes,
+        }
+    }
+}
+
+const INLINE: usize = 2;
+const NOTHING: Piece = Piece::Zeros { length_bytes: 0 };
+
+/// The pieces of an access; together exactly its length. Neighbours that continue each other are one piece.
+#[derive(Clone, Debug)]
+pub struct Pieces {
+    first: [Piece; INLINE],
+    first_len: u8,
+    /// All of them once they are more than [`INLINE`].
+    all: Vec<Piece>,
+}
+
+impl Default for Pieces {
+    fn default() -> Self {
+        Pieces {
+            first: [NOTHING; INLINE],
+            first_len: 0,
+            all: Vec::new(),
+        }
+    }
+}
+
+impl Pieces {
+    /// The pieces in order.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Piece] {
+        if self.all.is_empty() {
+            &self.first[..usize::from(self.first_len)]
+        } else {
+            &self.all
+        }
+    }
+
+    pub(crate) fn push(&mut self, piece: Piece) {
+        let slice = if self.all.is_empty() {
+            &mut self.first[..usize::from(self.first_len)]
+        } else {
+            &mut self.all[..]
+        };
+        if let Some(last) = slice.last_mut()
+            && extend(last, &piece)
+        {
+            return;
+        }
+        if !self.all.is_empty() {
+            self.all.push(piece);
+        } else if usize::from(self.first_len) < INLINE {
+            self.first[usize::from(self.first_len)] = piece;
+            self.first_len += 1;
+        } else {
+            self.all.extend_from_slice(&self.first);
+            self.all.push(piece);
+        }
+    }
+}
+
+impl<'a> IntoIterator for &'a Pieces {
+    type Item = &'a Piece;
+    type IntoIter = core::slice::Iter<'a, Piece>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.as_slice().iter()
+    }
+}
+
+/// Lengthens `last` by `next` if the one goes on where the other ends.
+fn extend(last: &mut Piece, next: &Piece) -> bool {
+    match (last, *next) {
+        (Piece::Zeros { length_bytes }, Piece::Zeros { length_bytes: more }) => {
+            *length_bytes += more;
+            true
+        }
+        (
+            Piece::Data {
+                place,
+                length_bytes,
+            },
+            Piece::Data {
+                place: place_next,
+                length_bytes: more,
+            },
+        ) if place.group == place_next.group
+            && place.offset_bytes + u64::from(*length_bytes) == place_next.offset_bytes =>
+        {
+            *length_bytes += more;
+            true
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(group: u16, offset_bytes: u64, length_bytes: u32) -> Piece {
+        Piece::Data {
+            place: Place {
+                group: GroupId(group),
+                offset_bytes,
+            },
+            length_bytes,
+        }
+    }
+
+    #[test]
+    fn pieces_that_continue_each_other_are_one() {
+        let mut pieces = Pieces::default();
+        pieces.push(data(0, 100, 50));
+        pieces.push(data(0, 150, 10));
+        pieces.push(Piece::Zeros { length_bytes: 1 });
+        pieces.push(Piece::Zeros { length_bytes: 2 });
+        pieces.push(data(1, 163, 1));
+        pieces.push(data(1, 164, 1));
+        assert_eq!(
+            pieces.as_slice(),
+            [
+                data(0, 100, 60),
+                Piece::Zeros { length_bytes: 3 },
+                data(1, 163, 2)
+            ]
+        );
+    }
+}

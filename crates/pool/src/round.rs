@@ -1,0 +1,206 @@
+//! Rounds: sync the data, then commit the maps that name them, then answer who waited for it.
+//!
+//! One round runs at a time; what comes meanwhile is in the next. The maps are taken as they are when the sync *begins*: every
+//! page they name was either zeros on stable storage when it was given out, or copied before, and the sync covers the copy.
+
+use std::collections::BTreeSet;
+
+use hakaru_units::Time;
+
+use crate::action::{ActionFailure, ActionKind};
+use crate::group::GroupId;
+use crate::map::PageId;
+use crate::metadata::{Batch, GroupRecord, Superblock, VolumeRecord};
+use crate::pool::{Pending, Pool, Step};
+use crate::request::{Failure, Outcome, RequestId};
+use crate::volume::VolumeId;
+
+/// Changed leaves that are kept in memory at most before a round begins unasked: 16 MiB of them.
+const DIRTY_LEAVES_MAX: usize = 4096;
+
+/// What changed since the last round began, and the round that runs.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds {
+    pub(crate) dirty_leaves: BTreeSet<(VolumeId, u32)>,
+    pub(crate) dirty_volumes: BTreeSet<VolumeId>,
+    pub(crate) dirty_groups: BTreeSet<GroupId>,
+    pub(crate) deleted: Vec<VolumeId>,
+    /// References dropped in the present epoch.
+    pub(crate) dropped: Vec<PageId>,
+    metadata_changed: bool,
+    waiters: Vec<(RequestId, Outcome)>,
+    running: Option<Running>,
+    wanted: bool,
+    /// When what changed is committed unasked.
+    pub(crate) deadline: Option<Time>,
+}
+
+#[derive(Debug)]
+struct Running {
+    /// Until it is handed out.
+    batch: Option<Box<Batch>>,
+    epoch: u64,
+    dropped: Vec<PageId>,
+    waiters: Vec<(RequestId, Outcome)>,
+}
+
+impl Rounds {
+    /// Asks for a round.
+    pub(crate) fn want(&mut self) {
+        self.wanted = true;
+    }
+
+    /// Asks for a round if it brings pages back.
+    pub(crate) fn want_space(&mut self) {
+        self.wanted |= !self.dropped.is_empty();
+    }
+
+    /// All who wait for a round, which will not come.
+    pub(crate) fn take_all_waiters(&mut self) -> Vec<RequestId> {
+        let running = self.running.take();
+        let ended = running.into_iter().flat_map(|running| running.waiters);
+        ended
+            .chain(self.waiters.drain(..))
+            .map(|(id, _)| id)
+            .collect()
+    }
+}
+
+impl Pool {
+    pub(crate) fn mark_metadata_changed(&mut self) {
+        self.rounds.metadata_changed = true;
+        if self.rounds.deadline.is_none() {
+            self.rounds.deadline = Some(self.now + self.config.commit_interval);
+        }
+    }
+
+    pub(crate) fn start_flush(&mut self, id: RequestId) -> Step {
+        self.await_stable(id, Outcome::Done);
+        Step::Gone
+    }
+
+    /// Answers `id` with `outcome` once all that was done up to now is on stable storage.
+    pub(crate) fn await_stable(&mut self, id: RequestId, outcome: Outcome) {
+        if self.read_only {
+            self.fail(id, Failure::ReadOnly);
+        } else if self.rounds.metadata_changed || self.groups.iter().any(|group| group.dirty) {
+            self.rounds.waiters.push((id, outcome));
+            self.rounds.wanted = true;
+        } else if let Some(running) = &mut self.rounds.running {
+            // Its sync began after the last change.
+            running.waiters.push((id, outcome));
+        } else {
+            self.reply(id, outcome);
+        }
+    }
+
+    /// Begins a round if one is wanted and none runs.
+    pub(crate) fn run_rounds(&mut self) {
+        if self.read_only || self.rounds.running.is_some() {
+            return;
+        }
+        if !self.rounds.wanted && self.rounds.dirty_leaves.len() < DIRTY_LEAVES_MAX {
+            return;
+        }
+        self.rounds.wanted = false;
+        self.rounds.deadline = None;
+        let mut groups = Vec::new();
+        for (index, group) in self.groups.iter_mut().enumerate() {
+            if core::mem::take(&mut group.dirty) {
+                groups.push(GroupId(index as u16));
+            }
+        }
+        let batch = self
+            .rounds
+            .metadata_changed
+            .then(|| Box::new(self.take_batch()));
+        let dropped = core::mem::take(&mut self.rounds.dropped);
+        self.rounds.running = Some(Running {
+            batch,
+            epoch: self.epochs.advance(),
+            dropped,
+            waiters: core::mem::take(&mut self.rounds.waiters),
+        });
+        if groups.is_empty() {
+            self.commit_round();
+        } else {
+            self.act(ActionKind::Sync { groups }, Pending::RoundSync);
+        }
+    }
+
+    pub(crate) fn handle_round_synced(&mut self, result: Result<(), ActionFailure>) {
+        match result {
+            Ok(()) => self.commit_round(),
+            Err(_) => self.set_read_only(),
+        }
+    }
+
+    fn commit_round(&mut self) {
+        let Some(running) = &mut self.rounds.running else {
+            return;
+        };
+        match running.batch.take() {
+            Some(batch) => self.act(ActionKind::Commit(batch), Pending::RoundCommit),
+            None => self.end_round(),
+        }
+    }
+
+    pub(crate) fn handle_round_committed(&mut self, result: Result<(), ActionFailure>) {
+        match result {
+            Ok(()) => {
+                self.commits_made += 1;
+                self.end_round();
+            }
+            Err(_) => self.set_read_only(),
+        }
+    }
+
+    fn end_round(&mut self) {
+        let Some(ended) = self.rounds.running.take() else {
+            return;
+        };
+        for (id, outcome) in ended.waiters {
+            self.reply(id, outcome);
+        }
+        if !ended.dropped.is_empty() {
+            self.recycler.add_committed(ended.epoch, ended.dropped);
+        }
+        if self.space_is_wanted {
+            self.rounds.want_space();
+        }
+        self.retry = true;
+    }
+
+    fn take_batch(&mut self) -> Batch {
+        self.generation += 1;
+        self.rounds.metadata_changed = false;
+        let volume = |id: &VolumeId| Some((*id, VolumeRecord::of(self.volumes.get(id)?)));
+        let leaf = |(id, index): &(VolumeId, u32)| {
+            Some((*id, *index, self.volumes.get(id)?.map.leaf(*index).cloned()))
+        };
+        let group = |id: &GroupId| (*id, GroupRecord::of(&self.groups[id.index()]));
+        let batch = Batch {
+            superblock: Superblock {
+                uuid: self.uuid,
+                page_bytes: self.page_bytes,
+                generation: self.generation,
+                volume_next: self.volume_next,
+                groups: self.groups.len() as u16,
+                volumes: self.volumes.len() as u32,
+            },
+            volumes: self
+                .rounds
+                .dirty_volumes
+                .iter()
+                .filter_map(volume)
+                .collect(),
+            leaves: self.rounds.dirty_leaves.iter().filter_map(leaf).collect(),
+            groups: self.rounds.dirty_groups.iter().map(group).collect(),
+            deleted: core::mem::take(&mut self.rounds.deleted),
+        };
+        self.rounds.dirty_volumes.clear();
+        self.rounds.dirty_leaves.clear();
+        self.rounds.dirty_groups.clear();
+        batch
+    }
+}

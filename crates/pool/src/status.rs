@@ -1,0 +1,218 @@
+//! Figures of a pool, its groups and volumes. All in bytes of whole pages.
+
+use crate::group::GroupId;
+use crate::pool::Pool;
+use crate::request::{Failure, Range};
+use crate::volume::VolumeId;
+
+/// A pool in figures. `capacity = used + free + lost`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PoolStatus {
+    /// Bytes of a page.
+    pub page_bytes: u32,
+    /// Bytes that can hold data (headers are not counted).
+    pub capacity_bytes: u64,
+    /// Bytes that at least one volume maps, or a copy under way will.
+    pub used_bytes: u64,
+    /// Bytes that writes may take, at once or after what was freed has come back.
+    pub free_bytes: u64,
+    /// Of those free: not yet committed, discarded and synced. A write that needs them waits.
+    pub freeing_bytes: u64,
+    /// Bytes that could not be discarded: out of use until the pool is opened again.
+    pub lost_bytes: u64,
+    /// Sum of the sizes of all volumes that take writes.
+    pub provisioned_bytes: u64,
+    /// `provisioned / capacity`; 0 for a pool without groups.
+    pub overcommit: f64,
+    /// Use at which the threshold is told.
+    pub threshold_bytes: u64,
+    /// Number of the last commit that was begun.
+    pub generation: u64,
+    /// Commits since the pool was opened.
+    pub commits: u64,
+    /// Pages copied since the pool was opened.
+    pub copies: u64,
+    /// A sync or commit has failed.
+    pub read_only: bool,
+    /// The metadata's own space is nearly used up.
+    pub metadata_is_low: bool,
+}
+
+/// A group in figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupStatus {
+    /// Its number.
+    pub id: GroupId,
+    /// Its name.
+    pub name: String,
+    /// Size of its file in use: whole pages, with the header's.
+    pub size_bytes: u64,
+    /// Bytes that can hold data.
+    pub capacity_bytes: u64,
+    /// As of the pool.
+    pub used_bytes: u64,
+    /// As of the pool.
+    pub free_bytes: u64,
+}
+
+/// A volume in figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeStatus {
+    /// Its number.
+    pub id: VolumeId,
+    /// Its name.
+    pub name: String,
+    /// Virtual size.
+    pub size_bytes: u64,
+    /// Most that it may map.
+    pub quota_bytes: Option<u64>,
+    /// Bytes of the pages that it maps, shared or not.
+    pub mapped_bytes: u64,
+    /// A snapshot: takes no writes.
+    pub read_only: bool,
+    /// What it was copied from; that may be gone by now.
+    pub origin: Option<VolumeId>,
+}
+
+impl Pool {
+    /// The pool in figures. Costs a walk over groups and volumes, not over maps.
+    #[must_use]
+    pub fn status(&self) -> PoolStatus {
+        let bytes = |pages: u64| pages * u64::from(self.page_bytes);
+        let (total, used) = self.total_and_used_pages();
+        let sum = |of: fn(&crate::group::Group) -> u32| {
+            self.groups
+                .iter()
+                .map(|group| u64::from(of(group)))
+                .sum::<u64>()
+        };
+        let (freeing, lost) = (
+            sum(|group| group.freeing_pages()),
+            sum(|group| group.lost_pages()),
+        );
+        let provisioned_bytes = self
+            .volumes
+            .values()
+            .filter(|volume| !volume.read_only)
+            .map(|volume| volume.size_bytes)
+            .sum();
+        PoolStatus {
+            page_bytes: self.page_bytes,
+            capacity_bytes: bytes(total),
+            used_bytes: bytes(used),
+            free_bytes: bytes(total - used - lost),
+            freeing_bytes: bytes(freeing),
+            lost_bytes: bytes(lost),
+            provisioned_bytes,
+            overcommit: if total == 0 {
+                0.0
+            } else {
+                provisioned_bytes as f64 / bytes(total) as f64
+            },
+            threshold_bytes: bytes(
+                (total * u64::from(self.config.soft_threshold_percent)).div_ceil(100),
+            ),
+            generation: self.generation,
+            commits: self.commits_made,
+            copies: self.copies_made,
+            read_only: self.read_only,
+            metadata_is_low: self.metadata_is_low,
+        }
+    }
+
+    /// All groups in figures, in order.
+    pub fn groups(&self) -> impl Iterator<Item = GroupStatus> + '_ {
+        let bytes = |pages: u32| u64::from(pages) * u64::from(self.page_bytes);
+        self.groups
+            .iter()
+            .enumerate()
+            .map(move |(index, group)| GroupStatus {
+                id: GroupId(index as u16),
+                name: group.name.clone(),
+                size_bytes: group.size_bytes,
+                capacity_bytes: bytes(group.data_pages()),
+                used_bytes: bytes(group.used_pages()),
+                free_bytes: bytes(group.free_pages() + group.freeing_pages()),
+            })
+    }
+
+    /// All volumes in figures, in order of their numbers.
+    pub fn volumes(&self) -> impl Iterator<Item = VolumeStatus> + '_ {
+        self.volumes.keys().filter_map(|id| self.volume(*id))
+    }
+
+    /// A volume in figures.
+    #[must_use]
+    pub fn volume(&self, id: VolumeId) -> Option<VolumeStatus> {
+        let volume = self.volumes.get(&id)?;
+        Some(VolumeStatus {
+            id,
+            name: volume.name.clone(),
+            size_bytes: volume.size_bytes,
+            quota_bytes: volume.quota_bytes,
+            mapped_bytes: volume.map.mapped() * u64::from(self.page_bytes),
+            read_only: volume.read_only,
+            origin: volume.origin,
+        })
+    }
+
+    /// The volume of that name.
+    #[must_use]
+    pub fn volume_named(&self, name: &str) -> Option<VolumeId> {
+        self.volumes
+            .iter()
+            .find_map(|(id, volume)| (volume.name == name).then_some(*id))
+    }
+
+    /// Bytes of the pages that only this volume maps: what deleting it gives back. Walks the volume's map.
+    #[must_use]
+    pub fn exclusive_bytes(&self, id: VolumeId) -> Option<u64> {
+        let volume = self.volumes.get(&id)?;
+        let alone = |page: &(u64, crate::map::PageId)| {
+            self.groups[page.1.group.index()]
+                .references(page.1.page)
+                .live
+                == 1
+        };
+        Some(volume.map.iter().filter(alone).count() as u64 * u64::from(self.page_bytes))
+    }
+
+    /// Which parts of a range take space: extents that follow one another from its beginning, each with whether it is mapped;
+    /// neighbours differ; at most `extents_max`. For GET LBA STATUS.
+    ///
+    /// # Errors
+    /// [`Failure::NoVolume`], [`Failure::OutOfRange`].
+    pub fn provisioning(
+        &self,
+        id: VolumeId,
+        range: Range,
+        extents_max: usize,
+    ) -> Result<Vec<(Range, bool)>, Failure> {
+        let volume = self.volumes.get(&id).ok_or(Failure::NoVolume)?;
+        if !volume.contains(range.offset_bytes, range.length_bytes) {
+            return Err(Failure::OutOfRange);
+        }
+        let page_bytes = u64::from(self.page_bytes);
+        let end = range.offset_bytes + range.length_bytes;
+        let behind = end.div_ceil(page_bytes);
+        let mut extents = Vec::new();
+        let mut at = range.offset_bytes;
+        while at < end && extents.len() < extents_max {
+            let page = at / page_bytes;
+            let mapped = volume.map.get(page).is_some();
+            let next = if mapped {
+                (page + 1..behind).find(|&page| volume.map.get(page).is_none())
+            } else {
+                volume.map.next_mapped(page, behind)
+            };
+            let to = next.map_or(end, |page| (page * page_bytes).min(end));
+            let extent = Range {
+                offset_bytes: at,
+                length_bytes: to - at,
+            };
+            extents.push((extent, mapped));
+            at = to;
+        }
+        Ok(extents)
+    }
+}

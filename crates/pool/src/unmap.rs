@@ -1,0 +1,237 @@
+//! UNMAP and WRITE SAME that gives back: whole pages are freed, parts of pages are zeroed.
+
+use crate::action::{ActionFailure, ActionKind};
+use crate::group;
+use crate::pieces::Place;
+use crate::pool::{Kind, Pending, Pool, Step, WaitFor};
+use crate::request::{Failure, Range, RequestId};
+use crate::space::Space;
+use crate::volume::VolumeId;
+use crate::write::Copies;
+
+/// A part of a page that is to read as zeros.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    /// Page of the volume.
+    page: u64,
+    within_bytes: u32,
+    length_bytes: u32,
+}
+
+/// An unmapping in flight: first copies of pages that others share, then zeroes.
+#[derive(Debug)]
+pub(crate) struct Zeroing {
+    fua: bool,
+    pub(crate) copies: Copies,
+    parts: Vec<Part>,
+    /// Where the zeroes go, once they are under way.
+    places: Vec<Place>,
+    zeroes_left: usize,
+    failure: Option<ActionFailure>,
+}
+
+/// What an unmapping comes to.
+#[derive(Debug, Default)]
+struct Plan {
+    /// Whole pages: first, and behind the last.
+    whole: Vec<(u64, u64)>,
+    parts: Vec<Part>,
+}
+
+impl Pool {
+    pub(crate) fn start_unmap(
+        &mut self,
+        id: RequestId,
+        volume_id: VolumeId,
+        ranges: &[Range],
+        fua: bool,
+    ) -> Step {
+        let mut merged: Vec<Range> = Vec::with_capacity(ranges.len());
+        let mut sorted = ranges.to_vec();
+        sorted.sort_unstable();
+        for range in sorted {
+            match self.writable(volume_id, range.offset_bytes, range.length_bytes) {
+                Err(failure) => {
+                    self.fail(id, failure);
+                    return Step::Gone;
+                }
+                Ok((first, last)) if self.must_wait(volume_id, first, last) => {
+                    return Step::Wait(WaitFor::Others);
+                }
+                Ok(_) => {}
+            }
+            let end = range.offset_bytes + range.length_bytes;
+            match merged.last_mut() {
+                Some(last) if range.offset_bytes <= last.offset_bytes + last.length_bytes => {
+                    last.length_bytes = last.length_bytes.max(end - last.offset_bytes);
+                }
+                _ => merged.push(range),
+            }
+        }
+        if !self.volumes.contains_key(&volume_id) {
+            self.fail(id, Failure::NoVolume);
+            return Step::Gone;
+        }
+        let plan = self.plan_unmap(volume_id, &merged);
+        let mut shared: Vec<u64> = plan
+            .parts
+            .iter()
+            .filter(|part| {
+                let at = self.volumes[&volume_id].map.get(part.page);
+                at.is_some_and(|at| !self.is_exclusive(at))
+            })
+            .map(|part| part.page)
+            .collect();
+        shared.dedup();
+        match self.space_for(shared.len() as u64) {
+            Space::Here => {}
+            Space::Coming => return Step::Wait(WaitFor::Space),
+            Space::Full => {
+                self.fail(id, Failure::Full);
+                return Step::Gone;
+            }
+        }
+        self.free_pages(volume_id, &plan.whole);
+        if plan.parts.is_empty() {
+            self.end_change(id, fua, None);
+            return Step::Gone;
+        }
+        let key = self.enter_change(id, volume_id, |copies| {
+            Kind::Unmap(Zeroing {
+                fua,
+                copies,
+                parts: plan.parts,
+                places: Vec::new(),
+                zeroes_left: 0,
+                failure: None,
+            })
+        });
+        if shared.is_empty() {
+            self.start_zeroes(key, volume_id);
+        } else {
+            let busy = shared.iter().map(|&page| (page, page)).collect();
+            let copies = self.start_copies(key, volume_id, shared.into_iter(), busy);
+            self.zeroing(key).copies = copies;
+        }
+        Step::Gone
+    }
+
+    /// Cuts ranges (sorted, apart) into whole pages and parts of mapped pages. The volume's last page is whole when all of
+    /// the volume that lies in it is.
+    fn plan_unmap(&self, volume_id: VolumeId, ranges: &[Range]) -> Plan {
+        let volume = &self.volumes[&volume_id];
+        let page_bytes = u64::from(self.page_bytes);
+        let mut plan = Plan::default();
+        let mut part = |page: u64, from: u64, to: u64| {
+            if from < to && volume.map.get(page).is_some() {
+                plan.parts.push(Part {
+                    page,
+                    within_bytes: (from - page * page_bytes) as u32,
+                    length_bytes: (to - from) as u32,
+                });
+            }
+        };
+        for range in ranges {
+            let begin = range.offset_bytes;
+            let end = begin + range.length_bytes;
+            let first = begin.div_ceil(page_bytes);
+            let behind = if end == volume.size_bytes {
+                end.div_ceil(page_bytes)
+            } else {
+                end / page_bytes
+            };
+            if first > behind {
+                // Within one page.
+                part(begin / page_bytes, begin, end);
+                continue;
+            }
+            part(begin / page_bytes, begin, first * page_bytes);
+            if first < behind {
+                plan.whole.push((first, behind));
+            }
+            part(behind, behind * page_bytes, end);
+        }
+        plan
+    }
+
+    fn free_pages(&mut self, volume: VolumeId, whole: &[(u64, u64)]) {
+        for &(first, behind) in whole {
+            let mut from = first;
+            while let Some(page) = self.volumes[&volume].map.next_mapped(from, behind) {
+                self.set_mapping(volume, page, None);
+                from = page + 1;
+            }
+        }
+    }
+
+    fn zeroing(&mut self, key: u32) -> &mut Zeroing {
+        let Kind::Unmap(zeroing) = &mut self.accesses.get_mut(key).kind else {
+            unreachable!("an unmapping stays one");
+        };
+        zeroing
+    }
+
+    pub(crate) fn handle_unmap_action(
+        &mut self,
+        key: u32,
+        volume: VolumeId,
+        index: usize,
+        result: Result<(), ActionFailure>,
+    ) {
+        if self.zeroing(key).copies.left > 0 {
+            let mut copies = core::mem::take(&mut self.zeroing(key).copies);
+            let ended = self.end_copy(volume, &mut copies, index, result);
+            match ended {
+                None => self.zeroing(key).copies = copies,
+                Some(Ok(())) => self.start_zeroes(key, volume),
+                Some(Err(failure)) => {
+                    let id = self.leave(key);
+                    self.end_change(id, false, Some(failure));
+                }
+            }
+            return;
+        }
+        let zeroing = self.zeroing(key);
+        zeroing.failure = zeroing.failure.or(result.err());
+        zeroing.zeroes_left -= 1;
+        let place = zeroing.places[index];
+        let is_over = zeroing.zeroes_left == 0;
+        self.group(place.group).dirty = true;
+        if is_over {
+            self.end_unmap(key);
+        }
+    }
+
+    /// Zeroes the parts of pages where they lie now; a page that has gone meanwhile reads as zeros already.
+    fn start_zeroes(&mut self, key: u32, volume: VolumeId) {
+        let parts = core::mem::take(&mut self.zeroing(key).parts);
+        let mut places = Vec::with_capacity(parts.len());
+        for part in parts {
+            let Some(at) = self.volumes[&volume].map.get(part.page) else {
+                continue;
+            };
+            let mut place = group::place(at.group, at.page, self.page_bytes);
+            place.offset_bytes += u64::from(part.within_bytes);
+            let action = ActionKind::Zero {
+                place,
+                length_bytes: part.length_bytes,
+            };
+            let index = places.len();
+            self.act(action, Pending::Access { key, index });
+            places.push(place);
+        }
+        let zeroing = self.zeroing(key);
+        zeroing.zeroes_left = places.len();
+        zeroing.places = places;
+        if zeroing.zeroes_left == 0 {
+            self.end_unmap(key);
+        }
+    }
+
+    fn end_unmap(&mut self, key: u32) {
+        let zeroing = self.zeroing(key);
+        let (fua, failure) = (zeroing.fua, zeroing.failure);
+        let id = self.leave(key);
+        self.end_change(id, fua, failure);
+    }
+}

@@ -1,0 +1,53 @@
+//! A virtual LU: its map and what is known of it.
+
+use crate::map::Map;
+
+/// Number of a volume. Never used again in its pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VolumeId(pub u32);
+
+#[derive(Debug)]
+pub(crate) struct Volume {
+    pub(crate) name: String,
+    pub(crate) size_bytes: u64,
+    pub(crate) quota_bytes: Option<u64>,
+    /// A snapshot.
+    pub(crate) read_only: bool,
+    /// What it was copied from; that may be gone by now.
+    pub(crate) origin: Option<VolumeId>,
+    /// The volume at the root of all the copies. Only volumes of one family share pages, each at the same place.
+    pub(crate) family: VolumeId,
+    pub(crate) map: Map,
+    /// Accesses in flight that change the volume's pages.
+    pub(crate) writes_in_flight: u32,
+    /// Snapshots and a deletion that wait for them; meanwhile no write begins.
+    pub(crate) barriers: u32,
+}
+
+impl Volume {
+    pub(crate) fn new(
+        id: VolumeId,
+        name: String,
+        size_bytes: u64,
+        quota_bytes: Option<u64>,
+    ) -> Volume {
+        Volume {
+            name,
+            size_bytes,
+            quota_bytes,
+            read_only: false,
+            origin: None,
+            family: id,
+            map: Map::default(),
+            writes_in_flight: 0,
+            barriers: 0,
+        }
+    }
+
+    pub(crate) fn contains(&self, offset_bytes: u64, length_bytes: u64) -> bool {
+        length_bytes > 0
+            && offset_bytes
+                .checked_add(length_bytes)
+                .is_some_and(|end| end <= self.size_bytes)
+    }
+}

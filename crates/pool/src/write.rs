@@ -1,0 +1,365 @@
+//! Writes: pages for what was never written, copies of what others share, then the pieces.
+
+use crate::action::{ActionFailure, ActionKind};
+use crate::group;
+use crate::map::{LEAF_ENTRIES, PageId};
+use crate::pieces::{Piece, Pieces};
+use crate::pool::{InFlight, Kind, Pending, Pool, Step, WaitFor, pieces};
+use crate::request::{Access, Failure, Outcome, RequestId};
+use crate::space::Space;
+use crate::volume::VolumeId;
+
+/// A set of groups.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Groups([u64; 4]);
+
+impl Groups {
+    pub(crate) fn of(pieces: &Pieces) -> Groups {
+        let mut groups = Groups::default();
+        for piece in pieces {
+            if let Piece::Data { place, .. } = piece {
+                groups.0[place.group.index() / 64] |= 1 << (place.group.index() % 64);
+            }
+        }
+        groups
+    }
+
+    pub(crate) fn contains(self, index: usize) -> bool {
+        self.0[index / 64] & (1 << (index % 64)) != 0
+    }
+}
+
+/// A page that is copied because others count on it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Copying {
+    /// Page of the volume.
+    pub(crate) page: u64,
+    pub(crate) to: PageId,
+}
+
+/// Copies under way for one access. Until all are done the pages of the access are busy.
+#[derive(Debug, Default)]
+pub(crate) struct Copies {
+    pub(crate) all: Vec<Copying>,
+    pub(crate) left: usize,
+    pub(crate) failure: Option<ActionFailure>,
+    /// Pages of the volume that are busy: first and last.
+    pub(crate) busy: Vec<(u64, u64)>,
+}
+
+/// A write in flight.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    pub(crate) offset_bytes: u64,
+    pub(crate) length_bytes: u32,
+    pub(crate) fua: bool,
+    pub(crate) copies: Copies,
+    pub(crate) groups: Groups,
+}
+
+impl Pool {
+    pub(crate) fn start_write(
+        &mut self,
+        id: RequestId,
+        volume_id: VolumeId,
+        offset_bytes: u64,
+        length_bytes: u32,
+        fua: bool,
+    ) -> Step {
+        let (first, last) = match self.writable(volume_id, offset_bytes, length_bytes.into()) {
+            Ok(pages) => pages,
+            Err(failure) => {
+                self.fail(id, failure);
+                return Step::Gone;
+            }
+        };
+        if self.must_wait(volume_id, first, last) {
+            return Step::Wait(WaitFor::Others);
+        }
+        let volume = &self.volumes[&volume_id];
+        let (mut fresh, mut shared) = (0, 0);
+        for page in first..=last {
+            match volume.map.get(page) {
+                None => fresh += 1,
+                Some(at) if !self.is_exclusive(at) => shared += 1,
+                Some(_) => {}
+            }
+        }
+        if fresh > 0 && self.exceeds_quota(volume_id, fresh) {
+            self.fail(id, Failure::Quota);
+            return Step::Gone;
+        }
+        match self.space_for(fresh + shared) {
+            Space::Here => {}
+            Space::Coming => return Step::Wait(WaitFor::Space),
+            Space::Full => {
+                self.fail(id, Failure::Full);
+                return Step::Gone;
+            }
+        }
+        if fresh > 0 {
+            for page in first..=last {
+                if self.volumes[&volume_id].map.get(page).is_none() {
+                    let at = self.take_page();
+                    self.set_mapping(volume_id, page, Some(at));
+                }
+            }
+        }
+        let key = self.enter_change(id, volume_id, |copies| {
+            Kind::Write(Writing {
+                offset_bytes,
+                length_bytes,
+                fua,
+                copies,
+                groups: Groups::default(),
+            })
+        });
+        if shared == 0 {
+            self.make_write_ready(key);
+        } else {
+            let copies = self.start_copies(key, volume_id, first..=last, vec![(first, last)]);
+            let Kind::Write(writing) = &mut self.accesses.get_mut(key).kind else {
+                unreachable!("just put there");
+            };
+            writing.copies = copies;
+        }
+        Step::Gone
+    }
+
+    /// The pages of a range that may be written, or why it may not.
+    pub(crate) fn writable(
+        &self,
+        volume: VolumeId,
+        offset_bytes: u64,
+        length_bytes: u64,
+    ) -> Result<(u64, u64), Failure> {
+        let volume = self.volumes.get(&volume).ok_or(Failure::NoVolume)?;
+        if volume.read_only {
+            return Err(Failure::Snapshot);
+        }
+        if !volume.contains(offset_bytes, length_bytes) {
+            return Err(Failure::OutOfRange);
+        }
+        let shift = self.page_bytes.trailing_zeros();
+        Ok((
+            offset_bytes >> shift,
+            (offset_bytes + length_bytes - 1) >> shift,
+        ))
+    }
+
+    /// A snapshot of the volume waits, or one of the pages is being copied.
+    pub(crate) fn must_wait(&self, volume: VolumeId, first: u64, last: u64) -> bool {
+        self.volumes[&volume].barriers > 0
+            || self
+                .busy
+                .range((volume, first)..=(volume, last))
+                .next()
+                .is_some()
+    }
+
+    fn exceeds_quota(&self, volume: VolumeId, fresh: u64) -> bool {
+        let volume = &self.volumes[&volume];
+        volume
+            .quota_bytes
+            .is_some_and(|quota| (volume.map.mapped() + fresh) * u64::from(self.page_bytes) > quota)
+    }
+
+    /// An access that changes pages of the volume begins.
+    pub(crate) fn enter_change(
+        &mut self,
+        id: RequestId,
+        volume: VolumeId,
+        kind: impl FnOnce(Copies) -> Kind,
+    ) -> u32 {
+        let epoch = self.epochs.enter();
+        self.volumes
+            .get_mut(&volume)
+            .expect("looked at before")
+            .writes_in_flight += 1;
+        self.accesses.insert(InFlight {
+            id,
+            epoch,
+            volume,
+            kind: kind(Copies::default()),
+        })
+    }
+
+    /// The volume's page now lies at `to`; what was there loses a reference.
+    pub(crate) fn set_mapping(&mut self, volume: VolumeId, page: u64, to: Option<PageId>) {
+        let map = &mut self.volumes.get_mut(&volume).expect("looked at before").map;
+        let before = map.set(page, to);
+        self.rounds
+            .dirty_leaves
+            .insert((volume, (page / LEAF_ENTRIES as u64) as u32));
+        self.rounds.dirty_volumes.insert(volume);
+        self.mark_metadata_changed();
+        if let Some(before) = before {
+            self.drop_page(before);
+        }
+    }
+
+    /// Copies those of `pages` that others count on; meanwhile the ranges `busy` are. Space for them is there.
+    pub(crate) fn start_copies(
+        &mut self,
+        key: u32,
+        volume: VolumeId,
+        pages: impl Iterator<Item = u64>,
+        busy: Vec<(u64, u64)>,
+    ) -> Copies {
+        let mut copies = Copies {
+            busy,
+            ..Copies::default()
+        };
+        for page in pages {
+            let Some(from) = self.volumes[&volume].map.get(page) else {
+                continue;
+            };
+            if self.is_exclusive(from) {
+                continue;
+            }
+            let to = self.take_page();
+            let action = ActionKind::Copy {
+                from: group::place(from.group, from.page, self.page_bytes),
+                to: group::place(to.group, to.page, self.page_bytes),
+                length_bytes: self.page_bytes,
+            };
+            let index = copies.all.len();
+            copies.all.push(Copying { page, to });
+            self.act(action, Pending::Access { key, index });
+        }
+        copies.left = copies.all.len();
+        for &(first, last) in &copies.busy {
+            self.busy.extend((first..=last).map(|page| (volume, page)));
+        }
+        copies
+    }
+
+    /// A copy for an access ended. Gives how all of them ended once the last has; then the maps name the copies.
+    pub(crate) fn end_copy(
+        &mut self,
+        volume: VolumeId,
+        copies: &mut Copies,
+        index: usize,
+        result: Result<(), ActionFailure>,
+    ) -> Option<Result<(), ActionFailure>> {
+        self.copies_made += u64::from(result.is_ok());
+        let to = copies.all[index].to;
+        self.group(to.group).dirty = true;
+        copies.failure = copies.failure.or(result.err());
+        copies.left -= 1;
+        if copies.left > 0 {
+            return None;
+        }
+        for copy in &copies.all {
+            if copies.failure.is_none() {
+                self.set_mapping(volume, copy.page, Some(copy.to));
+            } else {
+                self.drop_page(copy.to);
+            }
+        }
+        for &(first, last) in &copies.busy {
+            for page in first..=last {
+                self.busy.remove(&(volume, page));
+            }
+        }
+        self.retry = true;
+        Some(copies.failure.map_or(Ok(()), Err))
+    }
+
+    /// A copy or zeroing for an access ended.
+    pub(crate) fn handle_page_action(
+        &mut self,
+        key: u32,
+        index: usize,
+        result: Result<(), ActionFailure>,
+    ) {
+        let access = self.accesses.get_mut(key);
+        let volume = access.volume;
+        match &mut access.kind {
+            Kind::Read => unreachable!("a read needs no action"),
+            Kind::Unmap(_) => self.handle_unmap_action(key, volume, index, result),
+            Kind::Write(writing) => {
+                let mut copies = core::mem::take(&mut writing.copies);
+                let ended = self.end_copy(volume, &mut copies, index, result);
+                let Kind::Write(writing) = &mut self.accesses.get_mut(key).kind else {
+                    unreachable!("seen above");
+                };
+                match ended {
+                    None => writing.copies = copies,
+                    Some(Ok(())) => self.make_write_ready(key),
+                    Some(Err(failure)) => {
+                        let id = self.leave(key);
+                        self.end_change(id, false, Some(failure));
+                    }
+                }
+            }
+        }
+    }
+
+    /// An access that changes pages of its volume is over.
+    pub(crate) fn leave(&mut self, key: u32) -> RequestId {
+        let ended = self.accesses.remove(key);
+        self.epochs.leave(ended.epoch);
+        self.leave_volume(ended.volume);
+        ended.id
+    }
+
+    /// Answers a change that is done, or whose pages could not be copied or zeroed.
+    pub(crate) fn end_change(&mut self, id: RequestId, fua: bool, failure: Option<ActionFailure>) {
+        match failure {
+            None if fua => self.await_stable(id, Outcome::Done),
+            None => self.reply(id, Outcome::Done),
+            Some(ActionFailure::NoSpace) => self.fail(id, Failure::Full),
+            Some(ActionFailure::Io) => self.fail(id, Failure::Io),
+        }
+    }
+
+    fn make_write_ready(&mut self, key: u32) {
+        let access = self.accesses.get_mut(key);
+        let Kind::Write(writing) = &mut access.kind else {
+            unreachable!("a write stays one");
+        };
+        let pieces = pieces(
+            &self.volumes[&access.volume],
+            self.page_bytes,
+            writing.offset_bytes,
+            writing.length_bytes,
+        );
+        writing.groups = Groups::of(&pieces);
+        let id = access.id;
+        self.reply(
+            id,
+            Outcome::Ready {
+                access: Access(key),
+                pieces,
+            },
+        );
+    }
+
+    /// The data of a write were moved, or could not be.
+    pub(crate) fn end_write(
+        &mut self,
+        id: RequestId,
+        volume: VolumeId,
+        writing: &Writing,
+        ok: bool,
+    ) {
+        for (index, group) in self.groups.iter_mut().enumerate() {
+            group.dirty |= writing.groups.contains(index);
+        }
+        self.leave_volume(volume);
+        if ok && writing.fua {
+            self.await_stable(id, Outcome::Done);
+        }
+    }
+
+    /// An access that changed pages of the volume ended.
+    pub(crate) fn leave_volume(&mut self, volume: VolumeId) {
+        let volume = self
+            .volumes
+            .get_mut(&volume)
+            .expect("a volume outlives the writes to it");
+        volume.writes_in_flight -= 1;
+        self.retry |= volume.barriers > 0 && volume.writes_in_flight == 0;
+    }
+}
