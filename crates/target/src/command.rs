@@ -7,7 +7,7 @@ use hakaru_wire::scsi::{Sense, Status};
 use crate::connection::Connection;
 use crate::data_in::DataIn;
 use crate::io::{ConnectionId, Io, IoFailure, IoId, IoOp, IoResult};
-use crate::scsi::{Outcome, Verdict};
+use crate::scsi::{Outcome, SenseFormat, Verdict};
 use crate::session::Payload;
 use crate::slab::Key;
 use crate::target::Target;
@@ -30,7 +30,7 @@ impl Target {
                 return Err(reason);
             }
         };
-        let outcome = self.execute(connection, &command);
+        let outcome = self.execute(connection, command.lun, &command.cdb, None);
         let outcome = match self.check_unsolicited(connection, &command, &payload) {
             Some(verdict) if !matches!(outcome, Outcome::End(Verdict::Check(_))) => {
                 Outcome::End(verdict)
@@ -76,6 +76,11 @@ impl Target {
                     length_bytes,
                     fua,
                 };
+                self.start_write(now, connection, command, lu, access, payload);
+                return;
+            }
+            Outcome::Parameters { lu, length_bytes } if !command.read || command.write => {
+                let access = Access::Parameters { length_bytes };
                 self.start_write(now, connection, command, lu, access, payload);
                 return;
             }
@@ -162,8 +167,9 @@ impl Target {
     ) {
         if command.is_final {
             let residual = Residual::between(command.expected_data_transfer_length, 0);
+            let format = self.lus.sense_format(command.lun);
             if let Some(on) = self.connections.get_mut(connection.0) {
-                send_response(on, command.itt, verdict, residual, 0);
+                send_response(on, command.itt, verdict, format, residual, 0);
             }
             return;
         }
@@ -188,7 +194,7 @@ impl Target {
         let moved = available.min(expected as usize);
         let residual = Residual::between(expected, available as u64);
         if moved == 0 {
-            send_response(on, command.itt, Verdict::Status(Status::GOOD), residual, 0);
+            send_good(on, command.itt, residual, 0);
         } else {
             DataIn {
                 itt: command.itt,
@@ -331,7 +337,9 @@ impl Target {
         task.data = payload.data;
         task.data.truncate(wanted_bytes as usize);
         task.reserved_bytes = payload.reserved_bytes;
-        if wanted_bytes == 0 && command.is_final {
+        // A parameter list that is not there is still a parameter list: one that is too short.
+        let takes_list = matches!(task.access, Access::Parameters { .. });
+        if wanted_bytes == 0 && command.is_final && !takes_list {
             self.finish_without_io(connection, &task);
             let Task {
                 data,
@@ -357,7 +365,7 @@ impl Target {
     fn finish_without_io(&mut self, connection: ConnectionId, task: &Task) {
         let residual = Residual::between(task.expected_bytes, u64::from(task.available_bytes()));
         if let Some(on) = self.connections.get_mut(connection.0) {
-            send_response(on, task.itt, Verdict::Status(Status::GOOD), residual, 0);
+            send_good(on, task.itt, residual, 0);
         }
     }
 
@@ -372,11 +380,18 @@ impl Target {
         match task.stage {
             Stage::Io => {}
             Stage::Aborted => {
+                if matches!(task.access, Access::Keep { .. }) {
+                    // Nobody waits for the answer; the reservations are as kept, or as before.
+                    let _ = self.end_keeping(key, &result);
+                }
                 self.give_back(result);
                 self.finish_aborted(now, key);
                 return;
             }
             _ => unreachable!("an Io is asked for once and answered once"),
+        }
+        if matches!(task.access, Access::Keep { .. }) {
+            return self.finish_keeping(now, key, &result);
         }
         self.release_copying(key);
         if let Some(task) = self.remove_task(key) {
@@ -417,16 +432,10 @@ impl Target {
             (Access::Write { .. }, IoResult::Written(data)) => {
                 self.counters.lus[usize::from(task.lu)].written(data.len() as u32);
                 self.buffers.give(data);
-                send_response(
-                    on,
-                    task.itt,
-                    Verdict::Status(Status::GOOD),
-                    residual,
-                    task.inbound.r2ts,
-                );
+                send_good(on, task.itt, residual, task.inbound.r2ts);
             }
-            (Access::Flush, IoResult::Flushed) => {
-                send_response(on, task.itt, Verdict::Status(Status::GOOD), residual, 0);
+            (Access::Flush | Access::Parameters { .. }, IoResult::Flushed) => {
+                send_good(on, task.itt, residual, task.inbound.r2ts);
             }
             (_, result) => {
                 let sense = match result {
@@ -438,6 +447,7 @@ impl Target {
                     on,
                     task.itt,
                     Verdict::Check(sense),
+                    self.lus.sense_format(task.lun),
                     residual,
                     task.inbound.r2ts,
                 );
@@ -481,7 +491,8 @@ impl Target {
             let good = verdict == Verdict::Status(Status::GOOD);
             let available = if good { task.available_bytes() } else { 0 };
             let residual = Residual::between(task.expected_bytes, available.into());
-            send_response(on, task.itt, verdict, residual, task.inbound.r2ts);
+            let format = self.lus.sense_format(task.lun);
+            send_response(on, task.itt, verdict, format, residual, task.inbound.r2ts);
         }
     }
 }
@@ -511,6 +522,7 @@ fn new_task(
         itt: command.itt,
         lun: command.lun,
         lu,
+        cdb: command.cdb,
         immediate: command.immediate,
         expected_bytes: command.expected_data_transfer_length,
         access,
@@ -524,19 +536,33 @@ fn new_task(
     }
 }
 
+/// Queues a SCSI Response with status GOOD.
+fn send_good(on: &mut Connection, itt: Itt, residual: Residual, data_pdus: u32) {
+    let good = Verdict::Status(Status::GOOD);
+    send_response(on, itt, good, SenseFormat::Fixed, residual, data_pdus);
+}
+
 /// Queues a SCSI Response. `data_pdus`: R2Ts that were sent for the task.
 pub(crate) fn send_response(
     on: &mut Connection,
     itt: Itt,
     verdict: Verdict,
+    format: SenseFormat,
     residual: Residual,
     data_pdus: u32,
 ) {
-    let (status, sense) = match verdict {
-        Verdict::Status(status) => (status, None),
-        Verdict::Check(sense) => (Status::CHECK_CONDITION, Some(sense.emit_response_data())),
+    let (fixed, descriptor);
+    let (status, data) = match (verdict, format) {
+        (Verdict::Status(status), _) => (status, &[][..]),
+        (Verdict::Check(sense), SenseFormat::Fixed) => {
+            fixed = sense.emit_response_data();
+            (Status::CHECK_CONDITION, &fixed[..])
+        }
+        (Verdict::Check(sense), SenseFormat::Descriptor) => {
+            descriptor = sense.emit_descriptor_response_data();
+            (Status::CHECK_CONDITION, &descriptor[..])
+        }
     };
-    let data = sense.as_ref().map_or(&[][..], |sense| &sense[..]);
     let response = ScsiResponse {
         residual,
         status: status.0,

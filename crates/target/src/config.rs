@@ -3,13 +3,14 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
-/// A target with one portal group (tag 1).
+/// A target. Each portal is a portal group of its own, tagged by its place from 1: a target port of SCSI with a state of its own.
 #[derive(Clone, Debug)]
 pub struct TargetConfig {
     /// iSCSI name (`iqn.`, `eui.` or `naa.`, RFC 7143 section 4.2.7), at most 223 bytes.
     pub target_name: String,
     /// Addresses the shell listens on, in the order of its portals. An unspecified address (`0.0.0.0`, `::`) is
     /// announced to an initiator as the address it connected to.
+    /// 1 to 256 of them.
     pub portals: Vec<SocketAddr>,
     /// Logical units, each `lun` once.
     pub lus: Vec<LuDescription>,
@@ -49,6 +50,15 @@ pub struct LuDescription {
 pub struct Thin {
     /// Bytes that are taken and given back together: OPTIMAL UNMAP GRANULARITY. A multiple of the block length.
     pub page_bytes: u64,
+}
+
+/// Space behind a thin LU, as LOG SENSE tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes the LU has taken.
+    pub used_bytes: u64,
+    /// Bytes it may still take: what is left in its pool, and of its quota if that is less.
+    pub available_bytes: u64,
 }
 
 impl LuDescription {

@@ -102,7 +102,10 @@ impl Target {
             return;
         }
         if task.data.len() as u32 == wanted_bytes {
-            self.ask_write(key);
+            match task.access {
+                Access::Parameters { .. } => self.take_parameters(now, key),
+                _ => self.ask_write(key),
+            }
         } else {
             self.solicit(key);
         }

@@ -18,7 +18,9 @@
 //! | `login` `text` | negotiation and discovery |
 //! | `session` `full_feature` | order of commands; NOP, logout, reject |
 //! | `command` `data_in` `data_out` `task` | a SCSI command from its PDU to its status |
+//! | `parameters` | commands with a parameter list, and what a command means to other initiators |
 //! | `management` `remains` | what ends tasks, and what must wait for their end |
+//! | `operator` | what changes while the target runs: size, space, ports, LUs |
 //! | `scsi` | the disks: one file per family of commands |
 //! | `clock` `buffers` `slab` `counters` `config` `io` | deadlines, memory, names, numbers, and the shell's side of the interface |
 //!
@@ -38,6 +40,8 @@ mod full_feature;
 mod io;
 mod login;
 mod management;
+mod operator;
+mod parameters;
 mod receive;
 mod remains;
 mod scsi;
@@ -48,7 +52,9 @@ mod task;
 mod text;
 mod transmit;
 
-pub use config::{Limits, LuDescription, TargetConfig, Thin};
+pub use config::{Limits, LuDescription, Space, TargetConfig, Thin};
 pub use io::{ConnectionId, Extent, Io, IoFailure, IoId, IoOp, IoResult};
+pub use operator::check_reservations;
+pub use scsi::RecordError;
 pub use target::Target;
 pub use transmit::{Segment, Transmit};

@@ -7,7 +7,7 @@ use hakaru_wire::iscsi::keys::{
     AuthMethod, Digest, Key, Negotiation, NegotiationError, Preferences, Role, SessionType,
 };
 use hakaru_wire::iscsi::text::{TextBuffer, parse_pairs};
-use hakaru_wire::iscsi::{Bhs, LoginRequest, LoginResponse, LoginStatus, Stage};
+use hakaru_wire::iscsi::{Bhs, Isid, LoginRequest, LoginResponse, LoginStatus, Stage};
 
 use crate::config::Limits;
 use crate::connection::{Digests, LOGIN_DATA_SEGMENT_BYTES, Phase, ReceiveSettings};
@@ -16,8 +16,6 @@ use crate::management::Then;
 use crate::session::{Parameters, Session};
 use crate::target::{Nexus, Target};
 
-/// The one portal group.
-pub(crate) const PORTAL_GROUP_TAG: u16 = 1;
 /// Text that all logins under way may have collected, bytes: a few keys for each of as many as there can be, or all that one may say for a thousand.
 const LOGIN_TEXT_BYTES_MAX: usize = 64 << 20;
 /// RFC 7143's protocol version.
@@ -191,6 +189,7 @@ impl Target {
         let Some(negotiation) = &mut login.negotiation else {
             return Ok(());
         };
+        let port = port_number(on.portal);
         negotiation
             .receive(login.stage, text, &mut login.reply)
             .map_err(|error| match error {
@@ -220,7 +219,7 @@ impl Target {
             }
             negotiation.declare(
                 Key::TargetPortalGroupTag,
-                &PORTAL_GROUP_TAG.to_string(),
+                &port.to_string(),
                 &mut login.reply,
             );
         }
@@ -318,7 +317,7 @@ impl Target {
             return Ok(());
         };
         negotiation.conclude();
-        let nexus = nexus_of(negotiation, login.first.isid);
+        let nexus = nexus_of(negotiation, login.first.isid, on.portal);
         if let Some(old) = self.sessions.by_nexus.get(&nexus).copied() {
             self.counters.sessions.reinstatements += 1;
             self.end(now, old);
@@ -394,11 +393,17 @@ impl Target {
     }
 }
 
-fn nexus_of(negotiation: &Negotiation, isid: hakaru_wire::iscsi::Isid) -> Nexus {
+/// Portal group tag and relative target port identifier of a portal.
+pub(crate) fn port_number(portal: usize) -> u16 {
+    u16::try_from(portal + 1).expect("Target::new takes fewer portals")
+}
+
+fn nexus_of(negotiation: &Negotiation, isid: Isid, portal: usize) -> Nexus {
     let parameters = negotiation.parameters();
     Nexus {
         initiator_name: parameters.initiator_name.clone().unwrap_or_default(),
         isid,
+        port: port_number(portal),
         discovery: parameters.session_type == SessionType::Discovery,
     }
 }

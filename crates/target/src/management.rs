@@ -24,6 +24,8 @@ pub(crate) enum Then {
     Answer { connection: ConnectionId, itt: Itt },
     /// The same, and every session ends.
     ColdReset { connection: ConnectionId, itt: Itt },
+    /// A command that has aborted others ends.
+    FinishTask { task: Key },
     /// A session takes the place of an older one.
     BeginSession { connection: ConnectionId },
 }
@@ -207,13 +209,9 @@ impl Target {
     fn reset_units(&mut self, units: &[u8]) {
         for &lu in units {
             if let Some(unit) = self.lus.get_mut(lu) {
-                unit.stopped = false;
+                unit.reset();
             }
-            for on in self.connections.values_mut() {
-                if let Some(session) = on.session_mut().filter(|session| !session.discovery) {
-                    session.attend(lu, Sense::BUS_DEVICE_RESET_FUNCTION);
-                }
-            }
+            self.attend_all(Some(lu), Sense::BUS_DEVICE_RESET_FUNCTION, None);
         }
     }
 
@@ -333,7 +331,7 @@ impl Target {
                 }
                 true
             }
-            Some(Stage::DataOut | Stage::Budget | Stage::Transmit) => {
+            Some(Stage::DataOut | Stage::Budget | Stage::Transmit | Stage::Barrier) => {
                 self.remove_task(key);
                 false
             }
@@ -377,6 +375,13 @@ impl Target {
             Then::ColdReset { connection, itt } => {
                 self.answer_management(connection, itt, TaskManagementResult::Complete);
                 self.end_all_sessions(now);
+            }
+            Then::FinishTask { task } => {
+                // Its reservations may still be on their way to stable storage; then that is the last.
+                let waits = self.tasks.get(task);
+                if waits.is_some_and(|task| task.stage == Stage::Barrier) {
+                    self.finish_when_alone(now, task);
+                }
             }
             Then::BeginSession { connection } => {
                 if let Err(status) = self.begin_session(now, connection) {

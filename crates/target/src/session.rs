@@ -145,11 +145,25 @@ impl Session {
         Some(self.held.swap_remove(at).1)
     }
 
-    /// Establishes a unit attention condition; one of the same kind is not repeated.
+    /// Establishes a unit attention condition; one of the same kind is not repeated. Those of a reset come before all others (SAM-5 section 5.14.3).
     pub(crate) fn attend(&mut self, lu: u8, sense: Sense) {
-        if !self.unit_attentions.contains(&(lu, sense)) {
-            self.unit_attentions.push((lu, sense));
+        const RESET: u8 = 0x29;
+        if self.unit_attentions.contains(&(lu, sense)) {
+            return;
         }
+        let is_reset = |sense: &Sense| sense.additional.code == RESET;
+        let first = self
+            .unit_attentions
+            .iter()
+            .position(|(of, other)| *of == lu && !is_reset(other))
+            .filter(|_| is_reset(&sense));
+        self.unit_attentions
+            .insert(first.unwrap_or(self.unit_attentions.len()), (lu, sense));
+    }
+
+    /// Ends unit attention conditions of a kind, on all LUs.
+    pub(crate) fn end_attention(&mut self, sense: Sense) {
+        self.unit_attentions.retain(|(_, other)| *other != sense);
     }
 
     /// Reports and ends the oldest unit attention condition of an LU.

@@ -5,7 +5,7 @@ use core::net::{IpAddr, SocketAddr};
 use std::collections::{HashMap, VecDeque};
 
 use hakaru_units::Time;
-use hakaru_wire::iscsi::{Isid, ScsiCommand};
+use hakaru_wire::iscsi::{Isid, Lun};
 use hakaru_wire::scsi::Sense;
 
 use crate::buffers::Buffers;
@@ -13,9 +13,10 @@ use crate::config::TargetConfig;
 use crate::connection::{Connection, Phase};
 use crate::counters::Counters;
 use crate::io::{ConnectionId, Io};
+use crate::login::port_number;
 use crate::management::Barrier;
 use crate::remains::Remains;
-use crate::scsi::{self, Device, LogicalUnits, Outcome};
+use crate::scsi::{self, Device, LogicalUnits, Notice, Outcome, Port};
 use crate::slab::{Key, Slab};
 use crate::task::{Stage, Task};
 use crate::transmit::Transmit;
@@ -25,6 +26,8 @@ use crate::transmit::Transmit;
 pub(crate) struct Nexus {
     pub(crate) initiator_name: String,
     pub(crate) isid: Isid,
+    /// The target port: tag of the portal group, relative target port identifier, both from 1.
+    pub(crate) port: u16,
     pub(crate) discovery: bool,
 }
 
@@ -71,6 +74,8 @@ impl Sessions {
 pub struct Target {
     pub(crate) config: TargetConfig,
     pub(crate) lus: LogicalUnits,
+    /// One for each portal.
+    pub(crate) ports: Vec<Port>,
     pub(crate) connections: Slab<Connection>,
     pub(crate) sessions: Sessions,
     pub(crate) tasks: Slab<Task>,
@@ -89,6 +94,8 @@ pub struct Target {
     pub(crate) login_text_bytes: usize,
     /// Parameter data of the command under way.
     pub(crate) scratch: Vec<u8>,
+    /// What it means to other initiators.
+    pub(crate) notices: Vec<Notice>,
     retired: Vec<Vec<u8>>,
     pub(crate) counters: Counters,
     /// No deadline lies before this.
@@ -123,9 +130,13 @@ impl Target {
             limits.write_buffer_bytes_max >= limits.session_write_buffer_bytes_max,
             "a session's share fits the whole"
         );
-        assert!(!config.portals.is_empty(), "at least one portal");
+        assert!(
+            (1..=256).contains(&config.portals.len()),
+            "1 to 256 portals"
+        );
         Self {
             lus: LogicalUnits::new(&config.target_name, &config.lus),
+            ports: vec![Port::default(); config.portals.len()],
             connections: Slab::default(),
             sessions: Sessions::default(),
             tasks: Slab::default(),
@@ -140,6 +151,7 @@ impl Target {
             logins_by_address: HashMap::new(),
             login_text_bytes: 0,
             scratch: Vec::new(),
+            notices: Vec::new(),
             retired: Vec::new(),
             counters: Counters::new(config.portals.len()),
             next_check: Time::MAX,
@@ -340,6 +352,7 @@ impl Target {
                 let (nexus, tsih) = (session.nexus.clone(), session.tsih);
                 self.sessions.by_tsih.remove(&tsih);
                 self.sessions.by_nexus.remove(&nexus);
+                self.lus.lose(&nexus);
                 let left = self.abort_session(connection);
                 self.remains.add(nexus, connection, left);
             }
@@ -383,13 +396,19 @@ impl Target {
         }
     }
 
-    /// What the SCSI layer says to a command.
-    pub(crate) fn execute(&mut self, connection: ConnectionId, command: &ScsiCommand) -> Outcome {
+    /// What the SCSI layer says to a command; `list`: its parameter list, once that is there.
+    pub(crate) fn execute(
+        &mut self,
+        connection: ConnectionId,
+        lun: Lun,
+        cdb: &[u8],
+        list: Option<&[u8]>,
+    ) -> Outcome {
         self.scratch.clear();
         let Some(on) = self.connections.get_mut(connection.0) else {
             return Outcome::NOTHING;
         };
-        let relative_port = on.portal as u16 + 1;
+        let relative_port = port_number(on.portal);
         let Some(session) = on.session_mut() else {
             return Outcome::NOTHING;
         };
@@ -398,9 +417,15 @@ impl Target {
             session,
             transfer_bytes_max: self.config.limits.transfer_bytes_max,
             relative_port,
+            ports: &self.ports,
             out: &mut self.scratch,
+            notices: &mut self.notices,
         };
-        scsi::execute(&mut device, command.lun, &command.cdb)
+        let outcome = scsi::execute(&mut device, lun, cdb, list);
+        if !self.notices.is_empty() {
+            self.tell(connection);
+        }
+        outcome
     }
 
     /// Takes up a task: it has an ITT, and a place in the window.

@@ -20,6 +20,8 @@ pub(crate) enum Stage {
     Io,
     /// The storage; the task was aborted and no status goes out.
     Aborted,
+    /// The end of tasks that it has aborted.
+    Barrier,
 }
 
 /// What a task does to its LU.
@@ -38,6 +40,10 @@ pub(crate) enum Access {
     },
     /// Empties the cache.
     Flush,
+    /// Takes a parameter list, which says what else is to be done.
+    Parameters { length_bytes: u32 },
+    /// Keeps the LU's reservations; the parameter list had so many bytes.
+    Keep { length_bytes: u32 },
     /// Nothing: it is refused, and only lets the data that the initiator is sending anyway go by.
     Nothing,
 }
@@ -73,6 +79,7 @@ pub(crate) struct Task {
     pub(crate) immediate: bool,
     /// Expected Data Transfer Length of the direction that the command uses.
     pub(crate) expected_bytes: u32,
+    pub(crate) cdb: [u8; 16],
     pub(crate) access: Access,
     pub(crate) stage: Stage,
     /// When it began, or its initiator last sent data for it.
@@ -92,7 +99,10 @@ impl Task {
     /// Bytes the command would move, whatever the initiator expects.
     pub(crate) fn available_bytes(&self) -> u32 {
         match self.access {
-            Access::Read { length_bytes, .. } | Access::Write { length_bytes, .. } => length_bytes,
+            Access::Read { length_bytes, .. }
+            | Access::Write { length_bytes, .. }
+            | Access::Parameters { length_bytes }
+            | Access::Keep { length_bytes } => length_bytes,
             Access::Flush | Access::Nothing => 0,
         }
     }

@@ -8,7 +8,6 @@ use hakaru_wire::iscsi::{Bhs, Itt, Lun, RejectReason, Stage, TextRequest, TextRe
 
 use crate::connection::Connection;
 use crate::io::ConnectionId;
-use crate::login::PORTAL_GROUP_TAG;
 use crate::target::Target;
 
 /// A text exchange of several PDUs, of which a session has one at a time.
@@ -118,13 +117,9 @@ impl Target {
     /// Name and every address of the target.
     fn emit_target(&self, local: SocketAddr, reply: &mut Vec<u8>) {
         emit_pair(reply, "TargetName", &self.config.target_name);
-        for portal in &self.config.portals {
+        for (portal, tag) in self.config.portals.iter().zip(1..) {
             let reachable = reachable_address(*portal, local);
-            emit_pair(
-                reply,
-                "TargetAddress",
-                &format!("{reachable},{PORTAL_GROUP_TAG}"),
-            );
+            emit_pair(reply, "TargetAddress", &format!("{reachable},{tag}"));
         }
     }
 

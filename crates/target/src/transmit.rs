@@ -57,6 +57,12 @@ impl Transmit {
         self.pieces.is_empty()
     }
 
+    /// Whether part of an LU's memory is to be sent.
+    pub(crate) fn names_lu(&self, number: u8) -> bool {
+        let mut pieces = self.pieces.iter();
+        pieces.any(|piece| matches!(piece, Piece::Lu { lun, .. } if *lun == number))
+    }
+
     /// Bytes to send.
     #[must_use]
     pub fn pending_bytes(&self) -> u64 {

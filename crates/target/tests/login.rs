@@ -646,7 +646,7 @@ fn discovery_tells_the_target_and_its_addresses() {
     let expected = [
         ("TargetName", TARGET),
         ("TargetAddress", "10.0.0.1:3260,1"),
-        ("TargetAddress", "10.0.0.1:3261,1"),
+        ("TargetAddress", "10.0.0.1:3261,2"),
     ];
     let expected: Keys = expected
         .iter()
@@ -674,7 +674,7 @@ fn a_list_of_targets_that_fits_no_pdu_comes_in_pieces() {
     let mut pair = Pair::with(config);
     let (_, keys) = discover(&mut pair, "All", &[("MaxRecvDataSegmentLength", "512")]);
     assert_eq!(keys.len(), 41);
-    assert_eq!(keys[40].1, "[2001:db8::27]:3260,1");
+    assert_eq!(keys[40].1, "[2001:db8::27]:3260,40");
 }
 
 #[test]

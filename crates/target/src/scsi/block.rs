@@ -17,12 +17,14 @@ pub(super) fn read(device: &Device<'_>, lu: u8, transfer: Transfer) -> Outcome {
 
 pub(super) fn write(device: &Device<'_>, lu: u8, transfer: Transfer) -> Outcome {
     match check(device, lu, transfer) {
-        Ok((unit, ..)) if unit.description.read_only => Outcome::check(Sense::WRITE_PROTECTED),
-        Ok((_, offset_bytes, length_bytes)) => Outcome::Write {
-            lu,
-            offset_bytes,
-            length_bytes,
-            fua: transfer.fua,
+        Ok((unit, offset_bytes, length_bytes)) => match unit.writable() {
+            Ok(()) => Outcome::Write {
+                lu,
+                offset_bytes,
+                length_bytes,
+                fua: transfer.fua || unit.description.write_cache && !unit.mode.write_cache,
+            },
+            Err(sense) => Outcome::check(sense),
         },
         Err(sense) => Outcome::check(sense),
     }
@@ -56,11 +58,10 @@ fn check<'a>(
     }
 }
 
-/// The LU, unless it was stopped.
+/// The LU, unless it was stopped or its medium was taken out.
 fn ready<'a>(device: &'a Device<'_>, lu: u8) -> Result<&'a LogicalUnit, Sense> {
     match device.units.get(lu) {
-        Some(unit) if unit.stopped => Err(Sense::INITIALIZING_COMMAND_REQUIRED),
-        Some(unit) => Ok(unit),
+        Some(unit) => unit.ready().map(|()| unit),
         None => Err(Sense::LOGICAL_UNIT_NOT_SUPPORTED),
     }
 }

@@ -3,12 +3,10 @@
 use hakaru_wire::iscsi::Lun;
 use hakaru_wire::scsi::{
     BlockDeviceCharacteristics, BlockLimits, CdbError, Designator, DesignatorKind, Inquiry,
-    LogicalBlockProvisioning, PeripheralQualifier, Vpd, emit_luns, page,
+    LogicalBlockProvisioning, PeripheralQualifier, Sense, Vpd, emit_luns, page,
 };
 
 use super::{Device, LogicalUnit, Outcome};
-use crate::login::PORTAL_GROUP_TAG;
-
 const VENDOR: &str = "HAKARU";
 const PRODUCT: &str = "ARRAY LU";
 /// PRODUCT REVISION LEVEL has four characters: major and minor version.
@@ -28,6 +26,9 @@ const PAGES: [u8; 6] = [
     page::LOGICAL_BLOCK_PROVISIONING,
 ];
 
+/// TPGS: the state of port groups changes by no command.
+const IMPLICIT_ACCESS: u8 = 1;
+
 /// PERIPHERAL QUALIFIER 3, device type 1Fh: nothing is there, nor can be.
 const NO_UNIT: u8 = 0x7f;
 
@@ -38,7 +39,16 @@ pub(super) fn inquiry(
     allocation_length: u16,
 ) -> Outcome {
     let Some(code) = page else {
-        let data = standard(PeripheralQualifier::Connected, 0).emit();
+        let removable = device
+            .units
+            .get(lu)
+            .is_some_and(|unit| unit.description.removable);
+        let data = Inquiry {
+            removable,
+            target_port_groups: IMPLICIT_ACCESS,
+            ..standard(PeripheralQualifier::Connected, 0)
+        }
+        .emit();
         return device.answer(&data, allocation_length.into());
     };
     let Some(page) = device
@@ -76,6 +86,7 @@ fn standard(qualifier: PeripheralQualifier, device_type: u8) -> Inquiry {
         device_type,
         removable: false,
         version: 6,
+        target_port_groups: 0,
         hierarchical: true,
         command_queuing: true,
         vendor: VENDOR.to_owned(),
@@ -118,8 +129,8 @@ fn serial_number(unit: &LogicalUnit) -> String {
     format!("{:016x}", unit.identity)
 }
 
-/// The LU by a locally assigned NAA (3h: we have no company identifier) and by its serial number; the port by number and name; the
-/// device by name.
+/// The LU by a locally assigned NAA (3h: we have no company identifier) and by its serial number; the port by number, group and name; the
+/// device by name. Each portal is a portal group, and that is what iSCSI calls a target port (RFC 7143 section 4.4.5).
 fn designators(device: &Device<'_>, unit: &LogicalUnit) -> Vec<Designator> {
     let naa = 3 << 60 | unit.identity >> 4;
     let target = device.units.target_name();
@@ -132,7 +143,8 @@ fn designators(device: &Device<'_>, unit: &LogicalUnit) -> Vec<Designator> {
         },
         Designator::t10_vendor(VENDOR, &serial_number(unit)),
         Designator::relative_target_port(device.relative_port),
-        Designator::scsi_name(1, &format!("{target},t,0x{PORTAL_GROUP_TAG:04x}")),
+        Designator::target_port_group(device.relative_port),
+        Designator::scsi_name(1, &format!("{target},t,0x{:04x}", device.relative_port)),
         Designator::scsi_name(2, target),
     ]
 }
@@ -143,6 +155,10 @@ pub(super) fn report_luns(
     allocation_length: u32,
 ) -> Outcome {
     const WELL_KNOWN_ONLY: u8 = 1;
+    // Whoever asks knows by then (SPC-4 section 6.33).
+    device
+        .session
+        .end_attention(Sense::REPORTED_LUNS_DATA_CHANGED);
     let shown = if select_report == WELL_KNOWN_ONLY {
         0
     } else {

@@ -1,6 +1,12 @@
 //! Logical units: what each is, and the little state it has.
 
-use crate::config::LuDescription;
+use hakaru_wire::iscsi::Lun;
+use hakaru_wire::scsi::Sense;
+
+use super::SenseFormat;
+use super::reservation::Reservations;
+use crate::config::{LuDescription, Space};
+use crate::target::Nexus;
 
 /// A logical unit.
 #[derive(Debug)]
@@ -13,6 +19,100 @@ pub(crate) struct LogicalUnit {
     pub(crate) identity: u64,
     /// START STOP UNIT stopped it.
     pub(crate) stopped: bool,
+    /// START STOP UNIT ejected its medium.
+    pub(crate) ejected: bool,
+    /// Who does not want the medium to be taken out.
+    pub(crate) preventing: Vec<Nexus>,
+    /// What MODE SELECT has changed.
+    pub(crate) mode: ModeState,
+    pub(crate) reservations: Reservations,
+    /// As the storage told it last.
+    pub(crate) space: Option<Space>,
+}
+
+/// What initiators can change by MODE SELECT. It is not kept over a restart, and a reset undoes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ModeState {
+    /// SWP.
+    pub(crate) write_protect: bool,
+    /// D_SENSE.
+    pub(crate) descriptor_sense: bool,
+    /// WCE.
+    pub(crate) write_cache: bool,
+}
+
+impl ModeState {
+    pub(crate) fn new(description: &LuDescription) -> Self {
+        Self {
+            write_protect: false,
+            descriptor_sense: false,
+            write_cache: description.write_cache,
+        }
+    }
+}
+
+impl LogicalUnit {
+    fn new(target_name: &str, description: LuDescription) -> Self {
+        let kept = description.reservations.as_deref().unwrap_or(&[]);
+        let reservations = Reservations::from_record(kept);
+        Self {
+            block_bytes: description.block_bytes,
+            blocks: description.blocks(),
+            in_place: description.in_place,
+            identity: identity(target_name, description.lun),
+            stopped: false,
+            ejected: false,
+            preventing: Vec::new(),
+            mode: ModeState::new(&description),
+            reservations: reservations.expect("the shell has checked what was kept"),
+            space: None,
+            description,
+        }
+    }
+
+    /// # Panics
+    /// If the size is no whole, positive number of blocks.
+    pub(crate) fn resize(&mut self, size_bytes: u64) {
+        self.description.size_bytes = size_bytes;
+        check_size(&self.description);
+        self.blocks = self.description.blocks();
+    }
+
+    /// Whether the medium can be accessed.
+    pub(crate) fn ready(&self) -> Result<(), Sense> {
+        if self.ejected {
+            Err(Sense::MEDIUM_NOT_PRESENT)
+        } else if self.stopped {
+            Err(Sense::INITIALIZING_COMMAND_REQUIRED)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Whether the medium can be written.
+    pub(crate) fn writable(&self) -> Result<(), Sense> {
+        if self.description.read_only {
+            Err(Sense::WRITE_PROTECTED)
+        } else if self.mode.write_protect {
+            Err(Sense::LOGICAL_UNIT_SOFTWARE_WRITE_PROTECTED)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// What a reset does besides ending tasks. The medium stays where it is.
+    pub(crate) fn reset(&mut self) {
+        self.stopped = false;
+        self.preventing.clear();
+        self.mode = ModeState::new(&self.description);
+        self.reservations.reset();
+    }
+
+    /// An I_T nexus is lost.
+    pub(crate) fn lose(&mut self, nexus: &Nexus) {
+        self.preventing.retain(|one| one != nexus);
+        self.reservations.lose(nexus);
+    }
 }
 
 /// All of them, by number.
@@ -28,40 +128,62 @@ const NONE: u16 = u16::MAX;
 
 impl LogicalUnits {
     /// # Panics
-    /// If a LUN occurs twice, a block length is neither 512 nor 4096, or a size is no whole, positive number of blocks.
+    /// If a LUN occurs twice, a block length is neither 512 nor 4096, a size is no whole, positive number of blocks, or what was kept of reservations
+    /// is none ([`crate::check_reservations`]).
     pub(crate) fn new(target_name: &str, descriptions: &[LuDescription]) -> Self {
-        let mut places = [NONE; 256];
-        let mut units = Vec::with_capacity(descriptions.len());
-        let mut sorted = descriptions.to_vec();
-        sorted.sort_by_key(|description| description.lun);
-        for description in sorted {
-            let lun = description.lun;
-            assert!(
-                matches!(description.block_bytes, 512 | 4096),
-                "LU {lun}: blocks of 512 or 4096 bytes"
-            );
-            let whole = description
-                .size_bytes
-                .is_multiple_of(u64::from(description.block_bytes));
-            assert!(
-                whole && description.size_bytes > 0,
-                "LU {lun}: a whole, positive number of blocks"
-            );
-            assert_eq!(places[usize::from(lun)], NONE, "LU {lun} is there twice");
-            places[usize::from(lun)] = units.len() as u16;
-            units.push(LogicalUnit {
-                block_bytes: description.block_bytes,
-                blocks: description.blocks(),
-                in_place: description.in_place,
-                identity: identity(target_name, lun),
-                stopped: false,
-                description,
-            });
-        }
-        Self {
+        let mut units = Self {
             target_name: target_name.to_owned(),
-            units,
-            places,
+            units: Vec::with_capacity(descriptions.len()),
+            places: [NONE; 256],
+        };
+        descriptions
+            .iter()
+            .for_each(|description| units.add(description.clone()));
+        units
+    }
+
+    /// # Panics
+    /// As [`Self::new`].
+    pub(crate) fn add(&mut self, description: LuDescription) {
+        let lun = description.lun;
+        assert!(
+            matches!(description.block_bytes, 512 | 4096),
+            "LU {lun}: blocks of 512 or 4096 bytes"
+        );
+        check_size(&description);
+        assert!(self.get(lun).is_none(), "LU {lun} is there twice");
+        self.units
+            .push(LogicalUnit::new(&self.target_name, description));
+        self.order();
+    }
+
+    /// False: there is none of this number.
+    pub(crate) fn remove(&mut self, lun: u8) -> bool {
+        let before = self.units.len();
+        self.units.retain(|unit| unit.description.lun != lun);
+        self.order();
+        self.units.len() < before
+    }
+
+    fn order(&mut self) {
+        self.units.sort_by_key(|unit| unit.description.lun);
+        self.places = [NONE; 256];
+        for (place, unit) in self.units.iter().enumerate() {
+            self.places[usize::from(unit.description.lun)] = place as u16;
+        }
+    }
+
+    /// An I_T nexus is lost.
+    pub(crate) fn lose(&mut self, nexus: &Nexus) {
+        self.units.iter_mut().for_each(|unit| unit.lose(nexus));
+    }
+
+    /// How sense data is worded for a LUN.
+    pub(crate) fn sense_format(&self, lun: Lun) -> SenseFormat {
+        let number = lun.number().and_then(|number| u8::try_from(number).ok());
+        match number.and_then(|number| self.get(number)) {
+            Some(unit) if unit.mode.descriptor_sense => SenseFormat::Descriptor,
+            _ => SenseFormat::Fixed,
         }
     }
 
@@ -82,6 +204,15 @@ impl LogicalUnits {
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u8> {
         self.units.iter().map(|unit| unit.description.lun)
     }
+}
+
+fn check_size(description: &LuDescription) {
+    let block_bytes = u64::from(description.block_bytes);
+    assert!(
+        description.size_bytes.is_multiple_of(block_bytes) && description.size_bytes > 0,
+        "LU {}: a whole, positive number of blocks",
+        description.lun
+    );
 }
 
 /// FNV-1a over name and number.

@@ -8,16 +8,33 @@
 
 mod block;
 mod identify;
+mod log;
 mod logical_unit;
+mod medium;
 mod mode;
+mod mode_select;
+mod opcodes;
+mod ports;
+mod reservation;
 mod unit;
 
 pub(crate) use logical_unit::{LogicalUnit, LogicalUnits};
+pub(crate) use ports::Port;
+pub use reservation::RecordError;
+pub(crate) use reservation::check_record;
 
 use hakaru_wire::iscsi::Lun;
-use hakaru_wire::scsi::{Cdb, Sense, Status};
+use hakaru_wire::scsi::{AccessState, Cdb, Sense, Status};
 
 use crate::session::Session;
+use crate::target::Nexus;
+
+/// How an LU words its sense data: D_SENSE of its control mode page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SenseFormat {
+    Fixed,
+    Descriptor,
+}
 
 /// How a command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +67,10 @@ pub(crate) enum Outcome {
     },
     /// It empties the volatile cache.
     Flush { lu: u8 },
+    /// It is settled by a parameter list of so many bytes, which [`execute_parameters`] gets.
+    Parameters { lu: u8, length_bytes: u32 },
+    /// The LU's reservations are kept, as the record in [`Device::out`].
+    Keep { lu: u8 },
 }
 
 impl Outcome {
@@ -62,6 +83,17 @@ impl Outcome {
     }
 }
 
+/// What a command means to other initiators.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// A unit attention condition for one.
+    Attention { nexus: Nexus, lu: u8, sense: Sense },
+    /// A unit attention condition for all but the command's own.
+    Others { lu: u8, sense: Sense },
+    /// The end of one's tasks on an LU.
+    Abort { nexus: Nexus, lu: u8 },
+}
+
 /// What a command works on.
 pub(crate) struct Device<'a> {
     pub(crate) units: &'a mut LogicalUnits,
@@ -71,11 +103,33 @@ pub(crate) struct Device<'a> {
     pub(crate) transfer_bytes_max: u32,
     /// The port it came in by, from 1.
     pub(crate) relative_port: u16,
+    /// The target ports, from 1.
+    pub(crate) ports: &'a [Port],
     /// Parameter data goes here; empty at first.
     pub(crate) out: &'a mut Vec<u8>,
+    /// What others are to be told goes here.
+    pub(crate) notices: &'a mut Vec<Notice>,
 }
 
 impl Device<'_> {
+    /// Whether the port, and whoever has reserved the LU, let a command through.
+    fn admit(&self, lu: u8, cdb: &Cdb) -> Result<(), Verdict> {
+        let port = self.ports.get(usize::from(self.relative_port) - 1);
+        let state = port.map_or(AccessState::default(), |port| port.state);
+        if let Some(sense) = ports::refusal(state, cdb) {
+            return Err(Verdict::Check(sense));
+        }
+        let Some(unit) = self.units.get(lu) else {
+            return Ok(());
+        };
+        let need = reservation::need(cdb);
+        if unit.reservations.admit(&self.session.nexus, need) {
+            Ok(())
+        } else {
+            Err(Verdict::Status(Status::RESERVATION_CONFLICT))
+        }
+    }
+
     /// Takes parameter data, as much of it as the allocation length lets through.
     fn answer(&mut self, data: &[u8], allocation_length: u32) -> Outcome {
         self.out
@@ -88,8 +142,14 @@ impl Device<'_> {
     }
 }
 
-/// Carries out a CDB addressed to `lun`.
-pub(crate) fn execute(device: &mut Device<'_>, lun: Lun, cdb: &[u8]) -> Outcome {
+/// Carries out a CDB addressed to `lun`. `list` is its parameter list, once that is there; the first time it is `None`, and the command may ask for
+/// one with [`Outcome::Parameters`].
+pub(crate) fn execute(
+    device: &mut Device<'_>,
+    lun: Lun,
+    cdb: &[u8],
+    list: Option<&[u8]>,
+) -> Outcome {
     let parsed = Cdb::parse(cdb);
     let number = lun.number().and_then(|number| u8::try_from(number).ok());
     let Some(lu) = number.filter(|number| device.units.get(*number).is_some()) else {
@@ -98,6 +158,9 @@ pub(crate) fn execute(device: &mut Device<'_>, lun: Lun, cdb: &[u8]) -> Outcome 
             Err(_) => Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED),
         };
     };
+    if let (Some(list), Ok(cdb)) = (list, parsed) {
+        return execute_parameters(device, lu, cdb, list);
+    }
     // A unit attention condition is told before anything is done, except to these three (SAM-5 section 5.14).
     let unattended = matches!(
         parsed,
@@ -110,6 +173,9 @@ pub(crate) fn execute(device: &mut Device<'_>, lun: Lun, cdb: &[u8]) -> Outcome 
         Ok(cdb) => cdb,
         Err(error) => return Outcome::check(error.sense()),
     };
+    if let Err(verdict) = device.admit(lu, &cdb) {
+        return Outcome::End(verdict);
+    }
     match cdb {
         Cdb::Read(transfer) => block::read(device, lu, transfer),
         Cdb::Write(transfer) => block::write(device, lu, transfer),
@@ -135,7 +201,39 @@ pub(crate) fn execute(device: &mut Device<'_>, lun: Lun, cdb: &[u8]) -> Outcome 
             allocation_length,
         } => identify::report_luns(device, select_report, allocation_length),
         Cdb::ModeSense(request) => mode::mode_sense(device, lu, request),
+        Cdb::ModeSelect(request) => mode_select::mode_select(lu, request),
+        Cdb::LogSense(request) => log::log_sense(device, lu, request),
+        Cdb::PreventAllowMediumRemoval { prevent } => medium::prevent_allow(device, lu, prevent),
+        Cdb::Reserve => reservation::reserve(device, lu),
+        Cdb::Release => reservation::release(device, lu),
+        Cdb::PersistentReserveIn {
+            service_action,
+            allocation_length,
+        } => reservation::reserve_in(device, lu, service_action, allocation_length),
+        Cdb::PersistentReserveOut(request) => reservation::reserve_out(device, lu, request),
+        Cdb::ReportTargetPortGroups {
+            extended_header,
+            allocation_length,
+        } => ports::report_target_port_groups(device, extended_header, allocation_length),
+        Cdb::ReportSupportedOpcodes {
+            commands,
+            timeouts,
+            allocation_length,
+        } => opcodes::report_supported_opcodes(device, lu, commands, timeouts, allocation_length),
+        Cdb::ReportSupportedTaskManagement {
+            extended,
+            allocation_length,
+        } => opcodes::report_supported_task_management(device, extended, allocation_length),
         _ => Outcome::check(Sense::INVALID_COMMAND_OPERATION_CODE),
+    }
+}
+
+/// Carries out a command whose parameter list is there.
+fn execute_parameters(device: &mut Device<'_>, lu: u8, cdb: Cdb, list: &[u8]) -> Outcome {
+    match cdb {
+        Cdb::ModeSelect(request) => mode_select::carry_out(device, lu, request, list),
+        Cdb::PersistentReserveOut(request) => reservation::carry_out(device, lu, request, list),
+        _ => unreachable!("only these ask for a parameter list"),
     }
 }
 

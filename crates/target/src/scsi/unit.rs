@@ -2,51 +2,41 @@
 
 use hakaru_wire::scsi::{CdbError, Sense, StartStopUnit};
 
-use super::{Device, Outcome};
+use super::{Device, Outcome, medium};
 
 pub(super) fn test_unit_ready(device: &Device<'_>, lu: u8) -> Outcome {
-    if is_stopped(device, lu) {
-        Outcome::check(Sense::INITIALIZING_COMMAND_REQUIRED)
-    } else {
-        Outcome::GOOD
+    match not_ready(device, lu) {
+        Some(sense) => Outcome::check(sense),
+        None => Outcome::GOOD,
     }
 }
 
-fn is_stopped(device: &Device<'_>, lu: u8) -> bool {
-    device.units.get(lu).is_some_and(|unit| unit.stopped)
+fn not_ready(device: &Device<'_>, lu: u8) -> Option<Sense> {
+    device.units.get(lu).and_then(|unit| unit.ready().err())
 }
 
-/// Stops or starts the LU, for every initiator. A stop flushes unless NO_FLUSH. There is no medium to eject, and there are no power
-/// conditions besides active.
+/// Stops or starts the LU, or ejects or loads its medium, for every initiator. A stop flushes unless NO_FLUSH. There is but one power condition,
+/// active: whichever is asked for, the LU stays in it, and START and LOEJ are not looked at (SBC-3 section 5.25).
 pub(super) fn start_stop_unit(device: &mut Device<'_>, lu: u8, request: StartStopUnit) -> Outcome {
     const START_VALID: u8 = 0;
-    const ACTIVE: u8 = 1;
-    let start = match request.power_condition {
-        START_VALID if request.load_eject => {
-            return Outcome::check(
-                CdbError::InvalidField {
-                    byte: 4,
-                    bit: Some(1),
-                }
-                .sense(),
-            );
-        }
-        START_VALID => request.start,
-        ACTIVE => true,
-        _ => {
-            return Outcome::check(
-                CdbError::InvalidField {
-                    byte: 4,
-                    bit: Some(7),
-                }
-                .sense(),
-            );
-        }
-    };
+    if request.power_condition != START_VALID {
+        return Outcome::GOOD;
+    }
     let Some(unit) = device.units.get_mut(lu) else {
         return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
     };
-    unit.stopped = !start;
+    if request.load_eject && !unit.description.removable {
+        let field = CdbError::InvalidField {
+            byte: 4,
+            bit: Some(1),
+        };
+        return Outcome::check(field.sense());
+    }
+    match (request.load_eject, request.start) {
+        (true, true) => return medium::load(device, lu),
+        (true, false) => return medium::eject(device, lu),
+        (false, start) => unit.stopped = !start,
+    }
     if unit.stopped && unit.description.write_cache && !request.no_flush {
         Outcome::Flush { lu }
     } else {
@@ -64,8 +54,7 @@ pub(super) fn request_sense(
 ) -> Outcome {
     let sense = match device.session.take_attention(lu) {
         Some(attention) => attention,
-        None if is_stopped(device, lu) => Sense::INITIALIZING_COMMAND_REQUIRED,
-        None => Sense::NO_SENSE,
+        None => not_ready(device, lu).unwrap_or(Sense::NO_SENSE),
     };
     answer_sense(device, sense, descriptor_format, allocation_length)
 }

@@ -27,6 +27,8 @@ pub struct Inquiry {
     pub removable: bool,
     /// VERSION: 06h is SPC-4.
     pub version: u8,
+    /// TPGS: 0 no target port groups, 1 implicit, 2 explicit, 3 both (ALUA).
+    pub target_port_groups: u8,
     /// HISUP: LUNs may be hierarchical.
     pub hierarchical: bool,
     /// CMDQUE: commands are queued.
@@ -75,6 +77,7 @@ impl Inquiry {
             device_type: bytes[0] & 0x1f,
             removable: bytes[1] & 0x80 != 0,
             version: bytes[2],
+            target_port_groups: bytes[5] >> 4 & 3,
             hierarchical: bytes[3] & 0x10 != 0,
             command_queuing: bytes[7] & 0x02 != 0,
             vendor: parse_ascii(&bytes[8..16]),
@@ -96,6 +99,7 @@ impl Inquiry {
         out[2] = self.version;
         out[3] = u8::from(self.hierarchical) << 4 | 2;
         out[4] = (LENGTH - 5) as u8;
+        out[5] = (self.target_port_groups & 3) << 4;
         out[7] = u8::from(self.command_queuing) << 1;
         emit_ascii(&mut out[8..16], &self.vendor);
         emit_ascii(&mut out[16..32], &self.product);

@@ -6,19 +6,34 @@
 mod capacity;
 mod cdb;
 mod inquiry;
+mod log;
 mod luns;
 mod mode;
+mod opcodes;
+mod ports;
+mod reservation;
 mod sense;
 mod vpd;
 
 pub use capacity::{Capacity10, Capacity16};
 pub use cdb::{
-    ByteCheck, Cdb, CdbError, CopyResults, ModeSense, PageControl, ReadDefectData, Sanitize,
-    SanitizeAction, StartStopUnit, Transfer, Verify, WriteAtomic, WriteSame, opcode,
+    ByteCheck, Cdb, CdbError, CopyResults, LogSense, ModeSelect, ModeSense, PageControl,
+    PersistentReserveOut, ReadDefectData, ReportedCommands, Sanitize, SanitizeAction,
+    StartStopUnit, Transfer, Verify, WriteAtomic, WriteSame, maintenance_in, opcode,
 };
 pub use inquiry::{Inquiry, PeripheralQualifier};
+pub use log::{LogPage, LogParameter, ResourceScope, log_page, provisioning_parameter};
 pub use luns::{emit_luns, parse_luns};
-pub use mode::{BlockDescriptor, ModeData, ModePage};
+pub use mode::{BlockDescriptor, ModeData, ModePage, ModeSelectList};
+pub use opcodes::{
+    CommandTimeouts, SupportedCommand, SupportedTaskManagement, emit_all_commands,
+    emit_one_command, parse_all_commands,
+};
+pub use ports::{AccessState, PortGroup, emit_port_groups, parse_port_groups};
+pub use reservation::{
+    FullStatus, RegisterAndMove, ReservationType, ReserveCapabilities, ReserveIn, ReserveOut,
+    ReserveOutParameters, TransportId, emit_full_status, emit_keys, emit_reservation,
+};
 pub use sense::{AdditionalSense, FieldPointer, Sense, SenseKey, Status};
 pub use vpd::{
     BlockDeviceCharacteristics, BlockLimits, Designator, DesignatorKind, LogicalBlockProvisioning,

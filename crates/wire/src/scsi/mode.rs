@@ -99,7 +99,8 @@ impl ModePage {
         }
     }
 
-    fn emit(&self, out: &mut Vec<u8>) {
+    /// Writes the page: header and fields.
+    pub fn emit(&self, out: &mut Vec<u8>) {
         if let ModePage::Unknown {
             code,
             subpage,
@@ -159,7 +160,7 @@ impl ModePage {
     }
 
     /// The first page of `bytes` and what is left; `None` at the end or where it is cut.
-    fn parse(bytes: &[u8]) -> Option<(ModePage, &[u8])> {
+    pub fn parse(bytes: &[u8]) -> Option<(ModePage, &[u8])> {
         let (&first, code) = (bytes.first()?, bytes[0] & 0x3f);
         let long = first & 0x40 != 0;
         let (header, length) = if long {
@@ -292,6 +293,41 @@ impl ModeData {
     }
 }
 
+/// Parameter list of MODE SELECT: its header, with the rest taken apart (SPC-4 section 7.5.5; MODE DATA LENGTH is reserved here).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModeSelectList<'a> {
+    /// The block descriptor, if one came.
+    pub block_descriptor: Option<BlockDescriptor>,
+    /// Pages, one behind the other; [`ModePage::parse`] reads them.
+    pub pages: &'a [u8],
+}
+
+impl<'a> ModeSelectList<'a> {
+    /// Reads a list. `ten`: of MODE SELECT(10).
+    ///
+    /// # Errors
+    /// Less than a header, or than the block descriptor that it announces; a descriptor of an odd length.
+    pub fn parse(list: &'a [u8], ten: bool) -> Result<ModeSelectList<'a>, WireError> {
+        let short = WireError::Short("mode parameter list");
+        let (head, rest) = list
+            .split_at_checked(if ten { 8 } else { 4 })
+            .ok_or(short)?;
+        let (long, length) = if ten {
+            (head[4] & 1 != 0, usize::from(u16_at(head, 6)))
+        } else {
+            (false, usize::from(head[3]))
+        };
+        if length != 0 && length != if long { 16 } else { 8 } {
+            return Err(WireError::Field("BLOCK DESCRIPTOR LENGTH"));
+        }
+        let (descriptors, pages) = rest.split_at_checked(length).ok_or(short)?;
+        Ok(ModeSelectList {
+            block_descriptor: parse_descriptor(descriptors, long),
+            pages,
+        })
+    }
+}
+
 fn emit_descriptor(descriptor: BlockDescriptor, long: bool, out: &mut Vec<u8>) {
     if long {
         let mut bytes = [0; 16];
@@ -414,6 +450,7 @@ mod tests {
         #[test]
         fn lying_lengths_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), ten: bool, cut in 0usize..200) {
             let _ = ModeData::parse(&bytes, ten);
+            let _ = ModeSelectList::parse(&bytes, ten);
             let honest = disk().emit(ten, true);
             let _ = ModeData::parse(&honest[..honest.len().min(cut)], ten);
         }

@@ -137,6 +137,14 @@ impl Sense {
         NO_SENSE = NoSense, 0x00, 0x00;
         /// The LU is stopped; START is needed.
         INITIALIZING_COMMAND_REQUIRED = NotReady, 0x04, 0x02;
+        /// The port is changing its state.
+        ASYMMETRIC_ACCESS_STATE_TRANSITION = NotReady, 0x04, 0x0a;
+        /// The port stands by.
+        TARGET_PORT_IN_STANDBY_STATE = NotReady, 0x04, 0x0b;
+        /// The port is not available.
+        TARGET_PORT_IN_UNAVAILABLE_STATE = NotReady, 0x04, 0x0c;
+        /// The medium was taken out.
+        MEDIUM_NOT_PRESENT = NotReady, 0x3a, 0x00;
         /// Space is being made; try again.
         SPACE_ALLOCATION_IN_PROGRESS = NotReady, 0x04, 0x14;
         /// A write could not be done.
@@ -155,14 +163,24 @@ impl Sense {
         LOGICAL_UNIT_NOT_SUPPORTED = IllegalRequest, 0x25, 0x00;
         /// A field of the parameter list is wrong.
         INVALID_FIELD_IN_PARAMETER_LIST = IllegalRequest, 0x26, 0x00;
+        /// A reservation is released that is held with another type or scope.
+        INVALID_RELEASE_OF_PERSISTENT_RESERVATION = IllegalRequest, 0x26, 0x04;
+        /// No room for another registration.
+        INSUFFICIENT_REGISTRATION_RESOURCES = IllegalRequest, 0x55, 0x04;
+        /// An initiator prevents that the medium is taken out.
+        MEDIUM_REMOVAL_PREVENTED = IllegalRequest, 0x53, 0x02;
         /// The parameter list has another length than it says.
         PARAMETER_LIST_LENGTH_ERROR = IllegalRequest, 0x1a, 0x00;
         /// Saved mode pages are not kept.
         SAVING_PARAMETERS_NOT_SUPPORTED = IllegalRequest, 0x39, 0x00;
         /// The LU may not be written.
         WRITE_PROTECTED = DataProtect, 0x27, 0x00;
+        /// An initiator has protected the LU (SWP of the control mode page).
+        LOGICAL_UNIT_SOFTWARE_WRITE_PROTECTED = DataProtect, 0x27, 0x02;
         /// The pool is full.
         SPACE_ALLOCATION_FAILED_WRITE_PROTECT = DataProtect, 0x27, 0x07;
+        /// The medium was loaded, and may be another.
+        MEDIUM_MAY_HAVE_CHANGED = UnitAttention, 0x28, 0x00;
         /// The device was reset, of whatever kind.
         POWER_ON_RESET_OR_BUS_DEVICE_RESET = UnitAttention, 0x29, 0x00;
         /// Power was switched on.
@@ -173,6 +191,14 @@ impl Sense {
         I_T_NEXUS_LOSS = UnitAttention, 0x29, 0x07;
         /// Mode pages changed.
         MODE_PARAMETERS_CHANGED = UnitAttention, 0x2a, 0x01;
+        /// Another initiator took the reservation.
+        RESERVATIONS_PREEMPTED = UnitAttention, 0x2a, 0x03;
+        /// The reservation was given up.
+        RESERVATIONS_RELEASED = UnitAttention, 0x2a, 0x04;
+        /// Another initiator removed the registration.
+        REGISTRATIONS_PREEMPTED = UnitAttention, 0x2a, 0x05;
+        /// The port gives another kind of access.
+        ASYMMETRIC_ACCESS_STATE_CHANGED = UnitAttention, 0x2a, 0x06;
         /// The LU has another size.
         CAPACITY_DATA_CHANGED = UnitAttention, 0x2a, 0x09;
         /// Another initiator cleared the commands.
@@ -283,6 +309,15 @@ impl Sense {
         let mut out = [0; 20];
         put_u16(&mut out, 0, 18);
         out[2..].copy_from_slice(&self.emit_fixed());
+        out
+    }
+
+    /// The same in descriptor format.
+    pub fn emit_descriptor_response_data(&self) -> Vec<u8> {
+        let mut out = vec![0; 2];
+        self.emit_descriptor(&mut out);
+        let length = out.len() as u16 - 2;
+        put_u16(&mut out, 0, length);
         out
     }
 
@@ -431,6 +466,7 @@ mod tests {
         fn sense_survives_both_formats(sense in senses()) {
             prop_assert_eq!(Sense::parse(&sense.emit_fixed()), Some(sense));
             prop_assert_eq!(Sense::parse_response_data(&sense.emit_response_data()), Some(sense));
+            prop_assert_eq!(Sense::parse_response_data(&sense.emit_descriptor_response_data()), Some(sense));
             let mut descriptor = Vec::new();
             sense.emit_descriptor(&mut descriptor);
             prop_assert_eq!(Sense::parse(&descriptor), Some(sense));

@@ -127,6 +127,14 @@ impl Designator {
         }
     }
 
+    /// Number of the target port group that the port is in.
+    pub fn target_port_group(number: u16) -> Designator {
+        Designator {
+            kind: DesignatorKind::TargetPortGroup,
+            ..Designator::relative_target_port(number)
+        }
+    }
+
     fn emit(&self, out: &mut Vec<u8>) {
         let bytes = &self.bytes[..self.bytes.len().min(255)];
         // PROTOCOL IDENTIFIER 5h (iSCSI) with PIV, which counts only for ports and devices.

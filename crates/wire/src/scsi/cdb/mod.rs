@@ -5,6 +5,7 @@
 //!
 //! Here is the list of commands and the table of operation codes both ways; each family has a file that knows where its fields lie.
 
+mod control;
 mod copy;
 mod error;
 mod extent;
@@ -15,6 +16,7 @@ mod primary;
 mod tests;
 mod transfer;
 
+pub use control::{LogSense, ModeSelect, PersistentReserveOut, ReportedCommands, maintenance_in};
 pub use copy::CopyResults;
 pub use error::CdbError;
 pub use extent::{
@@ -53,6 +55,51 @@ pub enum Cdb {
     },
     /// MODE SENSE.
     ModeSense(ModeSense),
+    /// MODE SELECT.
+    ModeSelect(ModeSelect),
+    /// LOG SENSE.
+    LogSense(LogSense),
+    /// PREVENT ALLOW MEDIUM REMOVAL.
+    PreventAllowMediumRemoval {
+        /// PREVENT: 0 allows, 1 prevents; 2 and 3 have gone out of use.
+        prevent: u8,
+    },
+    /// RESERVE.
+    Reserve,
+    /// RELEASE.
+    Release,
+    /// PERSISTENT RESERVE IN.
+    PersistentReserveIn {
+        /// SERVICE ACTION, 0 to 31; see [`crate::scsi::ReserveIn`].
+        service_action: u8,
+        /// Bytes at most.
+        allocation_length: u16,
+    },
+    /// PERSISTENT RESERVE OUT.
+    PersistentReserveOut(PersistentReserveOut),
+    /// REPORT TARGET PORT GROUPS.
+    ReportTargetPortGroups {
+        /// The header is the extended one.
+        extended_header: bool,
+        /// Bytes at most.
+        allocation_length: u32,
+    },
+    /// REPORT SUPPORTED OPERATION CODES.
+    ReportSupportedOpcodes {
+        /// Which.
+        commands: ReportedCommands,
+        /// RCTD: with command timeouts descriptors.
+        timeouts: bool,
+        /// Bytes at most.
+        allocation_length: u32,
+    },
+    /// REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS.
+    ReportSupportedTaskManagement {
+        /// REPD: 16 bytes instead of 4.
+        extended: bool,
+        /// Bytes at most.
+        allocation_length: u32,
+    },
     /// START STOP UNIT.
     StartStopUnit(StartStopUnit),
     /// READ CAPACITY(10).
@@ -195,6 +242,25 @@ fn parse_known(opcode: u8, cdb: &[u8]) -> Result<Cdb, CdbError> {
         opcode::MODE_SENSE_6 | opcode::MODE_SENSE_10 => {
             Cdb::ModeSense(mode::parse_mode_sense(opcode, cdb))
         }
+        opcode::MODE_SELECT_6 | opcode::MODE_SELECT_10 => control::parse_mode_select(opcode, cdb),
+        opcode::LOG_SENSE => control::parse_log_sense(cdb),
+        opcode::PREVENT_ALLOW_MEDIUM_REMOVAL => Cdb::PreventAllowMediumRemoval {
+            prevent: cdb[4] & 3,
+        },
+        opcode::RESERVE_6 | opcode::RESERVE_10 => {
+            control::check_reserve(cdb)?;
+            Cdb::Reserve
+        }
+        opcode::RELEASE_6 | opcode::RELEASE_10 => {
+            control::check_reserve(cdb)?;
+            Cdb::Release
+        }
+        opcode::PERSISTENT_RESERVE_IN => Cdb::PersistentReserveIn {
+            service_action: cdb[1] & 0x1f,
+            allocation_length: u16_at(cdb, 7),
+        },
+        opcode::PERSISTENT_RESERVE_OUT => control::parse_reserve_out(cdb),
+        opcode::MAINTENANCE_IN => control::parse_maintenance_in(cdb)?,
         opcode::START_STOP_UNIT => primary::parse_start_stop_unit(cdb),
         opcode::READ_CAPACITY_10 => primary::parse_read_capacity_10(cdb)?,
         opcode::SERVICE_ACTION_IN_16 => match cdb[1] & 0x1f {
@@ -306,6 +372,59 @@ impl Cdb {
                 allocation_length,
             } => primary::emit_inquiry(&mut out, page, allocation_length),
             Cdb::ModeSense(sense) => mode::emit_mode_sense(&mut out, sense),
+            Cdb::ModeSelect(select) => control::emit_mode_select(&mut out, select),
+            Cdb::LogSense(sense) => control::emit_log_sense(&mut out, sense),
+            Cdb::PreventAllowMediumRemoval { prevent } => {
+                out[..5].copy_from_slice(&[
+                    opcode::PREVENT_ALLOW_MEDIUM_REMOVAL,
+                    0,
+                    0,
+                    0,
+                    prevent & 3,
+                ]);
+            }
+            Cdb::Reserve => out[0] = opcode::RESERVE_6,
+            Cdb::Release => out[0] = opcode::RELEASE_6,
+            Cdb::PersistentReserveIn {
+                service_action,
+                allocation_length,
+            } => {
+                out[..2].copy_from_slice(&[opcode::PERSISTENT_RESERVE_IN, service_action & 0x1f]);
+                put_u16(&mut out, 7, allocation_length);
+            }
+            Cdb::PersistentReserveOut(request) => control::emit_reserve_out(&mut out, request),
+            Cdb::ReportTargetPortGroups {
+                extended_header,
+                allocation_length,
+            } => {
+                let format = u8::from(extended_header) << 5;
+                out[..2].copy_from_slice(&[
+                    opcode::MAINTENANCE_IN,
+                    format | maintenance_in::REPORT_TARGET_PORT_GROUPS,
+                ]);
+                put_u32(&mut out, 6, allocation_length);
+            }
+            Cdb::ReportSupportedOpcodes {
+                commands,
+                timeouts,
+                allocation_length,
+            } => {
+                out[0] = opcode::MAINTENANCE_IN;
+                control::emit_supported_opcodes(&mut out, commands, timeouts);
+                put_u32(&mut out, 6, allocation_length);
+            }
+            Cdb::ReportSupportedTaskManagement {
+                extended,
+                allocation_length,
+            } => {
+                let action = maintenance_in::REPORT_SUPPORTED_TASK_MANAGEMENT_FUNCTIONS;
+                out[..3].copy_from_slice(&[
+                    opcode::MAINTENANCE_IN,
+                    action,
+                    u8::from(extended) << 7,
+                ]);
+                put_u32(&mut out, 6, allocation_length);
+            }
             Cdb::StartStopUnit(unit) => primary::emit_start_stop_unit(&mut out, unit),
             Cdb::ReadCapacity10 => out[0] = opcode::READ_CAPACITY_10,
             Cdb::ReadCapacity16 { allocation_length } => {

@@ -36,19 +36,25 @@ pub struct ModeSense {
     pub allocation_length: u16,
 }
 
+impl PageControl {
+    /// From the low two bits.
+    pub(super) fn from_code(code: u8) -> PageControl {
+        match code & 3 {
+            0 => PageControl::Current,
+            1 => PageControl::Changeable,
+            2 => PageControl::Default,
+            _ => PageControl::Saved,
+        }
+    }
+}
+
 pub(super) fn parse_mode_sense(opcode: u8, cdb: &[u8]) -> ModeSense {
     let ten = opcode == opcode::MODE_SENSE_10;
-    let control = [
-        PageControl::Current,
-        PageControl::Changeable,
-        PageControl::Default,
-        PageControl::Saved,
-    ];
     ModeSense {
         ten,
         disable_block_descriptors: cdb[1] & 0x08 != 0,
         long_lba: ten && cdb[1] & 0x10 != 0,
-        control: control[usize::from(cdb[2] >> 6)],
+        control: PageControl::from_code(cdb[2] >> 6),
         page: cdb[2] & 0x3f,
         subpage: cdb[3],
         allocation_length: if ten {

@@ -15,6 +15,75 @@ fn transfers() -> impl Strategy<Value = Transfer> {
     )
 }
 
+fn controls() -> impl Strategy<Value = Cdb> {
+    let reported = prop_oneof![
+        Just(ReportedCommands::All),
+        any::<u8>().prop_map(ReportedCommands::Opcode),
+        any::<(u8, u16)>().prop_map(|(code, action)| ReportedCommands::ServiceAction(code, action)),
+        any::<(u8, u16)>().prop_map(|(code, action)| ReportedCommands::Either(code, action)),
+    ];
+    prop_oneof![
+        (0u8..4).prop_map(|prevent| Cdb::PreventAllowMediumRemoval { prevent }),
+        Just(Cdb::Reserve),
+        Just(Cdb::Release),
+        (0u8..32, any::<u16>()).prop_map(|(service_action, allocation_length)| {
+            Cdb::PersistentReserveIn {
+                service_action,
+                allocation_length,
+            }
+        }),
+        (0u8..32, 0u8..16, 0u8..16, any::<u32>()).prop_map(
+            |(service_action, scope, kind, parameter_list_length)| {
+                Cdb::PersistentReserveOut(PersistentReserveOut {
+                    service_action,
+                    scope,
+                    kind,
+                    parameter_list_length,
+                })
+            }
+        ),
+        any::<([bool; 3], u16)>().prop_map(|([ten, page_format, save_pages], length)| {
+            Cdb::ModeSelect(ModeSelect {
+                ten,
+                page_format,
+                save_pages,
+                parameter_list_length: if ten { length } else { length & 0xff },
+            })
+        }),
+        (any::<(bool, u8, u16, u16)>(), 0u8..64, 0u8..4).prop_map(
+            |((save, subpage, parameter_pointer, allocation_length), page, control)| {
+                Cdb::LogSense(LogSense {
+                    save,
+                    control: PageControl::from_code(control),
+                    page,
+                    subpage,
+                    parameter_pointer,
+                    allocation_length,
+                })
+            }
+        ),
+        (reported, any::<(bool, u32)>()).prop_map(|(commands, (timeouts, allocation_length))| {
+            Cdb::ReportSupportedOpcodes {
+                commands,
+                timeouts,
+                allocation_length,
+            }
+        }),
+        any::<(bool, u32)>().prop_map(|(extended, allocation_length)| {
+            Cdb::ReportSupportedTaskManagement {
+                extended,
+                allocation_length,
+            }
+        }),
+        any::<(bool, u32)>().prop_map(|(extended_header, allocation_length)| {
+            Cdb::ReportTargetPortGroups {
+                extended_header,
+                allocation_length,
+            }
+        }),
+    ]
+}
+
 fn verifies() -> impl Strategy<Value = Verify> {
     (transfers(), any::<bool>()).prop_map(|(transfer, whole)| Verify {
         lba: transfer.lba,
@@ -145,6 +214,7 @@ fn commands() -> impl Strategy<Value = Cdb> {
             immediate
         }),
         Just(Cdb::TestUnitReady),
+        controls(),
         Just(Cdb::ReadCapacity10),
         any::<(bool, u8)>().prop_map(|(descriptor_format, allocation_length)| {
             Cdb::RequestSense {

@@ -1,0 +1,150 @@
+//! REPORT TARGET PORT GROUPS parameter data (SPC-4 section 6.37): which ports give what kind of access (ALUA).
+use crate::iscsi::WireError;
+use crate::octets::{put_u16, put_u32, u16_at, u32_at};
+
+/// ASYMMETRIC ACCESS STATE of a target port group (SPC-4 section 5.15.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum AccessState {
+    /// The best way to the LU.
+    #[default]
+    ActiveOptimized = 0x0,
+    /// Works as well, but another port is faster.
+    ActiveNonOptimized = 0x1,
+    /// No access to the medium; the LU answers what concerns itself.
+    Standby = 0x2,
+    /// Only who and where it is.
+    Unavailable = 0x3,
+    /// On its way from one state to another.
+    Transitioning = 0xf,
+}
+
+impl AccessState {
+    /// Every one.
+    pub const ALL: [AccessState; 5] = [
+        AccessState::ActiveOptimized,
+        AccessState::ActiveNonOptimized,
+        AccessState::Standby,
+        AccessState::Unavailable,
+        AccessState::Transitioning,
+    ];
+
+    /// From the low four bits; `None`: a state that is not listed here.
+    pub fn from_code(code: u8) -> Option<AccessState> {
+        AccessState::ALL
+            .into_iter()
+            .find(|state| *state as u8 == code & 0x0f)
+    }
+}
+
+/// A target port group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortGroup {
+    /// TARGET PORT GROUP.
+    pub number: u16,
+    /// How its ports give access.
+    pub state: AccessState,
+    /// PREF: the group that is to be used if it can be.
+    pub preferred: bool,
+    /// STATUS CODE: 0 never changed, 1 by SET TARGET PORT GROUPS, 2 by the device itself.
+    pub status: u8,
+    /// RELATIVE TARGET PORT IDENTIFIERs, 255 at most.
+    pub ports: Vec<u16>,
+}
+
+/// States that a group may be in: T_SUP, U_SUP, S_SUP, AN_SUP, AO_SUP.
+const SUPPORTED: u8 = 0x80 | 0x08 | 0x04 | 0x02 | 0x01;
+
+/// Writes the list. `transition_seconds`: IMPLICIT TRANSITION TIME, with the extended header only.
+pub fn emit_port_groups(groups: &[PortGroup], transition_seconds: Option<u8>) -> Vec<u8> {
+    let mut out = vec![0; 4];
+    if let Some(seconds) = transition_seconds {
+        out.extend_from_slice(&[0x10, seconds, 0, 0]);
+    }
+    for group in groups {
+        let mut descriptor = [0; 8];
+        descriptor[0] = u8::from(group.preferred) << 7 | group.state as u8;
+        descriptor[1] = SUPPORTED;
+        put_u16(&mut descriptor, 2, group.number);
+        descriptor[5] = group.status;
+        descriptor[7] = group.ports.len() as u8;
+        out.extend_from_slice(&descriptor);
+        for port in group.ports.iter().take(255) {
+            out.extend_from_slice(&[0, 0]);
+            out.extend_from_slice(&port.to_be_bytes());
+        }
+    }
+    let length = (out.len() - 4) as u32;
+    put_u32(&mut out, 0, length);
+    out
+}
+
+/// Reads a list without extended header, as far as it is there.
+///
+/// # Errors
+/// Fewer than four bytes; a group that is cut, or in a state that is not listed here.
+pub fn parse_port_groups(bytes: &[u8]) -> Result<Vec<PortGroup>, WireError> {
+    const SHORT: WireError = WireError::Short("target port groups");
+    let (head, mut rest) = bytes.split_at_checked(4).ok_or(SHORT)?;
+    rest = &rest[..rest.len().min(u32_at(head, 0) as usize)];
+    let mut groups = Vec::new();
+    while !rest.is_empty() {
+        let (descriptor, after) = rest.split_at_checked(8).ok_or(SHORT)?;
+        let (ports, after) = after
+            .split_at_checked(4 * usize::from(descriptor[7]))
+            .ok_or(SHORT)?;
+        let state = AccessState::from_code(descriptor[0]);
+        groups.push(PortGroup {
+            number: u16_at(descriptor, 2),
+            state: state.ok_or(WireError::Field("ASYMMETRIC ACCESS STATE"))?,
+            preferred: descriptor[0] & 0x80 != 0,
+            status: descriptor[5],
+            ports: ports.chunks_exact(4).map(|port| u16_at(port, 2)).collect(),
+        });
+        rest = after;
+    }
+    Ok(groups)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn groups_look_as_spc_draws_them() {
+        let groups = [
+            PortGroup {
+                number: 1,
+                preferred: true,
+                ports: vec![1],
+                ..PortGroup::default()
+            },
+            PortGroup {
+                number: 2,
+                state: AccessState::Standby,
+                status: 2,
+                ports: vec![2, 3],
+                ..PortGroup::default()
+            },
+        ];
+        let bytes = emit_port_groups(&groups, None);
+        assert_eq!(
+            bytes,
+            [
+                0, 0, 0, 28, 0x80, 0x8f, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0x02, 0x8f, 0, 2, 0, 2, 0,
+                2, 0, 0, 0, 2, 0, 0, 0, 3
+            ]
+        );
+        assert_eq!(parse_port_groups(&bytes), Ok(groups.to_vec()));
+        let extended = emit_port_groups(&groups, Some(9));
+        assert_eq!(extended[..8], [0, 0, 0, 32, 0x10, 9, 0, 0]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_group_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let _ = parse_port_groups(&bytes);
+        }
+    }
+}
