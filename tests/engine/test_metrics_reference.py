@@ -51,6 +51,10 @@ def _started(engine: Engine) -> dict[str, Any]:
     return engine.hear("sample")
 
 
+def _group(drive: dict[str, Any]) -> dict[str, Any]:
+    return {"raid": "raid0", "drives": 1, "stripe_unit_bytes": 65536, "drive": drive}
+
+
 def _vm(portal: str) -> dict[str, Any]:
     return {
         "name": "a",
@@ -70,7 +74,12 @@ def _vm(portal: str) -> dict[str, Any]:
 
 def test_the_page_lists_what_array_and_initiator_give() -> None:
     page = _documented()
-    model = {"kind": "preset", "name": "jdsf-2011"}
+    model = {
+        "kind": "array",
+        "controller": {"command_us": 1, "data_us_per_mib": 1},
+        "cache": {"size_bytes": 64 * MIB, "hit_us": 1},
+        "groups": [_group({"kind": "preset", "name": "sas-15k-146"})],
+    }
     with array(lu(0, 64 * MIB, placement={"group": 0, "offset_bytes": 0}), model=model) as a:
         sample = _given(_started(a.engine))
         load = Engine({"engine": "initiator", "vms": [_vm(a.portal)], "warmup_s": 0.0, "measure_s": 0.3})

@@ -1,7 +1,7 @@
-//! The array: port, controller and groups, driven by one queue of events.
+//! The array: port, controller, cache and groups, driven by one queue of events.
 //!
-//! One owner, one loop. Event sources: data has come in through the port; the controller has finished a command; a drive has
-//! finished a command; data has left through the port. Work per call is bounded by the requests present: a request
+//! One owner, one loop. Event sources: data has come in through the port; the controller has finished a command; the cache has served
+//! a request, or a group may have become idle for it; a drive has finished a command; data has left through the port. Work per call is bounded by the requests present: a request
 //! causes at most three events of its own and one per drive command. Events of one instant happen in the order they were caused.
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -10,6 +10,7 @@ use hakaru_units::{MIB, Time};
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
+use crate::cache::{Action, Cache};
 use crate::config::{self, ArrayModel};
 use crate::groups::{Access, Groups, Owner, Wake};
 use crate::raid::Op;
@@ -47,6 +48,8 @@ pub struct Completion {
 enum Event {
     PortReceived { request: u32 },
     ControllerDone { request: u32 },
+    CacheDone { request: u32 },
+    Cache,
     Drive { group: u32, drive: u32 },
     PortSent { request: u32 },
 }
@@ -74,6 +77,10 @@ pub struct Array {
     controller: Server,
     /// Nanoseconds per byte, and the two directions.
     port: Option<(f64, Server, Server)>,
+    cache: Option<Cache>,
+    hit_ns: u64,
+    /// When the cache will be called; at the latest when it wants to be.
+    cache_wake: Option<Time>,
     groups: Groups,
     active: Slab<Request>,
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
@@ -90,6 +97,7 @@ impl Array {
     pub fn new(model: &ArrayModel, seed: u64) -> Result<Array, ModelError> {
         let model = validate::resolve_array(model)?;
         let mut rng = Pcg64::seed_from_u64(seed);
+        let groups = Groups::new(&model.groups, &mut rng);
         Ok(Array {
             controller_config: model.controller,
             controller: Server::default(),
@@ -100,7 +108,10 @@ impl Array {
                     Server::default(),
                 )
             }),
-            groups: Groups::new(&model.groups, &mut rng),
+            cache: model.cache.as_ref().map(|c| Cache::new(c, groups.shapes())),
+            hit_ns: model.cache.as_ref().map_or(0, |c| (c.hit_us * 1e3) as u64),
+            cache_wake: None,
+            groups,
             active: Slab::default(),
             events: BinaryHeap::new(),
             events_made: 0,
@@ -164,7 +175,7 @@ impl Array {
         self.events.peek().map(|Reverse((at, _, _))| *at)
     }
 
-    /// Calls `visit(entity, name, value)` for every counter as of `now`: `controller`, `port/0`, `group/G`, `drive/G.D`.
+    /// Calls `visit(entity, name, value)` for every counter as of `now`: `controller`, `port/0`, `cache`, `group/G`, `drive/G.D`.
     ///
     /// A port's `busy_ns` is that of its busier direction. A group is busy while a request is in it; its `service_ns` is its drives'
     /// time spent on commands that have ended.
@@ -180,6 +191,9 @@ impl Array {
                 .usage
                 .both_directions(&send.usage)
                 .visit("port/0", visit);
+        }
+        if let Some(cache) = &mut self.cache {
+            cache.visit_counters(now, visit);
         }
         self.groups.visit_counters(now, visit);
     }
@@ -213,11 +227,19 @@ impl Array {
                 self.controller
                     .usage
                     .leave(self.now, op, length_bytes, service);
-                self.enter_group(request);
+                self.enter_storage(request);
             }
             Event::Drive { group, drive } => {
                 self.groups.handle_wake(self.now, group, drive);
-                self.after_groups();
+                self.settle();
+            }
+            Event::CacheDone { request } => self.leave_cache(request),
+            Event::Cache => {
+                self.cache_wake = None;
+                if let Some(cache) = &mut self.cache {
+                    cache.handle_timeout(self.now);
+                }
+                self.settle();
             }
             Event::PortSent { request } => {
                 let &Request {
@@ -250,40 +272,90 @@ impl Array {
         self.schedule(at, Event::ControllerDone { request });
     }
 
-    fn enter_group(&mut self, key: u32) {
-        let &Request {
-            group,
-            op,
-            offset_bytes,
-            length_bytes,
-            ..
-        } = self.active.get(key);
-        self.groups.submit(
-            self.now,
-            Access {
-                owner: Owner::Request(key),
+    /// Past the controller.
+    fn enter_storage(&mut self, key: u32) {
+        let request = *self.active.get(key);
+        match &mut self.cache {
+            Some(cache) => cache.handle_request(self.now, key, &request),
+            None => self.groups.submit(
+                self.now,
+                Access {
+                    owner: Owner::Request(key),
+                    group: request.group,
+                    op: request.op,
+                    offset_bytes: request.offset_bytes,
+                    length_bytes: request.length_bytes,
+                },
+            ),
+        }
+        self.settle();
+    }
+
+    /// Lets the groups and the cache tell each other what they have to say, until they have nothing more.
+    fn settle(&mut self) {
+        loop {
+            if let Some(Wake { at, group, drive }) = self.groups.poll_wake() {
+                self.schedule(at, Event::Drive { group, drive });
+            } else if let Some(access) = self.groups.poll_done() {
+                match (access.owner, &mut self.cache) {
+                    (Owner::Cache(token), Some(cache)) => cache.handle_access_done(self.now, token),
+                    (Owner::Request(request) | Owner::Cache(request), _) => {
+                        self.leave_storage(request);
+                    }
+                }
+            } else if let Some(action) = self.cache.as_mut().and_then(Cache::poll_action) {
+                self.act(action);
+            } else {
+                break;
+            }
+        }
+        let wanted = self.cache.as_ref().and_then(Cache::poll_timeout);
+        if let (Some(at), None) = (wanted, self.cache_wake) {
+            self.cache_wake = Some(at);
+            self.schedule(at, Event::Cache);
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Access {
+                token,
                 group,
                 op,
                 offset_bytes,
                 length_bytes,
-            },
-        );
-        self.after_groups();
-    }
-
-    /// Takes what the groups have to say.
-    fn after_groups(&mut self) {
-        while let Some(Wake { at, group, drive }) = self.groups.poll_wake() {
-            self.schedule(at, Event::Drive { group, drive });
-        }
-        while let Some(access) = self.groups.poll_done() {
-            match access.owner {
-                Owner::Request(request) => self.leave_groups(request),
+            } => self.groups.submit(
+                self.now,
+                Access {
+                    owner: Owner::Cache(token),
+                    group,
+                    op,
+                    offset_bytes,
+                    length_bytes,
+                },
+            ),
+            Action::Ready { request, hit: true } => {
+                let at = Time(self.now.0 + self.hit_ns);
+                self.schedule(at, Event::CacheDone { request });
             }
+            Action::Ready {
+                request,
+                hit: false,
+            } => self.leave_cache(request),
         }
     }
 
-    fn leave_groups(&mut self, request: u32) {
+    fn leave_cache(&mut self, request: u32) {
+        let &Request {
+            op, length_bytes, ..
+        } = self.active.get(request);
+        if let Some(cache) = &mut self.cache {
+            cache.handle_left(self.now, op, length_bytes);
+        }
+        self.leave_storage(request);
+    }
+
+    fn leave_storage(&mut self, request: u32) {
         let &Request {
             op, length_bytes, ..
         } = self.active.get(request);

@@ -29,8 +29,21 @@ pub struct ArrayModel {
     /// Counted as resource `port/0`; absent where a real or emulated link does that.
     #[serde(default)]
     pub port: Option<Port>,
+    /// Counted as `cache`; absent: every request goes to the drives.
+    #[serde(default)]
+    pub cache: Option<Cache>,
     /// RAID groups, 1 to 64; LUs name the one they lie on by its place in this list.
     pub groups: Vec<Group>,
+}
+
+impl ArrayModel {
+    /// Whether a power cut may take writes that were answered: SCSI's "write cache enabled".
+    #[must_use]
+    pub fn has_volatile_write_cache(&self) -> bool {
+        self.cache
+            .as_ref()
+            .is_some_and(|cache| cache.write == WritePolicy::Back && !cache.nonvolatile)
+    }
 }
 
 /// A controller that spends time on every command before the drives see it. It serves one command at a time, in order.
@@ -49,6 +62,63 @@ pub struct Controller {
 pub struct Port {
     /// Payload bytes per second in each direction, 1e3 to 1e12. 1 GbE carries about 117e6 with full-size frames.
     pub rate_bytes_per_s: f64,
+}
+
+/// When a write is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WritePolicy {
+    /// As soon as it is in the cache.
+    #[default]
+    Back,
+    /// When it is on the drives. The cache keeps it for reads.
+    Through,
+}
+
+/// A cache between the controller and the groups, one for all of them (`cache/`). Reads keep what they fetched and writes what they
+/// wrote; what was not used for longest gives way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Cache {
+    /// Room for data, bytes: at least 64 segments, at most 4 Mi segments. A segment in use takes some 250 bytes of the engine's memory.
+    pub size_bytes: u64,
+    /// Segment, bytes: 4, 8, 16, 32 or 64 KiB. Room is given out in segments; within one every 512 bytes are known apart. Default 16 KiB.
+    #[serde(default = "segment")]
+    pub segment_bytes: u32,
+    /// When a write is answered. Default `back`.
+    #[serde(default)]
+    pub write: WritePolicy,
+    /// It outlives a power cut (battery, flash): a flush has nothing to do and forced unit access costs nothing. Not so: both
+    /// wait for the drives. Default true.
+    #[serde(default = "yes")]
+    pub nonvolatile: bool,
+    /// Share of the segments that may hold data which is not yet on drives, percent, 1 to 100; beyond it writes wait. Default 80.
+    #[serde(default = "eighty")]
+    pub write_pending_limit_percent: f64,
+    /// More than this share of the limit pending starts destaging, percent, 0 to 100. Default 80.
+    #[serde(default = "eighty")]
+    pub destage_high_percent: f64,
+    /// This share of the limit pending, or less, ends it, percent, 0 to `destage_high_percent`. Default 60.
+    #[serde(default = "sixty")]
+    pub destage_low_percent: f64,
+    /// A group of which nothing was asked for so long is destaged in any case, milliseconds, 0 to 3 600 000. Default 1000.
+    #[serde(default = "thousand")]
+    pub destage_idle_ms: f64,
+    /// Destages under way at once in each group, 1 to 256. Default 16.
+    #[serde(default = "sixteen")]
+    pub destage_writes: u32,
+    /// Longest destage, bytes, a segment to 16 MiB; never shorter than a row of a group with parity. Default 1 MiB.
+    #[serde(default = "mebibyte")]
+    pub destage_bytes_max: u32,
+    /// From the controller's end to the answer if the cache serves it, microseconds, 0 to 1 000 000.
+    pub hit_us: f64,
+    /// Read ahead of a sequential reader at a time, bytes, a multiple of 512 up to 16 MiB; one to two such stretches are
+    /// kept ahead of it. 0: never. Default 1 MiB.
+    #[serde(default = "mebibyte")]
+    pub read_ahead_bytes: u32,
+    /// Reads in sequence from which on a reader is sequential, 2 to 1000. Default 3.
+    #[serde(default = "three")]
+    pub read_ahead_after: u32,
 }
 
 /// How a group spreads data over its drives.
@@ -159,4 +229,25 @@ fn sixteen() -> u32 {
 }
 fn one() -> u32 {
     1
+}
+fn segment() -> u32 {
+    16 << 10
+}
+fn yes() -> bool {
+    true
+}
+fn eighty() -> f64 {
+    80.0
+}
+fn sixty() -> f64 {
+    60.0
+}
+fn thousand() -> f64 {
+    1000.0
+}
+fn mebibyte() -> u32 {
+    1 << 20
+}
+fn three() -> u32 {
+    3
 }

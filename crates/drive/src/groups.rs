@@ -31,6 +31,8 @@ pub(crate) struct Access {
 pub(crate) enum Owner {
     /// A request of the host, by its key.
     Request(u32),
+    /// The cache, by its token.
+    Cache(u32),
 }
 
 /// An access under way.
@@ -92,6 +94,13 @@ impl Groups {
     /// Usable bytes of a group.
     pub(crate) fn capacity_bytes(&self, group: u32) -> Option<u64> {
         self.groups.get(group as usize).map(|g| g.capacity_bytes)
+    }
+
+    /// Of each group its capacity, and the length of a row if it has parity: such a row is written whole without reading.
+    pub(crate) fn shapes(&self) -> impl Iterator<Item = (u64, Option<u64>)> {
+        self.groups
+            .iter()
+            .map(|g| (g.capacity_bytes, g.layout.parity_row_bytes()))
     }
 
     /// Takes an access that lies within its group.

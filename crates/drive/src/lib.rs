@@ -4,17 +4,19 @@
 //!
 //! 1. a write's data comes in through the port, if there is one (`array.rs`);
 //! 2. the controller spends its cost on the command, one command at a time (`array.rs`);
-//! 3. the RAID group finds where it lies (`extents.rs`) and turns it into drive commands (`raid.rs`), which the group runs (`groups.rs`): at most two rounds, reads of
+//! 3. the cache, if there is one, answers it, lets it wait, or asks the groups on its behalf (`cache/`);
+//! 4. the RAID group finds where it lies (`extents.rs`) and turns it into drive commands (`raid.rs`), which the group runs (`groups.rs`): at most two rounds, reads of
 //!    old data and parity, then writes;
-//! 4. each drive picks the command that it reaches soonest, unless one has waited too long (`drive.rs`); seek (`seek.rs`),
+//! 5. each drive picks the command that it reaches soonest, unless one has waited too long (`drive.rs`); seek (`seek.rs`),
 //!    rotation and transfer (`geometry.rs`) follow from where the head and the platter are at that instant;
-//! 5. when the last drive command ends, a read's data leaves through the port, and the request is complete.
+//! 6. when the last drive command ends, a read's data leaves through the port, and the request is complete.
 //!
 //! Time is integer nanoseconds handed in by the caller; the only randomness is where each platter stands at the origin,
 //! drawn from the seed. Being called late does not change the model: events happen at their own instants.
 #![forbid(unsafe_code)]
 
 pub mod array;
+mod cache;
 pub mod config;
 mod drive;
 mod extents;

@@ -50,6 +50,7 @@ fn jdsf_2011() -> ArrayModel {
             data_us_per_mib: 1200.0,
         },
         port: None,
+        cache: None,
         groups: vec![raid5("sas-15k-146"), raid5("sas-15k-300")],
     }
 }

@@ -67,6 +67,11 @@ impl Layout {
         self.unit * self.data_drives()
     }
 
+    /// [`Layout::stripe_bytes`], if a row has parity.
+    pub(crate) fn parity_row_bytes(&self) -> Option<u64> {
+        (self.raid == Raid::Raid5).then(|| self.stripe_bytes())
+    }
+
     /// Drives' worth of data in the group.
     fn data_drives(&self) -> u64 {
         match self.raid {

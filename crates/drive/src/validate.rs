@@ -1,10 +1,10 @@
 //! Turns presets into parameters and checks every bound, so that the model itself can rely on them.
 use std::ops::RangeInclusive;
 
-use hakaru_units::MIB;
+use hakaru_units::{KIB, MIB};
 use thiserror::Error;
 
-use crate::config::{ArrayModel, Drive, Extents, Group, Hdd, Model, Raid};
+use crate::config::{ArrayModel, Cache, Drive, Extents, Group, Hdd, Model, Raid};
 use crate::raid::Layout;
 use crate::{preset, seek};
 
@@ -67,11 +67,63 @@ pub(crate) fn resolve_array(model: &ArrayModel) -> Result<ArrayModel, ModelError
     if let Some(port) = &model.port {
         float("port.rate_bytes_per_s", port.rate_bytes_per_s, 1e3..=1e12)?;
     }
+    if let Some(cache) = &model.cache {
+        check_cache(cache)?;
+    }
     integer("groups", model.groups.len() as u64, 1..=64)?;
     for (g, group) in model.groups.iter_mut().enumerate() {
         resolve_group(&format!("groups[{g}]"), group)?;
     }
     Ok(model)
+}
+
+fn check_cache(cache: &Cache) -> Result<(), ModelError> {
+    let segment = u64::from(cache.segment_bytes);
+    integer("cache.segment_bytes", segment, 4 * KIB..=64 * KIB)?;
+    let is_power = segment.is_power_of_two();
+    require(is_power, "cache.segment_bytes", segment, "a power of two")?;
+    integer(
+        "cache.size_bytes",
+        cache.size_bytes,
+        64 * segment..=segment << 22,
+    )?;
+    float(
+        "cache.write_pending_limit_percent",
+        cache.write_pending_limit_percent,
+        1.0..=100.0,
+    )?;
+    let high = cache.destage_high_percent;
+    float("cache.destage_high_percent", high, 0.0..=100.0)?;
+    float(
+        "cache.destage_low_percent",
+        cache.destage_low_percent,
+        0.0..=high,
+    )?;
+    float("cache.destage_idle_ms", cache.destage_idle_ms, 0.0..=3.6e6)?;
+    integer(
+        "cache.destage_writes",
+        u64::from(cache.destage_writes),
+        1..=256,
+    )?;
+    integer(
+        "cache.destage_bytes_max",
+        u64::from(cache.destage_bytes_max),
+        segment..=16 * MIB,
+    )?;
+    float("cache.hit_us", cache.hit_us, 0.0..=1e6)?;
+    let ahead = u64::from(cache.read_ahead_bytes);
+    integer("cache.read_ahead_bytes", ahead, 0..=16 * MIB)?;
+    require(
+        ahead.is_multiple_of(512),
+        "cache.read_ahead_bytes",
+        ahead,
+        "a multiple of 512",
+    )?;
+    integer(
+        "cache.read_ahead_after",
+        u64::from(cache.read_ahead_after),
+        2..=1000,
+    )
 }
 
 fn resolve_group(path: &str, group: &mut Group) -> Result<(), ModelError> {

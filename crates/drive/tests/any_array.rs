@@ -1,6 +1,8 @@
 //! Arrays of every shape under random requests: nothing panics, everything completes once, in order of time, and no byte is lost.
 //! Configurations as they come from outside: defaults are filled in, what is unknown or impossible is refused.
-use hakaru_drive::config::{ArrayModel, Controller, Drive, Extents, Group, Hdd, Model, Port, Raid};
+use hakaru_drive::config::{
+    ArrayModel, Cache, Controller, Drive, Extents, Group, Hdd, Model, Port, Raid, WritePolicy,
+};
 use hakaru_drive::{Array, Op, Request};
 use hakaru_units::{MIB, Time};
 use rand::{RngExt, SeedableRng};
@@ -56,6 +58,30 @@ fn any_group(rng: &mut Pcg64) -> Group {
     }
 }
 
+fn any_cache(rng: &mut Pcg64) -> Cache {
+    let segment_bytes = 4096 << rng.random_range(0..5);
+    let high = rng.random_range(0.0..=100.0);
+    Cache {
+        size_bytes: u64::from(segment_bytes) * rng.random_range(64..512),
+        segment_bytes,
+        write: if rng.random_range(0..4) > 0 {
+            WritePolicy::Back
+        } else {
+            WritePolicy::Through
+        },
+        nonvolatile: rng.random(),
+        write_pending_limit_percent: rng.random_range(1.0..=100.0),
+        destage_high_percent: high,
+        destage_low_percent: high * rng.random::<f64>(),
+        destage_idle_ms: rng.random_range(0.0..50.0),
+        destage_writes: rng.random_range(1..=20),
+        destage_bytes_max: segment_bytes * rng.random_range(1..=32),
+        hit_us: rng.random_range(0.0..100.0),
+        read_ahead_bytes: 512 * rng.random_range(0..512),
+        read_ahead_after: rng.random_range(2..5),
+    }
+}
+
 fn any_array(rng: &mut Pcg64) -> ArrayModel {
     ArrayModel {
         controller: Controller {
@@ -65,6 +91,7 @@ fn any_array(rng: &mut Pcg64) -> ArrayModel {
         port: rng.random::<bool>().then(|| Port {
             rate_bytes_per_s: rng.random_range(1e6..1e9),
         }),
+        cache: rng.random::<bool>().then(|| any_cache(rng)),
         groups: (0..rng.random_range(1..=3))
             .map(|_| any_group(rng))
             .collect(),
@@ -76,18 +103,17 @@ fn any_request(rng: &mut Pcg64, array: &Array, groups: usize, id: u64) -> Reques
     let capacity = array.group_capacity_bytes(group).expect("the group exists");
     let length_bytes = rng.random_range(0..=(MIB / 4).min(capacity) / 512) * 512;
     let offset_bytes = rng.random_range(0..=(capacity - length_bytes) / 512) * 512;
-    let op = if rng.random::<bool>() {
-        Op::Read
-    } else {
-        Op::Write
-    };
+    // Half of the requests meet each other on a few MiB.
+    let offset_bytes = offset_bytes % (if rng.random() { 4 * MIB } else { capacity });
+    let op = [Op::Read, Op::Write, Op::Unmap, Op::Flush]
+        [rng.random_range(0..22) / 10 + usize::from(rng.random_range(0..20) == 0)];
     Request {
         id,
         group,
         op,
         offset_bytes,
         length_bytes,
-        fua: false,
+        fua: rng.random_range(0..8) == 0,
     }
 }
 
@@ -124,15 +150,20 @@ fn whatever_the_array_and_the_requests_each_completes_once_and_in_order_of_time(
 fn reads_cost_the_drives_exactly_the_bytes_asked_and_writes_no_fewer() {
     for seed in 0..150 {
         let mut rng = Pcg64::seed_from_u64(seed);
-        let model = any_array(&mut rng);
+        let model = ArrayModel {
+            cache: None,
+            ..any_array(&mut rng)
+        };
         let reads_alone = rng.random::<bool>();
         let mut array = Array::new(&model, seed).expect("within bounds");
         let mut asked = [0, 0];
         for id in 0..50 {
             let mut request = any_request(&mut rng, &array, model.groups.len(), id);
-            if reads_alone {
-                request.op = Op::Read;
-            }
+            request.op = if reads_alone || request.op == Op::Read {
+                Op::Read
+            } else {
+                Op::Write
+            };
             asked[usize::from(request.op == Op::Write)] += request.length_bytes;
             array.handle_request(Time::ZERO, request);
         }

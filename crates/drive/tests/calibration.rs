@@ -35,6 +35,7 @@ fn array_of(raid: Raid, drives: u32, hdd: Hdd) -> ArrayModel {
             data_us_per_mib: 0.0,
         },
         port: None,
+        cache: None,
         groups: vec![Group {
             raid,
             drives,

@@ -203,7 +203,7 @@ impl Control {
                         "install hakaru and hakaru-engine of one version",
                     ));
                 }
-                self.configured = Some(config);
+                self.configured = Some(*config);
             }
             Command::Start { at_ns } => self.orders.push_back(Order::Start(Time(at_ns))),
             Command::Stop => self.stop(),

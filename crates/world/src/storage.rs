@@ -1,6 +1,7 @@
 //! Behind the target: the array model that says when an access is over, and the LUs' bytes.
 use std::collections::{BTreeMap, VecDeque};
 
+use hakaru_drive::config::ArrayModel;
 use hakaru_drive::{Array, ModelError, Op, Request};
 use hakaru_target::{Io, IoId, IoOp, IoResult, LuDescription};
 use hakaru_units::Time;
@@ -16,6 +17,7 @@ pub(crate) struct Storage {
     /// Accesses that the model holds, by [`IoId::index`].
     held: Vec<Option<Io>>,
     lus: Vec<LuSetup>,
+    volatile_cache: bool,
     bytes: Option<Bytes>,
     done: VecDeque<(IoId, IoResult)>,
 }
@@ -30,6 +32,10 @@ impl Storage {
                 .transpose()?,
             held: Vec::new(),
             lus: config.lus.clone(),
+            volatile_cache: config
+                .model
+                .as_ref()
+                .is_some_and(ArrayModel::has_volatile_write_cache),
             bytes: config.verify_run.map(|_| Bytes::default()),
             done: VecDeque::new(),
         })
@@ -52,6 +58,7 @@ impl Storage {
     pub(crate) fn descriptions(&self) -> Vec<LuDescription> {
         let describe = |lu: &LuSetup| LuDescription {
             block_bytes: lu.block_bytes,
+            write_cache: self.volatile_cache,
             ..LuDescription::new(lu.lun, lu.size_bytes)
         };
         self.lus.iter().map(describe).collect()

@@ -148,8 +148,8 @@ pub fn describe(
     Ok(LuDescription {
         block_bytes: lu.block_bytes,
         read_only: lu.read_only,
-        // The page cache of a file is volatile; an LU in memory has no cache to flush.
-        write_cache: !in_memory,
+        // The page cache of a file is volatile; an LU in memory has no cache to flush but the modelled one.
+        write_cache: !in_memory || model.is_some_and(ArrayModel::has_volatile_write_cache),
         rotation_rate_rpm: model.and_then(|model| rotation_rate(model, lu)),
         in_place: in_memory,
         thin: lu.thin.then_some(Thin {

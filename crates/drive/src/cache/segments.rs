@@ -1,0 +1,280 @@
+//! What a cache holds: segments by place, each with a bit per sector, and the order in which clean ones are given up.
+//!
+//! A segment that is write-pending (dirty, or on its way to the drives) is never given up. Every other one stands in a list from
+//! least to most recently used.
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// The finest that a cache knows: a bit each. SCSI's smallest block.
+pub(super) const SECTOR_BYTES: u64 = 512;
+
+/// Group, and number of the segment in it.
+pub(super) type Place = (u32, u64);
+
+const NONE: u32 = u32::MAX;
+
+/// A stretch of a group that has room in the cache. Bit `i` of a mask is its sector `i`.
+#[derive(Clone, Debug)]
+pub(super) struct Segment {
+    pub(super) place: Place,
+    /// The cache holds these.
+    pub(super) valid: u128,
+    /// Newer than what the drives hold, and nothing has been done about it.
+    pub(super) dirty: u128,
+    /// Being written to the drives.
+    pub(super) destaging: u128,
+    /// Read ahead, and not asked for since.
+    pub(super) ahead: u128,
+    /// Requests that wait for the destage under way.
+    pub(super) waits_for_destage: Vec<u32>,
+    /// Requests that wait for the destage after that: the first to take what is dirty now.
+    pub(super) waits_for_next: Vec<u32>,
+    older: u32,
+    newer: u32,
+}
+
+impl Segment {
+    /// Whether it holds data that the drives do not have yet.
+    pub(super) fn is_pending(&self) -> bool {
+        self.dirty | self.destaging != 0
+    }
+}
+
+/// All segments of a cache.
+#[derive(Clone, Debug)]
+pub(super) struct Segments {
+    sectors: u64,
+    capacity: usize,
+    slots: Vec<Segment>,
+    free: Vec<u32>,
+    by_place: BTreeMap<Place, u32>,
+    oldest: u32,
+    newest: u32,
+}
+
+impl Segments {
+    /// Room for `size_bytes` in segments of `segment_bytes`, a power of two of 4 to 64 KiB.
+    pub(super) fn new(size_bytes: u64, segment_bytes: u32) -> Segments {
+        Segments {
+            sectors: u64::from(segment_bytes) / SECTOR_BYTES,
+            capacity: (size_bytes / u64::from(segment_bytes)) as usize,
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_place: BTreeMap::new(),
+            oldest: NONE,
+            newest: NONE,
+        }
+    }
+
+    /// Segments there is room for.
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Sectors of a segment.
+    pub(super) fn sectors(&self) -> u64 {
+        self.sectors
+    }
+
+    pub(super) fn find(&self, place: Place) -> Option<u32> {
+        self.by_place.get(&place).copied()
+    }
+
+    pub(super) fn get(&self, slot: u32) -> &Segment {
+        &self.slots[slot as usize]
+    }
+
+    pub(super) fn get_mut(&mut self, slot: u32) -> &mut Segment {
+        &mut self.slots[slot as usize]
+    }
+
+    /// Places within a range of a group that have a segment, in order.
+    pub(super) fn within(&self, group: u32, sectors: &Range<u64>) -> Vec<(Place, u32)> {
+        if sectors.is_empty() {
+            return Vec::new();
+        }
+        let first = sectors.start / self.sectors;
+        let last = (sectors.end - 1) / self.sectors;
+        self.by_place
+            .range((group, first)..=(group, last))
+            .map(|(&place, &slot)| (place, slot))
+            .collect()
+    }
+
+    /// The segment of a place, made of the least recently used one if the cache is full. `None` if every one is write-pending.
+    pub(super) fn find_or_make(&mut self, place: Place) -> Option<u32> {
+        if let Some(slot) = self.find(place) {
+            return Some(slot);
+        }
+        if self.by_place.len() >= self.capacity {
+            if self.oldest == NONE {
+                return None;
+            }
+            self.remove(self.oldest);
+        }
+        let segment = Segment {
+            place,
+            valid: 0,
+            dirty: 0,
+            destaging: 0,
+            ahead: 0,
+            waits_for_destage: Vec::new(),
+            waits_for_next: Vec::new(),
+            older: NONE,
+            newer: NONE,
+        };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = segment;
+                slot
+            }
+            None => {
+                self.slots.push(segment);
+                (self.slots.len() - 1) as u32
+            }
+        };
+        self.by_place.insert(place, slot);
+        self.link(slot);
+        Some(slot)
+    }
+
+    /// Forgets a clean segment.
+    pub(super) fn remove(&mut self, slot: u32) {
+        debug_assert!(!self.get(slot).is_pending());
+        self.unlink(slot);
+        let place = self.get(slot).place;
+        self.by_place.remove(&place);
+        self.free.push(slot);
+    }
+
+    /// A clean segment was used.
+    pub(super) fn touch(&mut self, slot: u32) {
+        if self.newest != slot {
+            self.unlink(slot);
+            self.link(slot);
+        }
+    }
+
+    /// Appends a clean segment as the most recently used one.
+    pub(super) fn link(&mut self, slot: u32) {
+        let newest = self.newest;
+        let segment = self.get_mut(slot);
+        (segment.older, segment.newer) = (newest, NONE);
+        match newest {
+            NONE => self.oldest = slot,
+            newest => self.get_mut(newest).newer = slot,
+        }
+        self.newest = slot;
+    }
+
+    /// Takes a segment out of the list: it becomes write-pending, or is used.
+    pub(super) fn unlink(&mut self, slot: u32) {
+        let Segment { older, newer, .. } = *self.get(slot);
+        match older {
+            NONE => self.oldest = newer,
+            older => self.get_mut(older).newer = newer,
+        }
+        match newer {
+            NONE => self.newest = older,
+            newer => self.get_mut(newer).older = older,
+        }
+    }
+
+    /// A range of a group cut at segments: each place, and the mask of the sectors within it.
+    pub(super) fn parts(
+        &self,
+        group: u32,
+        sectors: Range<u64>,
+    ) -> impl Iterator<Item = Part> + use<> {
+        let size = self.sectors;
+        let mut at = sectors.start;
+        std::iter::from_fn(move || {
+            if at >= sectors.end {
+                return None;
+            }
+            let (index, from) = (at / size, at % size);
+            let to = size.min(from + sectors.end - at);
+            at += to - from;
+            Some(Part {
+                place: (group, index),
+                mask: mask(from, to),
+            })
+        })
+    }
+
+    /// Appends the runs of set bits of a place's mask as sector ranges of the group, lengthening the last range where they follow it.
+    pub(super) fn push_runs(&self, runs: &mut Vec<Range<u64>>, index: u64, mut bits: u128) {
+        let mut base = index * self.sectors;
+        while bits != 0 {
+            let skip = bits.trailing_zeros();
+            bits >>= skip;
+            let length = bits.trailing_ones();
+            let start = base + u64::from(skip);
+            let end = start + u64::from(length);
+            match runs.last_mut() {
+                Some(last) if last.end == start => last.end = end,
+                _ => runs.push(start..end),
+            }
+            base = end;
+            bits = bits.checked_shr(length).unwrap_or(0);
+        }
+    }
+}
+
+/// One segment's share of a range.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    pub(super) place: Place,
+    pub(super) mask: u128,
+}
+
+/// Bits `from..to`; `from` is below `to`, `to` at most 128.
+fn mask(from: u64, to: u64) -> u128 {
+    (u128::MAX >> (128 - (to - from))) << from
+}
+
+/// Bytes that the set bits of a mask stand for.
+pub(super) fn bytes(mask: u128) -> u64 {
+    u64::from(mask.count_ones()) * SECTOR_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_cache_gives_up_the_segment_that_was_not_used_for_longest() {
+        let mut segments = Segments::new(3 * 4096, 4096);
+        let slots: Vec<u32> = (0..3)
+            .map(|i| segments.find_or_make((0, i)).expect("room"))
+            .collect();
+        segments.touch(slots[0]);
+        segments.find_or_make((0, 3)).expect("one is clean");
+        assert_eq!(segments.find((0, 1)), None);
+        assert!(segments.find((0, 0)).is_some() && segments.find((0, 2)).is_some());
+    }
+
+    #[test]
+    fn what_is_write_pending_is_not_given_up() {
+        let mut segments = Segments::new(4096, 4096);
+        let slot = segments.find_or_make((0, 0)).expect("room");
+        segments.get_mut(slot).dirty = 1;
+        segments.unlink(slot);
+        assert_eq!(segments.find_or_make((0, 1)), None);
+    }
+
+    #[test]
+    fn parts_and_runs_of_a_range_are_each_others_reverse() {
+        let segments = Segments::new(1 << 20, 64 << 10);
+        for range in [0..1, 127..129, 5..900, 128..256] {
+            let mut runs = Vec::new();
+            for part in segments.parts(0, range.clone()) {
+                segments.push_runs(&mut runs, part.place.1, part.mask);
+            }
+            assert_eq!(runs, [range]);
+        }
+        let mut runs = Vec::new();
+        segments.push_runs(&mut runs, 1, 0b1101);
+        assert_eq!(runs, [128..129, 130..132]);
+    }
+}

@@ -1,0 +1,135 @@
+//! Finds sequential readers, and says how far to read ahead of them.
+use std::ops::Range;
+
+/// Readers followed at once, over all groups; a new one takes the place of the one not heard of for longest.
+const STREAMS_MAX: usize = 64;
+/// How far from where it was expected a read may begin, in lengths of itself: with several outstanding they arrive out of order.
+const SLACK: u64 = 4;
+
+#[derive(Clone, Debug)]
+struct Stream {
+    group: u32,
+    /// Sector that the reader has come to.
+    next: u64,
+    /// Reads that followed each other.
+    run: u32,
+    /// Sector up to which it has been read ahead.
+    ahead_until: u64,
+    last_used: u64,
+}
+
+/// The readers that are being followed.
+#[derive(Clone, Debug)]
+pub(super) struct Streams {
+    /// Sectors read ahead at a time; 0: never.
+    chunk: u64,
+    /// Reads in sequence that make a stream.
+    after: u32,
+    streams: Vec<Stream>,
+    reads: u64,
+}
+
+impl Streams {
+    pub(super) fn new(chunk_sectors: u64, after: u32) -> Streams {
+        Streams {
+            chunk: chunk_sectors,
+            after,
+            streams: Vec::new(),
+            reads: 0,
+        }
+    }
+
+    /// A read of a group; returns what is to be read ahead of it, if anything: at least one chunk is kept ahead of a reader, at most two.
+    pub(super) fn observe(&mut self, group: u32, read: &Range<u64>) -> Option<Range<u64>> {
+        if self.chunk == 0 {
+            return None;
+        }
+        self.reads += 1;
+        let slack = SLACK * (read.end - read.start);
+        let found = self
+            .streams
+            .iter_mut()
+            .find(|s| s.group == group && s.next.abs_diff(read.start) <= slack);
+        let Some(stream) = found else {
+            self.follow(group, read);
+            return None;
+        };
+        stream.last_used = self.reads;
+        if read.end <= stream.next {
+            return None;
+        }
+        stream.next = read.end;
+        stream.run = stream.run.saturating_add(1);
+        let from = stream.ahead_until.max(stream.next);
+        if stream.run < self.after || from >= stream.next + self.chunk {
+            return None;
+        }
+        stream.ahead_until = from + self.chunk;
+        Some(from..stream.ahead_until)
+    }
+
+    fn follow(&mut self, group: u32, read: &Range<u64>) {
+        let stream = Stream {
+            group,
+            next: read.end,
+            run: 1,
+            ahead_until: 0,
+            last_used: self.reads,
+        };
+        if self.streams.len() < STREAMS_MAX {
+            self.streams.push(stream);
+        } else if let Some(oldest) = self.streams.iter_mut().min_by_key(|s| s.last_used) {
+            *oldest = stream;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn streams() -> Streams {
+        Streams::new(100, 3)
+    }
+
+    #[test]
+    fn a_reader_is_read_ahead_of_from_its_third_read_on_and_never_without_distance() {
+        let mut streams = streams();
+        assert_eq!(streams.observe(0, &(0..10)), None);
+        assert_eq!(streams.observe(0, &(10..20)), None);
+        let mut until = 20;
+        for i in 2..100 {
+            if let Some(ahead) = streams.observe(0, &(10 * i..10 * i + 10)) {
+                assert_eq!(ahead, until.max(10 * i + 10)..ahead.end);
+                until = ahead.end;
+            }
+            let distance = until - (10 * i + 10);
+            assert!((100..=200).contains(&distance), "{distance} after read {i}");
+        }
+    }
+
+    #[test]
+    fn two_readers_of_one_group_are_told_apart_and_order_may_be_shuffled_a_little() {
+        let mut streams = streams();
+        let mut ahead = 0;
+        for i in 0..50 {
+            let i = i ^ 1;
+            ahead += usize::from(streams.observe(0, &(10 * i..10 * i + 10)).is_some());
+            ahead += usize::from(
+                streams
+                    .observe(0, &(9000 + 10 * i..9010 + 10 * i))
+                    .is_some(),
+            );
+        }
+        assert!(ahead >= 8, "{ahead}");
+    }
+
+    #[test]
+    fn random_reads_are_no_stream() {
+        let mut streams = streams();
+        for i in 0..1000_u64 {
+            let at = i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20;
+            assert_eq!(streams.observe(0, &(at..at + 8)), None);
+        }
+    }
+}
