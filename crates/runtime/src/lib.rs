@@ -9,12 +9,14 @@
 //! | [`clock`] | `CLOCK_MONOTONIC` as [`hakaru_units::Time`], timer slack |
 //! | [`reactor`] | epoll with absolute deadlines in nanoseconds; [`Waker`] |
 //! | [`file`] | files and block devices, through io_uring or threads |
+//! | [`disk`] | a pool's metadata on a file; the lock on its folder |
 //! | [`net`] | non-blocking TCP: listen, accept, connect, receive, gather-send |
 //! | [`lines`] | lines from stdin, lines to stdout |
 //! | [`memory`] | an LU's bytes in RAM, thin |
 //! | [`worker`] | blocking work on a thread of its own |
 //! | [`process`] | signals, parent death, network namespaces, descriptor limit, resource counters |
 pub mod clock;
+pub mod disk;
 pub mod file;
 pub mod lines;
 pub mod memory;

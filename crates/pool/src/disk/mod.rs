@@ -60,6 +60,16 @@ pub trait Disk: Debug + Send + Sync + 'static {
     /// # Errors
     /// `StorageFull`.
     fn set_len(&self, length_bytes: u64) -> io::Result<()>;
+
+    /// Makes sure that writes to a range, which may lie beyond the end, will not fail for want of space. Does not change the
+    /// length. Where that cannot be had it does nothing.
+    ///
+    /// # Errors
+    /// `StorageFull`.
+    fn reserve(&self, offset_bytes: u64, length_bytes: u64) -> io::Result<()> {
+        let _ = (offset_bytes, length_bytes);
+        Ok(())
+    }
 }
 
 impl<D: Disk + ?Sized> Disk for Arc<D> {
@@ -80,6 +90,9 @@ impl<D: Disk + ?Sized> Disk for Arc<D> {
     }
     fn set_len(&self, length_bytes: u64) -> io::Result<()> {
         (**self).set_len(length_bytes)
+    }
+    fn reserve(&self, offset_bytes: u64, length_bytes: u64) -> io::Result<()> {
+        (**self).reserve(offset_bytes, length_bytes)
     }
 }
 

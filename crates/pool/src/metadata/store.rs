@@ -6,7 +6,7 @@ use std::sync::Arc;
 use redb::{Builder, Database, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 
 use super::Batch;
-use super::backend::Backend;
+use super::backend::{Backend, Reserved};
 use super::record::{self, GroupRecord, RecordError, Superblock, VolumeRecord};
 use crate::check::{Fault, Finding, Object};
 use crate::disk::Disk;
@@ -72,6 +72,7 @@ pub struct Loaded {
 #[derive(Debug)]
 pub struct Store {
     database: Database,
+    reserved: Arc<Reserved>,
 }
 
 impl Store {
@@ -86,11 +87,12 @@ impl Store {
         if !disk.is_empty()? {
             return Err(StoreError::NotAPool);
         }
+        let reserved = Reserved::new(disk);
         let database = Builder::new()
             .set_cache_size(CACHE_BYTES)
-            .create_with_backend(Backend(disk))
+            .create_with_backend(Backend(reserved.clone()))
             .map_err(StoreError::of)?;
-        let mut store = Store { database };
+        let mut store = Store { database, reserved };
         store.commit(&Batch {
             superblock: superblock.clone(),
             groups: Vec::new(),
@@ -109,12 +111,19 @@ impl Store {
         if disk.is_empty()? {
             return Err(StoreError::NotAPool);
         }
+        let length_bytes = disk.len()?;
+        let reserved = Reserved::new(disk);
+        match reserved.refill(length_bytes) {
+            // Told by `space_is_low`.
+            Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {}
+            other => other?,
+        }
         let database = Builder::new()
             .set_cache_size(CACHE_BYTES)
             .set_check_integrity_on_open(true)
-            .create_with_backend(Backend(disk))
+            .create_with_backend(Backend(reserved.clone()))
             .map_err(StoreError::of)?;
-        Ok(Store { database })
+        Ok(Store { database, reserved })
     }
 
     /// Reads everything. Damaged records are left out and told in what is loaded; only without a superblock there is nothing.
@@ -186,6 +195,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`]. Whether the batch will be there after a crash is not known then; the store takes no further batch.
     pub fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        self.reserved.refill_if_low();
         let mut write = self.database.begin_write().map_err(StoreError::of)?;
         // Without it redb, finding the newest root damaged, would quietly go on with the one before.
         write.set_two_phase_commit(true);
@@ -230,6 +240,13 @@ impl Store {
             }
         }
         write.commit().map_err(StoreError::of)
+    }
+
+    /// The file system below has no space for the store to grow by much. Tell the pool after each commit:
+    /// [`crate::Pool::set_metadata_is_low`].
+    #[must_use]
+    pub fn space_is_low(&self) -> bool {
+        self.reserved.is_low()
     }
 
     /// Closes the store. Not needed for what was committed; the next opening has less to look through.
