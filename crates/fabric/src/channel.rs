@@ -1,0 +1,185 @@
+//! One direction of a link: queue, serialiser, line.
+use core::time::Duration;
+
+use hakaru_units::Time;
+use rand_pcg::Pcg64;
+
+use crate::config::Direction;
+use crate::counters::ChannelCounters;
+use crate::line::Line;
+use crate::packet::Train;
+use crate::queue::{EgressQueue, Room};
+
+/// What is sent in one go takes about this long. Frames of one train reach the other end together, so this bounds how much later than on a wire the
+/// first of them does; a frame on its own is exact.
+const GO_NS: u64 = 10_000;
+/// In one go without a rate.
+const GO_BYTES: u64 = 64 << 10;
+
+/// One direction of a link.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    rate_bits_per_s: Option<u64>,
+    mtu_bytes: u32,
+    queue: EgressQueue,
+    line: Line,
+    /// Bytes that are being sent.
+    sending_bytes: Option<u64>,
+    /// Part of a nanosecond that was owed at the end of the last go, in bits × 10⁹ / rate.
+    owed: u64,
+    /// Ends of other channels that want this one to stop.
+    stops: u32,
+    stopped_at: Time,
+    /// 802.3x is on.
+    pub(crate) pause: bool,
+    counters: ChannelCounters,
+}
+
+/// The serialiser is busy until `free_at`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Busy {
+    pub(crate) free_at: Time,
+    /// When the first 64 bytes of the first frame will have arrived.
+    pub(crate) header_at: Time,
+}
+
+impl Channel {
+    pub(crate) fn new(config: &Direction, mtu_bytes: u32, rng: &mut Pcg64) -> Channel {
+        Channel {
+            rate_bits_per_s: config.rate_bits_per_s,
+            mtu_bytes,
+            queue: EgressQueue::new(&config.queue),
+            line: Line::new(config, rng),
+            sending_bytes: None,
+            owed: 0,
+            stops: 0,
+            stopped_at: Time::ZERO,
+            pause: config.pause,
+            counters: ChannelCounters::default(),
+        }
+    }
+
+    pub(crate) const fn rate_bits_per_s(&self) -> Option<u64> {
+        self.rate_bits_per_s
+    }
+
+    pub(crate) const fn queue(&self) -> &EgressQueue {
+        &self.queue
+    }
+
+    /// Offers a train to a queue that has so much room.
+    pub(crate) fn offer(&mut self, now: Time, train: Train, room: Room, rng: &mut Pcg64) {
+        let frames = u64::from(train.count);
+        self.counters.frames_in += frames;
+        self.counters.bytes_in += train.bytes();
+        // FCS and Ethernet header are not the packet's; a tag lengthens the frame, not what it carries.
+        if train.longest_bytes() > self.mtu_bytes + 18 + 4 * u32::from(train.packet.tag().is_some())
+        {
+            self.counters.drops.mtu += frames;
+            return;
+        }
+        // RED counts how many frames of a typical size would have passed while the queue was empty.
+        let serve_ns = self
+            .rate_bits_per_s
+            .map_or(0.0, |rate| 8e9 * 500.0 / rate as f64);
+        let admission = self.queue.take(now, train, room, serve_ns, rng);
+        self.counters.marked += u64::from(admission.marked);
+        self.counters.drops.add(&admission.drops);
+        self.counters.frames_now += u64::from(admission.taken);
+    }
+
+    /// Sends the next frames, if there are any and nothing is in the way. `arrive` is told what will arrive, and when.
+    pub(crate) fn start(
+        &mut self,
+        now: Time,
+        rng: &mut Pcg64,
+        arrive: &mut dyn FnMut(Time, Train),
+    ) -> Option<Busy> {
+        if self.sending_bytes.is_some() || self.stops > 0 {
+            return None;
+        }
+        let budget = self
+            .rate_bits_per_s
+            .map_or(GO_BYTES, |rate| rate / 8 * GO_NS / 1_000_000_000);
+        let train = self.queue.next(budget)?;
+        let bytes = train.bytes();
+        let first_wire = u64::from(train.longest_bytes()) + 20;
+        let (took, each) = (self.serialise(train.wire_bytes()), self.ns_of(first_wire));
+        let free_at = now + Duration::from_nanos(took);
+        self.sending_bytes = Some(bytes);
+        self.counters.busy_ns += took;
+        // What the gap after the last frame takes keeps the serialiser busy, not the frame.
+        let gap = self.ns_of(20);
+        let header_at = now
+            + Duration::from_nanos(self.ns_of(64).min(each))
+            + Duration::from_nanos(self.line.delay_ns());
+        let first = now + Duration::from_nanos(each.saturating_sub(gap));
+        let last = now + Duration::from_nanos(took.saturating_sub(gap));
+        let toll = self.line.pass(train, first, each, last, rng, arrive);
+        self.counters.drops.loss += toll.lost;
+        self.counters.duplicated += toll.duplicated;
+        self.counters.corrupted += toll.corrupted;
+        self.counters.frames_now = self.counters.frames_now + toll.duplicated - toll.lost;
+        Some(Busy { free_at, header_at })
+    }
+
+    /// The serialiser has sent what it was sending.
+    pub(crate) fn freed(&mut self, now: Time) {
+        if let Some(bytes) = self.sending_bytes.take() {
+            self.queue.sent(now, bytes);
+        }
+    }
+
+    /// Frames have reached the other end.
+    pub(crate) fn arrived(&mut self, train: &Train) {
+        self.counters.frames_out += u64::from(train.count);
+        self.counters.bytes_out += train.bytes();
+        self.counters.frames_now -= u64::from(train.count);
+    }
+
+    /// The other end wants it to stop.
+    pub(crate) fn stop(&mut self, now: Time) {
+        if self.stops == 0 {
+            self.counters.pauses += 1;
+            self.stopped_at = now;
+        }
+        self.stops += 1;
+    }
+
+    /// One that wanted it to stop wants so no more.
+    pub(crate) fn go_on(&mut self, now: Time) {
+        self.stops -= 1;
+        if self.stops == 0 {
+            self.counters.paused_ns += now.ns_since(self.stopped_at);
+        }
+    }
+
+    pub(crate) fn counters(&mut self, now: Time) -> ChannelCounters {
+        let stopped = if self.stops > 0 {
+            now.ns_since(self.stopped_at)
+        } else {
+            0
+        };
+        ChannelCounters {
+            queue_bytes_now: self.queue.bytes(),
+            queue_peak_bytes_now: self.queue.take_peak(),
+            paused_ns: self.counters.paused_ns + stopped,
+            ..self.counters
+        }
+    }
+
+    /// How long so many bytes take, ns; what is left over is owed, so that the rate is exact in the long run.
+    fn serialise(&mut self, wire_bytes: u64) -> u64 {
+        let Some(rate) = self.rate_bits_per_s else {
+            return 0;
+        };
+        let total = u128::from(wire_bytes) * 8_000_000_000 + u128::from(self.owed);
+        self.owed = (total % u128::from(rate)) as u64;
+        (total / u128::from(rate)) as u64
+    }
+
+    fn ns_of(&self, wire_bytes: u64) -> u64 {
+        self.rate_bits_per_s
+            .map_or(0, |rate| wire_bytes * 8_000_000_000 / rate)
+    }
+}

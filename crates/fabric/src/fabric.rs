@@ -1,0 +1,405 @@
+//! The owner of switches, channels and events; what a shell calls.
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::rc::Rc;
+
+use hakaru_units::Time;
+use rand::SeedableRng as _;
+use rand_pcg::Pcg64;
+
+use crate::channel::Channel;
+use crate::config::{End, FabricConfig, Forwarding};
+use crate::counters::ChannelCounters;
+use crate::delivery::Delivery;
+use crate::packet::{OutFrame, Packet, Train};
+use crate::queue::Room;
+use crate::switch::{Switch, SwitchPort};
+use crate::validate::{ConfigError, validate};
+
+/// Switches and links.
+///
+/// ```text
+/// loop {
+///     interface readable → handle_frame       unless !wants_frame(port): then leave the packet in the interface
+///     timer              → handle_timeout     at poll_timeout, or any time
+///     while poll_frame   → write it to the interface
+/// }
+/// ```
+/// Being called late does not change what happens inside: events happen at their own instants.
+#[derive(Debug)]
+pub struct Fabric {
+    /// Link `n` has channels `2n` (a to b) and `2n + 1`.
+    channels: Vec<Channel>,
+    names: Vec<String>,
+    /// Where each channel ends.
+    sinks: Vec<Sink>,
+    switches: Vec<Switch>,
+    /// Switch that each channel comes out of, if it is one.
+    sources: Vec<Option<usize>>,
+    ports: Vec<Port>,
+    /// Channels that each channel's queue has stopped.
+    stopped_by: Vec<Vec<usize>>,
+    events: BinaryHeap<Event>,
+    sequence: u64,
+    rng: Pcg64,
+    route: Vec<usize>,
+    arrivals: Vec<(Time, Train)>,
+}
+
+/// Where a channel ends.
+#[derive(Clone, Copy, Debug)]
+enum Sink {
+    Port(usize),
+    Switch { switch: usize, port: usize },
+}
+
+/// An interface of the shell's.
+#[derive(Debug)]
+struct Port {
+    name: String,
+    /// The channel that leads into the fabric.
+    ingress: usize,
+    delivery: Delivery,
+}
+
+#[derive(Debug)]
+struct Event {
+    at: Time,
+    /// Events of one instant happen in the order in which they were made.
+    sequence: u64,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    /// The serialiser has sent what it was sending.
+    Free { channel: usize },
+    /// Frames have reached the end of a channel; in a cut-through switch their first bytes have, and all of them will at `complete_at`.
+    Arrive {
+        channel: usize,
+        train: Train,
+        complete_at: Time,
+    },
+    /// Frames that had to come wholly before they may go out.
+    Offer {
+        from: usize,
+        egress: usize,
+        train: Train,
+    },
+}
+
+impl Fabric {
+    /// A fabric in which nothing is on its way.
+    ///
+    /// # Errors
+    /// The configuration cannot be: what, and the bounds.
+    pub fn new(config: &FabricConfig) -> Result<Fabric, ConfigError> {
+        validate(config)?;
+        let mut rng = Pcg64::seed_from_u64(config.seed);
+        let mut fabric = Fabric {
+            channels: Vec::new(),
+            names: Vec::new(),
+            sinks: Vec::new(),
+            switches: config.switches.iter().map(Switch::new).collect(),
+            sources: Vec::new(),
+            ports: Vec::new(),
+            stopped_by: vec![Vec::new(); 2 * config.links.len()],
+            events: BinaryHeap::new(),
+            sequence: 0,
+            rng: Pcg64::seed_from_u64(config.seed ^ 1),
+            route: Vec::new(),
+            arrivals: Vec::new(),
+        };
+        for link in &config.links {
+            for (direction, way) in [(&link.a_to_b, "a-b"), (&link.b_to_a, "b-a")] {
+                fabric
+                    .channels
+                    .push(Channel::new(direction, link.mtu_bytes, &mut rng));
+                fabric.names.push(format!("link/{}/{way}", link.name));
+            }
+            let there = fabric.channels.len() - 2;
+            let (near, far) = (
+                fabric.attach(config, &link.a, there),
+                fabric.attach(config, &link.b, there + 1),
+            );
+            // The channel that leaves `a` ends at `b`.
+            fabric.sinks.extend([far, near]);
+            let source = |end: Sink| match end {
+                Sink::Switch { switch, .. } => Some(switch),
+                Sink::Port(_) => None,
+            };
+            fabric.sources.extend([source(near), source(far)]);
+        }
+        Ok(fabric)
+    }
+
+    /// An end of a link, out of which `egress` leads.
+    fn attach(&mut self, config: &FabricConfig, end: &End, egress: usize) -> Sink {
+        match end {
+            End::Interface { name } => {
+                self.ports.push(Port {
+                    name: name.clone(),
+                    ingress: egress,
+                    delivery: Delivery::default(),
+                });
+                Sink::Port(self.ports.len() - 1)
+            }
+            End::Switch { name, vlan } => {
+                let switch = config
+                    .switches
+                    .iter()
+                    .position(|switch| switch.name == *name)
+                    .unwrap_or_default();
+                let ports = &mut self.switches[switch].ports;
+                ports.push(SwitchPort {
+                    egress,
+                    vlan: *vlan,
+                });
+                Sink::Switch {
+                    switch,
+                    port: ports.len() - 1,
+                }
+            }
+        }
+    }
+
+    /// Names of the interfaces, in the order of their numbers.
+    pub fn interfaces(&self) -> impl Iterator<Item = &str> {
+        self.ports.iter().map(|port| port.name.as_str())
+    }
+
+    /// Whether interface `port` should be read: false while its link has enough to send, or is paused.
+    #[must_use]
+    pub fn wants_frame(&self, port: usize) -> bool {
+        let queue = self.channels[self.ports[port].ingress].queue();
+        queue.bytes() < queue.limit_bytes()
+    }
+
+    /// A packet came from interface `port`. It is taken even if it is not wanted.
+    pub fn handle_frame(&mut self, now: Time, port: usize, packet: Packet) {
+        self.handle_timeout(now);
+        let channel = self.ports[port].ingress;
+        self.channels[channel].offer(
+            now,
+            Train::whole(Rc::new(packet)),
+            Room::Endless,
+            &mut self.rng,
+        );
+        self.start(now, channel);
+    }
+
+    /// Lets everything happen that happens until `now`.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while self.events.peek().is_some_and(|event| event.at <= now) {
+            let Some(Event { at, what, .. }) = self.events.pop() else {
+                return;
+            };
+            match what {
+                What::Free { channel } => self.freed(at, channel),
+                What::Arrive {
+                    channel,
+                    train,
+                    complete_at,
+                } => self.arrived(at, channel, train, complete_at),
+                What::Offer {
+                    from,
+                    egress,
+                    train,
+                } => self.offer(at, from, egress, train),
+            }
+        }
+    }
+
+    /// When [`Fabric::handle_timeout`] is wanted next.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.events.peek().map(|event| event.at)
+    }
+
+    /// The next frame, or super-frame, that goes out to interface `port`.
+    pub fn poll_frame(&mut self, port: usize) -> Option<OutFrame> {
+        self.ports[port].delivery.pop()
+    }
+
+    /// Counters of each direction of each link, as `link/NAME/a-b` and `link/NAME/b-a`.
+    pub fn counters(&mut self, now: Time) -> impl Iterator<Item = (&str, ChannelCounters)> {
+        let channels = self
+            .channels
+            .iter_mut()
+            .map(move |channel| channel.counters(now));
+        self.names.iter().map(String::as_str).zip(channels)
+    }
+
+    fn start(&mut self, now: Time, channel: usize) {
+        let mut arrivals = core::mem::take(&mut self.arrivals);
+        let busy = self.channels[channel].start(now, &mut self.rng, &mut |at, train| {
+            arrivals.push((at, train))
+        });
+        if let Some(busy) = busy {
+            self.schedule(busy.free_at, What::Free { channel });
+            let cuts_through = matches!(self.sinks[channel], Sink::Switch { switch, .. }
+                if self.switches[switch].forwarding == Forwarding::CutThrough);
+            let single = arrivals.len() == 1;
+            for (complete_at, train) in arrivals.drain(..) {
+                let at = if cuts_through && single {
+                    busy.header_at.min(complete_at)
+                } else {
+                    complete_at
+                };
+                self.schedule(
+                    at,
+                    What::Arrive {
+                        channel,
+                        train,
+                        complete_at,
+                    },
+                );
+            }
+        }
+        self.arrivals = arrivals;
+    }
+
+    fn schedule(&mut self, at: Time, what: What) {
+        self.sequence += 1;
+        self.events.push(Event {
+            at,
+            sequence: self.sequence,
+            what,
+        });
+    }
+
+    fn freed(&mut self, now: Time, channel: usize) {
+        self.channels[channel].freed(now);
+        self.start(now, channel);
+        let low = self.limit_bytes(channel) / 4;
+        if self.channels[channel].queue().bytes() <= low {
+            for stopped in core::mem::take(&mut self.stopped_by[channel]) {
+                self.channels[stopped].go_on(now);
+                self.start(now, stopped);
+            }
+        }
+    }
+
+    fn arrived(&mut self, now: Time, channel: usize, mut train: Train, complete_at: Time) {
+        self.channels[channel].arrived(&train);
+        match self.sinks[channel] {
+            Sink::Port(port) => {
+                let tag = match self.sources[channel] {
+                    None => train.packet.tag(),
+                    Some(switch) => self.tag_out_of(switch, channel, train.vlan),
+                };
+                self.ports[port].delivery.push(train, tag);
+            }
+            Sink::Switch { switch, port } => {
+                // Between two switches the VLAN travels with the train, as the tag would.
+                let tag = match self.sources[channel] {
+                    None => train.packet.tag(),
+                    Some(other) => self.tag_out_of(other, channel, train.vlan),
+                };
+                let Some(vlan) = self.switches[switch].vlan_of(port, tag) else {
+                    return;
+                };
+                train.vlan = vlan;
+                let (source, destination) = (train.packet.source(), train.packet.destination());
+                self.switches[switch].learn(now, port, source, vlan);
+                let mut route = core::mem::take(&mut self.route);
+                self.switches[switch].route(now, port, destination, vlan, &mut route);
+                for port in &route {
+                    let egress = self.switches[switch].ports[*port].egress;
+                    if complete_at > now && self.is_faster(egress, channel) {
+                        self.schedule(
+                            complete_at,
+                            What::Offer {
+                                from: channel,
+                                egress,
+                                train: train.clone(),
+                            },
+                        );
+                    } else {
+                        self.offer(now, channel, egress, train.clone());
+                    }
+                }
+                self.route = route;
+            }
+        }
+    }
+
+    fn tag_out_of(&self, switch: usize, egress: usize, vlan: u16) -> Option<u16> {
+        let switch = &self.switches[switch];
+        let port = switch.ports.iter().position(|port| port.egress == egress);
+        port.and_then(|port| switch.tag_of(port, vlan))
+    }
+
+    /// Whether `egress` would run out of bytes if it began before `ingress` has brought all.
+    fn is_faster(&self, egress: usize, ingress: usize) -> bool {
+        match (
+            self.channels[egress].rate_bits_per_s(),
+            self.channels[ingress].rate_bits_per_s(),
+        ) {
+            (_, None) => false,
+            (None, Some(_)) => true,
+            (Some(out), Some(into)) => out > into,
+        }
+    }
+
+    /// Frames want to go out of a switch.
+    fn offer(&mut self, now: Time, from: usize, egress: usize, train: Train) {
+        let room = self.room(egress);
+        self.channels[egress].offer(now, train, room, &mut self.rng);
+        self.start(now, egress);
+        let high = self.limit_bytes(egress) / 2;
+        if self.channels[from].pause
+            && self.channels[egress].queue().bytes() > high
+            && !self.stopped_by[egress].contains(&from)
+        {
+            self.channels[from].stop(now);
+            self.stopped_by[egress].push(from);
+        }
+    }
+
+    /// How long a channel's queue may get now.
+    fn limit_bytes(&self, channel: usize) -> u64 {
+        let queue = self.channels[channel].queue();
+        self.room(channel)
+            .limit_bytes(queue.limit_bytes(), queue.bytes())
+    }
+
+    /// The bound of a switch's egress queue: its own and, where the switch shares its memory, its part of what is free.
+    fn room(&self, channel: usize) -> Room {
+        let Some(switch) = self.sources[channel].map(|switch| &self.switches[switch]) else {
+            return Room::Own;
+        };
+        let Some(shared) = switch.shared else {
+            return Room::Own;
+        };
+        let others = switch.ports.iter().filter(|port| port.egress != channel);
+        let used: u64 = others
+            .map(|port| self.channels[port.egress].queue().bytes())
+            .sum();
+        Room::Shared {
+            alpha: shared.alpha,
+            left_bytes: shared.bytes.saturating_sub(used),
+        }
+    }
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Event) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Event {}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Event) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The earliest event is the greatest: that is the one a heap gives.
+impl Ord for Event {
+    fn cmp(&self, other: &Event) -> Ordering {
+        (other.at, other.sequence).cmp(&(self.at, self.sequence))
+    }
+}

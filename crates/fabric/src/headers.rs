@@ -1,0 +1,245 @@
+//! Ethernet, IP and TCP headers, as far as frames must be cut out of super-frames and marked.
+//!
+//! All functions take bytes that may be anything; what does not parse is left as it is.
+
+const ETHERTYPE_VLAN: u16 = 0x8100;
+const ETHERTYPE_IPV4: u16 = 0x0800;
+const ETHERTYPE_IPV6: u16 = 0x86dd;
+const IPV6_HEADER_BYTES: usize = 40;
+const TCP: u8 = 6;
+const FIN_PSH: u8 = 0x09;
+const CWR: u8 = 0x80;
+
+/// Where the IP header begins, and its version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ip {
+    V4 { at: usize, header: usize },
+    V6 { at: usize },
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes
+        .get(at..at + 2)
+        .and_then(|two| two.try_into().ok())
+        .map(u16::from_be_bytes)
+}
+
+fn ip(bytes: &[u8]) -> Option<Ip> {
+    let (mut kind, mut at) = (u16_at(bytes, 12)?, 14);
+    if kind == ETHERTYPE_VLAN {
+        (kind, at) = (u16_at(bytes, 16)?, 18);
+    }
+    match kind {
+        ETHERTYPE_IPV4 => {
+            let header = usize::from(bytes.get(at)? & 0x0f) * 4;
+            (header >= 20 && bytes.len() >= at + header).then_some(Ip::V4 { at, header })
+        }
+        ETHERTYPE_IPV6 => (bytes.len() >= at + IPV6_HEADER_BYTES).then_some(Ip::V6 { at }),
+        _ => None,
+    }
+}
+
+/// The ECN bits: 0 to 3; `None` for what is not IP.
+pub(crate) fn ecn(bytes: &[u8]) -> Option<u8> {
+    match ip(bytes)? {
+        Ip::V4 { at, .. } => Some(bytes[at + 1] & 3),
+        Ip::V6 { at } => Some(bytes[at + 1] >> 4 & 3),
+    }
+}
+
+/// Sets "congestion experienced".
+pub(crate) fn mark(bytes: &mut [u8]) {
+    match ip(bytes) {
+        Some(Ip::V4 { at, header }) => {
+            bytes[at + 1] |= 3;
+            seal_ipv4(bytes, at, header);
+        }
+        Some(Ip::V6 { at }) => bytes[at + 1] |= 3 << 4,
+        None => {}
+    }
+}
+
+/// Puts in an 802.1Q tag, or takes it out.
+pub(crate) fn set_tag(bytes: &mut Vec<u8>, tag: Option<u16>) {
+    if u16_at(bytes, 12) == Some(ETHERTYPE_VLAN) && bytes.len() >= 16 {
+        bytes.drain(12..16);
+    }
+    if let Some(vlan) = tag {
+        let [high, low] = vlan.to_be_bytes();
+        bytes.splice(12..12, [0x81, 0x00, high, low]);
+    }
+}
+
+/// Makes the headers of a TCP super-frame those of a part of it: `bytes` are the headers and the part's payload; `index` is the first of
+/// its frames, each with `each` bytes of payload; `last`: the super-frame's last frame is in it.
+pub(crate) fn cut(bytes: &mut [u8], index: u32, each: u16, last: bool) {
+    let Some(ip) = ip(bytes) else { return };
+    let total = bytes.len();
+    let (protocol, transport) = match ip {
+        Ip::V4 { at, header } => {
+            put_u16(bytes, at + 2, (total - at) as u16);
+            let id = u16_at(bytes, at + 4)
+                .unwrap_or(0)
+                .wrapping_add(index as u16);
+            put_u16(bytes, at + 4, id);
+            seal_ipv4(bytes, at, header);
+            (bytes[at + 9], at + header)
+        }
+        Ip::V6 { at } => {
+            put_u16(bytes, at + 4, (total - at - IPV6_HEADER_BYTES) as u16);
+            (bytes[at + 6], at + IPV6_HEADER_BYTES)
+        }
+    };
+    if protocol != TCP || total < transport + 20 {
+        return;
+    }
+    let sequence = bytes[transport + 4..]
+        .first_chunk()
+        .map_or(0, |four| u32::from_be_bytes(*four));
+    let sequence = sequence.wrapping_add(index.wrapping_mul(u32::from(each)));
+    bytes[transport + 4..transport + 8].copy_from_slice(&sequence.to_be_bytes());
+    if !last {
+        bytes[transport + 13] &= !FIN_PSH;
+    }
+    if index > 0 {
+        bytes[transport + 13] &= !CWR;
+    }
+    // What offloading expects there: the sum of the pseudo-header.
+    let sum = pseudo_header(bytes, ip, protocol, (total - transport) as u32);
+    put_u16(bytes, transport + 16, fold(sum));
+}
+
+/// Fills in an L4 checksum: counted from `start`, stored at `start + offset`, where the sum of the pseudo-header is.
+pub(crate) fn fill_checksum(bytes: &mut [u8], start: usize, offset: usize) {
+    if bytes.len() < start + offset + 2 {
+        return;
+    }
+    let sum = !fold(sum_of(&bytes[start..]));
+    put_u16(bytes, start + offset, if sum == 0 { 0xffff } else { sum });
+}
+
+fn seal_ipv4(bytes: &mut [u8], at: usize, header: usize) {
+    put_u16(bytes, at + 10, 0);
+    let sum = !fold(sum_of(&bytes[at..at + header]));
+    put_u16(bytes, at + 10, sum);
+}
+
+fn pseudo_header(bytes: &[u8], ip: Ip, protocol: u8, length: u32) -> u64 {
+    let addresses = match ip {
+        Ip::V4 { at, .. } => &bytes[at + 12..at + 20],
+        Ip::V6 { at } => &bytes[at + 8..at + 40],
+    };
+    sum_of(addresses) + u64::from(protocol) + u64::from(length)
+}
+
+/// Of 16-bit words in network order (RFC 1071).
+fn sum_of(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<2>();
+    let sum: u64 = words
+        .iter()
+        .map(|word| u64::from(u16::from_be_bytes(*word)))
+        .sum();
+    sum + rest.first().map_or(0, |byte| u64::from(*byte) << 8)
+}
+
+fn fold(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+fn put_u16(bytes: &mut [u8], at: usize, value: u16) {
+    bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// TCP over IPv4, 20-byte headers, sequence number 1000, PSH, ECT(0).
+    fn segment(payload: usize) -> Vec<u8> {
+        let mut bytes = vec![0; 54 + payload];
+        bytes[12..14].copy_from_slice(&[0x08, 0x00]);
+        bytes[14] = 0x45;
+        bytes[15] = 2;
+        put_u16(&mut bytes, 16, (40 + payload) as u16);
+        put_u16(&mut bytes, 18, 7);
+        bytes[23] = TCP;
+        bytes[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+        bytes[38..42].copy_from_slice(&1000_u32.to_be_bytes());
+        bytes[46] = 5 << 4;
+        bytes[47] = 0x18 | CWR;
+        seal_ipv4(&mut bytes, 14, 20);
+        bytes
+    }
+
+    #[test]
+    fn a_part_of_a_super_frame_has_its_own_numbers() {
+        let mut part = segment(100);
+        cut(&mut part, 3, 100, false);
+        assert_eq!(u16_at(&part, 16), Some(140));
+        assert_eq!(u16_at(&part, 18), Some(10), "identification counts up");
+        assert_eq!(&part[38..42], &1300_u32.to_be_bytes());
+        assert_eq!(
+            part[47], 0x10,
+            "ACK only: PSH is the last frame's, CWR the first's"
+        );
+        assert_eq!(
+            fold(sum_of(&part[14..34])),
+            0xffff,
+            "the IPv4 header is sealed"
+        );
+        let pseudo = 0x0a00 + 1 + 0x0a00 + 2 + 6 + 120;
+        assert_eq!(u16_at(&part, 50), Some(pseudo));
+        fill_checksum(&mut part, 34, 16);
+        assert_eq!(
+            fold(sum_of(&part[34..]) + u64::from(pseudo)),
+            0xffff,
+            "TCP's checksum holds"
+        );
+    }
+
+    #[test]
+    fn marks_are_set_where_ip_is_and_nowhere_else() {
+        let mut frame = segment(0);
+        assert_eq!(ecn(&frame), Some(2));
+        mark(&mut frame);
+        assert_eq!(ecn(&frame), Some(3));
+        assert_eq!(fold(sum_of(&frame[14..34])), 0xffff);
+        let mut arp = vec![0_u8; 60];
+        arp[12..14].copy_from_slice(&[0x08, 0x06]);
+        let before = arp.clone();
+        mark(&mut arp);
+        cut(&mut arp, 1, 10, true);
+        assert_eq!((ecn(&arp), arp), (None, before));
+    }
+
+    #[test]
+    fn tags_come_and_go() {
+        let plain = segment(10);
+        let mut frame = plain.clone();
+        set_tag(&mut frame, Some(5));
+        assert_eq!(
+            (frame.len(), u16_at(&frame, 12), u16_at(&frame, 14)),
+            (plain.len() + 4, Some(ETHERTYPE_VLAN), Some(5))
+        );
+        assert_eq!(ecn(&frame), Some(2), "IP is found behind the tag");
+        set_tag(&mut frame, Some(6));
+        assert_eq!(u16_at(&frame, 14), Some(6));
+        set_tag(&mut frame, None);
+        assert_eq!(frame, plain);
+    }
+
+    #[test]
+    fn no_bytes_panic() {
+        let whole = segment(30);
+        for length in 0..whole.len() {
+            let mut bytes = whole[..length].to_vec();
+            mark(&mut bytes);
+            cut(&mut bytes, 2, 10, true);
+            fill_checksum(&mut bytes, 34, 16);
+            set_tag(&mut bytes, None);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The line of a channel: delay, jitter, loss, doubling, corruption, reordering.
+use core::time::Duration;
+
+use hakaru_units::Time;
+use rand::RngExt as _;
+use rand_pcg::Pcg64;
+
+use crate::config::{Direction, Jitter, Loss};
+use crate::packet::Train;
+
+/// What the line does to frames.
+#[derive(Debug)]
+pub(crate) struct Line {
+    delay_ns: u64,
+    jitter: Jitter,
+    loss: LossState,
+    duplicate: f64,
+    corrupt: f64,
+    reorder: f64,
+    reorder_ns: u64,
+    /// Frames arrive in order: none before this.
+    last: Time,
+    /// Anything but a delay is asked for, so each frame goes by itself.
+    frame_by_frame: bool,
+}
+
+#[derive(Debug)]
+enum LossState {
+    None,
+    /// Frames that still pass before the next one is lost: drawn once per loss instead of once per frame.
+    Random {
+        probability: f64,
+        pass: u64,
+    },
+    Bursts {
+        bad: bool,
+        enter: f64,
+        leave: f64,
+        bad_loss: f64,
+    },
+}
+
+/// What became of the frames of a train, besides those that arrive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Toll {
+    pub(crate) lost: u64,
+    pub(crate) duplicated: u64,
+    pub(crate) corrupted: u64,
+}
+
+impl Line {
+    pub(crate) fn new(config: &Direction, rng: &mut Pcg64) -> Line {
+        let share = |percent: f64| percent / 100.0;
+        let loss = match config.loss {
+            Loss::None => LossState::None,
+            Loss::Random { percent: 0.0 } => LossState::None,
+            Loss::Random { percent } => LossState::Random {
+                probability: share(percent),
+                pass: passes(share(percent), rng),
+            },
+            Loss::Bursts {
+                percent,
+                burst_frames,
+                bad_percent,
+            } => {
+                // In the long run the bad state holds for percent / bad_percent of all frames.
+                let (leave, bad) = (1.0 / burst_frames, percent / bad_percent);
+                LossState::Bursts {
+                    bad: false,
+                    enter: leave * bad / (1.0 - bad),
+                    leave,
+                    bad_loss: share(bad_percent),
+                }
+            }
+        };
+        Line {
+            delay_ns: (config.delay_us * 1e3).round() as u64,
+            frame_by_frame: config.jitter != Jitter::None
+                || !matches!(loss, LossState::None)
+                || config.duplicate_percent > 0.0
+                || config.corrupt_percent > 0.0
+                || config.reorder_percent > 0.0,
+            jitter: config.jitter,
+            loss,
+            duplicate: share(config.duplicate_percent),
+            corrupt: share(config.corrupt_percent),
+            reorder: share(config.reorder_percent),
+            reorder_ns: (config.reorder_us * 1e3).round() as u64,
+            last: Time::ZERO,
+        }
+    }
+
+    pub(crate) const fn delay_ns(&self) -> u64 {
+        self.delay_ns
+    }
+
+    /// The frames of `train` were sent one after the other, the last byte of the first at `first`, of each further one `each_ns` later,
+    /// of the last at `last`. `arrive` is told of those that arrive, and when.
+    pub(crate) fn pass(
+        &mut self,
+        mut train: Train,
+        first: Time,
+        each_ns: u64,
+        last: Time,
+        rng: &mut Pcg64,
+        arrive: &mut dyn FnMut(Time, Train),
+    ) -> Toll {
+        let delay = Duration::from_nanos(self.delay_ns);
+        if !self.frame_by_frame {
+            arrive(last + delay, train);
+            return Toll::default();
+        }
+        let (count, mut toll) = (train.count, Toll::default());
+        for index in 0..count {
+            let mut frame = train.take_one();
+            if self.loss.hits(rng) {
+                toll.lost += 1;
+                continue;
+            }
+            let sent = if index + 1 == count {
+                last
+            } else {
+                first + Duration::from_nanos(each_ns * u64::from(index))
+            };
+            let mut at = (sent + delay + self.jitter.draw(rng)).max(self.last);
+            self.last = at;
+            if self.reorder > 0.0 && rng.random::<f64>() < self.reorder {
+                at += Duration::from_nanos(self.reorder_ns);
+            }
+            if self.corrupt > 0.0 && rng.random::<f64>() < self.corrupt {
+                frame.corrupt = Some(rng.random::<u32>());
+                toll.corrupted += 1;
+            }
+            if self.duplicate > 0.0 && rng.random::<f64>() < self.duplicate {
+                toll.duplicated += 1;
+                arrive(at, frame.clone());
+            }
+            arrive(at, frame);
+        }
+        toll
+    }
+}
+
+impl LossState {
+    /// Whether the next frame is lost.
+    fn hits(&mut self, rng: &mut Pcg64) -> bool {
+        match self {
+            LossState::None => false,
+            LossState::Random { probability, pass } => {
+                if let Some(left) = pass.checked_sub(1) {
+                    *pass = left;
+                    return false;
+                }
+                *pass = passes(*probability, rng);
+                true
+            }
+            LossState::Bursts {
+                bad,
+                enter,
+                leave,
+                bad_loss,
+            } => {
+                let change = if *bad { *leave } else { *enter };
+                if rng.random::<f64>() < change {
+                    *bad = !*bad;
+                }
+                *bad && rng.random::<f64>() < *bad_loss
+            }
+        }
+    }
+}
+
+/// Frames that pass before the next one is lost: geometrically distributed.
+fn passes(probability: f64, rng: &mut Pcg64) -> u64 {
+    if probability >= 1.0 {
+        return 0;
+    }
+    let uniform = 1.0 - rng.random::<f64>();
+    (uniform.ln() / (1.0 - probability).ln()) as u64
+}
+
+impl Jitter {
+    fn draw(&self, rng: &mut Pcg64) -> Duration {
+        let us = match *self {
+            Jitter::None => return Duration::ZERO,
+            Jitter::Uniform { max_us } => max_us * rng.random::<f64>(),
+            Jitter::Exponential { mean_us } => -mean_us * (1.0 - rng.random::<f64>()).ln(),
+            Jitter::Normal {
+                mean_us,
+                deviation_us,
+            } => mean_us + deviation_us * standard_normal(rng),
+        };
+        Duration::from_nanos((us.max(0.0) * 1e3) as u64)
+    }
+}
+
+/// Box and Muller 1958.
+fn standard_normal(rng: &mut Pcg64) -> f64 {
+    let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
+    radius * (core::f64::consts::TAU * rng.random::<f64>()).cos()
+}

@@ -1,0 +1,293 @@
+//! Packets as hosts hand them over, and the frames they stand for.
+//!
+//! With segmentation offload a host hands over up to 64 KiB of TCP payload as one *super-frame*; on a wire it would be many frames. A [`Packet`] stays
+//! in one piece, but the fabric counts, queues and drops the frames that it stands for: a [`Train`] is some of them, in a row.
+use std::rc::Rc;
+
+use thiserror::Error;
+
+/// Frame check sequence.
+const FCS_BYTES: u32 = 4;
+/// A shorter frame is padded.
+const FRAME_BYTES_MIN: u32 = 64;
+/// Preamble, start delimiter and the gap to the next frame.
+const GAP_BYTES: u32 = 20;
+/// Ethernet header without tag.
+pub(crate) const ETHERNET_BYTES: usize = 14;
+
+/// How a super-frame is to be cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segmentation {
+    /// Ethernet, IP and TCP (or UDP) headers, which every frame repeats, bytes.
+    pub header_bytes: u16,
+    /// Payload of each frame but the last, bytes, at least 1.
+    pub payload_bytes: u16,
+}
+
+/// What came from an interface: an Ethernet frame without FCS, or a super-frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    bytes: Vec<u8>,
+    segmentation: Option<Segmentation>,
+    frames: u32,
+    /// Its L4 checksum is not filled in: `(start, offset)` as virtio-net tells them.
+    checksum: Option<(u16, u16)>,
+}
+
+/// Why bytes are no packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum PacketError {
+    /// Shorter than an Ethernet header, or than the headers it is said to have.
+    #[error("a packet of {0} bytes is shorter than its headers")]
+    Short(usize),
+    /// No payload in a frame.
+    #[error("a super-frame with frames of no payload")]
+    NoPayload,
+}
+
+impl Packet {
+    /// `bytes` begin with the Ethernet header. `checksum`: where the L4 checksum begins to count and where it is to be stored, both from
+    /// the beginning, if it is not filled in yet.
+    ///
+    /// # Errors
+    /// The bytes cannot be such a packet.
+    pub fn new(
+        bytes: Vec<u8>,
+        segmentation: Option<Segmentation>,
+        checksum: Option<(u16, u16)>,
+    ) -> Result<Packet, PacketError> {
+        let length = bytes.len();
+        if length < ETHERNET_BYTES {
+            return Err(PacketError::Short(length));
+        }
+        let mut frames = 1;
+        if let Some(cut) = segmentation {
+            let payload = length
+                .checked_sub(usize::from(cut.header_bytes))
+                .ok_or(PacketError::Short(length))?;
+            if cut.payload_bytes == 0 || usize::from(cut.header_bytes) < ETHERNET_BYTES {
+                return Err(PacketError::NoPayload);
+            }
+            frames = payload.div_ceil(usize::from(cut.payload_bytes)).max(1) as u32;
+        }
+        if checksum
+            .is_some_and(|(start, offset)| usize::from(start) + usize::from(offset) + 2 > length)
+        {
+            return Err(PacketError::Short(length));
+        }
+        Ok(Packet {
+            bytes,
+            segmentation,
+            frames,
+            checksum,
+        })
+    }
+
+    /// As handed over.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Frames that it is on a wire.
+    #[must_use]
+    pub const fn frames(&self) -> u32 {
+        self.frames
+    }
+
+    /// How it is cut.
+    #[must_use]
+    pub const fn segmentation(&self) -> Option<Segmentation> {
+        self.segmentation
+    }
+
+    /// Where the L4 checksum is missing.
+    #[must_use]
+    pub const fn checksum(&self) -> Option<(u16, u16)> {
+        self.checksum
+    }
+
+    /// Range of the payload that frame `index` carries; all that follows the Ethernet header if there is only one frame.
+    pub(crate) fn payload_of(&self, first: u32, count: u32) -> core::ops::Range<usize> {
+        let Some(cut) = self.segmentation else {
+            return ETHERNET_BYTES..self.bytes.len();
+        };
+        let (header, each) = (
+            usize::from(cut.header_bytes),
+            usize::from(cut.payload_bytes),
+        );
+        let begin = header + each * first as usize;
+        begin..(begin + each * count as usize).min(self.bytes.len())
+    }
+
+    /// Length of frame `index` with FCS, bytes.
+    pub(crate) fn frame_bytes(&self, index: u32) -> u32 {
+        let bare = match self.segmentation {
+            None => self.bytes.len(),
+            Some(cut) => usize::from(cut.header_bytes) + self.payload_of(index, 1).len(),
+        };
+        (bare as u32 + FCS_BYTES).max(FRAME_BYTES_MIN)
+    }
+
+    pub(crate) fn destination(&self) -> [u8; 6] {
+        *self.bytes.first_chunk().unwrap_or(&[0; 6])
+    }
+
+    pub(crate) fn source(&self) -> [u8; 6] {
+        self.bytes[6..].first_chunk().copied().unwrap_or([0; 6])
+    }
+
+    /// The sender understands marks: one of the ECN bits of the IP header is set (RFC 3168).
+    pub(crate) fn allows_marks(&self) -> bool {
+        crate::headers::ecn(&self.bytes).is_some_and(|bits| bits != 0)
+    }
+
+    /// VLAN of an 802.1Q tag; 0 (a priority tag) counts as none.
+    pub(crate) fn tag(&self) -> Option<u16> {
+        match self.bytes.get(12..16) {
+            Some(&[0x81, 0x00, high, low]) => {
+                Some(u16::from_be_bytes([high, low]) & 0xfff).filter(|vlan| *vlan != 0)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Frames of one packet in a row, which travel together.
+#[derive(Clone, Debug)]
+pub(crate) struct Train {
+    pub(crate) packet: Rc<Packet>,
+    pub(crate) first: u32,
+    /// At least 1.
+    pub(crate) count: u32,
+    /// VLAN that it travels in; 0 outside of switches.
+    pub(crate) vlan: u16,
+    /// Congestion was experienced (ECN).
+    pub(crate) marked: bool,
+    /// The bit of the payload that is turned over.
+    pub(crate) corrupt: Option<u32>,
+}
+
+impl Train {
+    pub(crate) fn whole(packet: Rc<Packet>) -> Train {
+        Train {
+            first: 0,
+            count: packet.frames(),
+            packet,
+            vlan: 0,
+            marked: false,
+            corrupt: None,
+        }
+    }
+
+    /// Bytes of its frames with FCS.
+    pub(crate) fn bytes(&self) -> u64 {
+        let last = self.first + self.count - 1;
+        u64::from(self.packet.frame_bytes(self.first)) * u64::from(self.count - 1)
+            + u64::from(self.packet.frame_bytes(last))
+    }
+
+    /// Bytes that pass while it is sent: preambles and gaps too.
+    pub(crate) fn wire_bytes(&self) -> u64 {
+        self.bytes() + u64::from(GAP_BYTES) * u64::from(self.count)
+    }
+
+    /// The longest of its frames.
+    pub(crate) fn longest_bytes(&self) -> u32 {
+        self.packet.frame_bytes(self.first)
+    }
+
+    /// Its first frame; the rest, perhaps none, stays.
+    pub(crate) fn take_one(&mut self) -> Train {
+        let front = Train {
+            count: 1,
+            ..self.clone()
+        };
+        self.first += 1;
+        self.count -= 1;
+        front
+    }
+
+    /// `next` are the frames that follow, and nothing happened to either that did not happen to the other.
+    pub(crate) fn goes_on_in(&self, next: &Train) -> bool {
+        Rc::ptr_eq(&self.packet, &next.packet)
+            && self.first + self.count == next.first
+            && (self.vlan, self.marked) == (next.vlan, next.marked)
+            && self.corrupt.is_none()
+            && next.corrupt.is_none()
+    }
+
+    /// Its first `count` frames; the rest stays.
+    pub(crate) fn take_front(&mut self, count: u32) -> Train {
+        debug_assert!(count > 0 && count < self.count);
+        let front = Train {
+            count,
+            ..self.clone()
+        };
+        self.first += count;
+        self.count -= count;
+        front
+    }
+}
+
+/// What goes out to an interface: some frames of one packet, next to one another.
+#[derive(Clone, Debug)]
+pub struct OutFrame {
+    pub(crate) train: Train,
+    /// A tag is to be put in.
+    pub(crate) tag: Option<u16>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn super_frame(payload: usize) -> Packet {
+        let cut = Segmentation {
+            header_bytes: 66,
+            payload_bytes: 1448,
+        };
+        Packet::new(vec![0; 66 + payload], Some(cut), None).unwrap()
+    }
+
+    #[test]
+    fn a_super_frame_is_as_many_bytes_as_its_frames() {
+        let packet = super_frame(1448 * 3 + 100);
+        assert_eq!(packet.frames(), 4);
+        let all = Train::whole(Rc::new(packet.clone()));
+        let one_by_one: u32 = (0..4).map(|i| packet.frame_bytes(i)).sum();
+        assert_eq!(all.bytes(), u64::from(one_by_one));
+        assert_eq!(one_by_one, 3 * (66 + 1448 + 4) + 66 + 100 + 4);
+        assert_eq!(all.wire_bytes(), u64::from(one_by_one) + 4 * 20);
+    }
+
+    #[test]
+    fn short_frames_are_padded_on_the_wire() {
+        assert_eq!(
+            Packet::new(vec![0; 42], None, None).unwrap().frame_bytes(0),
+            64
+        );
+        assert_eq!(
+            Packet::new(vec![0; 1514], None, None)
+                .unwrap()
+                .frame_bytes(0),
+            1518
+        );
+        assert_eq!(
+            Packet::new(vec![0; 13], None, None),
+            Err(PacketError::Short(13))
+        );
+    }
+
+    #[test]
+    fn a_train_parts_without_loss() {
+        let mut rest = Train::whole(Rc::new(super_frame(1448 * 10 + 1)));
+        let all = rest.bytes();
+        let front = rest.take_front(4);
+        assert_eq!(
+            (front.first, front.count, rest.first, rest.count),
+            (0, 4, 4, 7)
+        );
+        assert_eq!(front.bytes() + rest.bytes(), all);
+    }
+}

@@ -1,0 +1,108 @@
+//! A learning switch: which ports a frame goes to.
+use std::collections::HashMap;
+
+use hakaru_units::Time;
+
+use crate::config::{Forwarding, SharedBuffer, SwitchConfig};
+
+const MULTICAST: u8 = 1;
+
+/// A switch.
+#[derive(Debug)]
+pub(crate) struct Switch {
+    pub(crate) forwarding: Forwarding,
+    pub(crate) shared: Option<SharedBuffer>,
+    pub(crate) ports: Vec<SwitchPort>,
+    addresses_max: usize,
+    age_ns: u64,
+    learned: HashMap<([u8; 6], u16), Learned>,
+}
+
+/// One of its ports, each of which is an end of a link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SwitchPort {
+    /// The channel that goes out of it.
+    pub(crate) egress: usize,
+    /// VLAN of untagged frames; `None`: a trunk.
+    pub(crate) vlan: Option<u16>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Learned {
+    port: usize,
+    seen: Time,
+}
+
+impl Switch {
+    pub(crate) fn new(config: &SwitchConfig) -> Switch {
+        Switch {
+            forwarding: config.forwarding,
+            shared: config.shared_buffer,
+            ports: Vec::new(),
+            addresses_max: config.addresses_max as usize,
+            age_ns: u64::from(config.address_age_s) * 1_000_000_000,
+            learned: HashMap::new(),
+        }
+    }
+
+    /// The VLAN in which a frame that came in at `port` goes on, `tag` being its 802.1Q tag or, from another switch, the VLAN it came in.
+    /// `None`: it is refused.
+    pub(crate) fn vlan_of(&self, port: usize, tag: Option<u16>) -> Option<u16> {
+        match (self.ports[port].vlan, tag) {
+            (Some(vlan), None) => Some(vlan),
+            (Some(_), Some(_)) => None,
+            (None, tag) => Some(tag.unwrap_or(1)),
+        }
+    }
+
+    /// The tag that a frame of `vlan` carries out of `port`.
+    pub(crate) fn tag_of(&self, port: usize, vlan: u16) -> Option<u16> {
+        (self.ports[port].vlan.is_none() && vlan != 1).then_some(vlan)
+    }
+
+    /// Notes where the sender is.
+    pub(crate) fn learn(&mut self, now: Time, port: usize, source: [u8; 6], vlan: u16) {
+        if source[0] & MULTICAST != 0 {
+            return;
+        }
+        let seen = Learned { port, seen: now };
+        if let Some(known) = self.learned.get_mut(&(source, vlan)) {
+            *known = seen;
+        } else {
+            if self.learned.len() >= self.addresses_max {
+                self.learned
+                    .retain(|_, known| now.ns_since(known.seen) < self.age_ns);
+            }
+            if self.learned.len() < self.addresses_max {
+                self.learned.insert((source, vlan), seen);
+            }
+        }
+    }
+
+    /// Tells each port that a frame goes out of; none if its receiver is where it came from.
+    pub(crate) fn route(
+        &self,
+        now: Time,
+        from: usize,
+        destination: [u8; 6],
+        vlan: u16,
+        out: &mut Vec<usize>,
+    ) {
+        out.clear();
+        let known = self
+            .learned
+            .get(&(destination, vlan))
+            .filter(|known| now.ns_since(known.seen) < self.age_ns);
+        match known {
+            Some(known) => out.extend((known.port != from).then_some(known.port)),
+            None => {
+                let carries = |port: &usize| self.ports[*port].vlan.is_none_or(|of| of == vlan);
+                out.extend(
+                    (0..self.ports.len())
+                        .filter(|port| *port != from)
+                        .filter(carries),
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What the tests share: fabrics in a few words, frames, and a clock that goes from event to event.
+#![allow(dead_code)] // Each test binary uses its part.
+use hakaru_fabric::config::{Direction, End, FabricConfig, LinkConfig, Queue, SwitchConfig};
+use hakaru_fabric::{ChannelCounters, Fabric, OutFrame, Packet, Segmentation};
+use hakaru_units::Time;
+
+pub const GIGABIT: u64 = 1_000_000_000;
+/// Ethernet, IPv4 and TCP with time stamps.
+pub const HEADER_BYTES: usize = 66;
+pub const SEGMENT_BYTES: usize = 1448;
+
+/// A direction with a rate and nothing else.
+pub fn rate(bits_per_s: u64) -> Direction {
+    Direction {
+        rate_bits_per_s: Some(bits_per_s),
+        ..Direction::default()
+    }
+}
+
+pub fn queue(bytes: u64) -> Queue {
+    Queue {
+        bytes,
+        ..Queue::default()
+    }
+}
+
+/// Two interfaces, `a` (0) and `b` (1), joined by a link.
+pub fn wire(a_to_b: Direction) -> FabricConfig {
+    let end = |name: &str| End::Interface { name: name.into() };
+    let link = LinkConfig {
+        name: "wire".into(),
+        a: end("a"),
+        b: end("b"),
+        mtu_bytes: 1500,
+        a_to_b,
+        b_to_a: Direction::default(),
+    };
+    FabricConfig {
+        switches: Vec::new(),
+        links: vec![link],
+        seed: 1,
+    }
+}
+
+pub fn switch(name: &str) -> SwitchConfig {
+    serde_json::from_value(serde_json::json!({ "name": name })).unwrap()
+}
+
+/// A host on a switch: (to the switch, from the switch).
+pub fn host(name: &str, of: &str, up: Direction, down: Direction) -> LinkConfig {
+    LinkConfig {
+        name: name.into(),
+        a: End::Interface { name: name.into() },
+        b: End::Switch {
+            name: of.into(),
+            vlan: Some(1),
+        },
+        mtu_bytes: 1500,
+        a_to_b: up,
+        b_to_a: down,
+    }
+}
+
+/// The address of host `n`.
+pub fn mac(n: u8) -> [u8; 6] {
+    [2, 0, 0, 0, 0, n]
+}
+
+/// A TCP super-frame of `payload` bytes, ECN-capable, or one frame if that fits.
+pub fn tcp(from: u8, to: u8, payload: usize) -> Packet {
+    let mut bytes = vec![0; HEADER_BYTES + payload];
+    bytes[..6].copy_from_slice(&mac(to));
+    bytes[6..12].copy_from_slice(&mac(from));
+    bytes[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0x02]);
+    bytes[23] = 6;
+    let cut = Segmentation {
+        header_bytes: HEADER_BYTES as u16,
+        payload_bytes: SEGMENT_BYTES as u16,
+    };
+    Packet::new(bytes, (payload > SEGMENT_BYTES).then_some(cut), None).unwrap()
+}
+
+/// A frame of `length` bytes with FCS.
+pub fn frame(from: u8, to: u8, length: usize) -> Packet {
+    let mut bytes = vec![0; length - 4];
+    bytes[..6].copy_from_slice(&mac(to));
+    bytes[6..12].copy_from_slice(&mac(from));
+    Packet::new(bytes, None, None).unwrap()
+}
+
+/// Frames that `out` is.
+pub fn frames_of(out: &OutFrame) -> usize {
+    let mut bytes = Vec::new();
+    out.emit(&mut bytes);
+    match out.segmentation() {
+        None => 1,
+        Some(cut) => {
+            (bytes.len() - usize::from(cut.header_bytes)).div_ceil(usize::from(cut.payload_bytes))
+        }
+    }
+}
+
+/// Lets everything happen; gives what went out of each interface, and when.
+pub fn run(fabric: &mut Fabric, ports: usize) -> Vec<(Time, usize, OutFrame)> {
+    let mut seen = Vec::new();
+    let mut now = Time::ZERO;
+    loop {
+        for port in 0..ports {
+            while let Some(out) = fabric.poll_frame(port) {
+                seen.push((now, port, out));
+            }
+        }
+        let Some(next) = fabric.poll_timeout() else {
+            return seen;
+        };
+        now = next;
+        fabric.handle_timeout(now);
+    }
+}
+
+pub fn counters(fabric: &mut Fabric, channel: &str) -> ChannelCounters {
+    let mut all = fabric.counters(Time::MAX);
+    all.find(|(name, _)| *name == format!("link/{channel}"))
+        .expect("there is such a channel")
+        .1
+}
+
+/// Every frame that came in went out, was dropped for a counted cause, or is inside.
+pub fn assert_conserved(fabric: &mut Fabric) {
+    for (name, c) in fabric.counters(Time::MAX) {
+        assert_eq!(
+            c.frames_in + c.duplicated,
+            c.frames_out + c.drops.all() + c.frames_now,
+            "{name}: {c:?}"
+        );
+    }
+}
