@@ -28,10 +28,17 @@ class Tgt:
     backing: Path
     process: subprocess.Popen[bytes]
 
+    @property
+    def url(self) -> str:
+        """Of its LU."""
+        return f"iscsi://{self.portal}/{TARGET_NAME}/{LUN}"
+
 
 @contextmanager
-def tgt(folder: Path, size_bytes: int) -> Iterator[Tgt]:
-    """One target with one LU in a file. Skips the test where tgt is not installed or may not start."""
+def tgt(folder: Path, size_bytes: int, parameters: str = "") -> Iterator[Tgt]:
+    """One target with one LU in a file; `parameters` as `tgtadm --params` takes them.
+
+    Skips the test where tgt is not installed or may not start."""
     need("tgtd", "tgt")
     if os.geteuid() != 0:
         pytest.skip("tgtd wants to be root")
@@ -56,6 +63,9 @@ def tgt(folder: Path, size_bytes: int) -> Iterator[Tgt]:
             assert time.monotonic() < deadline and daemon.poll() is None, "tgtd does not answer"
             time.sleep(0.05)
         assert admin("--op", "new", "--mode", "logicalunit", "--tid", "1", "--lun", str(LUN), "-b", str(backing))
+        if parameters:
+            unit = ["--mode", "logicalunit", "--tid", "1", "--lun", str(LUN)]
+            assert admin("--op", "update", *unit, "--params", parameters)
         assert admin("--op", "bind", "--mode", "target", "--tid", "1", "-I", "ALL")
         yield Tgt(f"127.0.0.1:{port}", backing, daemon)
     finally:

@@ -29,14 +29,23 @@ pub(super) fn prevent_allow(device: &mut Device<'_>, lu: u8, prevent: u8) -> Out
     Outcome::GOOD
 }
 
-/// LOEJ without START. An LU that has a cache empties it first.
-pub(super) fn eject(device: &mut Device<'_>, lu: u8) -> Outcome {
+/// LOEJ: loads or ejects, unless someone prevents it.
+pub(super) fn load_or_eject(device: &mut Device<'_>, lu: u8, load: bool) -> Outcome {
+    match device.units.get(lu) {
+        None => Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED),
+        Some(unit) if !unit.preventing.is_empty() => {
+            Outcome::check(Sense::MEDIUM_REMOVAL_PREVENTED)
+        }
+        Some(_) if load => self::load(device, lu),
+        Some(_) => eject(device, lu),
+    }
+}
+
+/// An LU that has a cache empties it first.
+fn eject(device: &mut Device<'_>, lu: u8) -> Outcome {
     let Some(unit) = device.units.get_mut(lu) else {
         return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
     };
-    if !unit.preventing.is_empty() {
-        return Outcome::check(Sense::MEDIUM_REMOVAL_PREVENTED);
-    }
     let flush = unit.description.write_cache && !unit.ejected;
     unit.ejected = true;
     if flush {
@@ -46,8 +55,8 @@ pub(super) fn eject(device: &mut Device<'_>, lu: u8) -> Outcome {
     }
 }
 
-/// LOEJ with START. Who loads it knows; the others are told.
-pub(super) fn load(device: &mut Device<'_>, lu: u8) -> Outcome {
+/// Who loads it knows; the others are told.
+fn load(device: &mut Device<'_>, lu: u8) -> Outcome {
     let Some(unit) = device.units.get_mut(lu) else {
         return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
     };

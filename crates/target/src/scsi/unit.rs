@@ -32,12 +32,12 @@ pub(super) fn start_stop_unit(device: &mut Device<'_>, lu: u8, request: StartSto
         };
         return Outcome::check(field.sense());
     }
-    match (request.load_eject, request.start) {
-        (true, true) => return medium::load(device, lu),
-        (true, false) => return medium::eject(device, lu),
-        (false, start) => unit.stopped = !start,
+    if request.load_eject {
+        return medium::load_or_eject(device, lu, request.start);
     }
-    if unit.stopped && unit.description.write_cache && !request.no_flush {
+    // A drive with a removable medium starts again by itself when the medium is wanted, so that it is ready as long as one is in.
+    unit.stopped = !request.start && !unit.description.removable;
+    if !request.start && unit.description.write_cache && !request.no_flush {
         Outcome::Flush { lu }
     } else {
         Outcome::GOOD

@@ -1,0 +1,103 @@
+"""What is run on what. No LU can pass every test: some want it removable, some read-only, some want two ways to it."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.conformance.suites import Verdict, list_tests, run_suite
+from tests.peers.array import MIB, TARGET_NAME, array, lu
+from tests.peers.tgt import tgt
+
+# Suites mostly sleep; each array is used by one suite at a time.
+WORKERS = 4
+LU_BYTES = 64 * MIB
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """An LU, the paths to it, and the suites that it is for (`None`: all)."""
+
+    name: str
+    urls: list[str]
+    suites: list[str] | None = None
+
+
+Results = dict[tuple[str, str], dict[str, Verdict]]
+"""Verdicts by configuration name, by (suite, test)."""
+
+Server = Callable[[Path], AbstractContextManager[list[Configuration]]]
+
+
+@contextmanager
+def our_array(folder: Path) -> Iterator[list[Configuration]]:
+    """An array of ours."""
+    lus = [
+        lu(0, LU_BYTES, thin=True, removable=True, sanitize=True),
+        lu(1, LU_BYTES, thin=True, read_only=True),
+    ]
+    with array(*lus, portals=["127.0.0.1:0", "127.0.0.1:0"], state_directory=str(folder / "state")) as ours:
+        first, second = (f"iscsi://{portal}/{TARGET_NAME}" for portal in ours.engine.found["portals"])
+        yield [
+            Configuration("thin, removable", [f"{first}/0"]),
+            Configuration("two portals", [f"{first}/0", f"{second}/0"], ["MultipathIO", "ProutPreempt"]),
+            Configuration("read-only", [f"{first}/1"], ["ReadOnly", "Inquiry", "ReadCapacity16", "TestUnitReady"]),
+        ]
+
+
+@contextmanager
+def tgt_array(folder: Path) -> Iterator[list[Configuration]]:
+    """tgt with its best settings; two sessions stand for two portals."""
+    (folder / "thin").mkdir()
+    (folder / "read-only").mkdir()
+    with (
+        tgt(folder / "thin", LU_BYTES, "thin_provisioning=1,removable=1") as thin,
+        tgt(folder / "read-only", LU_BYTES, "readonly=1") as read_only,
+    ):
+        yield [
+            Configuration("thin, removable", [thin.url]),
+            Configuration("two portals", [thin.url, thin.url], ["MultipathIO", "ProutPreempt"]),
+            Configuration("read-only", [read_only.url], ["ReadOnly"]),
+        ]
+
+
+def run_all(server: Server, folder: Path) -> Results:
+    """Runs every suite of every configuration, several at a time, each on a server of its own."""
+    tests = list_tests()
+    results: Results = {(suite, test): {} for suite in tests for test in tests[suite]}
+    work: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
+    failures: list[BaseException] = []
+    with ExitStack() as stack:
+        servers = []
+        for worker in range(WORKERS):
+            (place := folder / str(worker)).mkdir()
+            servers.append(stack.enter_context(server(place)))
+        for number, configuration in enumerate(servers[0]):
+            for suite in tests:
+                if configuration.suites is None or suite in configuration.suites:
+                    work.put((number, suite))
+
+        def drain(configurations: list[Configuration]) -> None:
+            try:
+                while True:
+                    number, suite = work.get_nowait()
+                    configuration = configurations[number]
+                    for test, verdict in run_suite(suite, tests[suite], configuration.urls).items():
+                        results[suite, test][configuration.name] = verdict
+            except queue.Empty:
+                pass
+            except BaseException as failure:
+                failures.append(failure)
+
+        threads = [threading.Thread(target=drain, args=[configurations]) for configurations in servers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    if failures:
+        raise failures[0]
+    return results

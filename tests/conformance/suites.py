@@ -1,0 +1,89 @@
+"""One suite of `iscsi-test-cu`: run, and every test's verdict read from what it printed."""
+
+from __future__ import annotations
+
+import enum
+import re
+import subprocess
+from dataclasses import dataclass
+
+from tests.peers.array import need
+
+SUITE_TIMEOUT_S = 120
+
+
+class Kind(enum.Enum):
+    """How a test ended, the worst last."""
+
+    PASSED = "passed"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a test ended, and what it said if it did not pass."""
+
+    kind: Kind
+    why: str = ""
+
+
+def list_tests() -> dict[str, list[str]]:
+    """Names of all tests by suite, in the program's order. Its other families are selections of these."""
+    said = subprocess.run([_program(), "--list"], capture_output=True, text=True, check=True).stdout
+    tests: dict[str, list[str]] = {}
+    for line in said.split():
+        match line.split("."):
+            case ["ALL", suite]:
+                tests[suite] = []
+            case ["ALL", suite, test]:
+                tests[suite].append(test)
+    return tests
+
+
+def run_suite(suite: str, tests: list[str], urls: list[str]) -> dict[str, Verdict]:
+    """Verdicts by test name. Destroys what is on the LU; a second URL is another path to it."""
+    command = [_program(), "--dataloss", "--allow-sanitize", "--verbose", f"--test=ALL.{suite}", *urls]
+    try:
+        # What goes to stderr is not in step with the rest.
+        done = subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            errors="replace",
+            timeout=SUITE_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return dict.fromkeys(tests, Verdict(Kind.FAILED, f"{suite} was not over after {SUITE_TIMEOUT_S} s"))
+    verdicts = read_verdicts(done.stdout)
+    unknown = Verdict(Kind.FAILED, f"the suite ended without a verdict (exit status {done.returncode})")
+    return {test: verdicts.get(test, unknown) for test in tests}
+
+
+def read_verdicts(printed: str) -> dict[str, Verdict]:
+    """Verdicts by test name. `AssertionError` if the program's own count of failures is another."""
+    tests, _, summary = printed.partition("Run Summary")
+    parts = re.split(r"^  Test: (\S+) \.\.\.", tests, flags=re.M)
+    verdicts = {name: _verdict(body) for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+    counted = re.search(r"^\s*tests\s+\d+\s+\d+\s+\d+\s+(\d+)", summary, flags=re.M)
+    if counted is not None:
+        failed = sum(verdict.kind is Kind.FAILED for verdict in verdicts.values())
+        assert failed == int(counted[1]), f"CUnit counts {counted[1]} failures, here are {failed}:\n{printed}"
+    return verdicts
+
+
+def _verdict(body: str) -> Verdict:
+    # CUnit's word stands at the beginning of a line, or straight after the test's name.
+    word = re.search(r"(?:\A|^)\s*(passed|FAILED)", body, flags=re.M)
+    skipped = re.findall(r"\[SKIPPED\]\s*(.*)", body)
+    failed = re.findall(r"\[FAILED\]\s*(.*)", body)
+    if word is None or word[1] == "FAILED":
+        asserted = re.findall(r"^\s+1\. (.*)", body, flags=re.M)
+        return Verdict(Kind.FAILED, " | ".join([*failed[:1], *asserted]) or "it ended without a verdict")
+    return Verdict(Kind.SKIPPED, skipped[0]) if skipped else Verdict(Kind.PASSED)
+
+
+def _program() -> str:
+    return need("iscsi-test-cu", "libiscsi-bin")

@@ -1,0 +1,53 @@
+"""Everything that `iscsi-test-cu` can ask, and that its verdicts are read for what they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conformance.suites import Kind, Verdict, read_verdicts
+from tests.conformance.table import merge, render
+
+PRINTED = """
+
+Suite: Sample
+  Test: Plain ...passed
+  Test: Talks ...    [FAILED] a line about a unit attention that was expected
+passed
+  Test: Skips ...    [SKIPPED] LUN is not removable. Skipping test.
+passed
+  Test: Fails ...    [FAILED] READ10 successful but should have failed
+FAILED
+    1. test_sample.c:44  - CU_ASSERT_EQUAL(ret,0)
+
+Run Summary:    Type  Total    Ran Passed Failed Inactive
+              suites      1      1    n/a      0        0
+               tests      4      4      3      1        0
+             asserts     17     17     16      1      n/a
+"""
+
+
+def test_a_skip_is_told_from_a_pass() -> None:
+    verdicts = read_verdicts(PRINTED)
+    assert {name: verdict.kind for name, verdict in verdicts.items()} == {
+        "Plain": Kind.PASSED,
+        "Talks": Kind.PASSED,
+        "Skips": Kind.SKIPPED,
+        "Fails": Kind.FAILED,
+    }
+    assert verdicts["Skips"].why == "LUN is not removable. Skipping test."
+    assert "test_sample.c:44" in verdicts["Fails"].why
+
+
+def test_a_count_that_is_not_the_programs_own_is_noticed() -> None:
+    with pytest.raises(AssertionError, match="CUnit counts 2"):
+        read_verdicts(PRINTED.replace("3      1        0", "2      2        0"))
+
+
+def test_one_failure_outweighs_every_pass_and_one_pass_every_skip() -> None:
+    passed, skipped, failed = Verdict(Kind.PASSED), Verdict(Kind.SKIPPED, "s"), Verdict(Kind.FAILED, "f")
+    assert merge({"a": skipped, "b": passed}).kind is Kind.PASSED
+    assert merge({"a": passed, "b": failed}) == Verdict(Kind.FAILED, "b: f")
+    assert merge({"a": skipped}) == Verdict(Kind.SKIPPED, "a: s")
+    assert merge({}).kind is Kind.FAILED
+    assert not render({("S", "t"): {"a": skipped}})[1]
+    assert render({("S", "t"): {"a": skipped, "b": passed}})[1]
