@@ -5,12 +5,14 @@
 
 mod capacity;
 mod cdb;
+mod copy;
 mod inquiry;
 mod log;
 mod luns;
 mod mode;
 mod opcodes;
 mod ports;
+mod provisioning;
 mod reservation;
 mod sense;
 mod vpd;
@@ -21,6 +23,7 @@ pub use cdb::{
     PersistentReserveOut, ReadDefectData, ReportedCommands, Sanitize, SanitizeAction,
     StartStopUnit, Transfer, Verify, WriteAtomic, WriteSame, maintenance_in, opcode,
 };
+pub use copy::{CopyDevice, CopyLimits, CopyList, CopyReport, CopySegment, CopyStatus};
 pub use inquiry::{Inquiry, PeripheralQualifier};
 pub use log::{LogPage, LogParameter, ResourceScope, log_page, provisioning_parameter};
 pub use luns::{emit_luns, parse_luns};
@@ -33,6 +36,10 @@ pub use ports::{AccessState, PortGroup, emit_port_groups, parse_port_groups};
 pub use reservation::{
     FullStatus, RegisterAndMove, ReservationType, ReserveCapabilities, ReserveIn, ReserveOut,
     ReserveOutParameters, TransportId, emit_full_status, emit_keys, emit_reservation,
+};
+pub use provisioning::{
+    Blocks, LbaStatus, ProvisioningStatus, emit_lba_status, emit_unmap_list, parse_lba_status,
+    parse_unmap_list,
 };
 pub use sense::{AdditionalSense, FieldPointer, Sense, SenseKey, Status};
 pub use vpd::{

@@ -237,6 +237,13 @@ impl Sense {
         }
     }
 
+    /// The same with another qualifier.
+    #[must_use]
+    pub const fn qualified(mut self, qualifier: u8) -> Sense {
+        self.additional.qualifier = qualifier;
+        self
+    }
+
     /// The same with INFORMATION, for most errors of a disk the LBA.
     #[must_use]
     pub const fn with_information(mut self, information: u64) -> Sense {

@@ -11,6 +11,8 @@ pub mod page {
     pub const UNIT_SERIAL_NUMBER: u8 = 0x80;
     /// Device identification.
     pub const DEVICE_IDENTIFICATION: u8 = 0x83;
+    /// Third-party copy ([`crate::scsi::CopyLimits::emit_page`]).
+    pub const THIRD_PARTY_COPY: u8 = 0x8f;
     /// Block limits.
     pub const BLOCK_LIMITS: u8 = 0xb0;
     /// Block device characteristics.
@@ -153,7 +155,7 @@ impl Designator {
     }
 
     /// The first designator of `bytes` and what is left; `None` at the end, or where one is cut or of no known form.
-    fn parse(bytes: &[u8]) -> Option<(Option<Designator>, &[u8])> {
+    pub(super) fn parse(bytes: &[u8]) -> Option<(Option<Designator>, &[u8])> {
         let (head, rest) = bytes.split_at_checked(4)?;
         let (name, rest) = rest.split_at_checked(usize::from(head[3]))?;
         use DesignatorKind::*;
@@ -205,6 +207,12 @@ pub struct BlockLimits {
     pub unmap_granularity_alignment: Option<u32>,
     /// Greatest WRITE SAME, blocks.
     pub maximum_write_same_length: u64,
+    /// Greatest WRITE ATOMIC, blocks; 0: there is none.
+    pub maximum_atomic_transfer_length: u32,
+    /// What the first block of WRITE ATOMIC must be a multiple of; 0 and 1: anything.
+    pub atomic_alignment: u32,
+    /// What the number of its blocks must be a multiple of; 0 and 1: anything.
+    pub atomic_transfer_length_granularity: u32,
 }
 
 /// What kind of device it is.
@@ -214,6 +222,10 @@ pub struct BlockDeviceCharacteristics {
     pub medium_rotation_rate: u16,
     /// NOMINAL FORM FACTOR: 0 not said, 2 3.5 inch, 3 2.5 inch.
     pub nominal_form_factor: u8,
+    /// WABEREQ: what a read finds after a block erase; 0 not said, 1 it ends well, 2 and 3 an error.
+    pub after_block_erase: u8,
+    /// WACEREQ: the same after a cryptographic erase.
+    pub after_cryptographic_erase: u8,
 }
 
 /// How blocks are provisioned.
@@ -269,7 +281,9 @@ impl Vpd {
             Vpd::BlockDeviceCharacteristics(device) => {
                 out.resize(4 + LIMITS_LENGTH, 0);
                 put_u16(&mut out, 4, device.medium_rotation_rate);
-                out[7] = device.nominal_form_factor & 0x0f;
+                out[7] = (device.after_block_erase & 3) << 6
+                    | (device.after_cryptographic_erase & 3) << 4
+                    | device.nominal_form_factor & 0x0f;
             }
             Vpd::LogicalBlockProvisioning(provisioning) => {
                 out.extend_from_slice(&provisioning.emit())
@@ -309,6 +323,8 @@ impl Vpd {
                 Vpd::BlockDeviceCharacteristics(BlockDeviceCharacteristics {
                     medium_rotation_rate: u16_at(&fixed, 0),
                     nominal_form_factor: fixed[3] & 0x0f,
+                    after_block_erase: fixed[3] >> 6,
+                    after_cryptographic_erase: fixed[3] >> 4 & 3,
                 })
             }
             page::LOGICAL_BLOCK_PROVISIONING => {
@@ -319,7 +335,7 @@ impl Vpd {
     }
 }
 
-/// Offsets are those of SBC-3 table 208 less the four bytes of the header.
+/// Offsets are those of SBC-3 table 208 less the four bytes of the header; the atomic fields are SBC-4's.
 impl BlockLimits {
     fn emit(&self) -> [u8; LIMITS_LENGTH] {
         let mut out = [0; LIMITS_LENGTH];
@@ -339,6 +355,9 @@ impl BlockLimits {
                 .map_or(0, |alignment| 1 << 31 | alignment & 0x7fff_ffff),
         );
         put_u64(&mut out, 32, self.maximum_write_same_length);
+        put_u32(&mut out, 40, self.maximum_atomic_transfer_length);
+        put_u32(&mut out, 44, self.atomic_alignment);
+        put_u32(&mut out, 48, self.atomic_transfer_length_granularity);
         out
     }
 
@@ -356,6 +375,9 @@ impl BlockLimits {
             optimal_unmap_granularity: u32_at(body, 24),
             unmap_granularity_alignment: (alignment >> 31 != 0).then_some(alignment & 0x7fff_ffff),
             maximum_write_same_length: u64_at(body, 32),
+            maximum_atomic_transfer_length: u32_at(body, 40),
+            atomic_alignment: u32_at(body, 44),
+            atomic_transfer_length_granularity: u32_at(body, 48),
         }
     }
 }
@@ -416,11 +438,16 @@ mod tests {
                 maximum_transfer_length: 32_768,
                 unmap_granularity_alignment: Some(0),
                 maximum_write_same_length: 1 << 40,
+                maximum_atomic_transfer_length: 256,
+                atomic_alignment: 8,
+                atomic_transfer_length_granularity: 16,
                 ..BlockLimits::default()
             }),
             Vpd::BlockDeviceCharacteristics(BlockDeviceCharacteristics {
                 medium_rotation_rate: 15_000,
                 nominal_form_factor: 2,
+                after_block_erase: 1,
+                after_cryptographic_erase: 2,
             }),
             Vpd::LogicalBlockProvisioning(LogicalBlockProvisioning {
                 unmap: true,
