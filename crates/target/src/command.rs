@@ -10,6 +10,7 @@ use crate::io::{ConnectionId, Io, IoFailure, IoId, IoOp, IoResult};
 use crate::scsi::{Outcome, SenseFormat, Verdict};
 use crate::session::Payload;
 use crate::slab::Key;
+use crate::steps::check_length;
 use crate::target::Target;
 use crate::task::{Access, Inbound, Stage, Task};
 
@@ -83,6 +84,13 @@ impl Target {
                 let access = Access::Parameters { length_bytes };
                 self.start_write(now, connection, command, lu, access, payload);
                 return;
+            }
+            Outcome::Program(job) => match check_length(command, &job) {
+                Ok(()) => return self.start_program(now, connection, command, *job, payload),
+                Err(sense) => self.end_early(now, connection, command, Verdict::Check(sense)),
+            },
+            Outcome::Operation { job, immediate } if command.is_final => {
+                self.start_operation_of(now, connection, command, *job, immediate);
             }
             Outcome::Data if !command.write => self.send_parameter_data(connection, command),
             Outcome::End(verdict) => self.end_early(now, connection, command, verdict),
@@ -230,11 +238,11 @@ impl Target {
             return;
         };
         session.waiting.push_back(key);
-        self.start_waiting(connection);
+        self.start_waiting(now, connection);
     }
 
     /// Hands waiting reads to the storage, unless so much is queued to the connection already that copies would pile up.
-    pub(crate) fn start_waiting(&mut self, connection: ConnectionId) {
+    pub(crate) fn start_waiting(&mut self, now: Time, connection: ConnectionId) {
         loop {
             let Some(on) = self.connections.get_mut(connection.0) else {
                 return;
@@ -250,7 +258,12 @@ impl Target {
                 return;
             }
             session.waiting.pop_front();
-            self.ask_read(key);
+            match self.tasks.get(key).map(|task| task.access) {
+                Some(Access::Program { .. } | Access::Parameters { .. }) => {
+                    self.admit_program(now, key);
+                }
+                _ => self.ask_read(key),
+            }
         }
     }
 
@@ -393,11 +406,15 @@ impl Target {
         if matches!(task.access, Access::Keep { .. }) {
             return self.finish_keeping(now, key, &result);
         }
-        self.release_copying(key);
-        if let Some(task) = self.remove_task(key) {
-            self.answer(&task, result);
+        if task.job.is_some() {
+            self.handle_step_done(now, key, result);
+        } else {
+            self.release_copying(key);
+            if let Some(task) = self.remove_task(key) {
+                self.answer(&task, result);
+            }
         }
-        self.start_waiting(connection);
+        self.start_waiting(now, connection);
         self.start_budgeted(now);
         self.announce(connection);
     }
@@ -498,9 +515,10 @@ impl Target {
 }
 
 /// INVALID FIELD IN COMMAND INFORMATION UNIT (SPC-4 annex F).
-const WRONG_DIRECTION: Sense = Sense::new(hakaru_wire::scsi::SenseKey::IllegalRequest, 0x0e, 0x03);
+pub(crate) const WRONG_DIRECTION: Sense =
+    Sense::new(hakaru_wire::scsi::SenseKey::IllegalRequest, 0x0e, 0x03);
 
-fn failure_sense(failure: IoFailure) -> Sense {
+pub(crate) fn failure_sense(failure: IoFailure) -> Sense {
     match failure {
         IoFailure::Read => Sense::UNRECOVERED_READ_ERROR,
         IoFailure::Write => Sense::WRITE_ERROR,
@@ -510,7 +528,7 @@ fn failure_sense(failure: IoFailure) -> Sense {
     }
 }
 
-fn new_task(
+pub(crate) fn new_task(
     now: Time,
     connection: ConnectionId,
     command: &ScsiCommand,
@@ -533,11 +551,12 @@ fn new_task(
         reserved_bytes: 0,
         copying_bytes: 0,
         verdict: None,
+        job: None,
     }
 }
 
 /// Queues a SCSI Response with status GOOD.
-fn send_good(on: &mut Connection, itt: Itt, residual: Residual, data_pdus: u32) {
+pub(crate) fn send_good(on: &mut Connection, itt: Itt, residual: Residual, data_pdus: u32) {
     let good = Verdict::Status(Status::GOOD);
     send_response(on, itt, good, SenseFormat::Fixed, residual, data_pdus);
 }

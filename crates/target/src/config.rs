@@ -41,6 +41,9 @@ pub struct LuDescription {
     pub removable: bool,
     /// SANITIZE may overwrite the whole LU.
     pub sanitize: bool,
+    /// Longest write that is done as a whole or not at all, whatever happens: WRITE ATOMIC takes as much, and nothing if this is 0. In bytes, a multiple
+    /// of `block_bytes`, at most 65 535 blocks.
+    pub atomic_bytes: u32,
     /// Reservations kept by [`crate::IoOp::Keep`]; `None`: none are kept, and none can be (PTPL_C is 0).
     pub reservations: Option<Vec<u8>>,
 }
@@ -76,6 +79,7 @@ impl LuDescription {
             thin: None,
             removable: false,
             sanitize: false,
+            atomic_bytes: 0,
             reservations: None,
         }
     }

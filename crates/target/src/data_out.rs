@@ -8,7 +8,8 @@ use hakaru_wire::iscsi::{Bhs, DataOut, R2t, RejectReason, Ttt};
 use hakaru_wire::scsi::{Sense, Status};
 
 use crate::connection::Sink;
-use crate::io::{ConnectionId, Io, IoId, IoOp};
+use crate::io::{ConnectionId, Extent, Io, IoId, IoOp};
+use crate::ranges::Claim;
 use crate::scsi::Verdict;
 use crate::session::{Parameters, Payload};
 use crate::slab::Key;
@@ -104,15 +105,19 @@ impl Target {
         if task.data.len() as u32 == wanted_bytes {
             match task.access {
                 Access::Parameters { .. } => self.take_parameters(now, key),
-                _ => self.ask_write(key),
+                Access::Program { .. } => self.begin_program(now, key),
+                _ => self.ask_write(now, key),
             }
         } else {
             self.solicit(key);
         }
     }
 
-    /// Lets writes that wait for budget go on, in turn.
+    /// Lets writes that wait for budget go on, in turn, and before them those that wait for a range.
     pub(crate) fn start_budgeted(&mut self, now: Time) {
+        if self.ranges.has_waiting() {
+            self.start_ranged(now);
+        }
         while let Some(&key) = self.budget_queue.front() {
             self.go_on_writing(now, key);
             if self
@@ -169,8 +174,8 @@ impl Target {
         }
     }
 
-    /// All data of a write is there.
-    fn ask_write(&mut self, key: Key) {
+    /// All data of a write is there: hands it to the storage, unless another command has its blocks for itself.
+    pub(crate) fn ask_write(&mut self, now: Time, key: Key) {
         let Some(task) = self.tasks.get_mut(key) else {
             return;
         };
@@ -183,13 +188,26 @@ impl Target {
         let Some(lu) = self.lus.get(task.lu) else {
             return;
         };
+        if !self.ranges.is_idle() && task.stage != Stage::Range {
+            let extent = Extent {
+                offset_bytes,
+                length_bytes: task.data.len() as u64,
+            };
+            let claim = Claim {
+                lu: task.lu,
+                extent,
+            };
+            if !self.ranges.is_free(&claim, self.ranges.waiting_now()) {
+                return self.wait_for_range(key, claim);
+            }
+        }
         let mut data = core::mem::take(&mut task.data);
         // An initiator that expects to send less than the command writes, and ends inside a block: whole blocks only.
         data.truncate(data.len() / lu.block_bytes as usize * lu.block_bytes as usize);
         if data.is_empty() {
             self.buffers.give(data);
             self.finish(key, Verdict::Status(Status::GOOD));
-            return;
+            return self.start_budgeted(now);
         }
         task.stage = Stage::Io;
         let op = IoOp::Write {

@@ -19,6 +19,7 @@
 //! | `session` `full_feature` | order of commands; NOP, logout, reject |
 //! | `command` `data_in` `data_out` `task` | a SCSI command from its PDU to its status |
 //! | `parameters` | commands with a parameter list, and what a command means to other initiators |
+//! | `program` `steps` `ranges` | commands that take several accesses; how they are run; what they keep others out of |
 //! | `management` `remains` | what ends tasks, and what must wait for their end |
 //! | `operator` | what changes while the target runs: size, space, ports, LUs |
 //! | `scsi` | the disks: one file per family of commands |
@@ -42,11 +43,14 @@ mod login;
 mod management;
 mod operator;
 mod parameters;
+mod program;
+mod ranges;
 mod receive;
 mod remains;
 mod scsi;
 mod session;
 mod slab;
+mod steps;
 mod target;
 mod task;
 mod text;

@@ -15,7 +15,7 @@ use crate::io::ConnectionId;
 use crate::session::{Held, Payload};
 use crate::slab::Key;
 use crate::target::Target;
-use crate::task::{Stage, Task};
+use crate::task::{Access, Stage, Task};
 
 /// What follows when the last of some tasks has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,9 @@ enum Scope {
 
 impl Scope {
     fn covers(self, task: &Task) -> bool {
+        if task.access == Access::Operation {
+            return false;
+        }
         match self {
             Scope::SessionAndUnit(connection, lu) => task.connection == connection && task.lu == lu,
             Scope::Unit(lu) => task.lu == lu,
@@ -189,7 +192,10 @@ impl Target {
             .tasks
             .iter()
             .filter(|(_, task)| {
-                task.lu == lu && task.connection != connection && task.stage != Stage::Aborted
+                task.lu == lu
+                    && task.connection != connection
+                    && task.stage != Stage::Aborted
+                    && task.access != Access::Operation
             })
             .map(|(_, task)| task.connection)
             .collect();
@@ -331,7 +337,15 @@ impl Target {
                 }
                 true
             }
-            Some(Stage::DataOut | Stage::Budget | Stage::Transmit | Stage::Barrier) => {
+            Some(
+                Stage::DataOut
+                | Stage::Budget
+                | Stage::Transmit
+                | Stage::Range
+                | Stage::Operation
+                | Stage::Barrier,
+            ) => {
+                self.release_copying(key);
                 self.remove_task(key);
                 false
             }

@@ -25,7 +25,7 @@ impl Target {
         self.abort_for(now, lu, key);
         let op = match outcome {
             Outcome::Flush { .. } => IoOp::Flush,
-            Outcome::Keep { .. } => {
+            Outcome::Keep => {
                 let record = core::mem::take(&mut self.scratch);
                 if let Some(task) = self.tasks.get_mut(key) {
                     let length_bytes = task.available_bytes();
@@ -42,6 +42,10 @@ impl Target {
                     _ => self.finish(key, verdict),
                 }
                 return;
+            }
+            Outcome::Program(job) => return self.take_up(now, key, *job),
+            Outcome::Operation { job, immediate } => {
+                return self.take_up_operation(now, key, *job, immediate);
             }
             _ => unreachable!("a parameter list settles what is to be done, or changes state"),
         };

@@ -7,6 +7,7 @@ use hakaru_wire::iscsi::keys::{self, Negotiation};
 use hakaru_wire::iscsi::{Bhs, CmdSn, Itt};
 use hakaru_wire::scsi::Sense;
 
+use crate::scsi::Copies;
 use crate::slab::Key;
 use crate::target::Nexus;
 use crate::text::TextExchange;
@@ -107,6 +108,8 @@ pub(crate) struct Session {
     pub(crate) reserved_bytes: u64,
     /// Unit attention conditions by LU, oldest first.
     pub(crate) unit_attentions: Vec<(u8, Sense)>,
+    /// Results of copies that it may still ask for.
+    pub(crate) copies: Copies,
     /// A text exchange that is under way.
     pub(crate) text: Option<TextExchange>,
 }
@@ -135,6 +138,7 @@ impl Session {
             copying_bytes: 0,
             reserved_bytes: 0,
             unit_attentions: Vec::new(),
+            copies: Copies::default(),
             text: None,
         }
     }

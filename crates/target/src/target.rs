@@ -15,6 +15,7 @@ use crate::counters::Counters;
 use crate::io::{ConnectionId, Io};
 use crate::login::port_number;
 use crate::management::Barrier;
+use crate::ranges::Ranges;
 use crate::remains::Remains;
 use crate::scsi::{self, Device, LogicalUnits, Notice, Outcome, Port};
 use crate::slab::{Key, Slab};
@@ -84,6 +85,7 @@ pub struct Target {
     pub(crate) budget_queue: VecDeque<Key>,
     pub(crate) barriers: Vec<Barrier>,
     pub(crate) remains: Remains,
+    pub(crate) ranges: Ranges,
     pub(crate) ios: VecDeque<Io>,
     to_transmit: VecDeque<ConnectionId>,
     to_close: VecDeque<ConnectionId>,
@@ -144,6 +146,7 @@ impl Target {
             budget_queue: VecDeque::new(),
             barriers: Vec::new(),
             remains: Remains::default(),
+            ranges: Ranges::default(),
             ios: VecDeque::new(),
             to_transmit: VecDeque::new(),
             to_close: VecDeque::new(),
@@ -241,7 +244,7 @@ impl Target {
         self.retired
             .drain(..)
             .for_each(|buffer| self.buffers.give(buffer));
-        self.start_waiting(connection);
+        self.start_waiting(now, connection);
     }
 
     /// The next access to an LU that is to be done.
@@ -447,6 +450,9 @@ impl Target {
     /// Removes a task and gives back all it holds; its access, tag and counts stay readable.
     pub(crate) fn remove_task(&mut self, key: Key) -> Option<Task> {
         let mut task = self.tasks.remove(key)?;
+        if !self.ranges.is_idle() {
+            self.ranges.release(key);
+        }
         self.buffers.give(core::mem::take(&mut task.data));
         self.release_write(task.connection, task.reserved_bytes);
         if let Some(on) = self.connections.get_mut(task.connection.0) {

@@ -3,7 +3,9 @@
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{Itt, Lun, Ttt};
 
-use crate::io::ConnectionId;
+use crate::io::{ConnectionId, Extent};
+use crate::program::Job;
+use crate::ranges::Claim;
 use crate::scsi::Verdict;
 use crate::slab::Key;
 
@@ -16,6 +18,10 @@ pub(crate) enum Stage {
     Budget,
     /// Earlier answers of the connection to be sent.
     Transmit,
+    /// Another command to let go of the blocks that it is about to write.
+    Range,
+    /// An operation that goes on without it (SANITIZE), to end.
+    Operation,
     /// The storage.
     Io,
     /// The storage; the task was aborted and no status goes out.
@@ -44,6 +50,10 @@ pub(crate) enum Access {
     Parameters { length_bytes: u32 },
     /// Keeps the LU's reservations; the parameter list had so many bytes.
     Keep { length_bytes: u32 },
+    /// Several accesses, after so much data of the initiator; [`Task::job`] says which.
+    Program { data_out_bytes: u32 },
+    /// A program that no command waits for and none ends: it belongs to the LU.
+    Operation,
     /// Nothing: it is refused, and only lets the data that the initiator is sending anyway go by.
     Nothing,
 }
@@ -93,6 +103,8 @@ pub(crate) struct Task {
     pub(crate) copying_bytes: u32,
     /// How the task will end once the initiator's data went by, if that is settled already.
     pub(crate) verdict: Option<Verdict>,
+    /// The accesses of [`Access::Program`] and [`Access::Operation`].
+    pub(crate) job: Option<Box<Job>>,
 }
 
 impl Task {
@@ -103,8 +115,35 @@ impl Task {
             | Access::Write { length_bytes, .. }
             | Access::Parameters { length_bytes }
             | Access::Keep { length_bytes } => length_bytes,
-            Access::Flush | Access::Nothing => 0,
+            Access::Program { data_out_bytes } => data_out_bytes,
+            Access::Flush | Access::Operation | Access::Nothing => 0,
         }
+    }
+
+    /// The blocks that its access under way writes.
+    pub(crate) fn writing(&self) -> Option<Claim> {
+        let (lu, extent) = match (self.access, self.job.as_deref()) {
+            (
+                Access::Write {
+                    offset_bytes,
+                    length_bytes,
+                    ..
+                },
+                _,
+            ) => {
+                let length_bytes = length_bytes.into();
+                (
+                    self.lu,
+                    Extent {
+                        offset_bytes,
+                        length_bytes,
+                    },
+                )
+            }
+            (_, Some(job)) => job.writing?,
+            _ => return None,
+        };
+        matches!(self.stage, Stage::Io | Stage::Aborted).then_some(Claim { lu, extent })
     }
 
     /// Data of the initiator is still on its way.

@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use hakaru_drive::config::ArrayModel;
 use hakaru_drive::{Array, ModelError, Op, Request};
-use hakaru_target::{Io, IoId, IoOp, IoResult, LuDescription};
+use hakaru_target::{Extent, Io, IoId, IoOp, IoResult, LuDescription};
 use hakaru_units::Time;
 
 use crate::config::{LuSetup, WorldConfig};
@@ -158,9 +158,30 @@ fn answer(io: Io, mut write: impl FnMut(u8, u64, &[u8])) -> (IoId, IoResult) {
             IoResult::Written(data)
         }
         IoOp::Flush => IoResult::Flushed,
-        _ => IoResult::Failed(hakaru_target::IoFailure::Internal),
+        IoOp::Unmap { ranges } => {
+            for range in ranges {
+                fill(io.lun, range, &[0; 512], &mut write);
+            }
+            IoResult::Done
+        }
+        IoOp::WriteSame { range, block, .. } => {
+            fill(io.lun, range, &block, &mut write);
+            IoResult::Done
+        }
+        IoOp::Status { range, .. } => IoResult::Provisioned(vec![(range, true)]),
+        // Nothing outlives the world.
+        IoOp::Keep { .. } => IoResult::Done,
     };
     (io.id, result)
+}
+
+/// Writes a block over and over.
+fn fill(lun: u8, range: Extent, block: &[u8], write: &mut impl FnMut(u8, u64, &[u8])) {
+    let mut offset = range.offset_bytes;
+    while offset < range.offset_bytes + range.length_bytes {
+        write(lun, offset, block);
+        offset += block.len() as u64;
+    }
 }
 
 /// What was written to any LU; the rest reads as zeros.

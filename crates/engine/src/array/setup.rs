@@ -17,6 +17,9 @@ use super::storage::{FileStore, GRANULE_BYTES, Keeper, Lu, MemoryStore, OpenFile
 use crate::address::parse_address;
 use crate::failure::{Failure, OrEnvironment};
 
+/// Longest WRITE ATOMIC of an LU in memory.
+const ATOMIC_BYTES: u32 = 1 << 20;
+
 /// Where to listen.
 ///
 /// # Errors
@@ -157,6 +160,8 @@ pub fn describe(
         }),
         removable: lu.removable,
         sanitize: lu.sanitize,
+        // A write to memory is one copy, and nothing of it outlives a crash; a file is written in parts.
+        atomic_bytes: if in_memory { ATOMIC_BYTES } else { 0 },
         reservations: reservations.or_environment(
             format_args!("read the reservations of LUN {}", lu.lun),
             "state_directory must be readable; remove the file if the reservations may be forgotten",

@@ -6,7 +6,7 @@ use hakaru_wire::scsi::{
     LogicalBlockProvisioning, PeripheralQualifier, Sense, Vpd, emit_luns, page,
 };
 
-use super::{Device, LogicalUnit, Outcome};
+use super::{Device, LogicalUnit, Outcome, compare, copy, provisioning};
 const VENDOR: &str = "HAKARU";
 const PRODUCT: &str = "ARRAY LU";
 /// PRODUCT REVISION LEVEL has four characters: major and minor version.
@@ -17,10 +17,11 @@ const REVISION: &str = concat!(
 );
 
 /// The pages there are, ascending.
-const PAGES: [u8; 6] = [
+const PAGES: [u8; 7] = [
     page::SUPPORTED_PAGES,
     page::UNIT_SERIAL_NUMBER,
     page::DEVICE_IDENTIFICATION,
+    page::THIRD_PARTY_COPY,
     page::BLOCK_LIMITS,
     page::BLOCK_DEVICE_CHARACTERISTICS,
     page::LOGICAL_BLOCK_PROVISIONING,
@@ -51,6 +52,9 @@ pub(super) fn inquiry(
         .emit();
         return device.answer(&data, allocation_length.into());
     };
+    if code == page::THIRD_PARTY_COPY {
+        return device.answer(&copy::LIMITS.emit_page(), allocation_length.into());
+    }
     let Some(page) = device
         .units
         .get(lu)
@@ -106,23 +110,57 @@ fn vital_product_data(device: &Device<'_>, unit: &LogicalUnit, code: u8) -> Opti
         page::SUPPORTED_PAGES => Vpd::SupportedPages(PAGES.to_vec()),
         page::UNIT_SERIAL_NUMBER => Vpd::UnitSerialNumber(serial_number(unit)),
         page::DEVICE_IDENTIFICATION => Vpd::DeviceIdentification(designators(device, unit)),
-        page::BLOCK_LIMITS => Vpd::BlockLimits(BlockLimits {
-            maximum_transfer_length: device.transfer_bytes_max / unit.block_bytes,
-            optimal_transfer_length: (1 << 20) / unit.block_bytes,
-            optimal_transfer_length_granularity: (4096 / unit.block_bytes) as u16,
-            ..BlockLimits::default()
-        }),
+        page::BLOCK_LIMITS => Vpd::BlockLimits(block_limits(device, unit)),
         page::BLOCK_DEVICE_CHARACTERISTICS => {
+            // After either erase reads end well, and find zeros.
+            let after_erase = u8::from(unit.description.sanitize);
             Vpd::BlockDeviceCharacteristics(BlockDeviceCharacteristics {
                 medium_rotation_rate: unit.description.rotation_rate_rpm.unwrap_or(1),
                 nominal_form_factor: 0,
+                after_block_erase: after_erase,
+                after_cryptographic_erase: after_erase,
             })
         }
         page::LOGICAL_BLOCK_PROVISIONING => {
-            Vpd::LogicalBlockProvisioning(LogicalBlockProvisioning::default())
+            let thin = unit.description.thin.is_some();
+            Vpd::LogicalBlockProvisioning(LogicalBlockProvisioning {
+                unmap: thin,
+                write_same_16: thin,
+                write_same_10: thin,
+                deallocated_reads_zero: thin,
+                provisioning_type: if thin { THIN } else { 0 },
+                ..LogicalBlockProvisioning::default()
+            })
         }
         _ => return None,
     })
+}
+
+/// PROVISIONING TYPE: thin.
+const THIN: u8 = 2;
+
+fn block_limits(device: &Device<'_>, unit: &LogicalUnit) -> BlockLimits {
+    let block_bytes = unit.block_bytes;
+    let thin = unit.description.thin;
+    let granularity = thin.map_or(0, |thin| thin.page_bytes / u64::from(block_bytes));
+    BlockLimits {
+        maximum_compare_and_write_length: (compare::COMPARE_AND_WRITE_BYTES_MAX / block_bytes)
+            .min(255) as u8,
+        maximum_transfer_length: device.transfer_bytes_max / block_bytes,
+        optimal_transfer_length: (1 << 20) / block_bytes,
+        optimal_transfer_length_granularity: (4096 / block_bytes) as u16,
+        maximum_prefetch_length: device.transfer_bytes_max / block_bytes,
+        maximum_unmap_lba_count: if thin.is_some() { u32::MAX } else { 0 },
+        maximum_unmap_block_descriptor_count: if thin.is_some() {
+            provisioning::UNMAP_DESCRIPTORS_MAX
+        } else {
+            0
+        },
+        optimal_unmap_granularity: u32::try_from(granularity).unwrap_or(0),
+        unmap_granularity_alignment: thin.map(|_| 0),
+        maximum_atomic_transfer_length: unit.description.atomic_bytes / block_bytes,
+        ..BlockLimits::default()
+    }
 }
 
 fn serial_number(unit: &LogicalUnit) -> String {
@@ -131,7 +169,7 @@ fn serial_number(unit: &LogicalUnit) -> String {
 
 /// The LU by a locally assigned NAA (3h: we have no company identifier) and by its serial number; the port by number, group and name; the
 /// device by name. Each portal is a portal group, and that is what iSCSI calls a target port (RFC 7143 section 4.4.5).
-fn designators(device: &Device<'_>, unit: &LogicalUnit) -> Vec<Designator> {
+pub(super) fn designators(device: &Device<'_>, unit: &LogicalUnit) -> Vec<Designator> {
     let naa = 3 << 60 | unit.identity >> 4;
     let target = device.units.target_name();
     vec![

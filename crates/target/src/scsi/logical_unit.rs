@@ -4,6 +4,7 @@ use hakaru_wire::iscsi::Lun;
 use hakaru_wire::scsi::Sense;
 
 use super::SenseFormat;
+use super::operation::Operation;
 use super::reservation::Reservations;
 use crate::config::{LuDescription, Space};
 use crate::target::Nexus;
@@ -28,6 +29,10 @@ pub(crate) struct LogicalUnit {
     pub(crate) reservations: Reservations,
     /// As the storage told it last.
     pub(crate) space: Option<Space>,
+    /// SANITIZE is under way.
+    pub(crate) operation: Option<Operation>,
+    /// The last SANITIZE has failed, and nothing ended that state yet.
+    pub(crate) sanitize_failed: bool,
 }
 
 /// What initiators can change by MODE SELECT. It is not kept over a restart, and a reset undoes it.
@@ -66,6 +71,8 @@ impl LogicalUnit {
             mode: ModeState::new(&description),
             reservations: reservations.expect("the shell has checked what was kept"),
             space: None,
+            operation: None,
+            sanitize_failed: false,
             description,
         }
     }
@@ -98,6 +105,11 @@ impl LogicalUnit {
         } else {
             Ok(())
         }
+    }
+
+    /// Whether a write goes past the cache: it is told to, or there is one that was switched off.
+    pub(crate) fn writes_through(&self, fua: bool) -> bool {
+        fua || self.description.write_cache && !self.mode.write_cache
     }
 
     /// What a reset does besides ending tasks. The medium stays where it is.

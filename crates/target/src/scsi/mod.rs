@@ -7,6 +7,9 @@
 //! **Not supported**: ORDERED and HEAD OF QUEUE tasks are carried out as SIMPLE ones; ACA; bidirectional commands.
 
 mod block;
+mod compare;
+mod copy;
+mod defects;
 mod identify;
 mod log;
 mod logical_unit;
@@ -14,10 +17,13 @@ mod medium;
 mod mode;
 mod mode_select;
 mod opcodes;
+mod operation;
 mod ports;
+mod provisioning;
 mod reservation;
 mod unit;
 
+pub(crate) use copy::{Copies, CopyResult};
 pub(crate) use logical_unit::{LogicalUnit, LogicalUnits};
 pub(crate) use ports::Port;
 pub use reservation::RecordError;
@@ -26,6 +32,7 @@ pub(crate) use reservation::check_record;
 use hakaru_wire::iscsi::Lun;
 use hakaru_wire::scsi::{AccessState, Cdb, Sense, Status};
 
+use crate::program::Job;
 use crate::session::Session;
 use crate::target::Nexus;
 
@@ -46,7 +53,7 @@ pub(crate) enum Verdict {
 }
 
 /// What a command comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Outcome {
     /// It ends at once and moves no data.
     End(Verdict),
@@ -70,7 +77,11 @@ pub(crate) enum Outcome {
     /// It is settled by a parameter list of so many bytes, which [`execute_parameters`] gets.
     Parameters { lu: u8, length_bytes: u32 },
     /// The LU's reservations are kept, as the record in [`Device::out`].
-    Keep { lu: u8 },
+    Keep,
+    /// It takes several accesses, after data of the initiator perhaps.
+    Program(Box<Job>),
+    /// It begins what then goes on by itself; `immediate`: and is answered at once.
+    Operation { job: Box<Job>, immediate: bool },
 }
 
 impl Outcome {
@@ -80,6 +91,10 @@ impl Outcome {
 
     fn check(sense: Sense) -> Outcome {
         Outcome::End(Verdict::Check(sense))
+    }
+
+    fn program(job: Job) -> Outcome {
+        Outcome::Program(Box::new(job))
     }
 }
 
@@ -173,8 +188,14 @@ pub(crate) fn execute(
         Ok(cdb) => cdb,
         Err(error) => return Outcome::check(error.sense()),
     };
+    if !provisioning::is_supported(device, lu, &cdb) {
+        return Outcome::check(Sense::INVALID_COMMAND_OPERATION_CODE);
+    }
     if let Err(verdict) = device.admit(lu, &cdb) {
         return Outcome::End(verdict);
+    }
+    if let Err(sense) = operation::admit(device, lu, &cdb) {
+        return Outcome::check(sense);
     }
     match cdb {
         Cdb::Read(transfer) => block::read(device, lu, transfer),
@@ -224,7 +245,35 @@ pub(crate) fn execute(
             extended,
             allocation_length,
         } => opcodes::report_supported_task_management(device, extended, allocation_length),
-        _ => Outcome::check(Sense::INVALID_COMMAND_OPERATION_CODE),
+        Cdb::Verify(request) => compare::verify(device, lu, request),
+        Cdb::WriteAndVerify(request) => compare::write_and_verify(device, lu, request),
+        Cdb::CompareAndWrite(request) => compare::compare_and_write(device, lu, request),
+        Cdb::OrWrite(request) => compare::or_write(device, lu, request),
+        Cdb::PreFetch {
+            lba,
+            blocks,
+            immediate,
+        } => compare::pre_fetch(device, lu, (lba, blocks), immediate),
+        Cdb::WriteAtomic(request) => block::write_atomic(device, lu, request),
+        Cdb::WriteSame(request) => provisioning::write_same(device, lu, request),
+        Cdb::Unmap {
+            anchor,
+            parameter_list_length,
+        } => provisioning::unmap(device, lu, anchor, parameter_list_length),
+        Cdb::GetLbaStatus {
+            lba,
+            allocation_length,
+        } => provisioning::get_lba_status(device, lu, lba, allocation_length),
+        Cdb::Sanitize(request) => operation::sanitize(device, lu, request),
+        Cdb::ReadDefectData(request) => defects::read_defect_data(device, lu, request),
+        Cdb::ExtendedCopy {
+            parameter_list_length,
+        } => copy::extended_copy(device, lu, parameter_list_length),
+        Cdb::ReceiveCopyResults {
+            results,
+            list,
+            allocation_length,
+        } => copy::receive_copy_results(device, lu, results, list, allocation_length),
     }
 }
 
@@ -233,6 +282,9 @@ fn execute_parameters(device: &mut Device<'_>, lu: u8, cdb: Cdb, list: &[u8]) ->
     match cdb {
         Cdb::ModeSelect(request) => mode_select::carry_out(device, lu, request, list),
         Cdb::PersistentReserveOut(request) => reservation::carry_out(device, lu, request, list),
+        Cdb::Unmap { .. } => provisioning::unmap_list(device, lu, list),
+        Cdb::Sanitize(request) => operation::overwrite(device, lu, request, list),
+        Cdb::ExtendedCopy { .. } => copy::copy_list(device, lu, list),
         _ => unreachable!("only these ask for a parameter list"),
     }
 }

@@ -16,6 +16,7 @@ enum Of {
     Removable,
     Thin,
     Sanitize,
+    Atomic,
 }
 
 /// A line of the table: CDB usage data, service action, and which LUs have it.
@@ -83,7 +84,7 @@ const TABLE: &[Line] = &[
     Line(&[0x90, 0x02, X, X, X, X, X, X, X, X, X, X, X, X, 0, C], None, Of::Every),
     Line(&[0x91, 0x02, X, X, X, X, X, X, X, X, X, X, X, X, 0, C], None, Of::Every),
     Line(&[0x93, 0xf9, X, X, X, X, X, X, X, X, X, X, X, X, 0, C], None, Of::Every),
-    Line(&[0x9c, 0xf8, X, X, X, X, X, X, X, X, X, X, X, X, 0, C], None, Of::Every),
+    Line(&[0x9c, 0xf8, X, X, X, X, X, X, X, X, X, X, X, X, 0, C], None, Of::Atomic),
     Line(&[0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, X, X, X, X, 0, C], Some(0x10), Of::Every),
     Line(&[0x9e, 0x12, X, X, X, X, X, X, X, X, X, X, X, X, 0, C], Some(0x12), Of::Every),
     Line(&[0xa0, 0, X, 0, 0, 0, X, X, X, X, 0, C], None, Of::Every),
@@ -108,6 +109,7 @@ impl Line {
             Of::Removable => unit.description.removable,
             Of::Thin => unit.description.thin.is_some(),
             Of::Sanitize => unit.description.sanitize,
+            Of::Atomic => unit.description.atomic_bytes > 0,
         }
     }
 

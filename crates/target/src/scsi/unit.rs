@@ -12,7 +12,8 @@ pub(super) fn test_unit_ready(device: &Device<'_>, lu: u8) -> Outcome {
 }
 
 fn not_ready(device: &Device<'_>, lu: u8) -> Option<Sense> {
-    device.units.get(lu).and_then(|unit| unit.ready().err())
+    let unit = device.units.get(lu)?;
+    unit.occupied().or_else(|| unit.ready().err())
 }
 
 /// Stops or starts the LU, or ejects or loads its medium, for every initiator. A stop flushes unless NO_FLUSH. There is but one power condition,

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use hakaru_target::{
-    ConnectionId, Io, IoOp, IoResult, LuDescription, Segment, Target, TargetConfig,
+    ConnectionId, Extent, Io, IoOp, IoResult, LuDescription, Segment, Target, TargetConfig,
 };
 use hakaru_units::Time;
 use hakaru_wire::iscsi::digest::{emit_data_trailer, header_digest};
@@ -62,6 +62,10 @@ pub struct Pair {
     pub held: Vec<Io>,
     /// Reads are answered with a copy even where they could be in place.
     pub copy: bool,
+    /// Blocks of 512 bytes that were given back.
+    pub unmapped: Unmapped,
+    /// Reservations that were to be kept.
+    pub kept: HashMap<u8, Vec<u8>>,
     /// Most bytes the "kernel" takes at once.
     pub write_max: usize,
     /// The kernel takes nothing from these.
@@ -88,6 +92,8 @@ impl Pair {
             stalled: false,
             held: Vec::new(),
             copy: false,
+            unmapped: Unmapped::default(),
+            kept: HashMap::new(),
             write_max: usize::MAX,
             blocked: HashSet::new(),
             sent: HashMap::new(),
@@ -183,11 +189,42 @@ impl Pair {
             IoOp::Write {
                 offset_bytes, data, ..
             } => {
-                lu[offset_bytes as usize..][..data.len()].copy_from_slice(&data);
+                let range = Extent {
+                    offset_bytes,
+                    length_bytes: data.len() as u64,
+                };
+                self.unmapped.set(io.lun, range, false);
+                lu[span(range)].copy_from_slice(&data);
                 IoResult::Written(data)
             }
             IoOp::Flush => IoResult::Flushed,
-            _ => IoResult::Failed(hakaru_target::IoFailure::Internal),
+            IoOp::Unmap { ranges } => {
+                for range in ranges {
+                    self.unmapped.set(io.lun, range, true);
+                    lu[span(range)].fill(0);
+                }
+                IoResult::Done
+            }
+            IoOp::WriteSame {
+                range,
+                block,
+                unmap,
+                ..
+            } => {
+                assert!(!unmap || block.iter().all(|byte| *byte == 0));
+                self.unmapped.set(io.lun, range, unmap);
+                for part in lu[span(range)].chunks_mut(block.len()) {
+                    part.copy_from_slice(&block);
+                }
+                IoResult::Done
+            }
+            IoOp::Status { range, extents_max } => {
+                IoResult::Provisioned(self.unmapped.status(io.lun, range, extents_max))
+            }
+            IoOp::Keep { record } => {
+                self.kept.insert(io.lun, record);
+                IoResult::Done
+            }
         };
         self.target.handle_io_done(self.time, io.id, result);
     }
@@ -271,6 +308,48 @@ impl Pair {
         initiator.set_digests(agreed("HeaderDigest"), agreed("DataDigest"));
         initiator.tsih = answer.0.tsih;
         initiator
+    }
+}
+
+fn span(range: Extent) -> std::ops::Range<usize> {
+    range.offset_bytes as usize..(range.offset_bytes + range.length_bytes) as usize
+}
+
+/// What was given back and not written since, by LU and block of 512 bytes.
+#[derive(Debug, Default)]
+pub struct Unmapped(HashSet<(u8, u64)>);
+
+impl Unmapped {
+    fn set(&mut self, lun: u8, range: Extent, unmapped: bool) {
+        let first = range.offset_bytes / 512;
+        for block in first..first + range.length_bytes / 512 {
+            if unmapped {
+                self.0.insert((lun, block));
+            } else {
+                self.0.remove(&(lun, block));
+            }
+        }
+    }
+
+    fn status(&self, lun: u8, range: Extent, extents_max: usize) -> Vec<(Extent, bool)> {
+        let mut extents: Vec<(Extent, bool)> = Vec::new();
+        let first = range.offset_bytes / 512;
+        for block in first..first + range.length_bytes / 512 {
+            let mapped = !self.0.contains(&(lun, block));
+            let full = extents.len() == extents_max;
+            match extents.last_mut() {
+                Some((extent, last)) if *last == mapped => extent.length_bytes += 512,
+                _ if full => break,
+                _ => {
+                    let extent = Extent {
+                        offset_bytes: block * 512,
+                        length_bytes: 512,
+                    };
+                    extents.push((extent, mapped));
+                }
+            }
+        }
+        extents
     }
 }
 

@@ -33,13 +33,13 @@ pub use opcodes::{
     emit_one_command, parse_all_commands,
 };
 pub use ports::{AccessState, PortGroup, emit_port_groups, parse_port_groups};
-pub use reservation::{
-    FullStatus, RegisterAndMove, ReservationType, ReserveCapabilities, ReserveIn, ReserveOut,
-    ReserveOutParameters, TransportId, emit_full_status, emit_keys, emit_reservation,
-};
 pub use provisioning::{
     Blocks, LbaStatus, ProvisioningStatus, emit_lba_status, emit_unmap_list, parse_lba_status,
     parse_unmap_list,
+};
+pub use reservation::{
+    FullStatus, RegisterAndMove, ReservationType, ReserveCapabilities, ReserveIn, ReserveOut,
+    ReserveOutParameters, TransportId, emit_full_status, emit_keys, emit_reservation,
 };
 pub use sense::{AdditionalSense, FieldPointer, Sense, SenseKey, Status};
 pub use vpd::{

@@ -112,7 +112,7 @@ pub struct FieldPointer {
     pub bit: Option<u8>,
 }
 
-/// What went wrong. 16 bytes and `Copy`: it travels by value from the drive to the wire.
+/// What went wrong. Small and `Copy`: it travels by value from the drive to the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Sense {
     /// Sense key.
@@ -123,6 +123,8 @@ pub struct Sense {
     pub information: Option<u64>,
     /// Wrong field, for ILLEGAL REQUEST.
     pub field: Option<FieldPointer>,
+    /// PROGRESS INDICATION, for NOT READY: how much of what keeps the LU busy is done, of 65 536.
+    pub progress: Option<u16>,
 }
 
 macro_rules! senses {
@@ -147,6 +149,10 @@ impl Sense {
         MEDIUM_NOT_PRESENT = NotReady, 0x3a, 0x00;
         /// Space is being made; try again.
         SPACE_ALLOCATION_IN_PROGRESS = NotReady, 0x04, 0x14;
+        /// SANITIZE is under way.
+        SANITIZE_IN_PROGRESS = NotReady, 0x04, 0x1b;
+        /// The last SANITIZE has failed, and the LU is not to be used.
+        SANITIZE_COMMAND_FAILED = MediumError, 0x31, 0x03;
         /// A write could not be done.
         WRITE_ERROR = MediumError, 0x0c, 0x00;
         /// A read could not be done.
@@ -234,6 +240,7 @@ impl Sense {
             additional: AdditionalSense { code, qualifier },
             information: None,
             field: None,
+            progress: None,
         }
     }
 
@@ -258,6 +265,13 @@ impl Sense {
         self
     }
 
+    /// The same with how far the LU is.
+    #[must_use]
+    pub const fn with_progress(mut self, progress: u16) -> Sense {
+        self.progress = Some(progress);
+        self
+    }
+
     /// Fixed format (response code 70h), 18 bytes. An INFORMATION above 2^32 - 1 does not fit and is left out (VALID 0).
     pub fn emit_fixed(&self) -> [u8; 18] {
         let mut out = [0; 18];
@@ -270,8 +284,8 @@ impl Sense {
         out[7] = 10;
         out[12] = self.additional.code;
         out[13] = self.additional.qualifier;
-        if let Some(field) = self.field {
-            emit_field(field, &mut out[15..18]);
+        if let Some(specific) = self.key_specific() {
+            out[15..18].copy_from_slice(&specific);
         }
         out
     }
@@ -294,12 +308,27 @@ impl Sense {
             put_u64(&mut descriptor, 4, information);
             out.extend_from_slice(&descriptor);
         }
-        if let Some(field) = self.field {
+        if let Some(specific) = self.key_specific() {
             let mut descriptor = [0x02, 0x06, 0, 0, 0, 0, 0, 0];
-            emit_field(field, &mut descriptor[4..7]);
+            descriptor[4..7].copy_from_slice(&specific);
             out.extend_from_slice(&descriptor);
         }
         out[begin + 7] = (out.len() - begin - 8) as u8;
+    }
+
+    /// SENSE KEY SPECIFIC: SKSV, C/D, BPV, BIT POINTER and FIELD POINTER; or SKSV and PROGRESS INDICATION.
+    fn key_specific(&self) -> Option<[u8; 3]> {
+        let mut out = [0x80, 0, 0];
+        match (self.field, self.progress) {
+            (Some(field), _) => {
+                out[0] |= if field.in_cdb { 0x40 } else { 0 }
+                    | field.bit.map_or(0, |bit| 0x08 | (bit & 7));
+                put_u16(&mut out, 1, field.byte);
+            }
+            (None, Some(progress)) => put_u16(&mut out, 1, progress),
+            (None, None) => return None,
+        }
+        Some(out)
     }
 
     /// Either format, current or deferred; `None` where the response code is another or the key is missing. What is cut off counts as not said.
@@ -345,13 +374,6 @@ impl std::fmt::Display for Sense {
     }
 }
 
-/// Three bytes: SKSV, C/D, BPV, BIT POINTER; FIELD POINTER.
-fn emit_field(field: FieldPointer, out: &mut [u8]) {
-    out[0] =
-        0x80 | if field.in_cdb { 0x40 } else { 0 } | field.bit.map_or(0, |bit| 0x08 | (bit & 7));
-    put_u16(out, 1, field.byte);
-}
-
 fn parse_field(bytes: &[u8]) -> Option<FieldPointer> {
     let valid = bytes.len() >= 3 && bytes[0] & 0x80 != 0;
     valid.then(|| FieldPointer {
@@ -359,6 +381,10 @@ fn parse_field(bytes: &[u8]) -> Option<FieldPointer> {
         byte: u16_at(bytes, 1),
         bit: (bytes[0] & 0x08 != 0).then_some(bytes[0] & 7),
     })
+}
+
+fn parse_progress(bytes: &[u8]) -> Option<u16> {
+    (bytes[0] & 0x80 != 0).then(|| u16_at(bytes, 1))
 }
 
 fn parse_fixed(bytes: &[u8]) -> Option<Sense> {
@@ -372,11 +398,13 @@ fn parse_fixed(bytes: &[u8]) -> Option<Sense> {
     let at = |i: usize| bytes.get(i).copied().unwrap_or(0);
     let information =
         (bytes[0] & 0x80 != 0 && bytes.len() >= 7).then(|| u64::from(u32_at(bytes, 3)));
-    let field = if key == SenseKey::IllegalRequest {
-        bytes.get(15..18).and_then(parse_field)
-    } else {
-        None
-    };
+    let specific = bytes.get(15..18);
+    let field = specific
+        .filter(|_| key == SenseKey::IllegalRequest)
+        .and_then(parse_field);
+    let progress = specific
+        .filter(|_| key == SenseKey::NotReady)
+        .and_then(parse_progress);
     Some(Sense {
         key,
         additional: AdditionalSense {
@@ -385,6 +413,7 @@ fn parse_fixed(bytes: &[u8]) -> Option<Sense> {
         },
         information,
         field,
+        progress,
     })
 }
 
@@ -406,6 +435,9 @@ fn parse_descriptor(bytes: &[u8]) -> Option<Sense> {
             }
             0x02 if sense.key == SenseKey::IllegalRequest => {
                 sense.field = descriptor.get(4..7).and_then(parse_field)
+            }
+            0x02 if sense.key == SenseKey::NotReady => {
+                sense.progress = descriptor.get(4..7).and_then(parse_progress)
             }
             _ => {}
         }
@@ -453,8 +485,9 @@ mod tests {
             any::<(u8, u8)>(),
             any::<Option<u32>>(),
             proptest::option::of(field),
+            any::<Option<u16>>(),
         )
-            .prop_map(|(key, (code, qualifier), information, field)| {
+            .prop_map(|(key, (code, qualifier), information, field, progress)| {
                 let key = SenseKey::from_code(key);
                 let field = field
                     .filter(|_| key == SenseKey::IllegalRequest)
@@ -464,6 +497,7 @@ mod tests {
                     additional: AdditionalSense { code, qualifier },
                     information: information.map(u64::from),
                     field,
+                    progress: progress.filter(|_| key == SenseKey::NotReady),
                 }
             })
     }

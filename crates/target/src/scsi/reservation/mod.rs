@@ -15,8 +15,7 @@ mod out;
 mod record;
 mod report;
 
-use access::Need;
-pub(super) use access::need;
+pub(super) use access::{Need, need};
 pub(super) use out::{carry_out, reserve_out};
 pub use record::RecordError;
 pub(crate) use record::check_record;

@@ -99,7 +99,7 @@ pub(in crate::scsi) fn carry_out(
     }
     unit.reservations.keeping = Some(Box::new(before));
     device.out.extend_from_slice(&record);
-    Outcome::Keep { lu }
+    Outcome::Keep
 }
 
 /// A request under way.

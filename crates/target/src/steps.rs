@@ -1,0 +1,442 @@
+//! Commands of more than one access: their programs, and operations that go on without a command.
+//!
+//! A program goes: the initiator's data → room for what it reads (`Stage::Transmit`) → its range (`Stage::Range`) → access by access → status.
+
+use hakaru_units::Time;
+use hakaru_wire::iscsi::{Itt, Lun, Residual, ScsiCommand};
+use hakaru_wire::scsi::{Sense, Status};
+
+use crate::command::{WRONG_DIRECTION, failure_sense, new_task, send_good};
+use crate::connection::Connection;
+use crate::data_in::DataIn;
+use crate::io::{ConnectionId, Extent, Io, IoId, IoOp, IoResult};
+use crate::program::{Answer, Job, OtherLength, Program, Step, Workplace};
+use crate::ranges::Claim;
+use crate::scsi::{CopyResult, Verdict};
+use crate::session::Payload;
+use crate::slab::Key;
+use crate::target::Target;
+use crate::task::{Access, Inbound, Stage, Task};
+
+/// Whose tasks operations are: no connection has this id.
+const NOBODY: ConnectionId = ConnectionId(Key {
+    index: u32::MAX,
+    generation: u32::MAX,
+});
+
+impl Target {
+    /// Begins a program.
+    pub(crate) fn start_program(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+        command: &ScsiCommand,
+        job: Job,
+        payload: Payload,
+    ) {
+        let data_out_bytes = job.data_out_bytes;
+        let access = Access::Program { data_out_bytes };
+        let mut task = new_task(now, connection, command, job.lu, access);
+        task.job = Some(Box::new(job));
+        self.collect(now, command, task, data_out_bytes, payload);
+    }
+
+    /// Takes `wanted_bytes` from the initiator, then goes on.
+    fn collect(
+        &mut self,
+        now: Time,
+        command: &ScsiCommand,
+        mut task: Task,
+        wanted_bytes: u32,
+        payload: Payload,
+    ) {
+        task.inbound = Inbound {
+            wanted_bytes: wanted_bytes.min(task.expected_bytes),
+            next_offset: command.data_segment_length,
+            unsolicited_open: !command.is_final,
+            ..Inbound::default()
+        };
+        task.data = payload.data;
+        task.data.truncate(task.inbound.wanted_bytes as usize);
+        task.reserved_bytes = payload.reserved_bytes;
+        task.stage = Stage::DataOut;
+        let key = self.insert_task(task);
+        self.go_on_writing(now, key);
+    }
+
+    /// A command whose parameter list is there begins what goes on without it.
+    pub(crate) fn take_up_operation(&mut self, now: Time, key: Key, job: Job, immediate: bool) {
+        if immediate {
+            self.finish(key, Verdict::Status(Status::GOOD));
+            return self.start_operation(now, job, None);
+        }
+        if let Some(task) = self.tasks.get_mut(key) {
+            task.stage = Stage::Operation;
+        }
+        self.start_operation(now, job, Some(key));
+    }
+
+    /// A command whose parameter list is there has turned out to be a program.
+    pub(crate) fn take_up(&mut self, now: Time, key: Key, job: Job) {
+        if let Some(task) = self.tasks.get_mut(key) {
+            task.job = Some(Box::new(job));
+            self.begin_program(now, key);
+        }
+    }
+
+    /// A program's data is there: makes room for what it will read.
+    pub(crate) fn begin_program(&mut self, now: Time, key: Key) {
+        let Some(task) = self.tasks.get_mut(key) else {
+            return;
+        };
+        let connection = task.connection;
+        if task.job.as_ref().is_some_and(|job| job.reads_bytes == 0) {
+            return self.claim(now, key);
+        }
+        task.stage = Stage::Transmit;
+        let session = self
+            .connections
+            .get_mut(connection.0)
+            .and_then(Connection::session_mut);
+        match session {
+            Some(session) => session.waiting.push_back(key),
+            // An operation.
+            None => return self.claim(now, key),
+        }
+        self.start_waiting(now, connection);
+    }
+
+    /// There is room for what a program reads.
+    pub(crate) fn admit_program(&mut self, now: Time, key: Key) {
+        let Some(task) = self.tasks.get_mut(key) else {
+            return;
+        };
+        let reads_bytes = task.job.as_ref().map_or(0, |job| job.reads_bytes);
+        task.copying_bytes = reads_bytes;
+        let session = self
+            .connections
+            .get_mut(task.connection.0)
+            .and_then(Connection::session_mut);
+        if let Some(session) = session {
+            session.copying_bytes += u64::from(reads_bytes);
+        }
+        self.claim(now, key);
+    }
+
+    /// A program begins once its range is its own.
+    fn claim(&mut self, now: Time, key: Key) {
+        let Some(task) = self.tasks.get_mut(key) else {
+            return;
+        };
+        let lu = task.lu;
+        let Some(extent) = task.job.as_ref().and_then(|job| job.exclusive) else {
+            return self.advance(now, key, Answer::Begin);
+        };
+        let claim = Claim { lu, extent };
+        if self.may_hold(&claim, self.ranges.waiting_now()) {
+            self.ranges.hold(key, claim);
+            self.advance(now, key, Answer::Begin);
+        } else {
+            self.wait_for_range(key, claim);
+        }
+    }
+
+    /// Nobody writes there, is to write there, or holds it.
+    fn may_hold(&self, claim: &Claim, before: usize) -> bool {
+        self.ranges.is_free(claim, before)
+            && !self
+                .tasks
+                .iter()
+                .any(|(_, task)| task.writing().is_some_and(|other| other.overlaps(claim)))
+    }
+
+    pub(crate) fn wait_for_range(&mut self, key: Key, claim: Claim) {
+        if let Some(task) = self.tasks.get_mut(key) {
+            task.stage = Stage::Range;
+        }
+        self.ranges.wait(key, claim);
+    }
+
+    /// Lets commands that wait for a range go on, in turn.
+    pub(crate) fn start_ranged(&mut self, now: Time) {
+        let mut place = 0;
+        while let Some((key, claim)) = self.ranges.waiting_at(place) {
+            let Some(task) = self
+                .tasks
+                .get_mut(key)
+                .filter(|task| task.stage == Stage::Range)
+            else {
+                self.ranges.leave(place);
+                continue;
+            };
+            let connection = task.connection;
+            let pending = task.job.as_mut().and_then(|job| job.pending.take());
+            let writes = matches!(task.access, Access::Write { .. }) || pending.is_some();
+            if writes && self.ranges.is_free(&claim, place) {
+                self.ranges.leave(place);
+                match pending {
+                    Some((lu, op)) => self.ask(key, lu, op),
+                    None => self.ask_write(now, key),
+                }
+            } else if !writes && self.may_hold(&claim, place) {
+                self.ranges.leave(place);
+                self.ranges.hold(key, claim);
+                self.advance(now, key, Answer::Begin);
+                self.announce(connection);
+            } else {
+                if let Some(job) = self.tasks.get_mut(key).and_then(|task| task.job.as_mut()) {
+                    job.pending = pending;
+                }
+                place += 1;
+            }
+        }
+    }
+
+    /// An access of a program ended.
+    pub(crate) fn handle_step_done(&mut self, now: Time, key: Key, result: IoResult) {
+        let Some(task) = self.tasks.get_mut(key) else {
+            return;
+        };
+        if let Some(job) = task.job.as_mut() {
+            job.writing = None;
+        }
+        let lu = usize::from(task.lu);
+        let answer = match result {
+            IoResult::ReadData(data) => {
+                self.counters.lus[lu].read(data.len() as u32);
+                Answer::Read(data)
+            }
+            IoResult::Written(data) => {
+                self.counters.lus[lu].written(data.len() as u32);
+                Answer::Written(data)
+            }
+            IoResult::Flushed | IoResult::Done => Answer::Done,
+            IoResult::Provisioned(extents) => Answer::Provisioned(extents),
+            IoResult::Failed(failure) => {
+                return self.end_program(now, key, Verdict::Check(failure_sense(failure)));
+            }
+            IoResult::ReadInPlace => {
+                let verdict = Verdict::Check(Sense::INTERNAL_TARGET_FAILURE);
+                return self.end_program(now, key, verdict);
+            }
+        };
+        self.advance(now, key, answer);
+    }
+
+    /// Takes a program one access on.
+    fn advance(&mut self, now: Time, key: Key, answer: Answer) {
+        let Some(task) = self.tasks.get_mut(key) else {
+            return;
+        };
+        let mut data = core::mem::take(&mut task.data);
+        let lu = task.lu;
+        let operation = task.access == Access::Operation;
+        let Some(job) = task.job.as_mut() else {
+            return;
+        };
+        let mut workplace = Workplace {
+            lu,
+            data: &mut data,
+            buffers: &mut self.buffers,
+        };
+        let step = job.program.step(&mut workplace, answer);
+        let (progress, exclusive) = (job.program.progress(), job.exclusive.is_some());
+        task.data = data;
+        if operation && let Some(unit) = self.lus.get_mut(lu) {
+            unit.set_progress(progress);
+        }
+        match step {
+            Step::Ask(lu, op) => match written_by(&op) {
+                Some(extent) => {
+                    let claim = Claim { lu, extent };
+                    // What is its own is free for it.
+                    if exclusive || self.ranges.is_free(&claim, self.ranges.waiting_now()) {
+                        return self.ask(key, lu, op);
+                    }
+                    if let Some(job) = self.tasks.get_mut(key).and_then(|task| task.job.as_mut()) {
+                        job.pending = Some((lu, op));
+                    }
+                    self.wait_for_range(key, claim);
+                }
+                None => self.ask(key, lu, op),
+            },
+            Step::End(verdict) => self.end_program(now, key, verdict),
+            Step::Data(data) => self.send_step_data(key, data),
+        }
+    }
+
+    fn ask(&mut self, key: Key, lu: u8, op: IoOp) {
+        let Some(task) = self.tasks.get_mut(key) else {
+            return;
+        };
+        task.stage = Stage::Io;
+        if let Some(job) = task.job.as_mut() {
+            job.writing = written_by(&op).map(|extent| (lu, extent));
+        }
+        self.ios.push_back(Io {
+            id: IoId(key),
+            connection: task.connection,
+            lun: lu,
+            op,
+        });
+    }
+
+    fn end_program(&mut self, now: Time, key: Key, verdict: Verdict) {
+        self.release_copying(key);
+        let Some(task) = self.tasks.get_mut(key) else {
+            return;
+        };
+        let (connection, lu) = (task.connection, task.lu);
+        let operation = task.access == Access::Operation;
+        let copied = match task.job.as_ref().map(|job| &job.program) {
+            Some(Program::Copy(copy)) => copy.list.map(|list| CopyResult {
+                list,
+                good: verdict == Verdict::Status(Status::GOOD),
+                segments: copy.done().0,
+                bytes: copy.done().1,
+            }),
+            _ => None,
+        };
+        if operation {
+            self.remove_task(key);
+            return self.end_operation(now, lu, verdict);
+        }
+        let session = self
+            .connections
+            .get_mut(connection.0)
+            .and_then(Connection::session_mut);
+        if let (Some(session), Some(copied)) = (session, copied) {
+            session.copies.keep(lu, copied);
+        }
+        self.finish(key, verdict);
+    }
+
+    /// Answers with parameter data that had to be asked of the storage.
+    fn send_step_data(&mut self, key: Key, mut data: Vec<u8>) {
+        let Some(task) = self.remove_task(key) else {
+            return;
+        };
+        let Some(on) = self.connections.get_mut(task.connection.0) else {
+            return;
+        };
+        let available = data.len();
+        data.truncate(task.expected_bytes as usize);
+        let residual = Residual::between(task.expected_bytes, available as u64);
+        if data.is_empty() {
+            return send_good(on, task.itt, residual, 0);
+        }
+        DataIn {
+            itt: task.itt,
+            length_bytes: data.len() as u32,
+            residual,
+        }
+        .send_copy(on, &data);
+    }
+
+    /// Begins what goes on when its command is answered, aborted or forgotten. `waiting`: the task that is answered at its end.
+    pub(crate) fn start_operation(&mut self, now: Time, job: Job, waiting: Option<Key>) {
+        let lu = job.lu;
+        if let Some(unit) = self.lus.get_mut(lu) {
+            unit.begin_operation(waiting);
+        }
+        let key = self.tasks.insert_with(|_| Task {
+            connection: NOBODY,
+            itt: Itt::RESERVED,
+            lun: Lun::new(lu.into()),
+            lu,
+            immediate: true,
+            expected_bytes: 0,
+            access: Access::Operation,
+            stage: Stage::Transmit,
+            active: now,
+            inbound: Inbound::default(),
+            data: Vec::new(),
+            reserved_bytes: 0,
+            copying_bytes: 0,
+            verdict: None,
+            job: Some(Box::new(job)),
+            cdb: [0; 16],
+        });
+        self.begin_program(now, key);
+    }
+
+    fn end_operation(&mut self, now: Time, lu: u8, verdict: Verdict) {
+        let good = verdict == Verdict::Status(Status::GOOD);
+        let waiting = self
+            .lus
+            .get_mut(lu)
+            .and_then(|unit| unit.end_operation(good));
+        if let Some(task) = waiting.and_then(|key| self.tasks.get(key)) {
+            let connection = task.connection;
+            if let Some(key) = waiting {
+                self.finish(key, verdict);
+            }
+            self.announce(connection);
+        }
+        self.start_ranged(now);
+    }
+
+    /// Begins an operation that takes no parameter list.
+    pub(crate) fn start_operation_of(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+        command: &ScsiCommand,
+        job: Job,
+        immediate: bool,
+    ) {
+        let residual = Residual::between(command.expected_data_transfer_length, 0);
+        let waiting = if immediate {
+            if let Some(on) = self.connections.get_mut(connection.0) {
+                send_good(on, command.itt, residual, 0);
+            }
+            None
+        } else {
+            let mut task = new_task(now, connection, command, job.lu, Access::Nothing);
+            task.stage = Stage::Operation;
+            Some(self.insert_task(task))
+        };
+        self.start_operation(now, job, waiting);
+    }
+}
+
+/// Whether the initiator sends what the program takes.
+pub(crate) fn check_length(command: &ScsiCommand, job: &Job) -> Result<(), Sense> {
+    let (expected, wanted) = (command.expected_data_transfer_length, job.data_out_bytes);
+    if wanted == 0 {
+        return Ok(());
+    }
+    let refused = !command.write
+        || command.read
+        || expected != wanted && job.other_length == OtherLength::Refuse;
+    if refused {
+        Err(WRONG_DIRECTION)
+    } else {
+        Ok(())
+    }
+}
+
+/// The range that an access changes.
+fn written_by(op: &IoOp) -> Option<Extent> {
+    match op {
+        IoOp::Write {
+            offset_bytes, data, ..
+        } => Some(Extent {
+            offset_bytes: *offset_bytes,
+            length_bytes: data.len() as u64,
+        }),
+        IoOp::WriteSame { range, .. } => Some(*range),
+        // From the first to the last, and what lies between: few wait without need, and none too little.
+        IoOp::Unmap { ranges } => {
+            let begin = ranges.iter().map(|range| range.offset_bytes).min()?;
+            let end = ranges
+                .iter()
+                .map(|range| range.offset_bytes + range.length_bytes);
+            Some(Extent {
+                offset_bytes: begin,
+                length_bytes: end.max()? - begin,
+            })
+        }
+        _ => None,
+    }
+}
