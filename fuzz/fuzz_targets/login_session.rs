@@ -79,6 +79,7 @@ fn config() -> TargetConfig {
         target_name: TARGET_NAME.to_owned(),
         portals,
         lus: vec![LuDescription::new(0, LU_BYTES), four_k, read_only],
+        access: hakaru_target::Access::default(),
         limits,
     }
 }

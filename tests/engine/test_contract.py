@@ -13,7 +13,7 @@ from hakaru.engine import contract
 from hakaru.engine.binary import find_engine
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 SCHEMA = Path(__file__).resolve().parents[2] / "schema" / "contract.schema.json"
 COMMAND = contract.Configure | contract.Start | contract.Stop
@@ -158,6 +158,23 @@ CONFIGURATIONS: list[contract.EngineConfig] = [
         ],
         model=contract.PresetModel(name="jdsf-2011"),
     ),
+    contract.ArrayConfig(
+        target_name="iqn.2011-10.example.hakaru:array",
+        portals=["192.0.2.1:3260"],
+        lus=[contract.LuConfig(lun=0, size_bytes=1 << 30, store=contract.MemoryStore())],
+        model=contract.NoModel(),
+        access=contract.AccessConfig(
+            users=[contract.ChapUser(name="vm", secret=contract.SecretFile(path="/run/secret"))],
+            rules=[contract.AccessRule(user="vm", address="10.1.0.0/16", lus=[contract.LuAccess(lun=0)])],
+        ),
+        allow_external=True,
+    ),
+    contract.InitiatorConfig(
+        vms=[VM],
+        chap=contract.ChapConfig(user=contract.ChapUser(name="vm", secret=contract.SecretText(text="canary-canary"))),
+        warmup_s=1.0,
+        measure_s=2.5,
+    ),
     contract.InitiatorConfig(vms=[VM], warmup_s=1.0, measure_s=2.5),
     contract.InitiatorConfig(
         vms=[
@@ -186,6 +203,17 @@ def test_configurations_are_valid_by_the_engines_schema(config: contract.EngineC
     assert line.count(b"\n") == 1
     jsonschema.validate(json.loads(line), json.loads(SCHEMA.read_text()))
     assert TypeAdapter(COMMAND).validate_json(line) == command
+
+
+def test_a_secret_shows_in_the_configuration_alone() -> None:
+    secret = contract.SecretText(text="canary-canary")
+    user = contract.ChapUser(name="vm", secret=secret)
+    assert "canary" in user.model_dump_json()
+    assert "canary" not in f"{user!r} {user} {secret!r}"
+    for wrong in ({"name": "vm", "secret": "canary-canary"}, {"name": "vm", "secret": {"text": "canary-canary"}}):
+        with pytest.raises(ValidationError) as caught:
+            contract.ChapUser.model_validate(wrong)
+        assert "canary" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

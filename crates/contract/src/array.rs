@@ -1,4 +1,5 @@
 //! Configurations of the engines that have no core crate of their own to define them.
+use crate::access::AccessConfig;
 use hakaru_drive::config::Model;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,16 @@ pub struct ArrayConfig {
     /// (APTPL). Default: nowhere, and none are kept.
     #[serde(default)]
     pub state_directory: Option<String>,
+    /// Who may log in, and what each finds. Default: everyone, every LU.
+    #[serde(default)]
+    pub access: AccessConfig,
+    /// Addresses that other machines reach may be listened on; wants CHAP of everyone and `access.rules`. Default false.
+    #[serde(default)]
+    pub allow_external: bool,
+    /// The array runs in a network of its own that has no way out, a lab's: it may listen on any address there. Said by who has built that
+    /// network. Default false.
+    #[serde(default)]
+    pub isolated_network: bool,
     /// Seed of the model (rotational phase, …).
     #[serde(default)]
     pub seed: u64,

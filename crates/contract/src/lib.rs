@@ -15,9 +15,11 @@
 //! The end of stdin means `stop`: an engine never outlives who started it.
 #![forbid(unsafe_code)]
 
+mod access;
 pub mod array;
 pub mod message;
 
+pub use access::{AccessConfig, AccessRule, LuAccess};
 pub use array::*;
 pub use hakaru_drive::config as drive;
 pub use hakaru_initiator::config as initiator;

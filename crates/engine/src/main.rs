@@ -10,6 +10,7 @@ mod initiator;
 mod probe;
 mod sampling;
 mod schema;
+mod secret;
 mod watch;
 
 use std::path::{Path, PathBuf};

@@ -190,6 +190,7 @@ fn an_array_that_cannot_be_says_which_setting_and_exits_with_its_class() {
         config
     };
     let usage = [
+        ("/portals/0", json!("0.0.0.0:0"), "0.0.0.0:0 can be reached"),
         ("/portals", json!([]), "portals"),
         ("/portals/0", json!("storage:3260"), "storage:3260"),
         ("/target_name", json!("storage"), "target_name"),
@@ -213,7 +214,6 @@ fn an_array_that_cannot_be_says_which_setting_and_exits_with_its_class() {
         assert!(error["message"].as_str().unwrap().contains(part), "{error}");
     }
     let environment = [
-        ("/portals/0", json!("192.0.2.1:3260"), "192.0.2.1:3260"),
         (
             "/lus/0/store",
             json!({"kind": "file", "path": "/nowhere/lu"}),
@@ -221,8 +221,14 @@ fn an_array_that_cannot_be_says_which_setting_and_exits_with_its_class() {
         ),
         ("/lus/0/size_bytes", json!(1_u64 << 62), "bytes of memory"),
     ];
-    for (field, value, part) in environment {
-        let (error, status) = refusal(&with(field, value));
+    let mut elsewhere = with("/portals/0", json!("192.0.2.1:3260"));
+    elsewhere["isolated_network"] = json!(true);
+    let environment = environment.map(|(field, value, part)| (with(field, value), part));
+    for (config, part) in environment
+        .into_iter()
+        .chain([(elsewhere, "192.0.2.1:3260")])
+    {
+        let (error, status) = refusal(&config);
         assert_eq!(
             (error["class"].as_str(), status),
             (Some("environment"), Some(3)),

@@ -1,4 +1,7 @@
 //! What a VM is told to do: access pattern, load and verification. Part of the contract (exported as JSON Schema).
+mod chap;
+
+pub use chap::{ChapAlgorithm, ChapConfig, ChapUser, SecretSource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -161,6 +164,9 @@ pub struct InitiatorConfig {
     /// Login keys for all of them.
     #[serde(default)]
     pub login: LoginKeys,
+    /// How all of them prove who they are. Default: not at all.
+    #[serde(default)]
+    pub chap: Option<ChapConfig>,
     /// Seconds of load before measuring starts.
     pub warmup_s: f64,
     /// Seconds measured; 0 means until `stop`.

@@ -23,6 +23,9 @@ pub enum SessionError {
     /// Keys that break the rules of negotiation.
     #[error("negotiation failed: {0}")]
     Negotiation(String),
+    /// CHAP: one side did not prove who it is, or not as RFC 7143 has it.
+    #[error("authentication failed: {0}")]
+    Authentication(&'static str),
     /// A header that breaks its format.
     #[error("protocol error: {0}")]
     Wire(#[from] WireError),

@@ -32,7 +32,8 @@ pub use load::{LATE_NS, Load, Request, RequestId, Volume};
 pub use pattern::{Access, Accesses, Extent, Op};
 pub use payload::Payload;
 pub use session::{
-    DiscoveredTarget, Done, Event, Negotiated, Purpose, Session, SessionConfig, Task, TaskData,
+    Chap, DiscoveredTarget, Done, Event, Negotiated, Purpose, Session, SessionConfig, Task,
+    TaskData,
 };
 pub use survey::{LuFacts, Survey, SurveyError};
 pub use transmit::Transmit;

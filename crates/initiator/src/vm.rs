@@ -17,7 +17,9 @@ use crate::error::{SessionError, TaskError};
 use crate::load::{Load, Request, RequestId};
 use crate::pattern::Op;
 use crate::payload::Payload;
-use crate::session::{Done, Event, Negotiated, Purpose, Session, SessionConfig, Task, TaskData};
+use crate::session::{
+    Chap, Done, Event, Negotiated, Purpose, Session, SessionConfig, Task, TaskData,
+};
 use crate::survey::{LuFacts, Survey, SurveyError};
 use crate::transmit::Transmit;
 use crate::validate::ConfigError;
@@ -31,6 +33,8 @@ pub const REDIRECTS_MAX: u32 = 8;
 pub struct Settings {
     /// Login keys.
     pub keys: LoginKeys,
+    /// How the VMs prove who they are.
+    pub chap: Option<Chap>,
     /// Limit for a login, a command, a ping and a logout.
     pub timeout: Duration,
     /// What writes carry.
@@ -396,6 +400,7 @@ fn session_config(config: &Vm, settings: &Settings, isid: Isid) -> SessionConfig
             target_name: target_name.clone(),
         },
         keys: settings.keys.clone(),
+        chap: settings.chap.clone(),
         timeout: settings.timeout,
     }
 }

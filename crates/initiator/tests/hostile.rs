@@ -159,6 +159,7 @@ impl FakeTarget {
         }))
         .unwrap();
         let settings = Settings {
+            chap: None,
             keys: LoginKeys::default(),
             timeout: peer::TIMEOUT,
             payload: Payload::new(4096, 1),
@@ -344,6 +345,7 @@ fn endless_redirects_are_given_up() {
     // A fresh VM, before any login.
     let config = Arc::new(target.vm.config().clone());
     let settings = Settings {
+        chap: None,
         keys: LoginKeys::default(),
         timeout: peer::TIMEOUT,
         payload: Payload::new(4096, 1),

@@ -7,6 +7,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`clock`] | `CLOCK_MONOTONIC` as [`hakaru_units::Time`], timer slack |
+//! | [`entropy`] | the kernel's random bytes |
 //! | [`reactor`] | epoll with absolute deadlines in nanoseconds; [`Waker`] |
 //! | [`file`] | files and block devices, through io_uring or threads |
 //! | [`disk`] | a pool's metadata on a file; the lock on its folder |
@@ -17,6 +18,7 @@
 //! | [`process`] | signals, parent death, network namespaces, descriptor limit, resource counters |
 pub mod clock;
 pub mod disk;
+pub mod entropy;
 pub mod file;
 pub mod lines;
 pub mod memory;

@@ -38,6 +38,7 @@ fn cost(write: bool, bytes: u32) -> f64 {
         target_name: "iqn.2026-01.net.example:cost".to_owned(),
         portals: vec![portal],
         lus: vec![LuDescription::new(0, 1 << 30)],
+        access: hakaru_target::Access::default(),
         limits: Limits::default(),
     });
     let now = Time::ZERO;

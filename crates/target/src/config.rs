@@ -3,6 +3,8 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
+use crate::access::Access;
+
 /// A target. Each portal is a portal group of its own, tagged by its place from 1: a target port of SCSI with a state of its own.
 #[derive(Clone, Debug)]
 pub struct TargetConfig {
@@ -14,6 +16,8 @@ pub struct TargetConfig {
     pub portals: Vec<SocketAddr>,
     /// Logical units, each `lun` once.
     pub lus: Vec<LuDescription>,
+    /// Who may log in, and what each finds. Default: everyone, everything.
+    pub access: Access,
     /// Bounds and clocks.
     pub limits: Limits,
 }

@@ -51,6 +51,7 @@ impl PortCounters {
 pub(crate) struct SessionCounters {
     pub(crate) logins: u64,
     pub(crate) logins_refused: u64,
+    pub(crate) logins_denied: u64,
     pub(crate) logouts: u64,
     pub(crate) reinstatements: u64,
     pub(crate) timeouts: u64,
@@ -64,6 +65,7 @@ impl SessionCounters {
         for (name, value) in [
             ("logins", self.logins),
             ("logins_refused", self.logins_refused),
+            ("logins_denied", self.logins_denied),
             ("logouts", self.logouts),
             ("reinstatements", self.reinstatements),
             ("timeouts", self.timeouts),

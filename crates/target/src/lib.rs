@@ -16,6 +16,7 @@
 //! | `target` | the owner of everything; what a shell calls |
 //! | `receive` `connection` `transmit` | bytes in, one connection's state, pieces out |
 //! | `login` `text` | negotiation and discovery |
+//! | `authentication` `access` | who the initiator is, and what that one may see |
 //! | `session` `full_feature` | order of commands; NOP, logout, reject |
 //! | `command` `data_in` `data_out` `task` | a SCSI command from its PDU to its status |
 //! | `parameters` | commands with a parameter list, and what a command means to other initiators |
@@ -25,10 +26,12 @@
 //! | `scsi` | the disks: one file per family of commands |
 //! | `clock` `buffers` `slab` `counters` `config` `io` | deadlines, memory, names, numbers, and the shell's side of the interface |
 //!
-//! **Not supported**: error recovery levels above 0, more than one connection in a session, authentication, bidirectional commands, task
+//! **Not supported**: error recovery levels above 0, more than one connection in a session, Kerberos and SRP, bidirectional commands, task
 //! attributes other than SIMPLE (ORDERED and HEAD OF QUEUE are carried out as SIMPLE).
 #![forbid(unsafe_code)]
 
+mod access;
+mod authentication;
 mod buffers;
 mod clock;
 mod command;
@@ -56,6 +59,8 @@ mod task;
 mod text;
 mod transmit;
 
+pub use access::{Access, AccessError, AddressPrefix, LuAccess, PrefixError, Rule};
+pub use authentication::Entropy;
 pub use config::{Limits, LuDescription, Space, TargetConfig, Thin};
 pub use io::{ConnectionId, Extent, Io, IoFailure, IoId, IoOp, IoResult};
 pub use operator::check_reservations;

@@ -1,6 +1,7 @@
 //! Login phase (RFC 7143 sections 6.2, 6.3, 11.12, 11.13): who the initiator is, what is agreed, and the way into full feature phase.
 //!
-//! AuthMethod=None is what is offered; another method has its place in `answer`, where the security stage's keys are answered.
+//! What proves who the initiator is, is in `authentication`; what that one may then do, in `access`. Neither session nor name of a target is confirmed to
+//! an initiator that the access list does not let in.
 
 use hakaru_units::Time;
 use hakaru_wire::iscsi::keys::{
@@ -9,7 +10,9 @@ use hakaru_wire::iscsi::keys::{
 use hakaru_wire::iscsi::text::{TextBuffer, parse_pairs};
 use hakaru_wire::iscsi::{Bhs, Isid, LoginRequest, LoginResponse, LoginStatus, Stage};
 
-use crate::config::Limits;
+use crate::access::Rights;
+use crate::authentication::Authentication;
+use crate::config::TargetConfig;
 use crate::connection::{Digests, LOGIN_DATA_SEGMENT_BYTES, Phase, ReceiveSettings};
 use crate::io::ConnectionId;
 use crate::management::Then;
@@ -28,6 +31,9 @@ pub(crate) struct Login {
     /// The first request: later ones must agree with it.
     first: LoginRequest,
     stage: Stage,
+    authentication: Authentication,
+    /// What it may see, once that is known.
+    rights: Option<Rights>,
     /// Names were checked.
     identified: bool,
     text: TextBuffer,
@@ -40,9 +46,10 @@ pub(crate) struct Login {
 }
 
 /// What the target takes in negotiations.
-fn preferences(limits: &Limits) -> Preferences {
+fn preferences(config: &TargetConfig) -> Preferences {
+    let limits = &config.limits;
     Preferences {
-        auth_methods: &[AuthMethod::None],
+        auth_methods: config.access.methods(),
         header_digests: &[Digest::Crc32c, Digest::None],
         data_digests: &[Digest::Crc32c, Digest::None],
         initial_r2t: limits.initial_r2t,
@@ -100,6 +107,14 @@ impl Target {
         status: LoginStatus,
     ) {
         self.counters.sessions.logins_refused += 1;
+        if [
+            LoginStatus::AUTHENTICATION_FAILURE,
+            LoginStatus::AUTHORIZATION_FAILURE,
+        ]
+        .contains(&status)
+        {
+            self.counters.sessions.logins_denied += 1;
+        }
         if let Some(on) = self.connections.get_mut(connection.0)
             && let Phase::Login(login) = &on.phase
         {
@@ -135,10 +150,7 @@ impl Target {
             return Ok(());
         };
         if login.negotiation.is_none() {
-            login.negotiation = Some(Negotiation::new(
-                Role::Target,
-                preferences(&self.config.limits),
-            ));
+            login.negotiation = Some(Negotiation::new(Role::Target, preferences(&self.config)));
             login.first = *request;
             login.stage = request.current_stage;
             on.window.expected = request.cmd_sn;
@@ -174,7 +186,9 @@ impl Target {
         let goes_on = !login.reply.is_empty() && text.is_empty();
         if !goes_on {
             self.take_keys(connection, &text)?;
+            self.authenticate(connection)?;
         }
+        self.authorize(connection, request)?;
         self.go_on_with_login(now, connection, request)
     }
 
@@ -210,12 +224,8 @@ impl Target {
             return Err(LoginStatus::MISSING_PARAMETER);
         }
         if parameters.session_type == SessionType::Normal {
-            match &parameters.target_name {
-                None => return Err(LoginStatus::MISSING_PARAMETER),
-                Some(name) if *name != self.config.target_name => {
-                    return Err(LoginStatus::NOT_FOUND);
-                }
-                Some(_) => {}
+            if parameters.target_name.is_none() {
+                return Err(LoginStatus::MISSING_PARAMETER);
             }
             negotiation.declare(
                 Key::TargetPortalGroupTag,
@@ -231,6 +241,62 @@ impl Target {
             }
             _ => Err(LoginStatus::SESSION_DOES_NOT_EXIST),
         }
+    }
+
+    /// Takes the CHAP keys that came, if CHAP was agreed on.
+    fn authenticate(&mut self, connection: ConnectionId) -> Result<(), LoginStatus> {
+        let Some(on) = self.connections.get_mut(connection.0) else {
+            return Ok(());
+        };
+        let Phase::Login(login) = &mut on.phase else {
+            return Ok(());
+        };
+        let Some(negotiation) = &mut login.negotiation else {
+            return Ok(());
+        };
+        let agreed = negotiation.parameters().auth_method;
+        if login.stage != Stage::SecurityNegotiation || agreed != Some(AuthMethod::Chap) {
+            return Ok(());
+        }
+        let keys = negotiation.take_authentication();
+        login.authentication.take(
+            &keys,
+            &self.config.access,
+            &mut self.entropy.0,
+            &mut login.reply,
+        )
+    }
+
+    /// Before the security stage is left, or was passed by: whether this initiator may come in at all, and to this target.
+    fn authorize(
+        &mut self,
+        connection: ConnectionId,
+        request: &LoginRequest,
+    ) -> Result<(), LoginStatus> {
+        let Some(on) = self.connections.get_mut(connection.0) else {
+            return Ok(());
+        };
+        let peer = on.peer.ip();
+        let Phase::Login(login) = &mut on.phase else {
+            return Ok(());
+        };
+        let leaves = login.stage != Stage::SecurityNegotiation || request.next_stage.is_some();
+        if login.rights.is_some() || login.authentication.is_open() || !leaves {
+            return Ok(());
+        }
+        let Some(negotiation) = &login.negotiation else {
+            return Ok(());
+        };
+        let parameters = negotiation.parameters();
+        let name = parameters.initiator_name.as_deref().unwrap_or_default();
+        let user = login.authentication.user();
+        login.rights = Some(self.config.access.authorize(name, peer, user)?);
+        let target = parameters.target_name.as_deref();
+        let normal = parameters.session_type == SessionType::Normal;
+        if normal && target != Some(&self.config.target_name) {
+            return Err(LoginStatus::NOT_FOUND);
+        }
+        Ok(())
     }
 
     /// Sends what is to be answered, as much as fits; with the last of it goes the consent to the next stage.
@@ -252,7 +318,10 @@ impl Target {
             self.answer_login(connection, request, &part, None, true);
             return Ok(());
         }
-        match request.next_stage {
+        let next_stage = request
+            .next_stage
+            .filter(|_| !login.authentication.is_open());
+        match next_stage {
             Some(Stage::FullFeaturePhase) => {
                 login.held = Some(*request);
                 self.begin_session(now, connection)
@@ -351,6 +420,8 @@ impl Target {
         else {
             return Ok(());
         };
+        // Nobody gets here whom `authorize` has not let in.
+        let rights = login.rights.ok_or(LoginStatus::AUTHORIZATION_FAILURE)?;
         let reply = core::mem::take(&mut login.reply);
         let agreed = negotiation.parameters();
         let digests = Digests {
@@ -367,6 +438,7 @@ impl Target {
             tsih,
             login.first.cid,
             Parameters::of(agreed),
+            rights,
             negotiation,
         );
         if let Some(sense) = self.sessions.owed_attentions.remove(&nexus) {

@@ -10,6 +10,7 @@ use hakaru_wire::iscsi::{
 };
 use hakaru_wire::scsi::Sense;
 
+use crate::access::Rights;
 use crate::connection::{Phase, Sink};
 use crate::io::ConnectionId;
 use crate::session::{Held, Payload};
@@ -84,7 +85,9 @@ impl Target {
             .lun
             .number()
             .and_then(|number| u8::try_from(number).ok());
-        let unit = unit.filter(|number| self.lus.get(*number).is_some());
+        let rights = session.map_or(Rights::ALL, |session| session.rights);
+        let unit = unit.filter(|number| self.lus.get(*number).is_some() && rights.sees(*number));
+        let everything = self.lus.numbers().all(|lu| rights.writes(lu));
         let result = match (request.function, unit) {
             (Function::AbortTask, _) => self.abort_one(now, connection, &request),
             (
@@ -98,12 +101,22 @@ impl Target {
                 &request,
                 connection,
             ),
+            // These end the tasks of others: not for who may only read.
+            (Function::ClearTaskSet | Function::LogicalUnitReset, Some(lu))
+                if !rights.writes(lu) =>
+            {
+                Some(TaskManagementResult::NotAuthorized)
+            }
             (Function::ClearTaskSet, Some(lu)) => {
                 self.clear_task_set(now, lu, &request, connection)
             }
             (Function::LogicalUnitReset, Some(lu)) => {
                 self.reset_units(&[lu]);
                 self.abort_all(now, Scope::Unit(lu), Some(lu), &request, connection)
+            }
+            // And these on LUs that this initiator does not even see.
+            (Function::TargetWarmReset | Function::TargetColdReset, _) if !everything => {
+                Some(TaskManagementResult::NotAuthorized)
             }
             (Function::TargetWarmReset | Function::TargetColdReset, _) => {
                 let all: Vec<u8> = self.lus.numbers().collect();

@@ -7,6 +7,7 @@ use hakaru_wire::iscsi::keys::{self, Negotiation};
 use hakaru_wire::iscsi::{Bhs, CmdSn, Itt};
 use hakaru_wire::scsi::Sense;
 
+use crate::access::Rights;
 use crate::scsi::Copies;
 use crate::slab::Key;
 use crate::target::Nexus;
@@ -90,6 +91,8 @@ pub(crate) struct Session {
     /// SessionType=Discovery: text and logout only.
     pub(crate) discovery: bool,
     pub(crate) parameters: Parameters,
+    /// LUs it finds.
+    pub(crate) rights: Rights,
     /// Keys that may still change come here.
     pub(crate) negotiation: Negotiation,
     /// Tasks without status, aborted ones not among them.
@@ -121,6 +124,7 @@ impl Session {
         tsih: u16,
         cid: u16,
         parameters: Parameters,
+        rights: Rights,
         negotiation: Negotiation,
     ) -> Self {
         Self {
@@ -129,6 +133,7 @@ impl Session {
             tsih,
             cid,
             parameters,
+            rights,
             negotiation,
             tasks: TaskTags::default(),
             aborted: Vec::new(),

@@ -8,6 +8,7 @@ use hakaru_units::Time;
 use hakaru_wire::iscsi::{Isid, Lun};
 use hakaru_wire::scsi::Sense;
 
+use crate::authentication::Entropy;
 use crate::buffers::Buffers;
 use crate::config::TargetConfig;
 use crate::connection::{Connection, Phase};
@@ -106,15 +107,42 @@ pub struct Target {
     pub(crate) shutting_down: bool,
     pub(crate) shut_down_by: Time,
     nothing: Transmit,
+    pub(crate) entropy: Generator,
+}
+
+/// The shell's generator.
+pub(crate) struct Generator(pub(crate) Entropy);
+
+impl core::fmt::Debug for Generator {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Generator")
+    }
 }
 
 impl Target {
-    /// A target without sessions.
+    /// A target without sessions, for an access list without CHAP users.
+    ///
+    /// # Panics
+    /// If the configuration breaks a bound its documentation names, or has CHAP users: they need [`Self::with_entropy`].
+    #[must_use]
+    pub fn new(config: TargetConfig) -> Self {
+        assert!(
+            !config.access.asks_for_chap(),
+            "CHAP needs a generator of random bytes"
+        );
+        Self::with_entropy(
+            config,
+            Box::new(|_| unreachable!("nobody is asked to prove anything")),
+        )
+    }
+
+    /// A target without sessions. `entropy` makes the challenges of CHAP: they must never come twice, not even after a restart
+    /// (CVE-2024-45751), so that it is the operating system's generator.
     ///
     /// # Panics
     /// If the configuration breaks a bound its documentation names.
     #[must_use]
-    pub fn new(config: TargetConfig) -> Self {
+    pub fn with_entropy(config: TargetConfig, entropy: Entropy) -> Self {
         let limits = &config.limits;
         assert!(
             (1..u32::from(u16::MAX)).contains(&limits.sessions_max),
@@ -136,6 +164,8 @@ impl Target {
             (1..=256).contains(&config.portals.len()),
             "1 to 256 portals"
         );
+        let checked = config.access.check();
+        assert_eq!(checked, Ok(()), "an access list that makes sense");
         Self {
             lus: LogicalUnits::new(&config.target_name, &config.lus),
             ports: vec![Port::default(); config.portals.len()],
@@ -161,6 +191,7 @@ impl Target {
             shutting_down: false,
             shut_down_by: Time::MAX,
             nothing: Transmit::default(),
+            entropy: Generator(entropy),
             config,
         }
     }

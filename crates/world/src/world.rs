@@ -102,6 +102,7 @@ impl World {
             target_name: config.target_name.clone(),
             portals: vec![address(0)],
             lus: storage.descriptions(),
+            access: hakaru_target::Access::default(),
             limits: Limits::default(),
         });
         let vms = config.vms.len();
@@ -455,6 +456,7 @@ fn guests(config: &WorldConfig) -> Vec<Guest> {
     let sizes = config.vms.iter().flat_map(|vm| &vm.pattern.sizes);
     let longest = sizes.map(|size| size.bytes).max().unwrap_or(512);
     let settings = Arc::new(Settings {
+        chap: None,
         keys: config.keys.clone(),
         timeout: config.timeout,
         payload: Payload::new(longest, config.seed),

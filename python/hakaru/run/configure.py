@@ -41,6 +41,7 @@ def array_config(expanded: Expanded, turn: Repetition, portals: Sequence[str]) -
     return contract.ArrayConfig(
         target_name=array.target_name,
         portals=list(portals),
+        isolated_network=True,
         lus=[_lu(lu) for lu in array.lus],
         model=engine_model(array.model),
         seed=seed_of(expanded.seed, turn.name, "array"),

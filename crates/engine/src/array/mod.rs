@@ -9,8 +9,10 @@
 //! | file | what it is |
 //! |---|---|
 //! | `setup.rs` | the configuration checked and turned into parts |
+//! | `access.rs` | who may use it, and where it may listen |
 //! | `connection.rs` | one socket: receiving in turns, sending gathered |
 //! | `storage/` | the LUs' bytes and the timing model |
+mod access;
 mod connection;
 mod setup;
 mod storage;
@@ -23,7 +25,7 @@ use std::time::Duration;
 use hakaru_contract::{ArrayConfig, StoreConfig};
 use hakaru_runtime::file::FileQueue;
 use hakaru_runtime::net::{Listener, Socket};
-use hakaru_runtime::{Event, Events, Interest, Reactor, Token, clock, process};
+use hakaru_runtime::{Event, Events, Interest, Reactor, Token, clock, entropy, process};
 use hakaru_target::{ConnectionId, Limits, Target, TargetConfig};
 use hakaru_units::Time;
 use serde_json::{Value, json};
@@ -56,6 +58,9 @@ const GOODBYE: Duration = Duration::from_secs(2);
 pub fn run(config: &ArrayConfig, reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
     let mut shell = Shell::new(config, reactor)?;
     control.ready(shell.found(config)?);
+    if let Some(weakness) = access::weakness(&config.access) {
+        control.error(&weakness, false);
+    }
     shell.serve(control)
 }
 
@@ -104,6 +109,8 @@ impl<'r> Shell<'r> {
                     .or_environment("prepare file I/O", "raise the limit of open files")
             })
             .transpose()?;
+        let access = access::access(&config.access)?;
+        access::check_exposure(config, &addresses, &access)?;
         let listeners = listen(&addresses, reactor)?;
         let mut portals = Vec::new();
         for listener in &listeners {
@@ -126,12 +133,16 @@ impl<'r> Shell<'r> {
         let target_name = config.target_name.clone();
         Ok(Shell {
             reactor,
-            target: Target::new(TargetConfig {
-                target_name,
-                portals,
-                lus: descriptions,
-                limits,
-            }),
+            target: Target::with_entropy(
+                TargetConfig {
+                    target_name,
+                    portals,
+                    lus: descriptions,
+                    access,
+                    limits,
+                },
+                Box::new(entropy::fill),
+            ),
             storage: Storage::new(lus, model, files, keeper),
             listeners,
             listening: true,

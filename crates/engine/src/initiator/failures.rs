@@ -55,8 +55,14 @@ pub fn of_vm(vm: &Vm, error: &VmError) -> Failure {
 
 fn hint_of(error: &SessionError) -> &'static str {
     match error {
+        SessionError::Authentication(_) => {
+            "compare names, secrets and algorithms of CHAP with those that the target has"
+        }
         SessionError::Refused(status) => match (status.class(), status.detail()) {
-            (2, 1 | 2) => "let the target admit this initiator name without authentication",
+            (2, 1) => {
+                "the target wants CHAP, or another name or secret: `chap` in the configuration has them"
+            }
+            (2, 2) => "let the target's access list admit this initiator name and address",
             (2, 3) => "ask the portal for its targets: `iscsi-ls iscsi://ADDRESS`",
             (3, _) => "the target is busy or out of resources: use fewer VMs, or try later",
             _ => "look at the target's own log",

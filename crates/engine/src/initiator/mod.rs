@@ -28,6 +28,7 @@ use self::phases::Phases;
 use self::sessions::Sessions;
 use crate::control::{Control, Order};
 use crate::failure::{Failure, OrEnvironment};
+use crate::secret;
 
 /// Events taken from the reactor at a time.
 const EVENTS: usize = 1024;
@@ -109,6 +110,7 @@ impl<'r> Engine<'r> {
     fn new(config: &InitiatorConfig, reactor: &'r Reactor) -> Result<Engine<'r>, Failure> {
         let settings = Arc::new(Settings {
             keys: config.login.clone(),
+            chap: config.chap.as_ref().map(secret::chap).transpose()?,
             timeout: Duration::from_secs_f64(config.command_timeout_s),
             payload: Payload::new(config.longest_request_bytes(), config.vms[0].seed),
             // Stamps of this run differ from those of the run before, whatever the seed: by the clock.

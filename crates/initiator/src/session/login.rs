@@ -1,12 +1,12 @@
-//! The login phase (RFC 7143 section 6), seen from the initiator: security stage with AuthMethod=None, operational stage, full feature.
+//! The login phase (RFC 7143 section 6), seen from the initiator: security stage (CHAP or none), operational stage, full feature.
 use hakaru_units::Time;
-use hakaru_wire::iscsi::keys::{Digest, Key, Negotiation, Preferences, Role};
+use hakaru_wire::iscsi::keys::{AuthMethod, Digest, Key, Negotiation, Preferences, Role};
 use hakaru_wire::iscsi::text::{TextBuffer, parse_pairs};
 use hakaru_wire::iscsi::{Bhs, LoginRequest, LoginResponse, LoginStatus, Lun, Stage, Ttt};
 
+use super::authentication::Proving;
 use super::task::LOGIN;
 use super::{DiscoveredTarget, Event, Phase, Purpose, Session, SessionConfig};
-use crate::config::LoginKeys;
 use crate::error::SessionError;
 
 /// Longest data segment during login (RFC 7143 section 13.12: the default of MaxRecvDataSegmentLength), bytes.
@@ -57,6 +57,7 @@ impl Default for Negotiated {
 #[derive(Debug)]
 pub(super) struct Login {
     negotiation: Negotiation,
+    proving: Option<Proving>,
     stage: Stage,
     /// What the next request says.
     outgoing: Vec<u8>,
@@ -66,7 +67,7 @@ pub(super) struct Login {
 
 impl Login {
     pub(super) fn new(config: &SessionConfig) -> Login {
-        let mut negotiation = Negotiation::new(Role::Initiator, preferences(&config.keys));
+        let mut negotiation = Negotiation::new(Role::Initiator, preferences(config));
         let mut outgoing = Vec::new();
         let target_name = match &config.purpose {
             Purpose::Discovery => None,
@@ -77,11 +78,17 @@ impl Login {
         let stage = Stage::SecurityNegotiation;
         Login {
             negotiation,
+            proving: config.chap.clone().map(Proving::new),
             stage,
             outgoing,
             incoming: TextBuffer::default(),
             responses: 0,
         }
+    }
+
+    /// The first request may ask for the next stage: nothing is to be proved.
+    pub(super) fn may_transit(&self) -> bool {
+        self.proving.is_none()
     }
 
     /// The stage that a request asks to go to.
@@ -117,8 +124,9 @@ impl Login {
         self.negotiation
             .receive(self.stage, &text, &mut self.outgoing)
             .map_err(|e| negotiation_error(&e))?;
+        let transit = self.prove(pdu.next_stage.is_some())?;
         match pdu.next_stage {
-            None => Ok(Some(true)),
+            None => Ok(Some(transit)),
             Some(Stage::FullFeaturePhase) => {
                 self.negotiation.conclude();
                 Ok(None)
@@ -130,6 +138,25 @@ impl Login {
                 Ok(Some(true))
             }
         }
+    }
+
+    /// Goes on with CHAP, if that is how we log in. `leaves`: the target lets us go on to the next stage.
+    fn prove(&mut self, leaves: bool) -> Result<bool, SessionError> {
+        let Some(proving) = &mut self.proving else {
+            return Ok(true);
+        };
+        if self.stage != Stage::SecurityNegotiation {
+            return Ok(true);
+        }
+        let keys = self.negotiation.take_authentication();
+        let method = self.negotiation.parameters().auth_method;
+        let last = proving.take(method, &keys, &mut self.outgoing)?;
+        if leaves && !proving.is_done() {
+            return Err(SessionError::Authentication(
+                "the target passes over what it was to ask and to prove",
+            ));
+        }
+        Ok(last)
     }
 
     fn negotiated(&self) -> Negotiated {
@@ -148,7 +175,8 @@ impl Login {
 }
 
 /// What we offer. At error recovery level 0 nothing is retained, so Time2Retain is 0.
-fn preferences(keys: &LoginKeys) -> Preferences {
+fn preferences(config: &SessionConfig) -> Preferences {
+    let keys = &config.keys;
     let digests = |wanted: bool| -> &'static [Digest] {
         if wanted {
             &[Digest::Crc32c, Digest::None]
@@ -157,6 +185,10 @@ fn preferences(keys: &LoginKeys) -> Preferences {
         }
     };
     Preferences {
+        auth_methods: match config.chap {
+            Some(_) => &[AuthMethod::Chap],
+            None => &[AuthMethod::None],
+        },
         header_digests: digests(keys.header_digest),
         data_digests: digests(keys.data_digest),
         initial_r2t: keys.initial_r2t,

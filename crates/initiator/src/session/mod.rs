@@ -9,7 +9,8 @@
 //! `submit` queues tasks; they leave in order as the target's command window lets them. UNIT ATTENTION is retried at once, BUSY and TASK
 //! SET FULL after a growing pause. Whatever ends the session is told once as [`Event::Lost`]; tasks that were not done by then never will be.
 //!
-//! Not here: reconnecting and following redirects (the caller's), more than one connection, error recovery levels 1 and 2, CHAP.
+//! Not here: reconnecting and following redirects (the caller's), more than one connection, error recovery levels 1 and 2.
+mod authentication;
 mod command;
 mod login;
 mod response;
@@ -25,6 +26,7 @@ use hakaru_wire::iscsi::{
     Ttt, digest,
 };
 
+pub use self::authentication::Chap;
 use self::login::Login;
 pub use self::login::Negotiated;
 use self::response::Receiving;
@@ -62,6 +64,8 @@ pub struct SessionConfig {
     pub purpose: Purpose,
     /// Keys to offer.
     pub keys: LoginKeys,
+    /// How it proves who it is; a target that does not ask is then not logged in to.
+    pub chap: Option<Chap>,
     /// Limit for a login, a command, a ping and a logout.
     pub timeout: Duration,
 }
@@ -175,8 +179,9 @@ impl Session {
         self.heard = now;
         self.deadline = now + self.config.timeout;
         let login = Login::new(&self.config);
+        let transit = login.may_transit();
         self.phase = Phase::Login(Box::new(login));
-        self.send_login(true);
+        self.send_login(transit);
     }
 
     /// The connection ended, `why` completes "connection lost …". After a logout that is no loss.

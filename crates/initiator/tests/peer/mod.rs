@@ -53,6 +53,7 @@ pub struct Peer {
 
 pub fn config(keys: LoginKeys) -> SessionConfig {
     SessionConfig {
+        chap: None,
         initiator_name: "iqn.2026-01.lab:vm1".into(),
         isid: Isid::random(0x12_3456, 7),
         purpose: Purpose::Normal {

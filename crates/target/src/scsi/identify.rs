@@ -202,10 +202,12 @@ pub(super) fn report_luns(
     } else {
         usize::MAX
     };
+    let rights = device.session.rights;
     let data = emit_luns(
         device
             .units
             .numbers()
+            .filter(|lun| rights.sees(*lun))
             .take(shown)
             .map(|number| Lun::new(number.into())),
     );

@@ -21,6 +21,7 @@ mod operation;
 mod ports;
 mod provisioning;
 mod reservation;
+mod rights;
 mod unit;
 
 pub(crate) use copy::{Copies, CopyResult};
@@ -137,12 +138,20 @@ impl Device<'_> {
         let Some(unit) = self.units.get(lu) else {
             return Ok(());
         };
+        if !self.session.rights.writes(lu) && rights::changes(cdb) {
+            return Err(Verdict::Check(Sense::WRITE_PROTECTED));
+        }
         let need = reservation::need(cdb);
         if unit.reservations.admit(&self.session.nexus, need) {
             Ok(())
         } else {
             Err(Verdict::Status(Status::RESERVATION_CONFLICT))
         }
+    }
+
+    /// There is such an LU, and the access list shows it to this session. What it does not show answers as what is not there.
+    fn sees(&self, lu: u8) -> bool {
+        self.session.rights.sees(lu) && self.units.get(lu).is_some()
     }
 
     /// Takes parameter data, as much of it as the allocation length lets through.
@@ -167,7 +176,7 @@ pub(crate) fn execute(
 ) -> Outcome {
     let parsed = Cdb::parse(cdb);
     let number = lun.number().and_then(|number| u8::try_from(number).ok());
-    let Some(lu) = number.filter(|number| device.units.get(*number).is_some()) else {
+    let Some(lu) = number.filter(|number| device.sees(*number)) else {
         return match parsed {
             Ok(cdb) => execute_without_unit(device, cdb),
             Err(_) => Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED),

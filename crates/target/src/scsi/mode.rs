@@ -42,7 +42,7 @@ pub(super) fn mode_sense(device: &mut Device<'_>, lu: u8, request: ModeSense) ->
         block_length: unit.block_bytes,
     });
     let data = ModeData {
-        write_protected: unit.writable().is_err(),
+        write_protected: unit.writable().is_err() || !device.session.rights.writes(lu),
         dpo_fua: true,
         block_descriptor,
         pages,

@@ -48,6 +48,7 @@ pub fn config() -> TargetConfig {
             "0.0.0.0:3261".parse().unwrap(),
         ],
         lus: vec![LuDescription::new(0, LU_BYTES as u64), four_k, read_only],
+        access: hakaru_target::Access::default(),
         limits: hakaru_target::Limits::default(),
     }
 }
@@ -86,7 +87,7 @@ impl Pair {
             .map(|lu| (lu.lun, vec![0; lu.size_bytes as usize]))
             .collect();
         Pair {
-            target: Target::new(config),
+            target: Target::with_entropy(config, counting()),
             time: Time(1_000_000_000),
             lus,
             stalled: false,
@@ -106,9 +107,13 @@ impl Pair {
     }
 
     pub fn try_connect(&mut self) -> Option<ConnectionId> {
+        self.try_connect_from("10.0.0.9:40000")
+    }
+
+    pub fn try_connect_from(&mut self, peer: &str) -> Option<ConnectionId> {
         let local = "10.0.0.1:3260".parse().unwrap();
         self.target
-            .handle_connected(self.time, 0, local, "10.0.0.9:40000".parse().unwrap())
+            .handle_connected(self.time, 0, local, peer.parse().unwrap())
     }
 
     /// Bytes of an initiator reach the target, and everything that follows happens.
@@ -351,6 +356,17 @@ impl Unmapped {
         }
         extents
     }
+}
+
+/// Bytes that never come twice in a test, and are the same each time it runs.
+fn counting() -> hakaru_target::Entropy {
+    let mut drawn = 0u64;
+    Box::new(move |out| {
+        drawn += 1;
+        for (at, byte) in out.iter_mut().enumerate() {
+            *byte = drawn.to_be_bytes()[at % 8] ^ at as u8;
+        }
+    })
 }
 
 pub fn names(initiator: &str) -> Vec<u8> {

@@ -13,6 +13,7 @@
 
 pub mod ahs;
 mod bhs;
+pub mod chap;
 pub mod digest;
 pub mod frame;
 pub mod keys;

@@ -4,7 +4,7 @@ use hakaru_wire::scsi::{Cdb, StartStopUnit};
 
 /// What a command needs of a reservation that another holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Need {
+pub(in crate::scsi) enum Need {
     /// It is always allowed.
     Nothing,
     /// Where others may read.

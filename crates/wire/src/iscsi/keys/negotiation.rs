@@ -4,10 +4,11 @@
 //! key of the table, and at most [`UNKNOWN_KEYS_MAX`] lines for keys that nobody knows: a peer cannot make the reply grow (CVE-2013-2850).
 use super::value::{boolean_name, parse_boolean};
 use super::{
-    Key, KeySet, Kind, Parameters, Preferences, Rule, Sender, SessionType, Use, is_iscsi_name,
-    parse_number,
+    AuthMethod, Key, KeySet, Kind, Parameters, Preferences, Rule, Sender, SessionType, Use,
+    is_iscsi_name, parse_number,
 };
 use crate::iscsi::Stage;
+use crate::iscsi::chap;
 use crate::iscsi::text::{TextError, emit_pair, parse_pairs};
 
 /// Most pairs of one text. The whole table twice over is less.
@@ -67,6 +68,8 @@ pub struct Negotiation {
     sent: KeySet,
     unknown_keys: u32,
     send_targets: Option<String>,
+    /// CHAP keys of the last text.
+    authentication: Vec<(Key, String)>,
 }
 
 impl Negotiation {
@@ -82,6 +85,7 @@ impl Negotiation {
             sent: KeySet::default(),
             unknown_keys: 0,
             send_targets: None,
+            authentication: Vec::new(),
         }
     }
 
@@ -93,6 +97,12 @@ impl Negotiation {
     /// The value of a SendTargets that came with the last text: a target's name, `All`, or empty for the session's own target.
     pub fn take_send_targets(&mut self) -> Option<String> {
         self.send_targets.take()
+    }
+
+    /// The CHAP keys that came with the last text, in their order; each comes at most once in a login, and is at most
+    /// [`chap::VALUE_LENGTH_MAX`] bytes long. Who has agreed on CHAP must take them.
+    pub fn take_authentication(&mut self) -> Vec<(Key, String)> {
+        std::mem::take(&mut self.authentication)
     }
 
     /// Says who wants what: first text of an initiator. `target_name`: `None` in a discovery session.
@@ -284,11 +294,28 @@ impl Negotiation {
                 self.send_targets = Some(value.to_owned());
                 Ok(())
             }
+            Kind::Authentication if self.awaits(stage, key) => {
+                if value.len() > chap::VALUE_LENGTH_MAX {
+                    return Err(NegotiationError::Value(key));
+                }
+                self.authentication.push((key, value.to_owned()));
+                Ok(())
+            }
             _ => {
                 emit_pair(reply, key.name(), &self.answer(stage, key, &rule, value));
                 Ok(())
             }
         }
+    }
+
+    /// A key of the method agreed on, in the stage where it belongs.
+    fn awaits(&self, stage: Stage, key: Key) -> bool {
+        stage == Stage::SecurityNegotiation
+            && self.parameters.auth_method == Some(AuthMethod::Chap)
+            && matches!(
+                key,
+                Key::ChapA | Key::ChapI | Key::ChapC | Key::ChapN | Key::ChapR
+            )
     }
 
     /// Whether a declaration says again what it said before. That is taken: libiscsi names itself both in the security and in the operational stage. Any

@@ -1,0 +1,151 @@
+//! CHAP as both engines are told of it. Part of the contract (exported as JSON Schema).
+use std::fmt;
+
+use hakaru_wire::iscsi::chap::Algorithm;
+use schemars::JsonSchema;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// Where a secret is: 12 to 255 bytes of text (96 bits at least, RFC 7143 section 9.2.1).
+#[derive(Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum SecretSource {
+    /// Here.
+    Text {
+        /// The secret.
+        text: String,
+    },
+    /// In a file of which it is the only line. The engine reads it; the line's end is not part of it.
+    File {
+        /// Its path.
+        path: String,
+    },
+}
+
+/// What `SecretSource` would be read as, were it not for what serde says of a text in the wrong place: the text.
+#[derive(Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+enum Source {
+    Text { text: String },
+    File { path: String },
+}
+
+impl<'de> Deserialize<'de> for SecretSource {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        const SHAPE: &str = r#"{"kind": "file", "path": …} or {"kind": "text", "text": …}"#;
+        struct Map;
+        impl<'de> Visitor<'de> for Map {
+            type Value = Source;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(SHAPE)
+            }
+            fn visit_str<E: Error>(self, _: &str) -> Result<Source, E> {
+                Err(E::custom(format_args!("a secret is {SHAPE}")))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Source, A::Error> {
+                Source::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+        Ok(match deserializer.deserialize_any(Map)? {
+            Source::Text { text } => SecretSource::Text { text },
+            Source::File { path } => SecretSource::File { path },
+        })
+    }
+}
+
+impl fmt::Debug for SecretSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SecretSource::Text { .. } => f.write_str("Text(…)"),
+            SecretSource::File { path } => f.debug_tuple("File").field(path).finish(),
+        }
+    }
+}
+
+/// A CHAP name and its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChapUser {
+    /// As CHAP_N says it, literally; 1 to 255 bytes.
+    pub name: String,
+    /// What proves it.
+    pub secret: SecretSource,
+}
+
+/// How a response is made of a challenge. SHA-1 and MD5 are broken hashes: for peers that know no other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ChapAlgorithm {
+    /// 8.
+    #[serde(rename = "sha3_256")]
+    Sha3_256,
+    /// 7.
+    #[serde(rename = "sha256")]
+    Sha256,
+    /// 6.
+    #[serde(rename = "sha1")]
+    Sha1,
+    /// 5.
+    #[serde(rename = "md5")]
+    Md5,
+}
+
+impl ChapAlgorithm {
+    /// Used unless others are asked for: SHA3-256, SHA-256.
+    #[must_use]
+    pub fn strong() -> Vec<ChapAlgorithm> {
+        vec![ChapAlgorithm::Sha3_256, ChapAlgorithm::Sha256]
+    }
+
+    /// A broken hash.
+    #[must_use]
+    pub fn is_weak(self) -> bool {
+        matches!(self, ChapAlgorithm::Sha1 | ChapAlgorithm::Md5)
+    }
+}
+
+impl From<ChapAlgorithm> for Algorithm {
+    fn from(algorithm: ChapAlgorithm) -> Algorithm {
+        match algorithm {
+            ChapAlgorithm::Sha3_256 => Algorithm::Sha3_256,
+            ChapAlgorithm::Sha256 => Algorithm::Sha256,
+            ChapAlgorithm::Sha1 => Algorithm::Sha1,
+            ChapAlgorithm::Md5 => Algorithm::Md5,
+        }
+    }
+}
+
+/// CHAP of an initiator: a target that does not ask for it is not logged in to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChapConfig {
+    /// Who the initiator is.
+    pub user: ChapUser,
+    /// Who the target must prove to be (mutual CHAP), with another secret. Default: it proves nothing.
+    #[serde(default)]
+    pub target: Option<ChapUser>,
+    /// Algorithms offered, best first. Default SHA3-256, SHA-256.
+    #[serde(default = "ChapAlgorithm::strong")]
+    pub algorithms: Vec<ChapAlgorithm>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_given_as_text_does_not_show_in_debug() {
+        let secret = SecretSource::Text {
+            text: "canary-canary".into(),
+        };
+        let user = ChapUser {
+            name: "vm".into(),
+            secret,
+        };
+        assert!(!format!("{user:?}").contains("canary"), "{user:?}");
+        let file = SecretSource::File {
+            path: "/etc/secret".into(),
+        };
+        assert_eq!(format!("{file:?}"), "File(\"/etc/secret\")");
+    }
+}

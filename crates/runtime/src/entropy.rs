@@ -1,0 +1,44 @@
+//! Random bytes that nobody can foresee: the kernel's generator.
+use rustix::rand::{GetRandomFlags, getrandom};
+
+/// Fills `out`. Never the same bytes again, not even in another process.
+///
+/// # Panics
+/// If the kernel has no generator (before 3.17): nothing that is told to be secret could be.
+pub fn fill(out: &mut [u8]) {
+    let mut rest = out;
+    while !rest.is_empty() {
+        // Only a signal before the generator was seeded ends it early.
+        match getrandom(&mut *rest, GetRandomFlags::empty()) {
+            Ok(filled) => rest = &mut rest[filled..],
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => panic!("the kernel gives no random bytes: {error}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    #[test]
+    fn a_million_challenges_are_all_different() {
+        let mut seen = HashSet::with_capacity(1_000_000);
+        for _ in 0..1_000_000 {
+            let mut bytes = [0; 16];
+            super::fill(&mut bytes);
+            assert!(seen.insert(bytes), "{bytes:?} came twice");
+        }
+    }
+
+    #[test]
+    fn a_long_slice_is_filled_to_its_end() {
+        let mut bytes = vec![0; 100_000];
+        super::fill(&mut bytes);
+        assert!(
+            bytes
+                .chunks(100)
+                .all(|part| part.iter().any(|byte| *byte != 0))
+        );
+    }
+}

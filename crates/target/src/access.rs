@@ -1,0 +1,416 @@
+//! Who may log in, as whom, from where, and which LUs it finds then.
+//!
+//! A [`Rule`] admits an initiator for whom *all* holds that the rule names (RFC 7143 section 9.2.1: authentication says who one is, this says what that
+//! one may). Once there is a list of rules, who matches none is refused.
+
+use core::fmt;
+use core::net::IpAddr;
+use core::str::FromStr;
+
+use hakaru_wire::iscsi::LoginStatus;
+use hakaru_wire::iscsi::chap::{Algorithm, Credentials, SecretError};
+use hakaru_wire::iscsi::keys::AuthMethod;
+
+/// Who may use a target. By default everyone may, without authentication, and sees every LU.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// CHAP names and secrets of initiators, each name once. With users and no `rules`, every one of them sees every LU, and nobody else logs in.
+    pub users: Vec<Credentials>,
+    /// What the target proves itself with to an initiator that asks (mutual CHAP). `None`: such an initiator is refused. Its secret is no user's.
+    pub target: Option<Credentials>,
+    /// Algorithms of CHAP, best first. Default SHA3-256, SHA-256.
+    pub algorithms: Vec<Algorithm>,
+    /// Who is let in. `None`: no list; an empty one lets nobody in.
+    pub rules: Option<Vec<Rule>>,
+}
+
+/// Lets in whom all of this fits. Give each CHAP user its initiator names: whoever may log in under any name may take the place of another's session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rule {
+    /// iSCSI name of the initiator. `None`: any.
+    pub initiator_name: Option<String>,
+    /// Where its connection comes from. `None`: anywhere.
+    pub address: Option<AddressPrefix>,
+    /// The CHAP user it has proved to be. `None`: any, and none.
+    pub user: Option<String>,
+    /// LUs that it finds; where several rules fit, it finds the LUs of all. `None`: all, writable.
+    pub lus: Option<Vec<LuAccess>>,
+}
+
+/// An LU that a rule shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LuAccess {
+    /// Logical unit number.
+    pub lun: u8,
+    /// Its writes end in DATA PROTECT, WRITE PROTECTED.
+    pub read_only: bool,
+}
+
+/// Why an [`Access`] cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AccessError {
+    /// Two users of one name.
+    #[error("CHAP user {0:?} is given twice")]
+    UserTwice(String),
+    /// A rule names a user that is not there.
+    #[error("a rule names the CHAP user {0:?}, who is not among the users")]
+    UnknownUser(String),
+    /// No algorithm is left.
+    #[error("CHAP without an algorithm")]
+    NoAlgorithm,
+    /// A secret.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+}
+
+impl Default for Access {
+    fn default() -> Self {
+        Self {
+            users: Vec::new(),
+            target: None,
+            algorithms: Algorithm::DEFAULT.to_vec(),
+            rules: None,
+        }
+    }
+}
+
+impl Access {
+    /// Whether it makes sense.
+    ///
+    /// # Errors
+    /// See [`AccessError`].
+    pub fn check(&self) -> Result<(), AccessError> {
+        for (at, user) in self.users.iter().enumerate() {
+            if self.users[..at]
+                .iter()
+                .any(|other| other.name() == user.name())
+            {
+                return Err(AccessError::UserTwice(user.name().to_owned()));
+            }
+            let of_target = self.target.as_ref().map(Credentials::secret);
+            if of_target == Some(user.secret()) {
+                return Err(SecretError::Same.into());
+            }
+        }
+        let named = self
+            .rules
+            .iter()
+            .flatten()
+            .filter_map(|rule| rule.user.as_ref());
+        for name in named {
+            if self.user(name).is_none() {
+                return Err(AccessError::UnknownUser(name.clone()));
+            }
+        }
+        if self.asks_for_chap() && self.algorithms.is_empty() {
+            return Err(AccessError::NoAlgorithm);
+        }
+        Ok(())
+    }
+
+    /// Nobody gets in without having proved with CHAP who it is.
+    #[must_use]
+    pub fn always_authenticates(&self) -> bool {
+        self.methods() == [AuthMethod::Chap]
+    }
+
+    /// Some log in with CHAP.
+    pub(crate) fn asks_for_chap(&self) -> bool {
+        self.methods().contains(&AuthMethod::Chap)
+    }
+
+    /// Authentication methods, best first.
+    pub(crate) fn methods(&self) -> &'static [AuthMethod] {
+        const CHAP: &[AuthMethod] = &[AuthMethod::Chap];
+        const NONE: &[AuthMethod] = &[AuthMethod::None];
+        const BOTH: &[AuthMethod] = &[AuthMethod::Chap, AuthMethod::None];
+        match &self.rules {
+            None if self.users.is_empty() => NONE,
+            None => CHAP,
+            Some(rules) if rules.iter().all(|rule| rule.user.is_none()) => NONE,
+            Some(rules) if rules.iter().all(|rule| rule.user.is_some()) => CHAP,
+            Some(_) => BOTH,
+        }
+    }
+
+    /// The user of that name, which is taken literally.
+    pub(crate) fn user(&self, name: &str) -> Option<&Credentials> {
+        self.users.iter().find(|user| user.name() == name)
+    }
+
+    /// What an initiator may see that has logged in so, or the status that refuses it.
+    pub(crate) fn authorize(
+        &self,
+        initiator_name: &str,
+        address: IpAddr,
+        user: Option<&str>,
+    ) -> Result<Rights, LoginStatus> {
+        let Some(rules) = &self.rules else {
+            return if self.users.is_empty() || user.is_some() {
+                Ok(Rights::ALL)
+            } else {
+                Err(LoginStatus::AUTHENTICATION_FAILURE)
+            };
+        };
+        let here = |rule: &&Rule| {
+            let named = rule.initiator_name.as_deref();
+            named.is_none_or(|name| name == initiator_name)
+                && rule.address.is_none_or(|prefix| prefix.contains(address))
+        };
+        let mut rights = None;
+        for rule in rules.iter().filter(here) {
+            if rule.user.is_none() || rule.user.as_deref() == user {
+                rights.get_or_insert(Rights::NONE).add(rule);
+            }
+        }
+        rights.ok_or(if user.is_none() && rules.iter().filter(here).count() > 0 {
+            LoginStatus::AUTHENTICATION_FAILURE
+        } else {
+            LoginStatus::AUTHORIZATION_FAILURE
+        })
+    }
+}
+
+/// LUs that a session finds, and those of them that it may write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rights {
+    seen: [u64; 4],
+    writable: [u64; 4],
+}
+
+impl Rights {
+    /// Every LU there is and will be.
+    pub(crate) const ALL: Rights = Rights {
+        seen: [u64::MAX; 4],
+        writable: [u64::MAX; 4],
+    };
+    const NONE: Rights = Rights {
+        seen: [0; 4],
+        writable: [0; 4],
+    };
+
+    fn add(&mut self, rule: &Rule) {
+        let Some(lus) = &rule.lus else {
+            *self = Rights::ALL;
+            return;
+        };
+        for lu in lus {
+            let (word, bit) = place(lu.lun);
+            self.seen[word] |= bit;
+            self.writable[word] |= if lu.read_only { 0 } else { bit };
+        }
+    }
+
+    /// The LU is there for this session.
+    pub(crate) fn sees(&self, lun: u8) -> bool {
+        let (word, bit) = place(lun);
+        self.seen[word] & bit != 0
+    }
+
+    /// It may be written, as far as the list says.
+    pub(crate) fn writes(&self, lun: u8) -> bool {
+        let (word, bit) = place(lun);
+        self.writable[word] & bit != 0
+    }
+}
+
+fn place(lun: u8) -> (usize, u64) {
+    (usize::from(lun / 64), 1 << (lun % 64))
+}
+
+/// Addresses that begin with the same bits: `10.1.0.0/16`, `fd00::/8`, or one address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressPrefix {
+    address: IpAddr,
+    bits: u8,
+}
+
+/// A text that is no such prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no address, and no prefix like 10.1.0.0/16")]
+pub struct PrefixError;
+
+impl AddressPrefix {
+    /// Whether an address begins with it. An IPv4 address inside IPv6 (`::ffff:10.0.0.1`, what a socket for both sees) is the IPv4 address.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let shift = |width: u8| u32::from(width - self.bits);
+        match (self.address, address.to_canonical()) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => {
+                let differing = own.to_bits() ^ other.to_bits();
+                differing.checked_shr(shift(32)).unwrap_or(0) == 0
+            }
+            (IpAddr::V6(own), IpAddr::V6(other)) => {
+                let differing = own.to_bits() ^ other.to_bits();
+                differing.checked_shr(shift(128)).unwrap_or(0) == 0
+            }
+            _ => false,
+        }
+    }
+}
+
+impl FromStr for AddressPrefix {
+    type Err = PrefixError;
+
+    /// Bits behind the prefix must be 0: a typing error there would let others in than was meant.
+    fn from_str(text: &str) -> Result<Self, PrefixError> {
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| PrefixError)?;
+        let address = address.to_canonical();
+        let width: u8 = if address.is_ipv4() { 32 } else { 128 };
+        let digits = |bits: &str| !bits.is_empty() && bits.bytes().all(|b| b.is_ascii_digit());
+        let bits = match bits {
+            None => width,
+            Some(bits) if digits(bits) => bits.parse().map_err(|_| PrefixError)?,
+            Some(_) => return Err(PrefixError),
+        };
+        let rest_is_zero = match address {
+            _ if bits > width => false,
+            IpAddr::V4(v4) => v4.to_bits().checked_shl(bits.into()).unwrap_or(0) == 0,
+            IpAddr::V6(v6) => v6.to_bits().checked_shl(bits.into()).unwrap_or(0) == 0,
+        };
+        if rest_is_zero {
+            Ok(Self { address, bits })
+        } else {
+            Err(PrefixError)
+        }
+    }
+}
+
+impl fmt::Display for AddressPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prefix(text: &str) -> AddressPrefix {
+        text.parse().expect("a prefix")
+    }
+
+    #[test]
+    fn prefixes_contain_what_begins_with_them() {
+        for (text, inside, outside) in [
+            ("10.1.0.0/16", "10.1.255.255", "10.2.0.0"),
+            ("10.1.2.3", "10.1.2.3", "10.1.2.2"),
+            ("0.0.0.0/0", "203.0.113.9", "::1"),
+            ("128.0.0.0/1", "128.0.0.0", "127.255.255.255"),
+            ("fd00::/8", "fdff::1", "fe80::1"),
+            ("::/0", "2001:db8::1", "10.0.0.1"),
+            ("2001:db8::1", "2001:db8::1", "2001:db8::2"),
+            ("10.0.0.0/8", "::ffff:10.9.9.9", "::ffff:11.0.0.1"),
+        ] {
+            assert!(
+                prefix(text).contains(inside.parse().unwrap()),
+                "{text} {inside}"
+            );
+            assert!(
+                !prefix(text).contains(outside.parse().unwrap()),
+                "{text} {outside}"
+            );
+        }
+    }
+
+    #[test]
+    fn texts_that_are_no_prefix_are_refused() {
+        for text in [
+            "",
+            "/",
+            "10.1.0.0/",
+            "10.1.0.0/33",
+            "10.1.0.1/16",
+            "10.1.0.0/+8",
+            "10.1.0.0/-1",
+            "10.1/16",
+            "::/129",
+            "10.0.0.0/256",
+            "host",
+            "fd00::1/8",
+            " 10.0.0.1",
+            "10.0.0.0/8/8",
+        ] {
+            assert_eq!(text.parse::<AddressPrefix>(), Err(PrefixError), "{text:?}");
+        }
+        assert_eq!(prefix("10.1.0.0/16").to_string(), "10.1.0.0/16");
+    }
+
+    #[test]
+    fn rules_that_fit_add_up_and_one_may_write_what_one_of_them_lets_write() {
+        let lus = |of: &[(u8, bool)]| {
+            let of = of
+                .iter()
+                .map(|&(lun, read_only)| LuAccess { lun, read_only });
+            Some(of.collect())
+        };
+        let access = Access {
+            rules: Some(vec![
+                Rule {
+                    lus: lus(&[(0, true), (255, true)]),
+                    ..Rule::default()
+                },
+                Rule {
+                    initiator_name: Some("iqn.a".into()),
+                    lus: lus(&[(0, false), (64, false)]),
+                    ..Rule::default()
+                },
+            ]),
+            ..Access::default()
+        };
+        let rights = |name: &str| access.authorize(name, [10, 0, 0, 1].into(), None).unwrap();
+        let seen = |rights: Rights| {
+            (0..=255)
+                .filter(|lun| rights.sees(*lun))
+                .collect::<Vec<u8>>()
+        };
+        let written = |rights: Rights| {
+            (0..=255)
+                .filter(|lun| rights.writes(*lun))
+                .collect::<Vec<u8>>()
+        };
+        assert_eq!(
+            (seen(rights("iqn.b")), written(rights("iqn.b"))),
+            (vec![0, 255], vec![])
+        );
+        assert_eq!(
+            (seen(rights("iqn.a")), written(rights("iqn.a"))),
+            (vec![0, 64, 255], vec![0, 64])
+        );
+    }
+
+    #[test]
+    fn an_access_that_cannot_be_says_why() {
+        let user = |name: &str, secret: &str| Credentials::new(name, secret).unwrap();
+        let both = Access {
+            users: vec![user("a", "one secret of two"), user("b", "another secret")],
+            target: Some(user("t", "one secret of two")),
+            ..Access::default()
+        };
+        assert_eq!(both.check(), Err(AccessError::Secret(SecretError::Same)));
+        let twice = Access {
+            users: vec![user("a", "one secret of two"); 2],
+            ..Access::default()
+        };
+        assert_eq!(twice.check(), Err(AccessError::UserTwice("a".into())));
+        let unknown = Access {
+            rules: Some(vec![Rule {
+                user: Some("c".into()),
+                ..Rule::default()
+            }]),
+            ..Access::default()
+        };
+        assert_eq!(unknown.check(), Err(AccessError::UnknownUser("c".into())));
+        let none = Access {
+            users: vec![user("a", "one secret of two")],
+            algorithms: Vec::new(),
+            ..Access::default()
+        };
+        assert_eq!(none.check(), Err(AccessError::NoAlgorithm));
+        assert_eq!(Access::default().check(), Ok(()));
+    }
+}
