@@ -35,10 +35,18 @@ class Tgt:
 
 
 @contextmanager
-def tgt(folder: Path, size_bytes: int, parameters: str = "") -> Iterator[Tgt]:
+def tgt(
+    folder: Path,
+    size_bytes: int,
+    parameters: str = "",
+    user: tuple[str, str] | None = None,
+    own: tuple[str, str] | None = None,
+) -> Iterator[Tgt]:
     """One target with one LU in a file; `parameters` as `tgtadm --params` takes them.
 
-    Skips the test where tgt is not installed or may not start."""
+    `user`: CHAP name and secret it wants; `own`: those it proves itself with. Skips the test where tgt is not installed or
+    may not start.
+    """
     need("tgtd", "tgt")
     if os.geteuid() != 0:
         pytest.skip("tgtd wants to be root")
@@ -67,6 +75,11 @@ def tgt(folder: Path, size_bytes: int, parameters: str = "") -> Iterator[Tgt]:
             unit = ["--mode", "logicalunit", "--tid", "1", "--lun", str(LUN)]
             assert admin("--op", "update", *unit, "--params", parameters)
         assert admin("--op", "bind", "--mode", "target", "--tid", "1", "-I", "ALL")
+        for account, outgoing in ((user, ()), (own, ("--outgoing",))):
+            if account is not None:
+                name, secret = account
+                assert admin("--op", "new", "--mode", "account", "--user", name, "--password", secret)
+                assert admin("--op", "bind", "--mode", "account", "--tid", "1", "--user", name, *outgoing)
         yield Tgt(f"127.0.0.1:{port}", backing, daemon)
     finally:
         daemon.kill()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from hakaru.engine import contract
 from hakaru.errors import UsageError
-from hakaru.run.site import check_writes, load_site
+from hakaru.run.site import SitePlace, check_writes, load_site
 from hakaru.study import expand, load
 
 STUDY = load("vm-sweep").study
@@ -64,3 +66,29 @@ def test_portal_is_an_address_and_a_port(tmp_path: Path, portal: str) -> None:
     path.write_text(path.read_text().replace("192.0.2.10:3260", f"'{portal}'"))
     with pytest.raises(UsageError, match="portal"):
         load_site(path)
+
+
+CHAP = "chap:\n  name: vm\n  secret_file: secrets/vm\n  target: {name: array, secret_file: secrets/array}\n"
+
+
+def test_chap_of_a_site_names_files_beside_it_and_the_engine_reads_them(tmp_path: Path) -> None:
+    path = site(tmp_path, CHAP)
+    with pytest.raises(UsageError, match="secrets/vm"):
+        load_site(path)
+    (tmp_path / "secrets").mkdir()
+    for name in ("vm", "array"):
+        (tmp_path / "secrets" / name).write_text("canary-canary\n")
+    chap = SitePlace(load_site(path), allow_writes=False).chap
+    assert chap is not None and chap.target is not None
+    assert chap.user.secret == contract.SecretFile(path=str(tmp_path / "secrets/vm"))
+    assert chap.target.secret == contract.SecretFile(path=str(tmp_path / "secrets/array"))
+    assert chap.algorithms == ["sha3_256", "sha256"]
+    described = json.dumps(SitePlace(load_site(path), allow_writes=False).describe())
+    assert "canary" not in described and "secrets/vm" in described
+
+
+def test_a_secret_does_not_stand_in_a_site(tmp_path: Path) -> None:
+    path = site(tmp_path, CHAP.replace("secret_file: secrets/vm", "secret: canary-canary"))
+    with pytest.raises(UsageError) as e:
+        load_site(path)
+    assert "unknown field" in e.value.message and "canary" not in e.value.message + e.value.hint

@@ -10,7 +10,7 @@ use hakaru_wire::iscsi::{
     TaskManagementResponse, TaskManagementResult, TextRequest, TextResponse, Ttt,
 };
 use hakaru_wire::scsi::{Cdb, Sense, SenseKey, Transfer};
-use pair::{INITIATOR, Initiator, Keys, Pair, TARGET, config, keys_of, names, value};
+use pair::{INITIATOR, Initiator, Keys, LU_BYTES, Pair, TARGET, config, keys_of, names, value};
 
 const SECURITY: Stage = Stage::SecurityNegotiation;
 const OPERATIONAL: Stage = Stage::OperationalNegotiation;
@@ -718,4 +718,76 @@ fn no_command_reaches_storage_beyond_the_list() {
     }
     assert!(reads > 0, "reads go through");
     println!("S-10: {tried} commands tried, {reads} accesses, none beyond the list");
+}
+
+/// An EXTENDED COPY (LID1) of 4 KiB between LUs that are named by their NAA designators.
+fn copy(from: &[u8], from_blocks: u16, to: &[u8]) -> Vec<u8> {
+    let mut list = vec![0; 16 + 2 * 32 + 28];
+    list[3] = 2 * 32;
+    list[11] = 28;
+    for (at, (naa, block_bytes)) in [(from, 4096 / from_blocks), (to, 0)]
+        .into_iter()
+        .enumerate()
+    {
+        let device = &mut list[16 + 32 * at..][..32];
+        (device[0], device[4], device[5], device[7]) = (0xe4, 1, 3, 8);
+        device[8..16].copy_from_slice(naa);
+        device[30..32].copy_from_slice(&block_bytes.to_be_bytes());
+    }
+    let segment = &mut list[80..];
+    (segment[0], segment[3], segment[7]) = (0x02, 0x18, 1);
+    segment[10..12].copy_from_slice(&from_blocks.to_be_bytes());
+    list
+}
+
+/// S-10.
+#[test]
+fn a_copy_names_no_lu_that_the_list_does_not_show() {
+    let mut pair = pair_with(Access {
+        rules: Some(vec![
+            partial().rules.unwrap().remove(0),
+            Rule {
+                initiator_name: Some("iqn.2026-01.net.example:vm2".into()),
+                ..Rule::default()
+            },
+        ]),
+        ..Access::default()
+    });
+    let mut restricted = pair.log_in(&[]);
+    let mut other = pair.log_in_as("iqn.2026-01.net.example:vm2", 2, &[]);
+    let page = Cdb::Inquiry {
+        page: Some(0x83),
+        allocation_length: 255,
+    };
+    let naa = [0, 5, 7].map(|lun| other.run_cdb(&mut pair, lun, page, 255).good()[8..16].to_vec());
+    let [read_only, own, hidden] = &naa;
+    for (lun, seed) in [(0, 1), (5, 2), (7, 3)] {
+        let data = pair::pattern(LU_BYTES, seed);
+        pair.lus.insert(lun, data);
+    }
+    let before = pair.lus.clone();
+    let mut outcome = |initiator: &mut Initiator, list: &[u8], pair: &mut Pair| {
+        let cdb = [
+            &[0x83, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0][..],
+            &[list.len() as u8, 0, 0],
+        ]
+        .concat();
+        let command = initiator.command(5, &cdb, false, true, list.len() as u32);
+        initiator.send_command(pair, &command, list);
+        pair::Answer::of(initiator.receive(pair), command.itt)
+    };
+    for (what, list) in [
+        ("from an LU that is not shown", copy(hidden, 8, own)),
+        ("to an LU that is not shown", copy(own, 1, hidden)),
+        ("to an LU shown read-only", copy(own, 1, read_only)),
+    ] {
+        let answer = outcome(&mut restricted, &list, &mut pair);
+        assert_eq!(answer.status, 2, "{what}: {answer:?}");
+        assert_eq!(pair.lus, before, "{what}");
+    }
+    // The lists are right: who sees all may use them, and so may this one between what it sees.
+    outcome(&mut other, &copy(hidden, 8, own), &mut pair).good();
+    assert_eq!(pair.lus[&5][..4096], before[&7][..4096]);
+    outcome(&mut restricted, &copy(read_only, 8, own), &mut pair).good();
+    assert_eq!(pair.lus[&5][..4096], before[&0][..4096]);
 }

@@ -85,6 +85,7 @@ def initiator_configs(
     columns: Sequence[Sequence[Unit]],
     *,
     allow_writes: bool = True,
+    chap: contract.ChapConfig | None = None,
 ) -> dict[str, contract.InitiatorConfig]:
     """Host → its initiator; a host without a VM is left out.
 
@@ -120,6 +121,7 @@ def initiator_configs(
             sample_interval_ms=measure.sample_interval // MS,
             verify=measure.verify,
             allow_writes=allow_writes,
+            chap=chap,
         )
         for host, of_host in vms.items()
     }

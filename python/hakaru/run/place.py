@@ -27,6 +27,8 @@ class Place(Protocol):
     array: str | None
     """Node that a fresh array is started on for every repetition; None where it is not ours."""
     allow_writes: bool
+    chap: contract.ChapConfig | None
+    """What VMs log in with; None: nothing."""
 
     async def start(self, node: str, config: contract.EngineConfig) -> EngineProcess:
         """An engine on a node, configured."""
@@ -56,6 +58,7 @@ class LabPlace:
         switches = [node.name for node in lab.plan.nodes if node.kind == "switch"]
         self.nodes: Sequence[str] = (*self.hosts, *switches, lab.plan.array_name)
         self.allow_writes = True
+        self.chap: contract.ChapConfig | None = None
 
     async def start(self, node: str, config: contract.EngineConfig) -> EngineProcess:
         """An engine in a node's namespace, configured."""

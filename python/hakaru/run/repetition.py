@@ -106,7 +106,14 @@ async def _gang(place: Place, expanded: Expanded, turn: Repetition, heard: _Hear
             config = watch_config(expanded, machine=node == place.nodes[-1])
             gang.watches.append(await place.start(node, config))
         await _ready([*gang.arrays, *gang.watches], heard)
-        configs = initiator_configs(expanded, turn, place.hosts, place.units(expanded), allow_writes=place.allow_writes)
+        configs = initiator_configs(
+            expanded,
+            turn,
+            place.hosts,
+            place.units(expanded),
+            allow_writes=place.allow_writes,
+            chap=place.chap,
+        )
         for host, initiator in configs.items():
             gang.initiators.append(await place.start(host, initiator))
         await _ready(gang.initiators, heard)

@@ -7,6 +7,10 @@
         target_name: iqn.2011-10.example.vendor:array
         lun: 0
         expendable: true                  # all data on it may be lost; without this nothing is written
+    chap:                                 # for targets that want to know who logs in
+      name: vm
+      secret_file: vm.secret              # the only line of a file; relative to this one
+      target: {name: array, secret_file: array.secret}   # mutual: what the target must prove in turn
 
 Nothing is written to an LU unless the site says `expendable: true` for it: the run is refused if a point would write,
 and where none would, the engine is told to refuse writes as well. Numbers from a site have the origin `measured`.
@@ -44,17 +48,60 @@ class SiteLu(Part):
     expendable: bool = Field(default=False, description="all data on it may be lost")
 
 
+class SiteUser(Part):
+    """A CHAP name, and the file with its secret: secrets do not stand in files that are shown around."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=255)]
+    secret_file: str = Field(min_length=1, description="its only line is the secret, 12 to 255 bytes")
+
+    def user(self) -> contract.ChapUser:
+        """For the engine, which reads the file."""
+        return contract.ChapUser(name=self.name, secret=contract.SecretFile(path=self.secret_file))
+
+
+class SiteChap(SiteUser):
+    """What the VMs log in with, all of them."""
+
+    target: SiteUser | None = Field(default=None, description="what the targets must prove to be (mutual CHAP)")
+    algorithms: list[contract.ChapAlgorithm] = Field(
+        default=contract.STRONG,
+        min_length=1,
+        description="best first; sha1 and md5 are broken hashes",
+    )
+
+    def config(self) -> contract.ChapConfig:
+        """For the engine."""
+        target = self.target.user() if self.target else None
+        return contract.ChapConfig(user=self.user(), target=target, algorithms=self.algorithms)
+
+
 class Site(Part):
     """A site file."""
 
     format: Literal[1]
     name: Annotated[str, StringConstraints(min_length=1, max_length=200)]
     lus: list[SiteLu] = Field(min_length=1, max_length=256)
+    chap: SiteChap | None = None
 
 
 def load_site(path: Path) -> Site:
-    """The site in a file; every error names file:line:column."""
-    return validate(read_document(path), Site)
+    """The site in a file; every error names file:line:column. Files of secrets are there, and named by full paths."""
+    site = validate(read_document(path), Site)
+    if site.chap is None:
+        return site
+    return site.model_copy(update={"chap": _found(site.chap, path.parent)})
+
+
+def _found(chap: SiteChap, folder: Path) -> SiteChap:
+    users: list[SiteUser] = [chap, *([chap.target] if chap.target else [])]
+    paths = [(folder / user.secret_file).resolve() for user in users]
+    for user, secret in zip(users, paths, strict=True):
+        if not secret.is_file():
+            raise UsageError(
+                f"the secret of CHAP user {user.name!r} is not in {secret}", "name a file whose only line is the secret"
+            )
+    target = chap.target.model_copy(update={"secret_file": str(paths[1])}) if chap.target else None
+    return chap.model_copy(update={"secret_file": str(paths[0]), "target": target})
 
 
 def check_writes(site: Site, expanded: Expanded) -> bool:
@@ -87,6 +134,7 @@ class SitePlace:
         self.nodes: Sequence[str] = (HOST,)
         self.array: str | None = None
         self.allow_writes = allow_writes
+        self.chap = site.chap.config() if site.chap else None
 
     async def start(self, node: str, config: contract.EngineConfig) -> EngineProcess:
         """An engine on this host, in its own network."""

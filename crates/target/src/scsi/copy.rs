@@ -111,7 +111,7 @@ fn plan(device: &Device<'_>, lu: u8, list: &[u8]) -> Result<Option<Job>, Sense> 
     }))
 }
 
-/// The LU of that name.
+/// The LU of that name, among those that the access list shows this session (CVE-2020-28374: others' LUs were reached by their names).
 fn find<'a>(device: &'a Device<'_>, name: &Designator) -> Option<&'a LogicalUnit> {
     const OF_UNIT: u8 = 0;
     let same = |own: &Designator| {
@@ -121,6 +121,7 @@ fn find<'a>(device: &'a Device<'_>, name: &Designator) -> Option<&'a LogicalUnit
     device
         .units
         .numbers()
+        .filter(|number| device.sees(*number))
         .filter_map(|number| device.units.get(number))
         .find(|unit| {
             name.association == OF_UNIT && identify::designators(device, unit).iter().any(same)
@@ -141,6 +142,9 @@ fn place(
         }
     }
     to.writable()?;
+    if !device.session.rights.writes(to.description.lun) {
+        return Err(Sense::WRITE_PROTECTED);
+    }
     let said = if segment.by_destination { to } else { from };
     let bytes = u64::from(segment.blocks) * u64::from(said.block_bytes);
     let blocks_of = |unit: &LogicalUnit| {

@@ -1,0 +1,97 @@
+"""CHAP between our programs and those of others: libiscsi logs in to our array, our initiator logs in to tgt.
+
+Both know MD5 at the least; the algorithms that libiscsi was built with decide what else is tried.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.peers import tgt as other
+from tests.peers.array import MIB, TARGET_NAME, array, lu, need
+from tests.peers.initiator import Outcome, iscsi, load, vm
+
+SECRET, OWN_SECRET = "canary-of-the-vm", "canary-of-the-array"
+EVERY = ["sha3_256", "sha256", "sha1", "md5"]
+
+
+def user(name: str, secret: str) -> dict[str, Any]:
+    return {"name": name, "secret": {"kind": "text", "text": secret}}
+
+
+def ask(portal: str, secret: str | None, *, target_secret: str | None = None) -> subprocess.CompletedProcess[str]:
+    """`iscsi-ls -s` with CHAP in its URL."""
+    program = need("iscsi-ls", "libiscsi-bin")
+    who = "" if secret is None else f"vm%{secret}@"
+    mutual = "" if target_secret is None else f"?target_user=array&target_password={target_secret}"
+    command = [program, "-s", f"iscsi://{who}{portal}{mutual}"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+
+
+def test_libiscsi_logs_in_with_the_secret_and_not_without() -> None:
+    access = {"users": [user("vm", SECRET)], "target": user("array", OWN_SECRET), "algorithms": EVERY}
+    with array(lu(0, 64 * MIB), access=access) as a:
+        right = ask(a.portal, SECRET)
+        assert right.returncode == 0, right.stderr
+        assert f"Target:{TARGET_NAME}" in right.stdout and "Lun:0" in right.stdout
+        for wrong in (None, "canary-of-the-vM"):
+            refused = ask(a.portal, wrong)
+            assert refused.returncode != 0
+            assert TARGET_NAME not in refused.stdout, "nothing is told to who is not known"
+        mutual = ask(a.portal, SECRET, target_secret=OWN_SECRET)
+        assert mutual.returncode == 0 and "Lun:0" in mutual.stdout, mutual.stderr
+        values = a.engine.stop()
+    assert values["logins_denied"] == 2
+    assert values["protocol_errors"] == 0
+
+
+def test_an_initiator_finds_the_lus_that_the_list_shows_it() -> None:
+    access = {"rules": [{"address": "127.0.0.0/8", "lus": [{"lun": 3}]}]}
+    with array(lu(0, 64 * MIB), lu(3, 64 * MIB), access=access) as a:
+        said = ask(a.portal, None).stdout
+    assert "Lun:3" in said and "Lun:0" not in said
+
+
+def our_load(portal: str, target_name: str, lun: int, **chap: Any) -> Outcome:
+    return load(vm("vm1", iscsi(portal, target_name, lun, "vm1")), chap=chap)
+
+
+@pytest.mark.parametrize("algorithm", EVERY)
+def test_our_initiator_and_our_array_agree_on_every_algorithm(algorithm: str) -> None:
+    access = {"users": [user("vm", SECRET)], "target": user("array", OWN_SECRET), "algorithms": EVERY}
+    with array(lu(0, 64 * MIB), access=access) as a:
+        chap = {"user": user("vm", SECRET), "target": user("array", OWN_SECRET), "algorithms": [algorithm]}
+        outcome = our_load(a.portal, TARGET_NAME, 0, **chap)
+        assert outcome.exit_code == 0 and outcome.values["reads"] > 0
+        for wrong in ({"user": user("vm", OWN_SECRET + "x")}, {"target": user("array", SECRET + "x")}):
+            refused = our_load(a.portal, TARGET_NAME, 0, **chap | wrong)
+            assert refused.exit_code == 7
+            assert "authentication" in refused.events[-1]["message"]
+            assert "canary" not in str(refused.events)
+
+
+def test_our_initiator_logs_in_to_tgt_and_holds_it_to_its_proof(tmp_path: Path) -> None:
+    # tgt calls SHA-1 number 7, which is SHA-256 by IANA: MD5 is the only one that it and others mean the same by.
+    known = ["sha3_256", "md5"]
+    with other.tgt(tmp_path, 64 * MIB, user=("vm", SECRET), own=("array", OWN_SECRET)) as tgt:
+        for target, exit_code in ((None, 0), (OWN_SECRET, 0), ("another-secret", 7)):
+            chap: dict[str, Any] = {"user": user("vm", SECRET), "algorithms": known}
+            if target is not None:
+                chap["target"] = user("array", target)
+            outcome = our_load(tgt.portal, other.TARGET_NAME, other.LUN, **chap)
+            assert outcome.exit_code == exit_code, outcome.events[-1]
+        wrong = user("vm", "another-secret")
+        refused = our_load(tgt.portal, other.TARGET_NAME, other.LUN, user=wrong, algorithms=known)
+        assert refused.exit_code == 7
+        silent = load(vm("vm1", iscsi(tgt.portal, other.TARGET_NAME, other.LUN, "vm1")))
+        assert silent.exit_code == 7 and "authentication" in silent.events[-1]["message"]
+
+
+def test_an_array_that_takes_broken_hashes_says_so() -> None:
+    with array(lu(0, MIB), access={"users": [user("vm", SECRET)], "algorithms": ["sha256", "md5"]}) as a:
+        warning = a.engine.hear("error")
+    assert not warning["fatal"] and "MD5" in warning["message"] and "canary" not in str(warning)
