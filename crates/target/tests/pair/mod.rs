@@ -1,6 +1,8 @@
 //! A target and scripted initiators in one thread: real PDU bytes, literal time, LUs in plain vectors.
 #![allow(dead_code)] // Each test binary uses a part of it.
 
+pub mod control;
+
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
