@@ -78,7 +78,7 @@ def test_the_page_lists_what_array_and_initiator_give() -> None:
         "kind": "array",
         "controller": {"command_us": 1, "data_us_per_mib": 1},
         "cache": {"size_bytes": 64 * MIB, "hit_us": 1},
-        "groups": [_group({"kind": "preset", "name": "sas-15k-146"})],
+        "groups": [_group({"kind": "preset", "name": "sata-ssd-960"})],
     }
     with array(lu(0, 64 * MIB, placement={"group": 0, "offset_bytes": 0}), model=model) as a:
         sample = _given(_started(a.engine))

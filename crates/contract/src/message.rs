@@ -15,7 +15,8 @@ pub enum Command {
     Configure {
         /// The contract that the sender speaks.
         contract: u32,
-        /// What to be. Boxed: it is far larger than every other command.
+        /// What to be.
+        // Boxed since it is far larger than every other command.
         config: Box<EngineConfig>,
     },
     /// Begin the load or the sampling at an instant of `CLOCK_MONOTONIC`; an instant that has passed means now.

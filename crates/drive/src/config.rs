@@ -166,13 +166,15 @@ pub struct Extents {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Drive {
-    /// A named drive of this crate: `sas-15k-146`, `sas-15k-300`.
+    /// A named drive of this crate: `sas-15k-146`, `sas-15k-300` (hdd), `sata-ssd-960`, `nvme-ssd-2000` (ssd).
     Preset {
         /// Its name.
         name: String,
     },
     /// A rotating drive.
     Hdd(Hdd),
+    /// A flash drive.
+    Ssd(Ssd),
 }
 
 /// A rotating drive without read-ahead and with its write cache off, as arrays run them.
@@ -224,6 +226,58 @@ pub struct Hdd {
     pub overdue_every: u32,
 }
 
+/// A flash drive: a controller, a host interface, and dies behind channels, with a page-mapped translation layer (`ssd/`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ssd {
+    /// Usable bytes, 64 MiB to 64 TiB, a multiple of `mapping_bytes`. Source: data sheet.
+    pub capacity_bytes: u64,
+    /// Flash beyond the usable bytes that garbage collection has to work with, percent of those, 1 to 1000. Source: raw flash of the drive, less
+    /// its own tables and parity.
+    pub over_provisioning_percent: f64,
+    /// Channels, 1 to 64. Source: tear-down, data sheet of the controller.
+    pub channels: u32,
+    /// Dies on each channel, 1 to 64. Source: flash capacity over that of a die.
+    pub dies_per_channel: u32,
+    /// Planes of a die, which read, program and erase together, 1 to 8. Source: data sheet of the flash.
+    pub planes: u32,
+    /// Page of one plane, bytes, 512 to 65 536, a power of two. Source: data sheet of the flash.
+    pub page_bytes: u32,
+    /// Pages of a block of one plane, 16 to 16 384. Source: data sheet of the flash.
+    pub pages_per_block: u32,
+    /// From array to register, microseconds, 0.1 to 10 000 (tR). Source: data sheet of the flash.
+    pub read_us: f64,
+    /// From register to array, microseconds, 0.1 to 100 000, mean over the pages of a block (tPROG). Source: data sheet of the flash.
+    pub program_us: f64,
+    /// A block of every plane, microseconds, 0.1 to 1 000 000 (tBERS). Source: data sheet of the flash.
+    pub erase_us: f64,
+    /// Rate of one channel, bytes per second, 1e6 to 1e11. Source: data sheet of the flash (interface).
+    pub channel_bytes_per_s: f64,
+    /// Unit of the map from logical to physical, bytes: 512 up to a page of all planes, a power of two. A write of part of one reads it
+    /// first. Default 4096.
+    #[serde(default = "map_unit")]
+    pub mapping_bytes: u32,
+    /// Memory in which writes are answered, safe from a power cut, bytes: 0, or at least two pages of all planes; at most 64 GiB. 0: a write is
+    /// answered when it is in flash; `mapping_bytes` must then be a page of all planes.
+    pub buffer_bytes: u64,
+    /// Rate of the host interface in each direction, bytes per second, 1e6 to 1e12. Source: data sheet (sequential read).
+    pub interface_bytes_per_s: f64,
+    /// Time of the drive's controller for each command, one after the other, microseconds, 0 to 10 000. Source: data sheet (highest random
+    /// read IOPS).
+    pub command_us: f64,
+    /// Further time of each command that does not keep others waiting, microseconds, 0 to 100 000. Source: data sheet (latency).
+    pub latency_us: f64,
+    /// Commands that the drive works on at once, 1 to 65 536; further ones wait in the array. Source: data sheet or interface.
+    pub queue_depth: u32,
+    /// Starts full and overwritten at random until garbage collection costs what it always will (steady state); else starts
+    /// empty (fresh out of the box). Default true.
+    #[serde(default = "yes")]
+    pub preconditioned: bool,
+}
+
+fn map_unit() -> u32 {
+    4096
+}
 fn sixteen() -> u32 {
     16
 }

@@ -5,7 +5,6 @@
 use std::collections::VecDeque;
 
 use hakaru_units::Time;
-use rand::RngExt;
 use rand_pcg::Pcg64;
 
 use crate::config;
@@ -66,6 +65,8 @@ pub(crate) struct Groups {
     stages: Slab<ActiveStage>,
     wakes: VecDeque<Wake>,
     done: VecDeque<Access>,
+    /// Commands that ended in one call; kept for its room.
+    ended: Vec<Command>,
 }
 
 #[derive(Clone, Debug)]
@@ -74,6 +75,8 @@ struct Group {
     extents: Option<Extents>,
     capacity_bytes: u64,
     drives: Vec<Drive>,
+    /// Its drives have a use for unmaps.
+    trims: bool,
     usage: Usage,
     /// Which half of a mirrored pair is read next when both are equally busy.
     mirror_turn: u32,
@@ -88,6 +91,7 @@ impl Groups {
             stages: Slab::default(),
             wakes: VecDeque::new(),
             done: VecDeque::new(),
+            ended: Vec::new(),
         }
     }
 
@@ -132,9 +136,13 @@ impl Groups {
 
     /// A drive is called at an instant that it asked for.
     pub(crate) fn handle_wake(&mut self, now: Time, group: u32, drive: u32) {
-        let (command, next) = self.groups[group as usize].drives[drive as usize].end(now);
+        let mut ended = std::mem::take(&mut self.ended);
+        let next = self.groups[group as usize].drives[drive as usize].handle_wake(now, &mut ended);
         self.wakes.extend(next.map(|at| Wake { at, group, drive }));
-        self.end_command(now, group, command.stage);
+        for command in ended.drain(..) {
+            self.end_command(now, group, command.stage);
+        }
+        self.ended = ended;
     }
 
     /// When a drive wants to be called; each is told once.
@@ -151,11 +159,11 @@ impl Groups {
     pub(crate) fn visit_counters(&mut self, now: Time, visit: &mut dyn FnMut(&str, &str, f64)) {
         for (g, group) in self.groups.iter_mut().enumerate() {
             group.usage.advance(now);
-            group.usage.service_ns = group.drives.iter().map(|d| d.usage.service_ns).sum();
+            let drives = group.drives.iter_mut();
+            group.usage.service_ns = drives.map(|d| d.usage(now).service_ns).sum();
             group.usage.visit(&format!("group/{g}"), visit);
             for (d, drive) in group.drives.iter_mut().enumerate() {
-                drive.usage.advance(now);
-                drive.usage.visit(&format!("drive/{g}.{d}"), visit);
+                drive.visit_counters(now, &format!("drive/{g}.{d}"), visit);
             }
         }
     }
@@ -214,11 +222,13 @@ impl Groups {
 
 impl Group {
     fn new(group: &config::Group, rng: &mut Pcg64) -> Group {
-        let config::Drive::Hdd(hdd) = &group.drive else {
-            unreachable!("presets have been resolved")
+        let (drive_bytes, trims) = match &group.drive {
+            config::Drive::Hdd(hdd) => (hdd.capacity_bytes, false),
+            config::Drive::Ssd(ssd) => (ssd.capacity_bytes, true),
+            config::Drive::Preset { .. } => unreachable!("presets have been resolved"),
         };
         let layout = Layout::new(group);
-        let capacity_bytes = layout.capacity_bytes(hdd.capacity_bytes);
+        let capacity_bytes = layout.capacity_bytes(drive_bytes);
         Group {
             layout,
             extents: group
@@ -226,9 +236,8 @@ impl Group {
                 .as_ref()
                 .map(|e| Extents::new(e, capacity_bytes)),
             capacity_bytes,
-            drives: (0..group.drives)
-                .map(|_| Drive::new(hdd, rng.random::<f64>()))
-                .collect(),
+            trims,
+            drives: Drive::make(&group.drive, group.drives, rng),
             usage: Usage::default(),
             mirror_turn: 0,
         }
@@ -238,7 +247,7 @@ impl Group {
     fn plan(&mut self, now: Time, op: Op, offset: u64, length: u64) -> Vec<Stage> {
         self.usage.arrive(now);
         let mut stages = Vec::new();
-        if matches!(op, Op::Flush | Op::Unmap) {
+        if op == Op::Flush || (op == Op::Unmap && !self.trims) {
             return stages;
         }
         let mut done = 0;

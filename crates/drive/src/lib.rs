@@ -7,12 +7,13 @@
 //! 3. the cache, if there is one, answers it, lets it wait, or asks the groups on its behalf (`cache/`);
 //! 4. the RAID group finds where it lies (`extents.rs`) and turns it into drive commands (`raid.rs`), which the group runs (`groups.rs`): at most two rounds, reads of
 //!    old data and parity, then writes;
-//! 5. each drive picks the command that it reaches soonest, unless one has waited too long (`drive.rs`); seek (`seek.rs`),
-//!    rotation and transfer (`geometry.rs`) follow from where the head and the platter are at that instant;
+//! 5. each hard disk picks the command that it reaches soonest, unless one has waited too long (`hdd.rs`); seek (`seek.rs`),
+//!    rotation and transfer (`geometry.rs`) follow from where the head and the platter are at that instant; a flash drive works on many
+//!    at once, on dies that also collect garbage (`ssd/`);
 //! 6. when the last drive command ends, a read's data leaves through the port, and the request is complete.
 //!
-//! Time is integer nanoseconds handed in by the caller; the only randomness is where each platter stands at the origin,
-//! drawn from the seed. Being called late does not change the model: events happen at their own instants.
+//! Time is integer nanoseconds handed in by the caller; the only randomness is where each platter stands at the origin
+//! and what a flash drive was overwritten with before, drawn from the seed. Being called late does not change the model: events happen at their own instants.
 #![forbid(unsafe_code)]
 
 pub mod array;
@@ -22,10 +23,12 @@ mod drive;
 mod extents;
 mod geometry;
 mod groups;
+mod hdd;
 mod preset;
 mod raid;
 mod seek;
 mod slab;
+mod ssd;
 mod usage;
 mod validate;
 

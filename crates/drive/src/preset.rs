@@ -1,5 +1,5 @@
 //! Named drives and arrays. Where each figure comes from is in `docs/concepts/drive-model.md`.
-use crate::config::{ArrayModel, Controller, Drive, Extents, Group, Hdd, Raid};
+use crate::config::{ArrayModel, Controller, Drive, Extents, Group, Hdd, Raid, Ssd};
 use hakaru_units::{GIB, MIB};
 
 /// Names of the array presets.
@@ -11,7 +11,12 @@ pub fn array_presets() -> &'static [&'static str] {
 /// Names of the drive presets.
 #[must_use]
 pub fn drive_presets() -> &'static [&'static str] {
-    &["sas-15k-146", "sas-15k-300"]
+    &[
+        "sas-15k-146",
+        "sas-15k-300",
+        "sata-ssd-960",
+        "nvme-ssd-2000",
+    ]
 }
 
 pub(crate) fn array(name: &str) -> Option<ArrayModel> {
@@ -21,10 +26,12 @@ pub(crate) fn array(name: &str) -> Option<ArrayModel> {
     }
 }
 
-pub(crate) fn drive(name: &str) -> Option<Hdd> {
+pub(crate) fn drive(name: &str) -> Option<Drive> {
     match name {
-        "sas-15k-146" => Some(sas_15k(146_815_733_760, 4)),
-        "sas-15k-300" => Some(sas_15k(300_000_000_000, 8)),
+        "sas-15k-146" => Some(Drive::Hdd(sas_15k(146_815_733_760, 4))),
+        "sas-15k-300" => Some(Drive::Hdd(sas_15k(300_000_000_000, 8))),
+        "sata-ssd-960" => Some(Drive::Ssd(sata_ssd_960())),
+        "nvme-ssd-2000" => Some(Drive::Ssd(nvme_ssd_2000())),
         _ => None,
     }
 }
@@ -73,5 +80,53 @@ fn sas_15k(capacity_bytes: u64, heads: u32) -> Hdd {
         queue_depth: 64,
         age_limit_ms: 250.0,
         overdue_every: 4,
+    }
+}
+
+/// A SATA drive for mixed use of 960 GB of 2017: the class of Intel's DC S4600.
+fn sata_ssd_960() -> Ssd {
+    Ssd {
+        capacity_bytes: 960_197_124_096,
+        over_provisioning_percent: 28.0,
+        channels: 8,
+        dies_per_channel: 5,
+        planes: 2,
+        page_bytes: 16 << 10,
+        pages_per_block: 768,
+        read_us: 48.0,
+        program_us: 1800.0,
+        erase_us: 3500.0,
+        channel_bytes_per_s: 400e6,
+        mapping_bytes: 4096,
+        buffer_bytes: 16 * MIB,
+        interface_bytes_per_s: 500e6,
+        command_us: 13.9,
+        latency_us: 30.0,
+        queue_depth: 32,
+        preconditioned: true,
+    }
+}
+
+/// An NVMe drive of 2 TB for loads that mostly read, of 2017: the class of Intel's DC P4500.
+fn nvme_ssd_2000() -> Ssd {
+    Ssd {
+        capacity_bytes: 2_000_398_934_016,
+        over_provisioning_percent: 9.0,
+        channels: 12,
+        dies_per_channel: 6,
+        planes: 2,
+        page_bytes: 16 << 10,
+        pages_per_block: 768,
+        read_us: 55.0,
+        program_us: 2165.0,
+        erase_us: 3500.0,
+        channel_bytes_per_s: 400e6,
+        mapping_bytes: 4096,
+        buffer_bytes: 16 * MIB,
+        interface_bytes_per_s: 3.2e9,
+        command_us: 2.0,
+        latency_us: 16.6,
+        queue_depth: 1024,
+        preconditioned: true,
     }
 }

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use hakaru_units::{KIB, MIB};
 use thiserror::Error;
 
-use crate::config::{ArrayModel, Cache, Drive, Extents, Group, Hdd, Model, Raid};
+use crate::config::{ArrayModel, Cache, Drive, Extents, Group, Hdd, Model, Raid, Ssd};
 use crate::raid::Layout;
 use crate::{preset, seek};
 
@@ -128,9 +128,8 @@ fn check_cache(cache: &Cache) -> Result<(), ModelError> {
 
 fn resolve_group(path: &str, group: &mut Group) -> Result<(), ModelError> {
     if let Drive::Preset { name } = &group.drive {
-        let hdd =
+        group.drive =
             preset::drive(name).ok_or_else(|| unknown("drive", name, preset::drive_presets()))?;
-        group.drive = Drive::Hdd(hdd);
     }
     let (fewest, step) = match group.raid {
         Raid::Raid0 => (1, 1),
@@ -157,16 +156,24 @@ fn resolve_group(path: &str, group: &mut Group) -> Result<(), ModelError> {
         unit,
         "a multiple of 512",
     )?;
-    let Drive::Hdd(hdd) = &group.drive else {
-        unreachable!("replaced above")
+    let drive_path = format!("{path}.drive");
+    let drive_bytes = match &group.drive {
+        Drive::Hdd(hdd) => {
+            check_hdd(&drive_path, hdd)?;
+            hdd.capacity_bytes
+        }
+        Drive::Ssd(ssd) => {
+            check_ssd(&drive_path, ssd)?;
+            ssd.capacity_bytes
+        }
+        Drive::Preset { .. } => unreachable!("replaced above"),
     };
-    check_hdd(&format!("{path}.drive"), hdd)?;
     match &group.extents {
         Some(extents) => check_extents(
             &format!("{path}.extents"),
             extents,
             Layout::new(group),
-            hdd.capacity_bytes,
+            drive_bytes,
         ),
         None => Ok(()),
     }
@@ -248,6 +255,58 @@ fn check_hdd(path: &str, hdd: &Hdd) -> Result<(), ModelError> {
         1..=1000,
     )?;
     check_seek_average(&name("seek_average_ms"), hdd)
+}
+
+fn check_ssd(path: &str, ssd: &Ssd) -> Result<(), ModelError> {
+    let name = |field: &str| format!("{path}.{field}");
+    let whole = |field: &str, value: u64, bounds| integer(&name(field), value, bounds);
+    let real = |field: &str, value: f64, bounds| float(&name(field), value, bounds);
+    let power = |field: &str, value: u64| {
+        let is_power = value.is_power_of_two();
+        require(is_power, &name(field), value, "a power of two")
+    };
+    whole("capacity_bytes", ssd.capacity_bytes, 64 * MIB..=64 << 40)?;
+    real(
+        "over_provisioning_percent",
+        ssd.over_provisioning_percent,
+        1.0..=1000.0,
+    )?;
+    whole("channels", ssd.channels.into(), 1..=64)?;
+    whole("dies_per_channel", ssd.dies_per_channel.into(), 1..=64)?;
+    whole("planes", ssd.planes.into(), 1..=8)?;
+    power("planes", ssd.planes.into())?;
+    whole("page_bytes", ssd.page_bytes.into(), 512..=65_536)?;
+    power("page_bytes", ssd.page_bytes.into())?;
+    whole("pages_per_block", ssd.pages_per_block.into(), 16..=16_384)?;
+    real("read_us", ssd.read_us, 0.1..=1e4)?;
+    real("program_us", ssd.program_us, 0.1..=1e5)?;
+    real("erase_us", ssd.erase_us, 0.1..=1e6)?;
+    real("channel_bytes_per_s", ssd.channel_bytes_per_s, 1e6..=1e11)?;
+    let page = u64::from(ssd.page_bytes) * u64::from(ssd.planes);
+    whole("mapping_bytes", ssd.mapping_bytes.into(), 512..=page)?;
+    power("mapping_bytes", ssd.mapping_bytes.into())?;
+    require(
+        ssd.capacity_bytes
+            .is_multiple_of(u64::from(ssd.mapping_bytes)),
+        &name("capacity_bytes"),
+        ssd.capacity_bytes,
+        "a multiple of mapping_bytes",
+    )?;
+    if ssd.buffer_bytes == 0 {
+        let is_page = u64::from(ssd.mapping_bytes) == page;
+        let bounds = format!("a page of all planes, {page} bytes, without a buffer");
+        require(is_page, &name("mapping_bytes"), ssd.mapping_bytes, &bounds)?;
+    } else {
+        whole("buffer_bytes", ssd.buffer_bytes, 2 * page..=64 << 30)?;
+    }
+    real(
+        "interface_bytes_per_s",
+        ssd.interface_bytes_per_s,
+        1e6..=1e12,
+    )?;
+    real("command_us", ssd.command_us, 0.0..=1e4)?;
+    real("latency_us", ssd.latency_us, 0.0..=1e5)?;
+    whole("queue_depth", ssd.queue_depth.into(), 1..=65_536)
 }
 
 /// The curve through the three seek times must rise all the way.

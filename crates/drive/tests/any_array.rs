@@ -1,7 +1,7 @@
 //! Arrays of every shape under random requests: nothing panics, everything completes once, in order of time, and no byte is lost.
 //! Configurations as they come from outside: defaults are filled in, what is unknown or impossible is refused.
 use hakaru_drive::config::{
-    ArrayModel, Cache, Controller, Drive, Extents, Group, Hdd, Model, Port, Raid, WritePolicy,
+    ArrayModel, Cache, Controller, Drive, Extents, Group, Hdd, Model, Port, Raid, Ssd, WritePolicy,
 };
 use hakaru_drive::{Array, Op, Request};
 use hakaru_units::{MIB, Time};
@@ -31,6 +31,49 @@ fn any_hdd(rng: &mut Pcg64) -> Hdd {
     }
 }
 
+fn any_ssd(rng: &mut Pcg64) -> Ssd {
+    let (planes, page_bytes) = (1 << rng.random_range(0..3), 1024 << rng.random_range(0..5));
+    let page = u64::from(planes * page_bytes);
+    let has_buffer = rng.random_range(0..4) > 0;
+    let mapping_bytes = if has_buffer {
+        512 << rng.random_range(0..=(page / 512).ilog2())
+    } else {
+        page as u32
+    };
+    Ssd {
+        capacity_bytes: rng.random_range(64..512) * MIB,
+        over_provisioning_percent: rng.random_range(5.0..100.0),
+        channels: rng.random_range(1..8),
+        dies_per_channel: rng.random_range(1..4),
+        planes,
+        page_bytes,
+        pages_per_block: rng.random_range(16..512),
+        read_us: rng.random_range(1.0..100.0),
+        program_us: rng.random_range(10.0..2000.0),
+        erase_us: rng.random_range(100.0..5000.0),
+        channel_bytes_per_s: rng.random_range(1e8..1e9),
+        mapping_bytes,
+        buffer_bytes: if has_buffer {
+            page * rng.random_range(2..100)
+        } else {
+            0
+        },
+        interface_bytes_per_s: rng.random_range(1e8..1e10),
+        command_us: rng.random_range(0.0..20.0),
+        latency_us: rng.random_range(0.0..50.0),
+        queue_depth: rng.random_range(1..200),
+        preconditioned: rng.random_range(0..8) == 0,
+    }
+}
+
+fn any_drive(rng: &mut Pcg64) -> Drive {
+    if rng.random() {
+        Drive::Hdd(any_hdd(rng))
+    } else {
+        Drive::Ssd(any_ssd(rng))
+    }
+}
+
 fn any_group(rng: &mut Pcg64) -> Group {
     let (raid, drives) = match rng.random_range(0..3) {
         0 => (Raid::Raid0, rng.random_range(1..=6)),
@@ -54,7 +97,7 @@ fn any_group(rng: &mut Pcg64) -> Group {
         drives,
         stripe_unit_bytes,
         extents,
-        drive: Drive::Hdd(any_hdd(rng)),
+        drive: any_drive(rng),
     }
 }
 

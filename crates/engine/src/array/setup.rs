@@ -195,7 +195,7 @@ fn rotation_rate(model: &ArrayModel, lu: &LuConfig) -> Option<u16> {
     let group = model.groups.get(lu.placement?.group as usize)?;
     match &group.drive {
         Drive::Hdd(hdd) => Some(hdd.rpm as u16),
-        Drive::Preset { .. } => None,
+        Drive::Ssd(_) | Drive::Preset { .. } => None,
     }
 }
 

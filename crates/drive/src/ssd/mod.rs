@@ -1,0 +1,486 @@
+//! One flash drive: its controller and interface, a write buffer, channels, and dies that do one thing at a time.
+//!
+//! A read passes the controller, takes the time of the array on each die it touches, then the channel, then the interface. A write passes the
+//! controller and the interface, and is answered when the buffer has room for it. From there its data goes to flash a page of all planes
+//! at a time, to each die in turn. What garbage collection has to move follows from the map (`ftl.rs`) and is done as the host writes, each
+//! page it writes bringing its share of moves and erasures, so that room is made as fast as it is used.
+//! A die prefers reads, but after eight in a row takes one of the other kind.
+//!
+//! Left out: where written data really lies (reads are spread by address, writes by turn), reads of what is still in the buffer or was
+//! never written (they cost a page like any), suspending a program or erasure for a read, wear, retries, background scrubbing.
+mod dies;
+mod ftl;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use std::ops::Range;
+
+use hakaru_units::Time;
+use rand_pcg::Pcg64;
+
+use crate::config::Ssd;
+use crate::drive::Command;
+use crate::raid::Op;
+use crate::slab::Slab;
+use crate::usage::Usage;
+use dies::{Dies, Work};
+use ftl::{BLOCK_UNITS, Cost, Ftl};
+
+/// Of [`BLOCK_UNITS`] followed units each: over about so many the write amplification that is shown is averaged.
+const SMOOTHING: f64 = 8.0;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// The controller has dealt with a command.
+    Started { command: u32 },
+    /// A write's data is in the drive.
+    Received { command: u32 },
+    /// A die has done its work.
+    DieDone { die: u32 },
+    /// Part of a read has crossed its channel.
+    Transferred { command: u32, bytes: u32 },
+    /// Part of a read has left the drive, or an unmap is done.
+    PartDone { command: u32 },
+}
+
+/// A command under way.
+#[derive(Clone, Copy, Debug)]
+struct Active {
+    command: Command,
+    started: Time,
+    /// Parts of a read, reads before a write, or programs of a write without buffer that have not ended.
+    left: u32,
+    /// Bytes of a write that the buffer has no room for yet.
+    unbuffered: u64,
+}
+
+/// Serves one after the other.
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    free_at: Time,
+    busy_ns: u64,
+}
+
+impl Line {
+    fn serve(&mut self, now: Time, ns: u64) -> Time {
+        self.busy_ns += ns;
+        self.free_at = Time(self.free_at.max(now).0 + ns);
+        self.free_at
+    }
+
+    /// Time spent serving until `now`.
+    fn busy_until(&self, now: Time) -> u64 {
+        self.busy_ns - self.free_at.ns_since(now)
+    }
+}
+
+/// What each unit that the host writes brings along.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace {
+    /// Units moved.
+    moves: f64,
+    /// Blocks erased.
+    erases: f64,
+    /// Share of what is read in emptied blocks that is still of worth.
+    worth: f64,
+}
+
+/// A flash drive.
+#[derive(Clone, Debug)]
+pub(crate) struct SsdDrive {
+    config: Ssd,
+    /// A page of all planes.
+    page_bytes: u64,
+    controller: Line,
+    inward: Line,
+    outward: Line,
+    dies: Dies,
+    ftl: Ftl,
+    /// What the last [`BLOCK_UNITS`] followed units cost; the next as many bring it along.
+    pace: Pace,
+    /// What has been written since costs.
+    cost: Cost,
+    /// Write amplification of late: garbage collection comes in blocks, so its cost is smoothed.
+    amplification: f64,
+    /// Moves and erasures that are due, in units and blocks.
+    moves_due: f64,
+    erases_due: f64,
+    /// Die that the next page goes to.
+    next_die: u32,
+    /// Bytes in the buffer, and of these the ones that no page has taken yet.
+    buffered: u64,
+    unpaged: u64,
+    /// Writes that wait for room in the buffer.
+    unbuffered: VecDeque<u32>,
+    active: Slab<Active>,
+    active_count: u32,
+    waiting: VecDeque<Command>,
+    events: BinaryHeap<Reverse<(Time, u64, Event)>>,
+    events_made: u64,
+    /// When it is going to be called.
+    wakes: BTreeSet<Time>,
+    done: Vec<u32>,
+    /// Written to flash: by the host, and moved.
+    programmed_bytes: u64,
+    moved_bytes: f64,
+    usage: Usage,
+}
+
+impl SsdDrive {
+    /// An idle drive.
+    pub(crate) fn new(ssd: &Ssd, rng: &mut Pcg64) -> SsdDrive {
+        let mut ftl = Ftl::new(
+            ssd.capacity_bytes / u64::from(ssd.mapping_bytes),
+            ssd.over_provisioning_percent / 100.0,
+        );
+        let cost = if ssd.preconditioned {
+            ftl.precondition(rng)
+        } else {
+            Cost::default()
+        };
+        let mut drive = SsdDrive {
+            page_bytes: u64::from(ssd.page_bytes) * u64::from(ssd.planes),
+            controller: Line::default(),
+            inward: Line::default(),
+            outward: Line::default(),
+            dies: Dies::new(ssd),
+            ftl,
+            pace: Pace::default(),
+            cost: Cost::default(),
+            amplification: 1.0,
+            moves_due: 0.0,
+            erases_due: 0.0,
+            next_die: 0,
+            buffered: 0,
+            unpaged: 0,
+            unbuffered: VecDeque::new(),
+            active: Slab::default(),
+            active_count: 0,
+            waiting: VecDeque::new(),
+            events: BinaryHeap::new(),
+            events_made: 0,
+            wakes: BTreeSet::new(),
+            done: Vec::new(),
+            programmed_bytes: 0,
+            moved_bytes: 0.0,
+            usage: Usage::default(),
+            config: ssd.clone(),
+        };
+        drive.set_pace(cost);
+        drive.amplification = 1.0 + drive.pace.moves;
+        drive
+    }
+
+    /// Commands present, waiting or in service.
+    pub(crate) fn present(&self) -> usize {
+        self.active_count as usize + self.waiting.len()
+    }
+
+    /// Takes a command.
+    pub(crate) fn submit(&mut self, now: Time, command: Command) {
+        self.usage.arrive(now);
+        if self.active_count < self.config.queue_depth {
+            self.start(now, command);
+        } else {
+            self.waiting.push_back(command);
+        }
+    }
+
+    /// Lets everything happen that is due, and pushes the commands that have ended.
+    pub(crate) fn handle_wake(&mut self, now: Time, ended: &mut Vec<Command>) {
+        self.wakes.remove(&now);
+        while let Some(&Reverse((at, _, event))) = self.events.peek() {
+            if at > now {
+                break;
+            }
+            self.events.pop();
+            self.handle_event(now, event);
+        }
+        for key in std::mem::take(&mut self.done) {
+            let Active {
+                command, started, ..
+            } = self.active.remove(key);
+            self.usage
+                .leave(now, command.op, command.length, now.ns_since(started));
+            self.active_count -= 1;
+            ended.push(command);
+            if let Some(next) = self.waiting.pop_front() {
+                self.start(now, next);
+            }
+        }
+    }
+
+    /// When it wants to be called, if that is earlier than it was told before.
+    pub(crate) fn poll_wake(&mut self) -> Option<Time> {
+        let Reverse((at, _, _)) = *self.events.peek()?;
+        if self.wakes.first().is_some_and(|wake| *wake <= at) {
+            return None;
+        }
+        self.wakes.insert(at);
+        Some(at)
+    }
+
+    /// Counters as of `now`. It is as busy as the busiest of controller, either direction of the interface, channels and dies on average.
+    pub(crate) fn usage(&mut self, now: Time) -> &Usage {
+        self.usage.advance(now);
+        let lines = [&self.controller, &self.inward, &self.outward];
+        let busiest = lines.iter().map(|line| line.busy_until(now)).max();
+        let busy = busiest.unwrap_or(0).max(self.dies.busy_until(now));
+        // The bottleneck may move; the counter never falls.
+        self.usage.busy_ns = self.usage.busy_ns.max(busy);
+        &self.usage
+    }
+
+    /// What a hard disk does not have.
+    pub(crate) fn visit_flash(&self, entity: &str, visit: &mut dyn FnMut(&str, &str, f64)) {
+        visit(entity, "gc_ns", self.dies.gc_ns as f64);
+        visit(
+            entity,
+            "flash_write_bytes",
+            self.programmed_bytes as f64 + self.moved_bytes,
+        );
+        visit(entity, "write_amplification_now", self.amplification);
+    }
+
+    fn schedule(&mut self, at: Time, event: Event) {
+        self.events_made += 1;
+        self.events.push(Reverse((at, self.events_made, event)));
+    }
+
+    fn start(&mut self, now: Time, command: Command) {
+        self.active_count += 1;
+        let key = self.active.insert(Active {
+            command,
+            started: now,
+            left: 0,
+            unbuffered: 0,
+        });
+        let dealt_with = self
+            .controller
+            .serve(now, (self.config.command_us * 1e3) as u64);
+        let at = Time(dealt_with.0 + (self.config.latency_us * 1e3) as u64);
+        self.schedule(at, Event::Started { command: key });
+    }
+
+    fn handle_event(&mut self, now: Time, event: Event) {
+        match event {
+            Event::Started { command } => self.begin(now, command),
+            Event::Received { command } => self.receive(now, command),
+            Event::DieDone { die } => self.end_work(now, die),
+            Event::Transferred { command, bytes } => {
+                let ns = self.interface_ns(u64::from(bytes));
+                let at = self.outward.serve(now, ns);
+                self.schedule(at, Event::PartDone { command });
+            }
+            Event::PartDone { command } => self.end_part(command),
+        }
+    }
+
+    fn interface_ns(&self, bytes: u64) -> u64 {
+        (bytes as f64 * 1e9 / self.config.interface_bytes_per_s) as u64
+    }
+
+    fn begin(&mut self, now: Time, key: u32) {
+        let Command {
+            op, offset, length, ..
+        } = self.active.get(key).command;
+        match op {
+            Op::Read => self.read_pages(now, key, offset..offset + length, true),
+            Op::Write => {
+                let ns = self.interface_ns(length);
+                let at = self.inward.serve(now, ns);
+                self.schedule(at, Event::Received { command: key });
+            }
+            Op::Unmap | Op::Flush => {
+                let unit = u64::from(self.config.mapping_bytes);
+                let units = offset.div_ceil(unit)..(offset + length) / unit;
+                if op == Op::Unmap && !units.is_empty() {
+                    self.ftl.trim(units);
+                }
+                self.active.get_mut(key).left = 1;
+                self.end_part(key);
+            }
+        }
+    }
+
+    /// Reads every page that holds part of a range; `outward`: its bytes are for the host.
+    fn read_pages(&mut self, now: Time, key: u32, range: Range<u64>, outward: bool) {
+        let pages = range.start / self.page_bytes..range.end.div_ceil(self.page_bytes);
+        self.active.get_mut(key).left += (pages.end - pages.start) as u32;
+        for page in pages {
+            let begin = range.start.max(page * self.page_bytes);
+            let end = range.end.min((page + 1) * self.page_bytes);
+            let work = Work::Read {
+                command: key,
+                bytes: (end - begin) as u32,
+                outward,
+            };
+            let die = (page % u64::from(self.dies.count())) as u32;
+            self.give(now, die, work);
+        }
+    }
+
+    fn give(&mut self, now: Time, die: u32, work: Work) {
+        if let Some(at) = self.dies.submit(now, die, work) {
+            self.schedule(at, Event::DieDone { die });
+        }
+    }
+
+    fn end_work(&mut self, now: Time, die: u32) {
+        let (work, next) = self.dies.end(now, die);
+        if let Some(at) = next {
+            self.schedule(at, Event::DieDone { die });
+        }
+        match work {
+            Work::Read {
+                command,
+                bytes,
+                outward: true,
+            } => {
+                let at = self.dies.transfer(now, die, u64::from(bytes));
+                self.schedule(at, Event::Transferred { command, bytes });
+            }
+            Work::Read { command, .. } => {
+                let active = self.active.get_mut(command);
+                active.left -= 1;
+                if active.left == 0 {
+                    self.buffer(now, command);
+                }
+            }
+            Work::Program { command } => {
+                self.programmed_bytes += self.page_bytes;
+                match command {
+                    Some(command) => self.end_part(command),
+                    None => {
+                        self.buffered -= self.page_bytes;
+                        self.fill_buffer(now);
+                    }
+                }
+            }
+            Work::Move { .. } | Work::Erase => {}
+        }
+    }
+
+    fn end_part(&mut self, key: u32) {
+        let active = self.active.get_mut(key);
+        active.left -= 1;
+        if active.left == 0 {
+            self.done.push(key);
+        }
+    }
+
+    /// A write's data has come: what it covers only part of is read first.
+    fn receive(&mut self, now: Time, key: u32) {
+        let unit = u64::from(self.config.mapping_bytes);
+        let Command { offset, length, .. } = self.active.get(key).command;
+        let end = offset + length;
+        let (first, last) = (offset / unit, (end - 1) / unit);
+        let head = !offset.is_multiple_of(unit) || end < (first + 1) * unit;
+        let tail = !end.is_multiple_of(unit) && last > first;
+        let page_of = |index: u64| index * unit / self.page_bytes;
+        match (head, tail) {
+            (false, false) => self.buffer(now, key),
+            (true, true) if page_of(first) != page_of(last) => {
+                self.read_pages(now, key, first * unit..(first + 1) * unit, false);
+                self.read_pages(now, key, last * unit..(last + 1) * unit, false);
+            }
+            (true, true) => self.read_pages(now, key, first * unit..(last + 1) * unit, false),
+            (true, false) => self.read_pages(now, key, first * unit..(first + 1) * unit, false),
+            (false, true) => self.read_pages(now, key, last * unit..(last + 1) * unit, false),
+        }
+    }
+
+    /// A write is whole units now: into the buffer, or straight to flash.
+    fn buffer(&mut self, now: Time, key: u32) {
+        let unit = u64::from(self.config.mapping_bytes);
+        let Command { offset, length, .. } = self.active.get(key).command;
+        let units = offset / unit..(offset + length).div_ceil(unit);
+        let bytes = (units.end - units.start) * unit;
+        self.map(units);
+        if self.config.buffer_bytes == 0 {
+            let pages = bytes / self.page_bytes;
+            self.active.get_mut(key).left = pages as u32;
+            for _ in 0..pages {
+                self.program(now, Some(key));
+            }
+            return;
+        }
+        self.active.get_mut(key).unbuffered = bytes;
+        self.unbuffered.push_back(key);
+        self.fill_buffer(now);
+    }
+
+    /// Takes as much as there is room for, writes in order of arrival, and sends full pages on.
+    fn fill_buffer(&mut self, now: Time) {
+        while let Some(&key) = self.unbuffered.front() {
+            let active = self.active.get_mut(key);
+            let taken = active
+                .unbuffered
+                .min(self.config.buffer_bytes - self.buffered);
+            if taken == 0 {
+                break;
+            }
+            active.unbuffered -= taken;
+            self.buffered += taken;
+            self.unpaged += taken;
+            if active.unbuffered == 0 {
+                self.unbuffered.pop_front();
+                self.done.push(key);
+            }
+            while self.unpaged >= self.page_bytes {
+                self.unpaged -= self.page_bytes;
+                self.program(now, None);
+            }
+        }
+    }
+
+    /// The host has written these units: their old places are of no worth, and garbage collection may have had to make room.
+    fn map(&mut self, units: Range<u64>) {
+        self.ftl.write(units, &mut self.cost);
+        if self.cost.written >= BLOCK_UNITS {
+            let cost = std::mem::take(&mut self.cost);
+            self.set_pace(cost);
+            self.amplification += (1.0 + self.pace.moves - self.amplification) / SMOOTHING;
+        }
+    }
+
+    fn set_pace(&mut self, cost: Cost) {
+        let written = f64::from(cost.written.max(1));
+        let read = f64::from(cost.emptied.max(1) * BLOCK_UNITS);
+        let units_per_block = self.page_bytes as f64 * f64::from(self.config.pages_per_block)
+            / f64::from(self.config.mapping_bytes);
+        self.pace = Pace {
+            moves: f64::from(cost.moved) / written,
+            erases: f64::from(cost.emptied * BLOCK_UNITS) / written / units_per_block,
+            worth: f64::from(cost.moved) / read,
+        };
+    }
+
+    /// A page goes to flash, and with it what garbage collection is due.
+    fn program(&mut self, now: Time, command: Option<u32>) {
+        let units = self.page_bytes as f64 / f64::from(self.config.mapping_bytes);
+        self.moves_due += self.pace.moves * units;
+        self.erases_due += self.pace.erases * units;
+        while self.moves_due >= units {
+            self.moves_due -= units;
+            self.moved_bytes += self.page_bytes as f64;
+            // A page of a block that is emptied is of worth in part: so many are read to fill one.
+            let reads = 1.0 / self.pace.worth.max(1.0 / units);
+            let die = self.take_turn();
+            self.give(now, die, Work::Move { reads });
+        }
+        while self.erases_due >= 1.0 {
+            self.erases_due -= 1.0;
+            let die = self.take_turn();
+            self.give(now, die, Work::Erase);
+        }
+        let die = self.take_turn();
+        self.give(now, die, Work::Program { command });
+    }
+
+    fn take_turn(&mut self) -> u32 {
+        let die = self.next_die;
+        self.next_die = (die + 1) % self.dies.count();
+        die
+    }
+}
