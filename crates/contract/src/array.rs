@@ -63,6 +63,9 @@ pub struct LuConfig {
     /// Logical block length: 512 or 4096. Default 512.
     #[serde(default = "block")]
     pub block_bytes: u32,
+    /// Physical block length, told to initiators so that they align what they do: `block_bytes` to 65 536, a power of two. Default `block_bytes`.
+    #[serde(default)]
+    pub physical_block_bytes: Option<u32>,
     /// Where its bytes are.
     pub store: StoreConfig,
     /// Place on the modelled drives; needed when `model` is an array of drives.
@@ -75,6 +78,10 @@ pub struct LuConfig {
     /// SAME with UNMAP, GET LBA STATUS). Memory and files are sparse whatever is said here. Default false.
     #[serde(default)]
     pub thin: bool,
+    /// WRITE SAME with UNMAP gives blocks back whatever block was sent, as LIO and tgt do. Else it writes a block that is not all zeros, as SBC-3 says.
+    /// Default false.
+    #[serde(default)]
+    pub unmap_any_data: bool,
     /// The medium can be taken out (RMB; START STOP UNIT ejects and loads it). Default false.
     #[serde(default)]
     pub removable: bool,

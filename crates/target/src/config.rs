@@ -31,6 +31,8 @@ pub struct LuDescription {
     pub size_bytes: u64,
     /// Logical block length in bytes: 512 or 4096.
     pub block_bytes: u32,
+    /// Physical block length in bytes, told by READ CAPACITY(16): `block_bytes` times a power of two up to 2^15; `None`: `block_bytes`.
+    pub physical_block_bytes: Option<u32>,
     /// Writes end in DATA PROTECT, WRITE PROTECTED.
     pub read_only: bool,
     /// The store has a volatile cache: WCE is reported, SYNCHRONIZE CACHE flushes.
@@ -41,6 +43,9 @@ pub struct LuDescription {
     pub in_place: bool,
     /// Blocks take space when they are written first, and give it back when they are unmapped (SBC-3 section 4.7.3.3: LBPME, LBPRZ).
     pub thin: Option<Thin>,
+    /// WRITE SAME with UNMAP gives blocks back whatever block was sent, as LIO and tgt do; not so: it writes a block that is not all zeros, as SBC-3
+    /// section 5.49 wants it.
+    pub unmap_any_data: bool,
     /// The medium can be taken out: RMB is set, START STOP UNIT ejects and loads.
     pub removable: bool,
     /// SANITIZE may overwrite the whole LU.
@@ -76,11 +81,13 @@ impl LuDescription {
             lun,
             size_bytes,
             block_bytes: 512,
+            physical_block_bytes: None,
             read_only: false,
             write_cache: false,
             rotation_rate_rpm: None,
             in_place: true,
             thin: None,
+            unmap_any_data: false,
             removable: false,
             sanitize: false,
             atomic_bytes: 0,

@@ -403,16 +403,12 @@ impl Target {
 /// Whether the initiator sends what the program takes.
 pub(crate) fn check_length(command: &ScsiCommand, job: &Job) -> Result<(), Sense> {
     let (expected, wanted) = (command.expected_data_transfer_length, job.data_out_bytes);
-    if wanted == 0 {
-        return Ok(());
+    if wanted > 0 && (!command.write || command.read) {
+        return Err(WRONG_DIRECTION);
     }
-    let refused = !command.write
-        || command.read
-        || expected != wanted && job.other_length == OtherLength::Refuse;
-    if refused {
-        Err(WRONG_DIRECTION)
-    } else {
-        Ok(())
+    match job.other_length {
+        OtherLength::Refuse if expected != wanted => Err(Sense::INVALID_FIELD_IN_CDB),
+        _ => Ok(()),
     }
 }
 

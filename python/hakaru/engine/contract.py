@@ -196,10 +196,12 @@ class LuConfig(Message):
     lun: int
     size_bytes: int
     block_bytes: int = 512
+    physical_block_bytes: int | None = None
     store: Store
     placement: Placement | None = None
     read_only: bool = False
     thin: bool = False
+    unmap_any_data: bool = False
     removable: bool = False
     sanitize: bool = False
 

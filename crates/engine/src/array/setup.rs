@@ -17,6 +17,9 @@ use super::storage::{FileStore, GRANULE_BYTES, Keeper, Lu, MemoryStore, OpenFile
 use crate::address::parse_address;
 use crate::failure::{Failure, OrEnvironment};
 
+/// Largest physical block an LU may be said to have.
+const PHYSICAL_BLOCK_BYTES_MAX: u32 = 64 << 10;
+
 /// Longest WRITE ATOMIC of an LU in memory.
 const ATOMIC_BYTES: u32 = 1 << 20;
 
@@ -101,6 +104,17 @@ fn check_lu(lu: &LuConfig, model: Option<&Array>) -> Result<(), Failure> {
         let message = format!("lus: LUN {lun} has blocks of {block} bytes");
         return Err(Failure::usage(message, "block_bytes is 512 or 4096"));
     }
+    if let Some(physical) = lu.physical_block_bytes {
+        let possible = physical.is_power_of_two()
+            && (lu.block_bytes..=PHYSICAL_BLOCK_BYTES_MAX).contains(&physical);
+        if !possible {
+            let message = format!("lus: LUN {lun} has physical blocks of {physical} bytes");
+            return Err(Failure::usage(
+                message,
+                "physical_block_bytes is a power of two from block_bytes to 65 536",
+            ));
+        }
+    }
     if lu.size_bytes == 0 || !lu.size_bytes.is_multiple_of(block) {
         let message = format!("lus: LUN {lun} has {} bytes", lu.size_bytes);
         return Err(Failure::usage(
@@ -150,6 +164,8 @@ pub fn describe(
     let reservations = state.map(|directory| kept(directory, lu.lun)).transpose();
     Ok(LuDescription {
         block_bytes: lu.block_bytes,
+        physical_block_bytes: lu.physical_block_bytes,
+        unmap_any_data: lu.unmap_any_data,
         read_only: lu.read_only,
         // The page cache of a file is volatile; an LU in memory has no cache to flush but the modelled one.
         write_cache: !in_memory || model.is_some_and(ArrayModel::has_volatile_write_cache),

@@ -110,6 +110,7 @@ impl CompareAndWrite {
 
     pub(super) fn step(&mut self, at: &mut Workplace<'_>, answer: Answer) -> Step {
         match answer {
+            Answer::Begin if self.range.length_bytes == 0 => Step::GOOD,
             Answer::Begin => Step::Ask(at.lu, read(self.range)),
             Answer::Read(found) => {
                 let half = found.len();

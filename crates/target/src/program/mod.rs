@@ -46,6 +46,8 @@ pub(crate) struct Job {
 /// What a command does whose EXPECTED DATA TRANSFER LENGTH is not what it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OtherLength {
+    /// It does not look: it takes no data.
+    Ignore,
     /// It is refused.
     Refuse,
     /// It takes the blocks that are sent whole, as WRITE does; of too much it takes what it needs.
@@ -58,7 +60,7 @@ impl Job {
         Self {
             lu,
             data_out_bytes: 0,
-            other_length: OtherLength::Refuse,
+            other_length: OtherLength::Ignore,
             reads_bytes: 0,
             exclusive: None,
             program,

@@ -157,6 +157,10 @@ pub(super) fn read_capacity_16(device: &mut Device<'_>, lu: u8, allocation_lengt
             let capacity = Capacity16 {
                 last_lba: unit.blocks - 1,
                 block_length: unit.block_bytes,
+                physical_block_exponent: unit
+                    .description
+                    .physical_block_bytes
+                    .map_or(0, |bytes| (bytes / unit.block_bytes).trailing_zeros() as u8),
                 thin: unit.description.thin.is_some(),
                 deallocated_reads_zero: unit.description.thin.is_some(),
                 ..Capacity16::default()

@@ -8,8 +8,8 @@ use super::{Device, LogicalUnit, Outcome, Verdict};
 use crate::io::Extent;
 use crate::program::{CHUNK_BYTES, Compare, CompareAndWrite, Job, OrWrite, OtherLength, Program};
 
-/// COMPARE AND WRITE compares and writes this much at most; it is one read and one write, and its command holds 255 blocks at most.
-pub(super) const COMPARE_AND_WRITE_BYTES_MAX: u32 = 128 << 10;
+/// COMPARE AND WRITE compares and writes this much at most: it is one read and one write.
+pub(super) const COMPARE_AND_WRITE_BYTES_MAX: u32 = 64 << 10;
 
 /// Blocks that a command names, on an LU that is ready.
 fn check<'a>(
@@ -47,9 +47,15 @@ fn plan_verify(device: &Device<'_>, lu: u8, request: Verify) -> Result<Job, Verd
         ByteCheck::Whole => transfer_bytes(device, extent.length_bytes).map_err(Verdict::Check)?,
         ByteCheck::OneBlock => unit.block_bytes,
     };
+    let other_length = if data_out_bytes == 0 {
+        OtherLength::Ignore
+    } else {
+        OtherLength::Refuse
+    };
     let compare = Compare::new(extent, unit.block_bytes, request.check);
     Ok(Job {
         data_out_bytes,
+        other_length,
         reads_bytes: CHUNK_BYTES as u32,
         ..Job::new(lu, Program::Compare(compare))
     })
@@ -83,9 +89,6 @@ fn plan_compare_and_write(device: &Device<'_>, lu: u8, request: Transfer) -> Res
     let blocks = (request.lba, request.blocks, request.protect);
     let (unit, extent) = check(device, lu, blocks).map_err(Verdict::Check)?;
     unit.writable().map_err(Verdict::Check)?;
-    if extent.length_bytes == 0 {
-        return Err(NOTHING);
-    }
     if extent.length_bytes > u64::from(COMPARE_AND_WRITE_BYTES_MAX) {
         let field = CdbError::InvalidField {
             byte: 13,
@@ -96,6 +99,7 @@ fn plan_compare_and_write(device: &Device<'_>, lu: u8, request: Transfer) -> Res
     let length_bytes = extent.length_bytes as u32;
     Ok(Job {
         data_out_bytes: 2 * length_bytes,
+        other_length: OtherLength::Refuse,
         reads_bytes: length_bytes,
         exclusive: Some(extent),
         ..Job::new(
@@ -123,6 +127,7 @@ fn plan_or_write(device: &Device<'_>, lu: u8, request: Transfer) -> Result<Job, 
     let fua = unit.writes_through(request.fua);
     Ok(Job {
         data_out_bytes,
+        other_length: OtherLength::Refuse,
         reads_bytes: CHUNK_BYTES as u32,
         exclusive: Some(extent),
         ..Job::new(lu, Program::OrWrite(OrWrite::new(extent, fua)))

@@ -155,8 +155,9 @@ fn place(
             .then_some((bytes / block_bytes) as u32)
             .ok_or(Sense::INVALID_FIELD_IN_PARAMETER_LIST)
     };
-    let source = extent(from, segment.from_lba, blocks_of(from)?)?;
-    let destination = extent(to, segment.to_lba, blocks_of(to)?)?;
+    let beyond = |_| Sense::new(SenseKey::CopyAborted, 0x00, 0x00);
+    let source = extent(from, segment.from_lba, blocks_of(from)?).map_err(beyond)?;
+    let destination = extent(to, segment.to_lba, blocks_of(to)?).map_err(beyond)?;
     Ok((bytes > 0).then_some(Segment {
         from_lu: from.description.lun,
         from: source,

@@ -158,6 +158,7 @@ fn block_limits(device: &Device<'_>, unit: &LogicalUnit) -> BlockLimits {
         },
         optimal_unmap_granularity: u32::try_from(granularity).unwrap_or(0),
         unmap_granularity_alignment: thin.map(|_| 0),
+        maximum_write_same_length: provisioning::WRITE_SAME_BLOCKS_MAX.into(),
         maximum_atomic_transfer_length: unit.description.atomic_bytes / block_bytes,
         ..BlockLimits::default()
     }

@@ -5,10 +5,13 @@ use hakaru_wire::scsi::{Cdb, CdbError, Sense, WriteSame, parse_unmap_list};
 use super::block::{check_protect, extent, extent_to_end, ready};
 use super::{Device, Outcome};
 use crate::io::{Extent, IoOp};
-use crate::program::{Fill, Job, Program, Unmap};
+use crate::program::{Fill, Job, OtherLength, Program, Unmap};
 
 /// MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT.
 pub(super) const UNMAP_DESCRIPTORS_MAX: u32 = 256;
+
+/// MAXIMUM WRITE SAME LENGTH, blocks: as many as the ten-byte form can say.
+pub(super) const WRITE_SAME_BLOCKS_MAX: u32 = 0xffff;
 
 /// Descriptors of one answer to GET LBA STATUS.
 const STATUS_DESCRIPTORS_MAX: usize = 1024;
@@ -28,7 +31,7 @@ pub(super) fn write_same(device: &Device<'_>, lu: u8, request: WriteSame) -> Out
     }
 }
 
-/// 0 blocks mean all up to the end: WSNZ is 0.
+/// 0 blocks mean all up to the end, if that is not too much: WSNZ is 0.
 fn plan_write_same(device: &Device<'_>, lu: u8, request: WriteSame) -> Result<Job, Sense> {
     let unit = ready(device, lu)?;
     check_protect(request.protect)?;
@@ -43,15 +46,29 @@ fn plan_write_same(device: &Device<'_>, lu: u8, request: WriteSame) -> Result<Jo
         return Err(invalid(1, 0));
     }
     let extent = extent_to_end(unit, request.lba, request.blocks)?;
+    if extent.length_bytes > u64::from(WRITE_SAME_BLOCKS_MAX) * u64::from(unit.block_bytes) {
+        return Err(Sense::INVALID_FIELD_IN_CDB);
+    }
     unit.writable()?;
-    let (fill, data_out_bytes) = if request.no_data_out {
-        let zeros = vec![0; unit.block_bytes as usize];
-        (Fill::with(extent, zeros, request.unmap), 0)
+    let data_out_bytes = if request.no_data_out {
+        0
     } else {
-        (Fill::new(extent, request.unmap), unit.block_bytes)
+        unit.block_bytes
+    };
+    let whatever_is_sent = request.unmap && unit.description.unmap_any_data;
+    let fill = if request.no_data_out || whatever_is_sent {
+        let zeros = vec![0; unit.block_bytes as usize];
+        Fill::with(extent, zeros, request.unmap)
+    } else {
+        Fill::new(extent, request.unmap)
     };
     Ok(Job {
         data_out_bytes,
+        other_length: if data_out_bytes == 0 {
+            OtherLength::Ignore
+        } else {
+            OtherLength::Refuse
+        },
         ..Job::new(
             lu,
             Program::Fill(fill.past_cache(unit.writes_through(false))),

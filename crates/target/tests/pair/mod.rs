@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use hakaru_target::{
-    ConnectionId, Extent, Io, IoOp, IoResult, LuDescription, Segment, Target, TargetConfig,
+    ConnectionId, Extent, Io, IoOp, IoResult, LuDescription, Segment, Target, TargetConfig, Thin,
 };
 use hakaru_units::Time;
 use hakaru_wire::iscsi::digest::{emit_data_trailer, header_digest};
@@ -53,6 +53,18 @@ pub fn config() -> TargetConfig {
         access: hakaru_target::Access::default(),
         limits: hakaru_target::Limits::default(),
     }
+}
+
+/// The same with LU 3: thin, open to SANITIZE and to WRITE ATOMIC of 64 KiB, and removable.
+pub fn config_with_thin_lu() -> TargetConfig {
+    let mut config = config();
+    let mut thin = LuDescription::new(3, LU_BYTES as u64);
+    thin.thin = Some(Thin { page_bytes: 4096 });
+    thin.sanitize = true;
+    thin.removable = true;
+    thin.atomic_bytes = 64 << 10;
+    config.lus.push(thin);
+    config
 }
 
 /// The target with its storage and the far ends of its connections.
@@ -589,6 +601,45 @@ impl Initiator {
         let command = self.command(lun, cdb, expected > 0, false, expected);
         self.send_command(pair, &command, &[]);
         Answer::of(self.receive(pair), command.itt)
+    }
+
+    /// A command with data to the target, to its end: as much of it as may be at once, the rest as it is asked for.
+    pub fn run_out(&mut self, pair: &mut Pair, lun: u8, cdb: &[u8], data: &[u8]) -> Answer {
+        let command = self.begin_out(pair, lun, cdb, data);
+        self.finish_out(pair, &command, data)
+    }
+
+    /// Sends a command with its immediate data.
+    pub fn begin_out(&mut self, pair: &mut Pair, lun: u8, cdb: &[u8], data: &[u8]) -> ScsiCommand {
+        const FIRST_BURST_BYTES: usize = 65_536;
+        let command = self.command(lun, cdb, false, !data.is_empty(), data.len() as u32);
+        let immediate = &data[..data.len().min(FIRST_BURST_BYTES)];
+        self.send_command(pair, &command, immediate);
+        command
+    }
+
+    /// Answers R2Ts until the command is answered.
+    pub fn finish_out(&mut self, pair: &mut Pair, command: &ScsiCommand, data: &[u8]) -> Answer {
+        loop {
+            let pdus = self.receive(pair);
+            if pdus.first().is_none_or(|pdu| pdu.opcode() != Opcode::R2t) {
+                return Answer::of(pdus, command.itt);
+            }
+            for r2t in pdus.iter().map(r2t_of) {
+                let start = r2t.buffer_offset as usize;
+                let part = &data[start..][..r2t.desired_data_transfer_length as usize];
+                for (number, piece) in part.chunks(65_536).enumerate() {
+                    let offset = number * 65_536;
+                    let pdu = DataOut {
+                        is_final: offset + piece.len() == part.len(),
+                        data_sn: number as u32,
+                        buffer_offset: r2t.buffer_offset + offset as u32,
+                        ..answer_to(&r2t)
+                    };
+                    self.send_data_out(pair, pdu, piece);
+                }
+            }
+        }
     }
 
     pub fn run_cdb(&mut self, pair: &mut Pair, lun: u8, cdb: Cdb, expected: u32) -> Answer {

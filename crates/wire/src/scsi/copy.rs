@@ -1,6 +1,6 @@
 //! Parameter data of EXTENDED COPY(LID1) and RECEIVE COPY RESULTS (SPC-4 sections 6.3, 6.4 and 6.20): block to block, between LUs that are named by
 //! a designator of their device identification page.
-use super::{CopyResults, Designator, FieldPointer, Sense, opcode};
+use super::{CopyResults, Designator, FieldPointer, Sense, SenseKey, opcode};
 use crate::octets::{put_u16, put_u32, u16_at, u24_at, u32_at, u64_at};
 
 /// Bounds of a copy, told by RECEIVE COPY RESULTS (OPERATING PARAMETERS).
@@ -67,6 +67,7 @@ const UNSUPPORTED_DEVICE_TYPE: Sense = Sense::INVALID_FIELD_IN_PARAMETER_LIST.qu
 const TOO_MANY_DEVICES: Sense = Sense::INVALID_FIELD_IN_PARAMETER_LIST.qualified(0x06);
 const TOO_MANY_SEGMENTS: Sense = Sense::INVALID_FIELD_IN_PARAMETER_LIST.qualified(0x08);
 const UNSUPPORTED_SEGMENT_TYPE: Sense = Sense::INVALID_FIELD_IN_PARAMETER_LIST.qualified(0x09);
+const UNREACHABLE: Sense = Sense::new(SenseKey::CopyAborted, 0x08, 0x04);
 const INLINE_DATA_EXCEEDED: Sense = Sense::INVALID_FIELD_IN_PARAMETER_LIST.qualified(0x0b);
 
 fn wrong(byte: usize) -> Sense {
@@ -125,8 +126,8 @@ fn parse_devices(bytes: &[u8], limits: &CopyLimits) -> Result<Vec<CopyDevice>, S
         if descriptor[0] != IDENTIFICATION_DEVICE {
             return Err(UNSUPPORTED_DEVICE_TYPE);
         }
-        // LU ID TYPE 0 and a disk; NUL would make it a placeholder.
-        if descriptor[1] >> 6 != 0 || descriptor[1] & 0x1f != 0 {
+        // A disk. LU ID TYPE and NUL are obsolete since SPC-4.
+        if descriptor[1] & 0x1f != 0 {
             return Err(wrong(at + 1));
         }
         let length = usize::from(descriptor[7]);
@@ -166,10 +167,11 @@ fn parse_segments(
             return Err(wrong(at + 2));
         }
         let (from, to) = (u16_at(segment, 4), u16_at(segment, 6));
-        for (device, field) in [(from, 4), (to, 6)] {
-            if usize::from(device) >= devices {
-                return Err(wrong(at + field));
-            }
+        if [from, to]
+            .iter()
+            .any(|device| usize::from(*device) >= devices)
+        {
+            return Err(UNREACHABLE);
         }
         segments.push(CopySegment {
             from,
@@ -373,8 +375,8 @@ mod tests {
             (HEADER + DEVICE, 0x03, UNSUPPORTED_SEGMENT_TYPE),
             (15, 1, INLINE_DATA_EXCEEDED),
             (HEADER + 7, 21, wrong(HEADER + 7)),
-            (HEADER + DEVICE + 5, 1, wrong(HEADER + DEVICE + 4)),
-            (HEADER + DEVICE + 7, 1, wrong(HEADER + DEVICE + 6)),
+            (HEADER + DEVICE + 5, 1, UNREACHABLE),
+            (HEADER + DEVICE + 7, 1, UNREACHABLE),
             (HEADER + DEVICE + 3, 25, wrong(HEADER + DEVICE + 2)),
         ] {
             let mut bytes = whole.clone();
