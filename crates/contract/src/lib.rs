@@ -17,10 +17,12 @@
 
 mod access;
 pub mod array;
+pub mod fabric;
 pub mod message;
 
 pub use access::{AccessConfig, AccessRule, LuAccess};
 pub use array::*;
+pub use fabric::*;
 pub use hakaru_drive::config as drive;
 pub use hakaru_initiator::config as initiator;
 pub use message::*;

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::array::{ArrayConfig, ProbeConfig, WatchConfig};
+use crate::fabric::FabricEngineConfig;
 
 /// From the control plane to an engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -40,6 +41,8 @@ pub enum EngineConfig {
     Watch(WatchConfig),
     /// Measuring a path.
     Probe(ProbeConfig),
+    /// Switches and links.
+    Fabric(FabricEngineConfig),
 }
 
 /// From an engine to the control plane.

@@ -5,6 +5,7 @@
 mod address;
 mod array;
 mod control;
+mod fabric;
 mod failure;
 mod initiator;
 mod probe;
@@ -90,5 +91,6 @@ fn converse(reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
         Some(EngineConfig::Initiator(config)) => initiator::run(&config, reactor, control),
         Some(EngineConfig::Watch(config)) => watch::run(&config, reactor, control),
         Some(EngineConfig::Probe(config)) => probe::run(&config, reactor, control),
+        Some(EngineConfig::Fabric(config)) => fabric::run(&config, reactor, control),
     }
 }

@@ -47,6 +47,16 @@ pub(crate) fn ecn(bytes: &[u8]) -> Option<u8> {
     }
 }
 
+/// Where the payload of a TCP segment begins.
+pub(crate) fn tcp_payload_at(bytes: &[u8]) -> Option<usize> {
+    let (protocol, at) = match ip(bytes)? {
+        Ip::V4 { at, header } => (bytes[at + 9], at + header),
+        Ip::V6 { at } => (bytes[at + 6], at + IPV6_HEADER_BYTES),
+    };
+    let header = usize::from(bytes.get(at + 12)? >> 4) * 4;
+    (protocol == TCP && header >= 20 && bytes.len() >= at + header).then_some(at + header)
+}
+
 /// Sets "congestion experienced".
 pub(crate) fn mark(bytes: &mut [u8]) {
     match ip(bytes) {

@@ -43,6 +43,9 @@ pub enum PacketError {
     /// No payload in a frame.
     #[error("a super-frame with frames of no payload")]
     NoPayload,
+    /// A super-frame of something else.
+    #[error("a super-frame that is not TCP")]
+    NotTcp,
 }
 
 impl Packet {
@@ -81,6 +84,27 @@ impl Packet {
             frames,
             checksum,
         })
+    }
+
+    /// A TCP super-frame whose frames carry `payload_bytes` each; where its headers end is read from them.
+    ///
+    /// # Errors
+    /// The bytes are not TCP over IPv4 or IPv6, or as for [`Packet::new`].
+    pub fn tcp_super_frame(
+        bytes: Vec<u8>,
+        payload_bytes: u16,
+        checksum: Option<(u16, u16)>,
+    ) -> Result<Packet, PacketError> {
+        let header_bytes =
+            crate::headers::tcp_payload_at(&bytes).ok_or(PacketError::NotTcp)? as u16;
+        Packet::new(
+            bytes,
+            Some(Segmentation {
+                header_bytes,
+                payload_bytes,
+            }),
+            checksum,
+        )
     }
 
     /// As handed over.

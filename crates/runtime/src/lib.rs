@@ -12,6 +12,7 @@
 //! | [`file`] | files and block devices, through io_uring or threads |
 //! | [`disk`] | a pool's metadata on a file; the lock on its folder |
 //! | [`net`] | non-blocking TCP: listen, accept, connect, receive, gather-send |
+//! | [`packet`] | whole Ethernet frames of an interface, super-frames included |
 //! | [`lines`] | lines from stdin, lines to stdout |
 //! | [`memory`] | an LU's bytes in RAM, thin |
 //! | [`worker`] | blocking work on a thread of its own |
@@ -23,6 +24,7 @@ pub mod file;
 pub mod lines;
 pub mod memory;
 pub mod net;
+pub mod packet;
 pub mod process;
 pub mod reactor;
 pub mod worker;
