@@ -174,6 +174,18 @@ CONFIGURATIONS: list[contract.EngineConfig] = [
         chap=contract.ChapConfig(user=contract.ChapUser(name="vm", secret=contract.SecretText(text="canary-canary"))),
         warmup_s=1.0,
         measure_s=2.5,
+    contract.FabricEngineConfig(
+        fabric=contract.FabricConfig(
+            switches=[contract.SwitchConfig(name="s", shared_buffer=contract.SharedBuffer(bytes=9 << 20))],
+            links=[
+                contract.LinkConfig(
+                    name="uplink",
+                    a=contract.InterfaceEnd(name="p0"),
+                    b=contract.SwitchEnd(name="s"),
+                    a_to_b=contract.Direction(rate_bits_per_s=10**9, loss=contract.RandomLoss(percent=0.1), pause=True),
+                )
+            ],
+        )
     ),
     contract.InitiatorConfig(vms=[VM], warmup_s=1.0, measure_s=2.5),
     contract.InitiatorConfig(
