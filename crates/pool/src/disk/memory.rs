@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Disk, end_of};
 
@@ -18,7 +18,8 @@ pub struct MemoryDisk {
 #[derive(Clone, Debug, Default)]
 struct Content {
     length_bytes: u64,
-    chunks: BTreeMap<u64, Box<[u8; CHUNK_BYTES]>>,
+    /// Shared with copies of the disk until one side writes.
+    chunks: BTreeMap<u64, Arc<[u8; CHUNK_BYTES]>>,
 }
 
 impl MemoryDisk {
@@ -102,8 +103,9 @@ impl Disk for MemoryDisk {
             let bytes = content
                 .chunks
                 .entry(chunk)
-                .or_insert_with(|| Box::new([0; CHUNK_BYTES]));
-            bytes[within..within + part].copy_from_slice(&data[before..before + part]);
+                .or_insert_with(|| Arc::new([0; CHUNK_BYTES]));
+            Arc::make_mut(bytes)[within..within + part]
+                .copy_from_slice(&data[before..before + part]);
         }
         Ok(())
     }
@@ -131,7 +133,7 @@ impl Disk for MemoryDisk {
                 let from = offset_bytes.saturating_sub(chunk * size).min(size) as usize;
                 let to = end.saturating_sub(chunk * size).min(size) as usize;
                 if from < to {
-                    bytes[from..to].fill(0);
+                    Arc::make_mut(bytes)[from..to].fill(0);
                 }
             }
         }

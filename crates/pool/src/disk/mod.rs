@@ -2,11 +2,15 @@
 //!
 //! Calls return when they are done. Data paths do not go through this trait: their bytes are moved by the caller's own queue.
 
+mod faulty;
 mod memory;
 mod overlay;
+mod recording;
 
+pub use faulty::{Fault, Faults, FaultyDisk};
 pub use memory::MemoryDisk;
 pub use overlay::OverlayDisk;
+pub use recording::{Crash, Recorder, RecordingDisk};
 
 use std::fmt::Debug;
 use std::io;

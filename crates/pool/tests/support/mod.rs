@@ -1,6 +1,9 @@
 //! A shell for tests: moves the data and does the actions of a pool at once, over any disks.
 #![allow(dead_code)]
 
+pub mod oracle;
+pub mod recovery;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
@@ -55,6 +58,14 @@ impl Driver {
     }
 
     pub fn open(config: PoolConfig, disks: Disks) -> Result<Driver, OpenError> {
+        Driver::open_planted(config, disks, Planted::default())
+    }
+
+    pub fn open_planted(
+        config: PoolConfig,
+        disks: Disks,
+        planted: Planted,
+    ) -> Result<Driver, OpenError> {
         let groups = disks.groups.clone();
         let (pool, store) = hakaru_pool::open(config, disks.metadata.clone(), &mut |_, name| {
             groups
@@ -63,6 +74,7 @@ impl Driver {
                 .ok_or_else(|| io::ErrorKind::NotFound.into())
         })?;
         let mut driver = Driver::new(pool, store, disks);
+        driver.planted = planted;
         driver.settle();
         Ok(driver)
     }
@@ -288,6 +300,8 @@ impl Driver {
             _ => ActionFailure::Io,
         });
         self.pool.handle_action_done(self.now, id, result);
+        let low = self.store.space_is_low();
+        self.pool.set_metadata_is_low(self.now, low);
     }
 
     fn do_action(&mut self, kind: ActionKind) -> io::Result<()> {

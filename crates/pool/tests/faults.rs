@@ -1,0 +1,172 @@
+//! every operation on every disk fails once. An error is told, nothing acknowledged is lost, and after a failed sync or
+//! commit nothing is changed any more. P-08: the metadata's file system is full.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hakaru_pool::disk::{Fault, Faults, FaultyDisk, MemoryDisk};
+use hakaru_pool::{Event, Failure, PoolConfig, VolumeId};
+use support::oracle::{BLOCK, Model, stamps};
+use support::recovery::{disks, of_memory, recover};
+use support::{Disks, Driver, PAGE};
+
+const BLOCKS: u64 = 4 * PAGE / BLOCK as u64;
+
+/// A pool on disks that fail as planned, and the memory below them.
+fn faulty() -> (Driver, Vec<Arc<MemoryDisk>>, Arc<Faults>, VolumeId) {
+    let faults = Faults::none();
+    let memory: Vec<Arc<MemoryDisk>> = (0..2).map(|_| Arc::new(MemoryDisk::new(0))).collect();
+    let over = |disk: &Arc<MemoryDisk>| Arc::new(FaultyDisk::new(disk.clone(), faults.clone()));
+    let mut all = disks(memory.iter().map(|disk| over(disk) as _));
+    let group = all.groups.remove("g0").unwrap();
+    let mut driver = Driver::create(PoolConfig::default(), all).unwrap();
+    driver.grow("g0", group, 24 * PAGE).unwrap();
+    let volume = driver
+        .create_volume("v", BLOCKS * BLOCK as u64, None)
+        .unwrap();
+    driver.settle();
+    (driver, memory, faults, volume)
+}
+
+/// Writes, snapshots, copies, gives back, flushes; what fails is taken note of, and what may be read is kept up.
+/// Gives the failures.
+fn workload(driver: &mut Driver, model: &mut Model, volume: VolumeId) -> Vec<Failure> {
+    let mut failures = Vec::new();
+    let mut value = 0;
+    for turn in 0..8_u64 {
+        for (first, blocks, fua) in [(turn * 20, 30, false), (128 + turn * 45, 2, turn % 2 == 0)] {
+            value += 1;
+            model.write("v", first, blocks, value);
+            let data = stamps(value, first, blocks);
+            match driver.write(volume, first * BLOCK as u64, &data, fua) {
+                Ok(()) if fua => model.settle("v", first, blocks),
+                Ok(()) => {}
+                Err(failure) => failures.push(failure),
+            }
+            model.uncertain = !failures.is_empty();
+        }
+        match turn {
+            0 | 3 => {
+                let name = format!("s{turn}");
+                model.copy("v", &name);
+                match driver.copy_volume(volume, &name, true) {
+                    Ok(id) => model.created(&name, id),
+                    Err(failure) => failures.push(failure),
+                }
+            }
+            1 | 5 => {
+                model.write("v", 100, 100, 0);
+                failures.extend(
+                    driver
+                        .unmap(volume, &[(100 * BLOCK as u64, 100 * BLOCK as u64)], false)
+                        .err(),
+                );
+            }
+            _ => {}
+        }
+        model.uncertain = !failures.is_empty();
+        match driver.flush() {
+            Ok(()) => model.settle_all(),
+            Err(failure) => failures.push(failure),
+        }
+        model.uncertain = !failures.is_empty();
+    }
+    failures
+}
+
+fn model(volume: VolumeId) -> Model {
+    let mut model = Model::default();
+    model.create("v", BLOCKS);
+    model.created("v", volume);
+    model
+}
+
+#[test]
+fn every_single_fault_is_told_and_loses_nothing_that_was_flushed() {
+    let operations = {
+        let (mut driver, _, faults, volume) = faulty();
+        let before = faults.done();
+        assert_eq!(workload(&mut driver, &mut model(volume), volume), []);
+        driver.settle();
+        faults.done() - before
+    };
+    assert!(operations > 100, "{operations}");
+    let (mut tried, mut read_only) = (0, 0);
+    for fault in [Fault::Io, Fault::NoSpace, Fault::Short] {
+        for n in 0..operations {
+            let (mut driver, memory, faults, volume) = faulty();
+            let mut model = model(volume);
+            faults.plan(n, fault);
+            let failures = workload(&mut driver, &mut model, volume);
+            driver.settle();
+            if faults.struck() == 0 {
+                continue;
+            }
+            tried += 1;
+            if driver.pool.is_read_only() {
+                read_only += 1;
+                assert!(driver.events.contains(&Event::ReadOnly));
+                assert_eq!(driver.flush(), Err(Failure::ReadOnly));
+                assert_eq!(driver.write(volume, 0, &[1], false), Err(Failure::ReadOnly));
+                assert!(driver.read(volume, 0, BLOCK).is_ok(), "reads go on");
+            } else if failures.is_empty() {
+                // A discard that fails takes its pages out of use, which is nothing that was asked for.
+                assert!(
+                    driver.pool.status().lost_bytes > 0,
+                    "{fault:?} at {n} was told nobody"
+                );
+            }
+            driver.assert_clean();
+            drop(driver);
+            let image: Vec<MemoryDisk> = memory.iter().map(|disk| (**disk).clone()).collect();
+            if let Err(wrong) = recover(of_memory(&image), &model) {
+                panic!("{fault:?} at {n} of {operations}: {wrong}; failures {failures:?}");
+            }
+        }
+    }
+    println!("{tried} faults, {read_only} of them made the pool read-only");
+    assert!(read_only > 20 && read_only < tried);
+}
+
+#[test]
+fn with_the_metadata_full_pages_are_given_back_but_not_out() {
+    let metadata = Arc::new(FaultyDisk::new(MemoryDisk::new(0), Faults::none()));
+    let disks = Disks {
+        metadata: metadata.clone(),
+        groups: BTreeMap::new(),
+    };
+    let mut driver = Driver::create(PoolConfig::default(), disks).unwrap();
+    driver
+        .grow("g0", Arc::new(MemoryDisk::new(0)), 100 * PAGE)
+        .unwrap();
+    let volume = driver.create_volume("v", 1 << 40, None).unwrap();
+    // One page under each of many leaves, so that the store has to grow.
+    let far = |page: u64| page * 1000 * PAGE;
+    driver.write(volume, far(0), &[7; 512], true).unwrap();
+    metadata.set_capacity(1);
+    let mut refused = None;
+    for page in 1..90 {
+        match driver.write(volume, far(page), &[7; 512], true) {
+            Ok(()) => {}
+            Err(failure) => {
+                refused = Some((page, failure));
+                break;
+            }
+        }
+    }
+    let (page, failure) = refused.expect("the store had to grow");
+    assert_eq!(failure, Failure::Full);
+    assert!(driver.pool.status().metadata_is_low && !driver.pool.is_read_only());
+    driver.write(volume, far(0), &[8; 512], true).unwrap();
+    driver.unmap(volume, &[(far(0), PAGE)], true).unwrap();
+    driver.copy_volume(volume, "s", true).unwrap();
+    driver.delete(volume).unwrap();
+    assert!(!driver.pool.is_read_only());
+    metadata.set_capacity(u64::MAX);
+    driver.flush().unwrap();
+    let again = driver.create_volume("w", 1 << 40, None).unwrap();
+    driver.write(again, far(page), &[9; 512], true).unwrap();
+    driver.assert_clean();
+}

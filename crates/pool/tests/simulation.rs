@@ -1,0 +1,513 @@
+//! Many requests at once, their data moved late and actions done in any order, against the obvious model; cut off in the end.
+//! One seed replays one run exactly.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hakaru_pool::disk::{Disk, MemoryDisk, Recorder};
+use hakaru_pool::{
+    Access, Action, Failure, Outcome, Piece, Pieces, PoolConfig, Range, Request, RequestId,
+};
+use rand::{Rng, RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+use support::oracle::{BLOCK, Model, stamps};
+use support::recovery::{disks, of_memory, recover, use_up};
+use support::{Driver, PAGE};
+
+const PAGE_BLOCKS: u64 = PAGE / BLOCK as u64;
+const VOLUME_BLOCKS: u64 = 6 * PAGE_BLOCKS + 3;
+const GROUP_PAGES: u64 = 12;
+
+/// A request that is not over, and what it is about.
+#[derive(Debug)]
+enum Doing {
+    Read {
+        name: String,
+        first: u64,
+        blocks: u64,
+    },
+    Write {
+        name: String,
+        first: u64,
+        blocks: u64,
+        value: u64,
+        fua: bool,
+    },
+    Unmap {
+        name: String,
+        first: u64,
+        blocks: u64,
+        fua: bool,
+    },
+    /// What was done when it was asked for.
+    Flush {
+        covers: Model,
+    },
+    Copy {
+        name: String,
+    },
+    Delete {
+        name: String,
+    },
+}
+
+struct Simulation {
+    driver: Driver,
+    recorder: Recorder,
+    random: Pcg64,
+    model: Model,
+    doing: BTreeMap<RequestId, Doing>,
+    ready: Vec<(RequestId, Access, Pieces)>,
+    actions: Vec<Action>,
+    value: u64,
+    names: u64,
+    full: u64,
+}
+
+impl Simulation {
+    fn new(seed: u64) -> Simulation {
+        let recorder = Recorder::new();
+        let recorded: Vec<Arc<dyn Disk>> = (0..3)
+            .map(|_| Arc::new(recorder.disk(&MemoryDisk::new(0))) as Arc<dyn Disk>)
+            .collect();
+        let mut all = disks(recorded);
+        let groups = std::mem::take(&mut all.groups);
+        let mut driver = Driver::create(PoolConfig::default(), all).unwrap();
+        for (name, disk) in groups {
+            driver.grow(&name, disk, (GROUP_PAGES + 1) * PAGE).unwrap();
+        }
+        let mut model = Model::default();
+        for name in ["a", "b"] {
+            model.create(name, VOLUME_BLOCKS);
+            let id = driver
+                .create_volume(name, VOLUME_BLOCKS * BLOCK as u64, None)
+                .unwrap();
+            model.created(name, id);
+        }
+        driver.settle();
+        Simulation {
+            driver,
+            recorder,
+            random: Pcg64::seed_from_u64(seed),
+            model,
+            doing: BTreeMap::new(),
+            ready: Vec::new(),
+            actions: Vec::new(),
+            value: 0,
+            names: 0,
+            full: 0,
+        }
+    }
+
+    fn step(&mut self) {
+        match self.random.random_range(0..100) {
+            0..30 if self.doing.len() < 12 => self.ask(),
+            0..60 => self.move_some(),
+            60..70 => self.driver.pool.handle_timeout(self.driver.now),
+            _ => self.act(),
+        }
+        self.take_everything();
+    }
+
+    /// A name of the model that may be asked about.
+    fn any_volume(&mut self) -> Option<String> {
+        let there = self
+            .model
+            .volumes
+            .iter()
+            .filter(|(_, volume)| volume.id.is_some() && !volume.going);
+        let names: Vec<String> = there.map(|(name, _)| name.clone()).collect();
+        (!names.is_empty()).then(|| names[self.random.random_range(0..names.len())].clone())
+    }
+
+    /// No request that changes blocks of this range is under way: what two of them at once leave is not defined.
+    fn is_quiet(&self, of: &str, from: u64, length: u64) -> bool {
+        self.doing.values().all(|doing| match doing {
+            Doing::Write {
+                name,
+                first,
+                blocks,
+                ..
+            }
+            | Doing::Unmap {
+                name,
+                first,
+                blocks,
+                ..
+            }
+            | Doing::Read {
+                name,
+                first,
+                blocks,
+            } => name != of || first + blocks <= from || from + length <= *first,
+            Doing::Copy { .. } | Doing::Delete { .. } | Doing::Flush { .. } => true,
+        })
+    }
+
+    /// Nothing that changes the volume is under way: a snapshot then has one right content.
+    fn is_unchanging(&self, of: &str) -> bool {
+        self.doing.values().all(|doing| match doing {
+            Doing::Write { name, .. } | Doing::Unmap { name, .. } => name != of,
+            _ => true,
+        })
+    }
+
+    fn ask(&mut self) {
+        let Some(name) = self.any_volume() else {
+            return;
+        };
+        let volume = self.model.volumes[&name].id.unwrap();
+        let first = self.random.random_range(0..VOLUME_BLOCKS);
+        let longest = [4, PAGE_BLOCKS, 2 * PAGE_BLOCKS][self.random.random_range(0..3)];
+        let blocks = self
+            .random
+            .random_range(1..=longest)
+            .min(VOLUME_BLOCKS - first);
+        let (offset_bytes, length_bytes) = (first * BLOCK as u64, blocks * BLOCK as u64);
+        let fua = self.random.random_range(0..4) == 0;
+        let read_only = self.model.volumes[&name].read_only;
+        match self.random.random_range(0..100) {
+            0..45 if self.is_quiet(&name, first, blocks) && !read_only => {
+                self.value += 1;
+                let value = self.value;
+                let id = self.driver.submit(Request::Write {
+                    volume,
+                    offset_bytes,
+                    length_bytes: length_bytes as u32,
+                    fua,
+                });
+                self.doing.insert(
+                    id,
+                    Doing::Write {
+                        name,
+                        first,
+                        blocks,
+                        value,
+                        fua,
+                    },
+                );
+            }
+            45..60 if self.is_quiet(&name, first, blocks) => {
+                let id = self.driver.submit(Request::Read {
+                    volume,
+                    offset_bytes,
+                    length_bytes: length_bytes as u32,
+                });
+                self.doing.insert(
+                    id,
+                    Doing::Read {
+                        name,
+                        first,
+                        blocks,
+                    },
+                );
+            }
+            60..75 if self.is_quiet(&name, first, blocks) && !read_only => {
+                self.model.write(&name, first, blocks, 0);
+                let ranges = vec![Range {
+                    offset_bytes,
+                    length_bytes,
+                }];
+                let id = self.driver.submit(Request::Unmap {
+                    volume,
+                    ranges,
+                    fua,
+                });
+                self.doing.insert(
+                    id,
+                    Doing::Unmap {
+                        name,
+                        first,
+                        blocks,
+                        fua,
+                    },
+                );
+            }
+            75..85 => {
+                let covers = self.done();
+                let id = self.driver.submit(Request::Flush);
+                self.doing.insert(id, Doing::Flush { covers });
+            }
+            85..92 if self.is_unchanging(&name) && self.model.volumes.len() < 6 => {
+                self.names += 1;
+                let copy = format!("{}{}", &name[..1], self.names);
+                let read_only = self.random.random_range(0..2) == 0;
+                self.model.copy(&name, &copy);
+                self.model.volumes.get_mut(&copy).unwrap().read_only = read_only;
+                let request = Request::Snapshot {
+                    volume,
+                    name: copy.clone(),
+                    read_only,
+                    quota_bytes: None,
+                };
+                let id = self.driver.submit(request);
+                self.doing.insert(id, Doing::Copy { name: copy });
+            }
+            92..97 if name.len() > 1 && self.is_quiet(&name, 0, VOLUME_BLOCKS) => {
+                self.model.volumes.get_mut(&name).unwrap().going = true;
+                let id = self.driver.submit(Request::Delete { volume });
+                self.doing.insert(id, Doing::Delete { name });
+            }
+            _ => {}
+        }
+    }
+
+    /// Does one of the actions that wait, any of them.
+    fn act(&mut self) {
+        if !self.actions.is_empty() {
+            let at = self.random.random_range(0..self.actions.len());
+            let action = self.actions.swap_remove(at);
+            self.driver.perform(action);
+        }
+    }
+
+    /// Moves the data of one of the accesses that are ready, any of them.
+    fn move_some(&mut self) {
+        if self.ready.is_empty() {
+            return;
+        }
+        let at = self.random.random_range(0..self.ready.len());
+        let (id, access, pieces) = self.ready.swap_remove(at);
+        let over = match &self.doing[&id] {
+            Doing::Write {
+                name,
+                first,
+                blocks,
+                value,
+                fua,
+            } => {
+                self.model.write(name, *first, *blocks, *value);
+                let data = stamps(*value, *first, *blocks);
+                let mut at = 0;
+                for piece in &pieces {
+                    let Piece::Data {
+                        place,
+                        length_bytes,
+                    } = piece
+                    else {
+                        panic!("zeros in a write")
+                    };
+                    let part = &data[at..at + *length_bytes as usize];
+                    self.driver
+                        .file(place.group)
+                        .write_at(place.offset_bytes, part)
+                        .unwrap();
+                    at += part.len();
+                }
+                !*fua
+            }
+            Doing::Read {
+                name,
+                first,
+                blocks,
+            } => {
+                let mut data = vec![0; *blocks as usize * BLOCK];
+                let mut at = 0;
+                for piece in &pieces {
+                    let part = &mut data[at..at + piece.length_bytes() as usize];
+                    at += part.len();
+                    if let Piece::Data { place, .. } = piece {
+                        self.driver
+                            .file(place.group)
+                            .read_at(place.offset_bytes, part)
+                            .unwrap();
+                    }
+                }
+                let current =
+                    &self.model.volumes[name].blocks[*first as usize..(first + blocks) as usize];
+                let expected: Vec<u8> = (*first..)
+                    .zip(current)
+                    .flat_map(|(block, values)| stamps(*values.last().unwrap(), block, 1))
+                    .collect();
+                assert!(
+                    data == expected,
+                    "a read of {name} at {first} gave something else"
+                );
+                true
+            }
+            other => panic!("{other:?} has no data"),
+        };
+        self.driver.moved(access, true);
+        if over {
+            self.doing.remove(&id);
+        }
+    }
+
+    /// Takes replies and actions; checks that what is kept is what a walk finds.
+    fn take_everything(&mut self) {
+        let ids: Vec<RequestId> = self.doing.keys().copied().collect();
+        for id in ids {
+            while let Some(outcome) = self.driver.take_reply(id) {
+                self.answered(id, outcome);
+            }
+        }
+        while let Some(action) = self.driver.pool.poll_action() {
+            self.actions.push(action);
+        }
+        if self.random.random_range(0..16) == 0 {
+            self.driver.assert_clean();
+        }
+    }
+
+    fn answered(&mut self, id: RequestId, outcome: Outcome) {
+        if let Outcome::Ready { access, pieces } = outcome {
+            self.ready.push((id, access, pieces));
+            return;
+        }
+        let done = self.doing.remove(&id).unwrap();
+        match (done, outcome) {
+            (
+                Doing::Write {
+                    name,
+                    first,
+                    blocks,
+                    fua: true,
+                    ..
+                }
+                | Doing::Unmap {
+                    name,
+                    first,
+                    blocks,
+                    fua: true,
+                },
+                Outcome::Done,
+            ) => {
+                self.model.settle(&name, first, blocks);
+            }
+            (Doing::Unmap { fua: false, .. }, Outcome::Done) => {}
+            (Doing::Flush { covers }, Outcome::Done) => self.flushed(&covers),
+            (Doing::Copy { name }, Outcome::Created(volume)) => self.model.created(&name, volume),
+            (Doing::Delete { name }, Outcome::Done) => {
+                self.model.volumes.remove(&name);
+            }
+            (Doing::Write { .. }, Outcome::Failed(Failure::Full)) => self.full += 1,
+            // Nothing of it was done.
+            (
+                Doing::Unmap {
+                    name,
+                    first,
+                    blocks,
+                    ..
+                },
+                Outcome::Failed(Failure::Full),
+            ) => {
+                self.full += 1;
+                let volume = self.model.volumes.get_mut(&name).unwrap();
+                for values in &mut volume.blocks[first as usize..(first + blocks) as usize] {
+                    values.pop();
+                }
+            }
+            (done, outcome) => panic!("{done:?} was answered {outcome:?}"),
+        }
+    }
+
+    /// The model without what is under way. (Writes are put into it when their data are moved.)
+    fn done(&self) -> Model {
+        let mut model = self.model.clone();
+        for doing in self.doing.values() {
+            if let Doing::Unmap {
+                name,
+                first,
+                blocks,
+                ..
+            } = doing
+            {
+                let volume = model.volumes.get_mut(name).unwrap();
+                for values in &mut volume.blocks[*first as usize..(first + blocks) as usize] {
+                    values.pop();
+                }
+            }
+        }
+        model
+    }
+
+    /// Blocks are as they were when the flush was asked for, or newer.
+    fn flushed(&mut self, covers: &Model) {
+        for (name, then) in &covers.volumes {
+            let Some(now) = self.model.volumes.get_mut(name) else {
+                continue;
+            };
+            for (values, then) in now.blocks.iter_mut().zip(&then.blocks) {
+                let last = then.last().unwrap();
+                if let Some(at) = values.iter().position(|value| value == last) {
+                    values.drain(..at);
+                }
+            }
+        }
+    }
+
+    /// Cuts the power: what is left holds what was promised.
+    fn cut_off(&mut self) -> Result<(), String> {
+        let position = self.recorder.position();
+        let crash = self.recorder.crash(position);
+        for turn in 0..6 {
+            let random = &mut self.random;
+            let image = if turn % 2 == 0 {
+                crash.torn_image(&mut || random.next_u64() & 1 == 0)
+            } else {
+                let odds = [1, 4, 7][turn / 2];
+                crash.image(&mut |_| random.next_u64() % 8 < odds)
+            };
+            let (driver, content) = recover(of_memory(&image), &self.model)?;
+            if turn == 0 {
+                use_up(driver, &self.model, &content)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn many_requests_at_once_in_any_order_lose_and_mix_nothing() {
+    let (mut full, mut waited) = (0, 0);
+    for seed in 0..150 {
+        let mut simulation = Simulation::new(seed);
+        let steps = simulation.random.random_range(50..600);
+        for _ in 0..steps {
+            simulation.step();
+            waited += u64::from(simulation.driver.pool.status().freeing_bytes > 0);
+        }
+        if let Err(wrong) = simulation.cut_off() {
+            panic!("seed {seed}: {wrong}");
+        }
+        full += simulation.full;
+    }
+    assert!(
+        full > 0 && waited > 0,
+        "the pool was never full ({full}) or had nothing coming back ({waited})"
+    );
+}
+
+#[test]
+fn whatever_was_begun_ends_when_everything_is_done() {
+    for seed in 1000..1060 {
+        let mut simulation = Simulation::new(seed);
+        for _ in 0..300 {
+            simulation.step();
+        }
+        for _ in 0..10_000 {
+            if simulation.doing.is_empty() && simulation.actions.is_empty() {
+                break;
+            }
+            simulation.move_some();
+            simulation.act();
+            simulation.take_everything();
+        }
+        assert!(
+            simulation.doing.is_empty(),
+            "seed {seed}: {:?} never ended",
+            simulation.doing
+        );
+        simulation.driver.flush().unwrap();
+        simulation.driver.settle();
+        simulation.driver.assert_clean();
+        assert!(simulation.driver.pool.is_idle());
+        assert_eq!(
+            simulation.driver.pool.status().freeing_bytes,
+            0,
+            "everything freed has come back"
+        );
+    }
+}

@@ -1,0 +1,132 @@
+//! What has to hold of a pool after a crash, whatever the crash left.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hakaru_pool::disk::{Disk, MemoryDisk};
+use hakaru_pool::{Failure, PoolConfig};
+
+use super::oracle::{BLOCK, Model, Value};
+use super::{Disks, Driver, PAGE, Planted};
+
+/// Names of the groups' files, in the order of the disks behind the first, which is the metadata's.
+pub const GROUPS: [&str; 3] = ["g0", "g1", "g2"];
+
+static ZEROS: [u8; PAGE as usize] = [0; PAGE as usize];
+
+/// What every volume holds.
+pub type Content = BTreeMap<String, Vec<Value>>;
+
+/// Disks of a pool, the metadata first.
+pub fn disks(all: impl IntoIterator<Item = Arc<dyn Disk>>) -> Disks {
+    let mut all = all.into_iter();
+    Disks {
+        metadata: all.next().unwrap(),
+        groups: GROUPS.iter().map(|name| (*name).into()).zip(all).collect(),
+    }
+}
+
+pub fn of_memory(images: &[MemoryDisk]) -> Disks {
+    disks(
+        images
+            .iter()
+            .map(|image| Arc::new(image.clone()) as Arc<dyn Disk>),
+    )
+}
+
+/// Opens what a crash left and looks at everything, twice; `Err` tells what is not as it should be.
+pub fn recover(disks: Disks, model: &Model) -> Result<(Driver, Content), String> {
+    recover_planted(disks, model, Planted::default())
+}
+
+pub fn recover_planted(
+    disks: Disks,
+    model: &Model,
+    planted: Planted,
+) -> Result<(Driver, Content), String> {
+    let mut driver = Driver::open_planted(PoolConfig::default(), disks, planted)
+        .map_err(|error| format!("refused: {error}"))?;
+    let content = look(&mut driver, model)?;
+    if content != look(&mut driver, model)? {
+        return Err("read twice, the second time otherwise".into());
+    }
+    Ok((driver, content))
+}
+
+/// Uses a recovered pool up, and opens it once more: what was read first stays.
+pub fn use_up(mut driver: Driver, model: &Model, content: &Content) -> Result<(), String> {
+    fill(&mut driver)?;
+    if *content != look(&mut driver, model)? {
+        return Err("what others wrote changed it".into());
+    }
+    driver.flush().map_err(|error| error.to_string())?;
+    let disks = driver.disks.clone();
+    drop(driver);
+    let (_, again) = recover(disks, model)?;
+    if *content != again {
+        return Err("opened twice, the second time otherwise".into());
+    }
+    Ok(())
+}
+
+/// Every volume that must be there is, none that may not be, and holds what it may.
+fn look(driver: &mut Driver, model: &Model) -> Result<Content, String> {
+    let findings = driver.pool.check();
+    if !findings.is_empty() {
+        return Err(format!("not clean: {findings:?}"));
+    }
+    let volumes: Vec<_> = driver
+        .pool
+        .volumes()
+        .filter(|volume| volume.name != "probe")
+        .collect();
+    for (name, volume) in &model.volumes {
+        if volume.certain && !volume.going && !volumes.iter().any(|there| there.name == *name) {
+            return Err(format!("volume {name} is gone"));
+        }
+    }
+    let mut content = Content::new();
+    for volume in volumes {
+        if !model.volumes.contains_key(&volume.name) {
+            return Err(format!("volume {} is there", volume.name));
+        }
+        let data = driver
+            .read(volume.id, 0, volume.size_bytes as usize)
+            .map_err(|error| error.to_string())?;
+        content.insert(volume.name.clone(), model.judge(&volume.name, &data)?);
+    }
+    Ok(content)
+}
+
+/// Takes every page that is left, with one block written in each: all else in them reads as zeros, and none is missing.
+pub fn fill(driver: &mut Driver) -> Result<(), String> {
+    let capacity = driver.pool.status().capacity_bytes / PAGE;
+    let used = driver.pool.status().used_bytes / PAGE;
+    let probe = driver
+        .create_volume("probe", (capacity + 1) * PAGE, None)
+        .map_err(|error| error.to_string())?;
+    let mut taken = 0;
+    loop {
+        match driver.write(probe, taken * PAGE + PAGE / 2, &[0xFF; BLOCK], false) {
+            Ok(()) => {
+                let page = driver
+                    .read(probe, taken * PAGE, PAGE as usize)
+                    .map_err(|error| error.to_string())?;
+                let written = PAGE as usize / 2..PAGE as usize / 2 + BLOCK;
+                if let Some(at) =
+                    (0..PAGE as usize).find(|at| !written.contains(at) && page[*at] != 0)
+                {
+                    return Err(format!("byte {at} of a page given out holds {}", page[at]));
+                }
+                taken += 1;
+            }
+            Err(Failure::Full) if taken + used == capacity => return Ok(()),
+            Err(error) => {
+                return Err(format!(
+                    "{error} after {taken} pages; {used} of {capacity} were used"
+                ));
+            }
+        }
+    }
+}
