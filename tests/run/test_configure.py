@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
+from pathlib import Path
 
+import jsonschema
 import pytest
 from hakaru.engine import contract
 from hakaru.lab.plan import plan_lab
-from hakaru.run.configure import array_config, initiator_configs, lab_units, seed_of
+from hakaru.run.configure import array_config, engine_model, initiator_configs, lab_units, seed_of
 from hakaru.study import expand, load
+from hakaru.study.model import InlineModel
 
 STUDY = load("vm-sweep").study
 LAB = plan_lab(STUDY.lab)
@@ -74,3 +78,26 @@ def test_queue_depth_of_a_factor_replaces_the_patterns() -> None:
     units = lab_units(expanded, LAB.portals())
     configs = initiator_configs(expanded, expanded.repetitions[0], LAB.host_names, units)
     assert {vm.load for c in configs.values() for vm in c.vms} == {contract.ClosedLoad(queue_depth=1)}
+
+
+def test_a_study_may_describe_a_cache_and_flash_drives_as_the_contract_takes_them() -> None:
+    model = {
+        "kind": "array",
+        "controller": {"command_us": 60.0, "data_us_per_mib": 500.0},
+        "cache": {"size_bytes": 1 << 30, "hit_us": 30.0, "write": "back", "nonvolatile": False},
+        "groups": [
+            {
+                "raid": "raid5",
+                "drives": 5,
+                "stripe_unit_bytes": 65536,
+                "drive": {"kind": "preset", "name": "nvme-ssd-2000"},
+            }
+        ],
+    }
+    given = engine_model(InlineModel.model_validate(model)).model_dump(mode="json")
+    schema = json.loads((Path(__file__).resolve().parents[2] / "schema" / "contract.schema.json").read_text())
+    one = {"$ref": "#/definitions/Model", "definitions": schema["definitions"]}
+    jsonschema.validate(given, one)
+    given["cache"]["hit"] = 1
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(given, one)
