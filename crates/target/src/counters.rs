@@ -56,6 +56,7 @@ pub(crate) struct SessionCounters {
     pub(crate) reinstatements: u64,
     pub(crate) timeouts: u64,
     pub(crate) protocol_errors: u64,
+    pub(crate) panics: u64,
     pub(crate) rejects: u64,
     pub(crate) task_management: u64,
 }
@@ -70,6 +71,7 @@ impl SessionCounters {
             ("reinstatements", self.reinstatements),
             ("timeouts", self.timeouts),
             ("protocol_errors", self.protocol_errors),
+            ("panics", self.panics),
             ("rejects", self.rejects),
             ("task_management", self.task_management),
         ] {

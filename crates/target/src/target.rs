@@ -245,6 +245,15 @@ impl Target {
         self.start_budgeted(now);
     }
 
+    /// The shell has caught a panic in a call that was about this connection: a defect of ours, which costs this session and no other. The session
+    /// is ended and what it had queued is dropped. What sessions share (tables of connections, tasks and LUs, budgets) is changed in single
+    /// steps, so that others find it whole; at worst a share of a budget is not given back.
+    pub fn handle_panicked(&mut self, now: Time, connection: ConnectionId) {
+        self.counters.sessions.panics += 1;
+        self.end(now, connection);
+        self.discard_transmit(connection);
+    }
+
     /// `sent` bytes of [`Self::transmit`] were taken by the kernel. `read_lu(lun, offset_bytes, out)` copies from an LU;
     /// it is called at most once, when the cut lies within a logical block that is sent in place.
     ///

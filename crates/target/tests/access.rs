@@ -766,7 +766,7 @@ fn a_copy_names_no_lu_that_the_list_does_not_show() {
         pair.lus.insert(lun, data);
     }
     let before = pair.lus.clone();
-    let mut outcome = |initiator: &mut Initiator, list: &[u8], pair: &mut Pair| {
+    let outcome = |initiator: &mut Initiator, list: &[u8], pair: &mut Pair| {
         let cdb = [
             &[0x83, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0][..],
             &[list.len() as u8, 0, 0],

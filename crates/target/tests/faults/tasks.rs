@@ -1,0 +1,381 @@
+//! M-12 to M-14 and M-20: numbers, tags and lengths that do not fit.
+
+use hakaru_wire::iscsi::{
+    CmdSn, DataOut, Itt, LogoutReason, NopOut, Opcode, ScsiCommand, Snack, SnackKind, StatSn, Ttt,
+};
+
+use crate::pair::{Initiator, Pdu, answer_to, pattern, r2t_of};
+use crate::scene::{Scene, header, opcodes};
+
+const WRITE_10: [u8; 10] = [0x2a, 0, 0, 0, 0, 0, 0, 0, 8, 0];
+const WRITE_BYTES: u32 = 8 * 512;
+
+pub fn command_numbers() -> u64 {
+    let mut scene = Scene::new();
+    let mut tried = 0;
+    // Around zero as well: numbers wrap.
+    for first in [1_u32, 1000, u32::MAX - 1, u32::MAX, 0] {
+        let connection = scene.connect();
+        let mut initiator = Initiator::new(connection, 1);
+        initiator.cmd_sn = first;
+        let (response, _) = initiator.login(
+            &mut scene.pair,
+            hakaru_wire::iscsi::Stage::OperationalNegotiation,
+            Some(hakaru_wire::iscsi::Stage::FullFeaturePhase),
+            &crate::pair::names(crate::pair::INITIATOR),
+        );
+        assert_eq!(response.status.0, 0);
+        initiator.tsih = response.tsih;
+        let next = first.wrapping_add(1);
+        assert_eq!(initiator.run(&mut scene.pair, 0, &[0; 6], 0).status, 0);
+        // Taken already, one before that, beyond the window of 128, and half a circle away.
+        for wrong in [
+            first,
+            first.wrapping_sub(1),
+            next.wrapping_add(128),
+            next.wrapping_add(1 << 31),
+        ] {
+            let mut command = initiator.command(0, &[0; 6], false, false, 0);
+            command.cmd_sn = CmdSn(wrong);
+            initiator.cmd_sn = next;
+            initiator.send_command(&mut scene.pair, &command, &[]);
+            assert!(
+                scene.pair.received_nothing(connection),
+                "CmdSN {wrong} where {next} comes next"
+            );
+            tried += 1;
+        }
+        // An early one waits for those before it; a second of the same number is ignored.
+        let mut early = initiator.command(0, &[0; 6], false, false, 0);
+        early.cmd_sn = CmdSn(next.wrapping_add(1));
+        initiator.send_command(&mut scene.pair, &early, &[]);
+        let mut twin = early;
+        twin.itt = Itt(early.itt.0 + 1000);
+        initiator.send_command(&mut scene.pair, &twin, &[]);
+        assert!(scene.pair.received_nothing(connection));
+        initiator.cmd_sn = next;
+        let command = initiator.command(0, &[0; 6], false, false, 0);
+        initiator.send_command(&mut scene.pair, &command, &[]);
+        let answered: Vec<Itt> = initiator
+            .receive(&mut scene.pair)
+            .iter()
+            .map(|pdu| pdu.bhs.itt())
+            .collect();
+        assert_eq!(answered, [command.itt, early.itt]);
+        scene.hang_up(connection);
+        tried += 2;
+    }
+    tried += immediate_flood(&mut scene);
+    scene.undisturbed();
+    scene.nothing_left();
+    tried
+}
+
+/// Immediate commands pass by the window: a few are carried out at a time, the rest is rejected.
+fn immediate_flood(scene: &mut Scene) -> u64 {
+    let mut initiator = scene.log_in(&[]);
+    scene.pair.stalled = true;
+    let mut rejected = 0;
+    for _ in 0..100 {
+        let mut command =
+            initiator.command(0, &[0x28, 0, 0, 0, 0, 0, 0, 0, 1, 0], true, false, 512);
+        command.immediate = true;
+        initiator.cmd_sn = initiator.cmd_sn.wrapping_sub(1);
+        initiator.send_command(&mut scene.pair, &command, &[]);
+        let came = opcodes(&initiator.receive(&mut scene.pair));
+        rejected += came
+            .iter()
+            .filter(|opcode| **opcode == Some(Opcode::Reject))
+            .count();
+    }
+    assert_eq!((scene.pair.held.len(), rejected), (8, 92));
+    scene.pair.release();
+    assert_eq!(initiator.receive(&mut scene.pair).len(), 8);
+    scene.hang_up(initiator.connection);
+    100
+}
+
+/// A write that waits for its data: the session, the command and the R2T.
+fn waiting_write(scene: &mut Scene) -> (Initiator, ScsiCommand, hakaru_wire::iscsi::R2t) {
+    let mut initiator = scene.log_in(&[("InitialR2T", "Yes"), ("ImmediateData", "No")]);
+    let command = initiator.command(0, &WRITE_10, false, true, WRITE_BYTES);
+    initiator.send_command(&mut scene.pair, &command, &[]);
+    let r2t = r2t_of(&initiator.receive_one(&mut scene.pair));
+    (initiator, command, r2t)
+}
+
+/// It was refused: with Reject, with a status that is not GOOD, or with the end of the session.
+fn refused(scene: &Scene, initiator: &Initiator, pdus: &[Pdu]) -> bool {
+    let bad = |pdu: &Pdu| match pdu.opcode() {
+        Opcode::Reject => true,
+        Opcode::ScsiResponse => pdu.bhs.as_bytes()[3] != 0,
+        _ => false,
+    };
+    scene.pair.is_closed(initiator.connection) || pdus.iter().any(bad)
+}
+
+pub fn data_out() -> u64 {
+    type Spoil = fn(&mut DataOut, &mut usize);
+    let spoilt: [(&str, Spoil); 13] = [
+        ("an unknown TTT", |pdu, _| {
+            pdu.ttt = Ttt(pdu.ttt.0.wrapping_add(1))
+        }),
+        ("no TTT", |pdu, _| pdu.ttt = Ttt::RESERVED),
+        ("an unknown ITT", |pdu, _| pdu.itt = Itt(pdu.itt.0 + 77)),
+        ("no ITT", |pdu, _| pdu.itt = Itt::RESERVED),
+        ("another LUN", |pdu, _| {
+            pdu.lun = hakaru_wire::iscsi::Lun::new(5)
+        }),
+        ("DataSN 27", |pdu, _| pdu.data_sn = 27),
+        ("DataSN -1", |pdu, _| pdu.data_sn = u32::MAX),
+        ("an offset beyond the R2T", |pdu, _| {
+            pdu.buffer_offset = WRITE_BYTES
+        }),
+        ("an offset at the end of numbers", |pdu, _| {
+            pdu.buffer_offset = u32::MAX - 511
+        }),
+        ("a gap before it", |pdu, _| pdu.buffer_offset = 512),
+        ("more than was asked", |_, length| *length += 512),
+        ("less than was asked, and final", |_, length| *length -= 512),
+        ("nothing, and final", |_, length| *length = 0),
+    ];
+    let mut scene = Scene::new();
+    for (what, spoil) in spoilt {
+        let (mut initiator, _, r2t) = waiting_write(&mut scene);
+        let mut pdu = answer_to(&r2t);
+        let mut length = WRITE_BYTES as usize;
+        spoil(&mut pdu, &mut length);
+        initiator.send_data_out(&mut scene.pair, pdu, &pattern(length, 1));
+        let pdus = initiator.receive(&mut scene.pair);
+        if what.ends_with("ITT") {
+            // Data of a task that was aborted meanwhile looks the same: it is passed over, and nobody else's task takes it.
+            assert!(
+                pdus.is_empty() && !scene.pair.is_closed(initiator.connection),
+                "{what}: {pdus:?}"
+            );
+        } else {
+            assert!(refused(&scene, &initiator, &pdus), "{what}: {pdus:?}");
+        }
+        scene.hang_up(initiator.connection);
+        scene.unchanged();
+        scene.nothing_left();
+        scene.undisturbed();
+    }
+    let mut tried = spoilt.len() as u64;
+    // Halves in reversed order: DataPDUInOrder is Yes.
+    let (mut initiator, _, r2t) = waiting_write(&mut scene);
+    let half = WRITE_BYTES / 2;
+    let second = DataOut {
+        buffer_offset: half,
+        data_sn: 1,
+        ..answer_to(&r2t)
+    };
+    initiator.send_data_out(&mut scene.pair, second, &pattern(half as usize, 1));
+    let pdus = initiator.receive(&mut scene.pair);
+    assert!(refused(&scene, &initiator, &pdus), "{pdus:?}");
+    scene.hang_up(initiator.connection);
+    scene.unchanged();
+    // A tag that is in use.
+    let (mut initiator, command, _) = waiting_write(&mut scene);
+    let mut twin = initiator.command(0, &[0; 6], false, false, 0);
+    twin.itt = command.itt;
+    initiator.send_command(&mut scene.pair, &twin, &[]);
+    let pdus = initiator.receive(&mut scene.pair);
+    assert_eq!(opcodes(&pdus), [Some(Opcode::Reject)]);
+    scene.hang_up(initiator.connection);
+    // Unsolicited data beyond FirstBurstLength, or none was agreed on.
+    for (initial_r2t, immediate, sent) in [
+        ("No", "Yes", 1024),
+        ("Yes", "No", 512),
+        ("Yes", "Yes", 1024),
+    ] {
+        let mut initiator = scene.log_in(&[
+            ("InitialR2T", initial_r2t),
+            ("ImmediateData", immediate),
+            ("MaxBurstLength", "4096"),
+            ("FirstBurstLength", "512"),
+        ]);
+        let command = initiator.command(0, &WRITE_10, false, true, WRITE_BYTES);
+        initiator.send_command(&mut scene.pair, &command, &pattern(sent, 1));
+        let pdus = initiator.receive(&mut scene.pair);
+        assert!(
+            refused(&scene, &initiator, &pdus),
+            "{initial_r2t} {immediate}: {pdus:?}"
+        );
+        scene.hang_up(initiator.connection);
+        scene.unchanged();
+        tried += 1;
+    }
+    scene.undisturbed();
+    scene.nothing_left();
+    tried + 2
+}
+
+pub fn transfer_lengths() -> u64 {
+    let mut scene = Scene::new();
+    let mut tried = 0;
+    let read = [0x28, 0, 0, 0, 0, 0, 0, 0, 2, 0];
+    let inquiry = [0x12, 0, 0, 0, 96, 0];
+    for cdb in [&read[..], &inquiry, &WRITE_10, &[0x35; 1], &[0; 6]] {
+        for (wants_read, wants_write) in
+            [(false, false), (true, false), (false, true), (true, true)]
+        {
+            for expected in [
+                0,
+                1,
+                511,
+                512,
+                1023,
+                1024,
+                1025,
+                4096,
+                4097,
+                65_536,
+                u32::MAX,
+            ] {
+                let mut initiator = scene.log_in(&[]);
+                let command = initiator.command(5, cdb, wants_read, wants_write, expected);
+                initiator.send_command(&mut scene.pair, &command, &[]);
+                let pdus = initiator.receive(&mut scene.pair);
+                let mut moved = 0_u64;
+                for pdu in &pdus {
+                    if pdu.opcode() == Opcode::DataIn {
+                        moved += pdu.data.len() as u64;
+                    }
+                }
+                let what = format!("{cdb:02x?} R={wants_read} W={wants_write} of {expected}");
+                assert!(
+                    moved <= u64::from(if wants_read { expected } else { 0 }),
+                    "{what}"
+                );
+                // Answered, or asked for the data of a write.
+                let last = pdus.last().map(Pdu::opcode);
+                assert!(
+                    matches!(
+                        last,
+                        Some(Opcode::ScsiResponse | Opcode::DataIn | Opcode::Reject)
+                    ) || wants_write && last == Some(Opcode::R2t),
+                    "{what}: {last:?}"
+                );
+                scene.hang_up(initiator.connection);
+                tried += 1;
+            }
+        }
+    }
+    scene.unchanged();
+    scene.undisturbed();
+    scene.nothing_left();
+    tried
+}
+
+pub fn stray_pdus() -> u64 {
+    let mut scene = Scene::new();
+    let mut tried = 0;
+    // What only a target sends, and what nobody does.
+    for opcode in (0..64_u8)
+        .filter(|code| Opcode::from_code(*code).is_none_or(|known| !known.from_initiator()))
+    {
+        for length in [0_u8, 4] {
+            let mut initiator = scene.log_in(&[]);
+            let mut bytes = header(opcode);
+            bytes[7] = length;
+            let whole = [&bytes[..], &vec![0xff; usize::from(length)]].concat();
+            scene.pair.send(initiator.connection, &whole);
+            let came = opcodes(&initiator.receive(&mut scene.pair));
+            assert_eq!(came, [Some(Opcode::Reject)], "opcode {opcode:02x}h");
+            assert_eq!(
+                initiator.run(&mut scene.pair, 0, &[0; 6], 0).status,
+                0,
+                "the session goes on"
+            );
+            scene.hang_up(initiator.connection);
+            tried += 1;
+        }
+    }
+    // SNACK of every kind: at error recovery level 0 there is nothing to send again.
+    for kind in [
+        SnackKind::DataOrR2t,
+        SnackKind::Status,
+        SnackKind::DataAck,
+        SnackKind::RData,
+    ] {
+        for (beg_run, run_length) in [(0, 0), (0, 1), (7, u32::MAX), (u32::MAX, u32::MAX)] {
+            let mut initiator = scene.log_in(&[]);
+            let mut bytes = [0; 48];
+            Snack {
+                kind,
+                lun: hakaru_wire::iscsi::Lun::new(0),
+                itt: Itt::RESERVED,
+                tag: u32::MAX,
+                exp_stat_sn: StatSn(0),
+                beg_run,
+                run_length,
+            }
+            .emit(&mut bytes);
+            initiator.send(&mut scene.pair, &bytes, &[]);
+            let came = opcodes(&initiator.receive(&mut scene.pair));
+            assert!(
+                came.iter().all(|opcode| *opcode == Some(Opcode::Reject)),
+                "{kind:?}: {came:?}"
+            );
+            scene.hang_up(initiator.connection);
+            tried += 1;
+        }
+    }
+    // NOP-Outs: an answer where one is asked for, none where not, and no answer to tags that nobody gave.
+    for (itt, ttt, immediate, answers) in [
+        (Itt(5), Ttt::RESERVED, true, 1),
+        (Itt(5), Ttt::RESERVED, false, 1),
+        (Itt::RESERVED, Ttt(12345), true, 0),
+        (Itt::RESERVED, Ttt::RESERVED, true, 0),
+    ] {
+        let mut initiator = scene.log_in(&[]);
+        let mut bytes = [0; 48];
+        NopOut {
+            immediate,
+            itt,
+            ttt,
+            cmd_sn: CmdSn(initiator.cmd_sn),
+            ..NopOut::default()
+        }
+        .emit(&mut bytes);
+        initiator.send(&mut scene.pair, &bytes, &[]);
+        let came = initiator.receive(&mut scene.pair);
+        let pings = came
+            .iter()
+            .filter(|pdu| pdu.opcode() == Opcode::NopIn)
+            .count();
+        assert_eq!(pings, answers, "{itt:?} {ttt:?}: {came:?}");
+        scene.hang_up(initiator.connection);
+        tried += 1;
+    }
+    // Logout of a connection that is not there, and for reasons that there are none of.
+    for (reason, cid) in [
+        (LogoutReason::CloseConnection, 99),
+        (LogoutReason::RemoveForRecovery, 1),
+    ] {
+        let mut initiator = scene.log_in(&[]);
+        let mut bytes = [0; 48];
+        hakaru_wire::iscsi::LogoutRequest {
+            immediate: true,
+            reason,
+            itt: Itt(5),
+            cid,
+            cmd_sn: CmdSn(initiator.cmd_sn),
+            exp_stat_sn: initiator.exp_stat_sn,
+        }
+        .emit(&mut bytes);
+        initiator.send(&mut scene.pair, &bytes, &[]);
+        assert_eq!(initiator.receive(&mut scene.pair).len(), 1);
+        assert_eq!(
+            initiator.run(&mut scene.pair, 0, &[0; 6], 0).status,
+            0,
+            "{reason:?} {cid}: the session goes on"
+        );
+        scene.hang_up(initiator.connection);
+        tried += 1;
+    }
+    scene.undisturbed();
+    scene.nothing_left();
+    tried
+}
