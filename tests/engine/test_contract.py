@@ -144,6 +144,19 @@ VM = contract.Vm(
     seed=2**64 - 1,
 )
 CONFIGURATIONS: list[contract.EngineConfig] = [
+    contract.FabricEngineConfig(
+        fabric=contract.FabricConfig(
+            switches=[contract.SwitchConfig(name="s", shared_buffer=contract.SharedBuffer(bytes=9 << 20))],
+            links=[
+                contract.LinkConfig(
+                    name="uplink",
+                    a=contract.InterfaceEnd(name="p0"),
+                    b=contract.SwitchEnd(name="s"),
+                    a_to_b=contract.Direction(rate_bits_per_s=10**9, loss=contract.RandomLoss(percent=0.1), pause=True),
+                )
+            ],
+        )
+    ),
     contract.ArrayConfig(
         target_name="iqn.2011-10.example.hakaru:array",
         portals=["10.77.0.1:3260"],
@@ -174,18 +187,6 @@ CONFIGURATIONS: list[contract.EngineConfig] = [
         chap=contract.ChapConfig(user=contract.ChapUser(name="vm", secret=contract.SecretText(text="canary-canary"))),
         warmup_s=1.0,
         measure_s=2.5,
-    contract.FabricEngineConfig(
-        fabric=contract.FabricConfig(
-            switches=[contract.SwitchConfig(name="s", shared_buffer=contract.SharedBuffer(bytes=9 << 20))],
-            links=[
-                contract.LinkConfig(
-                    name="uplink",
-                    a=contract.InterfaceEnd(name="p0"),
-                    b=contract.SwitchEnd(name="s"),
-                    a_to_b=contract.Direction(rate_bits_per_s=10**9, loss=contract.RandomLoss(percent=0.1), pause=True),
-                )
-            ],
-        )
     ),
     contract.InitiatorConfig(vms=[VM], warmup_s=1.0, measure_s=2.5),
     contract.InitiatorConfig(
