@@ -239,8 +239,9 @@ impl Target {
             data: &mut data,
             buffers: &mut self.buffers,
         };
-        let step = job.program.step(&mut workplace, answer);
+        // What was asked for before is done.
         let (progress, exclusive) = (job.program.progress(), job.exclusive.is_some());
+        let step = job.program.step(&mut workplace, answer);
         task.data = data;
         if operation && let Some(unit) = self.lus.get_mut(lu) {
             unit.set_progress(progress);

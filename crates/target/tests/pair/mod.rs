@@ -24,6 +24,9 @@ pub const INITIATOR: &str = "iqn.2026-01.net.example:vm1";
 /// Size of LU 0 and LU 5 (4096-byte blocks).
 pub const LU_BYTES: usize = 1 << 20;
 
+/// LUs larger than this have no bytes: a test that has one answers its accesses itself.
+const SIZE_BYTES_MAX: u64 = 1 << 30;
+
 /// A PDU that came from the target.
 #[derive(Clone, Debug)]
 pub struct Pdu {
@@ -98,8 +101,7 @@ impl Pair {
         let lus = config
             .lus
             .iter()
-            // Larger ones are there for what is asked of them; tests answer themselves.
-            .filter(|lu| lu.size_bytes <= 1 << 30)
+            .filter(|lu| lu.size_bytes <= SIZE_BYTES_MAX)
             .map(|lu| (lu.lun, vec![0; lu.size_bytes as usize]))
             .collect();
         Pair {
