@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 SCHEMA = Path(__file__).resolve().parents[2] / "schema" / "contract.schema.json"
-COMMAND = contract.Configure | contract.Start | contract.Stop
+COMMAND = contract.Configure | contract.Start | contract.Manage | contract.Stop
 
 
 class Shapes:

@@ -35,7 +35,7 @@ def _pattern(entity: str) -> str:
         r"(lu|port|cpu)/\d+": r"\1/N",
         r"group/\d+": "group/G",
         r"drive/\d+\.\d+": "drive/G.D",
-        r"(vm|nic|irq|softirq)/.+": r"\1/NAME",
+        r"(vm|nic|irq|softirq|pool)/.+": r"\1/NAME",
     }.items():
         if re.fullmatch(kind, entity):
             return re.sub(kind, pattern, entity)
@@ -72,7 +72,7 @@ def _vm(portal: str) -> dict[str, Any]:
     }
 
 
-def test_the_page_lists_what_array_and_initiator_give() -> None:
+def test_the_page_lists_what_array_and_initiator_give(tmp_path: Path) -> None:
     page = _documented()
     model = {
         "kind": "array",
@@ -80,7 +80,8 @@ def test_the_page_lists_what_array_and_initiator_give() -> None:
         "cache": {"size_bytes": 64 * MIB, "hit_us": 1},
         "groups": [_group({"kind": "preset", "name": "sata-ssd-960"})],
     }
-    with array(lu(0, 64 * MIB, placement={"group": 0, "offset_bytes": 0}), model=model) as a:
+    pool = {"name": "p", "directory": str(tmp_path), "groups": []}
+    with array(lu(0, 64 * MIB, placement={"group": 0, "offset_bytes": 0}), model=model, pools=[pool]) as a:
         sample = _given(_started(a.engine))
         load = Engine({"engine": "initiator", "vms": [_vm(a.portal)], "warmup_s": 0.0, "measure_s": 0.3})
         try:

@@ -12,7 +12,10 @@ pub struct ArrayConfig {
     pub target_name: String,
     /// `address:port` to listen on, 1 to 16; port 0 lets the system choose (`ready` tells which).
     pub portals: Vec<String>,
-    /// Logical units, 1 to 256.
+    /// Thin-provisioned pools, at most 16; each is made where there is none.
+    #[serde(default)]
+    pub pools: Vec<PoolConfig>,
+    /// Logical units, 1 to 256; none only if there are pools, whose volumes can be served later.
     pub lus: Vec<LuConfig>,
     /// How long requests take.
     pub model: Model,
@@ -68,7 +71,8 @@ pub struct LuConfig {
     pub physical_block_bytes: Option<u32>,
     /// Where its bytes are.
     pub store: StoreConfig,
-    /// Place on the modelled drives; needed when `model` is an array of drives.
+    /// Place on the modelled drives; needed when `model` is an array of drives, except for a thin LU, whose pages lie on its
+    /// pool's groups.
     #[serde(default)]
     pub placement: Option<Placement>,
     /// Writes are refused with WRITE PROTECTED. Default false.
@@ -108,6 +112,58 @@ pub enum StoreConfig {
         #[serde(default)]
         direct: bool,
     },
+    /// A volume of a pool: made with the LU's size if absent, made larger if it is smaller. Always thin.
+    Thin {
+        /// Name of the pool.
+        pool: String,
+        /// Name of the volume: 1 to 64 letters, digits, `.`, `_` and `-`. A snapshot's takes no writes.
+        volume: String,
+        /// Most bytes of pages that the volume may take. Default: as many as there are.
+        #[serde(default)]
+        quota_bytes: Option<u64>,
+    },
+}
+
+/// A thin-provisioned pool: virtual LUs larger than the storage behind them, snapshots, clones.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PoolConfig {
+    /// Its name: 1 to 64 letters, digits, `.`, `_` and `-`.
+    pub name: String,
+    /// Directory of its metadata and data, made if absent. One array at a time has it open.
+    pub directory: String,
+    /// Bytes that are taken and given back together, a power of two from 64 KiB to 16 MiB; fixed when the pool is made.
+    /// Default 256 KiB.
+    #[serde(default = "page")]
+    pub page_bytes: u32,
+    /// Used share at which initiators are told (THIN PROVISIONING SOFT THRESHOLD REACHED), percent, 1 to 100. Default 70.
+    #[serde(default = "seventy")]
+    pub soft_threshold_percent: u8,
+    /// Data go past the page cache (`O_DIRECT`). Default false.
+    #[serde(default)]
+    pub direct: bool,
+    /// RAID groups. One that the pool does not have yet is added; one that it has besides stays.
+    pub groups: Vec<GroupConfig>,
+}
+
+fn page() -> u32 {
+    256 << 10
+}
+fn seventy() -> u8 {
+    70
+}
+
+/// A RAID group of a pool: a sparse file `NAME.group` in the pool's directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GroupConfig {
+    /// Its name: 1 to 64 letters, digits, `.`, `_` and `-`.
+    pub name: String,
+    /// Bytes, at least two pages; cut down to whole pages, the first of which is not for data. Not looked at once the pool has it.
+    pub size_bytes: u64,
+    /// Place on the modelled drives; needed when `model` is an array of drives.
+    #[serde(default)]
+    pub placement: Option<Placement>,
 }
 
 /// Place of an LU on the modelled drives.

@@ -10,6 +10,7 @@
 //! control → start      begin at this instant of CLOCK_MONOTONIC
 //! engine  → phase, sample…   cumulative counters and interval histograms, one clock
 //! engine  → result     load ended (initiator, probe), or answer to stop
+//! control → manage     array: status, growth, volumes, …; the engine answers reply under the same id
 //! control → stop       end cleanly; the engine answers result and exits 0
 //! ```
 //! The end of stdin means `stop`: an engine never outlives who started it.
@@ -18,6 +19,7 @@
 mod access;
 pub mod array;
 pub mod fabric;
+pub mod manage;
 pub mod message;
 
 pub use access::{AccessConfig, AccessRule, LuAccess};
@@ -25,6 +27,7 @@ pub use array::*;
 pub use fabric::*;
 pub use hakaru_drive::config as drive;
 pub use hakaru_initiator::config as initiator;
+pub use manage::*;
 pub use message::*;
 
 /// Version of the contract. Both sides refuse another one.

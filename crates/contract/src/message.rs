@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::array::{ArrayConfig, ProbeConfig, WatchConfig};
 use crate::fabric::FabricEngineConfig;
+use crate::manage::ManageAction;
 
 /// From the control plane to an engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -24,6 +25,13 @@ pub enum Command {
     Start {
         /// Nanoseconds.
         at_ns: u64,
+    },
+    /// Do this beside serving; answered by one `reply`. Only an array takes such orders, once it is `ready`.
+    Manage {
+        /// Comes back in the reply.
+        id: u64,
+        /// What.
+        action: ManageAction,
     },
     /// End cleanly: answer `result`, exit 0.
     Stop,
@@ -79,6 +87,17 @@ pub enum Event {
         /// Histograms of the whole measuring phase.
         histograms: Vec<NamedHistogram>,
     },
+    /// What came of a `manage`: either `value` or `error`.
+    Reply {
+        /// The order's.
+        id: u64,
+        /// What was asked for, or what was made.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        value: Option<BTreeMap<String, serde_json::Value>>,
+        /// Why nothing was done.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<ReplyError>,
+    },
     /// The engine cannot do or go on with what was asked. Fatal unless `fatal` is false.
     Error {
         /// Whose doing.
@@ -90,6 +109,18 @@ pub enum Event {
         /// The engine ends.
         fatal: bool,
     },
+}
+
+/// Why an order was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReplyError {
+    /// Whose doing.
+    pub class: ErrorClass,
+    /// What happened.
+    pub message: String,
+    /// What to do about it.
+    pub hint: String,
 }
 
 /// Whose doing an error is; decides the exit code.

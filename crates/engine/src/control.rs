@@ -16,7 +16,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
-use hakaru_contract::{CONTRACT_VERSION, Command, EngineConfig, Event, NamedHistogram, Sample};
+use hakaru_contract::{
+    CONTRACT_VERSION, Command, EngineConfig, Event, ManageAction, NamedHistogram, ReplyError,
+    Sample,
+};
 use hakaru_runtime::lines::{LineReader, LineWriter};
 use hakaru_runtime::process::{self, ResourceUse, TerminationSignal};
 use hakaru_runtime::{Events, Interest, Reactor, Token, Waker};
@@ -51,6 +54,8 @@ pub struct Control {
     signal: TerminationSignal,
     configured: Option<EngineConfig>,
     orders: VecDeque<Order>,
+    /// Orders of the operator, if this engine takes any.
+    managing: Option<VecDeque<(u64, ManageAction)>>,
     stopped: bool,
 }
 
@@ -83,6 +88,7 @@ impl Control {
                 signal,
                 configured: None,
                 orders: VecDeque::new(),
+                managing: None,
                 stopped: false,
             })
         };
@@ -134,7 +140,8 @@ impl Control {
         if self.input_unpollable {
             self.read_input()?;
         }
-        let until = if self.orders.is_empty() && self.configured.is_none() {
+        let managing = self.managing.as_ref().is_some_and(|m| !m.is_empty());
+        let until = if self.orders.is_empty() && self.configured.is_none() && !managing {
             until
         } else {
             Some(Time::ZERO)
@@ -169,6 +176,32 @@ impl Control {
             self.stop();
         }
         self.orders.pop_front()
+    }
+
+    /// From now on the operator's orders are taken.
+    pub fn take_operators_orders(&mut self) {
+        self.managing.get_or_insert_default();
+    }
+
+    /// The operator's next order, to be answered by [`Control::reply`] under its number.
+    pub fn poll_managing(&mut self) -> Option<(u64, ManageAction)> {
+        self.managing.as_mut()?.pop_front()
+    }
+
+    /// Answers an order of the operator.
+    pub fn reply(&self, id: u64, outcome: Result<BTreeMap<String, Value>, Failure>) {
+        let (value, error) = match outcome {
+            Ok(value) => (Some(value), None),
+            Err(failure) => {
+                let error = ReplyError {
+                    class: failure.class,
+                    message: failure.message,
+                    hint: failure.hint,
+                };
+                (None, Some(error))
+            }
+        };
+        self.say(Event::Reply { id, value, error });
     }
 
     fn read_input(&mut self) -> Result<(), Failure> {
@@ -206,6 +239,16 @@ impl Control {
                 self.configured = Some(*config);
             }
             Command::Start { at_ns } => self.orders.push_back(Order::Start(Time(at_ns))),
+            Command::Manage { id, action } => match &mut self.managing {
+                Some(managing) => managing.push_back((id, action)),
+                None => {
+                    let refused = Failure::usage(
+                        "this engine takes no such orders, or not yet",
+                        "only an array does, once it is ready",
+                    );
+                    self.reply(id, Err(refused));
+                }
+            },
             Command::Stop => self.stop(),
         }
         Ok(())

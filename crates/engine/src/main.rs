@@ -41,6 +41,11 @@ enum Verb {
         #[arg(long, value_name = "PATH")]
         netns: Option<PathBuf>,
     },
+    /// Check a thin pool that no array has open. Nothing is changed. What is found goes to stdout as JSON; exit code 1 if anything is.
+    Check {
+        /// The pool's directory.
+        directory: PathBuf,
+    },
     /// Print the JSON Schema of the orders and events.
     Schema,
 }
@@ -51,6 +56,16 @@ fn main() -> ExitCode {
             println!("{}", schema::contract());
             ExitCode::SUCCESS
         }
+        Verb::Check { directory } => match array::check_pool(&directory) {
+            Ok((report, sound)) => {
+                println!("{report}");
+                ExitCode::from(u8::from(!sound))
+            }
+            Err(failure) => {
+                eprintln!("error: {}\nhint: {}", failure.message, failure.hint);
+                failure.exit_code()
+            }
+        },
         Verb::Run { netns } => match run(netns.as_deref()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => {

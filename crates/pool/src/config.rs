@@ -38,7 +38,8 @@ impl Default for PoolConfig {
 }
 
 /// 1 to [`NAME_BYTES_MAX`] letters, digits, `.`, `_` and `-` of ASCII, not beginning with `.` or `-`: fit for a file name, a label, a terminal.
-pub(crate) fn name_is_valid(name: &str) -> bool {
+#[must_use]
+pub fn name_is_valid(name: &str) -> bool {
     let bytes = name.as_bytes();
     matches!(bytes.first(), Some(first) if first.is_ascii_alphanumeric() || *first == b'_')
         && bytes.len() <= NAME_BYTES_MAX

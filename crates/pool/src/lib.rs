@@ -55,7 +55,7 @@ pub use action::{Action, ActionFailure, ActionId, ActionKind, Event};
 pub use check::{Checked, Fault, Finding, Object, check};
 pub use config::{
     GROUPS_MAX, NAME_BYTES_MAX, PAGE_BYTES_DEFAULT, PAGE_BYTES_MAX, PAGE_BYTES_MIN, PoolConfig,
-    SIZE_BYTES_MAX, VOLUMES_MAX,
+    SIZE_BYTES_MAX, VOLUMES_MAX, name_is_valid,
 };
 pub use group::GroupId;
 pub use map::{LEAF_ENTRIES, Leaf, PageId};

@@ -120,6 +120,32 @@ impl Pool {
         }
     }
 
+    /// Bytes that at least one volume maps, as in [`PoolStatus`]. Costs a walk over the groups alone.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.total_and_used_pages().1 * u64::from(self.page_bytes)
+    }
+
+    /// Bytes that a volume maps, and bytes that it may still map: what is free in the pool, or left of its quota if that is less.
+    /// Costs a walk over the groups alone.
+    #[must_use]
+    pub fn space(&self, id: VolumeId) -> Option<(u64, u64)> {
+        let volume = self.volumes.get(&id)?;
+        let page_bytes = u64::from(self.page_bytes);
+        let (total, used) = self.total_and_used_pages();
+        let lost: u64 = self
+            .groups
+            .iter()
+            .map(|group| u64::from(group.lost_pages()))
+            .sum();
+        let mapped = volume.map.mapped() * page_bytes;
+        let free = (total - used - lost) * page_bytes;
+        let left = volume
+            .quota_bytes
+            .map_or(free, |quota| quota.saturating_sub(mapped));
+        Some((mapped, free.min(left)))
+    }
+
     /// All groups in figures, in order.
     pub fn groups(&self) -> impl Iterator<Item = GroupStatus> + '_ {
         let bytes = |pages: u32| u64::from(pages) * u64::from(self.page_bytes);

@@ -180,7 +180,16 @@ class FileStore(Message):
     direct: bool = False
 
 
-Store = Annotated[MemoryStore | FileStore, Field(discriminator="kind")]
+class ThinStore(Message):
+    """A volume of a pool."""
+
+    kind: Literal["thin"] = "thin"
+    pool: str
+    volume: str
+    quota_bytes: int | None = None
+
+
+Store = Annotated[MemoryStore | FileStore | ThinStore, Field(discriminator="kind")]
 
 
 class Placement(Message):
@@ -204,6 +213,25 @@ class LuConfig(Message):
     unmap_any_data: bool = False
     removable: bool = False
     sanitize: bool = False
+
+
+class GroupConfig(Message):
+    """A RAID group of a pool."""
+
+    name: str
+    size_bytes: int
+    placement: Placement | None = None
+
+
+class PoolConfig(Message):
+    """A thin-provisioned pool."""
+
+    name: str
+    directory: str
+    page_bytes: int = 262_144
+    soft_threshold_percent: int = 70
+    direct: bool = False
+    groups: list[GroupConfig]
 
 
 class NoModel(Message):
@@ -263,6 +291,7 @@ class ArrayConfig(Message):
     engine: Literal["array"] = "array"
     target_name: str
     portals: list[str]
+    pools: list[PoolConfig] = []
     lus: list[LuConfig]
     model: Model
     state_directory: str | None = None
@@ -488,6 +517,110 @@ class Start(Command):
     at_ns: int
 
 
+class StatusAction(Message):
+    """Tell of pools, volumes, LUs, portals."""
+
+    kind: Literal["status"] = "status"
+
+
+class GrowAction(Message):
+    """Add a group to a pool."""
+
+    kind: Literal["grow"] = "grow"
+    pool: str
+    group: GroupConfig
+
+
+class CreateAction(Message):
+    """Serve a thin LU; make its volume if it is not there."""
+
+    kind: Literal["create"] = "create"
+    lu: LuConfig
+
+
+class SnapshotAction(Message):
+    """Make a copy that takes no writes."""
+
+    kind: Literal["snapshot"] = "snapshot"
+    pool: str
+    volume: str
+    name: str
+
+
+class CloneAction(Message):
+    """Make a copy that takes writes."""
+
+    kind: Literal["clone"] = "clone"
+    pool: str
+    volume: str
+    name: str
+    quota_bytes: int | None = None
+
+
+class ResizeAction(Message):
+    """Make a volume larger."""
+
+    kind: Literal["resize"] = "resize"
+    pool: str
+    volume: str
+    size_bytes: int
+
+
+class SetQuotaAction(Message):
+    """Set or lift a quota."""
+
+    kind: Literal["set_quota"] = "set_quota"
+    pool: str
+    volume: str
+    quota_bytes: int | None = None
+
+
+class DeleteAction(Message):
+    """Forget a volume."""
+
+    kind: Literal["delete"] = "delete"
+    pool: str
+    volume: str
+
+
+class WithdrawAction(Message):
+    """Withdraw a thin LU."""
+
+    kind: Literal["withdraw"] = "withdraw"
+    lun: int
+
+
+class SetPortStateAction(Message):
+    """Set a portal's asymmetric access state."""
+
+    kind: Literal["set_port_state"] = "set_port_state"
+    portal: int
+    state: Literal["optimized", "non_optimized", "standby", "unavailable"]
+
+
+ManageAction = Annotated[
+    StatusAction
+    | GrowAction
+    | CreateAction
+    | SnapshotAction
+    | CloneAction
+    | ResizeAction
+    | SetQuotaAction
+    | DeleteAction
+    | WithdrawAction
+    | SetPortStateAction,
+    Field(discriminator="kind"),
+]
+
+
+class Manage(Command):
+    """Do something beside serving."""
+
+    type: Literal["manage"] = "manage"
+    id: int
+    action: ManageAction
+
+
 class Stop(Command):
     """End cleanly."""
 
@@ -546,6 +679,25 @@ class Result(Message):
 ErrorClass = Literal["usage", "environment", "verification", "peer", "internal"]
 
 
+class ReplyError(Message):
+    """Why an order was not carried out."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True)
+
+    class_: ErrorClass = Field(alias="class")
+    message: str
+    hint: str
+
+
+class Reply(Message):
+    """What came of a `manage`: `value` or `error`."""
+
+    type: Literal["reply"] = "reply"
+    id: int
+    value: dict[str, Any] | None = None
+    error: ReplyError | None = None
+
+
 class Error(Message):
     """The engine cannot do or go on with what was asked."""
 
@@ -558,11 +710,11 @@ class Error(Message):
     fatal: bool
 
 
-Event = Annotated[Hello | Ready | Phase | Sample | Result | Error, Field(discriminator="type")]
-_EVENT: TypeAdapter[Hello | Ready | Phase | Sample | Result | Error] = TypeAdapter(Event)
+Event = Annotated[Hello | Ready | Phase | Sample | Result | Reply | Error, Field(discriminator="type")]
+_EVENT: TypeAdapter[Hello | Ready | Phase | Sample | Result | Reply | Error] = TypeAdapter(Event)
 
 
-def parse_event(line: bytes) -> Hello | Ready | Phase | Sample | Result | Error:
+def parse_event(line: bytes) -> Hello | Ready | Phase | Sample | Result | Reply | Error:
     """The event on a line of an engine's stdout. Raises ValueError with what is wrong with it."""
     try:
         return _EVENT.validate_json(line)

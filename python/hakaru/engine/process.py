@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import signal
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from hakaru.engine import clock, contract
 from hakaru.engine.binary import find_engine
@@ -32,6 +33,8 @@ HELLO_TIMEOUT_S = 10.0
 # Logging in 10 000 sessions takes seconds; anything longer is stuck.
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
+# What an operator asks for waits for a commit or two, on a disk that may be busy with everything else.
+MANAGE_TIMEOUT_S = 60.0
 _GRACE_S = 2.0
 # A sample of 256 VMs with histograms is some hundred KiB; the last one of 20 000 VMs some MiB.
 _LINE_MAX_BYTES = 64 * 1024**2
@@ -68,6 +71,8 @@ class EngineProcess:
         self._ready: asyncio.Future[contract.Ready] = loop.create_future()
         self._result: asyncio.Future[contract.Result] = loop.create_future()
         self._events: asyncio.Queue[contract.Sample | contract.Phase | None] = asyncio.Queue()
+        self._replies: dict[int, asyncio.Future[contract.Reply]] = {}
+        self._orders = itertools.count(1)
         self._stderr_reader = asyncio.create_task(self._read_stderr())
         self._reader = asyncio.create_task(self._read())
 
@@ -132,6 +137,22 @@ class EngineProcess:
     async def start(self, at_ns: int) -> None:
         """Let it begin at an instant of `CLOCK_MONOTONIC`."""
         await self._send(contract.Start(at_ns=at_ns))
+
+    async def manage(self, action: contract.ManageAction, timeout_s: float = MANAGE_TIMEOUT_S) -> dict[str, Any]:
+        """Let an array that serves do something; what it answers. Raises its refusal by its class."""
+        order = next(self._orders)
+        future: asyncio.Future[contract.Reply] = asyncio.get_running_loop().create_future()
+        if self._result.done():
+            raise LostError(f"{self.name} has ended", "start it again")
+        self._replies[order] = future
+        try:
+            await self._send(contract.Manage(id=order, action=action))
+            reply = await self._expect(future, f"what came of `{action.kind}`", timeout_s)
+        finally:
+            del self._replies[order]
+        if reply.error is not None:
+            raise _EXCEPTIONS[reply.error.class_](reply.error.message, reply.error.hint)
+        return reply.value or {}
 
     async def events(self) -> AsyncIterator[contract.Sample | contract.Phase]:
         """Samples and phases as they come, kept until asked for; ends with the result, raises if the engine fails."""
@@ -215,10 +236,7 @@ class EngineProcess:
         except HakaruError as error:
             self._fail(error)
 
-    def _take(
-        self,
-        event: contract.Hello | contract.Ready | contract.Phase | contract.Sample | contract.Result | contract.Error,
-    ) -> None:
+    def _take(self, event: contract.Event) -> None:
         match event:
             case contract.Hello():
                 self._check_contract(event)
@@ -227,8 +245,12 @@ class EngineProcess:
                 _settle(self._ready, event)
             case contract.Sample() | contract.Phase():
                 self._events.put_nowait(event)
+            case contract.Reply():
+                if event.id in self._replies:
+                    _settle(self._replies[event.id], event)
             case contract.Result():
                 _settle(self._result, event)
+                self._fail_replies(LostError(f"{self.name} ended before it answered", "start it again"))
                 self._events.put_nowait(None)
             case contract.Error() if not event.fatal or self._result.done():
                 self.complaints.append(event)
@@ -276,7 +298,13 @@ class EngineProcess:
         for future in (self._hello, self._ready, self._result):
             if not future.done():
                 future.set_exception(error)
+        self._fail_replies(error)
         self._events.put_nowait(None)
+
+    def _fail_replies(self, error: HakaruError) -> None:
+        for future in self._replies.values():
+            if not future.done():
+                future.set_exception(error)
 
     async def _read_stderr(self) -> None:
         assert self._process.stderr is not None

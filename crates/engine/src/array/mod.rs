@@ -10,28 +10,37 @@
 //! |---|---|
 //! | `setup.rs` | the configuration checked and turned into parts |
 //! | `access.rs` | who may use it, and where it may listen |
+//! | `manage.rs` | the operator's orders while it serves |
+//! | `check.rs` | a pool that no array has open, checked |
+//! | `pools.rs` | the pools checked, opened and grown to what was configured |
 //! | `connection.rs` | one socket: receiving in turns, sending gathered |
 //! | `storage/` | the LUs' bytes and the timing model |
 mod access;
+mod check;
 mod connection;
+mod manage;
+mod pools;
 mod setup;
 mod storage;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hakaru_contract::{ArrayConfig, StoreConfig};
+use hakaru_contract::ArrayConfig;
 use hakaru_runtime::file::FileQueue;
 use hakaru_runtime::net::{Listener, Socket};
 use hakaru_runtime::{Event, Events, Interest, Reactor, Token, clock, entropy, process};
-use hakaru_target::{ConnectionId, Limits, Target, TargetConfig};
+use hakaru_target::{ConnectionId, Limits, Space, Target, TargetConfig};
 use hakaru_units::Time;
 use serde_json::{Value, json};
 
+pub use self::check::check_pool;
+
 use self::connection::{Connection, Turn};
-use self::storage::Storage;
+use self::manage::Orders;
+use self::storage::{Notice, Storage};
 use crate::control::{Control, Counters, Order};
 use crate::failure::{Failure, OrEnvironment};
 use crate::sampling::Schedule;
@@ -58,6 +67,7 @@ const GOODBYE: Duration = Duration::from_secs(2);
 pub fn run(config: &ArrayConfig, reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
     let mut shell = Shell::new(config, reactor)?;
     control.ready(shell.found(config)?);
+    control.take_operators_orders();
     if let Some(weakness) = access::weakness(&config.access) {
         control.error(&weakness, false);
     }
@@ -79,6 +89,10 @@ struct Shell<'r> {
     again: VecDeque<ConnectionId>,
     buffer: Box<[u8]>,
     slices: Vec<IoSlice<'static>>,
+    orders: Orders,
+    /// Of each pool: bytes in use when the target was last told.
+    space_told: Vec<u64>,
+    state_directory: Option<PathBuf>,
     samples: Schedule,
     sessions_max: u32,
     /// How long after an event the loop looks for the next one before it sleeps.
@@ -92,25 +106,19 @@ impl<'r> Shell<'r> {
         setup::check(config, model.as_ref())?;
         let state = config.state_directory.as_deref().map(Path::new);
         let keeper = setup::keeper(state, reactor, KEEPER)?;
-        let descriptions = config
-            .lus
-            .iter()
-            .map(|lu| setup::describe(lu, parameters.as_ref(), state))
-            .collect::<Result<_, _>>()?;
-        let lus = config
-            .lus
-            .iter()
-            .map(|lu| Ok((lu.lun, setup::open(lu)?)))
-            .collect::<Result<_, Failure>>()?;
-        let in_files = config.lus.iter().any(|lu| lu.store != StoreConfig::Memory);
-        let files = in_files
-            .then(|| {
-                FileQueue::new(reactor, FILES)
-                    .or_environment("prepare file I/O", "raise the limit of open files")
-            })
-            .transpose()?;
         let access = access::access(&config.access)?;
         access::check_exposure(config, &addresses, &access)?;
+        let files = FileQueue::new(reactor, FILES)
+            .or_environment("prepare file I/O", "raise the limit of open files")?;
+        let mut storage = Storage::new(model, files, keeper);
+        pools::open(config, &mut storage, reactor)?;
+        let mut descriptions = Vec::new();
+        for lu in &config.lus {
+            let opened = setup::open(lu, &mut storage, reactor)?;
+            let pool = storage.volume_traits(&opened);
+            descriptions.push(setup::describe(lu, parameters.as_ref(), state, pool)?);
+            storage.attach(lu.lun, opened);
+        }
         let listeners = listen(&addresses, reactor)?;
         let mut portals = Vec::new();
         for listener in &listeners {
@@ -143,7 +151,7 @@ impl<'r> Shell<'r> {
                 },
                 Box::new(entropy::fill),
             ),
-            storage: Storage::new(lus, model, files, keeper),
+            storage,
             listeners,
             listening: true,
             connections: Vec::new(),
@@ -151,6 +159,9 @@ impl<'r> Shell<'r> {
             again: VecDeque::new(),
             buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
             slices: Vec::new(),
+            orders: Orders::default(),
+            space_told: vec![u64::MAX; config.pools.len()],
+            state_directory: state.map(Path::to_owned),
             samples: Schedule::new(config.sample_interval_ms)?,
             sessions_max,
             spin: Duration::from_micros(config.spin_us.into()),
@@ -209,6 +220,10 @@ impl<'r> Shell<'r> {
             self.target.handle_timeout(now);
             self.storage.handle_timeout(now, &mut self.target);
             self.settle(now);
+            while self.manage(now, control) {
+                self.settle(now);
+            }
+            self.tell(control);
             while let Some(order) = control.poll_order() {
                 match order {
                     Order::Start(at) => self.samples.start(at.max(now)),
@@ -223,7 +238,7 @@ impl<'r> Shell<'r> {
             if self.samples.due(now) && stop_by.is_none() {
                 self.sample(control);
             }
-            if stop_by.is_some_and(|by| self.open == 0 || now >= by) {
+            if stop_by.is_some_and(|by| self.open == 0 || now >= by) && !self.orders_under_way() {
                 return self.finish(control);
             }
         }
@@ -245,12 +260,16 @@ impl<'r> Shell<'r> {
 
     fn handle_event(&mut self, now: Time, event: Event, control: &Control) {
         if event.token == FILES {
-            return self.storage.handle_file_event();
+            return self.storage.handle_file_event(now);
         }
         if event.token == KEEPER {
             return self.storage.handle_keeper_event();
         }
         let Token(token) = event.token;
+        if token >= pools::STORES {
+            let pool = (token - pools::STORES) as usize;
+            return self.storage.handle_store_event(now, pool);
+        }
         if token >= LISTENERS {
             return self.accept(now, (token - LISTENERS) as usize, control);
         }
@@ -380,7 +399,7 @@ impl<'r> Shell<'r> {
                 moved = true;
                 self.storage.submit(now, io, &mut self.target);
             }
-            self.storage.flush_files();
+            self.storage.flush_files(now);
             while let Some((id, result)) = self.storage.poll_done() {
                 moved = true;
                 self.target.handle_io_done(now, id, result);
@@ -395,6 +414,56 @@ impl<'r> Shell<'r> {
             }
             if !moved {
                 return;
+            }
+        }
+    }
+
+    /// Tells initiators and operator what became of the pools.
+    fn tell(&mut self, control: &Control) {
+        for pool in 0..self.space_told.len() {
+            let used = self.storage.pools()[pool].core().used_bytes();
+            if self.space_told[pool] != used {
+                self.space_told[pool] = used;
+                self.tell_space(pool);
+            }
+        }
+        while let Some(notice) = self.storage.poll_notice() {
+            match notice {
+                Notice::Threshold { pool } => {
+                    for lun in self.storage.luns_in(pool) {
+                        self.target.raise_threshold(lun);
+                    }
+                }
+                Notice::ReadOnly { pool } => {
+                    let name = self.storage.pools()[pool].name();
+                    let failure = Failure::environment(
+                        format_args!(
+                            "pool {name:?} takes no writes any more: what was written last may not be on stable storage"
+                        ),
+                        "see dmesg; restart the array once the cause is gone",
+                    );
+                    control.error(&failure, false);
+                }
+                Notice::Broken { pool, why } => {
+                    let name = self.storage.pools()[pool].name();
+                    let message = format!("pool {name:?}: {why}");
+                    control.error(&Failure::environment(message, "see dmesg"), false);
+                }
+            }
+        }
+    }
+
+    /// Tells the target what is left behind the LUs of a pool.
+    fn tell_space(&mut self, pool: usize) {
+        for lun in self.storage.luns_in(pool) {
+            if let Some((used_bytes, available_bytes)) = self.storage.space(lun) {
+                self.target.set_space(
+                    lun,
+                    Space {
+                        used_bytes,
+                        available_bytes,
+                    },
+                );
             }
         }
     }
@@ -420,6 +489,7 @@ impl<'r> Shell<'r> {
 
     /// The totals of all LUs and sessions.
     fn finish(&mut self, control: &Control) -> Result<(), Failure> {
+        pools::flush(&mut self.storage, self.reactor)?;
         let now = clock::now();
         let mut values = BTreeMap::new();
         for (entity, counters) in self.counters(now) {

@@ -13,7 +13,10 @@ use hakaru_runtime::memory::SparseMemory;
 use hakaru_runtime::{Reactor, Token};
 use hakaru_target::{LuDescription, Thin};
 
-use super::storage::{FileStore, GRANULE_BYTES, Keeper, Lu, MemoryStore, OpenFile, Store, kept};
+use super::pools;
+use super::storage::{
+    FileStore, GRANULE_BYTES, Keeper, Lu, MemoryStore, OpenFile, Storage, Store, kept,
+};
 use crate::address::parse_address;
 use crate::failure::{Failure, OrEnvironment};
 
@@ -74,7 +77,8 @@ pub fn check(config: &ArrayConfig, model: Option<&Array>) -> Result<(), Failure>
     };
     bound("sessions_max", config.sessions_max.into(), 1, 20_000)?;
     bound("spin_us", config.spin_us.into(), 0, 1000)?;
-    bound("number of lus", config.lus.len() as u64, 1, 256)?;
+    let least = u64::from(config.pools.is_empty());
+    bound("number of lus", config.lus.len() as u64, least, 256)?;
     let name = config.target_name.as_str();
     if name.len() > 223
         || !["iqn.", "eui.", "naa."]
@@ -86,6 +90,7 @@ pub fn check(config: &ArrayConfig, model: Option<&Array>) -> Result<(), Failure>
             "use the form iqn.2026-01.org.example:name, at most 223 bytes (RFC 7143 section 4.2.7)",
         ));
     }
+    pools::check(config, model)?;
     let mut seen = BTreeSet::new();
     for lu in &config.lus {
         if !seen.insert(lu.lun) {
@@ -97,7 +102,11 @@ pub fn check(config: &ArrayConfig, model: Option<&Array>) -> Result<(), Failure>
     Ok(())
 }
 
-fn check_lu(lu: &LuConfig, model: Option<&Array>) -> Result<(), Failure> {
+/// Checks an LU on its own.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_lu(lu: &LuConfig, model: Option<&Array>) -> Result<(), Failure> {
     let lun = lu.lun;
     let block = u64::from(lu.block_bytes);
     if ![512, 4096].contains(&block) {
@@ -123,6 +132,9 @@ fn check_lu(lu: &LuConfig, model: Option<&Array>) -> Result<(), Failure> {
         ));
     }
     let Some(model) = model else { return Ok(()) };
+    if matches!(lu.store, StoreConfig::Thin { .. }) {
+        return Ok(());
+    }
     let Some(place) = lu.placement else {
         let message = format!("lus: LUN {lun} has no placement on the modelled drives");
         return Err(Failure::usage(
@@ -149,7 +161,8 @@ fn check_lu(lu: &LuConfig, model: Option<&Array>) -> Result<(), Failure> {
     }
 }
 
-/// The LU as SCSI sees it; `model` as resolved, `state` where reservations are kept.
+/// The LU as SCSI sees it; `model` as resolved, `state` where reservations are kept, `pool` the page and whether the volume takes no
+/// writes, if it is in a pool.
 ///
 /// # Errors
 /// What was kept cannot be read.
@@ -157,6 +170,7 @@ pub fn describe(
     lu: &LuConfig,
     model: Option<&ArrayModel>,
     state: Option<&Path>,
+    pool: Option<(u32, bool)>,
 ) -> Result<LuDescription, Failure> {
     let in_memory = lu.store == StoreConfig::Memory;
     // What is kept must not outlive the LU's bytes.
@@ -166,14 +180,16 @@ pub fn describe(
         block_bytes: lu.block_bytes,
         physical_block_bytes: lu.physical_block_bytes,
         unmap_any_data: lu.unmap_any_data,
-        read_only: lu.read_only,
+        read_only: lu.read_only || pool.is_some_and(|(_, snapshot)| snapshot),
         // The page cache of a file is volatile; an LU in memory has no cache to flush but the modelled one.
         write_cache: !in_memory || model.is_some_and(ArrayModel::has_volatile_write_cache),
         rotation_rate_rpm: model.and_then(|model| rotation_rate(model, lu)),
         in_place: in_memory,
-        thin: lu.thin.then_some(Thin {
-            page_bytes: GRANULE_BYTES,
-        }),
+        thin: match pool {
+            Some((page_bytes, _)) => Some(u64::from(page_bytes)),
+            None => lu.thin.then_some(GRANULE_BYTES),
+        }
+        .map(|page_bytes| Thin { page_bytes }),
         removable: lu.removable,
         sanitize: lu.sanitize,
         // A write to memory is one copy, and nothing of it outlives a crash; a file is written in parts.
@@ -219,7 +235,7 @@ fn rotation_rate(model: &ArrayModel, lu: &LuConfig) -> Option<u16> {
 ///
 /// # Errors
 /// The memory or file cannot be had.
-pub fn open(lu: &LuConfig) -> Result<Lu, Failure> {
+pub fn open(lu: &LuConfig, storage: &mut Storage, reactor: &Reactor) -> Result<Lu, Failure> {
     let store = match &lu.store {
         StoreConfig::Memory => {
             let memory = SparseMemory::new(lu.size_bytes).or_environment(
@@ -234,9 +250,12 @@ pub fn open(lu: &LuConfig) -> Result<Lu, Failure> {
         StoreConfig::File { path, direct } => {
             Store::File(FileStore::new(open_file(path, lu, *direct)?))
         }
+        StoreConfig::Thin { pool, volume, .. } => {
+            pools::open_volume(lu, (pool, volume), storage, reactor)?
+        }
     };
     let place = lu.placement.map_or((0, 0), |p| (p.group, p.offset_bytes));
-    Ok(Lu::new(store, lu.size_bytes, place))
+    Ok(Lu::new(store, (lu.size_bytes, lu.block_bytes), place))
 }
 
 fn open_file(path: &str, lu: &LuConfig, direct: bool) -> Result<OpenFile, Failure> {

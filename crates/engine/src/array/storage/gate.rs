@@ -45,6 +45,11 @@ impl<T> Gate<T> {
         }
     }
 
+    /// The model.
+    pub fn model(&self) -> &Array {
+        &self.model
+    }
+
     /// Holds `what` until the model has done the work on all the stretches, of which there is at least one.
     pub fn hold(
         &mut self,

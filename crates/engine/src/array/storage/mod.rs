@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `memory.rs` | an LU in RAM |
 //! | `file.rs` | an LU in a file or on a block device |
+//! | `pool/` | LUs that are volumes of a thin-provisioned pool |
 //! | `files.rs` | requests to files under way, and what each is for |
 //! | `gate.rs` | the timing model in front |
 //! | `keeper.rs` | what outlives a restart beside the data: reservations |
@@ -16,19 +17,23 @@ mod files;
 mod gate;
 mod keeper;
 mod memory;
+mod pool;
 mod slab;
 
 use std::collections::VecDeque;
 
 use hakaru_drive::{Array, Op};
+use hakaru_pool::VolumeId;
 use hakaru_runtime::file::{FileQueue, IoBuffer};
 use hakaru_target::{Extent, Io, IoFailure, IoId, IoOp, IoResult, Target};
 use hakaru_units::Time;
+use serde_json::{Value, json};
 
 pub use self::file::FileStore;
 pub use self::files::OpenFile;
 pub use self::keeper::{Keeper, kept};
 pub use self::memory::{GRANULE_BYTES, MemoryStore};
+pub use self::pool::{PoolFailure, PoolStore, check};
 
 use self::file::FileSweep;
 use self::files::Files;
@@ -40,14 +45,64 @@ use self::slab::Slab;
 pub struct Storage {
     /// Indexed by LUN.
     lus: Vec<Option<Lu>>,
-    gate: Option<Gate<Io>>,
-    /// Present if an LU is in a file.
-    files: Option<Files<Purpose>>,
+    pools: Vec<PoolStore>,
+    way: Way,
     file_sweeps: Slab<FileSweep>,
     /// Accesses to memory that go on in steps, each with its LU; they take turns.
     sweeps: VecDeque<(u8, IoId, Sweep)>,
     keeper: Option<Keeper>,
+}
+
+/// What all stores share on the way of an access.
+pub struct Way {
+    /// As of the call under way.
+    now: Time,
+    gate: Option<Gate<Held>>,
+    files: Files<Purpose>,
+    /// What was answered.
     done: VecDeque<(IoId, IoResult)>,
+}
+
+/// What the model holds.
+pub enum Held {
+    /// An access that has not begun.
+    Io(Io),
+    /// The data of an access to a pool, called so by the pool.
+    Pool {
+        /// Which pool.
+        pool: usize,
+        /// Which access.
+        asked: u64,
+    },
+    /// A pool's own work.
+    Action {
+        /// Which pool.
+        pool: usize,
+        /// Which action.
+        acting: u64,
+    },
+}
+
+/// Something to tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A pool's use has reached its threshold.
+    Threshold {
+        /// Which pool.
+        pool: usize,
+    },
+    /// A pool takes no writes any more.
+    ReadOnly {
+        /// Which pool.
+        pool: usize,
+    },
+    /// The metadata of a pool could not be written.
+    Broken {
+        /// Which pool.
+        pool: usize,
+        /// What was said.
+        why: String,
+    },
 }
 
 /// A logical unit's bytes and their place on the modelled drives.
@@ -59,7 +114,8 @@ pub struct Lu {
     /// First byte of the group that is the LU's.
     pub group_offset_bytes: u64,
     /// Capacity.
-    pub size_bytes: u64,
+    size_bytes: u64,
+    block_bytes: u32,
     /// UNMAP commands that came this far.
     unmaps: u64,
 }
@@ -70,6 +126,13 @@ pub enum Store {
     Memory(MemoryStore),
     /// In a file.
     File(FileStore),
+    /// In a pool.
+    Thin {
+        /// Which pool.
+        pool: usize,
+        /// Which volume.
+        volume: VolumeId,
+    },
 }
 
 /// What a request to a file is for.
@@ -89,17 +152,47 @@ pub enum Purpose {
         /// Which sweep.
         sweep: u64,
     },
+    /// A piece of an access to a pool.
+    Piece {
+        /// Which pool.
+        pool: usize,
+        /// Which access.
+        asked: u64,
+    },
+    /// A step of a pool's own work.
+    Action {
+        /// Which pool.
+        pool: usize,
+        /// Which action.
+        acting: u64,
+    },
 }
 
 impl Lu {
-    /// With its capacity and its place on the modelled drives: RAID group and first byte.
-    pub fn new(store: Store, size_bytes: u64, (group, group_offset_bytes): (u32, u64)) -> Lu {
+    /// With its capacity and block length, both in bytes, and its place on the modelled drives: RAID group and first byte.
+    pub fn new(
+        store: Store,
+        (size_bytes, block_bytes): (u64, u32),
+        (group, group_offset_bytes): (u32, u64),
+    ) -> Lu {
         Lu {
             store,
             group,
             group_offset_bytes,
             size_bytes,
+            block_bytes,
             unmaps: 0,
+        }
+    }
+
+    /// Where a range lies on the modelled drives.
+    fn place(&self, range: &Extent) -> Stretch {
+        // The pages of a pool lie elsewhere, and are given back later: that costs the controller a command.
+        let thin = matches!(self.store, Store::Thin { .. });
+        Stretch {
+            group: self.group,
+            offset_bytes: self.group_offset_bytes + if thin { 0 } else { range.offset_bytes },
+            length_bytes: if thin { 0 } else { range.length_bytes },
         }
     }
 
@@ -117,6 +210,10 @@ impl Lu {
                 fua,
             } => (Op::Write, *fua, *offset_bytes, data.len() as u64),
             // The drives write as much as if the blocks had come over the wire.
+            IoOp::WriteSame { .. } if matches!(self.store, Store::Thin { .. }) => {
+                // What it writes is held piece by piece.
+                (Op::Flush, false, 0, 0)
+            }
             IoOp::WriteSame {
                 range,
                 unmap: false,
@@ -140,64 +237,227 @@ impl Lu {
 }
 
 impl Storage {
-    /// `lus` with their numbers; `model` is `None` for "as fast as the machine"; `files` is needed if an LU is in a file.
+    /// Without LUs and pools yet. `model` is `None` for "as fast as the machine".
     pub fn new(
-        lus: Vec<(u8, Lu)>,
         model: Option<Array>,
-        files: Option<FileQueue<IoBuffer>>,
+        files: FileQueue<IoBuffer>,
         keeper: Option<Keeper>,
     ) -> Storage {
-        let mut by_number: Vec<Option<Lu>> = (0..256).map(|_| None).collect();
-        for (lun, lu) in lus {
-            by_number[usize::from(lun)] = Some(lu);
-        }
         Storage {
-            lus: by_number,
-            gate: model.map(Gate::new),
-            files: files.map(Files::new),
+            lus: (0..256).map(|_| None).collect(),
+            pools: Vec::new(),
+            way: Way {
+                now: Time::ZERO,
+                gate: model.map(Gate::new),
+                files: Files::new(files),
+                done: VecDeque::new(),
+            },
             file_sweeps: Slab::default(),
             sweeps: VecDeque::new(),
             keeper,
-            done: VecDeque::new(),
         }
+    }
+
+    /// Takes a pool; its number is the count of those taken before.
+    pub fn add_pool(&mut self, pool: PoolStore) {
+        self.pools.push(pool);
+    }
+
+    /// All pools.
+    pub fn pools(&self) -> &[PoolStore] {
+        &self.pools
+    }
+
+    /// The number of the pool of that name.
+    pub fn pool_named(&self, name: &str) -> Option<usize> {
+        self.pools.iter().position(|pool| pool.name() == name)
+    }
+
+    /// A pool, to be changed by [`PoolStore`]'s own verbs, and what they need.
+    pub fn pool(&mut self, now: Time, number: usize) -> (&mut PoolStore, &mut Way) {
+        self.way.now = now;
+        (&mut self.pools[number], &mut self.way)
+    }
+
+    /// Of an LU in a pool: bytes of a page, and whether its volume takes no writes.
+    pub fn volume_traits(&self, lu: &Lu) -> Option<(u32, bool)> {
+        let Store::Thin { pool, volume } = lu.store else {
+            return None;
+        };
+        let core = self.pools[pool].core();
+        let read_only = core.volume(volume).is_some_and(|volume| volume.read_only);
+        Some((core.page_bytes(), read_only))
+    }
+
+    /// Puts a logical unit behind a number that has none.
+    pub fn attach(&mut self, lun: u8, lu: Lu) {
+        let place = &mut self.lus[usize::from(lun)];
+        assert!(place.is_none(), "LUN {lun} is there already");
+        *place = Some(lu);
+    }
+
+    /// Whether there is a logical unit of that number.
+    pub fn has(&self, lun: u8) -> bool {
+        self.lus[usize::from(lun)].is_some()
+    }
+
+    /// Whether it is a volume of a pool.
+    pub fn is_thin(&self, lun: u8) -> bool {
+        let lu = self.lus[usize::from(lun)].as_ref();
+        lu.is_some_and(|lu| matches!(lu.store, Store::Thin { .. }))
+    }
+
+    /// Logical block length of an LU that is there.
+    pub fn block_bytes(&self, lun: u8) -> u32 {
+        self.lus[usize::from(lun)]
+            .as_ref()
+            .map_or(512, |lu| lu.block_bytes)
+    }
+
+    /// An LU has another capacity.
+    pub fn set_size(&mut self, lun: u8, size_bytes: u64) {
+        if let Some(lu) = &mut self.lus[usize::from(lun)] {
+            lu.size_bytes = size_bytes;
+        }
+    }
+
+    /// Of an LU in a pool: bytes that it has taken, and bytes that it may still take.
+    pub fn space(&self, lun: u8) -> Option<(u64, u64)> {
+        match self.lus[usize::from(lun)].as_ref()?.store {
+            Store::Thin { pool, volume } => self.pools[pool].core().space(volume),
+            _ => None,
+        }
+    }
+
+    /// The timing model.
+    pub fn model(&self) -> Option<&Array> {
+        self.way.gate.as_ref().map(Gate::model)
+    }
+
+    /// The LUs in figures.
+    pub fn figures(&self) -> Vec<Value> {
+        let lus = self.lus.iter().enumerate();
+        lus.filter_map(|(lun, lu)| {
+            let lu = lu.as_ref()?;
+            let (kind, pool, volume) = match &lu.store {
+                Store::Memory(_) => ("memory", None, None),
+                Store::File(_) => ("file", None, None),
+                Store::Thin { pool, volume } => {
+                    let pool = &self.pools[*pool];
+                    let volume = pool.core().volume(*volume).map(|volume| volume.name);
+                    ("thin", Some(pool.name()), volume)
+                }
+            };
+            Some(json!({
+                "lun": lun,
+                "size_bytes": lu.size_bytes,
+                "block_bytes": lu.block_bytes,
+                "kind": kind,
+                "pool": pool,
+                "volume": volume,
+            }))
+        })
+        .collect()
+    }
+
+    /// Takes a thin logical unit away. Accesses under way to it are still answered.
+    pub fn detach(&mut self, lun: u8) {
+        self.lus[usize::from(lun)] = None;
+    }
+
+    /// Logical units that are this volume.
+    pub fn luns_of(&self, pool: usize, volume: VolumeId) -> impl Iterator<Item = u8> + '_ {
+        self.luns_where(move |store| {
+            matches!(store, Store::Thin { pool: p, volume: v } if (*p, *v) == (pool, volume))
+        })
+    }
+
+    /// Logical units that are volumes of this pool.
+    pub fn luns_in(&self, pool: usize) -> impl Iterator<Item = u8> + '_ {
+        self.luns_where(move |store| matches!(store, Store::Thin { pool: p, .. } if *p == pool))
+    }
+
+    fn luns_where(&self, which: impl Fn(&Store) -> bool) -> impl Iterator<Item = u8> {
+        let lus = self.lus.iter().enumerate();
+        lus.filter_map(move |(lun, lu)| {
+            lu.as_ref().filter(|lu| which(&lu.store)).map(|_| lun as u8)
+        })
     }
 
     /// Takes an access. What it comes to is told by [`Storage::poll_done`], often at once.
     pub fn submit(&mut self, now: Time, io: Io, target: &mut Target) {
-        let Some(gate) = &mut self.gate else {
+        self.way.now = now;
+        if self.way.gate.is_none() {
+            return self.access(io, target);
+        }
+        let Some(lu) = &self.lus[usize::from(io.lun)] else {
             return self.access(io, target);
         };
-        let lu = lu(&mut self.lus, io.lun);
-        if let IoOp::Unmap { ranges } = &io.op
-            && !ranges.is_empty()
-        {
-            let place = |range: &Extent| Stretch {
-                group: lu.group,
-                offset_bytes: lu.group_offset_bytes + range.offset_bytes,
-                length_bytes: range.length_bytes,
-            };
-            let stretches: Vec<Stretch> = ranges.iter().map(place).collect();
-            let (op, fua) = (Op::Unmap, false);
-            return gate.hold(now, io, Work { op, fua }, stretches.into_iter());
+        match (&lu.store, &io.op) {
+            // Each piece is held on its own once it is known where it lies.
+            (Store::Thin { .. }, IoOp::Read { .. } | IoOp::Write { .. }) => {
+                self.access(io, target);
+            }
+            (Store::Thin { pool, .. }, IoOp::Flush) => {
+                let stretches = self.pools[*pool].stretches();
+                self.hold(io, Op::Flush, stretches);
+            }
+            (_, IoOp::Unmap { ranges }) if !ranges.is_empty() => {
+                let stretches: Vec<Stretch> = ranges.iter().map(|range| lu.place(range)).collect();
+                self.hold(io, Op::Unmap, stretches);
+            }
+            _ => {
+                let (work, stretch) = lu.stretch(&io.op);
+                let gate = self.way.gate.as_mut().expect("looked at above");
+                gate.hold(now, Held::Io(io), work, std::iter::once(stretch));
+            }
         }
-        let (work, stretch) = lu.stretch(&io.op);
-        gate.hold(now, io, work, std::iter::once(stretch));
+    }
+
+    fn hold(&mut self, io: Io, op: Op, mut stretches: Vec<Stretch>) {
+        if stretches.is_empty() {
+            // A pool without groups: it costs the controller a command.
+            stretches.push(Stretch {
+                group: 0,
+                offset_bytes: 0,
+                length_bytes: 0,
+            });
+        }
+        let gate = self.way.gate.as_mut().expect("there is a model");
+        let work = Work { op, fua: false };
+        gate.hold(self.way.now, Held::Io(io), work, stretches.into_iter());
     }
 
     /// Lets pass what the model holds until `now`, and takes a step of what goes on in steps.
     pub fn handle_timeout(&mut self, now: Time, target: &mut Target) {
-        if let Some(gate) = &mut self.gate {
+        self.way.now = now;
+        if let Some(gate) = &mut self.way.gate {
             gate.handle_timeout(now);
         }
-        while let Some(io) = self.gate.as_mut().and_then(Gate::poll_passed) {
-            self.access(io, target);
+        while let Some(held) = self.way.gate.as_mut().and_then(Gate::poll_passed) {
+            match held {
+                Held::Io(io) => self.access(io, target),
+                Held::Pool { pool, asked } => {
+                    self.pools[pool].handle_passed(asked, &mut self.way);
+                }
+                Held::Action { pool, acting } => {
+                    self.pools[pool].handle_action_passed(acting, &mut self.way);
+                }
+            }
+        }
+        for pool in &mut self.pools {
+            pool.handle_timeout(&mut self.way);
         }
         if let Some((lun, io, mut sweep)) = self.sweeps.pop_front() {
-            let Store::Memory(memory) = &mut lu(&mut self.lus, lun).store else {
-                unreachable!("only memory is swept here");
+            let Some(Lu {
+                store: Store::Memory(memory),
+                ..
+            }) = &mut self.lus[usize::from(lun)]
+            else {
+                unreachable!("only memory is swept here, and it stays");
             };
             if memory.step(&mut sweep) {
-                self.done.push_back((io, IoResult::Done));
+                self.way.done.push_back((io, IoResult::Done));
             } else {
                 self.sweeps.push_back((lun, io, sweep));
             }
@@ -209,12 +469,19 @@ impl Storage {
         if !self.sweeps.is_empty() {
             return Some(Time::ZERO);
         }
-        self.gate.as_ref().and_then(Gate::poll_timeout)
+        let gate = self.way.gate.as_ref().and_then(Gate::poll_timeout);
+        let pools = self.pools.iter().filter_map(PoolStore::poll_timeout);
+        gate.into_iter().chain(pools).min()
     }
 
     /// The next finished access.
     pub fn poll_done(&mut self) -> Option<(IoId, IoResult)> {
-        self.done.pop_front()
+        self.way.done.pop_front()
+    }
+
+    /// The next thing that operator and initiators should know.
+    pub fn poll_notice(&mut self) -> Option<Notice> {
+        self.pools.iter_mut().find_map(PoolStore::poll_notice)
     }
 
     /// LU `lun`'s memory range, for a socket to send from.
@@ -233,10 +500,15 @@ impl Storage {
 
     /// How files are read and written: `io_uring`, `threads`, or `memory` if no LU is in one.
     pub fn io_backend(&self) -> &'static str {
-        self.files.as_ref().map_or("memory", Files::backend)
+        let in_files = |lu: &Lu| !matches!(lu.store, Store::Memory(_));
+        if self.lus.iter().flatten().any(in_files) || !self.pools.is_empty() {
+            self.way.files.backend()
+        } else {
+            "memory"
+        }
     }
 
-    /// Gives each counter of the LUs' bytes, and the model's; see [`Array::visit_counters`].
+    /// Gives each counter of the LUs' bytes, the pools, and the model's; see [`Array::visit_counters`].
     pub fn visit_counters(&mut self, now: Time, visit: &mut dyn FnMut(&str, &str, f64)) {
         for (lun, lu) in self.lus.iter().enumerate() {
             let Some(lu) = lu else { continue };
@@ -245,24 +517,36 @@ impl Storage {
             let mapped = match &lu.store {
                 Store::Memory(memory) => Some(memory.mapped_bytes()),
                 Store::File(file) => file.mapped_bytes(),
+                Store::Thin { pool, volume } => self.pools[*pool]
+                    .core()
+                    .volume(*volume)
+                    .map(|volume| volume.mapped_bytes),
             };
             if let Some(mapped) = mapped {
                 visit(&entity, "mapped_bytes_now", mapped as f64);
             }
         }
-        if let Some(gate) = &mut self.gate {
+        for pool in &self.pools {
+            pool.visit_counters(visit);
+        }
+        if let Some(gate) = &mut self.way.gate {
             gate.visit_counters(now, visit);
         }
     }
 
     /// Does it. `target` lends buffers for what is not read in place.
     fn access(&mut self, io: Io, target: &mut Target) {
-        let lu = lu(&mut self.lus, io.lun);
+        let Some(lu) = &mut self.lus[usize::from(io.lun)] else {
+            // It was taken away while the model held the access.
+            let gone = IoResult::Failed(IoFailure::Internal);
+            return self.way.done.push_back((io.id, gone));
+        };
         lu.unmaps += u64::from(matches!(io.op, IoOp::Unmap { .. }));
         let op = match (io.op, &mut self.keeper) {
             (IoOp::Keep { record }, Some(keeper)) => return keeper.keep(io.id, io.lun, record),
             (op, _) => op,
         };
+        let way = &mut self.way;
         let ended = match &mut lu.store {
             Store::Memory(memory) => match memory.access(op, target) {
                 Accessed::Now(result) => Some(result),
@@ -272,32 +556,37 @@ impl Storage {
                 }
             },
             Store::File(file) => {
-                let files = self
-                    .files
-                    .as_mut()
-                    .expect("there is a queue if an LU is in a file");
-                file.access((io.lun, io.id), op, files, &mut self.file_sweeps, target)
+                let (files, sweeps) = (&mut way.files, &mut self.file_sweeps);
+                file.access((io.lun, io.id), op, files, sweeps, target)
+            }
+            Store::Thin { pool, volume } => {
+                self.pools[*pool].access(*volume, io.id, op, way, target);
+                None
             }
         };
         if let Some(result) = ended {
-            self.done.push_back((io.id, result));
+            way.done.push_back((io.id, result));
         }
     }
 
     /// Lets what was submitted to files begin: once per turn, for all of it.
-    pub fn flush_files(&mut self) {
-        if let Some(files) = &mut self.files {
-            files.flush();
-        }
+    pub fn flush_files(&mut self, now: Time) {
+        self.way.now = now;
+        self.way.files.flush();
         self.take_file_completions();
     }
 
     /// The reactor told of the files' token.
-    pub fn handle_file_event(&mut self) {
-        if let Some(files) = &mut self.files {
-            files.handle_event();
-        }
+    pub fn handle_file_event(&mut self, now: Time) {
+        self.way.now = now;
+        self.way.files.handle_event();
         self.take_file_completions();
+    }
+
+    /// The reactor told of the token of a pool's store.
+    pub fn handle_store_event(&mut self, now: Time, pool: usize) {
+        self.way.now = now;
+        self.pools[pool].handle_store_event(&mut self.way);
     }
 
     /// The reactor told of the keeper's token.
@@ -311,31 +600,41 @@ impl Storage {
                 Ok(()) => IoResult::Done,
                 Err(_) => IoResult::Failed(IoFailure::Internal),
             };
-            self.done.push_back((io, result));
+            self.way.done.push_back((io, result));
         }
     }
 
     fn take_file_completions(&mut self) {
-        let Some(files) = &mut self.files else { return };
-        while let Some(finished) = files.poll_finished() {
-            let purpose = finished.purpose;
-            let (Purpose::File { lun, .. } | Purpose::Sweep { lun, .. }) = purpose;
-            let Store::File(file) = &mut lu(&mut self.lus, lun).store else {
-                unreachable!("only files have requests to files");
-            };
-            let ended = match purpose {
-                Purpose::File { io, .. } => Some((io, file.result(finished))),
-                Purpose::Sweep { sweep, .. } => {
-                    file.step_ended(sweep, finished, files, &mut self.file_sweeps)
+        let way = &mut self.way;
+        while let Some(finished) = way.files.poll_finished() {
+            let ended = match finished.purpose {
+                Purpose::File { lun, io } => Some((io, file(&mut self.lus, lun).result(finished))),
+                Purpose::Sweep { lun, sweep } => file(&mut self.lus, lun).step_ended(
+                    sweep,
+                    finished,
+                    &mut way.files,
+                    &mut self.file_sweeps,
+                ),
+                Purpose::Piece { pool, asked } => {
+                    self.pools[pool].handle_piece(asked, finished, way);
+                    None
+                }
+                Purpose::Action { pool, acting } => {
+                    self.pools[pool].handle_action_step(acting, finished, way);
+                    None
                 }
             };
-            self.done.extend(ended);
+            way.done.extend(ended);
         }
     }
 }
 
-fn lu(lus: &mut [Option<Lu>], lun: u8) -> &mut Lu {
-    lus[usize::from(lun)]
-        .as_mut()
-        .expect("the target knows only our LUs")
+fn file(lus: &mut [Option<Lu>], lun: u8) -> &mut FileStore {
+    match &mut lus[usize::from(lun)] {
+        Some(Lu {
+            store: Store::File(file),
+            ..
+        }) => file,
+        _ => unreachable!("only files have requests to files, and they stay"),
+    }
 }

@@ -1,0 +1,202 @@
+//! The engine's process: configured, ordered about, killed.
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+pub const TARGET: &str = "iqn.2026-01.org.hakaru:tested";
+pub const MIB: u64 = 1 << 20;
+
+/// An array that serves.
+pub struct Array {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    orders: u64,
+    /// What `ready` told.
+    pub found: Value,
+}
+
+impl Array {
+    /// Starts one, or tells why it would not be started: its error, and its exit code.
+    pub fn try_start(config: &Value) -> Result<Array, (Value, Option<i32>)> {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_hakaru-engine"))
+            .arg("run")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut array = Array {
+            stdin: child.stdin.take(),
+            stdout: BufReader::new(child.stdout.take().unwrap()),
+            child,
+            orders: 0,
+            found: Value::Null,
+        };
+        assert_eq!(array.hear()["type"], "hello");
+        array.say(&json!({"type": "configure", "contract": 1, "config": config}));
+        let ready = array.hear();
+        if ready["type"] == "ready" {
+            array.found = ready["found"].clone();
+            Ok(array)
+        } else {
+            let code = array.child.wait().unwrap().code();
+            Err((ready, code))
+        }
+    }
+
+    /// Starts one.
+    pub fn start(config: &Value) -> Array {
+        Array::try_start(config).unwrap_or_else(|(error, code)| panic!("exit {code:?}: {error}"))
+    }
+
+    /// Its first portal.
+    pub fn portal(&self) -> &str {
+        self.found["portals"][0].as_str().unwrap()
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn say(&mut self, command: &Value) {
+        writeln!(self.stdin.as_mut().unwrap(), "{command}").unwrap();
+    }
+
+    fn hear(&mut self) -> Value {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"))
+    }
+
+    /// Has an order carried out: its value, or its error.
+    pub fn manage(&mut self, action: Value) -> Result<Value, Value> {
+        self.orders += 1;
+        let id = self.orders;
+        self.say(&json!({"type": "manage", "id": id, "action": action}));
+        loop {
+            let event = self.hear();
+            if event["type"] == "reply" {
+                assert_eq!(event["id"], id, "{event}");
+                return match event.get("error") {
+                    None => Ok(event["value"].clone()),
+                    Some(error) => Err(error.clone()),
+                };
+            }
+            assert_ne!(event["fatal"], json!(true), "{event}");
+        }
+    }
+
+    /// The figures of the only pool.
+    pub fn pool(&mut self) -> Value {
+        self.manage(json!({"kind": "status"})).unwrap()["pools"][0].clone()
+    }
+
+    /// Counters as of now.
+    pub fn sample(&mut self) -> Value {
+        self.say(&json!({"type": "start", "at_ns": 0}));
+        loop {
+            let event = self.hear();
+            if event["type"] == "sample" {
+                return event["counters"].clone();
+            }
+        }
+    }
+
+    /// Ends it cleanly: its exit code.
+    pub fn stop(mut self) -> Option<i32> {
+        drop(self.stdin.take());
+        self.child.wait().unwrap().code()
+    }
+
+    /// Ends it as a crash would.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Array {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A directory of the test's own, removed at its end.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    pub fn new(name: &str) -> Scratch {
+        let base = std::env::var_os("HAKARU_TEST_DIRECTORY")
+            .map_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")), PathBuf::from);
+        let path = base.join(format!("{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// An array of these LUs, and perhaps pools, with no timing model.
+pub fn config(lus: Value, pools: Value) -> Value {
+    json!({
+        "engine": "array",
+        "target_name": TARGET,
+        "portals": ["127.0.0.1:0"],
+        "lus": lus,
+        "pools": pools,
+        "model": {"kind": "none"},
+        "sample_interval_ms": 60_000,
+    })
+}
+
+/// A pool of one group with so many pages of 64 KiB for data.
+pub fn pool(directory: &Path, pages: u64) -> Value {
+    json!({
+        "name": "pool",
+        "directory": directory,
+        "page_bytes": 65_536,
+        "groups": [group("a", pages)],
+    })
+}
+
+/// A group with so many pages of 64 KiB for data.
+pub fn group(name: &str, pages: u64) -> Value {
+    json!({"name": name, "size_bytes": (pages + 1) * 65_536})
+}
+
+/// A thin LU.
+pub fn thin(lun: u8, volume: &str, size_bytes: u64) -> Value {
+    json!({
+        "lun": lun,
+        "size_bytes": size_bytes,
+        "store": {"kind": "thin", "pool": "pool", "volume": volume},
+    })
+}
+
+/// What `hakaru-engine check` finds: its report (null if it has none), and its exit code.
+pub fn check(directory: &Path) -> (Value, Option<i32>) {
+    let done = Command::new(env!("CARGO_BIN_EXE_hakaru-engine"))
+        .arg("check")
+        .arg(directory)
+        .output()
+        .unwrap();
+    let report = serde_json::from_slice(&done.stdout).unwrap_or(Value::Null);
+    (report, done.status.code())
+}

@@ -1,0 +1,120 @@
+//! Thin LUs of the real engine, over real iSCSI: what a pool that is full, or a volume at its quota, refuses and what not.
+mod support;
+
+use serde_json::json;
+use support::array::{Array, MIB, Scratch, check, config, group, pool, thin};
+use support::client::{BLOCK, Client, NO_SPACE, sense};
+
+/// Bytes of a page, and blocks of one.
+const PAGE: u64 = 64 << 10;
+const PAGE_BLOCKS: u64 = PAGE / BLOCK as u64;
+
+/// So many blocks, each of which says which it is.
+fn blocks(first: u64, count: usize) -> Vec<u8> {
+    (first..first + count as u64)
+        .flat_map(|n| n.to_be_bytes().repeat(BLOCK / 8))
+        .collect()
+}
+
+#[test]
+fn a_full_pool_refuses_only_writes_that_need_space_and_goes_on_after_unmap_or_growth() {
+    let scratch = Scratch::new("full");
+    let directory = scratch.join("pool");
+    let config = config(
+        json!([thin(0, "v", 64 * MIB)]),
+        json!([pool(&directory, 16)]),
+    );
+    let mut array = Array::start(&config);
+    let mut client = Client::login(array.portal(), 1);
+    for page in 0..16 {
+        client
+            .write(0, page * PAGE_BLOCKS, &blocks(page, 1))
+            .unwrap();
+    }
+    // P-02: refused, and not a block of it is changed, also where a part would have had a page.
+    assert_eq!(
+        sense(client.write(0, 16 * PAGE_BLOCKS, &blocks(1, 1))),
+        NO_SPACE
+    );
+    let across = 16 * PAGE_BLOCKS - 4;
+    assert_eq!(sense(client.write(0, across, &blocks(1, 8))), NO_SPACE);
+    assert_eq!(client.read(0, across, 8).unwrap(), vec![0; 8 * BLOCK]);
+    // P-03: what has its page goes on.
+    client.write(0, 3 * PAGE_BLOCKS, &blocks(777, 2)).unwrap();
+    client
+        .write_fua(0, 4 * PAGE_BLOCKS, &blocks(778, 1))
+        .unwrap();
+    assert!(client.read(0, 3 * PAGE_BLOCKS, 2).unwrap() == blocks(777, 2));
+    client.flush(0).unwrap();
+    // P-04: one page given back is one page to write, without a flush being asked for.
+    client
+        .unmap(0, 7 * PAGE_BLOCKS, PAGE_BLOCKS as u32)
+        .unwrap();
+    client.write(0, 20 * PAGE_BLOCKS, &blocks(20, 1)).unwrap();
+    assert_eq!(
+        sense(client.write(0, 21 * PAGE_BLOCKS, &blocks(21, 1))),
+        NO_SPACE
+    );
+    assert_eq!(client.read(0, 7 * PAGE_BLOCKS, 1).unwrap(), vec![0; BLOCK]);
+    let figures = array.pool();
+    assert_eq!(
+        (&figures["free_bytes"], &figures["used_bytes"]),
+        (&json!(0), &json!(16 * PAGE))
+    );
+    // Growth, while the array serves.
+    let grow = json!({"kind": "grow", "pool": "pool", "group": group("b", 4)});
+    assert_eq!(array.manage(grow).unwrap()["pool"]["free_bytes"], 4 * PAGE);
+    for page in 21..25 {
+        client
+            .write(0, page * PAGE_BLOCKS, &blocks(page, 1))
+            .unwrap();
+    }
+    assert_eq!(
+        sense(client.write(0, 25 * PAGE_BLOCKS, &blocks(25, 1))),
+        NO_SPACE
+    );
+    assert_eq!(array.stop(), Some(0));
+    // The group that came online needs no configuration to be found again.
+    let mut array = Array::start(&config);
+    let mut client = Client::login(array.portal(), 1);
+    assert!(client.read(0, 24 * PAGE_BLOCKS, 1).unwrap() == blocks(24, 1));
+    assert!(client.read(0, 3 * PAGE_BLOCKS, 2).unwrap() == blocks(777, 2));
+    assert_eq!(array.pool()["used_bytes"], 20 * PAGE);
+    assert_eq!(array.stop(), Some(0));
+    let (report, code) = check(&directory);
+    assert_eq!((code, &report["findings"]), (Some(0), &json!([])));
+    assert_eq!(report["mapped_pages"], 20);
+}
+
+#[test]
+fn a_volume_at_its_quota_starves_no_other() {
+    let scratch = Scratch::new("quota");
+    let mut lus = json!([thin(0, "a", 64 * MIB), thin(1, "b", 64 * MIB)]);
+    lus[0]["store"]["quota_bytes"] = json!(2 * PAGE);
+    let mut array = Array::start(&config(lus, json!([pool(&scratch.join("pool"), 16)])));
+    let mut client = Client::login(array.portal(), 1);
+    for page in 0..2 {
+        client
+            .write(0, page * PAGE_BLOCKS, &blocks(page, 1))
+            .unwrap();
+    }
+    for page in 0..14 {
+        assert_eq!(
+            sense(client.write(0, 9 * PAGE_BLOCKS, &blocks(9, 1))),
+            NO_SPACE
+        );
+        client
+            .write(1, page * PAGE_BLOCKS, &blocks(page, 1))
+            .unwrap();
+    }
+    client.write(0, PAGE_BLOCKS, &blocks(5, 1)).unwrap();
+    let set = json!({"kind": "set_quota", "pool": "pool", "volume": "a", "quota_bytes": 3 * PAGE});
+    array.manage(set).unwrap();
+    // The quota has room now; the pool has none.
+    assert_eq!(
+        sense(client.write(0, 9 * PAGE_BLOCKS, &blocks(9, 1))),
+        NO_SPACE
+    );
+    client.unmap(1, 0, PAGE_BLOCKS as u32).unwrap();
+    client.write(0, 9 * PAGE_BLOCKS, &blocks(9, 1)).unwrap();
+}
