@@ -116,13 +116,13 @@ impl StorageBackend for Raw {
 }
 
 /// Changes a record behind the pool's back, in a store that is sound as far as redb can tell. `None` removes it.
-fn forge<K: redb::Key + Copy + 'static>(
+fn forge<K>(
     disk: &Arc<MemoryDisk>,
     table: &str,
     key: K,
     change: impl FnOnce(Vec<u8>) -> Option<Vec<u8>>,
 ) where
-    K: for<'a> std::borrow::Borrow<K::SelfType<'a>>,
+    K: redb::Key + Copy + 'static + for<'a> std::borrow::Borrow<K::SelfType<'a>>,
 {
     let database = Database::builder()
         .create_with_backend(Raw(disk.clone()))
