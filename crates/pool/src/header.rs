@@ -13,6 +13,9 @@ use crate::metadata::record::{self, Kind, Reader, RecordError, Writer};
 /// Bytes between the copies.
 const COPY_BYTES: u64 = 4096;
 
+/// Bytes a file must have to hold both.
+pub(crate) const HEADERS_BYTES: u64 = 2 * COPY_BYTES;
+
 /// Whose file it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupHeader {

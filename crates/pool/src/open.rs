@@ -7,7 +7,7 @@ use crate::check::{Fault, Finding, Object, Owners};
 use crate::config::{PAGE_BYTES_MAX, PAGE_BYTES_MIN, PoolConfig, page_bytes_are_valid};
 use crate::disk::Disk;
 use crate::group::{Group, GroupId};
-use crate::header::GroupHeader;
+use crate::header::{GroupHeader, HEADERS_BYTES};
 use crate::map::LEAF_ENTRIES;
 use crate::metadata::{Loaded, Store, StoreError, Superblock};
 use crate::pool::Pool;
@@ -160,8 +160,18 @@ impl Pool {
     /// [`crate::Request::AddGroup`]. What the file held before is lost.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// `AlreadyExists` if it is the file of a group of this pool; those of the disk.
     pub fn prepare_group(&self, disk: &dyn Disk, size_bytes: u64) -> io::Result<()> {
+        if disk.len()? >= HEADERS_BYTES
+            && let Ok(header) = GroupHeader::read(disk)?
+            && header.uuid == self.uuid
+            && header.group < self.group_following()
+        {
+            return Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                format!("it is the file of group {} of this pool", header.group.0),
+            ));
+        }
         disk.set_len(0)?;
         disk.set_len(size_bytes)?;
         self.header(self.group_following()).write_new(disk)

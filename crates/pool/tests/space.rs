@@ -129,6 +129,20 @@ fn growing_a_full_pool_lets_it_go_on() {
 }
 
 #[test]
+fn the_file_of_a_group_in_use_is_not_made_anew() {
+    let mut driver = pool(&[2]);
+    let volume = driver.create_volume("v", 1 << 30, None).unwrap();
+    driver.write(volume, 0, &[7; 512], true).unwrap();
+    let disk = driver.disks.groups["g0"].clone();
+    let refused = driver
+        .pool
+        .prepare_group(disk.as_ref(), 3 * PAGE)
+        .unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::AlreadyExists);
+    assert_eq!(driver.read(volume, 0, 512).unwrap(), [7; 512]);
+}
+
+#[test]
 fn a_volume_at_its_quota_does_not_starve_another() {
     let mut driver = pool(&[8]);
     let a = driver.create_volume("a", 1 << 30, Some(2 * PAGE)).unwrap();
