@@ -168,7 +168,8 @@ impl Pool {
         self.settle();
     }
 
-    /// The data of an access were moved, or (`ok` false) could not be. Ends the access.
+    /// The data of an access were moved, or (`ok` false) could not be: tell the initiator so. Ends the access; only a `fua` write
+    /// that went well is answered once more.
     pub fn handle_moved(&mut self, now: Time, access: Access, ok: bool) {
         self.now = now;
         let ended = self.accesses.remove(access.0);
@@ -208,6 +209,8 @@ impl Pool {
     pub fn handle_timeout(&mut self, now: Time) {
         self.now = now;
         if self.rounds.deadline.is_some_and(|at| at <= now) {
+            // Not asked for again while the round before still runs.
+            self.rounds.deadline = None;
             self.rounds.want();
         }
         self.settle();

@@ -69,7 +69,7 @@ impl Rounds {
 impl Pool {
     pub(crate) fn mark_metadata_changed(&mut self) {
         self.rounds.metadata_changed = true;
-        if self.rounds.deadline.is_none() {
+        if self.rounds.deadline.is_none() && !self.read_only {
             self.rounds.deadline = Some(self.now + self.config.commit_interval);
         }
     }

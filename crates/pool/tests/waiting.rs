@@ -282,7 +282,7 @@ fn flushes_that_come_during_a_round_share_the_next_one() {
 #[test]
 fn what_changed_is_committed_after_the_interval_without_a_flush() {
     let (mut driver, volume) = pool(8);
-    driver.now = driver.now + Duration::from_secs(100);
+    driver.now += Duration::from_secs(100);
     driver.write(volume, 0, &[1; 512], false).unwrap();
     driver.unmap(volume, &[(0, PAGE)], false).unwrap();
     let at = driver.pool.poll_timeout().expect("something changed");
@@ -293,6 +293,56 @@ fn what_changed_is_committed_after_the_interval_without_a_flush() {
     driver.settle();
     assert_eq!(driver.pool.status().freeing_bytes, 0);
     assert_eq!(driver.pool.poll_timeout(), None);
+}
+
+#[test]
+fn a_deadline_that_passes_while_a_round_runs_is_not_told_again_and_again() {
+    let (mut driver, volume) = pool(8);
+    driver.write(volume, 0, &[1; 512], false).unwrap();
+    let id = driver.submit(Request::Flush);
+    let round = actions(&mut driver);
+    driver.write(volume, PAGE, &[1; 512], false).unwrap();
+    let at = driver.pool.poll_timeout().expect("something changed");
+    driver.pool.handle_timeout(at);
+    assert_eq!(driver.pool.poll_timeout(), None);
+    round.into_iter().for_each(|action| driver.perform(action));
+    driver.settle();
+    assert!(matches!(driver.take_reply(id), Some(Outcome::Done)));
+    let status = driver.pool.status();
+    assert_eq!(status.commits, 4, "the round that was due ran next");
+}
+
+#[test]
+fn after_a_failed_sync_no_timer_runs_and_everything_but_reads_is_refused() {
+    let (mut driver, volume) = pool(8);
+    driver.write(volume, 0, &[1; 512], true).unwrap();
+    driver.copy_volume(volume, "s", true).unwrap();
+    let copying = driver.submit(write(volume, 0));
+    let copy = actions(&mut driver);
+    driver.write(volume, PAGE, &[2; 512], false).unwrap();
+    let flushing = driver.submit(Request::Flush);
+    for action in actions(&mut driver) {
+        driver
+            .pool
+            .handle_action_done(driver.now, action.id, Err(ActionFailure::Io));
+    }
+    let refused = |outcome| matches!(outcome, Some(Outcome::Failed(Failure::ReadOnly)));
+    assert!(refused(driver.take_reply(flushing)));
+    copy.into_iter().for_each(|action| driver.perform(action));
+    let access = ready(&mut driver, copying);
+    driver.moved(access, true);
+    assert_eq!(driver.pool.poll_timeout(), None);
+    for request in [
+        write(volume, 0),
+        Request::Flush,
+        snapshot(volume, "t"),
+        Request::Delete { volume },
+    ] {
+        let id = driver.submit(request);
+        assert!(refused(driver.take_reply(id)));
+    }
+    assert_eq!(driver.read(volume, PAGE, 512).unwrap(), [2; 512]);
+    driver.assert_clean();
 }
 
 #[test]
