@@ -9,7 +9,9 @@ use std::sync::Arc;
 use hakaru_pool::disk::{Disk, MemoryDisk};
 use hakaru_pool::header::GroupHeader;
 use hakaru_pool::metadata::{RecordError, StoreError};
-use hakaru_pool::{Fault, Finding, GroupId, Object, OpenError, PoolConfig, VolumeId};
+use hakaru_pool::{Fault, Finding, GroupId, Object, OpenError, PoolConfig, VolumeId, VolumeStatus};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
 use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition};
 use support::{Disks, Driver, PAGE};
 
@@ -392,22 +394,26 @@ fn metadata_older_than_they_were_when_the_pool_was_opened_are_refused() {
     assert_refused(&lost, Object::GroupFile(GroupId(0)), &fault);
 }
 
+/// What a pool says, all of it, or why it is refused.
+type Said = Result<(Vec<VolumeStatus>, Vec<u8>), String>;
+
+fn said(disks: &[Arc<MemoryDisk>]) -> Said {
+    let mut driver =
+        Driver::open(PoolConfig::default(), as_disks(disks)).map_err(|error| error.to_string())?;
+    let volumes = driver.pool.volumes().collect();
+    let data = driver
+        .read(V, 0, 4 * PAGE as usize)
+        .map_err(|error| error.to_string())?;
+    Ok((volumes, data))
+}
+
 /// Whatever byte of the store's file is damaged: it is refused, or nothing is lost of what it says.
 #[test]
 fn a_damaged_byte_anywhere_in_the_metadata_file_is_refused_or_harmless() {
     let disks = healthy();
     let length = disks[0].len().unwrap();
     let (mut refused, mut harmless) = (0, 0);
-    let content = |disks: &[Arc<MemoryDisk>]| {
-        let mut driver = Driver::open(PoolConfig::default(), as_disks(disks))
-            .map_err(|error| error.to_string())?;
-        let volumes: Vec<_> = driver.pool.volumes().collect();
-        let data = driver
-            .read(V, 0, 4 * PAGE as usize)
-            .map_err(|error| error.to_string())?;
-        Ok::<_, String>((volumes, data))
-    };
-    let right = content(&copies(&disks)).unwrap();
+    let right = said(&copies(&disks));
     let before = bytes(&disks[0]);
     // Every byte that is not zero, and some of those that are.
     for at in (0..length).filter(|at| before[*at as usize] != 0 || at % 4096 == 17) {
@@ -415,19 +421,69 @@ fn a_damaged_byte_anywhere_in_the_metadata_file_is_refused_or_harmless() {
         damaged[0]
             .write_at(at, &[before[at as usize] ^ 0x21])
             .unwrap();
-        match content(&damaged) {
-            Ok(same) => {
+        match said(&damaged) {
+            Err(_) => refused += 1,
+            same => {
                 assert!(
                     same == right,
                     "byte {at} changed what is read, and nobody noticed"
                 );
                 harmless += 1;
             }
-            Err(_) => refused += 1,
         }
     }
     println!("{refused} damaged bytes refused, {harmless} harmless");
     assert!(refused > 200);
+}
+
+/// A-05, of the metadata: bits flipped, sectors lost, misplaced, stale, the end cut off.
+#[test]
+fn damage_at_random_is_refused_or_harmless() {
+    let disks = healthy();
+    let right = said(&copies(&disks));
+    let whole = bytes(&disks[0]);
+    let used: Vec<usize> = (0..whole.len() / 512)
+        .filter(|at| whole[at * 512..][..512] != [0; 512])
+        .collect();
+    let mut random = Pcg64::seed_from_u64(5);
+    let (mut refused, mut harmless) = (0, 0);
+    for turn in 0..2000 {
+        let mut bytes = whole.clone();
+        for _ in 0..random.random_range(1..4) {
+            let sector = used[random.random_range(0..used.len())] * 512;
+            let other = used[random.random_range(0..used.len())] * 512;
+            match random.random_range(0..5) {
+                0 => bytes[sector + random.random_range(0..512)] ^= 1 << random.random_range(0..8),
+                1 => bytes[sector..sector + 512].fill(0),
+                2 => bytes.copy_within(other..other + 512, sector),
+                3 => bytes[sector..sector + 512].fill_with(|| random.random_range(0..=255)),
+                _ => {
+                    let (page, from) = (sector / 4096 * 4096, other / 4096 * 4096);
+                    bytes.copy_within(from..from + 4096, page);
+                }
+            }
+        }
+        let length = if random.random_range(0..16) == 0 {
+            random.random_range(0..bytes.len())
+        } else {
+            bytes.len()
+        };
+        let damaged = copies(&disks);
+        damaged[0].set_len(length as u64).unwrap();
+        damaged[0].write_at(0, &bytes[..length]).unwrap();
+        match said(&damaged) {
+            Err(_) => refused += 1,
+            same => {
+                assert!(
+                    same == right,
+                    "turn {turn} changed what is read, and nobody noticed"
+                );
+                harmless += 1;
+            }
+        }
+    }
+    println!("{refused} damaged stores refused, {harmless} harmless");
+    assert!(refused > 1000);
 }
 
 /// The pool that the first released format wrote: opened by every later version, or refused with its number.
