@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST_SOURCES := $(shell find crates -name "*.rs" -o -name Cargo.toml) Cargo.toml Cargo.lock tools/wheel/scripts/hakaru
 
-.PHONY: demo test setup lint test-rust test-python test-guests bench fuzz schema figure clean
+.PHONY: demo test setup lint test-rust test-python test-guests bench crash fuzz schema figure clean
 
 demo: setup
 	$(BIN)/hakaru run vm-sweep --quick
@@ -47,6 +47,10 @@ test-guests: setup
 # Ratios against peers in one run; the table on stdout, everything in results/bench.json.
 bench: setup
 	$(BIN)/python bench/bench.py
+
+# The array killed two hundred times under load; the figures on stdout.
+crash: setup
+	HAKARU_KILLS=200 cargo test -p hakaru-engine --release --test crash -- --nocapture
 
 fuzz: setup
 	fuzz/run.sh

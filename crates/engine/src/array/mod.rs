@@ -182,10 +182,14 @@ impl<'r> Shell<'r> {
             .iter()
             .map(|lu| json!({"lun": lu.lun, "size_bytes": lu.size_bytes, "block_bytes": lu.block_bytes, "store": lu.store}))
             .collect();
+        let pools: Vec<Value> = (0..self.storage.pools().len())
+            .map(|pool| pools::figures(&self.storage, pool))
+            .collect();
         Ok(BTreeMap::from([
             ("portals".to_owned(), json!(portals)),
             ("target_name".to_owned(), json!(config.target_name)),
             ("lus".to_owned(), json!(lus)),
+            ("pools".to_owned(), json!(pools)),
             ("io_backend".to_owned(), json!(self.storage.io_backend())),
             ("model".to_owned(), json!(config.model)),
             ("sessions_max".to_owned(), json!(self.sessions_max)),

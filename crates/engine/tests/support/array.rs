@@ -8,6 +8,15 @@ use serde_json::{Value, json};
 pub const TARGET: &str = "iqn.2026-01.org.hakaru:tested";
 pub const MIB: u64 = 1 << 20;
 
+/// The engine under test: `$HAKARU_ENGINE`, else the one built with this test.
+fn engine() -> PathBuf {
+    let named = std::env::var_os("HAKARU_ENGINE");
+    named.map_or_else(
+        || PathBuf::from(env!("CARGO_BIN_EXE_hakaru-engine")),
+        PathBuf::from,
+    )
+}
+
 /// An array that serves.
 pub struct Array {
     child: Child,
@@ -21,7 +30,7 @@ pub struct Array {
 impl Array {
     /// Starts one, or tells why it would not be started: its error, and its exit code.
     pub fn try_start(config: &Value) -> Result<Array, (Value, Option<i32>)> {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_hakaru-engine"))
+        let mut child = Command::new(engine())
             .arg("run")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -87,6 +96,13 @@ impl Array {
             }
             assert_ne!(event["fatal"], json!(true), "{event}");
         }
+    }
+
+    /// Orders something and does not wait for the reply.
+    pub fn order(&mut self, action: &Value) {
+        self.orders += 1;
+        let id = self.orders;
+        self.say(&json!({"type": "manage", "id": id, "action": action}));
     }
 
     /// The figures of the only pool.
@@ -192,7 +208,7 @@ pub fn thin(lun: u8, volume: &str, size_bytes: u64) -> Value {
 
 /// What `hakaru-engine check` finds: its report (null if it has none), and its exit code.
 pub fn check(directory: &Path) -> (Value, Option<i32>) {
-    let done = Command::new(env!("CARGO_BIN_EXE_hakaru-engine"))
+    let done = Command::new(engine())
         .arg("check")
         .arg(directory)
         .output()

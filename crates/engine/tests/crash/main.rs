@@ -1,0 +1,265 @@
+//! P-07: `kill -9` of the array under load, again and again, on one pool.
+//!
+//! Eight initiators write, flush, write with FUA and unmap on one thin LU, while the operator takes and deletes snapshots. At a random
+//! instant (after so many answers) the array is killed. Then the pool is checked, the array started again, and everything
+//! read twice: each block must hold one of the values that it may hold ([`oracle`]), a snapshot what it held before.
+//!
+//! `HAKARU_KILLS` says how often (default 10, `make crash` 200); `HAKARU_SEED` gives another run.
+mod load;
+mod oracle;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+use serde_json::{Value, json};
+
+use load::{Counted, Initiator};
+use oracle::Oracle;
+use support::array::{Array, Scratch, check, config, thin};
+use support::client::Client;
+
+const INITIATORS: u32 = 8;
+/// Bytes of the LU, and of each initiator's region at its beginning.
+const LU_BYTES: u64 = 1 << 40;
+const REGION_BLOCKS: u64 = 2048;
+const BLOCKS: u64 = REGION_BLOCKS * INITIATORS as u64;
+/// Most blocks read by one command.
+const READ_BLOCKS: u64 = 512;
+/// Snapshots that are there at a time at most; each costs an LU to look at.
+const SNAPSHOTS_MAX: usize = 3;
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+}
+
+/// All that is known over the kills.
+struct Trial {
+    rng: Pcg64,
+    config: Value,
+    directory: std::path::PathBuf,
+    regions: Vec<Oracle>,
+    /// What each snapshot holds, once it has been read.
+    snapshots: BTreeMap<String, Option<Vec<u64>>>,
+    snapshots_made: u64,
+    /// Ordered just before the kill: nobody knows whether it was done.
+    doubtful: Option<Value>,
+    counted: Counted,
+    reopened_max: Duration,
+}
+
+impl Trial {
+    fn new(scratch: &Scratch, group_bytes: u64, page_bytes: u64, seed: u64) -> Trial {
+        let directory = scratch.join("pool");
+        let pool = json!({
+            "name": "pool",
+            "directory": directory,
+            "page_bytes": page_bytes,
+            "groups": [
+                {"name": "a", "size_bytes": group_bytes / 2},
+                {"name": "b", "size_bytes": group_bytes / 2},
+            ],
+        });
+        Trial {
+            rng: Pcg64::seed_from_u64(seed),
+            config: config(json!([thin(0, "v", LU_BYTES)]), json!([pool])),
+            directory,
+            regions: (0..u64::from(INITIATORS))
+                .map(|n| Oracle::new(n * REGION_BLOCKS, REGION_BLOCKS))
+                .collect(),
+            snapshots: BTreeMap::new(),
+            snapshots_made: 0,
+            doubtful: None,
+            counted: Counted::default(),
+            reopened_max: Duration::ZERO,
+        }
+    }
+
+    /// Loads the array until so many answers have come, and kills it.
+    fn load_and_kill(&mut self, mut array: Array) {
+        let answers = self.rng.random_range(100..1500_u64);
+        let (told, answered) = mpsc::channel();
+        let initiators: Vec<_> = std::mem::take(&mut self.regions)
+            .into_iter()
+            .enumerate()
+            .map(|(number, oracle)| {
+                let seed = self.rng.random();
+                let client = Client::login(array.portal(), number as u32 + 1);
+                let told = told.clone();
+                std::thread::spawn(move || Initiator::new(client, oracle, seed, told).run())
+            })
+            .collect();
+        drop(told);
+        for _ in 0..answers {
+            answered.recv().expect("initiators go on until the kill");
+            if self.rng.random_range(0..100) == 0 {
+                self.change_snapshots(&mut array);
+            }
+        }
+        if self.rng.random_range(0..2) == 0 {
+            let order = self.next_order();
+            array.order(&order);
+            self.doubtful = Some(order);
+            // As often in the middle of it as before and after.
+            for _ in 0..self.rng.random_range(0..20) {
+                answered.recv().expect("initiators go on until the kill");
+            }
+        }
+        array.kill();
+        for initiator in initiators {
+            let (oracle, counted) = initiator
+                .join()
+                .expect("an initiator found something wrong");
+            self.regions.push(oracle);
+            self.counted.add(&counted);
+        }
+    }
+
+    /// Takes a snapshot, or deletes the oldest.
+    fn change_snapshots(&mut self, array: &mut Array) {
+        let order = self.next_order();
+        array
+            .manage(order.clone())
+            .expect("snapshots come and go, also in a full pool");
+        self.done(&order);
+    }
+
+    fn next_order(&mut self) -> Value {
+        if self.snapshots.len() == SNAPSHOTS_MAX {
+            let oldest = self.snapshots.keys().next().expect("there are some");
+            return json!({"kind": "delete", "pool": "pool", "volume": oldest});
+        }
+        self.snapshots_made += 1;
+        let name = format!("s{:06}", self.snapshots_made);
+        json!({"kind": "snapshot", "pool": "pool", "volume": "v", "name": name})
+    }
+
+    fn done(&mut self, order: &Value) {
+        if order["kind"] == "delete" {
+            self.snapshots.pop_first();
+        } else {
+            let name = order["name"].as_str().expect("a snapshot has a name");
+            self.snapshots.insert(name.to_owned(), None);
+        }
+    }
+
+    /// Finds out whether what was ordered just before the kill was done.
+    fn settle_doubt(&mut self, array: &mut Array) {
+        let volumes = array.pool()["volumes"].clone();
+        let mut names: Vec<String> = volumes
+            .as_array()
+            .expect("a pool has volumes")
+            .iter()
+            .map(|volume| volume["name"].as_str().expect("with names").to_owned())
+            .collect();
+        names.retain(|name| name != "v");
+        if let Some(order) = self.doubtful.take() {
+            let deletes = order["kind"] == "delete";
+            let name = order[if deletes { "volume" } else { "name" }].as_str();
+            if names.iter().any(|there| Some(there.as_str()) == name) != deletes {
+                self.done(&order);
+            }
+        }
+        assert!(
+            self.snapshots.keys().eq(&names),
+            "{:?}, not {names:?}",
+            self.snapshots.keys()
+        );
+    }
+
+    /// Checks the pool, starts the array, and reads everything, twice.
+    fn reopen(&mut self) -> Array {
+        let (report, code) = check(&self.directory);
+        assert_eq!(code, Some(0), "the pool is sound after a kill: {report}");
+        let began = Instant::now();
+        let mut array = Array::start(&self.config);
+        self.reopened_max = self.reopened_max.max(began.elapsed());
+        let mut client = Client::login(array.portal(), 99);
+        let first = read_stamps(&mut client, 0);
+        assert!(
+            first == read_stamps(&mut client, 0),
+            "what was read once is read again"
+        );
+        let mut lost = Vec::new();
+        for region in &mut self.regions {
+            region.compare(&first, &mut lost);
+        }
+        assert!(
+            lost.is_empty(),
+            "{} blocks: {:?}",
+            lost.len(),
+            &lost[..lost.len().min(5)]
+        );
+        self.settle_doubt(&mut array);
+        for (name, known) in &mut self.snapshots {
+            let lu = thin(1, name, LU_BYTES);
+            array
+                .manage(json!({"kind": "create", "lu": lu}))
+                .expect("a snapshot is there for good");
+            let stamps = read_stamps(&mut client, 1);
+            match known {
+                Some(known) => assert!(*known == stamps, "snapshot {name} has changed"),
+                None => *known = Some(stamps),
+            }
+            array.manage(json!({"kind": "withdraw", "lun": 1})).unwrap();
+        }
+        array
+    }
+}
+
+/// The stamp of every block of all regions.
+fn read_stamps(client: &mut Client, lun: u8) -> Vec<u64> {
+    let mut stamps = Vec::with_capacity(BLOCKS as usize);
+    for lba in (0..BLOCKS).step_by(READ_BLOCKS as usize) {
+        let data = client
+            .read(lun, lba, READ_BLOCKS as u32)
+            .expect("it can be read");
+        for (at, block) in data.chunks(support::client::BLOCK).enumerate() {
+            stamps.push(oracle::stamp_of(block, lba + at as u64));
+        }
+    }
+    stamps
+}
+
+fn kill_again_and_again(name: &str, group_bytes: u64, page_bytes: u64) {
+    let (kills, seed) = (setting("HAKARU_KILLS", 10), setting("HAKARU_SEED", 1));
+    let scratch = Scratch::new(name);
+    let mut trial = Trial::new(&scratch, group_bytes, page_bytes, seed);
+    let mut array = trial.reopen_first();
+    for _ in 0..kills {
+        trial.load_and_kill(array);
+        array = trial.reopen();
+    }
+    println!(
+        "{name}: {kills} kills (seed {seed}); {}; {} snapshots; 0 lost; reopened within {:.3} s",
+        trial.counted,
+        trial.snapshots_made,
+        trial.reopened_max.as_secs_f64()
+    );
+    assert!(trial.reopened_max < Duration::from_secs(5));
+    let counted = &trial.counted;
+    assert!(counted.writes > 0 && counted.flushes > 0 && counted.fua > 0 && counted.unmaps > 0);
+}
+
+impl Trial {
+    /// The first start, which makes the pool.
+    fn reopen_first(&mut self) -> Array {
+        Array::start(&self.config)
+    }
+}
+
+/// With less space than the initiators want: some writes are refused, and none of those may be there later.
+#[test]
+fn nothing_is_lost_when_the_array_is_killed_with_its_pool_full() {
+    kill_again_and_again("full pool", 192 * (64 << 10), 64 << 10);
+}
+
+/// 64 GiB, as far as the metadata are concerned.
+#[test]
+fn nothing_is_lost_when_the_array_is_killed_with_a_pool_of_64_gib() {
+    kill_again_and_again("64 GiB pool", 64 << 30, 256 << 10);
+}
