@@ -4,6 +4,7 @@
 //! code of `docs/reference/contract.md`.
 mod address;
 mod array;
+mod contain;
 mod control;
 mod fabric;
 mod failure;
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
 }
 
 fn run(netns: Option<&Path>) -> Result<(), Failure> {
+    contain::abort_elsewhere();
     process::die_with_parent();
     // Before any thread: which signals are held back, and the namespace, are properties of threads.
     let signal = TerminationSignal::take()

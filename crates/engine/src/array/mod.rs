@@ -28,7 +28,7 @@ use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hakaru_contract::ArrayConfig;
+use hakaru_contract::{ArrayConfig, ErrorClass};
 use hakaru_runtime::file::FileQueue;
 use hakaru_runtime::net::{Listener, Socket};
 use hakaru_runtime::{Event, Events, Interest, Reactor, Token, clock, entropy, process};
@@ -41,6 +41,7 @@ pub use self::check::check_pool;
 use self::connection::{Connection, Turn};
 use self::manage::Orders;
 use self::storage::{Notice, Storage};
+use crate::contain::contain;
 use crate::control::{Control, Counters, Order};
 use crate::failure::{Failure, OrEnvironment};
 use crate::sampling::Schedule;
@@ -97,6 +98,8 @@ struct Shell<'r> {
     sessions_max: u32,
     /// How long after an event the loop looks for the next one before it sleeps.
     spin: Duration,
+    /// Panics that were caught, to be told.
+    defects: Vec<Failure>,
 }
 
 impl<'r> Shell<'r> {
@@ -165,6 +168,7 @@ impl<'r> Shell<'r> {
             samples: Schedule::new(config.sample_interval_ms)?,
             sessions_max,
             spin: Duration::from_micros(config.spin_us.into()),
+            defects: Vec::new(),
         })
     }
 
@@ -228,6 +232,9 @@ impl<'r> Shell<'r> {
                 self.settle(now);
             }
             self.tell(control);
+            for defect in self.defects.drain(..) {
+                control.error(&defect, false);
+            }
             while let Some(order) = control.poll_order() {
                 match order {
                     Order::Start(at) => self.samples.start(at.max(now)),
@@ -361,14 +368,27 @@ impl<'r> Shell<'r> {
         let Some(Some(connection)) = self.connections.get_mut(index) else {
             return;
         };
-        match connection.receive(now, &mut self.target, &mut self.buffer) {
-            Turn::Over => {}
-            Turn::More => self.again.push_back(connection.id),
-            Turn::Closed => {
-                self.target.handle_closed(now, connection.id);
+        let id = connection.id;
+        let turn = contain(|| connection.receive(now, &mut self.target, &mut self.buffer));
+        match turn {
+            Ok(Turn::Over) => {}
+            Ok(Turn::More) => self.again.push_back(id),
+            Ok(Turn::Closed) => {
+                self.target.handle_closed(now, id);
                 self.close(index);
             }
+            Err(panic) => self.give_up(now, id, &panic),
         }
+    }
+
+    /// Ends a session whose handling has panicked.
+    fn give_up(&mut self, now: Time, id: ConnectionId, panic: &str) {
+        self.target.handle_panicked(now, id);
+        self.defects.push(Failure::new(
+            ErrorClass::Internal,
+            format_args!("a session was ended by a defect of hakaru: {panic}"),
+            "the other sessions go on, but do not trust this run; please report it",
+        ));
     }
 
     fn send(&mut self, now: Time, index: usize) {
@@ -376,15 +396,19 @@ impl<'r> Shell<'r> {
             return;
         };
         let id = connection.id;
-        if connection
-            .send(now, &mut self.target, &self.storage, &mut self.slices)
-            .is_err()
-        {
-            self.target.handle_closed(now, id);
-            self.close(index);
-        } else if connection.unread() && self.target.wants_received(id) {
-            // The target had stopped reading until its answers were taken.
-            self.again.push_back(id);
+        let slices = &mut self.slices;
+        match contain(|| connection.send(now, &mut self.target, &self.storage, slices)) {
+            Ok(Ok(())) => {
+                if connection.unread() && self.target.wants_received(id) {
+                    // The target had stopped reading until its answers were taken.
+                    self.again.push_back(id);
+                }
+            }
+            Ok(Err(_)) => {
+                self.target.handle_closed(now, id);
+                self.close(index);
+            }
+            Err(panic) => self.give_up(now, id, &panic),
         }
     }
 

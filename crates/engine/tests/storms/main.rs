@@ -1,0 +1,260 @@
+//! Storms, slow clients and races against the real engine on sockets: of docs/reference/faults.md. A bystander reads all the while; each of
+//! its reads must succeed, and its latency is told. Absolute speeds are not asserted: they are the machine's.
+//!
+//! `cargo test -p hakaru-engine --test storms -- --nocapture` prints the table.
+
+mod array;
+mod client;
+
+use std::collections::HashSet;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use array::{Array, until};
+use client::{Bystander, Client};
+
+/// Id, what is tried, how: gives how often.
+type Case = (&'static str, &'static str, fn() -> u64);
+
+const CASES: &[Case] = &[
+    (
+        "R-01",
+        "connections opened as fast as they can be",
+        connect_storm,
+    ),
+    ("R-02", "500 logins that come byte by byte", slow_logins),
+    ("R-04", "initiators that read nothing", unread),
+    (
+        "R-06",
+        "connect, log in, read, close and reset from 16 threads",
+        races,
+    ),
+    (
+        "R-07",
+        "an end while initiators are silent",
+        end_among_the_silent,
+    ),
+];
+
+#[test]
+fn every_storm_passes_and_leaves_nothing() {
+    println!("{:<6} {:>7}  what was tried", "case", "tried");
+    for (id, what, case) in CASES {
+        let tried = case();
+        assert!(tried > 0, "{id} tries something");
+        println!("{id:<6} {tried:>7}  {what}");
+    }
+}
+
+fn connect_storm() -> u64 {
+    const LIMIT: u64 = 300;
+    let array = Array::start(LIMIT as u32);
+    let bystander = Bystander::start(&array.portal);
+    until("the bystander reads", || bystander.reads() > 100);
+    let base = array.descriptors();
+    let began = Instant::now();
+    let (mut opened, mut held) = (0_u64, Vec::new());
+    let mut most = 0;
+    while began.elapsed() < Duration::from_secs(3) {
+        if let Ok(socket) = TcpStream::connect(&array.portal) {
+            opened += 1;
+            held.push(socket);
+        }
+        if held.len() >= 1000 {
+            most = most.max(array.descriptors());
+            held.drain(..500);
+        }
+    }
+    assert!(opened > LIMIT, "{opened} connections reach the limit");
+    assert!(
+        most <= base + LIMIT as usize + 16,
+        "{most} descriptors, {base} before"
+    );
+    drop(held);
+    until("descriptors are given back", || {
+        array.descriptors() <= base + 1
+    });
+    bystander.stop("R-01");
+    opened
+}
+
+fn slow_logins() -> u64 {
+    const MANY: usize = 500;
+    let array = Array::start(2000);
+    let bystander = Bystander::start(&array.portal);
+    let began = Instant::now();
+    let mut slow: Vec<TcpStream> = (0..MANY)
+        .map(|_| TcpStream::connect(&array.portal).expect("there is room"))
+        .collect();
+    let mut next = began;
+    while began.elapsed() < Duration::from_secs(14) {
+        // One byte of a Login Request every five seconds each.
+        for socket in &mut slow {
+            socket.write_all(&[0x43]).expect("not cut before its time");
+        }
+        next += Duration::from_secs(5);
+        while Instant::now() < next && began.elapsed() < Duration::from_secs(14) {
+            let asked = Instant::now();
+            let real = Client::log_in(&array.portal, 900, &[]);
+            let took = asked.elapsed();
+            assert!(took < Duration::from_secs(1), "a real login took {took:?}");
+            real.log_out();
+            thread::park_timeout(Duration::from_millis(200));
+        }
+    }
+    for socket in &mut slow {
+        let timeout = Duration::from_secs(20).saturating_sub(began.elapsed());
+        socket
+            .set_read_timeout(Some(timeout.max(Duration::from_millis(1))))
+            .expect("a timeout");
+        let cut = socket.read(&mut [0; 64]);
+        assert!(
+            matches!(cut, Ok(0))
+                || cut.is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionReset),
+            "each is cut within 20 s, without an answer"
+        );
+    }
+    until("only the bystander is left", || {
+        array.sample("connections_now") == 1.0
+    });
+    bystander.stop("R-02");
+    MANY as u64
+}
+
+fn unread() -> u64 {
+    const CLIENTS: u32 = 20;
+    const MIB: u64 = 1 << 20;
+    let array = Array::start(2000);
+    let bystander = Bystander::start(&array.portal);
+    let base = array.resident_bytes();
+    // With data digests answers are copied, and take memory until they are read.
+    let greedy: Vec<Client> = (0..CLIENTS)
+        .map(|number| {
+            let mut client =
+                Client::log_in(&array.portal, 1000 + number, &[("DataDigest", "CRC32C")]);
+            (0..64).for_each(|_| client.ask_read(0, 2048));
+            client
+        })
+        .collect();
+    until("all are waited for", || {
+        array.sample("sessions_now") == f64::from(CLIENTS + 1)
+    });
+    let reads = bystander.reads();
+    until("the bystander goes on", || bystander.reads() > reads + 500);
+    let grown = array.resident_bytes().saturating_sub(base);
+    let limit = u64::from(CLIENTS) * (8 + 2) * MIB + 64 * MIB;
+    assert!(
+        grown < limit,
+        "{} MiB for {CLIENTS} that read nothing",
+        grown / MIB
+    );
+    drop(greedy);
+    until("they are gone", || array.sample("sessions_now") == 1.0);
+    bystander.stop("R-04");
+    u64::from(CLIENTS)
+}
+
+fn races() -> u64 {
+    const THREADS: u32 = 16;
+    let array = Array::start(2000);
+    let bystander = Bystander::start(&array.portal);
+    until("the bystander reads", || bystander.reads() > 10);
+    let base = array.descriptors();
+    let cycles = Arc::new(AtomicU64::new(0));
+    let threads: Vec<_> = (0..THREADS)
+        .map(|number| {
+            let (portal, cycles) = (array.portal.clone(), Arc::clone(&cycles));
+            thread::spawn(move || {
+                let began = Instant::now();
+                let mut turn = number;
+                while began.elapsed() < Duration::from_secs(3) {
+                    turn = turn.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    cycle(&portal, turn >> 16, 2000 + number % 4);
+                    cycles.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().expect("no client fails");
+    }
+    until("every session is gone", || {
+        array.sample("sessions_now") == 1.0 && array.sample("connections_now") == 1.0
+    });
+    until("descriptors are given back", || {
+        array.descriptors() <= base + 1
+    });
+    assert_eq!(array.sample("panics"), 0.0);
+    bystander.stop("R-06");
+    cycles.load(Ordering::Relaxed)
+}
+
+/// One short life of a connection. Four session names are shared by all threads, so that sessions take each other's place.
+fn cycle(portal: &str, kind: u32, isid: u32) {
+    let Ok(mut socket) = TcpStream::connect(portal) else {
+        return;
+    };
+    match kind % 6 {
+        0 => {}
+        1 => {
+            let _ = socket.write_all(&[0x43; 20]);
+        }
+        2 => {
+            let _ = socket.write_all(&[0xff; 48]);
+            let _ = socket.shutdown(Shutdown::Write);
+            let _ = socket.read(&mut [0; 16]);
+        }
+        _ => {
+            // Another thread may take the session's place at any time: every step may fail.
+            let Some(mut client) = Client::try_log_in(socket, isid, &[]) else {
+                return;
+            };
+            for _ in 0..kind % 5 {
+                client.ask_read(0, 64);
+            }
+            if kind % 6 == 4 {
+                let _ = client.try_take();
+            }
+            // What is not read when a socket is closed makes the kernel send a reset.
+        }
+    }
+}
+
+fn end_among_the_silent() -> u64 {
+    const CLIENTS: u32 = 8;
+    let mut array = Array::start(2000);
+    let silent: Vec<Client> = (0..CLIENTS)
+        .map(|number| {
+            let mut client = Client::log_in(&array.portal, 3000 + number, &[]);
+            (0..125).for_each(|_| client.ask_read(0, 2048));
+            client
+        })
+        .collect();
+    until("all are there", || {
+        array.sample("sessions_now") == f64::from(CLIENTS)
+    });
+    let asked = Instant::now();
+    array.stop();
+    let took = asked.elapsed();
+    assert!(
+        took < Duration::from_secs(5),
+        "the array took {took:?} to end"
+    );
+    drop(silent);
+    u64::from(CLIENTS) * 125
+}
+
+#[test]
+fn every_storm_stands_in_the_reference() {
+    let reference = include_str!("../../../../docs/reference/faults.md");
+    let ids: HashSet<_> = CASES.iter().map(|(id, ..)| *id).collect();
+    assert_eq!(ids.len(), CASES.len());
+    assert!(
+        ids.iter()
+            .all(|id| reference.contains(&format!("| {id} |")))
+    );
+}
