@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use hakaru_target::{
-    ConnectionId, Io, IoFailure, IoOp, IoResult, Limits, LuDescription, Segment, Target,
-    TargetConfig,
+    ConnectionId, Extent, Io, IoFailure, IoOp, IoResult, Limits, LuDescription, Segment, Target,
+    TargetConfig, Thin,
 };
 use hakaru_units::Time;
 use hakaru_wire::iscsi::frame::{Frame, Framer};
@@ -56,6 +56,9 @@ struct Scene {
 }
 
 fn config() -> TargetConfig {
+    let mut thin = LuDescription::new(0, LU_BYTES);
+    thin.thin = Some(Thin { page_bytes: 4096 });
+    (thin.sanitize, thin.removable, thin.atomic_bytes) = (true, true, 16 << 10);
     let mut four_k = LuDescription::new(1, LU_BYTES);
     (four_k.block_bytes, four_k.write_cache) = (4096, true);
     let mut read_only = LuDescription::new(2, LU_BYTES);
@@ -78,7 +81,7 @@ fn config() -> TargetConfig {
     TargetConfig {
         target_name: TARGET_NAME.to_owned(),
         portals,
-        lus: vec![LuDescription::new(0, LU_BYTES), four_k, read_only],
+        lus: vec![thin, four_k, read_only],
         access: hakaru_target::Access::default(),
         limits,
     }
@@ -233,8 +236,10 @@ impl Scene {
             }
             IoOp::Write { .. } if failed => IoResult::Failed(IoFailure::Space),
             IoOp::Write { data, .. } => IoResult::Written(data),
-            IoOp::Flush if failed => IoResult::Failed(IoFailure::Internal),
+            _ if failed => IoResult::Failed(IoFailure::Internal),
             IoOp::Flush => IoResult::Flushed,
+            IoOp::Status { range, .. } => IoResult::Provisioned(vec![(range, how & 1 == 0)]),
+            IoOp::Unmap { .. } | IoOp::WriteSame { .. } | IoOp::Keep { .. } => IoResult::Done,
         };
         self.target.handle_io_done(self.time, id, result);
     }
@@ -290,23 +295,38 @@ impl Scene {
     /// Takes what the target wants done, and looks whether it may want that.
     fn settle(&mut self) {
         while let Some(io) = self.target.poll_io() {
-            let (offset, length) = match &io.op {
+            let extent = |offset_bytes, length_bytes| Extent {
+                offset_bytes,
+                length_bytes,
+            };
+            let (extents, writes) = match &io.op {
                 IoOp::Read {
                     offset_bytes,
                     length_bytes,
                     ..
-                } => (*offset_bytes, u64::from(*length_bytes)),
+                } => (vec![extent(*offset_bytes, u64::from(*length_bytes))], false),
                 IoOp::Write {
                     offset_bytes, data, ..
-                } => {
-                    assert_ne!(io.lun, 2, "a write to the LU that is write-protected");
-                    (*offset_bytes, data.len() as u64)
-                }
-                IoOp::Flush => (0, 4096),
+                } => (vec![extent(*offset_bytes, data.len() as u64)], true),
+                IoOp::Unmap { ranges } => (ranges.clone(), true),
+                IoOp::WriteSame { range, .. } => (vec![*range], true),
+                IoOp::Status { range, .. } => (vec![*range], false),
+                IoOp::Flush | IoOp::Keep { .. } => (Vec::new(), false),
             };
             let block = if io.lun == 1 { 4096 } else { 512 };
-            assert!(io.lun <= 2 && offset.is_multiple_of(block) && length.is_multiple_of(block));
-            assert!(length > 0 && offset + length <= LU_BYTES);
+            assert!(io.lun <= 2);
+            assert!(
+                !writes || io.lun != 2,
+                "a write to the LU that is write-protected"
+            );
+            for Extent {
+                offset_bytes: offset,
+                length_bytes: length,
+            } in extents
+            {
+                assert!(offset.is_multiple_of(block) && length.is_multiple_of(block));
+                assert!(length > 0 && offset + length <= LU_BYTES);
+            }
             self.held.push(io);
         }
         while self.target.poll_transmit().is_some() {}

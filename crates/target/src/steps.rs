@@ -197,12 +197,14 @@ impl Target {
         let Some(task) = self.tasks.get_mut(key) else {
             return;
         };
+        let mut reading_bytes = 0;
         if let Some(job) = task.job.as_mut() {
             job.writing = None;
+            reading_bytes = core::mem::take(&mut job.reading_bytes);
         }
         let lu = usize::from(task.lu);
         let answer = match result {
-            IoResult::ReadData(data) => {
+            IoResult::ReadData(data) if data.len() == reading_bytes as usize => {
                 self.counters.lus[lu].read(data.len() as u32);
                 Answer::Read(data)
             }
@@ -215,7 +217,8 @@ impl Target {
             IoResult::Failed(failure) => {
                 return self.end_program(now, key, Verdict::Check(failure_sense(failure)));
             }
-            IoResult::ReadInPlace => {
+            // Neither is what a program asks for.
+            IoResult::ReadInPlace | IoResult::ReadData(_) => {
                 let verdict = Verdict::Check(Sense::INTERNAL_TARGET_FAILURE);
                 return self.end_program(now, key, verdict);
             }
@@ -273,6 +276,10 @@ impl Target {
         task.stage = Stage::Io;
         if let Some(job) = task.job.as_mut() {
             job.writing = written_by(&op).map(|extent| (lu, extent));
+            job.reading_bytes = match &op {
+                IoOp::Read { length_bytes, .. } => *length_bytes,
+                _ => 0,
+            };
         }
         self.ios.push_back(Io {
             id: IoId(key),

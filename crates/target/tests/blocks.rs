@@ -112,6 +112,24 @@ fn verify_of_the_medium_finds_what_cannot_be_read() {
 }
 
 #[test]
+fn a_read_answered_with_another_length_is_a_failure_of_ours_and_nothing_is_written() {
+    let (mut pair, mut initiator) = logged_in();
+    pair.stalled = true;
+    for length in [0, 511, 513, 4096] {
+        let cdb = Cdb::CompareAndWrite(transfer(0, 1)).emit();
+        let command = initiator.begin_out(&mut pair, 0, &cdb, &[0; 1024]);
+        let io = pair.held.remove(0);
+        let data = vec![0; length];
+        pair.target
+            .handle_io_done(pair.time, io.id, IoResult::ReadData(data));
+        pair.run();
+        let answer = Answer::of(initiator.receive(&mut pair), command.itt);
+        assert_eq!(answer.sense(), Sense::INTERNAL_TARGET_FAILURE);
+        assert!(pair.held.is_empty());
+    }
+}
+
+#[test]
 fn write_and_verify_writes_past_the_cache_and_tells_what_came_back_otherwise() {
     let (mut pair, mut initiator) = logged_in();
     let data = pattern(600 * 512, 1);

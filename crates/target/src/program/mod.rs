@@ -37,6 +37,8 @@ pub(crate) struct Job {
     pub(crate) exclusive: Option<Extent>,
     /// What it does.
     pub(crate) program: Program,
+    /// Bytes that its access under way reads.
+    pub(crate) reading_bytes: u32,
     /// The range that its access under way writes, if it writes.
     pub(crate) writing: Option<(u8, Extent)>,
     /// An access that waits until another program lets go of its range.
@@ -64,6 +66,7 @@ impl Job {
             reads_bytes: 0,
             exclusive: None,
             program,
+            reading_bytes: 0,
             writing: None,
             pending: None,
         }
