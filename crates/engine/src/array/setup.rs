@@ -11,7 +11,7 @@ use hakaru_drive::Array;
 use hakaru_runtime::file::FileHandle;
 use hakaru_runtime::memory::SparseMemory;
 use hakaru_runtime::{Reactor, Token};
-use hakaru_target::{LuDescription, Thin};
+use hakaru_target::{LuDescription, Thin, check_reservations};
 
 use super::pools;
 use super::storage::{
@@ -176,6 +176,17 @@ pub fn describe(
     // What is kept must not outlive the LU's bytes.
     let state = state.filter(|_| !in_memory);
     let reservations = state.map(|directory| kept(directory, lu.lun)).transpose();
+    let reservations = reservations.or_environment(
+        format_args!("read the reservations of LUN {}", lu.lun),
+        "state_directory must be readable",
+    )?;
+    // Empty: nothing was ever kept.
+    if let Some(record) = reservations.as_deref().filter(|record| !record.is_empty()) {
+        check_reservations(record).or_environment(
+            format_args!("take the reservations of LUN {}", lu.lun),
+            "remove the LU's file in state_directory if they may be forgotten",
+        )?;
+    }
     Ok(LuDescription {
         block_bytes: lu.block_bytes,
         physical_block_bytes: lu.physical_block_bytes,
@@ -194,10 +205,7 @@ pub fn describe(
         sanitize: lu.sanitize,
         // A write to memory is one copy, and nothing of it outlives a crash; a file is written in parts.
         atomic_bytes: if in_memory { ATOMIC_BYTES } else { 0 },
-        reservations: reservations.or_environment(
-            format_args!("read the reservations of LUN {}", lu.lun),
-            "state_directory must be readable; remove the file if the reservations may be forgotten",
-        )?,
+        reservations,
         ..LuDescription::new(lu.lun, lu.size_bytes)
     })
 }

@@ -30,7 +30,20 @@ pub struct Array {
 impl Array {
     /// Starts one, or tells why it would not be started: its error, and its exit code.
     pub fn try_start(config: &Value) -> Result<Array, (Value, Option<i32>)> {
-        let mut child = Command::new(engine())
+        Array::try_start_inside(&[], config)
+    }
+
+    fn try_start_inside(inside: &[String], config: &Value) -> Result<Array, (Value, Option<i32>)> {
+        let engine = engine();
+        let mut command = match inside {
+            [] => Command::new(&engine),
+            [first, rest @ ..] => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(&engine);
+                command
+            }
+        };
+        let mut child = command
             .arg("run")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -59,6 +72,12 @@ impl Array {
     /// Starts one.
     pub fn start(config: &Value) -> Array {
         Array::try_start(config).unwrap_or_else(|(error, code)| panic!("exit {code:?}: {error}"))
+    }
+
+    /// Starts one by the command `inside`, which runs what follows it.
+    pub fn start_inside(inside: &[String], config: &Value) -> Array {
+        Array::try_start_inside(inside, config)
+            .unwrap_or_else(|(error, code)| panic!("exit {code:?}: {error}"))
     }
 
     /// Its first portal.
