@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.conformance.suites import Verdict, list_tests, run_suite
 from tests.peers.array import MIB, TARGET_NAME, array, lu
@@ -20,11 +21,35 @@ LU_BYTES = 64 * MIB
 
 @dataclass(frozen=True)
 class Configuration:
-    """An LU, the paths to it, and the suites that it is for (`None`: all)."""
+    """An LU, the paths to it, and what it is asked: suites, or tests as `Suite.Test`."""
 
     name: str
     urls: list[str]
-    suites: list[str] | None = None
+    selections: list[str]
+
+
+# It looks after several seconds whether the LU is still being overwritten, and fails where that is done by then.
+WANTS_A_SLOW_LU = "Sanitize.Reset"
+# 150 ms for each MiB: ten seconds for the whole LU.
+SLOW = {
+    "kind": "array",
+    "controller": {"command_us": 0, "data_us_per_mib": 150_000},
+    "groups": [
+        {"raid": "raid0", "drives": 1, "stripe_unit_bytes": MIB, "drive": {"kind": "preset", "name": "sas-15k-146"}}
+    ],
+}
+
+
+def everything_but(apart: str) -> list[str]:
+    """Every suite; that of the test `apart` test by test, without it."""
+    selections: list[str] = []
+    for suite, tests in list_tests().items():
+        one_by_one = [f"{suite}.{test}" for test in tests]
+        if apart in one_by_one:
+            selections += [test for test in one_by_one if test != apart]
+        else:
+            selections.append(suite)
+    return selections
 
 
 Results = dict[tuple[str, str], dict[str, Verdict]]
@@ -36,14 +61,24 @@ Server = Callable[[Path], AbstractContextManager[list[Configuration]]]
 @contextmanager
 def our_array(folder: Path) -> Iterator[list[Configuration]]:
     """An array of ours."""
-    lus = [
-        lu(0, LU_BYTES, thin=True, removable=True, sanitize=True),
-        lu(1, LU_BYTES, thin=True, read_only=True),
-    ]
-    with array(*lus, portals=["127.0.0.1:0", "127.0.0.1:0"], state_directory=str(folder / "state")) as ours:
+    features: dict[str, Any] = {
+        "thin": True,
+        "removable": True,
+        "sanitize": True,
+        "physical_block_bytes": 4096,
+        "unmap_any_data": True,
+    }
+    lus = [lu(0, LU_BYTES, **features), lu(1, LU_BYTES, thin=True, read_only=True)]
+    slow = lu(0, LU_BYTES, **features, placement={"group": 0, "offset_bytes": 0})
+    with (
+        array(*lus, portals=["127.0.0.1:0", "127.0.0.1:0"], state_directory=str(folder / "state")) as ours,
+        array(slow, model=SLOW) as modelled,
+    ):
         first, second = (f"iscsi://{portal}/{TARGET_NAME}" for portal in ours.engine.found["portals"])
         yield [
-            Configuration("thin, removable", [f"{first}/0"]),
+            # The longest first: the others pass meanwhile.
+            Configuration("slow", [modelled.url()], [WANTS_A_SLOW_LU]),
+            Configuration("thin, removable", [f"{first}/0"], everything_but(WANTS_A_SLOW_LU)),
             Configuration("two portals", [f"{first}/0", f"{second}/0"], ["MultipathIO", "ProutPreempt"]),
             Configuration("read-only", [f"{first}/1"], ["ReadOnly", "Inquiry", "ReadCapacity16", "TestUnitReady"]),
         ]
@@ -59,14 +94,14 @@ def tgt_array(folder: Path) -> Iterator[list[Configuration]]:
         tgt(folder / "read-only", LU_BYTES, "readonly=1") as read_only,
     ):
         yield [
-            Configuration("thin, removable", [thin.url]),
+            Configuration("thin, removable", [thin.url], list(list_tests())),
             Configuration("two portals", [thin.url, thin.url], ["MultipathIO", "ProutPreempt"]),
             Configuration("read-only", [read_only.url], ["ReadOnly"]),
         ]
 
 
 def run_all(server: Server, folder: Path) -> Results:
-    """Runs every suite of every configuration, several at a time, each on a server of its own."""
+    """Runs all selections of every configuration, several at a time, each on a server of its own."""
     tests = list_tests()
     results: Results = {(suite, test): {} for suite in tests for test in tests[suite]}
     work: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
@@ -77,16 +112,17 @@ def run_all(server: Server, folder: Path) -> Results:
             (place := folder / str(worker)).mkdir()
             servers.append(stack.enter_context(server(place)))
         for number, configuration in enumerate(servers[0]):
-            for suite in tests:
-                if configuration.suites is None or suite in configuration.suites:
-                    work.put((number, suite))
+            for selection in configuration.selections:
+                work.put((number, selection))
 
         def drain(configurations: list[Configuration]) -> None:
             try:
                 while True:
-                    number, suite = work.get_nowait()
+                    number, selection = work.get_nowait()
                     configuration = configurations[number]
-                    for test, verdict in run_suite(suite, tests[suite], configuration.urls).items():
+                    suite, _, only = selection.partition(".")
+                    names = [only] if only else tests[suite]
+                    for test, verdict in run_suite(selection, names, configuration.urls).items():
                         results[suite, test][configuration.name] = verdict
             except queue.Empty:
                 pass

@@ -41,9 +41,13 @@ def list_tests() -> dict[str, list[str]]:
     return tests
 
 
-def run_suite(suite: str, tests: list[str], urls: list[str]) -> dict[str, Verdict]:
-    """Verdicts by test name. Destroys what is on the LU; a second URL is another path to it."""
-    command = [_program(), "--dataloss", "--allow-sanitize", "--verbose", f"--test=ALL.{suite}", *urls]
+def run_suite(selection: str, tests: list[str], urls: list[str]) -> dict[str, Verdict]:
+    """Verdicts by test name. `selection`: a suite, or one of its tests (`Suite.Test`); `tests`: what that has.
+
+
+    Destroys what is on the LU; a second URL is another path to it.
+    """
+    command = [_program(), "--dataloss", "--allow-sanitize", "--verbose", f"--test=ALL.{selection}", *urls]
     try:
         # What goes to stderr is not in step with the rest.
         done = subprocess.run(
@@ -56,7 +60,7 @@ def run_suite(suite: str, tests: list[str], urls: list[str]) -> dict[str, Verdic
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return dict.fromkeys(tests, Verdict(Kind.FAILED, f"{suite} was not over after {SUITE_TIMEOUT_S} s"))
+        return dict.fromkeys(tests, Verdict(Kind.FAILED, f"{selection} was not over after {SUITE_TIMEOUT_S} s"))
     verdicts = read_verdicts(done.stdout)
     unknown = Verdict(Kind.FAILED, f"the suite ended without a verdict (exit status {done.returncode})")
     return {test: verdicts.get(test, unknown) for test in tests}
