@@ -61,14 +61,15 @@ Server = Callable[[Path], AbstractContextManager[list[Configuration]]]
 @contextmanager
 def our_array(folder: Path) -> Iterator[list[Configuration]]:
     """An array of ours."""
-    features: dict[str, Any] = {
-        "thin": True,
-        "removable": True,
-        "sanitize": True,
-        "physical_block_bytes": 4096,
-        "unmap_any_data": True,
-    }
-    lus = [lu(0, LU_BYTES, **features), lu(1, LU_BYTES, thin=True, read_only=True)]
+    # WRITE SAME with UNMAP is expected to give back blocks whatever it would have written.
+    features: dict[str, Any] = {"thin": True, "removable": True, "sanitize": True, "unmap_any_data": True}
+    lus = [
+        lu(0, LU_BYTES, **features),
+        lu(1, LU_BYTES, thin=True, read_only=True),
+        lu(2, LU_BYTES, **features, physical_block_bytes=4096),
+        # MultipathIO compares block 256 with zeros that it has not written: its LU must be new.
+        lu(3, LU_BYTES, **features),
+    ]
     slow = lu(0, LU_BYTES, **features, placement={"group": 0, "offset_bytes": 0})
     with (
         array(*lus, portals=["127.0.0.1:0", "127.0.0.1:0"], state_directory=str(folder / "state")) as ours,
@@ -79,7 +80,8 @@ def our_array(folder: Path) -> Iterator[list[Configuration]]:
             # The longest first: the others pass meanwhile.
             Configuration("slow", [modelled.url()], [WANTS_A_SLOW_LU]),
             Configuration("thin, removable", [f"{first}/0"], everything_but(WANTS_A_SLOW_LU)),
-            Configuration("two portals", [f"{first}/0", f"{second}/0"], ["MultipathIO", "ProutPreempt"]),
+            Configuration("4 KiB physical blocks", [f"{first}/2"], ["CompareAndWrite", "WriteSame10", "WriteSame16"]),
+            Configuration("two portals", [f"{first}/3", f"{second}/3"], ["MultipathIO"]),
             Configuration("read-only", [f"{first}/1"], ["ReadOnly", "Inquiry", "ReadCapacity16", "TestUnitReady"]),
         ]
 
@@ -88,14 +90,16 @@ def our_array(folder: Path) -> Iterator[list[Configuration]]:
 def tgt_array(folder: Path) -> Iterator[list[Configuration]]:
     """tgt with its best settings; two sessions stand for two portals."""
     (folder / "thin").mkdir()
+    (folder / "paths").mkdir()
     (folder / "read-only").mkdir()
     with (
         tgt(folder / "thin", LU_BYTES, "thin_provisioning=1,removable=1") as thin,
+        tgt(folder / "paths", LU_BYTES, "thin_provisioning=1") as paths,
         tgt(folder / "read-only", LU_BYTES, "readonly=1") as read_only,
     ):
         yield [
             Configuration("thin, removable", [thin.url], list(list_tests())),
-            Configuration("two portals", [thin.url, thin.url], ["MultipathIO", "ProutPreempt"]),
+            Configuration("two sessions", [paths.url, paths.url], ["MultipathIO"]),
             Configuration("read-only", [read_only.url], ["ReadOnly"]),
         ]
 

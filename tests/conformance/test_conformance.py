@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tests.conformance.configurations import our_array, run_all
 from tests.conformance.suites import Kind, Verdict, read_verdicts
 from tests.conformance.table import merge, render
 
@@ -51,3 +54,10 @@ def test_one_failure_outweighs_every_pass_and_one_pass_every_skip() -> None:
     assert merge({}).kind is Kind.FAILED
     assert not render({("S", "t"): {"a": skipped}})[1]
     assert render({("S", "t"): {"a": skipped, "b": passed}})[1]
+
+
+def test_the_array_passes_every_test_of_iscsi_test_cu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, complete = render(run_all(our_array, tmp_path))
+    with capsys.disabled():
+        print(f"\n{table}")
+    assert complete, table

@@ -54,6 +54,8 @@ pub(crate) struct SessionCounters {
     pub(crate) logins_denied: u64,
     pub(crate) logouts: u64,
     pub(crate) reinstatements: u64,
+    /// Of these, by a login from another address.
+    pub(crate) reinstatements_elsewhere: u64,
     pub(crate) timeouts: u64,
     pub(crate) protocol_errors: u64,
     pub(crate) panics: u64,
@@ -69,6 +71,7 @@ impl SessionCounters {
             ("logins_denied", self.logins_denied),
             ("logouts", self.logouts),
             ("reinstatements", self.reinstatements),
+            ("reinstatements_elsewhere", self.reinstatements_elsewhere),
             ("timeouts", self.timeouts),
             ("protocol_errors", self.protocol_errors),
             ("panics", self.panics),

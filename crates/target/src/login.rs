@@ -387,8 +387,11 @@ impl Target {
         };
         negotiation.conclude();
         let nexus = nexus_of(negotiation, login.first.isid, on.portal);
+        let address = on.peer.ip();
         if let Some(old) = self.sessions.by_nexus.get(&nexus).copied() {
+            let before = self.connections.get(old.0).map(|on| on.peer.ip());
             self.counters.sessions.reinstatements += 1;
+            self.counters.sessions.reinstatements_elsewhere += u64::from(before != Some(address));
             self.end(now, old);
             self.discard_transmit(old);
         }
