@@ -33,7 +33,8 @@ FORBIDDEN_CRATES = {
     "polling", "rustix", "smol", "socket2", "tokio",
 }  # fmt: skip
 
-# redb has a backend for files, which needs libc. The pool gives it a backend of its own, and names no other (the test above).
+# redb has a backend for files, which needs libc. The pool gives it a backend of its own, and names no other (the test
+# above).
 LINKED_NEVERTHELESS = {"pool": {"libc"}}
 
 # One alternative per kind of thing that is not code; a lifetime is not taken for a character.

@@ -16,9 +16,20 @@ GOOD = """\
 format: 1
 target_name: iqn.2026-01.org.example:array
 portals: ["127.0.0.1:3260", "[::1]:3260"]
+access:
+  users: [{name: host-1, secret_file: secrets/host-1}]
+  target: {name: array, secret_file: secrets/array}
+  rules:
+    - {initiator_name: iqn.2026-01.org.example:host-1, address: 10.1.0.0/16, user: host-1, lus: [{lun: 2}, {lun: 3}]}
+pools:
+  - name: main
+    groups: [{name: g0, size: 64 GiB}, {name: g1, size: 64 GiB}]
+  - {name: fast, directory: /srv/fast, page: 64 KiB, soft_threshold_percent: 90, groups: [{name: g0, size: 2 GiB}]}
 lus:
   - {lun: 0, size: 1 GiB, store: {kind: memory}}
   - {lun: 7, size: 10 GiB, block: 4096, store: {kind: file, path: lus/seven.img}, read_only: true}
+  - {lun: 8, size: 1 TiB, store: {kind: thin, pool: main}, removable: true}
+  - {lun: 9, size: 1 TiB, store: {kind: thin, pool: fast, volume: nine, quota: 10 GiB}}
 sample_interval: 500 ms
 """
 
@@ -37,41 +48,66 @@ def test_paths_count_from_the_array_files_folder(tmp_path: Path) -> None:
 
 
 REFUSALS = [
-    ("format: 1", "format: 2", "format", "input should be 1", ""),
-    ("lun: 7", "lun: 0", "lun: 0", "lus[1].lun: LUN 0 is given twice", "a number of its own"),
-    ("lun: 7", "lun: 256", "lun: 256", "less than or equal to 255", ""),
-    ("size: 1 GiB", "size: 1", "size: 1,", "a size needs a unit", ""),
-    ("size: 1 GiB", "size: 0", "size: 0", "greater than or equal to 512", ""),
-    ("size: 1 GiB", "size: 1000 B", "size: 1000", "not a multiple of the block length 512", ""),
-    ("size: 1 GiB", "size: 65 TiB", "size: 65", "less than or equal to 70368744177664", ""),
-    ("block: 4096", "block: 1024", "block", "input should be 512 or 4096", ""),
-    ("read_only: true", "read_only: yes", "read_only", "input should be a valid boolean", ""),
-    ("read_only: true", "readonly: true", "readonly", "unknown field", "did you mean 'read_only'?"),
-    ("kind: memory", "kind: memroy", "{kind", "'memroy'", ""),
-    ("kind: file, path", "kind: file, pat", "pat:", "unknown field", "did you mean 'path'?"),
-    ("lus/seven.img", '"a\\nb"', '"a', "string should match pattern", ""),
-    ("iqn.2026-01.org.example:array", "array", "array", "string should match pattern", ""),
-    ("127.0.0.1:3260", "localhost:3260", '"localhost', "string should match pattern", ""),
-    ("127.0.0.1:3260", "127.0.0.1", '"127.0.0.1"', "string should match pattern", ""),
-    ("127.0.0.1:3260", "127.0.0.1:99999", '"127', "there is no port 99999", "for instance 127.0.0.1:3260"),
-    ("127.0.0.1:3260", "127.0.0.256:1", '"127', "127.0.0.256", "for instance"),
-    ("127.0.0.1:3260", "[::1]:3260", "portals", "stands there twice", "leave one out"),
-    ("127.0.0.1:3260", "0.0.0.0:3260", '"0.0.0.0', "can be reached from outside this machine", "allow_external"),
-    ("sample_interval: 500 ms", "sample_interval: 10 ms", "10 ms", "greater than or equal to", ""),
-    ("sample_interval: 500 ms", "metrics: 192.0.2.1:9807", "192", "can be reached from outside", "allow_external"),
-    ("sample_interval: 500 ms", "model: {kind: preset, name: jdsf-2011}", "{lun: 0", "has no placement", "add `pl"),
-    ("sample_interval: 500 ms", "state: ''", "''", "at least 1 character", ""),
-    ("sample_interval: 500 ms", "lus: []", "lus: []", "duplicate key", ""),
-    ("sample_interval: 500 ms", "x: !!python/object:os.system a", "!!python", "tags are not allowed", ""),
-    ("sample_interval: 500 ms", "x: [", "x:", "not valid YAML", ""),
+    ("format: 1", "format: 2", "input should be 1", ""),
+    ("lun: 7", "lun: 0", "lus[1].lun: LUN 0 is given twice", "a number of its own"),
+    ("lun: 7", "lun: 256", "less than or equal to 255", ""),
+    ("size: 1 GiB", "size: 1", "a size needs a unit", ""),
+    ("size: 1 GiB", "size: 0", "greater than or equal to 512", ""),
+    ("size: 1 GiB", "size: 1000 B", "not a multiple of the block length 512", ""),
+    ("size: 1 GiB", "size: 65 TiB", "less than or equal to 70368744177664", ""),
+    ("block: 4096", "block: 1024", "input should be 512 or 4096", ""),
+    ("read_only: true", "read_only: yes", "input should be a valid boolean", ""),
+    ("read_only: true", "readonly: true", "unknown field", "did you mean 'read_only'?"),
+    ("kind: memory", "kind: memroy", "'memroy'", ""),
+    ("kind: file, path", "kind: file, pat", "unknown field", "did you mean 'path'?"),
+    ("lus/seven.img", '"a\\nb"', "string should match pattern", ""),
+    ("iqn.2026-01.org.example:array", "array", "string should match pattern", ""),
+    ("127.0.0.1:3260", "localhost:3260", "string should match pattern", ""),
+    ("127.0.0.1:3260", "127.0.0.1", "string should match pattern", ""),
+    ("127.0.0.1:3260", "127.0.0.1:99999", "there is no port 99999", "for instance 127.0.0.1:3260"),
+    ("127.0.0.1:3260", "127.0.0.256:1", "127.0.0.256", "for instance"),
+    ("127.0.0.1:3260", "[::1]:3260", "stands there twice", "leave one out"),
+    ("127.0.0.1:3260", "0.0.0.0:3260", "can be reached from outside this machine", "allow_external"),
+    ("sample_interval: 500 ms", "sample_interval: 10 ms", "greater than or equal to", ""),
+    ("sample_interval: 500 ms", "metrics: 192.0.2.1:9807", "can be reached from outside", "allow_external"),
+    (
+        "sample_interval: 500 ms",
+        "model: {kind: preset, name: jdsf-2011}",
+        "group 'g0' has no placement",
+        "add `pl",
+        "{name: g0",
+    ),
+    ("pool: main}", "pool: mian}", "lus[2].store.pool: there is no pool 'mian'", "the pools are main, fast"),
+    ("volume: nine", "volume: nine/x", "string should match pattern", ""),
+    ("lun: 9, size: 1 TiB", "lun: 9, size: 1 TiB, thin: 1", "valid boolean", ""),
+    ("pool: fast, volume: nine", "pool: main, volume: lu-8", "LUN 8 is kept in main/lu-8 as well", "of its own"),
+    ("kind: thin, pool: main", "kind: thin", "store.pool: missing", "add `pool:`"),
+    ("name: fast", "name: main", "pool 'main' is given twice", "a name of its own"),
+    ("name: fast", "name: ../fast", "string should match pattern", ""),
+    ("page: 64 KiB", "page: 96 KiB", "a page is a power of two", "256 KiB"),
+    ("page: 64 KiB", "page: 4 KiB", "greater than or equal to 65536", ""),
+    ("soft_threshold_percent: 90", "soft_threshold_percent: 0", "greater than or equal to 1", ""),
+    ("name: g1", "name: g0", "group 'g0' is given twice", "of its own"),
+    ("size: 64 GiB", "size: 256 KiB", "at least two pages", "make it larger"),
+    ("directory: /srv/fast", "directory: ''", "at least 1 character", ""),
+    ("user: host-1, lus", "user: host-2, lus", "there is no user 'host-2'", "the users are host-1"),
+    ("10.1.0.0/16", "10.1.0.1/16", "has host bits set", "10.1.0.0/16"),
+    ("10.1.0.0/16", "10.1.0", "does not appear to be an IPv4 or IPv6 network", "for instance"),
+    ("{lun: 3}", "{lun: 2}", "LUN 2 is given twice", "leave one out"),
+    ("{name: host-1, secret_file: secrets/host-1}", "{name: host-1, secret: x}", "secret: unknown field", ""),
+    ("sample_interval: 500 ms", "sessions: 0", "greater than or equal to 1", ""),
+    ("sample_interval: 500 ms", "spin: 2 ms", "less than or equal to 1000000", ""),
+    ("sample_interval: 500 ms", "state: ''", "at least 1 character", ""),
+    ("sample_interval: 500 ms", "lus: []", "duplicate key", ""),
+    ("sample_interval: 500 ms", "x: !!python/object:os.system a", "tags are not allowed", ""),
+    ("sample_interval: 500 ms", "x: }", "not valid YAML", ""),
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "at", "message", "hint"), REFUSALS)
-def test_refusal_says_where_what_and_what_would_do(
-    tmp_path: Path, old: str, new: str, at: str, message: str, hint: str
-) -> None:
-    assert old in GOOD
+@pytest.mark.parametrize("case", REFUSALS, ids=lambda case: case[1])
+def test_refusal_says_where_what_and_what_would_do(tmp_path: Path, case: tuple[str, ...]) -> None:
+    """A change to a good file; what is said of it, at the line of the change, or of what it makes wrong."""
+    old, new, message, hint, *at = case
     text = GOOD.replace(old, new, 1)
     path = written(tmp_path, text)
     with pytest.raises(UsageError) as e:
@@ -79,8 +115,21 @@ def test_refusal_says_where_what_and_what_would_do(
     assert message in e.value.message
     assert hint in e.value.hint
     assert e.value.message.startswith(f"{path}:"), e.value.message
-    line = text[: text.index(at)].count("\n") + 1
-    assert abs(int(e.value.message.removeprefix(f"{path}:").split(":")[0]) - line) <= 1
+    line = text[: text.index(at[0]) if at else GOOD.index(old)].count("\n") + 1
+    assert int(e.value.message.removeprefix(f"{path}:").split(":")[0]) == line, e.value.message
+
+
+def test_external_portal_needs_users_and_rules(tmp_path: Path) -> None:
+    external = GOOD.replace('"127.0.0.1:3260"', '"192.0.2.1:3260"').replace(
+        "format: 1", "format: 1\nallow_external: true"
+    )
+    assert load_array(written(tmp_path, external)).file.allow_external
+    for missing in ("rules", "users"):
+        kept = [line for line in external.splitlines() if not line.startswith((f"  {missing}:", "    - {initiator"))]
+        cut = "\n".join(kept).replace("  rules:", "  rules: []")
+        with pytest.raises(UsageError, match="anyone may log in") as e:
+            load_array(written(tmp_path, cut))
+        assert "`users` (CHAP) and `rules`" in e.value.hint
 
 
 @pytest.mark.parametrize("raw", [b"", b"\xff\xfe", b"- 1", b"a", b"a: &a [*a]", b"x" * (1 << 20) + b"y", b"[" * 100])

@@ -26,6 +26,18 @@ def complain(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def manage(order: dict[str, Any]) -> None:
+    """Statuses are answered at once, but after the next order's refusal; a withdrawal is never answered."""
+    kind = order["action"]["kind"]
+    if kind == "withdraw":
+        sys.exit(0)
+    if kind == "status":
+        other = listen()
+        refusal = {"class": "usage", "message": "there is no such volume", "hint": "look"}
+        say(type="reply", id=other["id"], error=refusal)
+        say(type="reply", id=order["id"], value={"pools": []})
+
+
 def main() -> None:
     if MANNER == "silent":
         time.sleep(300)
@@ -69,7 +81,9 @@ def main() -> None:
         say(type="sample", at_ns=10, counters={}, colour="blue")
         time.sleep(300)
     say(type="error", **{"class": "peer"}, message="a session broke the protocol", hint="", fatal=False)
-    assert listen()["type"] == "stop"
+    while (order := listen())["type"] == "manage":
+        manage(order)
+    assert order["type"] == "stop"
     say(type="result", at_ns=20, values={"reads": 1.0}, histograms=[])
 
 

@@ -68,6 +68,23 @@ def test_what_an_engine_says_arrives_in_order(fake: Callable[[str], Path]) -> No
     run(work())
 
 
+def test_replies_reach_who_asked_and_a_refusal_is_an_error(fake: Callable[[str], Path]) -> None:
+    async def work() -> None:
+        async with await EngineProcess.spawn("host-1", WATCH, binary=fake("well")) as engine:
+            await engine.ready()
+            await gang_start([engine])
+            first = asyncio.create_task(engine.manage(contract.StatusAction()))
+            await asyncio.sleep(0)
+            with pytest.raises(UsageError, match="there is no such volume") as refused:
+                await engine.manage(contract.DeleteAction(pool="main", volume="x"))
+            assert refused.value.hint == "look"
+            assert await first == {"pools": []}
+            with pytest.raises(LostError, match="was lost: exit status 0"):
+                await engine.manage(contract.WithdrawAction(lun=0))
+
+    run(work())
+
+
 def test_an_engine_that_was_not_started_can_be_stopped(fake: Callable[[str], Path]) -> None:
     async def work() -> None:
         async with await EngineProcess.spawn("host-1", WATCH, binary=fake("well")) as engine:

@@ -1,12 +1,32 @@
-"""From an array file and what was done online to the engine's configuration. Pure."""
+"""From an array file and what was done online to the engine's configuration. Pure.
+
+The file *declares*; what was done online is laid over it:
+
+- an LU made online is served until it is deleted online; once the file declares its volume, the file holds
+- a volume that was grown online keeps its size: the larger of the two holds, nothing is ever made smaller
+- a group that a pool was grown by stays, whatever the file says
+- a LUN that was given online and is declared for something else is refused: no known number leads to other data
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from hakaru.array.consistency import volume_name
 from hakaru.array.load import Loaded
-from hakaru.array.model import MS_NS, FileStore, Lu
-from hakaru.array.state import RESERVATIONS, Online
+from hakaru.array.model import MS_NS, ChapUser, FileStore, Lu, Pool, ThinStore
+from hakaru.array.state import POOLS, RESERVATIONS, Online, OnlineLu
 from hakaru.engine import contract
 from hakaru.run.configure import engine_model, seed_of
+from hakaru.study.model import Placement
+
+
+@dataclass(frozen=True)
+class ServedLu:
+    """An LU as it is served, and whether the file declares it."""
+
+    config: contract.LuConfig
+    declared: bool
 
 
 def array_config(loaded: Loaded, online: Online) -> contract.ArrayConfig:
@@ -15,7 +35,10 @@ def array_config(loaded: Loaded, online: Online) -> contract.ArrayConfig:
     return contract.ArrayConfig(
         target_name=file.target_name,
         portals=list(file.portals),
-        lus=[_lu(loaded, lu) for lu in file.lus],
+        pools=[_pool(loaded, pool, online) for pool in file.pools],
+        lus=[lu.config for lu in served_lus(loaded, online)],
+        access=_access(loaded),
+        allow_external=file.allow_external,
         state_directory=str(loaded.state / RESERVATIONS),
         model=contract.NoModel() if file.model is None else engine_model(file.model),
         seed=seed_of(file.target_name),
@@ -25,16 +48,57 @@ def array_config(loaded: Loaded, online: Online) -> contract.ArrayConfig:
     )
 
 
-def _lu(loaded: Loaded, lu: Lu) -> contract.LuConfig:
-    place = None
-    if lu.placement is not None:
-        place = contract.Placement(group=lu.placement.group, offset_bytes=lu.placement.offset)
+def served_lus(loaded: Loaded, online: Online) -> list[ServedLu]:
+    """Declared LUs, then those made online. Raises `UsageError` with a place where the two contradict each other."""
+    served = [ServedLu(_declared(loaded, lu, online), True) for lu in loaded.file.lus]
+    volumes = {volume_of(lu.config.store) for lu in served}
+    places = {lu.lun: ("lus", i, "lun") for i, lu in enumerate(loaded.file.lus)}
+    pools = [pool.name for pool in loaded.file.pools]
+    for lu in online.lus:
+        name = f"{lu.pool}/{lu.volume}"
+        if name in volumes:
+            continue
+        if lu.lun in places:
+            raise loaded.document.error(
+                loaded.document.place_of(places[lu.lun]),
+                f"LUN {lu.lun} was given to {name} online",
+                f"choose another number, or take this LU out, start, and delete {name} with `hakaru array delete`",
+            )
+        if lu.pool not in pools:
+            raise loaded.document.error(
+                loaded.document.place_of(("pools",)),
+                f"LU {lu.lun}, made online, is {name}, and there is no pool {lu.pool!r} any more",
+                "put the pool back",
+            )
+        served.append(ServedLu(online_lu(lu), False))
+    return served
+
+
+def volume_of(store: contract.Store) -> str | None:
+    """POOL/VOLUME of a thin store; None of another one."""
+    return f"{store.pool}/{store.volume}" if isinstance(store, contract.ThinStore) else None
+
+
+def online_lu(lu: OnlineLu) -> contract.LuConfig:
+    """The configuration of an LU that was made online."""
     return contract.LuConfig(
         lun=lu.lun,
-        size_bytes=lu.size,
+        size_bytes=lu.size_bytes,
+        block_bytes=lu.block_bytes,
+        store=contract.ThinStore(pool=lu.pool, volume=lu.volume, quota_bytes=lu.quota_bytes),
+        read_only=lu.read_only,
+    )
+
+
+def _declared(loaded: Loaded, lu: Lu, online: Online) -> contract.LuConfig:
+    store = _store(loaded, lu)
+    grown = {f"{one.pool}/{one.volume}": one.size_bytes for one in online.lus} | online.sizes
+    return contract.LuConfig(
+        lun=lu.lun,
+        size_bytes=max(lu.size, grown.get(volume_of(store) or "", 0)),
         block_bytes=lu.block,
-        store=_store(loaded, lu),
-        placement=place,
+        store=store,
+        placement=_placement(lu.placement),
         read_only=lu.read_only,
         thin=lu.thin,
         removable=lu.removable,
@@ -45,4 +109,67 @@ def _lu(loaded: Loaded, lu: Lu) -> contract.LuConfig:
 def _store(loaded: Loaded, lu: Lu) -> contract.Store:
     if isinstance(lu.store, FileStore):
         return contract.FileStore(path=str(loaded.resolve(lu.store.path)), direct=lu.store.direct)
+    if isinstance(lu.store, ThinStore):
+        return contract.ThinStore(pool=lu.store.pool, volume=volume_name(lu, lu.store), quota_bytes=lu.store.quota)
     return contract.MemoryStore()
+
+
+def pool_directory(loaded: Loaded, pool: Pool) -> str:
+    """Where a pool is kept, absolute."""
+    return str(loaded.state / POOLS / pool.name if pool.directory is None else loaded.resolve(pool.directory))
+
+
+def _pool(loaded: Loaded, pool: Pool, online: Online) -> contract.PoolConfig:
+    declared = [
+        contract.GroupConfig(name=group.name, size_bytes=group.size, placement=_placement(group.placement))
+        for group in pool.groups
+    ]
+    names = {group.name for group in pool.groups}
+    added = [
+        contract.GroupConfig(
+            name=group.name,
+            size_bytes=group.size_bytes,
+            placement=None if group.placement is None else contract.Placement(**group.placement),
+        )
+        for group in online.groups
+        if group.pool == pool.name and group.name not in names
+    ]
+    return contract.PoolConfig(
+        name=pool.name,
+        directory=pool_directory(loaded, pool),
+        page_bytes=pool.page,
+        soft_threshold_percent=pool.soft_threshold_percent,
+        direct=pool.direct,
+        groups=declared + added,
+    )
+
+
+def _access(loaded: Loaded) -> contract.AccessConfig:
+    access = loaded.file.access
+    rules = None
+    if access.rules is not None:
+        rules = [
+            contract.AccessRule(
+                initiator_name=rule.initiator_name,
+                address=rule.address,
+                user=rule.user,
+                lus=None
+                if rule.lus is None
+                else [contract.LuAccess(lun=lu.lun, read_only=lu.read_only) for lu in rule.lus],
+            )
+            for rule in access.rules
+        ]
+    return contract.AccessConfig(
+        users=[_user(loaded, user) for user in access.users],
+        target=None if access.target is None else _user(loaded, access.target),
+        algorithms=list(access.algorithms),
+        rules=rules,
+    )
+
+
+def _user(loaded: Loaded, user: ChapUser) -> contract.ChapUser:
+    return contract.ChapUser(name=user.name, secret=contract.SecretFile(path=str(loaded.resolve(user.secret_file))))
+
+
+def _placement(place: Placement | None) -> contract.Placement | None:
+    return None if place is None else contract.Placement(group=place.group, offset_bytes=place.offset)

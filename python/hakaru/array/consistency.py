@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 
-from hakaru.array.model import ArrayFile, FileStore
+from hakaru.array.model import ArrayFile, FileStore, Lu, ThinStore
 
 Path_ = tuple[str | int, ...]
 Problem = tuple[Path_, str, str]
@@ -17,7 +17,7 @@ PORT_MAX = 65_535
 
 def problems(file: ArrayFile) -> list[Problem]:
     """All of them, in the order of the file."""
-    return [*_addresses(file), *_lus(file)]
+    return [*_addresses(file), *_access(file), *_pools(file), *_lus(file)]
 
 
 def split_address(text: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]:
@@ -50,19 +50,98 @@ def _address(path: Path_, text: str, allow_external: bool) -> Iterator[Problem]:
         yield path, f"{text} can be reached from outside this machine", EXTERNAL_HINT
 
 
+def _access(file: ArrayFile) -> Iterator[Problem]:
+    names = [user.name for user in file.access.users]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            yield ("access", "users", i, "name"), f"user {name!r} is given twice", "leave one out"
+    for i, algorithm in enumerate(file.access.algorithms):
+        if algorithm in file.access.algorithms[:i]:
+            yield ("access", "algorithms", i), f"{algorithm} stands there twice", "leave one out"
+    for i, rule in enumerate(file.access.rules or []):
+        place: Path_ = ("access", "rules", i)
+        if rule.user is not None and rule.user not in names:
+            yield (*place, "user"), f"there is no user {rule.user!r}", f"the users are {', '.join(names) or 'none'}"
+        if rule.address is not None:
+            try:
+                ipaddress.ip_network(rule.address)
+            except ValueError as e:
+                yield (*place, "address"), str(e), "for instance 10.1.2.3 or 10.1.0.0/16"
+        luns = [lu.lun for lu in rule.lus or []]
+        for j, lun in enumerate(luns):
+            if lun in luns[:j]:
+                yield (*place, "lus", j, "lun"), f"LUN {lun} is given twice", "leave one out"
+    external = [i for i, portal in enumerate(file.portals) if not _is_loopback(portal)]
+    if external and file.allow_external and not (file.access.users and file.access.rules is not None):
+        what = f"{file.portals[external[0]]} can be reached from outside this machine, and anyone may log in"
+        yield ("portals", external[0]), what, "add `access` with `users` (CHAP) and `rules`"
+
+
+def _pools(file: ArrayFile) -> Iterator[Problem]:
+    names: set[str] = set()
+    directories: dict[str, str] = {}
+    for i, pool in enumerate(file.pools):
+        if pool.name in names:
+            yield ("pools", i, "name"), f"pool {pool.name!r} is given twice", "each pool needs a name of its own"
+        names.add(pool.name)
+        if pool.page & (pool.page - 1):
+            yield ("pools", i, "page"), "a page is a power of two", "for instance 256 KiB"
+        if pool.directory is not None:
+            if pool.directory in directories:
+                what = f"pool {directories[pool.directory]!r} is kept in {pool.directory} as well"
+                yield ("pools", i, "directory"), what, "give each pool a directory of its own"
+            directories.setdefault(pool.directory, pool.name)
+        groups: set[str] = set()
+        for j, group in enumerate(pool.groups):
+            place: Path_ = ("pools", i, "groups", j)
+            if group.name in groups:
+                yield (*place, "name"), f"group {group.name!r} is given twice", "each group needs a name of its own"
+            groups.add(group.name)
+            if group.size < 2 * pool.page:
+                yield (*place, "size"), f"a group has at least two pages of {pool.page} bytes", "make it larger"
+            if _modelled(file) and group.placement is None:
+                what = f"group {group.name!r} has no placement on the modelled drives"
+                yield place, what, "add `placement: {group: 0}`"
+
+
+def volume_name(lu: Lu, store: ThinStore) -> str:
+    """Of a thin LU: as its file says, else by its number."""
+    return store.volume or f"lu-{lu.lun}"
+
+
+def _modelled(file: ArrayFile) -> bool:
+    return file.model is not None and file.model.kind != "none"
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return split_address(address)[0].is_loopback
+    except ValueError:
+        return True
+
+
 def _lus(file: ArrayFile) -> Iterator[Problem]:
     luns: set[int] = set()
-    paths: dict[str, int] = {}
+    kept: dict[tuple[str, str], int] = {}
+    pools = [pool.name for pool in file.pools]
     for i, lu in enumerate(file.lus):
         if lu.lun in luns:
             yield ("lus", i, "lun"), f"LUN {lu.lun} is given twice", "each LU needs a number of its own"
         luns.add(lu.lun)
         if lu.size % lu.block:
             yield ("lus", i, "size"), f"the size is not a multiple of the block length {lu.block}", "choose another"
+        place = ""
         if isinstance(lu.store, FileStore):
-            if lu.store.path in paths:
-                what = f"LUN {paths[lu.store.path]} is kept in {lu.store.path} as well"
-                yield ("lus", i, "store", "path"), what, "give each LU a file of its own"
-            paths.setdefault(lu.store.path, lu.lun)
-        if file.model is not None and file.model.kind != "none" and lu.placement is None:
+            place = lu.store.path
+        elif isinstance(lu.store, ThinStore):
+            place = f"{lu.store.pool}/{volume_name(lu, lu.store)}"
+            if lu.store.pool not in pools:
+                hint = f"the pools are {', '.join(pools)}" if pools else "add `pools:`"
+                yield ("lus", i, "store", "pool"), f"there is no pool {lu.store.pool!r}", hint
+        if place:
+            if (lu.store.kind, place) in kept:
+                what = f"LUN {kept[lu.store.kind, place]} is kept in {place} as well"
+                yield ("lus", i, "store"), what, "give each LU a place of its own"
+            kept.setdefault((lu.store.kind, place), lu.lun)
+        if _modelled(file) and lu.placement is None and lu.store.kind != "thin":
             yield ("lus", i), f"LUN {lu.lun} has no placement on the modelled drives", "add `placement: {group: 0}`"

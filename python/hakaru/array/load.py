@@ -37,9 +37,11 @@ class Loaded:
         return self.path.resolve().parent / text
 
 
-def load_array(path: Path) -> Loaded:
-    """The array in a file."""
+def load_array(path: Path, metrics: str | None = None) -> Loaded:
+    """The array in a file; `metrics` instead of the file's."""
     document = read_document(path)
+    if metrics is not None and isinstance(document.data, dict):
+        document.data["metrics"] = metrics
     file = validate(document, ArrayFile, SCHEMA_HINT)
     found = problems(file)
     if found:

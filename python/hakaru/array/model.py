@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from hakaru.study.model import ArrayModel, Id, Part, Placement
+from hakaru.study.model import ArrayModel, Part, Placement
 from hakaru.units import Duration, Size
 
 MIB = 1 << 20
@@ -26,6 +26,10 @@ TargetName = Annotated[
 ]
 # What a socket is bound to: no host names, so that a file means the same whatever a resolver says.
 AddressPort = Annotated[str, StringConstraints(pattern=r"^(\[[0-9a-fA-F:.]+\]|[0-9.]+):[0-9]{1,5}$", max_length=80)]
+
+
+# Fits for a file name, a label, a terminal (as `hakaru_pool::name_is_valid`).
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$")]
 
 
 class MemoryStore(Part):
@@ -44,7 +48,48 @@ class FileStore(Part):
     )
 
 
-Store = Annotated[MemoryStore | FileStore, Field(discriminator="kind")]
+class ThinStore(Part):
+    """A volume of a pool: takes space when it is written, gives it back when it is unmapped."""
+
+    kind: Literal["thin"]
+    pool: Name = Field(description="one of `pools`")
+    volume: Name | None = Field(default=None, description="its name in the pool; default: lu-LUN")
+    quota: Size | None = Field(
+        default=None, ge=64 << 10, description="most space that it may take; default: all there is"
+    )
+
+
+Store = Annotated[MemoryStore | FileStore | ThinStore, Field(discriminator="kind")]
+
+
+class Group(Part):
+    """A RAID group of a pool: a sparse file, to which pages are dealt in turn with the other groups."""
+
+    name: Name
+    size: Size = Field(ge=128 << 10, le=256 * TIB, description="not looked at once the pool has the group")
+    placement: Placement | None = Field(default=None, description="needed when the model has drives")
+
+
+class Pool(Part):
+    """Storage that is given to thin LUs page by page."""
+
+    name: Name
+    directory: PathText | None = Field(
+        default=None, description="of its metadata and data, made if absent; default: pools/NAME in the state directory"
+    )
+    page: Size = Field(
+        default=256 << 10,
+        ge=64 << 10,
+        le=16 * MIB,
+        description="taken and given back at once: a power of two; fixed when the pool is made",
+    )
+    soft_threshold_percent: int = Field(
+        default=70, ge=1, le=100, description="used share at which initiators are told (06h/38h/07h)"
+    )
+    direct: bool = Field(default=False, description="data go past the page cache (O_DIRECT)")
+    groups: list[Group] = Field(
+        min_length=1, max_length=256, description="made with the pool; one added here later is added at the next start"
+    )
 
 
 class Lu(Part):
@@ -54,13 +99,58 @@ class Lu(Part):
     size: Size = Field(ge=512, le=64 * TIB, description="capacity that initiators see, a multiple of `block`")
     block: Literal[512, 4096] = Field(default=512, description="logical block length in bytes")
     store: Store = Field(description="where its bytes are")
-    placement: Placement | None = Field(default=None, description="needed when the model has drives")
+    placement: Placement | None = Field(
+        default=None, description="needed when the model has drives, except for thin LUs: their pool's groups have one"
+    )
     read_only: bool = Field(default=False, description="writes are refused with WRITE PROTECTED")
     thin: bool = Field(
-        default=False, description="initiators are told that unmapped blocks give space back (LBPME, UNMAP)"
+        default=False,
+        description="initiators are told that unmapped blocks give space back (LBPME, UNMAP); with a thin store always",
     )
     removable: bool = Field(default=False, description="the medium can be ejected and loaded (START STOP UNIT)")
     sanitize: bool = Field(default=False, description="SANITIZE may overwrite the whole LU")
+
+
+class ChapUser(Part):
+    """A CHAP name, and the file of its secret."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f\x7f]+$")]
+    secret_file: PathText = Field(description="of which the secret, 12 to 255 bytes, is the only line; mode 0600")
+
+
+class LuAccess(Part):
+    """An LU that a rule shows."""
+
+    lun: int = Field(ge=0, le=255)
+    read_only: bool = Field(default=False, description="its writes are refused with WRITE PROTECTED")
+
+
+class Rule(Part):
+    """Lets in whom all of it fits."""
+
+    initiator_name: Annotated[str, StringConstraints(min_length=1, max_length=223)] | None = Field(
+        default=None, description="iSCSI name of the initiator; default: any"
+    )
+    address: Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F:.]+(/[0-9]{1,3})?$")] | None = Field(
+        default=None, description="where it connects from: an address or a prefix like 10.1.0.0/16; default: anywhere"
+    )
+    user: str | None = Field(default=None, description="one of `users`, which it proved to be; default: any, and none")
+    lus: list[LuAccess] | None = Field(default=None, max_length=256, description="default: all, writable")
+
+
+class Access(Part):
+    """Who may log in, and what each finds."""
+
+    users: list[ChapUser] = Field(default=[], max_length=1000, description="with users and no rules: each, to every LU")
+    target: ChapUser | None = Field(
+        default=None, description="what the array proves itself with (mutual CHAP); its secret is no user's"
+    )
+    algorithms: list[Literal["sha3_256", "sha256", "sha1", "md5"]] = Field(
+        default=["sha3_256", "sha256"], min_length=1, description="of CHAP, best first; sha1 and md5 are broken"
+    )
+    rules: list[Rule] | None = Field(
+        default=None, max_length=1000, description="who is let in; default: no list; an empty one lets nobody in"
+    )
 
 
 class ArrayFile(Part):
@@ -81,6 +171,8 @@ class ArrayFile(Part):
         default=None,
         description="directory of what is kept, made if absent; default: the array file's name with .state for .yaml",
     )
+    access: Access = Field(default=Access(), description="who may log in, and what each finds; default: everyone")
+    pools: list[Pool] = Field(default=[], max_length=16, description="thin-provisioned pools")
     lus: list[Lu] = Field(min_length=1, max_length=256)
     model: ArrayModel | None = Field(
         default=None, description="how long requests take; default: as fast as the machine ({kind: none})"
@@ -98,6 +190,3 @@ class ArrayFile(Part):
     metrics: AddressPort | None = Field(
         default=None, description="address:port of /metrics for Prometheus; default: none"
     )
-
-
-__all__ = ["AddressPort", "ArrayFile", "FileStore", "Id", "Lu", "MemoryStore", "Store"]

@@ -1,9 +1,10 @@
 """What goes over the control socket: a line of JSON each way, as often as the client likes.
 
-    client → {"command": "status"}
+    client → {"command": "snapshot", "of": "0", "name": "before-upgrade"}
     serve  → {"value": {…}}        or        {"error": {"exit_code": 2, "message": "…", "hint": "…"}}
 
-Requests are closed: nothing unknown, nothing coerced. `exit_code` is that of `hakaru.errors`.
+Requests are closed: nothing unknown, nothing coerced. `exit_code` is that of `hakaru.errors`. A volume is named by the
+LUN that shows it or as POOL/VOLUME. Sizes are bytes.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
+from hakaru.array.model import TIB, Name
 from hakaru.errors import HakaruError, UsageError, error_of_exit_code
 from hakaru.study.model import Part
 
@@ -20,15 +22,89 @@ REQUEST_MAX_BYTES = 64 << 10
 # Counters of 256 LUs and 10 000 modelled drives are some MiB.
 REPLY_MAX_BYTES = 64 << 20
 
+# As the pool itself takes it (`hakaru_pool::name_is_valid`), after the pool's.
+_NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}"
+InPool = Annotated[str, StringConstraints(pattern=rf"^{_NAME}/{_NAME}$")]
+VolumeOrLun = Annotated[str, StringConstraints(pattern=rf"^([0-9]{{1,3}}|{_NAME}/{_NAME})$")]
+Lun = Annotated[int, Field(ge=0, le=255)]
+Bytes = Annotated[int, Field(gt=0, le=256 * TIB)]
+
 
 class Status(Part):
     """Everything that is known now."""
 
-    command: Literal["status"]
+    command: Literal["status"] = "status"
 
 
-Request = Status
-_REQUEST: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field()])
+class Grow(Part):
+    """Add a group to a pool."""
+
+    command: Literal["grow"] = "grow"
+    pool: Name
+    group: Name
+    size_bytes: Bytes
+    drives: Annotated[int, Field(ge=0, le=63)] | None = None
+    """The modelled RAID group that it lies on, from `offset_bytes` on; needed when the model has drives."""
+    offset_bytes: Annotated[int, Field(ge=0)] = 0
+
+
+class Create(Part):
+    """Make a volume and serve it. Answers with the LUN."""
+
+    command: Literal["create"] = "create"
+    volume: InPool
+    size_bytes: Bytes
+    block_bytes: Literal[512, 4096] = 512
+    quota_bytes: Bytes | None = None
+    lun: Lun | None = None
+    """Default: the lowest that is free."""
+
+
+class Snapshot(Part):
+    """Make a copy that takes no writes; serve it if `lun` says where."""
+
+    command: Literal["snapshot"] = "snapshot"
+    of: VolumeOrLun
+    name: Name
+    lun: Lun | None = None
+
+
+class Clone(Part):
+    """Make a copy that takes writes, and serve it. Answers with the LUN."""
+
+    command: Literal["clone"] = "clone"
+    of: VolumeOrLun
+    name: Name
+    quota_bytes: Bytes | None = None
+    lun: Lun | None = None
+    """Default: the lowest that is free."""
+
+
+class Resize(Part):
+    """Make a volume larger."""
+
+    command: Literal["resize"] = "resize"
+    volume: VolumeOrLun
+    size_bytes: Bytes
+
+
+class Delete(Part):
+    """Withdraw the LU that shows a volume, if there is one, and forget the volume and its data."""
+
+    command: Literal["delete"] = "delete"
+    volume: InPool
+
+
+class SetPortState(Part):
+    """Set a portal's asymmetric access state (ALUA), until the array ends."""
+
+    command: Literal["port_state"] = "port_state"
+    portal: Annotated[int, Field(ge=0, le=15)]
+    state: Literal["optimized", "non_optimized", "standby", "unavailable"]
+
+
+Request = Status | Grow | Create | Snapshot | Clone | Resize | Delete | SetPortState
+_REQUEST: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="command")])
 
 
 def parse_request(line: bytes) -> Request:

@@ -31,28 +31,25 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def serving(status: Json) -> list[str]:
+def serving(about: Json) -> list[str]:
     """What an operator who starts an array wants to read."""
-    lines = [f"{status['target_name']} on {', '.join(status['portals'])}, process {status['pid']}"]
-    lines += [f"  LU {lu['lun']}: {about(lu)}" for lu in status["lus"]]
-    lines.append(f"  state in {status['state']}")
-    if status["metrics"]:
-        lines.append(f"  metrics at {status['metrics']}")
+    lines = [f"{about['target_name']} on {', '.join(about['portals'])}, process {about['pid']}"]
+    lines += [f"  LU {lu['lun']}: {in_words(lu)}" for lu in about["lus"]]
+    lines.append(f"  state in {about['state']}")
+    if about["metrics"]:
+        lines.append(f"  metrics at {about['metrics']}")
     lines.append("Ctrl-C stops it")
-    return lines
+    return [printable(line) for line in lines]
 
 
-def about(lu: Json) -> str:
+def in_words(lu: Json) -> str:
     """An LU in a few words."""
-    words = [format_size(lu["size_bytes"]), kept_in(lu)]
+    words = [format_size(lu["size_bytes"]), lu["store"]]
     if lu["read_only"]:
         words.append("read-only")
+    if not lu["declared"]:
+        words.append("made online")
     return ", ".join(words)
-
-
-def kept_in(lu: Json) -> str:
-    """Where an LU's bytes are, in a word."""
-    return str(lu["store"])
 
 
 def print_status(status: Json) -> None:
@@ -61,32 +58,111 @@ def print_status(status: Json) -> None:
         file=sys.stdout, width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL, highlight=False, markup=False
     )
     sessions = status["counters"].get("sessions", {})
-    print(f"{status['target_name']} on {', '.join(status['portals'])}")
+    print(f"{status['target_name']} on {', '.join(_portal(port) for port in status['ports'])}")
     there = f"{sessions.get('sessions_now', 0):.0f} sessions on {sessions.get('connections_now', 0):.0f} connections"
     print(f"up {span(status['uptime_s'])}, {there}, process {status['pid']}")
     if status["metrics"]:
         print(f"metrics at {status['metrics']}")
     console.print(_lus(status))
+    if status["pools"]:
+        console.print(_pools(status["pools"]))
+        console.print(_volumes(status["pools"]))
+        for pool in status["pools"]:
+            for sentence in complaints(pool):
+                print(printable(sentence))
+    if "cache" in status["rates"]:
+        print(cache_in_words(status["rates"]["cache"], status["counters"]["cache"]))
     busy = [entity for entity in status["rates"] if entity.partition("/")[0] in STATIONS]
     busy = [entity for entity in busy if "busy_percent" in status["rates"][entity]]
     if busy:
         console.print(_stations(status, sorted(busy, key=_order)))
 
 
+def complaints(pool: Json) -> list[str]:
+    """What an operator should do something about."""
+    found = []
+    if pool["read_only"]:
+        found.append(
+            f"pool {pool['name']} takes no writes: its storage failed; look at what `serve` said, then start again"
+        )
+    if not pool["free_bytes"]:
+        found.append(f"pool {pool['name']} is full: grow it, or delete what is not needed")
+    elif pool["used_bytes"] >= pool["threshold_bytes"]:
+        found.append(f"pool {pool['name']} is past its threshold of {rounded(pool['threshold_bytes'])}")
+    if pool["metadata_is_low"]:
+        found.append(f"pool {pool['name']} has little room for metadata left: delete what is not needed")
+    if pool["lost_bytes"]:
+        found.append(f"pool {pool['name']} could not take back {rounded(pool['lost_bytes'])}; starting again does")
+    return found
+
+
+def cache_in_words(rates: Json, counters: Json) -> str:
+    """Hits since the last sample, and how much of what it may hold waits to be written."""
+    reads = rates["read_hits_per_s"] + rates["read_misses_per_s"]
+    hits = "no reads" if not reads else f"{rates['read_hits_per_s'] / reads:.0%} of reads hit"
+    limit = counters["write_pending_limit_bytes_now"]
+    pending = f"{counters['write_pending_bytes_now'] / limit:.0%} write-pending" if limit else "write-through"
+    return f"cache: {hits}, {pending}, {number(rates['stalls_per_s'])} stalls/s"
+
+
+def _portal(port: Json) -> str:
+    optimized = port["state"] == "optimized"
+    return str(port["address"]) if optimized else f"{port['address']} ({port['state']})"
+
+
 def _lus(status: Json) -> Table:
     rows = []
     for lu in status["lus"]:
-        now = status["rates"].get(f"lu/{lu['lun']}", {})
+        entity = f"lu/{lu['lun']}"
+        now, mapped = status["rates"].get(entity, {}), status["counters"].get(entity, {}).get("mapped_bytes_now")
         rows.append(
             (
                 str(lu["lun"]),
                 format_size(lu["size_bytes"]),
-                kept_in(lu),
+                "–" if mapped is None else rounded(mapped),
+                lu["store"] + (" (read-only)" if lu["read_only"] else ""),
                 *(number(now.get(f"{name}_per_s")) for name in ("reads", "writes")),
                 *(_megabytes(now.get(f"{name}_bytes_per_s")) for name in ("read", "write")),
             )
         )
-    return table(("LUN", "size", "store", "reads/s", "writes/s", "MB/s read", "MB/s written"), rows, left=(2,))
+    return table(("LUN", "size", "mapped", "store", "reads/s", "writes/s", "MB/s rd", "MB/s wr"), rows, left=(3,))
+
+
+def _pools(pools: Sequence[Json]) -> Table:
+    rows = []
+    for pool in pools:
+        share = pool["used_bytes"] / pool["capacity_bytes"] if pool["capacity_bytes"] else 0.0
+        sizes = [rounded(pool[f"{what}_bytes"]) for what in ("capacity", "used", "free")]
+        promised = f"{number(pool['overcommit'])} x"
+        rows.append((pool["name"], *sizes, f"{share:.0%}", promised, str(len(pool["groups"]))))
+    return table(("pool", "capacity", "used", "free", "full", "promised", "groups"), rows, left=(0,))
+
+
+def _volumes(pools: Sequence[Json]) -> Table:
+    rows = []
+    for pool in pools:
+        for volume in pool["volumes"]:
+            rows.append(
+                (
+                    f"{pool['name']}/{volume['name']}",
+                    format_size(volume["size_bytes"]),
+                    rounded(volume["mapped_bytes"]),
+                    rounded(volume["exclusive_bytes"]),
+                    "–" if volume["quota_bytes"] is None else format_size(volume["quota_bytes"]),
+                    ", ".join(map(str, volume["luns"])) or "–",
+                    volume["origin"] or "",
+                )
+            )
+    return table(("volume", "size", "mapped", "own", "quota", "LUN", "copy of"), rows, left=(0, 6))
+
+
+def rounded(size_bytes: float) -> str:
+    """`11.7 GiB`: three digits for people; `--json` has every byte."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size_bytes < 1024:
+            return f"{number(size_bytes)} {unit}"
+        size_bytes /= 1024
+    return f"{number(size_bytes)} TiB"
 
 
 def _stations(status: Json, entities: Sequence[str]) -> Table:

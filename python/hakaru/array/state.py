@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from hakaru.errors import EnvironmentError_
 from hakaru.study.model import Part
@@ -31,10 +31,35 @@ RESERVATIONS, POOLS = "reservations", "pools"
 RECORD_MAX_BYTES = 16 << 20
 
 
+class OnlineGroup(Part):
+    """A group that a pool was grown by."""
+
+    pool: str
+    name: str
+    size_bytes: int
+    placement: dict[str, int] | None = None
+
+
+class OnlineLu(Part):
+    """An LU that was made online: a new volume, a snapshot or a clone."""
+
+    lun: int
+    pool: str
+    volume: str
+    size_bytes: int
+    block_bytes: int = 512
+    quota_bytes: int | None = None
+    read_only: bool = False
+
+
 class Online(Part):
-    """What was done online, beyond the array file."""
+    """What was done online, beyond the array file. Snapshots that no LU shows, the pool itself remembers."""
 
     format: Literal[1] = 1
+    lus: list[OnlineLu] = Field(default=[])
+    sizes: dict[str, int] = Field(default={})
+    """POOL/VOLUME of a declared LU → bytes that it was grown to."""
+    groups: list[OnlineGroup] = Field(default=[])
 
 
 @dataclass
@@ -68,6 +93,13 @@ class State:
 
         write_json(self.directory / RECORD, online.model_dump(mode="json"))
         self.online = online
+
+    def forget_reservations(self, lun: int) -> None:
+        """What the engine kept for an LU of that number; nothing may be served under it."""
+        try:
+            (self.directory / RESERVATIONS / f"lun-{lun}.reservations").unlink(missing_ok=True)
+        except OSError as e:
+            raise unusable(self.directory, e) from e
 
     def release(self) -> None:
         """Let another process serve it. Safe to call twice."""

@@ -1,0 +1,63 @@
+"""`hakaru array check`: every pool of a stopped array, read by the engine's checker. Changes and repairs nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from hakaru.array.configure import pool_directory
+from hakaru.array.load import Loaded
+from hakaru.array.render import printable
+from hakaru.array.state import held, owner
+from hakaru.engine.binary import find_engine
+from hakaru.errors import EnvironmentError_
+
+# The walk over a full pool of 256 TiB reads some GiB of metadata.
+CHECK_S = 3600.0
+
+
+def check_pools(loaded: Loaded) -> list[dict[str, Any]]:
+    """For each pool: `pool`, `directory`, `clean`, and what the engine's checker found.
+
+    Raises `EnvironmentError_` if the array is served: a pool that changes while it is read cannot be judged.
+    """
+    if not loaded.file.pools:
+        return []
+    serving = owner(loaded.state)
+    if serving is not None:
+        raise EnvironmentError_(
+            f"the array is served by process {serving}, and its pools are in use",
+            "stop it first; what a running pool refuses, it says by itself",
+        )
+    with held(loaded.state):
+        absent = [pool.name for pool in loaded.file.pools if not Path(pool_directory(loaded, pool)).is_dir()]
+        if absent:
+            raise EnvironmentError_(f"pool {absent[0]} is not there yet", "the first `hakaru array serve` makes it")
+        return [_check(pool.name, Path(pool_directory(loaded, pool))) for pool in loaded.file.pools]
+
+
+def _check(name: str, directory: Path) -> dict[str, Any]:
+    command = [str(find_engine()), "check", str(directory)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=CHECK_S, check=False, stdin=subprocess.DEVNULL
+    )
+    try:
+        found: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        # So damaged that there is nothing to look through, or not to be had at all; other pools are looked at still.
+        said = [line.removeprefix("error: ") for line in done.stderr.splitlines() if line.startswith("error: ")]
+        fault = said[0] if said else f"the checker ended with exit status {done.returncode}"
+        found = {"findings": [{"object": "pool", "fault": fault}]}
+    return {**found, "pool": name, "directory": str(directory), "clean": done.returncode == 0}
+
+
+def print_findings(checked: list[dict[str, Any]]) -> None:
+    """A line for each pool, and one for each thing that is wrong with it."""
+    if not checked:
+        print("this array has no pools")
+    for one in checked:
+        print(f"{one['pool']}: {'clean' if one['clean'] else 'damaged'} ({one['directory']})")
+        for finding in one.get("findings", []):
+            print(printable(f"  {finding['object']}: {finding['fault']}"))
