@@ -7,7 +7,7 @@ use crate::config::{LuDescription, Space};
 use crate::scsi::{RecordError, check_record};
 use crate::slab::Key;
 use crate::target::Target;
-use crate::task::Stage;
+use crate::task::{Stage, Task};
 
 /// Whether [`LuDescription::reservations`] can be taken.
 ///
@@ -107,10 +107,12 @@ impl Target {
     /// Whether an access to an LU is under way, or its memory is about to be sent.
     #[must_use]
     pub fn is_in_use(&self, lun: u8) -> bool {
-        let accessed = self
-            .tasks
-            .iter()
-            .any(|(_, task)| task.lu == lun && matches!(task.stage, Stage::Io | Stage::Aborted));
+        // A program may be at another LU than its command's.
+        let accesses = |task: &Task| match &task.job {
+            Some(job) => job.accessing == Some(lun),
+            None => task.lu == lun && matches!(task.stage, Stage::Io | Stage::Aborted),
+        };
+        let accessed = self.tasks.iter().any(|(_, task)| accesses(task));
         let mut connections = self.connections.iter();
         accessed || connections.any(|(_, on)| on.transmit.names_lu(lun))
     }

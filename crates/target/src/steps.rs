@@ -175,7 +175,7 @@ impl Target {
             if writes && self.ranges.is_free(&claim, place) {
                 self.ranges.leave(place);
                 match pending {
-                    Some((lu, op)) => self.ask(key, lu, op),
+                    Some((lu, op)) => self.ask(now, key, lu, op),
                     None => self.ask_write(now, key),
                 }
             } else if !writes && self.may_hold(&claim, place) {
@@ -199,7 +199,7 @@ impl Target {
         };
         let mut reading_bytes = 0;
         if let Some(job) = task.job.as_mut() {
-            job.writing = None;
+            (job.writing, job.accessing) = (None, None);
             reading_bytes = core::mem::take(&mut job.reading_bytes);
         }
         let lu = usize::from(task.lu);
@@ -255,26 +255,31 @@ impl Target {
                     let claim = Claim { lu, extent };
                     // What is its own is free for it.
                     if exclusive || self.ranges.is_free(&claim, self.ranges.waiting_now()) {
-                        return self.ask(key, lu, op);
+                        return self.ask(now, key, lu, op);
                     }
                     if let Some(job) = self.tasks.get_mut(key).and_then(|task| task.job.as_mut()) {
                         job.pending = Some((lu, op));
                     }
                     self.wait_for_range(key, claim);
                 }
-                None => self.ask(key, lu, op),
+                None => self.ask(now, key, lu, op),
             },
             Step::End(verdict) => self.end_program(now, key, verdict),
             Step::Data(data) => self.send_step_data(key, data),
         }
     }
 
-    fn ask(&mut self, key: Key, lu: u8, op: IoOp) {
+    /// Hands an access to the storage, unless its LU has gone or shrunk since the program began.
+    fn ask(&mut self, now: Time, key: Key, lu: u8, op: IoOp) {
+        if let Err(sense) = self.check_range(lu, &op) {
+            return self.end_program(now, key, Verdict::Check(sense));
+        }
         let Some(task) = self.tasks.get_mut(key) else {
             return;
         };
         task.stage = Stage::Io;
         if let Some(job) = task.job.as_mut() {
+            job.accessing = Some(lu);
             job.writing = written_by(&op).map(|extent| (lu, extent));
             job.reading_bytes = match &op {
                 IoOp::Read { length_bytes, .. } => *length_bytes,
@@ -287,6 +292,25 @@ impl Target {
             lun: lu,
             op,
         });
+    }
+
+    fn check_range(&self, lu: u8, op: &IoOp) -> Result<(), Sense> {
+        let unit = self.lus.get(lu).ok_or(Sense::LOGICAL_UNIT_NOT_SUPPORTED)?;
+        let read = match op {
+            IoOp::Read {
+                offset_bytes,
+                length_bytes,
+                ..
+            } => offset_bytes + u64::from(*length_bytes),
+            IoOp::Status { range, .. } => range.offset_bytes + range.length_bytes,
+            _ => 0,
+        };
+        let written = written_by(op).map_or(0, |extent| extent.offset_bytes + extent.length_bytes);
+        if read.max(written) <= unit.blocks * u64::from(unit.block_bytes) {
+            Ok(())
+        } else {
+            Err(Sense::LBA_OUT_OF_RANGE.with_information(unit.blocks))
+        }
     }
 
     fn end_program(&mut self, now: Time, key: Key, verdict: Verdict) {

@@ -413,6 +413,40 @@ fn a_copy_whose_source_cannot_be_read_ends_with_that_and_is_reported_as_failed()
 }
 
 #[test]
+fn a_copy_to_an_lu_that_is_taken_away_ends_and_touches_it_no_more() {
+    let (mut pair, mut initiator) = logged_in();
+    let mut name = |lun| name_of(&mut initiator, &mut pair, lun);
+    let (thin, large) = (name(THIN), name(5));
+    let list = copy_list(3, &[&thin, &large], &[(0, 1, 1024, 0, 0)]);
+    let cdb = Cdb::ExtendedCopy {
+        parameter_list_length: list.len() as u32,
+    };
+    // While it reads from one LU, and while it writes to the other.
+    for taken_in in [0, 1] {
+        let description = pair::config().lus.into_iter().find(|lu| lu.lun == 5);
+        pair.stalled = true;
+        let command = initiator.begin_out(&mut pair, THIN, &cdb.emit(), &list);
+        for _ in 0..taken_in {
+            pair.release_one();
+        }
+        assert!(pair.target.remove_lu(pair.time, 5));
+        assert_eq!(pair.target.is_in_use(5), taken_in == 1);
+        while !pair.held.is_empty() {
+            pair.release_one();
+            assert!(pair.held.iter().all(|io| io.lun != 5));
+        }
+        let pdus = initiator.receive(&mut pair);
+        let sense = Answer::of(pdus, command.itt).sense();
+        assert_eq!(sense, Sense::LOGICAL_UNIT_NOT_SUPPORTED);
+        assert!(!pair.target.is_in_use(5));
+        pair.stalled = false;
+        pair.target.add_lu(description.expect("LU 5"));
+        // LUs have come and gone.
+        initiator.run_cdb(&mut pair, THIN, Cdb::TestUnitReady, 0);
+    }
+}
+
+#[test]
 fn pre_fetch_reads_as_much_as_a_transfer_may_be() {
     let (mut pair, mut initiator) = logged_in();
     let fetch = |lba, blocks, immediate| Cdb::PreFetch {

@@ -37,6 +37,8 @@ pub(crate) struct Job {
     pub(crate) exclusive: Option<Extent>,
     /// What it does.
     pub(crate) program: Program,
+    /// The LU that its access under way is to.
+    pub(crate) accessing: Option<u8>,
     /// Bytes that its access under way reads.
     pub(crate) reading_bytes: u32,
     /// The range that its access under way writes, if it writes.
@@ -66,6 +68,7 @@ impl Job {
             reads_bytes: 0,
             exclusive: None,
             program,
+            accessing: None,
             reading_bytes: 0,
             writing: None,
             pending: None,
