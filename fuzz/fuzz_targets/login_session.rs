@@ -1,16 +1,19 @@
 //! A target with its storage, and up to four initiators that do what the input says: connect, log in, send PDUs of any kind or raw bytes, vanish;
 //! while the storage answers late, wrongly or never, the kernel takes bytes in pieces, and time passes.
 //!
+//! With an input of odd length there is an access list: one initiator name gets in freely and finds one LU read-only, all others need CHAP.
+//!
 //! Beside not panicking: every access lies within its LU and on whole blocks, what the target holds for its peers is bounded, and what it sends is
 //! PDUs that a peer can read.
 #![no_main]
 use std::time::Duration;
 
 use hakaru_target::{
-    ConnectionId, Extent, Io, IoFailure, IoOp, IoResult, Limits, LuDescription, Segment, Target,
-    TargetConfig, Thin,
+    Access, ConnectionId, Extent, Io, IoFailure, IoOp, IoResult, Limits, LuAccess, LuDescription,
+    Rule, Segment, Target, TargetConfig, Thin,
 };
 use hakaru_units::Time;
+use hakaru_wire::iscsi::chap::{Algorithm, Credentials};
 use hakaru_wire::iscsi::frame::{Frame, Framer};
 use hakaru_wire::iscsi::text::emit_pair;
 use hakaru_wire::iscsi::{BHS_LENGTH, DATA_SEGMENT_LENGTH_MAX, LoginRequest, Opcode, Stage};
@@ -82,15 +85,43 @@ fn config() -> TargetConfig {
         target_name: TARGET_NAME.to_owned(),
         portals,
         lus: vec![thin, four_k, read_only],
-        access: hakaru_target::Access::default(),
+        access: Access::default(),
         limits,
     }
 }
 
+/// See the module.
+fn access() -> Access {
+    let user = Credentials::new("vm", "a secret of fuzz").expect("credentials");
+    let target = Credentials::new("array", "the array's secret").expect("credentials");
+    let open = Rule {
+        initiator_name: Some("iqn.2020-01.org.example:a".to_owned()),
+        lus: Some(vec![LuAccess {
+            lun: 0,
+            read_only: true,
+        }]),
+        ..Rule::default()
+    };
+    let proved = Rule {
+        user: Some("vm".to_owned()),
+        ..Rule::default()
+    };
+    Access {
+        users: vec![user],
+        target: Some(target),
+        algorithms: Algorithm::ALL.to_vec(),
+        rules: Some(vec![open, proved]),
+    }
+}
+
 impl Scene {
-    fn new() -> Scene {
+    fn new(restricted: bool) -> Scene {
+        let mut config = config();
+        if restricted {
+            config.access = access();
+        }
         Scene {
-            target: Target::new(config()),
+            target: Target::with_entropy(config, Box::new(|out| out.fill(7))),
             time: Time(1_000_000_000),
             peers: [None, None, None, None],
             held: Vec::new(),
@@ -348,7 +379,7 @@ impl Scene {
 }
 
 fuzz_target!(|input: &[u8]| {
-    let mut scene = Scene::new();
+    let mut scene = Scene::new(input.len() % 2 == 1);
     let mut input = Input(input);
     while !input.0.is_empty() {
         let step = input.byte();

@@ -1,9 +1,12 @@
 //! Text as a peer sends it, to either side, in every stage. Input: one byte that chooses the side, then texts, split at bytes FFh (which no text holds).
 //!
+//! A target may have agreed on CHAP: its keys are then taken, and what they hold is decoded.
+//!
 //! Beside not panicking: the reply is bounded, what is sent is itself text, and FirstBurstLength never exceeds MaxBurstLength.
 #![no_main]
 use hakaru_wire::iscsi::Stage;
-use hakaru_wire::iscsi::keys::{Digest, Negotiation, Preferences, Role};
+use hakaru_wire::iscsi::chap::{Algorithm, Challenge, Secret, VALUE_LENGTH_MAX};
+use hakaru_wire::iscsi::keys::{AuthMethod, Digest, Key, Negotiation, Preferences, Role};
 use hakaru_wire::iscsi::text::{emit_pair, parse_pairs};
 use libfuzzer_sys::fuzz_target;
 
@@ -15,6 +18,11 @@ fn side(flags: u8) -> Negotiation {
             &[Digest::Crc32c, Digest::None]
         } else {
             &[Digest::None]
+        },
+        auth_methods: if flags & 32 != 0 {
+            &[AuthMethod::Chap, AuthMethod::None]
+        } else {
+            &[AuthMethod::None]
         },
         max_burst_length: if flags & 16 != 0 { 512 } else { 1 << 20 },
         ..Preferences::default()
@@ -34,6 +42,29 @@ fn side(flags: u8) -> Negotiation {
     initiator
 }
 
+/// What a target does with CHAP keys, at the very least.
+fn decode(keys: &[(Key, String)]) {
+    let secret = Secret::new("a secret of fuzz").expect("a secret");
+    let asked = Challenge::new(Algorithm::Sha256, &mut |out: &mut [u8]| out.fill(7));
+    for (key, value) in keys {
+        assert!(value.len() <= VALUE_LENGTH_MAX);
+        match key {
+            Key::ChapA => drop(Algorithm::choose(value, Algorithm::ALL)),
+            Key::ChapR => assert!(asked.check(None, value).is_err()),
+            Key::ChapC => {
+                if let Ok(challenge) = Challenge::parse(Algorithm::Sha256, "1", value) {
+                    assert!(
+                        challenge
+                            .check(Some(&secret), &challenge.answer(&secret))
+                            .is_ok()
+                    );
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
 fuzz_target!(|input: &[u8]| {
     let [flags, texts @ ..] = input else { return };
     let mut side = side(*flags);
@@ -49,7 +80,13 @@ fuzz_target!(|input: &[u8]| {
         }
         assert!(parse_pairs(&again).all(|pair| pair.is_ok()));
         let mut reply = Vec::new();
-        let refused = side.receive(stages[i.min(2)], text, &mut reply).is_err();
+        let stage = if flags & 64 != 0 {
+            Stage::SecurityNegotiation
+        } else {
+            stages[i.min(2)]
+        };
+        let refused = side.receive(stage, text, &mut reply).is_err();
+        decode(&side.take_authentication());
         assert!(reply.len() <= 8192);
         assert!(parse_pairs(&reply).all(|pair| pair.is_ok()));
         assert!(side.parameters().first_burst_length <= side.parameters().max_burst_length);
