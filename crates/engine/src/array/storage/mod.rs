@@ -569,11 +569,15 @@ impl Storage {
         }
     }
 
-    /// Lets what was submitted to files begin: once per turn, for all of it.
+    /// Lets what was submitted to files begin: once per turn, for all of it, and for what follows on what ends at once.
     pub fn flush_files(&mut self, now: Time) {
         self.way.now = now;
-        self.way.files.flush();
-        self.take_file_completions();
+        loop {
+            self.way.files.flush();
+            if !self.take_file_completions() {
+                return;
+            }
+        }
     }
 
     /// The reactor told of the files' token.
@@ -604,9 +608,12 @@ impl Storage {
         }
     }
 
-    fn take_file_completions(&mut self) {
+    /// Whether there were any: what they let go on may have been submitted since the queue was flushed.
+    fn take_file_completions(&mut self) -> bool {
         let way = &mut self.way;
+        let mut any = false;
         while let Some(finished) = way.files.poll_finished() {
+            any = true;
             let ended = match finished.purpose {
                 Purpose::File { lun, io } => Some((io, file(&mut self.lus, lun).result(finished))),
                 Purpose::Sweep { lun, sweep } => file(&mut self.lus, lun).step_ended(
@@ -626,6 +633,7 @@ impl Storage {
             };
             way.done.extend(ended);
         }
+        any
     }
 }
 
