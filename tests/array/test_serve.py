@@ -45,11 +45,13 @@ def test_initiators_see_the_lus_of_the_file(tmp_path: Path) -> None:
 
 
 def test_what_the_file_says_of_an_lu_is_what_initiators_are_told(tmp_path: Path) -> None:
-    readcapacity = need("iscsi-readcapacity16", "libiscsi-bin")
-    rest = MEMORY + "  - {lun: 1, size: 16 MiB, block: 4096, store: {kind: memory}}\n"
+    readcapacity, inquiry = need("iscsi-readcapacity16", "libiscsi-bin"), need("iscsi-inq", "libiscsi-bin")
+    rest = MEMORY + "  - {lun: 1, size: 16 MiB, block: 4096, thin: true, removable: true, store: {kind: memory}}\n"
     with served(array_file(tmp_path, rest)) as array:
-        assert "LENGTH IN BYTES:512" in run(readcapacity, array.url(0))
-        assert "LENGTH IN BYTES:4096" in run(readcapacity, array.url(1))
+        for lun, block, flag in ((0, 512, 0), (1, 4096, 1)):
+            capacity = run(readcapacity, array.url(lun))
+            assert f"LENGTH IN BYTES:{block}\n" in capacity and f"LBPME:{flag} " in capacity
+            assert f"Removable:{flag}\n" in run(inquiry, array.url(lun))
 
 
 def test_ready_line_comes_when_initiators_can_connect(tmp_path: Path) -> None:
