@@ -80,7 +80,9 @@ impl<B: StableBuffer> Uring<B> {
             let submitted = !pending || self.ring.submit().is_ok();
             let before = done.len();
             self.reap(done);
-            let progress = done.len() > before || (pending && submitted);
+            // What was done in part only is queued again by `reap`; nobody else would submit it.
+            let queued_again = submitted && !self.ring.submission().is_empty();
+            let progress = done.len() > before || (pending && submitted) || queued_again;
             if !progress || (self.waiting.is_empty() && self.ring.submission().is_empty()) {
                 return;
             }
