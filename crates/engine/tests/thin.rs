@@ -241,3 +241,29 @@ fn a_damaged_pool_is_refused_with_the_reason_and_left_as_it_is() {
     assert_eq!(report["findings"][0]["object"], "file of group 0");
     assert_eq!(std::fs::read(&file).unwrap(), bytes);
 }
+
+#[test]
+fn a_pool_whose_metadata_are_gone_is_not_made_anew_over_its_data() {
+    let scratch = Scratch::new("lost");
+    let directory = scratch.join("pool");
+    let config = config(json!([thin(0, "v", MIB)]), json!([pool(&directory, 8)]));
+    let mut array = Array::start(&config);
+    let small = json!({"kind": "grow", "pool": "pool", "group": {"name": "b", "size_bytes": PAGE}});
+    assert_eq!(array.manage(small).unwrap_err()["class"], "usage");
+    assert!(!directory.join("b.group").exists());
+    assert_eq!(array.stop(), Some(0));
+    let before = std::fs::read(directory.join("a.group")).unwrap();
+    std::fs::rename(directory.join("metadata"), scratch.join("metadata")).unwrap();
+    let (error, code) = Array::try_start(&config).err().unwrap();
+    assert_eq!(code, Some(3), "{error}");
+    assert!(
+        error["message"]
+            .as_str()
+            .unwrap()
+            .contains("lost its metadata")
+    );
+    assert_eq!(check(&directory).1, Some(3));
+    assert!(std::fs::read(directory.join("a.group")).unwrap() == before);
+    std::fs::rename(scratch.join("metadata"), directory.join("metadata")).unwrap();
+    assert_eq!(Array::start(&config).stop(), Some(0));
+}

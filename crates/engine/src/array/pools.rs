@@ -3,7 +3,9 @@ use std::collections::BTreeSet;
 
 use hakaru_contract::{ArrayConfig, GroupConfig, LuConfig, PoolConfig, StoreConfig};
 use hakaru_drive::Array;
-use hakaru_pool::{Failure as Refusal, Outcome, PAGE_BYTES_MAX, PAGE_BYTES_MIN, Request, VolumeId};
+use hakaru_pool::{
+    Failure as Refusal, Outcome, PAGE_BYTES_MAX, PAGE_BYTES_MIN, Request, SIZE_BYTES_MAX, VolumeId,
+};
 use hakaru_runtime::{Events, Reactor, Token, clock};
 use serde_json::{Value, json};
 
@@ -150,6 +152,11 @@ pub fn prepare(
     group: &GroupConfig,
 ) -> Result<Request, Failure> {
     let (pool, _) = storage.pool(clock::now(), number);
+    let least = 2 * u64::from(pool.core().page_bytes());
+    if !(least..=SIZE_BYTES_MAX).contains(&group.size_bytes) {
+        let what = format!("group {:?}", group.name);
+        return Err(refused(pool.name(), &what, Refusal::SizeInvalid));
+    }
     pool.prepare_group(group).map_err(|e| failure(&e))?;
     Ok(Request::AddGroup {
         name: group.name.clone(),
@@ -357,6 +364,9 @@ pub fn failure(e: &PoolFailure) -> Failure {
     let hint = match e {
         PoolFailure::Lock(_) => "stop the process that has it, or use another pool",
         PoolFailure::Absent(_) => "name the directory that holds the file `metadata`",
+        PoolFailure::Lost(_) => {
+            "nothing was changed; put the file `metadata` back, or move the files `*.group` away"
+        }
         PoolFailure::Open { .. } => {
             "nothing was changed; `hakaru-engine check DIRECTORY` tells all that is wrong"
         }

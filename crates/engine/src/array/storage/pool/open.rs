@@ -33,6 +33,11 @@ pub enum PoolFailure {
     /// There is none.
     #[error("there is no pool in {0}")]
     Absent(PathBuf),
+    /// Data are there, and nothing that says whose: a new pool would overwrite them.
+    #[error(
+        "the pool in {0} has lost its metadata: there are files of groups, and no file `metadata`"
+    )]
+    Lost(PathBuf),
     /// Its metadata or headers cannot be, or say no.
     #[error("the pool in {directory} cannot be opened: {error}")]
     Open {
@@ -90,6 +95,10 @@ impl PoolStore {
             };
             hakaru_pool::open(settings, Arc::new(file), &mut open_group).map_err(refused)?
         } else {
+            // The metadata come first when a pool is made, so these are of one that was.
+            if has_groups(&directory).map_err(at(&directory))? {
+                return Err(PoolFailure::Lost(directory));
+            }
             // Made aside: a pool is there as a whole, or not at all.
             let aside = directory.join("metadata.new");
             let _ = fs::remove_file(&aside);
@@ -172,6 +181,19 @@ pub fn check(directory: &Path) -> Result<Checked, PoolFailure> {
         )?))
     };
     hakaru_pool::check(Arc::new(file), &mut open_group).map_err(refused)
+}
+
+fn has_groups(directory: &Path) -> io::Result<bool> {
+    for entry in fs::read_dir(directory)? {
+        if entry?
+            .path()
+            .extension()
+            .is_some_and(|kind| kind == "group")
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn group_path(directory: &Path, name: &str) -> PathBuf {
