@@ -45,8 +45,9 @@ test-guests: setup
 	$(BIN)/pytest -q tests/guests
 
 # Ratios against peers in one run; the table on stdout, everything in results/bench.json.
+# BASELINE=DIR: a checkout of an earlier commit, built in release, is a peer of the read path.
 bench: setup
-	$(BIN)/python bench/bench.py
+	$(BIN)/python bench/bench.py $(if $(BASELINE),--baseline $(BASELINE))
 
 # The array killed two hundred times under load; the figures on stdout.
 crash: setup

@@ -4,7 +4,7 @@ Every figure is measured in rounds; within a round hakaru and its peers run one 
 machine does meets all of them. A ratio is the median of the rounds' ratios. The table goes to stdout, everything to
 results/bench.json: {figures: [{name, value, low, high, n, unit, peer: {NAME: value}, ratio: {NAME: value}}], machine}.
 
-usage: bench.py [--rounds 5] [--seconds 3] [--only WORD] [--long-seconds 60]
+usage: bench.py [--rounds 5] [--seconds 3] [--only WORD] [--long-seconds 60] [--folder DIR] [--baseline DIR]
 """
 
 from __future__ import annotations
@@ -14,62 +14,21 @@ import json
 import os
 import platform
 import resource
-import statistics
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import peers
-from peers import Load, Portal
+from figure import Figure, table
+from peers import Load, Pattern, Portal
+from storage import StorageBench
 
 KIB, MIB = 1024, 1024 * 1024
 TARGET_CPU, CLIENT_CPU = 0, 1
 ROOT = Path(__file__).resolve().parent.parent
-
-
-@dataclass
-class Figure:
-    """One line of the table. `goal` is what a ratio should reach, by peer."""
-
-    name: str
-    unit: str
-    ours: list[float] = field(default_factory=list)
-    peers: dict[str, list[float]] = field(default_factory=dict)
-    goal: dict[str, float] = field(default_factory=dict)
-    lower_is_better: bool = False
-
-    def add(self, ours: float, **others: float) -> None:
-        """One round."""
-        self.ours.append(ours)
-        for peer, value in others.items():
-            self.peers.setdefault(peer, []).append(value)
-
-    def ratios(self) -> dict[str, float]:
-        """Median over the rounds of how many times better than the peer."""
-        return {
-            peer: statistics.median(
-                theirs / ours if self.lower_is_better else ours / theirs
-                for ours, theirs in zip(self.ours, values, strict=True)
-            )
-            for peer, values in self.peers.items()
-        }
-
-    def document(self) -> dict[str, Any]:
-        """As results/bench.json has it."""
-        return {
-            "name": self.name,
-            "value": statistics.median(self.ours),
-            "low": min(self.ours),
-            "high": max(self.ours),
-            "n": len(self.ours),
-            "unit": self.unit,
-            "peer": {peer: statistics.median(values) for peer, values in self.peers.items()},
-            "ratio": self.ratios(),
-            "goal": self.goal,
-        }
 
 
 class Bench:
@@ -84,7 +43,10 @@ class Bench:
         return peers.iscsi_perf(portal, size, depth, self.seconds, cpu)
 
     def initiator(self, portal: Portal, size: int, depth: int, sessions: int = 1, coalesce_us: int = 50) -> Load:
-        return peers.hakaru_initiator(self.binary, portal, size, depth, self.seconds, CLIENT_CPU, sessions, coalesce_us)
+        pattern = Pattern(size, depth)
+        return peers.hakaru_initiator(
+            self.binary, portal, pattern, self.seconds, CLIENT_CPU, sessions, coalesce_us=coalesce_us
+        )
 
     def array_under_iscsi_perf(self) -> list[Figure]:
         """The array and tgt under the same stranger, beside the ceiling (which both its ends batch)."""
@@ -171,7 +133,8 @@ class Bench:
         errors = Figure("sessions10000_errors", "count", lower_is_better=True)
         iops = Figure("sessions10000_4k_depth1_iops", "1/s")
         with peers.hakaru_array(self.binary, TARGET_CPU) as ours:
-            load = peers.hakaru_initiator(self.binary, ours, 4 * KIB, 1, self.long_seconds, CLIENT_CPU, sessions=10_000)
+            one = Pattern(4 * KIB, 1)
+            load = peers.hakaru_initiator(self.binary, ours, one, self.long_seconds, CLIENT_CPU, sessions=10_000)
             errors.add(load.errors)
             iops.add(load.iops)
         return [errors, iops]
@@ -196,50 +159,47 @@ def machine() -> dict[str, Any]:
     }
 
 
-def table(figures: list[Figure]) -> str:
-    """The table on stdout."""
-    lines = [
-        "| figure | hakaru (median; min–max) | n | peer | peer's median | ratio | goal |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for figure in figures:
-        d = figure.document()
-        value = f"{d['value']:,.6g} {figure.unit} ({d['low']:,.6g}–{d['high']:,.6g})"
-        for peer in d["peer"] or {"": None}:
-            theirs = f"{d['peer'][peer]:,.6g}" if peer else ""
-            ratio = f"{d['ratio'][peer]:.2f}" if peer else ""
-            goal = f"{figure.goal[peer]:g}" if peer in figure.goal else ""
-            lines.append(f"| {figure.name} | {value} | {d['n']} | {peer} | {theirs} | {ratio} | {goal} |")
-    lines.append("A ratio says how many times better than the peer hakaru was in the same round (median over rounds).")
-    return "\n".join(lines)
-
-
 def main() -> int:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=3)
     parser.add_argument("--long-seconds", type=int, default=60)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="only the parts whose name has this in it")
+    parser.add_argument("--folder", type=Path, default=ROOT / "results", help="where LUs in files and pools are made")
+    parser.add_argument("--baseline", type=Path, help="a checkout of an earlier commit, built in release, as a peer")
     a = parser.parse_args()
     if missing := peers.missing_programs():
         print(f"error: peers are missing: {', '.join(missing)}\nhint: run tools/system-packages", file=sys.stderr)
         return 3
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    baseline = None if a.baseline is None else a.baseline / "target" / "release" / "hakaru-engine"
+    if baseline is not None and not baseline.is_file():
+        print(f"error: there is no {baseline}\nhint: run `cargo build --release` in {a.baseline}", file=sys.stderr)
+        return 2
     environment = machine()
     figures: list[Figure] = []
-    with tempfile.TemporaryDirectory() as folder:
+    a.folder.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory(dir=a.folder, prefix="lus-") as lus:
         bench = Bench(a.rounds, a.seconds, a.long_seconds, Path(folder))
+        storage = StorageBench(bench.binary, a.rounds, a.seconds, Path(lus), (TARGET_CPU, CLIENT_CPU))
         parts: list[Callable[[], list[Figure]]] = [
             bench.array_under_iscsi_perf,
             bench.array_depth_1,
             bench.initiator_alone,
             bench.many_sessions,
             bench.ten_thousand,
+            storage.thin_against_file,
+            storage.thin_first_writes,
+            storage.thin_large_pool,
+            storage.digests,
         ]
+        if baseline is not None:
+            parts.append(partial(storage.read_path, baseline))
         for part in parts:
-            if a.only in part.__name__:
-                print(f"{part.__name__} …", file=sys.stderr, flush=True)
+            name = part.func.__name__ if isinstance(part, partial) else part.__name__
+            if a.only in name:
+                print(f"{name} …", file=sys.stderr, flush=True)
                 figures += part()
     results = ROOT / "results"
     results.mkdir(exist_ok=True)

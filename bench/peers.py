@@ -77,7 +77,7 @@ class Engine:
         self.process = subprocess.Popen(
             [*pinned(cpu), str(binary), "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        self.wait_for("hello")
+        self.contract: int = self.wait_for("hello")["contract"]
 
     def say(self, message: dict[str, Any]) -> None:
         assert self.process.stdin is not None
@@ -95,11 +95,20 @@ class Engine:
         raise RuntimeError(f"the engine ended before it said {kind}")
 
     def configure(self, config: dict[str, Any]) -> dict[str, Any]:
-        self.say({"type": "configure", "contract": 1, "config": config})
+        self.say({"type": "configure", "contract": self.contract, "config": config})
         found: dict[str, Any] = self.wait_for("ready")["found"]
         return found
 
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            assert stream is not None
+            stream.close()
+
     def end(self) -> None:
+        """Let it end cleanly."""
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.close()
         try:
@@ -110,25 +119,33 @@ class Engine:
         self.process.stdout.close()
 
 
+MEMORY: dict[str, Any] = {"size_bytes": LU_BYTES, "store": {"kind": "memory"}}
+
+
+def begin_array(engine: Engine, lu: dict[str, Any] = MEMORY, **more: Any) -> Portal:
+    """Let an engine be an array with one LU and model `none`; `lu` and `more` as in the contract."""
+    found = engine.configure(
+        {
+            "engine": "array",
+            "target_name": TARGET_NAME,
+            "portals": ["127.0.0.1:0"],
+            "lus": [{"lun": 1, **lu}],
+            "model": {"kind": "none"},
+            "sample_interval_ms": 60000,
+            **more,
+        }
+    )
+    engine.say({"type": "start", "at_ns": 0})
+    # Samples are not read here: one a minute fits the pipe.
+    return Portal(found["portals"][0], 1, engine.process.pid)
+
+
 @contextmanager
-def hakaru_array(binary: Path, cpu: int, spin_us: int = 0) -> Iterator[Portal]:
-    """hakaru's array: one LU in memory, model `none`; `spin_us` as in the contract (default: it sleeps at once)."""
+def hakaru_array(binary: Path, cpu: int, lu: dict[str, Any] = MEMORY, **more: Any) -> Iterator[Portal]:
+    """hakaru's array while the block lasts; the LU is in memory unless told otherwise."""
     engine = Engine(binary, cpu)
     try:
-        found = engine.configure(
-            {
-                "engine": "array",
-                "target_name": TARGET_NAME,
-                "portals": ["127.0.0.1:0"],
-                "lus": [{"lun": 1, "size_bytes": LU_BYTES, "store": {"kind": "memory"}}],
-                "model": {"kind": "none"},
-                "spin_us": spin_us,
-                "sample_interval_ms": 60000,
-            }
-        )
-        engine.say({"type": "start", "at_ns": 0})
-        # Samples are not read here: one a minute fits the pipe.
-        yield Portal(found["portals"][0], 1, engine.process.pid)
+        yield begin_array(engine, lu, **more)
     finally:
         engine.end()
 
@@ -228,27 +245,45 @@ def iscsi_perf(portal: Portal, size: int, depth: int, seconds: int, cpu: int) ->
     return Load(iops, (cpu_seconds(portal.pid) - cpu_before) * per, client * per, latency_us_mean=depth * 1e6 / iops)
 
 
+@dataclass(frozen=True)
+class Pattern:
+    """What hakaru's initiator asks; random reads all over an LU unless told otherwise."""
+
+    size_bytes: int
+    depth: int
+    read_percent: int = 100
+    random_percent: int = 100
+    lu_bytes: int = LU_BYTES
+    digests: bool = False
+
+
 def hakaru_initiator(
     binary: Path,
     portal: Portal,
-    size: int,
-    depth: int,
+    pattern: Pattern,
     seconds: float,
     cpu: int,
     sessions: int = 1,
     coalesce_us: int = 50,
+    warmup_s: float = 0.5,
 ) -> Load:
-    """hakaru's initiator: random reads, `sessions` VMs with a session each; `coalesce_us` as in the contract."""
-    share = LU_BYTES // sessions // size * size
+    """hakaru's initiator: `sessions` VMs, each with a session and a share of the LU.
+
+    `coalesce_us`: as in the contract.
+    """
+    size, depth = pattern.size_bytes, pattern.depth
+    mix = {"read_percent": pattern.read_percent, "random_percent": pattern.random_percent}
+    share = pattern.lu_bytes // sessions // size * size
     engine = Engine(binary, cpu)
     try:
         engine.configure(
             {
                 "engine": "initiator",
-                "warmup_s": 0.5,
+                "warmup_s": warmup_s,
                 "measure_s": seconds,
                 "sample_interval_ms": 60000,
-                "allow_writes": False,
+                "allow_writes": pattern.read_percent < 100,
+                "login": {"header_digest": pattern.digests, "data_digest": pattern.digests},
                 "coalesce_us": coalesce_us,
                 "vms": [
                     {
@@ -261,7 +296,7 @@ def hakaru_initiator(
                             "initiator_name": f"iqn.2026-11.lab.hakaru:vm{i}",
                         },
                         "region": {"offset_bytes": i * share, "length_bytes": share},
-                        "pattern": {"sizes": [{"bytes": size}], "read_percent": 100, "random_percent": 100},
+                        "pattern": {"sizes": [{"bytes": size}], **mix},
                         "load": {"kind": "closed", "queue_depth": depth},
                         "seed": i,
                     }
@@ -280,13 +315,14 @@ def hakaru_initiator(
         memory = rss_bytes(engine.process.pid)
         values = engine.wait_for("result")["values"]
         done = values["reads"] + values["writes"]
+        latency_ns = values["read_latency_ns_sum"] + values["write_latency_ns_sum"]
         per = 1e5 / done
         return Load(
             done / (values["measured_ns"] / 1e9),
             target * per,
             client * per,
             int(values["errors"]),
-            values["read_latency_ns_sum"] / max(values["reads"], 1) / 1e3,
+            latency_ns / done / 1e3,
             memory,
         )
     finally:
@@ -313,4 +349,6 @@ def echo(program: Path, depth: int, payload: int, seconds: float, cpus: tuple[in
 
 def missing_programs() -> list[str]:
     """Peers that this machine lacks."""
-    return [p for p in ("tgtd", "tgtadm", "iscsi-perf", "qemu-img", "cc", "taskset") if shutil.which(p) is None]
+    return [
+        p for p in ("tgtd", "tgtadm", "iscsi-perf", "qemu-img", "qemu-io", "cc", "taskset") if shutil.which(p) is None
+    ]

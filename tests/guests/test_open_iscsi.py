@@ -3,54 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from hakaru.guest.machine import Guest
-from hakaru.guest.open_iscsi import OpenIscsi
+from hakaru.guest.machine import Guest, GuestCommandError
+from hakaru.guest.open_iscsi import Chap
 
 from tests.guests.conftest import Run
+from tests.guests.disk import CHECK, INITIATOR_NAME, LONG_S, MAKE, disk_of, open_iscsi
 from tests.peers.array import MIB, TARGET_NAME, array, lu
 
-INITIATOR_NAME = "iqn.2026-01.org.hakaru:vm-1"
-# Under TCG file systems take their time.
-LONG_S = 240.0
 # Random writes of several sizes, each block with its checksum, read again from the array: the page cache is left out.
 FIO = (
     "fio --name=verified --filename=/mnt/file --size=16M --rw=randwrite --bsrange=4k-64k --ioengine=libaio --direct=1 "
     "--iodepth=16 --verify=crc32c --verify_fatal=1 --end_fsync=1 --output-format=terse"
 )
-CHECK = {"ext4": "e2fsck -f -n {}", "xfs": "xfs_repair -n {}"}
 COMPLAINT = re.compile(r".*(?:error|abort|Sense Key|timing out).*", re.IGNORECASE)
-MAKE = {"ext4": "mkfs.ext4 -q -F {}", "xfs": "mkfs.xfs -q -f {}"}
-
-
-@asynccontextmanager
-async def open_iscsi(guest: Guest) -> AsyncIterator[OpenIscsi]:
-    """An initiator; afterwards nothing is mounted, nobody logged in, whatever happened."""
-    initiator = OpenIscsi(guest, INITIATOR_NAME)
-    await initiator.begin()
-    try:
-        yield initiator
-    finally:
-        await guest.run(
-            "if mountpoint -q /mnt; then umount /mnt || umount -l /mnt; fi; iscsiadm -m session >/dev/null 2>&1 &&"
-            " iscsiadm -m node -u; iscsiadm -m node -o delete >/dev/null 2>&1; iscsiadm -k 0",
-            timeout_s=LONG_S,
-        )
-
-
-@asynccontextmanager
-async def disk_of(guest: Guest, storage: SimpleNamespace) -> AsyncIterator[str]:
-    """The array's LUN 0 as a disk of the guest."""
-    async with open_iscsi(guest) as initiator:
-        await initiator.log_in(storage.portal, TARGET_NAME)
-        yield await initiator.disk(0)
-        await guest.run("cd /; if mountpoint -q /mnt; then umount /mnt; fi", timeout_s=LONG_S)
-        await initiator.log_out()
 
 
 def test_discovery_tells_the_target_and_login_its_session(guest: Guest, run: Run) -> None:
@@ -90,5 +58,46 @@ def test_file_system_keeps_what_fio_verifies(guest: Guest, run: Run, tmp_path: P
                 await guest.run(CHECK[kind].format(disk), timeout_s=LONG_S)
             assert COMPLAINT.findall(await guest.run("dmesg")) == []
             assert storage.engine.stop()["protocol_errors"] == 0
+
+    run(work())
+
+
+# 12 to 255 bytes; the two differ, as RFC 7143 wants.
+SECRET, TARGET_SECRET = "what the guest knows", "what the array knows"
+CHAP = {
+    "users": [{"name": "vm-1", "secret": {"kind": "text", "text": SECRET}}],
+    "target": {"name": "array", "secret": {"kind": "text", "text": TARGET_SECRET}},
+    "rules": [{"initiator_name": INITIATOR_NAME, "user": "vm-1"}],
+}
+
+
+@pytest.mark.parametrize("algorithm", ["SHA3-256", "SHA256"])
+def test_chap_lets_in_who_knows_the_secret_and_proves_the_array(guest: Guest, run: Run, algorithm: str) -> None:
+    async def work() -> None:
+        with array(lu(0, 64 * MIB), access=CHAP) as storage:
+            async with open_iscsi(guest) as initiator:
+                both = Chap("vm-1", SECRET, "array", TARGET_SECRET, algorithm)
+                await initiator.log_in(storage.portal, TARGET_NAME, both)
+                disk = await initiator.disk(0)
+                await guest.run(f"dd if={disk} of=/dev/null bs=64k count=4 iflag=direct")
+                await initiator.log_out()
+            assert storage.engine.stop()["logins_refused"] == 0
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    "chap",
+    [None, Chap("vm-1", "not what it should be"), Chap("vm-1", SECRET, "array", "not the array's own")],
+    ids=["no CHAP", "another secret", "an array that cannot prove itself"],
+)
+def test_login_without_the_right_secrets_ends_in_a_refusal(guest: Guest, run: Run, chap: Chap | None) -> None:
+    async def work() -> None:
+        with array(lu(0, 64 * MIB), access=CHAP) as storage:
+            async with open_iscsi(guest) as initiator:
+                # Status 24: authorization failure; the guest's own refusal of the array has the same.
+                with pytest.raises(GuestCommandError, match=r"authorization failure|status 24"):
+                    await initiator.log_in(storage.portal, TARGET_NAME, chap)
+                assert "No active sessions" in await guest.run("iscsiadm -m session 2>&1 || true")
 
     run(work())

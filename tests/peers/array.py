@@ -62,6 +62,14 @@ class Engine:
             assert event["type"] != "error" or not event["fatal"], event
         raise AssertionError(f"the engine ended without {kind}: {_open(self.process.stderr).read().decode()}")
 
+    def manage(self, kind: str, **action: Any) -> dict[str, Any]:
+        """Orders something of an array that serves; its answer."""
+        self.say({"type": "manage", "id": 1, "action": {"kind": kind, **action}})
+        reply = self.hear("reply")
+        assert reply.get("error") is None, reply
+        value: dict[str, Any] = reply["value"]
+        return value
+
     def stop(self) -> dict[str, float]:
         """Ends it cleanly; the values of its result."""
         self.say({"type": "stop"})

@@ -27,6 +27,7 @@ PACKAGES = (
     "linux-image-cloud-amd64",
     "busybox-static",
     "dash",
+    "coreutils",
     "kmod",
     "open-iscsi",
     "util-linux",
@@ -37,7 +38,7 @@ PACKAGES = (
 )
 # The rest is busybox, process 1 among it. Scripts run in dash: busybox's shell would prefer its own programs.
 PROGRAMS = (
-    "dash",
+    *("dash", "dd", "head", "seq", "sha256sum"),
     *("kmod", "mount", "umount", "lsblk", "blkdiscard", "blockdev", "fstrim"),
     *("iscsid", "iscsiadm", "iscsistart", "iscsi-iname"),
     *("mkfs.ext4", "e2fsck", "mkfs.xfs", "xfs_repair", "fio"),

@@ -1,0 +1,200 @@
+"""What stands behind an LU: thin against plain files, a large pool, digests, and the read path of an earlier build.
+
+A thin LU lies on a pool of one group; its peer is a plain file LU in the same folder, under the same engine and load.
+Each comparison is made twice: through the page cache, and past it (`direct`), where the device is most of a request.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import peers
+from figure import Figure
+from peers import LU_BYTES, Engine, Pattern, Portal
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+MODES = {"cached": False, "direct": True}
+# More than a page cache takes in the time of a measurement: the load must not come round to where it began.
+FIRST_WRITE_BYTES = 64 * GIB
+LARGE_BYTES, LARGE_MAPPED_BYTES, PAGE_BYTES = 1 << 40, 64 * GIB, 256 * KIB
+METADATA_SHARE_MAX, OPEN_S_MAX = 0.2, 5.0
+
+
+@dataclass(frozen=True)
+class StorageBench:
+    """Settings. `folder`: where files are made, on the file system that is to count; `cpus`: target's, client's."""
+
+    binary: Path
+    rounds: int
+    seconds: int
+    folder: Path
+    cpus: tuple[int, int]
+
+    def thin_against_file(self) -> list[Figure]:
+        """4 KiB random reads and overwrites, all of the LU mapped beforehand."""
+        figures = []
+        for mode, direct in MODES.items():
+            read = Figure(f"thin_{mode}_4k_depth32_read_iops", "1/s", goal={"file": 0.85})
+            over = Figure(f"thin_{mode}_4k_depth32_overwrite_iops", "1/s", goal={"file": 0.85})
+            with self._thin(LU_BYTES, direct) as thin, self._file(LU_BYTES, direct) as file:
+                peers.fill(thin)
+                peers.fill(file)
+                for _ in range(self.rounds):
+                    for figure, read_percent in ((read, 100), (over, 0)):
+                        pattern = Pattern(4 * KIB, 32, read_percent=read_percent)
+                        figure.add(self._iops(thin, pattern), file=self._iops(file, pattern))
+            figures += [read, over]
+        return figures
+
+    def thin_first_writes(self) -> list[Figure]:
+        """1 MiB sequential writes to where nothing was written before."""
+        figures = []
+        pattern = Pattern(MIB, 8, read_percent=0, random_percent=0, lu_bytes=FIRST_WRITE_BYTES)
+        for mode, direct in MODES.items():
+            figure = Figure(f"thin_{mode}_1m_first_write", "MB/s", goal={"file": 0.7})
+            for _ in range(self.rounds):
+                with self._thin(FIRST_WRITE_BYTES, direct) as portal:
+                    mine = self._iops(portal, pattern)
+                with self._file(FIRST_WRITE_BYTES, direct) as portal:
+                    theirs = self._iops(portal, pattern)
+                figure.add(mine * MIB / 1e6, file=theirs * MIB / 1e6)
+            figures.append(figure)
+        return figures
+
+    def thin_large_pool(self) -> list[Figure]:
+        """A volume of 1 TiB with 64 GiB mapped: what its metadata take, and how long it takes to open.
+
+        From the start of the process until it is ready to be logged in to, its files not in the page cache; after a
+        clean end, and after a kill in the middle of writes. The data are in memory: what counts here is beside them,
+        and a file system takes minutes to delete a file of 262 144 extents.
+        """
+        share = Figure("pool_64g_metadata_share", "%", lower_is_better=True, limit=METADATA_SHARE_MAX)
+        clean = Figure("pool_64g_open", "s", lower_is_better=True, limit=OPEN_S_MAX)
+        killed = Figure("pool_64g_open_after_kill", "s", lower_is_better=True, limit=OPEN_S_MAX)
+        with (
+            tempfile.TemporaryDirectory(dir=self.folder, prefix="large-") as folder,
+            tempfile.TemporaryDirectory(dir="/dev/shm", prefix="hakaru-bench-") as data,
+        ):
+            Path(folder, "g0.group").symlink_to(Path(data, "g0.group"))
+            with ExitStack() as stack:
+                engine, portal, _ = self._open_large(Path(folder))
+                stack.callback(engine.end)
+                # A page takes space when its first block is written; the group's file stays sparse.
+                map_pages(portal, range(0, LARGE_MAPPED_BYTES, PAGE_BYTES))
+            for _ in range(self.rounds):
+                share.add(100 * metadata_bytes(Path(folder)) / LARGE_MAPPED_BYTES)
+                engine, portal, seconds = self._open_large(Path(folder))
+                clean.add(seconds)
+                map_pages(portal, range(0, 1000 * PAGE_BYTES, PAGE_BYTES))
+                engine.kill()
+                engine, portal, seconds = self._open_large(Path(folder))
+                killed.add(seconds)
+                engine.end()
+        return [share, clean, killed]
+
+    def digests(self) -> list[Figure]:
+        """64 KiB with header and data digests against the same without; an LU in memory."""
+        read = Figure("digests_64k_depth32_read_iops", "1/s", goal={"without": 0.7})
+        write = Figure("digests_64k_depth32_write_iops", "1/s", goal={"without": 0.7})
+        with peers.hakaru_array(self.binary, self.cpus[0]) as portal:
+            peers.fill(portal)
+            for _ in range(self.rounds):
+                for figure, read_percent in ((read, 100), (write, 0)):
+                    on = Pattern(64 * KIB, 32, read_percent=read_percent, digests=True)
+                    off = Pattern(64 * KIB, 32, read_percent=read_percent)
+                    figure.add(self._iops(portal, on), without=self._iops(portal, off))
+        return [read, write]
+
+    def read_path(self, baseline: Path) -> list[Figure]:
+        """The array and an earlier build of it under the same stranger, LUs in memory."""
+        cases = [
+            (Figure("reads_4k_depth32_iops", "1/s", goal={"baseline": 1.0}), 4 * KIB, 32),
+            (Figure("reads_1m_depth32_iops", "1/s", goal={"baseline": 1.0}), MIB, 32),
+            (Figure("reads_4k_depth1_iops", "1/s", goal={"baseline": 1.0}), 4 * KIB, 1),
+        ]
+        target, client = self.cpus
+        with peers.hakaru_array(self.binary, target) as now, peers.hakaru_array(baseline, target) as before:
+            peers.fill(now)
+            peers.fill(before)
+            for _ in range(self.rounds):
+                for figure, size, depth in cases:
+                    mine, theirs = (
+                        peers.iscsi_perf(portal, size, depth, self.seconds, client).iops for portal in (now, before)
+                    )
+                    figure.add(mine, baseline=theirs)
+        return [figure for figure, _, _ in cases]
+
+    def _iops(self, portal: Portal, pattern: Pattern) -> float:
+        load = peers.hakaru_initiator(self.binary, portal, pattern, self.seconds, self.cpus[1])
+        if load.errors:
+            raise RuntimeError(f"{load.errors} errors under {pattern}")
+        return load.iops
+
+    @contextmanager
+    def _thin(self, size_bytes: int, direct: bool) -> Iterator[Portal]:
+        """A thin LU on a pool of its own that is gone afterwards; the pool holds all of it."""
+        with tempfile.TemporaryDirectory(dir=self.folder, prefix="thin-") as folder:
+            lu, pool = thin_lu(size_bytes), pool_of(Path(folder), size_bytes + GIB, direct)
+            with peers.hakaru_array(self.binary, self.cpus[0], lu, pools=[pool]) as portal:
+                yield portal
+
+    @contextmanager
+    def _file(self, size_bytes: int, direct: bool) -> Iterator[Portal]:
+        """A plain file LU that is gone afterwards."""
+        with tempfile.TemporaryDirectory(dir=self.folder, prefix="file-") as folder:
+            store = {"kind": "file", "path": str(Path(folder, "lu")), "direct": direct}
+            with peers.hakaru_array(self.binary, self.cpus[0], block(size_bytes, store)) as portal:
+                yield portal
+
+    def _open_large(self, folder: Path) -> tuple[Engine, Portal, float]:
+        """The engine with the large pool, and the seconds from its start until it was ready."""
+        for path in folder.rglob("*"):
+            if path.is_file():
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        pool = pool_of(folder, 2 * LARGE_MAPPED_BYTES, direct=False)
+        began = time.monotonic()
+        engine = Engine(self.binary, self.cpus[0])
+        portal = peers.begin_array(engine, thin_lu(LARGE_BYTES), pools=[pool])
+        return engine, portal, time.monotonic() - began
+
+
+def block(size_bytes: int, store: dict[str, Any]) -> dict[str, Any]:
+    """An LU of 4 KiB blocks: what O_DIRECT takes on every device."""
+    return {"size_bytes": size_bytes, "block_bytes": 4096, "store": store}
+
+
+def thin_lu(size_bytes: int) -> dict[str, Any]:
+    """A thin LU on `pool_of`."""
+    return block(size_bytes, {"kind": "thin", "pool": "bench", "volume": "volume"})
+
+
+def pool_of(folder: Path, group_bytes: int, direct: bool) -> dict[str, Any]:
+    """A pool of one group, as the contract has it."""
+    groups = [{"name": "g0", "size_bytes": group_bytes}]
+    return {"name": "bench", "directory": str(folder), "page_bytes": PAGE_BYTES, "direct": direct, "groups": groups}
+
+
+def metadata_bytes(folder: Path) -> int:
+    """What a pool takes on its device beside its data."""
+    return sum(p.stat().st_blocks * 512 for p in folder.rglob("*") if p.is_file() and p.suffix != ".group")
+
+
+def map_pages(portal: Portal, offsets: range) -> None:
+    """Write one block at each offset, by qemu-io."""
+    orders = "".join(f"aio_write -q -P 0x5a {offset} 4k\n" for offset in offsets) + "aio_flush\nquit\n"
+    done = subprocess.run(
+        ["qemu-io", "-f", "raw", portal.url], input=orders, capture_output=True, text=True, check=False
+    )
+    failed = [line for line in (done.stdout + done.stderr).splitlines() if "fail" in line or "rror" in line]
+    if done.returncode != 0 or failed:
+        raise RuntimeError(f"qemu-io: exit status {done.returncode}: {' / '.join(failed[:3])}")
