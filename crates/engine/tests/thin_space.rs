@@ -118,3 +118,55 @@ fn a_volume_at_its_quota_starves_no_other() {
     client.unmap(1, 0, PAGE_BLOCKS as u32).unwrap();
     client.write(0, 9 * PAGE_BLOCKS, &blocks(9, 1)).unwrap();
 }
+
+#[test]
+fn write_same_fills_pages_or_gives_them_back_and_the_status_tells_which() {
+    let scratch = Scratch::new("same");
+    let mut array = Array::start(&config(
+        json!([thin(0, "v", 64 * MIB)]),
+        json!([pool(&scratch.join("pool"), 64)]),
+    ));
+    let mut client = Client::login(array.portal(), 1);
+    // Over 40 pages and a part of one more at each end: in several steps.
+    let (lba, count) = (PAGE_BLOCKS - 5, 40 * PAGE_BLOCKS as u32 + 10);
+    client
+        .write_same(0, (lba, count), &[9; BLOCK], false)
+        .unwrap();
+    assert_eq!(array.pool()["used_bytes"], 42 * PAGE);
+    for (at, byte) in [
+        (lba - 1, 0),
+        (lba, 9),
+        (lba + 3000, 9),
+        (lba + u64::from(count) - 1, 9),
+        (lba + u64::from(count), 0),
+    ] {
+        assert_eq!(client.read(0, at, 1).unwrap(), [byte; BLOCK], "block {at}");
+    }
+    client
+        .write_same(
+            0,
+            (2 * PAGE_BLOCKS, 10 * PAGE_BLOCKS as u32),
+            &[0; BLOCK],
+            true,
+        )
+        .unwrap();
+    assert_eq!(array.pool()["used_bytes"], 32 * PAGE);
+    assert_eq!(client.read(0, 5 * PAGE_BLOCKS, 1).unwrap(), [0; BLOCK]);
+    let status = client.lba_status(0, 0);
+    let pages: Vec<_> = status
+        .iter()
+        .map(|(lba, blocks, state)| (lba / PAGE_BLOCKS, u64::from(*blocks) / PAGE_BLOCKS, *state))
+        .collect();
+    assert_eq!(pages[..3], [(0, 2, 0), (2, 10, 1), (12, 30, 0)]);
+    // More than there is: refused, and what was written before the space ran out stays what it is.
+    assert_eq!(
+        sense(client.write_same(
+            0,
+            (42 * PAGE_BLOCKS, 60 * PAGE_BLOCKS as u32),
+            &[7; BLOCK],
+            false
+        )),
+        NO_SPACE
+    );
+    client.flush(0).unwrap();
+}
