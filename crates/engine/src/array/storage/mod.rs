@@ -6,6 +6,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
+//! | `lu.rs` | what an LU is: its store, its place on the modelled drives |
 //! | `memory.rs` | an LU in RAM |
 //! | `file.rs` | an LU in a file or on a block device |
 //! | `pool/` | LUs that are volumes of a thin-provisioned pool |
@@ -16,6 +17,7 @@ mod file;
 mod files;
 mod gate;
 mod keeper;
+mod lu;
 mod memory;
 mod pool;
 mod slab;
@@ -25,13 +27,14 @@ use std::collections::VecDeque;
 use hakaru_drive::{Array, Op};
 use hakaru_pool::VolumeId;
 use hakaru_runtime::file::{FileQueue, IoBuffer};
-use hakaru_target::{Extent, Io, IoFailure, IoId, IoOp, IoResult, Target};
+use hakaru_target::{Io, IoFailure, IoId, IoOp, IoResult, Target};
 use hakaru_units::Time;
 use serde_json::{Value, json};
 
 pub use self::file::FileStore;
 pub use self::files::OpenFile;
 pub use self::keeper::{Keeper, kept};
+pub use self::lu::{Lu, Store};
 pub use self::memory::{GRANULE_BYTES, MemoryStore};
 pub use self::pool::{PoolFailure, PoolStore, check};
 
@@ -105,36 +108,6 @@ pub enum Notice {
     },
 }
 
-/// A logical unit's bytes and their place on the modelled drives.
-pub struct Lu {
-    /// The bytes.
-    pub store: Store,
-    /// RAID group; meaningless without a model.
-    pub group: u32,
-    /// First byte of the group that is the LU's.
-    pub group_offset_bytes: u64,
-    /// Capacity.
-    size_bytes: u64,
-    block_bytes: u32,
-    /// UNMAP commands that came this far.
-    unmaps: u64,
-}
-
-/// Where an LU's bytes are.
-pub enum Store {
-    /// In RAM.
-    Memory(MemoryStore),
-    /// In a file.
-    File(FileStore),
-    /// In a pool.
-    Thin {
-        /// Which pool.
-        pool: usize,
-        /// Which volume.
-        volume: VolumeId,
-    },
-}
-
 /// What a request to a file is for.
 #[derive(Clone, Copy, Debug)]
 pub enum Purpose {
@@ -166,74 +139,6 @@ pub enum Purpose {
         /// Which action.
         acting: u64,
     },
-}
-
-impl Lu {
-    /// With its capacity and block length, both in bytes, and its place on the modelled drives: RAID group and first byte.
-    pub fn new(
-        store: Store,
-        (size_bytes, block_bytes): (u64, u32),
-        (group, group_offset_bytes): (u32, u64),
-    ) -> Lu {
-        Lu {
-            store,
-            group,
-            group_offset_bytes,
-            size_bytes,
-            block_bytes,
-            unmaps: 0,
-        }
-    }
-
-    /// Where a range lies on the modelled drives.
-    fn place(&self, range: &Extent) -> Stretch {
-        // The pages of a pool lie elsewhere, and are given back later: that costs the controller a command.
-        let thin = matches!(self.store, Store::Thin { .. });
-        Stretch {
-            group: self.group,
-            offset_bytes: self.group_offset_bytes + if thin { 0 } else { range.offset_bytes },
-            length_bytes: if thin { 0 } else { range.length_bytes },
-        }
-    }
-
-    /// What an access does to the modelled drives, and where.
-    fn stretch(&self, op: &IoOp) -> (Work, Stretch) {
-        let (op, fua, offset_bytes, length_bytes) = match op {
-            IoOp::Read {
-                offset_bytes,
-                length_bytes,
-                ..
-            } => (Op::Read, false, *offset_bytes, u64::from(*length_bytes)),
-            IoOp::Write {
-                offset_bytes,
-                data,
-                fua,
-            } => (Op::Write, *fua, *offset_bytes, data.len() as u64),
-            // The drives write as much as if the blocks had come over the wire.
-            IoOp::WriteSame { .. } if matches!(self.store, Store::Thin { .. }) => {
-                // What it writes is held piece by piece.
-                (Op::Flush, false, 0, 0)
-            }
-            IoOp::WriteSame {
-                range,
-                unmap: false,
-                fua,
-                ..
-            } => (Op::Write, *fua, range.offset_bytes, range.length_bytes),
-            IoOp::WriteSame { range, .. } => {
-                (Op::Unmap, false, range.offset_bytes, range.length_bytes)
-            }
-            IoOp::Flush => (Op::Flush, false, 0, self.size_bytes),
-            // Costs the controller a command.
-            _ => (Op::Flush, false, 0, 0),
-        };
-        let stretch = Stretch {
-            group: self.group,
-            offset_bytes: self.group_offset_bytes + offset_bytes,
-            length_bytes,
-        };
-        (Work { op, fua }, stretch)
-    }
 }
 
 impl Storage {
