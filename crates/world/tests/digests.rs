@@ -385,7 +385,7 @@ fn no_flipped_bit_is_written_or_read_and_nothing_acknowledged_is_lost() {
             while lab.asked.len() < DEPTH && lab.logged_in {
                 lab.ask();
             }
-            lab.now = lab.now + Duration::from_micros(100);
+            lab.now += Duration::from_micros(100);
             lab.settle();
         }
         // A quiet end: what was acknowledged is there.
