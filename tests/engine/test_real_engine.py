@@ -107,10 +107,11 @@ def test_engine_killed_mid_way_is_lost_and_the_other_tells_of_its_peer() -> None
     ("config", "error"),
     [
         (array("nonsense"), UsageError),
-        (array("192.0.2.1:3260"), EnvironmentError_),
+        (array("192.0.2.1:3260"), UsageError),
+        (array("192.0.2.1:3260").model_copy(update={"isolated_network": True}), EnvironmentError_),
         (load("127.0.0.1:1", measure_s=1), LostError),
     ],
-    ids=["no address", "address of another machine", "portal that refuses"],
+    ids=["no address", "address that others reach", "address of another machine", "portal that refuses"],
 )
 def test_what_the_engine_refuses_arrives_with_a_hint(config: contract.EngineConfig, error: type[Exception]) -> None:
     async def work() -> None:

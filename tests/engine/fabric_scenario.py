@@ -1,0 +1,86 @@
+"""Run inside a user and network namespace of its own: frames through a real `fabric` engine. Prints one JSON object.
+
+python -m tests.engine.fabric_scenario ENGINE
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from typing import Any
+
+from pyroute2 import IPRoute
+
+ETH_P_ALL = 3
+DELAY_US = 20_000
+FRAMES = 200
+SOURCE, DESTINATION = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
+LOCAL_EXPERIMENTAL = b"\x88\xb5"
+
+
+def make_wires() -> None:
+    """Two veth pairs: `a0`-`pa` and `b0`-`pb`; the engine joins `pa` and `pb`."""
+    with IPRoute() as kernel:
+        for near, far in (("a0", "pa"), ("b0", "pb")):
+            kernel.link("add", ifname=near, kind="veth", peer={"ifname": far})
+            for name in (near, far):
+                (index,) = kernel.link_lookup(ifname=name)
+                kernel.link("set", index=index, state="up", mtu=1500)
+
+
+def open_wire(name: str) -> socket.socket:
+    """Raw frames of an interface."""
+    wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+    wire.bind((name, 0))
+    wire.settimeout(10)
+    return wire
+
+
+def numbered(wire: socket.socket) -> int:
+    """The next of our frames; what the kernel itself sends is passed over."""
+    while True:
+        frame = wire.recv(2000)
+        if frame[12:14] == LOCAL_EXPERIMENTAL and frame[:6] == DESTINATION:
+            return int.from_bytes(frame[14:18])
+
+
+def main() -> None:
+    """Sends numbered frames from `a0` and takes them at `b0`."""
+    make_wires()
+    direction = {"rate_bits_per_s": 100_000_000, "delay_us": DELAY_US}
+    ends = [{"kind": "interface", "name": name} for name in ("pa", "pb")]
+    link = {"name": "wire", "a": ends[0], "b": ends[1], "a_to_b": direction, "b_to_a": direction}
+    with subprocess.Popen([sys.argv[1], "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as engine:
+        assert engine.stdin is not None and engine.stdout is not None
+
+        def say(**command: Any) -> None:
+            print(json.dumps(command), file=engine.stdin, flush=True)
+
+        def hear(kind: str) -> dict[str, Any]:
+            for line in engine.stdout or ():
+                event: dict[str, Any] = json.loads(line)
+                if event["type"] == kind:
+                    return event
+            raise AssertionError(f"no {kind}")
+
+        say(type="configure", contract=1, config={"engine": "fabric", "fabric": {"links": [link]}})
+        found = hear("ready")["found"]
+        a, b = open_wire("a0"), open_wire("b0")
+        took_ms, order = [], []
+        for number in range(FRAMES):
+            sent = time.monotonic()
+            a.send(DESTINATION + SOURCE + LOCAL_EXPERIMENTAL + number.to_bytes(4) + bytes(1496))
+            order.append(numbered(b))
+            took_ms.append(1e3 * (time.monotonic() - sent))
+        say(type="stop")
+        counters = hear("sample")["counters"]
+        hear("result")
+    said = {"found": found, "took_ms": took_ms, "order": order, "counters": counters, "code": engine.returncode}
+    print(json.dumps(said))
+
+
+if __name__ == "__main__":
+    main()
