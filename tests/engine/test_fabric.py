@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from hakaru.engine.binary import find_engine
 
+from tests.engine.test_metrics_reference import _documented
+
 ROOT = Path(__file__).resolve().parents[2]
 ALONE = ["unshare", "--user", "--map-root-user", "--net"]
 
@@ -52,3 +54,9 @@ def test_every_frame_is_accounted_for(seen: dict[str, Any]) -> None:
     assert seen["counters"]["link/wire/a-b"]["frames_out"] >= 200
     for name in ("pa", "pb"):
         assert set(seen["counters"][f"interface/{name}"].values()) == {0.0}
+
+
+def test_the_page_lists_what_a_fabric_gives(seen: dict[str, Any]) -> None:
+    page = _documented()["fabric"]
+    for kind, pattern in (("link/wire/a-b", "link/NAME/a-b"), ("interface/pa", "interface/NAME")):
+        assert set(seen["counters"][kind]) == {name for entity, name in page if entity == pattern}
