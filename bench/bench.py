@@ -179,6 +179,7 @@ def main() -> int:
         return 2
     environment = machine()
     figures: list[Figure] = []
+    failed: list[str] = []
     a.folder.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory(dir=a.folder, prefix="lus-") as lus:
         bench = Bench(a.rounds, a.seconds, a.long_seconds, Path(folder))
@@ -200,13 +201,17 @@ def main() -> int:
             name = part.func.__name__ if isinstance(part, partial) else part.__name__
             if a.only in name:
                 print(f"{name} …", file=sys.stderr, flush=True)
-                figures += part()
+                try:
+                    figures += part()
+                except Exception as error:  # What was measured before is told whatever happens after.
+                    print(f"error: {name}: {error}\nhint: `--only {name}` runs it alone", file=sys.stderr)
+                    failed.append(name)
     results = ROOT / "results"
     results.mkdir(exist_ok=True)
     document = {"figures": [f.document() for f in figures], "machine": environment}
     (results / "bench.json").write_text(json.dumps(document, indent=1) + "\n")
     print(table(figures))
-    return 0
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
