@@ -1,13 +1,13 @@
 //! The `watch` engine: reads the counters of the node it runs in, once per interval.
 //!
-//! Interfaces are those of its network namespace (`--netns`). CPUs, interrupts, memory and pressure belong to the machine,
+//! Interfaces and TCP are those of its network namespace (`--netns`). CPUs, interrupts, memory and pressure belong to the machine,
 //! whatever the namespace; one watch per machine reads them.
 use std::collections::BTreeMap;
 use std::fs;
 
 use hakaru_contract::WatchConfig;
 use hakaru_runtime::{Events, Reactor, clock, process};
-use hakaru_watch::{Visit, cpu, interrupts, memory, net};
+use hakaru_watch::{Visit, cpu, interrupts, memory, net, tcp};
 use serde_json::json;
 
 use crate::control::{Control, Counters, Order};
@@ -52,10 +52,21 @@ struct Source {
     parse: fn(&str, &mut Visit<'_>),
 }
 
-static NETWORK: Source = Source {
+static INTERFACES: Source = Source {
     path: "/proc/self/net/dev",
     parse: net::parse_net_dev,
 };
+
+static TCP: [Source; 2] = [
+    Source {
+        path: "/proc/self/net/snmp",
+        parse: tcp::parse_snmp,
+    },
+    Source {
+        path: "/proc/self/net/netstat",
+        parse: tcp::parse_snmp,
+    },
+];
 
 static MACHINE: [Source; 7] = [
     Source {
@@ -91,14 +102,16 @@ static MACHINE: [Source; 7] = [
 /// The files that will be read. Without the interfaces there is nothing to watch; any other file may be missing (kernels
 /// without pressure accounting, containers that hide the machine), and then its counters are.
 fn readable_sources(machine: bool) -> Result<Vec<&'static Source>, Failure> {
-    fs::read_to_string(NETWORK.path).or_environment(
-        format_args!("read {}", NETWORK.path),
+    fs::read_to_string(INTERFACES.path).or_environment(
+        format_args!("read {}", INTERFACES.path),
         "mount procfs on /proc",
     )?;
-    let more = MACHINE
+    let of_machine = MACHINE.iter().filter(|_| machine);
+    let more = TCP
         .iter()
-        .filter(|source| machine && fs::read_to_string(source.path).is_ok());
-    Ok(std::iter::once(&NETWORK).chain(more).collect())
+        .chain(of_machine)
+        .filter(|source| fs::read_to_string(source.path).is_ok());
+    Ok(std::iter::once(&INTERFACES).chain(more).collect())
 }
 
 fn sample(sources: &[&Source], control: &Control) {

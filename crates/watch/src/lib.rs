@@ -10,6 +10,7 @@
 //! | `/proc/meminfo` | [`memory::parse_meminfo`] | `machine` |
 //! | `/proc/pressure/*` | [`memory::parse_pressure`] | `machine` |
 //! | `/proc/net/dev` | [`net::parse_net_dev`] | `nic/NAME` |
+//! | `/proc/net/snmp`, `/proc/net/netstat` | [`tcp::parse_snmp`] | `tcp` |
 //! | `/proc/interrupts` | [`interrupts::parse_interrupts`] | `irq/NAME` |
 //! | `/proc/softirqs` | [`interrupts::parse_softirqs`] | `softirq/NAME` |
 #![forbid(unsafe_code)]
@@ -18,6 +19,7 @@ pub mod cpu;
 pub mod interrupts;
 pub mod memory;
 pub mod net;
+pub mod tcp;
 
 /// Takes entity, name and value of each counter.
 pub type Visit<'a> = dyn FnMut(&str, &str, f64) + 'a;

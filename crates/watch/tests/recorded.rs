@@ -1,7 +1,7 @@
 //! The parsers against files as a machine showed them (`tests/proc`), and against files as no machine should.
 use std::collections::BTreeMap;
 
-use hakaru_watch::{Visit, cpu, interrupts, memory, net};
+use hakaru_watch::{Visit, cpu, interrupts, memory, net, tcp};
 
 type Counters = BTreeMap<(String, String), f64>;
 
@@ -33,6 +33,73 @@ eth0:1:583150425   15595    0    0    0     0          0         0   923629    9
     assert_eq!(get(&counters, "nic/lo", "tx_errors"), 3.0);
     assert_eq!(get(&counters, "nic/lo", "tx_dropped"), 4.0);
     assert_eq!(get(&counters, "nic/eth0:1", "tx_packets"), 9669.0);
+}
+
+#[test]
+fn tcp_is_read_by_name_from_both_files() {
+    let counters = collect(|visit| {
+        tcp::parse_snmp(include_str!("proc/net_snmp"), visit);
+        tcp::parse_snmp(include_str!("proc/net_netstat"), visit);
+    });
+    let expected = [
+        ("delivered_ce", 42.0),
+        ("fast_retransmits", 21_392.0),
+        ("loss_probes", 1270.0),
+        ("out_of_order", 20_463.0),
+        ("retransmits", 20_256.0),
+        ("segments_out", 93_545_032.0),
+        ("slow_start_retransmits", 9.0),
+        ("spurious_timeouts", 11.0),
+        ("timeouts", 3.0),
+    ];
+    let found: Vec<(&str, f64)> = counters
+        .iter()
+        .map(|((entity, name), value)| {
+            assert_eq!(entity, "tcp");
+            (name.as_str(), *value)
+        })
+        .collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn tcp_of_an_old_kernel_lacks_what_it_did_not_count() {
+    // Linux 2.6.32 had neither loss probes nor a count of congestion marks; the order of fields is another one, too.
+    let text = "Ip: Forwarding DefaultTTL
+Ip: 2 64
+Tcp: RtoAlgorithm MaxConn OutSegs RetransSegs
+Tcp: 1 -1 1000 7
+TcpExt: TCPTimeouts TCPFastRetrans
+TcpExt: 3 4
+";
+    let counters = collect(|visit| tcp::parse_snmp(text, visit));
+    let names: Vec<&str> = counters.keys().map(|(_, name)| name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "fast_retransmits",
+            "retransmits",
+            "segments_out",
+            "timeouts"
+        ]
+    );
+    assert_eq!(get(&counters, "tcp", "segments_out"), 1000.0);
+}
+
+#[test]
+fn tcp_lines_that_do_not_fit_each_other_are_left_out() {
+    for text in [
+        "Tcp: OutSegs RetransSegs\nTcp: 1\n",
+        "Tcp: OutSegs\nUdp: 1\n",
+        "Tcp: OutSegs\n",
+        "Tcp: OutSegs\nTcp: -1\n",
+        "Tcp: OutSegs\nTcp: 99999999999999999999\n",
+        "TcpExt: OutSegs\nTcpExt: 5\n",
+        "OutSegs\n5\n",
+    ] {
+        let counters = collect(|visit| tcp::parse_snmp(text, visit));
+        assert!(counters.is_empty(), "{text:?}: {counters:?}");
+    }
 }
 
 #[test]
@@ -115,6 +182,8 @@ fn files_cut_or_spoilt_anywhere_are_survived() {
         include_str!("proc/softirqs"),
         include_str!("proc/meminfo"),
         include_str!("proc/pressure_io"),
+        include_str!("proc/net_snmp"),
+        include_str!("proc/net_netstat"),
     ];
     let all = |text: &str| {
         let mut ignore = |_: &str, _: &str, value: f64| assert!(value.is_finite());
@@ -124,6 +193,7 @@ fn files_cut_or_spoilt_anywhere_are_survived() {
         interrupts::parse_softirqs(text, &mut ignore);
         memory::parse_meminfo(text, &mut ignore);
         memory::parse_pressure("io", text, &mut ignore);
+        tcp::parse_snmp(text, &mut ignore);
     };
     for file in files {
         for at in 0..file.len() {

@@ -1,0 +1,53 @@
+//! `/proc/net/snmp` and `/proc/net/netstat`: what TCP did in one namespace, all its sockets together.
+use crate::Visit;
+
+/// Protocol and field of the file, and the counter it becomes. Fields came with kernels over the years (loss probes in 3.10, deliveries with
+/// congestion marks in 4.18): one that the kernel lacks is left out.
+const COUNTERS: [(&str, &str, &str); 9] = [
+    ("Tcp", "OutSegs", "segments_out"),
+    ("Tcp", "RetransSegs", "retransmits"),
+    ("TcpExt", "TCPTimeouts", "timeouts"),
+    ("TcpExt", "TCPFastRetrans", "fast_retransmits"),
+    ("TcpExt", "TCPLossProbes", "loss_probes"),
+    ("TcpExt", "TCPSlowStartRetrans", "slow_start_retransmits"),
+    ("TcpExt", "TCPSpuriousRTOs", "spurious_timeouts"),
+    ("TcpExt", "TCPOFOQueue", "out_of_order"),
+    ("TcpExt", "TCPDeliveredCE", "delivered_ce"),
+];
+
+/// Gives the counters of either file as entity `tcp`. Both have two lines per protocol, the first with the names of its fields, the second with
+/// their values in the same order; values are found by name, so that their order and number may differ from kernel to kernel.
+///
+/// A protocol whose two lines do not have equally many fields is left out whole: which value is whose would be a guess.
+pub fn parse_snmp(text: &str, visit: &mut Visit<'_>) {
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let Some((protocol, names)) = line.split_once(':') else {
+            continue;
+        };
+        let Some((_, values)) = lines
+            .peek()
+            .and_then(|next| next.split_once(':'))
+            .filter(|(same, _)| *same == protocol)
+        else {
+            continue;
+        };
+        lines.next();
+        let names: Vec<&str> = names.split_ascii_whitespace().collect();
+        let values: Vec<&str> = values.split_ascii_whitespace().collect();
+        if names.len() == values.len() {
+            see_protocol(protocol, &names, &values, visit);
+        }
+    }
+}
+
+fn see_protocol(protocol: &str, names: &[&str], values: &[&str], visit: &mut Visit<'_>) {
+    for (of, field, counter) in COUNTERS {
+        let at = names
+            .iter()
+            .position(|name| of == protocol && *name == field);
+        if let Some(Ok(value)) = at.map(|at| values[at].parse::<u64>()) {
+            visit("tcp", counter, value as f64);
+        }
+    }
+}
