@@ -17,6 +17,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use crc_fast::CrcAlgorithm::Crc32Iscsi;
+use crc_fast::{Digest, crc32_iscsi};
+
 use crate::pattern::Access;
 
 const MAGIC: [u8; 8] = *b"hakaru\x001";
@@ -236,7 +239,7 @@ impl Verifier {
         let from = (sequence.wrapping_mul(61) as usize) % (self.payload.len() - length + 1);
         out.extend_from_slice(&self.payload[from..from + length]);
         out.extend_from_slice(&sequence.to_le_bytes());
-        let crc = crc32c::crc32c(&out[begin..]);
+        let crc = crc32_iscsi(&out[begin..]);
         out[begin + CRC_AT..begin + HEADER].copy_from_slice(&crc.to_le_bytes());
     }
 
@@ -258,9 +261,11 @@ impl Verifier {
         if begin != end {
             return Err(Fault::Torn { begin, end });
         }
-        let crc = crc32c::crc32c(&block[..CRC_AT]);
-        let crc = crc32c::crc32c_append(crc, &[0; HEADER - CRC_AT]);
-        if crc32c::crc32c_append(crc, &block[HEADER..]) != u32_at(CRC_AT) {
+        let mut crc = Digest::new(Crc32Iscsi);
+        crc.update(&block[..CRC_AT]);
+        crc.update(&[0; HEADER - CRC_AT]);
+        crc.update(&block[HEADER..]);
+        if crc.finalize() != u64::from(u32_at(CRC_AT)) {
             return Err(Fault::Wrong);
         }
         if (volume, place) != (self.volume, lba) {

@@ -152,7 +152,7 @@ fn forged(mut record: Vec<u8>, at: usize, value: u8) -> Vec<u8> {
     assert_ne!(record[at], value, "nothing would be changed");
     record[at] = value;
     let body = record.len() - 4;
-    let sum = crc32c::crc32c(&record[..body]);
+    let sum = crc_fast::crc32_iscsi(&record[..body]);
     record[body..].copy_from_slice(&sum.to_be_bytes());
     record
 }

@@ -82,7 +82,7 @@ impl Writer {
         self.bytes(name.as_bytes());
     }
     pub(crate) fn finish(mut self) -> Vec<u8> {
-        let sum = crc32c::crc32c(&self.0);
+        let sum = crc_fast::crc32_iscsi(&self.0);
         self.u32(sum);
         self.0
     }
@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
             return Err(RecordError::Checksum);
         }
         let (body, sum) = record.split_at(record.len() - 4);
-        if crc32c::crc32c(body).to_be_bytes() != sum {
+        if crc_fast::crc32_iscsi(body).to_be_bytes() != sum {
             return Err(RecordError::Checksum);
         }
         let mut reader = Reader(body);
@@ -428,7 +428,7 @@ mod tests {
         let mut bytes = Writer::new(Kind::Superblock).finish();
         bytes.truncate(bytes.len() - 4);
         bytes[1] = 2;
-        let sum = crc32c::crc32c(&bytes);
+        let sum = crc_fast::crc32_iscsi(&bytes);
         bytes.extend_from_slice(&sum.to_be_bytes());
         assert_eq!(
             Superblock::parse(&bytes),

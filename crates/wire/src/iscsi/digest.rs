@@ -3,6 +3,9 @@
 //! A data segment is padded with zeros to four bytes, outside DataSegmentLength; its digest covers the padding. A header digest covers BHS and AHS. Digests
 //! are CRC32C, and go out least significant byte first: that is how the vectors of RFC 3720 appendix B.4 (which RFC 7143 keeps) print them.
 
+use crc_fast::CrcAlgorithm::Crc32Iscsi;
+use crc_fast::{Digest, crc32_iscsi};
+
 /// Length of a digest in bytes.
 pub const DIGEST_LENGTH: usize = 4;
 
@@ -15,7 +18,7 @@ pub const fn padding(length: usize) -> usize {
 /// The four bytes that follow a header (BHS and AHS together).
 #[inline]
 pub fn header_digest(header: &[u8]) -> [u8; DIGEST_LENGTH] {
-    crc32c::crc32c(header).to_le_bytes()
+    crc32_iscsi(header).to_le_bytes()
 }
 
 /// Digest of a data segment that comes in pieces, of any sizes.
@@ -29,15 +32,22 @@ impl DataDigest {
     /// Adds the next piece.
     #[inline]
     pub fn update(&mut self, bytes: &[u8]) {
-        self.crc = crc32c::crc32c_append(self.crc, bytes);
+        self.crc = append(self.crc, bytes);
         self.length += bytes.len();
     }
 
     /// The digest of all pieces and the padding after them, as it goes on the wire.
     #[inline]
     pub fn finish(self) -> [u8; DIGEST_LENGTH] {
-        crc32c::crc32c_append(self.crc, &[0; 3][..padding(self.length)]).to_le_bytes()
+        append(self.crc, &[0; 3][..padding(self.length)]).to_le_bytes()
     }
+}
+
+/// The CRC32C of what had `crc` (0: of nothing) and `bytes` after it.
+fn append(crc: u32, bytes: &[u8]) -> u32 {
+    let mut digest = Digest::new_with_init_state(Crc32Iscsi, u64::from(!crc));
+    digest.update(bytes);
+    digest.finalize() as u32
 }
 
 /// The padding and digest that end a data segment held in one piece: 0 to 7 bytes appended to `out`.
