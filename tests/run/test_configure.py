@@ -25,7 +25,7 @@ def vms_of(vms: int, repetition: int = 1, pattern: str = "random-32k") -> list[c
         for r in EXPANDED.repetitions
         if r.point.factors == {"pattern": pattern, "vms": vms} and r.repetition == repetition
     )
-    configs = initiator_configs(EXPANDED, turn, LAB.host_names, lab_units(EXPANDED, LAB.portals()))
+    configs = initiator_configs(EXPANDED, turn, LAB.host_names, lab_units(STUDY, LAB.portals()))
     return sorted((vm for config in configs.values() for vm in config.vms), key=lambda vm: vm.name)
 
 
@@ -46,7 +46,7 @@ def test_every_vm_has_a_region_of_its_own_inside_its_lu(vms: int) -> None:
 
 def test_vms_are_dealt_evenly_to_hosts_and_lus() -> None:
     turn = next(r for r in EXPANDED.repetitions if r.point.factors["vms"] == 14)
-    configs = initiator_configs(EXPANDED, turn, LAB.host_names, lab_units(EXPANDED, LAB.portals()))
+    configs = initiator_configs(EXPANDED, turn, LAB.host_names, lab_units(STUDY, LAB.portals()))
     assert sorted(len(c.vms) for c in configs.values()) == [3, 3, 4, 4]
     luns = [vm.destination.lun for c in configs.values() for vm in c.vms if vm.destination.kind == "iscsi"]
     assert luns.count(0) == luns.count(1) == 7
@@ -54,7 +54,7 @@ def test_vms_are_dealt_evenly_to_hosts_and_lus() -> None:
 
 def test_host_without_a_vm_has_no_initiator() -> None:
     turn = next(r for r in EXPANDED.repetitions if r.point.factors["vms"] == 1)
-    assert list(initiator_configs(EXPANDED, turn, LAB.host_names, lab_units(EXPANDED, LAB.portals()))) == ["host-1"]
+    assert list(initiator_configs(EXPANDED, turn, LAB.host_names, lab_units(STUDY, LAB.portals()))) == ["host-1"]
 
 
 def test_seeds_differ_by_vm_and_repetition_and_come_back() -> None:
@@ -75,7 +75,7 @@ def test_array_has_the_studys_lus_and_model() -> None:
 def test_queue_depth_of_a_factor_replaces_the_patterns() -> None:
     block = STUDY.factors[0].model_copy(update={"queue_depth": [1], "vms": [2], "pattern": ["random-32k"]})
     expanded = expand(STUDY.model_copy(update={"factors": [block]}))
-    units = lab_units(expanded, LAB.portals())
+    units = lab_units(expanded.study, LAB.portals())
     configs = initiator_configs(expanded, expanded.repetitions[0], LAB.host_names, units)
     assert {vm.load for c in configs.values() for vm in c.vms} == {contract.ClosedLoad(queue_depth=1)}
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from hakaru.engine import contract
 from hakaru.study import Expanded, Repetition
-from hakaru.study.model import Closed, InlineModel, Lu, NoModel, Pattern, PresetModel, Vms
+from hakaru.study.model import ArraySpec, Closed, InlineModel, Lu, NoModel, Pattern, PresetModel, Study, Vms
 from hakaru.study.seating import seat
 
 INITIATOR_NAME = "iqn.2011-10.example.hakaru"
@@ -35,16 +35,18 @@ def seed_of(*parts: str | int) -> int:
     return int.from_bytes(digest[:8], "big") >> 11
 
 
-def array_config(expanded: Expanded, turn: Repetition, portals: Sequence[str]) -> contract.ArrayConfig:
-    """The array of a lab, listening on `portals`."""
-    array = expanded.study.array
+def array_config(
+    expanded: Expanded, turn: Repetition, portals: Sequence[str], name: str = "array", spec: ArraySpec | None = None
+) -> contract.ArrayConfig:
+    """An array of a lab (default: the only one), listening on `portals`; `name` decides what it draws."""
+    array = spec or expanded.at(turn.point).only_array
     return contract.ArrayConfig(
         target_name=array.target_name,
         portals=list(portals),
         isolated_network=True,
         lus=[_lu(lu) for lu in array.lus],
         model=engine_model(array.model),
-        seed=seed_of(expanded.seed, turn.name, "array"),
+        seed=seed_of(expanded.seed, turn.name, name),
         sample_interval_ms=expanded.measure.sample_interval // MS,
     )
 
@@ -71,9 +73,9 @@ def _lu(lu: Lu) -> contract.LuConfig:
     )
 
 
-def lab_units(expanded: Expanded, portals: Sequence[str]) -> list[list[Unit]]:
+def lab_units(study: Study, portals: Sequence[str]) -> list[list[Unit]]:
     """The study's columns of LUs, behind the lab's portals."""
-    array, vms = expanded.study.array, expanded.study.vms
+    array, vms = study.only_array, study.seats
     room = {lu.lun: lu.size // vms.image for lu in array.lus}
     return [[Unit(tuple(portals), array.target_name, lun, room[lun]) for lun in column] for column in vms.columns]
 
@@ -91,14 +93,14 @@ def initiator_configs(
 
     VM i (from 0) runs on host i mod hosts, through portal i mod portals, on the LU and image that `seating` gives it.
     """
-    factors, measure = turn.point.factors, expanded.measure
-    pattern = expanded.study.patterns[factors["pattern"]]
+    factors, measure, study = turn.point.factors, expanded.measure, expanded.at(turn.point)
+    pattern = study.patterns[factors["pattern"]]
     asked, load = _pattern(pattern), _load(pattern, factors.get("queue_depth"))
     width = max(2, len(str(factors["vms"])))
     vms: dict[str, list[contract.Vm]] = {}
     for i in range(factors["vms"]):
         name = f"vm{i + 1:0{width}}"
-        unit, region = _place(expanded.study.vms, columns, i)
+        unit, region = _place(study.seats, columns, i)
         vm = contract.Vm(
             name=name,
             destination=contract.IscsiDestination(
@@ -116,8 +118,8 @@ def initiator_configs(
     return {
         host: contract.InitiatorConfig(
             vms=of_host,
-            warmup_s=measure.warmup / 1e9,
-            measure_s=measure.time / 1e9,
+            warmup_s=measure.warmup_ns / 1e9,
+            measure_s=measure.time_ns / 1e9,
             sample_interval_ms=measure.sample_interval // MS,
             verify=measure.verify,
             allow_writes=allow_writes,

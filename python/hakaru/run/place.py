@@ -70,7 +70,7 @@ class LabPlace:
 
     def units(self, expanded: Expanded) -> list[list[Unit]]:
         """The study's LUs."""
-        return lab_units(expanded, self.lab.plan.portals())
+        return lab_units(expanded.study, self.lab.plan.portals())
 
     def describe(self) -> dict[str, Any]:
         """The lab as built."""

@@ -39,7 +39,7 @@ def estimate(expanded: Expanded, lab: LabPlan | None) -> Estimate:
     """Upper bounds for memory and disk, expected time. `lab` is None where a site is used."""
     measure = expanded.measure
     hosts = len(lab.host_names) if lab else 1
-    load_s = (measure.warmup + measure.time) / 1e9
+    load_s = (measure.warmup_ns + measure.time_ns) / 1e9
     seconds = len(expanded.repetitions) * (load_s + REPETITION_S) + REPORT_S
     if lab:
         seconds += LAB_S + min(LINK_CHECKS_S_MAX, hosts * LINK_CHECK_S)
@@ -60,7 +60,7 @@ def _written(expanded: Expanded, factors: dict[str, Any], lab: LabPlan | None, l
     path = sum(r / 8 for r in rates if r) if rates and all(rates) else LOOPBACK_BYTES_PER_S
     # Reads and writes go in opposite directions: the mix is as fast as its larger part allows.
     rate = path * write / max(read, write)
-    return int(min(rate * load_s, factors["vms"] * expanded.study.vms.region_bytes))
+    return int(min(rate * load_s, factors["vms"] * expanded.study.seats.region_bytes))
 
 
 def describe(expanded: Expanded, lab: LabPlan | None) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def lines(expanded: Expanded, lab: LabPlan | None) -> list[str]:
     text = [
         f"{expanded.study.id}: {expanded.study.title.en}",
         f"{len(expanded.points)} points x {measure.repetitions} repetitions ({form}), "
-        f"{format_duration(measure.warmup)} warm-up + {format_duration(measure.time)} measured each",
+        f"{format_duration(measure.warmup_ns)} warm-up + {format_duration(measure.time_ns)} measured each",
         f"about {guess.seconds / 60:.1f} minutes, at most {_round(guess.disk_bytes)} of disk "
         f"and {_round(guess.memory_bytes)} of memory",
     ]

@@ -145,7 +145,7 @@ async def _listen(engine: EngineProcess, heard: _Heard, on_sample: OnSample) -> 
 async def _until_loaded(gang: _Gang, listeners: list[asyncio.Task[None]], expanded: Expanded) -> None:
     """Wait for the results of all initiators; raises as soon as any engine fails, with the error of the cause."""
     measure = expanded.measure
-    patience = (measure.warmup + measure.time) / 1e9 + DRAIN_S
+    patience = (measure.warmup_ns + measure.time_ns) / 1e9 + DRAIN_S
     loads = listeners[len(gang.arrays) : len(gang.arrays) + len(gang.initiators)]
     waiting = set(listeners)
     deadline = asyncio.get_running_loop().time() + patience
@@ -173,8 +173,8 @@ def _outcome(place: Place, expanded: Expanded, turn: Repetition, gang: _Gang, he
     for engine in gang.all():
         result = heard.results[engine.name]
         heard.histograms.add(engine.node, engine.kind, None, [h.model_dump() for h in result.histograms])
-    measure_start = max(heard.measure_ns, default=start_ns + expanded.measure.warmup)
-    measure_end = min(heard.drain_ns, default=measure_start + expanded.measure.time)
+    measure_start = max(heard.measure_ns, default=start_ns + expanded.measure.warmup_ns)
+    measure_end = min(heard.drain_ns, default=measure_start + expanded.measure.time_ns)
     errors = sum(heard.results[e.name].values.get("errors", 0) for e in gang.initiators)
     caveats = [Caveat("io_errors", {"errors": int(errors)}).to_json()] if errors else []
     engines = [

@@ -334,7 +334,7 @@ class _Remaining:
 
     def __init__(self, prepared: Prepared) -> None:
         measure = prepared.expanded.measure
-        self._repetition_s = (measure.warmup + measure.time) / 1e9 + planned.REPETITION_S
+        self._repetition_s = (measure.warmup_ns + measure.time_ns) / 1e9 + planned.REPETITION_S
         self._took: list[float] = []
 
     def took(self, seconds: float) -> None:

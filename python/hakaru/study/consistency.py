@@ -1,167 +1,223 @@
 """What has to fit together in a study beyond the shape of each field.
 
-`problems` is pure: a study → places, messages and hints. Called by `load` once the shapes are right.
+`problems` is pure: a study → places, messages and hints. Called by `load` once the shapes are right. Storage and lab
+are looked at as they are written and as they are at every point (`consistency_points`).
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hakaru.errors import UsageError
 from hakaru.lab.plan import plan_lab
-from hakaru.study.model import POINTS_MAX, Factors, InlineModel, NoModel, Open, Study
-from hakaru.study.seating import seats
+from hakaru.study import consistency_backup, consistency_load
+from hakaru.study.consistency_points import blocks_of, forms_of, point_problems
+from hakaru.study.factors import LOAD_FACTORS
+from hakaru.study.model import POINTS_MAX, ArraySpec, InlineModel, Measure, NoModel, Study
+from hakaru.study.part import level_text
+from hakaru.study.variables import Problem, Sets, near
 from hakaru.units import format_size
 
-Problem = tuple[tuple[str | int, ...], str, str]
-
-METRICS = frozenset(
+LOAD_METRICS = frozenset(
     {"iops", "read_iops", "write_iops", "mb_per_s", "mib_per_s", "read_mb_per_s", "write_mb_per_s", "outstanding_mean"}
     | {f"{kind}latency_ms_{x}" for kind in ("", "read_", "write_") for x in ("mean", "p50", "p90", "p99", "p999")}
 )
-"""Metrics that references and expectations may name; a test holds that analysis computes them all."""
+BACKUP_METRICS = frozenset(
+    {"mb_per_s", "path_percent", "first_done_s", "last_done_s", "retransmitted_percent", "timeouts", "timeout_wait_s"}
+    | {"dropped_frames"}
+)
+METRICS = LOAD_METRICS
+"""Metrics that references and expectations of a load may name; a test holds that analysis computes them all."""
 
 
 def problems(study: Study) -> list[Problem]:
     """What does not fit together, in the order in which it is found."""
-    return [*_lab(study), *_lus(study), *_factors(study), *_images(study), *_patterns(study), *_expectations(study)]
+    found = [*_kind(study), *one_study(study), *_factors(study), *_variables(study)]
+    # Points of a study that does not hold together would only say the same again.
+    return found or [*_room(study), *point_problems(study, one_study), *_expectations(study)]
 
 
-def _near(name: str, known: Iterable[str]) -> str:
-    names = sorted(known)
-    near = difflib.get_close_matches(name, names, 1)
-    return f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(names)}"
+def one_study(study: Study) -> list[Problem]:
+    """What does not fit together at one point: lab, storage, what is copied."""
+    found = [*_lab(study)]
+    for name, array in arrays_of(study).items():
+        found += _lus(("arrays", name) if study.arrays else ("array",), array)
+    if study.backup is not None:
+        return found or [*consistency_backup.problems(study.backup, arrays_of(study))]
+    return [*found, *consistency_load.problems(study)]
 
 
-def _blocks(study: Study) -> Iterator[tuple[tuple[str | int, ...], Factors]]:
-    for i, block in enumerate(study.factors):
-        yield ("factors", i), block
-    for i, block in enumerate((study.quick and study.quick.factors) or []):
-        yield ("quick", "factors", i), block
+def arrays_of(study: Study) -> dict[str, ArraySpec]:
+    """Every array by its name in the lab."""
+    if study.arrays:
+        return study.arrays
+    names = plan_names(study)
+    return {names[0] if names else "array": study.only_array}
+
+
+def plan_names(study: Study) -> Sequence[str]:
+    """Nodes of the lab that arrays run on; empty where the lab cannot be."""
+    try:
+        return (plan_lab(study.lab).array_name,)
+    except UsageError:
+        return ()
+
+
+def _kind(study: Study) -> Iterator[Problem]:
+    if study.backup is not None:
+        for field in ("warmup", "time"):
+            if getattr(study.measure, field) is not None:
+                message = "a backup is measured from its first read to its last write"
+                yield ("measure", field), message, "leave it out; `backup.time_limit` bounds it"
+        return
+    if study.vms is None:
+        yield (), "the study loads nothing: `vms` is missing", "add `vms:` and `patterns:`, or `backup:`"
+    elif not study.patterns:
+        yield (), "the study loads nothing: `patterns` is missing", "add `patterns:`"
+    measures: list[tuple[tuple[str, ...], Measure]] = [(("measure",), study.measure)]
+    if study.quick and study.quick.measure:
+        measures.append((("quick", "measure"), study.quick.measure))
+    for place, measure in measures:
+        for field in ("warmup", "time"):
+            if getattr(measure, field) is None:
+                yield (*place, field), "missing", f"add `{field}:` here"
 
 
 def _lab(study: Study) -> Iterator[Problem]:
     try:
-        plan_lab(study.lab)
+        plan = plan_lab(study.lab)
     except UsageError as e:
         yield ("lab",), e.message, e.hint
+        return
+    names = [plan.array_name]
+    if study.array is not None and len(names) != 1:
+        yield ("array",), f"the lab has {len(names)} arrays", f"write `arrays:` with {', '.join(names) or 'each'}"
+    for name in study.arrays:
+        if name not in names:
+            yield ("arrays", name), f"the lab has no array {name!r}", near(name, names)
+    for name in names:
+        if study.arrays and name not in study.arrays:
+            yield ("arrays",), f"array {name!r} of the lab is missing", f"add `{name}:` here"
 
 
-def _lus(study: Study) -> Iterator[Problem]:
-    luns = {lu.lun for lu in study.array.lus}
-    for c, column in enumerate(study.vms.columns):
-        for i, lun in enumerate(column):
-            if lun not in luns:
-                yield ("vms", "columns", c, i), f"the array has no LU {lun}", f"its LUs are {sorted(luns)}"
-    for i, lu in enumerate(study.array.lus):
+def _lus(place: tuple[str | int, ...], array: ArraySpec) -> Iterator[Problem]:
+    for i, lu in enumerate(array.lus):
         if lu.size % lu.block:
-            yield ("array", "lus", i, "size"), f"not a multiple of the block length {lu.block}", ""
-        if lu.placement is None and not isinstance(study.array.model, NoModel):
-            yield ("array", "lus", i), "placement is missing", "say on which RAID group the LU lies"
-    yield from _overlaps(study)
-    model = study.array.model
+            yield (*place, "lus", i, "size"), f"not a multiple of the block length {lu.block}", ""
+        if lu.placement is None and not isinstance(array.model, NoModel):
+            yield (*place, "lus", i), "placement is missing", "say on which RAID group the LU lies"
+    yield from _overlaps(place, array)
+    model = array.model
     groups = len((model.model_extra or {}).get("groups") or []) if isinstance(model, InlineModel) else None
-    for i, lu in enumerate(study.array.lus):
+    for i, lu in enumerate(array.lus):
         if groups is not None and lu.placement and lu.placement.group >= groups:
-            yield ("array", "lus", i, "placement", "group"), f"the model has {groups} groups, counted from 0", ""
+            yield (*place, "lus", i, "placement", "group"), f"the model has {groups} groups, counted from 0", ""
 
 
-def _overlaps(study: Study) -> Iterator[Problem]:
+def _overlaps(place: tuple[str | int, ...], array: ArraySpec) -> Iterator[Problem]:
     """Two LUs on the same bytes of a RAID group: the model would serve both as one place."""
     ends: dict[int, tuple[int, int]] = {}
-    placed = [(lu.placement.group, lu.placement.offset, i) for i, lu in enumerate(study.array.lus) if lu.placement]
+    placed = [(lu.placement.group, lu.placement.offset, i) for i, lu in enumerate(array.lus) if lu.placement]
     for group, offset, i in sorted(placed):
         end, lun = ends.get(group, (0, -1))
         if offset < end:
             message = f"overlaps with LU {lun} on group {group}"
-            yield ("array", "lus", i, "placement"), message, f"place it from {format_size(end)} on"
-        ends[group] = max(ends.get(group, (0, -1)), (offset + study.array.lus[i].size, study.array.lus[i].lun))
+            yield (*place, "lus", i, "placement"), message, f"place it from {format_size(end)} on"
+        ends[group] = max(ends.get(group, (0, -1)), (offset + array.lus[i].size, array.lus[i].lun))
+
+
+def _variables(study: Study) -> Iterator[Problem]:
+    used = {name for _, block in blocks_of(study) for name in block.levels()}
+    for name in study.variables:
+        if name in LOAD_FACTORS:
+            yield ("variables", name), f"{name!r} is a factor of loads by itself", "choose another name"
+        elif name not in used:
+            yield ("variables", name), "never used: no block of `factors` varies it", "use it, or leave it out"
 
 
 def _factors(study: Study) -> Iterator[Problem]:
-    for place, block in _blocks(study):
-        for i, name in enumerate(block.pattern):
-            if name not in study.patterns:
-                yield (*place, "pattern", i), f"no pattern {name!r}", _near(name, study.patterns)
-            elif block.queue_depth and isinstance(study.patterns[name].load, Open):
-                yield (*place, "queue_depth"), f"pattern {name!r} has an open load, which has no queue depth", ""
-    for place, blocks in (
-        (("factors",), study.factors),
-        (("quick", "factors"), (study.quick and study.quick.factors) or []),
-    ):
-        seen: list[dict[str, Any]] = []
+    own = LOAD_FACTORS if study.backup is None else ()
+    for place, block in blocks_of(study):
+        for name, levels in block.levels().items():
+            if name in own:
+                continue
+            if name not in study.variables:
+                what = f"no factor {name!r}: neither {', '.join(own)} nor" if own else f"no factor {name!r}: not"
+                yield (*place, name), f"{what} one of the study's variables", near(name, [*own, *study.variables])
+                continue
+            variable = study.variables[name]
+            if isinstance(variable, Sets):
+                continue
+            for i, level in enumerate(levels):
+                if level_text(level) not in variable:
+                    message = f"variable {name} has no level {level_text(level)!r}"
+                    yield (*place, name, i), message, near(level_text(level), variable)
+        for name in ("pattern", "vms") if study.backup is None else ():
+            if name not in block.levels():
+                yield (*place, name), "missing", f"add `{name}:` here"
+    yield from _repeated(study)
+
+
+def _repeated(study: Study) -> Iterator[Problem]:
+    for place, blocks in forms_of(study):
+        seen: set[tuple[tuple[str, str], ...]] = set()
         count = 0
         for i, block in enumerate(blocks):
-            size = len(block.pattern) * len(block.vms) * len(block.queue_depth or [0])
-            count += size
+            count += block.size
             if count > POINTS_MAX:
                 yield (*place, i), f"more than {POINTS_MAX} points", "leave out levels"
                 break
             for point in block.points():
-                if point in seen:
+                levels = tuple(sorted((k, level_text(v)) for k, v in point.items()))
+                if levels in seen:
                     shown = ", ".join(f"{k} {v}" for k, v in point.items())
                     yield (*place, i), f"the point {shown} stands there twice", "leave one out"
                     return
-                seen.append(point)
+                seen.add(levels)
 
 
-def _images(study: Study) -> Iterator[Problem]:
-    vms, sizes = study.vms, {lu.lun: lu.size for lu in study.array.lus}
-    if vms.region is not None and not 0 < vms.region <= vms.image:
-        yield ("vms", "region"), "larger than the image, or nothing", "a region is a part of a VM's image"
-    named = [lun for column in vms.columns for lun in column]
-    if len(set(named)) < len(named):
-        yield ("vms", "columns"), "an LU stands there twice", "VMs would write over each other; name each LU once"
-    elif set(named) <= set(sizes):
-        most = max(n for _, block in _blocks(study) for n in block.vms)
-        room = seats([[sizes[lun] // vms.image for lun in column] for column in vms.columns])
-        if most > room:
-            message = f"{most} VMs with images of {format_size(vms.image)} do not fit; there is room for {room}"
-            yield ("vms", "columns"), message, "make the LUs larger or the images smaller"
-
-
-def _patterns(study: Study) -> Iterator[Problem]:
-    block = max(lu.block for lu in study.array.lus)
-    for field, size in (("image", study.vms.image), ("region", study.vms.region_bytes)):
-        if size % block:
-            yield ("vms", field), f"not a multiple of the block length {block}", ""
-    for name, pattern in study.patterns.items():
-        for i, one in enumerate(pattern.sizes):
-            place = ("patterns", name, "sizes", i, "size")
-            if one.size % block:
-                yield place, f"not a multiple of the block length {block}", ""
-            if one.size > study.vms.region_bytes:
-                yield place, "larger than a VM's region", ""
-        if pattern.align is not None and (pattern.align % block or not pattern.align):
-            yield ("patterns", name, "align"), f"not a multiple of the block length {block}", ""
+def _room(study: Study) -> Iterator[Problem]:
+    if study.backup is None:
+        yield from consistency_load.block_problems(study, blocks_of(study))
 
 
 def _expectations(study: Study) -> Iterator[Problem]:
-    factors = set(Factors.model_fields)
+    factors = {*(LOAD_FACTORS if study.backup is None else ()), *study.variables}
+    metrics = LOAD_METRICS if study.backup is None else BACKUP_METRICS
     tables = {r.table for r in study.reference}
     for i, reference in enumerate(study.reference):
         for metric in reference.metrics:
-            if metric not in METRICS:
-                yield ("reference", i, "metrics", metric), f"no metric {metric!r}", _near(metric, METRICS)
-    for place, part in [
-        *((("reference", i), r) for i, r in enumerate(study.reference)),
-        *((("expect", i), e) for i, e in enumerate(study.expect)),
-    ]:
-        for name in part.where:
-            if name not in factors:
-                yield (*place, "where", name), f"no factor {name!r}", _near(name, factors)
+            if metric not in metrics:
+                yield ("reference", i, "metrics", metric), f"no metric {metric!r}", near(metric, metrics)
+    parts: list[tuple[tuple[str | int, ...], Any]] = [(("reference", i), r) for i, r in enumerate(study.reference)]
+    parts += [(("expect", i), e) for i, e in enumerate(study.expect)]
+    for place, part in parts:
+        for field in ("where", "of", "to"):
+            for name in getattr(part, field, None) or {}:
+                if name not in factors:
+                    yield (*place, field, name), f"no factor {name!r}", near(name, factors)
         over = getattr(part, "over", None)
         if over is not None and over not in factors:
-            yield (*place, "over"), f"no factor {over!r}", _near(over, factors)
+            yield (*place, "over"), f"no factor {over!r}", near(over, factors)
         named = getattr(part, "metric", None)
-        if named is not None and named not in METRICS:
-            yield (*place, "metric"), f"no metric {named!r}", _near(named, METRICS)
+        if named is not None and named not in metrics:
+            yield (*place, "metric"), f"no metric {named!r}", near(named, metrics)
         table = getattr(part, "table", None)
         if table is not None and table not in tables:
-            yield (
-                (*place, "table"),
-                f"no reference {table!r}",
-                _near(table, tables) if tables else "add it under `reference`",
-            )
+            hint = near(table, tables) if tables else "add it under `reference`"
+            yield (*place, "table"), f"no reference {table!r}", hint
+        if getattr(part, "kind", None) == "ratio":
+            yield from _single_points(study, place, part)
+
+
+def _single_points(study: Study, place: tuple[str | int, ...], ratio: Any) -> Iterator[Problem]:
+    """Both sides of a ratio must be one point each in the full form; the quick form may lack it."""
+    points = [point for block in study.factors for point in block.points()]
+    for field in ("of", "to"):
+        wanted = {name: level_text(level) for name, level in getattr(ratio, field).items()}
+        fit = [p for p in points if all(k in p and level_text(p[k]) == v for k, v in wanted.items())]
+        if len(fit) != 1:
+            what = "no point is" if not fit else f"{len(fit)} points are"
+            hint = "name a level of every factor that tells them apart" if fit else "`hakaru plan` lists the points"
+            yield (*place, field), f"{what} so", hint

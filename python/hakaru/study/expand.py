@@ -7,10 +7,13 @@ falls on all points alike instead of on the last ones. The same study, form and 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from hakaru.study.model import Measure, Study
+from hakaru.study.model import Measure, Study, quick_form
+from hakaru.study.part import Level, level_text
+from hakaru.study.tables import Row
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,8 @@ class Point:
 
     id: str
     factors: dict[str, Any]
+    study: Study | None = field(default=None, compare=False, repr=False)
+    """The study with the changes of these levels made; None where nobody asked for it."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +51,13 @@ class Expanded:
     points: tuple[Point, ...]
     repetitions: tuple[Repetition, ...]
 
-    def describe(self, tables: dict[str, list[dict[str, float]]]) -> dict[str, Any]:
+    def at(self, point: Point) -> Study:
+        """The study as it is at a point: its levels' changes made."""
+        return point.study or self.study
+
+    def describe(self, tables: dict[str, list[Row]]) -> dict[str, Any]:
         """As JSON; the rows of each published table stand with its reference."""
-        described = self.study.model_dump(mode="json", exclude={"quick", "seed", "measure"})
+        described = self.study.model_dump(mode="json", by_alias=True, exclude={"quick", "seed", "measure"})
         for reference in described["reference"]:
             reference["rows"] = tables[reference["table"]]
         described |= {
@@ -59,6 +68,12 @@ class Expanded:
             "order": [{"point": r.point.id, "repetition": r.repetition} for r in self.repetitions],
         }
         return described
+
+
+def of_point(described: Mapping[str, Any], factors: Mapping[str, Level]) -> Study:
+    """The study as it was at a point, from what `Expanded.describe` gave (study.json); without published tables."""
+    fields = {field.alias or name for name, field in Study.model_fields.items()} - {"quick", "reference"}
+    return Study.model_validate({k: v for k, v in described.items() if k in fields}).at(factors)
 
 
 def expand(
@@ -74,6 +89,8 @@ def expand(
     `only` keeps the points whose factor has one of the given levels (as text): `{"vms": {"1", "7"}}`.
     """
     form = study.quick if quick else None
+    if form is not None:
+        study = quick_form(study)
     blocks = (form and form.factors) or study.factors
     measure = (form and form.measure) or study.measure
     if repetitions is not None:
@@ -83,9 +100,9 @@ def expand(
     width = max(2, len(str(len(every))))
     # An id is the point's place in the study, whether or not `only` leaves others out: it means the same in all runs.
     points = tuple(
-        Point(f"p{place:0{width}}", factors)
+        Point(f"p{place:0{width}}", factors, study.at(factors))
         for place, factors in enumerate(every, start=1)
-        if all(str(factors.get(name)) in levels for name, levels in (only or {}).items())
+        if all(name in factors and level_text(factors[name]) in levels for name, levels in (only or {}).items())
     )
     order = [(point, r) for point in points for r in range(1, measure.repetitions + 1)]
     random.Random(seed).shuffle(order)

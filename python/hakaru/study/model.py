@@ -1,155 +1,43 @@
-"""What a study says: question, lab, array, load, factors, expectations.
+"""What a study says: question, lab, storage, load or backup, variables, factors, expectations.
 
 Field by field this is `studies/*/study.yaml`; `hakaru schema` prints it as JSON Schema. Sizes, rates and durations
-are text with a unit (`hakaru.units`). Unknown fields are refused. Checks that need several fields stand in
-`Study`; where things stand in the file is added by `hakaru.study.load`.
+are text with a unit (`hakaru.units`). Unknown fields are refused. The parts stand in modules of their own; here is the
+whole. What several fields must agree on is checked by `hakaru.study.consistency`; where things stand in the file is
+added by `hakaru.study.load`.
 """
 
 from __future__ import annotations
 
-from itertools import product
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import Field, model_validator
 
 from hakaru.lab.model import LabSpec
-from hakaru.units import Duration, Size
-
-Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=64)]
-Line = Annotated[str, StringConstraints(min_length=1, max_length=4000)]
+from hakaru.study.backup import Backup, BackupEnd
+from hakaru.study.expectations import Expect, Reference
+from hakaru.study.explain import known_keys
+from hakaru.study.factors import Factors
+from hakaru.study.part import SECOND_NS, FactorName, Id, Level, Line, Part, Text
+from hakaru.study.storage import ArrayModel, ArraySpec, InlineModel, Lu, NoModel, Placement, PresetModel
+from hakaru.study.variables import Change, Changes, Variable, apply, changes_of
+from hakaru.study.vms import Closed, Open, Pattern, SizeWeight, Vms
+from hakaru.units import Duration
 
 POINTS_MAX = 1000
 REPETITIONS_MAX = 100
-VMS_MAX = 20_000
-SECOND_NS = 1_000_000_000
-
-
-class Part(BaseModel):
-    """Every part of a study: nothing unknown, nothing coerced, nothing changed afterwards."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
-
-
-class Text(Part):
-    """A text in both languages."""
-
-    en: Line
-    ja: Line
-
-
-class NoModel(Part):
-    """Every request completes as fast as the machine can."""
-
-    kind: Literal["none"]
-
-
-class PresetModel(Part):
-    """A timing model that the engine knows by name."""
-
-    kind: Literal["preset"]
-    name: Id
-
-
-class InlineModel(BaseModel):
-    """A timing model with every parameter (`drive.config.ArrayModel` of the contract); the engine checks it."""
-
-    model_config = ConfigDict(extra="allow", strict=True, frozen=True, allow_inf_nan=False)
-
-    kind: Literal["array"]
-
-
-ArrayModel = Annotated[NoModel | PresetModel | InlineModel, Field(discriminator="kind")]
-
-
-class Placement(Part):
-    """Where an LU lies on the modelled drives."""
-
-    group: int = Field(ge=0, le=63, description="RAID group, counted from 0")
-    offset: Size = Field(default=0, description="first byte of the group's usable space")
-
-
-class Lu(Part):
-    """A logical unit of the array."""
-
-    lun: int = Field(ge=0, le=255)
-    size: Size = Field(description="capacity; memory that was never written takes none")
-    block: Literal[512, 4096] = Field(default=512, description="logical block length in bytes")
-    store: Literal["memory"] = Field(default="memory", description="where its bytes are")
-    placement: Placement | None = Field(default=None, description="needed when the model has drives")
-
-
-class ArraySpec(Part):
-    """The storage array."""
-
-    target_name: Annotated[
-        str, StringConstraints(pattern=r"^(iqn\.[0-9]{4}-[0-9]{2}\.|eui\.|naa\.)[a-z0-9.:-]+$", max_length=223)
-    ]
-    model: ArrayModel
-    lus: list[Lu] = Field(min_length=1, max_length=256)
-
-    @model_validator(mode="after")
-    def _luns_differ(self) -> ArraySpec:
-        luns = [lu.lun for lu in self.lus]
-        if len(set(luns)) < len(luns):
-            raise ValueError(f"each LU needs a number of its own; there are {sorted(luns)}")
-        return self
-
-
-class SizeWeight(Part):
-    """One request size and how often it is drawn."""
-
-    size: Size = Field(ge=512, le=16 << 20)
-    weight: int = Field(default=1, ge=1, le=1_000_000)
-
-
-class Closed(Part):
-    """A fixed number of requests is always outstanding per VM."""
-
-    kind: Literal["closed"]
-    queue_depth: int = Field(ge=1, le=1024)
-
-
-class Open(Part):
-    """Requests are due at given instants; latency counts from those."""
-
-    kind: Literal["open"]
-    rate_per_s: float = Field(gt=0, le=10_000_000, description="offered requests per second and VM")
-    arrivals: Literal["uniform", "poisson"] = "poisson"
-    in_flight_max: int = Field(default=256, ge=1, le=1024)
-
-
-class Pattern(Part):
-    """Which requests a VM makes, and when."""
-
-    sizes: list[SizeWeight] = Field(min_length=1, max_length=64)
-    read_percent: int = Field(ge=0, le=100)
-    random_percent: int = Field(ge=0, le=100)
-    align: Size | None = Field(default=None, description="alignment of random places; default: the request's size")
-    load: Annotated[Closed | Open, Field(discriminator="kind")]
-
-
-class Vms(Part):
-    """Where the VMs' data lies: VM i goes to column i mod columns, there to the next free image."""
-
-    columns: list[Annotated[list[int], Field(min_length=1, max_length=256)]] = Field(
-        min_length=1, max_length=256, description="LUs; VMs are dealt to columns in turn and fill each LU by LU"
-    )
-    image: Size = Field(ge=1 << 20, description="space that a VM's disk image takes on its LU")
-    region: Size | None = Field(
-        default=None, description="part of its image, from the start, that a VM uses; default: all"
-    )
-
-    @property
-    def region_bytes(self) -> int:
-        """Bytes of its image that a VM uses."""
-        return self.image if self.region is None else self.region
 
 
 class Measure(Part):
-    """How long and how often."""
+    """How long and how often. A backup is measured from its first read to its last write: it has no times here."""
 
-    warmup: Duration = Field(ge=0, le=3600 * SECOND_NS, description="load that is not measured")
-    time: Duration = Field(ge=SECOND_NS, le=86_400 * SECOND_NS, description="measuring time of one repetition")
+    warmup: Duration | None = Field(
+        default=None, ge=0, le=3600 * SECOND_NS, description="load that is not measured; of VMs"
+    )
+    time: Duration | None = Field(
+        default=None, ge=SECOND_NS, le=86_400 * SECOND_NS, description="measuring time of one repetition; of VMs"
+    )
     repetitions: int = Field(ge=1, le=REPETITIONS_MAX)
     sample_interval: Duration = Field(default=SECOND_NS, ge=SECOND_NS // 10, le=60 * SECOND_NS)
     verify: bool = Field(
@@ -157,92 +45,31 @@ class Measure(Part):
         description="stamp every block written and check every block read; wrong data ends the run with 6",
     )
 
+    @property
+    def warmup_ns(self) -> int:
+        """Load that is not measured."""
+        return self.warmup or 0
 
-class Factors(Part):
-    """A block of points: every combination of these levels."""
-
-    pattern: list[Id] = Field(min_length=1, max_length=100, description="names under `patterns`")
-    vms: list[Annotated[int, Field(ge=1, le=VMS_MAX)]] = Field(min_length=1, max_length=1000)
-    queue_depth: list[Annotated[int, Field(ge=1, le=1024)]] | None = Field(
-        default=None, min_length=1, max_length=100, description="instead of the pattern's own (closed load)"
-    )
-
-    def points(self) -> list[dict[str, Any]]:
-        """Factor → level of every combination, in the order written."""
-        named = [(name, levels) for name, levels in self if levels is not None]
-        return [
-            dict(zip((n for n, _ in named), combination, strict=True))
-            for combination in product(*(v for _, v in named))
-        ]
+    @property
+    def time_ns(self) -> int:
+        """Measuring time of a load."""
+        return self.time or 0
 
 
 class Quick(Part):
     """What `--quick` replaces."""
 
+    _later: ClassVar[frozenset[str]] = frozenset({"changes"})
+
     factors: list[Factors] | None = Field(default=None, min_length=1, max_length=100)
     measure: Measure | None = None
-
-
-class Reference(Part):
-    """A published table that our curve is laid over."""
-
-    table: Id = Field(description="TABLE.csv in the study's folder, else in hakaru's own `reference/`")
-    title: Text
-    source: Line
-    where: dict[Id, str | int] = Field(default_factory=dict, description="points that it is compared with")
-    over: str = Field(description="factor and column that the rows go by")
-    metrics: dict[str, str] = Field(min_length=1, description="our metric → its column (same unit)")
-
-
-class ExpectPeak(Part):
-    """The metric's highest mean lies at a level between `low` and `high` of the factor `over`."""
-
-    kind: Literal["peak"]
-    metric: str
-    over: str
-    low: float
-    high: float
-    where: dict[str, str | int] = Field(default_factory=dict)
-
-
-class ExpectReference(Part):
-    """The mean lies within `percent` of the published value at every point that the reference has."""
-
-    kind: Literal["reference"]
-    metric: str
-    table: Id
-    percent: float = Field(gt=0)
-    where: dict[str, str | int] = Field(default_factory=dict)
-
-
-class ExpectBelowPeak(Part):
-    """At `at`, the metric's mean lies `low_percent` to `high_percent` under its highest mean over `over`."""
-
-    kind: Literal["below_peak"]
-    metric: str
-    over: str
-    at: float
-    low_percent: float
-    high_percent: float
-    where: dict[str, str | int] = Field(default_factory=dict)
-
-
-Limiter = Literal["drives", "port", "link", "controller", "generator_cpu", "array_cpu", "machine_cpu", "undetermined"]
-
-
-class ExpectLimiter(Part):
-    """What gives out first is one of `resources`."""
-
-    kind: Literal["limiter"]
-    resources: list[Limiter] = Field(min_length=1)
-    where: dict[str, str | int] = Field(default_factory=dict)
-
-
-Expect = Annotated[ExpectPeak | ExpectReference | ExpectBelowPeak | ExpectLimiter, Field(discriminator="kind")]
+    changes: Changes = Field(default_factory=dict, max_length=100, description="place in the study → its value")
 
 
 class Study(Part):
     """A study file."""
+
+    _later: ClassVar[frozenset[str]] = frozenset({"array", "arrays", "vms", "patterns", "backup", "variables"})
 
     format: Literal[1]
     id: Id
@@ -253,12 +80,95 @@ class Study(Part):
         description="`emulated`: real protocol and time, modelled device or link"
     )
     lab: LabSpec
-    array: ArraySpec
-    vms: Vms
-    patterns: dict[Id, Pattern] = Field(min_length=1, max_length=100)
+    array: ArraySpec | None = Field(default=None, description="where the lab has one array")
+    arrays: dict[str, ArraySpec] = Field(default_factory=dict, max_length=64, description="by their names in the lab")
+    vms: Vms | None = None
+    patterns: dict[Id, Pattern] = Field(default_factory=dict, max_length=100)
+    backup: Backup | None = Field(default=None, description="instead of `vms` and `patterns`")
+    variables: dict[FactorName, Variable] = Field(default_factory=dict, max_length=100)
     factors: list[Factors] = Field(min_length=1, max_length=100, description="blocks of points, one after the other")
     measure: Measure
     seed: int = Field(default=1, ge=0, lt=1 << 63)
     quick: Quick | None = None
     reference: list[Reference] = Field(default_factory=list, max_length=20)
     expect: list[Expect] = Field(default_factory=list, max_length=100)
+
+    @model_validator(mode="after")
+    def _is_of_one_kind(self) -> Study:
+        if self.backup is not None and (self.vms is not None or self.patterns):
+            raise ValueError("a study has either `vms` and `patterns` or `backup`, not both")
+        if (self.array is None) == (not self.arrays):
+            raise ValueError("a study has either `array` or `arrays`")
+        if self.backup is None and self.arrays:
+            raise ValueError("VMs load one array: write `array` instead of `arrays`")
+        return self
+
+    @property
+    def only_array(self) -> ArraySpec:
+        """The array that VMs load."""
+        assert self.array is not None, "checked when the study was read: VMs load `array`"
+        return self.array
+
+    @property
+    def seats(self) -> Vms:
+        """Where the VMs' data lies."""
+        assert self.vms is not None, "checked when the study was read: without `backup` there are VMs"
+        return self.vms
+
+    def written(self) -> dict[str, Any]:
+        """As it would be written; `Study.model_validate` takes it back."""
+        return self.model_dump(mode="json", by_alias=True, exclude={"quick"})
+
+    def changed(self, changes: list[Change]) -> Study:
+        """With changes made. Raises `variables.PlaceError`, or ValidationError for a value that does not fit."""
+        return Study.model_validate(self.with_changes(changes)) if changes else self
+
+    def with_changes(self, changes: list[Change]) -> dict[str, Any]:
+        """As it would be written with changes made; not validated. Raises `variables.PlaceError`."""
+        return apply(self.written(), changes, lambda path, data: known_keys(_schema(), path, data))
+
+    def at(self, factors: Mapping[str, Level]) -> Study:
+        """As it is at a point. Raises as `changed`."""
+        return self.changed(changes_of(self.variables, factors))
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    return Study.model_json_schema()
+
+
+def quick_form(study: Study) -> Study:
+    """The study with what its quick form changes; its points and times are `expand`'s. Raises as `Study.changed`."""
+    changes = study.quick.changes if study.quick else {}
+    return study.changed([Change(place, value) for place, value in changes.items()])
+
+
+__all__ = [
+    "POINTS_MAX",
+    "REPETITIONS_MAX",
+    "ArrayModel",
+    "ArraySpec",
+    "Backup",
+    "BackupEnd",
+    "Closed",
+    "Expect",
+    "Factors",
+    "Id",
+    "InlineModel",
+    "Line",
+    "Lu",
+    "Measure",
+    "NoModel",
+    "Open",
+    "Part",
+    "Pattern",
+    "Placement",
+    "PresetModel",
+    "Quick",
+    "Reference",
+    "SizeWeight",
+    "Study",
+    "Text",
+    "Vms",
+    "quick_form",
+]

@@ -1,0 +1,114 @@
+"""Every point of a study, looked at as a study that was written so. Pure.
+
+A problem is put where its cause stands: at the change of the variable's level, or, for a variable that sets places, at
+the level in the block of factors; else at the block, with the point named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pydantic import ValidationError
+
+from hakaru.study.document import Path_, dotted
+from hakaru.study.explain import explain
+from hakaru.study.factors import Factors
+from hakaru.study.model import Study, quick_form
+from hakaru.study.part import level_text
+from hakaru.study.variables import Change, PlaceError, Problem, Sets, changes_of
+
+OneStudy = Callable[[Study], list[Problem]]
+
+
+def forms_of(study: Study) -> Iterator[tuple[Path_, list[Factors]]]:
+    """Blocks of the full and of the quick form, where it has its own, with the place of the list."""
+    yield ("factors",), study.factors
+    if study.quick and study.quick.factors:
+        yield ("quick", "factors"), study.quick.factors
+
+
+def blocks_of(study: Study) -> Iterator[tuple[Path_, Factors]]:
+    """Every block with its place."""
+    for place, blocks in forms_of(study):
+        for i, block in enumerate(blocks):
+            yield (*place, i), block
+
+
+def point_problems(study: Study, one_study: OneStudy) -> Iterator[Problem]:
+    """What does not fit together at points whose study differs from the one written; the first of each point."""
+    base = study
+    if study.quick and study.quick.changes:
+        changes = [Change(place, value) for place, value in study.quick.changes.items()]
+        found = _problem(study, changes, one_study, ("quick",), "in the quick form")
+        if found:
+            yield found
+            return
+        base = quick_form(study)
+    seen: set[str] = set()
+    for place, block in blocks_of(study):
+        # The quick form runs the same blocks with its changes, unless it has blocks of its own.
+        for form in {id(s): s for s in (study, base) if place[0] != "quick" or s is base}.values():
+            for factors in block.points():
+                changes = changes_of(study.variables, factors)
+                key = f"{id(form)} {sorted((c.place, repr(c.value)) for c in changes)}"
+                if not changes or key in seen:
+                    continue
+                seen.add(key)
+                shown = ", ".join(f"{name} {level_text(level)}" for name, level in factors.items())
+                found = _clash(changes, place, factors) or _problem(form, changes, one_study, place, f"at {shown}")
+                if found:
+                    yield found
+
+
+def _clash(changes: list[Change], place: Path_, factors: dict[str, Any]) -> Problem | None:
+    """Two variables of a point that change the same place: whose value holds would be an accident."""
+    for i, one in enumerate(changes):
+        for other in changes[:i]:
+            shorter = min(len(one.path), len(other.path))
+            if one.variable != other.variable and one.path[:shorter] == other.path[:shorter]:
+                message = f"{other.variable} and {one.variable} both change {one.place}"
+                return place, message, "vary them in blocks of their own"
+    return None
+
+
+def _problem(study: Study, changes: list[Change], one_study: OneStudy, block: Path_, where: str) -> Problem | None:
+    """The first problem of the study with these changes."""
+    try:
+        written = study.with_changes(changes)
+    except PlaceError as e:
+        return _place_of(study, e.change, block), f"{e.change.place}: {e.message}", e.hint
+    try:
+        found = one_study(Study.model_validate(written))
+    except ValidationError as e:
+        first = next(explain(written, Study, e))
+        return _blamed(study, changes, first.path, block, where, first.what, first.hint)
+    if not found:
+        return None
+    path, message, hint = found[0]
+    return _blamed(study, changes, path, block, where, f"{dotted(path)}: {message}", hint)
+
+
+def _blamed(
+    study: Study, changes: list[Change], path: Path_, block: Path_, where: str, message: str, hint: str
+) -> Problem:
+    """At the change that concerns `path`; the nearest of several."""
+    parts = tuple(str(part) for part in path)
+    fit = [c for c in changes if c.path[: len(parts)] == parts or parts[: len(c.path)] == c.path]
+    chosen = max(fit, key=lambda c: len(c.path), default=None)
+    # Where the error names something around several changes (the whole lab), any of them may be the cause.
+    alone = chosen is not None and (len(fit) == 1 or len(chosen.path) <= len(parts))
+    if chosen is not None and alone:
+        return _place_of(study, chosen, block), message, hint
+    return block, f"{where}: {message}", hint
+
+
+def _place_of(study: Study, change: Change, block: Path_) -> Path_:
+    """Where a change is written."""
+    if not change.variable:
+        return ("quick", "changes", change.place)
+    if isinstance(study.variables[change.variable], Sets):
+        blocks = study.factors if block[0] == "factors" else (study.quick and study.quick.factors) or []
+        levels = blocks[int(block[-1])].levels()[change.variable] if blocks else []
+        return (*block, change.variable, levels.index(change.level)) if change.level in levels else block
+    return ("variables", change.variable, level_text(change.level), change.place)

@@ -1,0 +1,92 @@
+"""The storage of a study: arrays, their timing models, their LUs.
+
+array: {target_name: …, model: {kind: preset, name: jdsf-2011}, lus: [{lun: 0, size: 512 GiB, placement: {group: 0}}]}
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from hakaru.study.part import Id, Part
+from hakaru.units import Size
+
+
+class NoModel(Part):
+    """Every request completes as fast as the machine can."""
+
+    kind: Literal["none"]
+
+
+class PresetModel(Part):
+    """A timing model that the engine knows by name."""
+
+    kind: Literal["preset"]
+    name: Id
+
+
+class InlineModel(BaseModel):
+    """A timing model with every parameter (`drive.config.ArrayModel` of the contract); the engine checks it."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True, allow_inf_nan=False)
+
+    kind: Literal["array"]
+
+
+ArrayModel = Annotated[NoModel | PresetModel | InlineModel, Field(discriminator="kind")]
+
+
+class Placement(Part):
+    """Where an LU lies on the modelled drives."""
+
+    group: int = Field(ge=0, le=63, description="RAID group, counted from 0")
+    offset: Size = Field(default=0, description="first byte of the group's usable space")
+
+
+class Fill(Part):
+    """What an LU holds before anything is written to it: bytes that differ block by block."""
+
+    compressible_percent: int = Field(default=0, ge=0, le=100, description="share of each block that is zeros")
+
+
+class Lu(Part):
+    """A logical unit of an array."""
+
+    _later: ClassVar[frozenset[str]] = frozenset({"fill"})
+
+    lun: int = Field(ge=0, le=255)
+    size: Size = Field(description="capacity; memory that was never written takes none")
+    block: Literal[512, 4096] = Field(default=512, description="logical block length in bytes")
+    store: Literal["memory"] = Field(default="memory", description="where its bytes are")
+    placement: Placement | None = Field(default=None, description="needed when the model has drives")
+    fill: Fill | None = Field(default=None, description="contents from the start; default: zeros")
+
+
+class ArraySpec(Part):
+    """A storage array."""
+
+    target_name: Annotated[
+        str, StringConstraints(pattern=r"^(iqn\.[0-9]{4}-[0-9]{2}\.|eui\.|naa\.)[a-z0-9.:-]+$", max_length=223)
+    ]
+    model: ArrayModel
+    lus: list[Lu] = Field(min_length=1, max_length=256)
+
+    @model_validator(mode="after")
+    def _luns_differ(self) -> ArraySpec:
+        luns = [lu.lun for lu in self.lus]
+        if len(set(luns)) < len(luns):
+            raise ValueError(f"each LU needs a number of its own; there are {sorted(luns)}")
+        return self
+
+    @property
+    def luns(self) -> list[int]:
+        """Numbers of its LUs, in order."""
+        return sorted(lu.lun for lu in self.lus)
+
+    def lu(self, lun: int) -> Lu:
+        """The LU of that number; KeyError where there is none."""
+        for lu in self.lus:
+            if lu.lun == lun:
+                return lu
+        raise KeyError(lun)

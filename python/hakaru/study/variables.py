@@ -1,0 +1,149 @@
+"""Variables: names for changes of the study itself, so that any factor can be varied.
+
+    variables:
+      case:                                             # levels with names
+        unthrottled: {}
+        throttled: {lab.links.kvm-1.send_rate: 1 Gbit/s}
+      buffer: {sets: [lab.links.vtl.queue]}             # levels are values for these places
+
+A point is the study with the changes of its levels made, in the words in which a study is written (`apply`), and
+validated as if it had been written so. Pure. A place is a dotted path; numbers in it count in lists, from 0.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Discriminator, Field, StringConstraints, Tag
+
+from hakaru.study.part import Level, LevelText, Part, level_text
+
+Problem = tuple[tuple[str | int, ...], str, str]
+"""Where in the study file, what, and what would do."""
+
+CHANGEABLE = ("lab", "array", "arrays", "backup", "vms", "patterns")
+"""What a variable may change. Not how long and how often is measured: that is one thing for a whole run."""
+
+Place = Annotated[str, StringConstraints(pattern=r"^[^\s.]+(\.[^\s.]+)+$", max_length=200)]
+Changes = dict[Place, Any]
+
+
+class Sets(Part):
+    """A variable whose levels are values for some places of the study."""
+
+    sets: list[Place] = Field(min_length=1, max_length=100, description="places that take the level as their value")
+
+
+NamedLevels = Annotated[dict[LevelText, Changes], Field(min_length=1, max_length=1000)]
+
+
+def _kind(written: Any) -> str:
+    if isinstance(written, Sets):
+        return "sets"
+    return "sets" if isinstance(written, dict) and "sets" in written else "levels"
+
+
+Variable = Annotated[
+    Annotated[Sets, Tag("sets")] | Annotated[NamedLevels, Tag("levels")],
+    Discriminator(_kind),
+]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A value for a place of the study, and the variable and level that ask for it (both empty: the quick form)."""
+
+    place: str
+    value: Any
+    variable: str = ""
+    level: Level = ""
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The place, part by part."""
+        return tuple(self.place.split("."))
+
+
+class PlaceError(ValueError):
+    """A change of a place that does not exist or may not be changed."""
+
+    def __init__(self, change: Change, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.change, self.message, self.hint = change, message, hint
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """A hint: the known name nearest to `name`, else all of them."""
+    names = sorted(known)
+    found = difflib.get_close_matches(name, names, 1)
+    return f"did you mean {found[0]!r}?" if found else f"known here: {', '.join(names)}"
+
+
+def changes_of(variables: Mapping[str, Sets | dict[str, Changes]], factors: Mapping[str, Level]) -> list[Change]:
+    """What the levels of a point change, in the order of its factors; factors that are no variables change nothing.
+
+    Raises KeyError (variable, level) where a variable has no such level.
+    """
+    found = []
+    for name, level in factors.items():
+        variable = variables.get(name)
+        if isinstance(variable, Sets):
+            found += [Change(place, level, name, level) for place in variable.sets]
+        elif variable is not None:
+            if level_text(level) not in variable:
+                raise KeyError(name, level)
+            found += [Change(p, value, name, level) for p, value in variable[level_text(level)].items()]
+    return found
+
+
+KnownKeys = Callable[[tuple[str | int, ...], Any], list[str]]
+"""(path, study) → the fields that may stand there; none where names are free."""
+
+
+def apply(written: Mapping[str, Any], changes: Iterable[Change], known: KnownKeys) -> dict[str, Any]:
+    """A study as written with changes made. Raises PlaceError.
+
+    Values are taken as they are: whether they fit, validation says.
+    """
+    changed = copy.deepcopy(dict(written))
+    for change in changes:
+        if change.path[0] not in CHANGEABLE:
+            hint = f"what can is under {', '.join(CHANGEABLE)}"
+            raise PlaceError(change, f"{change.path[0]!r} cannot be varied", hint)
+        _set(changed, change, known)
+    return changed
+
+
+def _set(study: dict[str, Any], change: Change, known: KnownKeys) -> None:
+    inside: Any = study
+    path: list[str | int] = []
+    for i, part in enumerate(change.path):
+        where = ".".join(change.path[:i]) or "the study"
+        last = i == len(change.path) - 1
+        if isinstance(inside, list):
+            if not part.isdigit() or int(part) >= len(inside):
+                raise PlaceError(change, f"no {part!r} in {where}", f"a list: count from 0 to {len(inside) - 1}")
+            key: str | int = int(part)
+        elif isinstance(inside, dict):
+            key = part
+            if part not in inside:
+                _check_known(change, part, where, inside, known(tuple(path), study))
+            if inside.get(part) is None and not last:
+                inside[part] = {}
+        else:
+            raise PlaceError(change, f"nothing is inside {where}", f"change {where} as a whole")
+        if last:
+            inside[key] = copy.deepcopy(change.value)
+        else:
+            inside = inside[key]
+            path.append(key)
+
+
+def _check_known(change: Change, part: str, where: str, inside: dict[str, Any], fields: list[str]) -> None:
+    # A timing model may be written with any of its parameters; the engine knows them.
+    if part not in fields and "model" not in change.path:
+        raise PlaceError(change, f"no {part!r} in {where}", near(part, {*inside, *fields}))

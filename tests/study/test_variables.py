@@ -1,0 +1,141 @@
+"""Variables: a point is the study as if it had been written so, and every refusal names the variable and the level."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hakaru.errors import UsageError
+from hakaru.study import Loaded, expand, load, of_point
+from hakaru.study.variables import Sets, changes_of
+
+from tests.study.copying import COPYING, PUBLISHED
+
+
+def loaded(folder: Path, text: str = COPYING) -> Loaded:
+    (folder / "study.yaml").write_text(text)
+    (folder / "published.csv").write_text(PUBLISHED)
+    return load(str(folder / "study.yaml"))
+
+
+def refused(folder: Path, old: str, new: str) -> UsageError:
+    assert COPYING.count(old) == 1, old
+    with pytest.raises(UsageError) as e:
+        loaded(folder, COPYING.replace(old, new))
+    return e.value
+
+
+def test_points_are_the_study_with_their_levels_changes_made(tmp_path: Path) -> None:
+    study = loaded(tmp_path).study
+    expanded = expand(study)
+    assert [p.factors for p in expanded.points[:4]] == [
+        {"case": "plain"},
+        {"case": "fast"},
+        {"case": "checked"},
+        {"case": "fast", "buffer": "64 KiB", "streams": 1},
+    ]
+    plain, fast, checked, both = (expanded.at(point) for point in expanded.points[:4])
+    assert plain is study
+    assert (fast.lab.array_link.rate, fast.lab.array_link.queue) == (200_000_000, 1 << 20)
+    assert checked.backup and checked.backup.verify and checked.backup.rate_limit == 80_000_000
+    assert both.backup and both.backup.streams == 1
+    assert (both.lab.array_link.rate, both.lab.array_link.queue, both.lab.host_link.queue) == (
+        200_000_000,
+        65536,
+        65536,
+    )
+
+
+def test_quick_form_changes_the_study_before_its_points_do(tmp_path: Path) -> None:
+    expanded = expand(loaded(tmp_path).study, quick=True)
+    (point,) = expanded.points
+    backup = expanded.at(point).backup
+    assert backup and (backup.image, backup.streams) == (4 << 20, 2)
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_study_of_a_point_comes_back_from_the_record(tmp_path: Path, quick: bool) -> None:
+    one = loaded(tmp_path)
+    expanded = expand(one.study, quick=quick)
+    record = json.loads(json.dumps(expanded.describe(one.tables)))
+    for point in expanded.points:
+        again, study = of_point(record, point.factors), expanded.at(point)
+        assert (again.lab, again.backup, again.array) == (study.lab, study.backup, study.array)
+
+
+def test_levels_are_chosen_on_the_command_line_as_they_are_written(tmp_path: Path) -> None:
+    study = loaded(tmp_path).study
+    some = expand(study, only={"buffer": {"64 KiB"}, "streams": {"2"}})
+    assert [p.factors for p in some.points] == [{"case": "fast", "buffer": "64 KiB", "streams": 2}]
+    assert [p.id for p in some.points] == ["p05"]
+
+
+def test_table_may_have_text_beside_its_numbers(tmp_path: Path) -> None:
+    assert loaded(tmp_path).tables["published"][0] == {"pattern": 1.0, "vm": "vm2_1", "mb_per_s": 5.31}
+
+
+def test_level_that_a_variable_does_not_have_is_a_key_error() -> None:
+    assert changes_of({"streams": Sets(sets=["backup.streams"])}, {"streams": 4})[0].value == 4
+    with pytest.raises(KeyError):
+        changes_of({"case": {"plain": {}}}, {"case": "other"})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "hint"),
+    [
+        ("{lab.array_link.rate: 200", "{lab.array_lnk.rate: 200",
+         "variables.case.fast.lab.array_lnk.rate: lab.array_lnk.rate: no 'array_lnk' in lab", "'array_link'"),
+        ("{lab.array_link.rate: 200 Mbit/s}", "{measure.time: 3 s}", "'measure' cannot be varied", "lab, array"),
+        ("{lab.array_link.rate: 200 Mbit/s}", "{lab.array_link.rate.x: 3 s}", "nothing is inside lab.array_link", ""),
+        ("{lab.array_link.rate: 200 Mbit/s}", "{array.lus.2.size: 3 MiB}", "no '2' in array.lus", "count from 0 to 1"),
+        ("{lab.array_link.rate: 200 Mbit/s}", "{lab.array_link.rate: 200}",
+         "variables.case.fast.lab.array_link.rate: lab.array_link.rate: a rate needs a unit", ""),
+        ("{lab.array_link.rate: 200 Mbit/s}", "{backup.image: 32 MiB}",
+         "factors[0]: at case fast: backup.from.lus: 4 images of 32 MiB do not fit on LU 0", "smaller"),
+        ("buffer: [64 KiB, 256 KiB]", "buffer: [64 KiB, 256]", "factors[1].buffer[1]: lab.host_link.queue", ""),
+        ("buffer: [64 KiB, 256 KiB]", "buffers: [64 KiB]", "factors[1].buffers: no factor 'buffers'", "'buffer'"),
+        ("case: [plain, fast, checked]", "case: [plain, quick, checked]",
+         "factors[0].case[1]: variable case has no level 'quick'", "known here: checked, fast, plain"),
+        ("  streams: {sets: [backup.streams]}", "  streams: {sets: [backup.streams]}\n  unused: {sets: [backup.depth]}",
+         "variables.unused: never used", ""),
+        ("  buffer: {sets: [lab.array_link.queue, lab", "  buffer: {sets: [lab.array_link.rate, lab",
+         "both change lab.array_link.rate", "blocks of their own"),
+        ("buffer: {sets: [lab.array_link.queue, lab.host_link.queue]}", "buffer: {sets: []}",
+         "variables.buffer.sets: list should have at least 1 item", ""),
+        ("streams: [1, 2]}", "streams: [1, 64]}", "factors[1].streams[1]: backup.streams: 64 streams", "fewer streams"),
+        ("changes: {backup.image: 4 MiB}", "changes: {backup.imag: 4 MiB}",
+         "quick.changes.backup.imag: backup.imag: no 'imag' in backup", "'image'"),
+        ("plain: {}", "vms: {}", "variable case has no level 'plain'", ""),
+        ("of: {case: checked}", "of: {case: fast}", "expect[0].of: 5 points are so", "tell"),
+        ("metric: mb_per_s, of", "metric: iops, of", "expect[0].metric: no metric 'iops'", ""),
+        ("at_least: 10, at_most: 110", "at_least: 10, at_most: 1", "`at_least` is more than `at_most`", ""),
+        ("column: pattern", "column: patern", "published has no column 'patern'", "pattern"),
+    ],
+)  # fmt: skip
+def test_refusal_names_variable_level_and_place(tmp_path: Path, old: str, new: str, message: str, hint: str) -> None:
+    error = refused(tmp_path, old, new)
+    assert message in error.message
+    assert hint in error.hint
+    line = int(error.message.removeprefix(f"{tmp_path / 'study.yaml'}:").split(":")[0])
+    assert 1 < line <= COPYING.count("\n") + 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("  jobs: 4\n", "  jobs: 40\n", "backup.from.lus: 40 images of 8 MiB do not fit on LU 0 of array"),
+        ("to: {array: array, lus: [1]}", "to: {array: array, lus: [0]}", "an LU is source and destination"),
+        ("to: {array: array, lus: [1]}", "to: {array: vtl, lus: [1]}", "backup.to.array: no array 'vtl'"),
+        ("to: {array: array, lus: [1]}", "to: {array: array, lus: [7]}", "array 'array' has no LU 7"),
+        (", fill: {compressible_percent: 50}", "", "LU 0 of array holds zeros, of which this says nothing"),
+        ("image: 8 MiB\n", "image: 8 MiB\n  block: 1000 B\n", "not a multiple of the LUs' block length 512"),
+        ("image: 8 MiB\n", "image: 8 MiB\n  block: 3 MiB\n", "not a multiple of the block 3 MiB"),
+        ("measure: {repetitions: 2", "measure: {time: 3 s, repetitions: 2", "a backup is measured from its first read"),
+        ("backup:\n", "vms: {columns: [[0]], image: 8 MiB}\nbackup:\n", "either `vms` and `patterns` or `backup`"),
+        ("  - {case: [plain, fast, checked]}", "  - {case: [plain, fast, checked], vms: [1]}", "no factor 'vms'"),
+        ("array:\n  target", "arrays: {}\nold:\n  target", "old: unknown field"),
+    ],
+)
+def test_backup_that_cannot_be_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert message in refused(tmp_path, old, new).message
