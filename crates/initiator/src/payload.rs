@@ -12,7 +12,7 @@ const STEPS: usize = 4096;
 /// Incompressible bytes to write.
 #[derive(Clone, Debug)]
 pub struct Payload {
-    bytes: Arc<[u8]>,
+    bytes: Arc<Vec<u8>>,
     longest: usize,
 }
 
@@ -24,14 +24,14 @@ impl Payload {
         let mut bytes = vec![0; longest + STEP * STEPS];
         Pcg64Mcg::seed_from_u64(seed).fill_bytes(&mut bytes);
         Payload {
-            bytes: bytes.into(),
+            bytes: Arc::new(bytes),
             longest,
         }
     }
 
     /// The whole buffer, to be referenced by segments.
     #[must_use]
-    pub fn bytes(&self) -> &Arc<[u8]> {
+    pub fn bytes(&self) -> &Arc<Vec<u8>> {
         &self.bytes
     }
 

@@ -8,7 +8,7 @@ enum Segment {
     Bytes(usize),
     /// A part of a buffer that a write references.
     Data {
-        buffer: Arc<[u8]>,
+        buffer: Arc<Vec<u8>>,
         begin: usize,
         length: usize,
     },
@@ -116,7 +116,7 @@ impl Transmit {
     }
 
     /// Queues a part of `buffer` without copying it.
-    pub(crate) fn push_data(&mut self, buffer: &Arc<[u8]>, begin: usize, length: usize) {
+    pub(crate) fn push_data(&mut self, buffer: &Arc<Vec<u8>>, begin: usize, length: usize) {
         if length > 0 {
             self.segments.push_back(Segment::Data {
                 buffer: Arc::clone(buffer),
@@ -151,7 +151,7 @@ mod tests {
             pieces in proptest::collection::vec((any::<bool>(), 0usize..3000), 1..60),
             sends in proptest::collection::vec(1usize..5000, 1..200),
         ) {
-            let source: Arc<[u8]> = (0..4096u32).map(|i| (i * 7 % 251) as u8).collect();
+            let source: Arc<Vec<u8>> = Arc::new((0..4096u32).map(|i| (i * 7 % 251) as u8).collect());
             let (mut transmit, mut expected, mut got) = (Transmit::default(), Vec::new(), Vec::new());
             let mut sends = sends.into_iter().cycle();
             let mut send = |transmit: &mut Transmit| {

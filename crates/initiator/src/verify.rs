@@ -143,7 +143,7 @@ pub struct Verifier {
     volume: u64,
     run: u32,
     block_bytes: usize,
-    payload: Arc<[u8]>,
+    payload: Arc<Vec<u8>>,
     sequence: u64,
     pages: HashMap<u64, Box<[Sequences]>>,
 }
@@ -152,7 +152,7 @@ impl Verifier {
     /// `volume` is [`volume_id`] of the destination, `run` tells this run's stamps from earlier ones', `payload` is at
     /// least one block of incompressible bytes, `block_bytes` at least 512.
     #[must_use]
-    pub fn new(volume: u64, run: u32, block_bytes: u32, payload: Arc<[u8]>) -> Verifier {
+    pub fn new(volume: u64, run: u32, block_bytes: u32, payload: Arc<Vec<u8>>) -> Verifier {
         let block_bytes = block_bytes as usize;
         assert!(
             block_bytes >= 512 && payload.len() >= block_bytes,

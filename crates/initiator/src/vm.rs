@@ -1,4 +1,4 @@
-//! One emulated VM over iSCSI: its session, the survey of its LU, and its load, as one machine.
+//! One emulated VM over iSCSI: its nexus and its load, as one machine.
 //!
 //! ```text
 //!   connected → logged in → surveyed → Ready ──begin──→ load ──end──→ drained ──log_out──→ LoggedOut
@@ -8,25 +8,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hakaru_units::Time;
-use hakaru_wire::iscsi::{Isid, Lun};
+use hakaru_wire::iscsi::Lun;
 use hakaru_wire::scsi::{Cdb, Transfer};
 
 use crate::config::{Destination, LoginKeys, Vm};
 use crate::counters::{Counters, Latencies};
 use crate::error::{SessionError, TaskError};
 use crate::load::{Load, Request, RequestId};
+use crate::nexus::{Nexus, NexusError, NexusEvent};
 use crate::pattern::Op;
 use crate::payload::Payload;
-use crate::session::{
-    Chap, Done, Event, Negotiated, Purpose, Session, SessionConfig, Task, TaskData,
-};
-use crate::survey::{LuFacts, Survey, SurveyError};
+use crate::session::{Chap, Done, Negotiated, Purpose, SessionConfig, Task, TaskData};
+use crate::survey::{LuFacts, SurveyError};
 use crate::transmit::Transmit;
 use crate::validate::ConfigError;
 use crate::verify::{Corruption, Verifier, volume_id};
-
-/// Redirects in a row that are followed; an endless loop is a target's fault, not our patience's.
-pub const REDIRECTS_MAX: u32 = 8;
 
 /// What all VMs of an engine share.
 #[derive(Clone, Debug)]
@@ -82,10 +78,19 @@ pub enum VmError {
     Config(#[from] ConfigError),
 }
 
+impl From<NexusError> for VmError {
+    fn from(error: NexusError) -> VmError {
+        match error {
+            NexusError::Session(error) => error.into(),
+            NexusError::Survey(error) => error.into(),
+        }
+    }
+}
+
 #[derive(Debug)]
 enum Stage {
-    Survey(Survey),
-    Load(Load),
+    Survey,
+    Load(Box<Load>),
     Failed,
 }
 
@@ -96,12 +101,11 @@ pub struct IscsiVm {
     settings: Arc<Settings>,
     lun: u8,
     field: String,
-    session: Session,
+    nexus: Nexus,
     stage: Stage,
     block_bytes: u32,
     writes: u64,
     busies: u64,
-    redirects: u32,
     events: Vec<VmEvent>,
     /// Counters of a VM that has failed.
     last: Counters,
@@ -117,19 +121,17 @@ impl IscsiVm {
         let Destination::Iscsi { lun, .. } = config.destination else {
             panic!("{} has no iSCSI destination", config.name);
         };
-        let session = new_session(&config, &settings, index);
-        let survey = Survey::new(lun.into());
+        let nexus = Nexus::new(lun, session_config(&config, &settings, index));
         IscsiVm {
             config,
             settings,
             lun,
             field: format!("vms[{index}]"),
-            session,
-            stage: Stage::Survey(survey),
+            nexus,
+            stage: Stage::Survey,
             block_bytes: 512,
             writes: 0,
             busies: 0,
-            redirects: 0,
             events: Vec::new(),
             last: Counters::default(),
         }
@@ -137,24 +139,24 @@ impl IscsiVm {
 
     /// The connection stands.
     pub fn handle_connected(&mut self, now: Time) {
-        self.session.handle_connected(now);
+        self.nexus.handle_connected(now);
     }
 
     /// Takes what was received; new requests may be waiting to be sent then.
     pub fn handle_received(&mut self, now: Time, bytes: &[u8], latencies: &mut Latencies) {
-        self.session.handle_received(now, bytes);
+        self.nexus.handle_received(now, bytes);
         self.advance(now, latencies);
     }
 
     /// The connection ended; `why` completes "connection lost …".
     pub fn handle_closed(&mut self, now: Time, why: &'static str, latencies: &mut Latencies) {
-        self.session.handle_closed(why);
+        self.nexus.handle_closed(now, why);
         self.advance(now, latencies);
     }
 
     /// Something may be due; harmless when nothing is.
     pub fn handle_timeout(&mut self, now: Time, latencies: &mut Latencies) {
-        self.session.handle_timeout(now);
+        self.nexus.handle_timeout(now);
         self.advance(now, latencies);
     }
 
@@ -165,7 +167,7 @@ impl IscsiVm {
             Stage::Load(load) => load.poll_timeout(),
             _ => None,
         };
-        match (self.session.poll_timeout(), load) {
+        match (self.nexus.poll_timeout(), load) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
@@ -197,7 +199,7 @@ impl IscsiVm {
 
     /// Ends the session; [`VmEvent::LoggedOut`] comes.
     pub fn log_out(&mut self, now: Time, latencies: &mut Latencies) {
-        self.session.log_out(now);
+        self.nexus.log_out(now);
         self.advance(now, latencies);
     }
 
@@ -212,19 +214,19 @@ impl IscsiVm {
 
     /// What is to be sent.
     pub fn transmit(&mut self) -> &mut Transmit {
-        self.session.transmit()
+        self.nexus.transmit()
     }
 
     /// The connection is of no use any more.
     #[must_use]
     pub fn is_ended(&self) -> bool {
-        self.session.is_ended()
+        self.nexus.is_ended()
     }
 
     /// Keys as negotiated.
     #[must_use]
     pub fn negotiated(&self) -> &Negotiated {
-        self.session.negotiated()
+        self.nexus.negotiated()
     }
 
     /// Counters, complete until `now`.
@@ -242,29 +244,20 @@ impl IscsiVm {
     }
 
     fn advance(&mut self, now: Time, latencies: &mut Latencies) {
-        while let Some(done) = self.session.poll_done() {
-            self.handle_done(now, done, latencies);
+        while let Some(done) = self.nexus.poll_done() {
+            self.handle_request_done(now, done, latencies);
         }
-        while let Some(event) = self.session.poll_event() {
-            self.handle_session_event(now, event, latencies);
+        while let Some(event) = self.nexus.poll_event() {
+            match event {
+                NexusEvent::Ready(facts) => self.become_ready(now, facts, latencies),
+                NexusEvent::Redirected { address } => {
+                    self.events.push(VmEvent::Redirected { address });
+                }
+                NexusEvent::Failed(error) => self.fail(now, error.into(), latencies),
+                NexusEvent::LoggedOut => self.events.push(VmEvent::LoggedOut),
+            }
         }
         self.issue(now);
-    }
-
-    fn handle_done(&mut self, now: Time, done: Done, latencies: &mut Latencies) {
-        match &mut self.stage {
-            Stage::Load(_) => self.handle_request_done(now, done, latencies),
-            Stage::Survey(survey) => match survey.handle_done(&done) {
-                Ok(None) => {
-                    let task = survey.task();
-                    self.session.recycle(done.data);
-                    self.session.submit(now, task);
-                }
-                Ok(Some(facts)) => self.become_ready(now, facts, latencies),
-                Err(error) => self.fail(now, error.into(), latencies),
-            },
-            Stage::Failed => {}
-        }
     }
 
     fn handle_request_done(&mut self, now: Time, done: Done, latencies: &mut Latencies) {
@@ -293,35 +286,7 @@ impl IscsiVm {
             }),
         }
         load.handle_done(now, id, result.is_ok(), latencies);
-        self.session.recycle(done.data);
-    }
-
-    fn handle_session_event(&mut self, now: Time, event: Event, latencies: &mut Latencies) {
-        match event {
-            Event::LoggedIn => {
-                if let Stage::Survey(survey) = &self.stage {
-                    self.session.submit(now, survey.task());
-                }
-            }
-            Event::Redirected { address } => self.follow_redirect(now, address, latencies),
-            Event::LoggedOut => self.events.push(VmEvent::LoggedOut),
-            Event::Lost(error) => self.fail(now, error.into(), latencies),
-            Event::Targets(_) => {}
-        }
-    }
-
-    fn follow_redirect(&mut self, now: Time, address: String, latencies: &mut Latencies) {
-        self.redirects += 1;
-        if self.redirects > REDIRECTS_MAX {
-            return self.fail(
-                now,
-                SessionError::Redirects(self.redirects).into(),
-                latencies,
-            );
-        }
-        let isid = self.session.isid();
-        self.session = Session::new(session_config(&self.config, &self.settings, isid));
-        self.events.push(VmEvent::Redirected { address });
+        self.nexus.recycle(done.data);
     }
 
     fn become_ready(&mut self, now: Time, facts: LuFacts, latencies: &mut Latencies) {
@@ -337,7 +302,7 @@ impl IscsiVm {
             load = load.with_verifier(Verifier::new(id, run, volume.block_bytes, payload));
         }
         self.block_bytes = volume.block_bytes;
-        self.stage = Stage::Load(load);
+        self.stage = Stage::Load(Box::new(load));
         self.events.push(VmEvent::Ready(facts));
     }
 
@@ -357,7 +322,7 @@ impl IscsiVm {
         let Stage::Load(load) = &mut self.stage else {
             return;
         };
-        let busies = self.session.busies();
+        let busies = self.nexus.busies();
         load.count_busy(busies - self.busies);
         self.busies = busies;
         while let Some(request) = load.poll_request(now) {
@@ -370,21 +335,12 @@ impl IscsiVm {
                 self.writes,
             );
             self.writes += u64::from(request.access.op == Op::Write);
-            self.session.submit(now, task);
+            self.nexus.submit(now, task);
         }
     }
 }
 
-fn new_session(config: &Vm, settings: &Settings, index: usize) -> Session {
-    // Unique within the engine by the qualifier and the seed's bits; between engines, by the initiator's name.
-    let isid = Isid::random(
-        (config.seed as u32) ^ ((index >> 16) as u32) << 16,
-        index as u16,
-    );
-    Session::new(session_config(config, settings, isid))
-}
-
-fn session_config(config: &Vm, settings: &Settings, isid: Isid) -> SessionConfig {
+fn session_config(config: &Vm, settings: &Settings, index: usize) -> SessionConfig {
     let Destination::Iscsi {
         target_name,
         initiator_name,
@@ -395,7 +351,7 @@ fn session_config(config: &Vm, settings: &Settings, isid: Isid) -> SessionConfig
     };
     SessionConfig {
         initiator_name: initiator_name.clone(),
-        isid,
+        isid: Nexus::isid(config.seed, index),
         purpose: Purpose::Normal {
             target_name: target_name.clone(),
         },
@@ -434,7 +390,7 @@ fn new_task(
             (
                 Cdb::Write(transfer),
                 TaskData::Out {
-                    buffer: stamped.into(),
+                    buffer: Arc::new(stamped),
                     begin: 0,
                     length,
                 },

@@ -324,7 +324,7 @@ impl Lab {
                 },
             ),
             Some(stamp) => {
-                let buffer: Arc<[u8]> = stamp.to_be_bytes().repeat(BYTES / 8).into();
+                let buffer = Arc::new(stamp.to_be_bytes().repeat(BYTES / 8));
                 (
                     Cdb::Write(transfer),
                     TaskData::Out {

@@ -269,7 +269,7 @@ pub fn incoming(length: usize) -> TaskData {
 
 pub fn outgoing(data: &[u8]) -> TaskData {
     TaskData::Out {
-        buffer: Arc::from(data),
+        buffer: Arc::new(data.to_vec()),
         begin: 0,
         length: data.len() as u32,
     }

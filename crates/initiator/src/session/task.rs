@@ -21,7 +21,7 @@ pub enum TaskData {
     /// To the target.
     Out {
         /// Holds the bytes; referenced until they are sent.
-        buffer: Arc<[u8]>,
+        buffer: Arc<Vec<u8>>,
         /// Where in it they begin.
         begin: usize,
         /// How many they are.
