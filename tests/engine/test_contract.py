@@ -161,7 +161,9 @@ CONFIGURATIONS: list[contract.EngineConfig] = [
         target_name="iqn.2011-10.example.hakaru:array",
         portals=["10.77.0.1:3260"],
         lus=[
-            contract.LuConfig(lun=0, size_bytes=1 << 40, store=contract.MemoryStore()),
+            contract.LuConfig(
+                lun=0, size_bytes=1 << 40, store=contract.MemoryStore(fill_seed=7, fill_compressible_percent=50)
+            ),
             contract.LuConfig(
                 lun=1,
                 size_bytes=1 << 30,
@@ -201,6 +203,25 @@ CONFIGURATIONS: list[contract.EngineConfig] = [
         login=contract.LoginKeys(header_digest=True),
         warmup_s=0.0,
         measure_s=0.0,
+    ),
+    contract.BackupConfig(
+        jobs=[
+            contract.BackupJob(
+                name="vm-1",
+                source=contract.Lu(
+                    portal="10.77.0.1:3260", target_name="iqn.x:primary", lun=0, initiator_name="iqn.x:kvm-1"
+                ),
+                destination=contract.Lu(
+                    portal="10.77.1.1:3260", target_name="iqn.x:vtl", lun=0, initiator_name="iqn.x:kvm-1"
+                ),
+                destination_offset_bytes=1 << 30,
+                length_bytes=1 << 28,
+                rate_limit_bytes_per_s=125_000_000,
+                compression=contract.Zstd(level=1),
+                verify=True,
+            )
+        ],
+        time_limit_s=60.0,
     ),
     contract.WatchConfig(machine=True),
     contract.ProbeServer(listen="10.77.0.1:0"),

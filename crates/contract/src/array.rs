@@ -103,7 +103,15 @@ fn block() -> u32 {
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum StoreConfig {
     /// Sparse memory: what was never written takes none.
-    Memory,
+    Memory {
+        /// What was never written reads as contents drawn from this seed, every block another, instead of zeros; a block that is unmapped
+        /// reads as zeros. Default: zeros.
+        #[serde(default)]
+        fill_seed: Option<u64>,
+        /// How much of these contents a compressor can take away, percent, 0 to 100. Default 0.
+        #[serde(default)]
+        fill_compressible_percent: u8,
+    },
     /// A sparse file, made if absent, or a block device.
     File {
         /// Its path.

@@ -25,6 +25,7 @@ pub mod message;
 pub use access::{AccessConfig, AccessRule, LuAccess};
 pub use array::*;
 pub use fabric::*;
+pub use hakaru_backup::config as backup;
 pub use hakaru_drive::config as drive;
 pub use hakaru_initiator::config as initiator;
 pub use manage::*;

@@ -1,6 +1,7 @@
 //! Messages.
 use std::collections::BTreeMap;
 
+use hakaru_backup::config::BackupConfig;
 use hakaru_initiator::config::InitiatorConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -51,6 +52,8 @@ pub enum EngineConfig {
     Probe(ProbeConfig),
     /// Switches and links.
     Fabric(FabricEngineConfig),
+    /// Image backup.
+    Backup(BackupConfig),
 }
 
 /// From an engine to the control plane.
@@ -69,7 +72,7 @@ pub enum Event {
         /// What was found: `portals` as bound, `lus`, `sessions`, negotiated keys, `io_backend`, ….
         found: BTreeMap<String, serde_json::Value>,
     },
-    /// A phase began: `warmup`, `measure`, `drain`.
+    /// A phase began: `warmup`, `measure`, `drain`, `verify`.
     Phase {
         /// Which.
         phase: String,

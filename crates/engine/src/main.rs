@@ -109,5 +109,9 @@ fn converse(reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
         Some(EngineConfig::Watch(config)) => watch::run(&config, reactor, control),
         Some(EngineConfig::Probe(config)) => probe::run(&config, reactor, control),
         Some(EngineConfig::Fabric(config)) => fabric::run(&config, reactor, control),
+        Some(EngineConfig::Backup(_)) => Err(Failure::usage(
+            "this build has no backup engine",
+            "install a newer hakaru-engine",
+        )),
     }
 }

@@ -43,6 +43,12 @@ impl SparseMemory {
         Ok(SparseMemory(map))
     }
 
+    /// How many they are.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
     /// The bytes from `offset` on.
     ///
     /// # Panics

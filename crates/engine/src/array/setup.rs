@@ -15,13 +15,16 @@ use hakaru_target::{LuDescription, Thin, check_reservations};
 
 use super::pools;
 use super::storage::{
-    FileStore, GRANULE_BYTES, Keeper, Lu, MemoryStore, OpenFile, Storage, Store, kept,
+    Contents, FileStore, GRANULE_BYTES, Keeper, Lu, MemoryStore, OpenFile, Storage, Store, kept,
 };
 use crate::address::parse_address;
 use crate::failure::{Failure, OrEnvironment};
 
 /// Largest physical block an LU may be said to have.
 const PHYSICAL_BLOCK_BYTES_MAX: u32 = 64 << 10;
+
+/// Largest LU in memory that is full from the beginning: its maps take 64 MiB.
+const FULL_BYTES_MAX: u64 = 1 << 40;
 
 /// Longest WRITE ATOMIC of an LU in memory.
 const ATOMIC_BYTES: u32 = 1 << 20;
@@ -131,6 +134,7 @@ pub fn check_lu(lu: &LuConfig, model: Option<&Array>) -> Result<(), Failure> {
             format_args!("size_bytes is a multiple of {block}, not 0"),
         ));
     }
+    check_contents(lu)?;
     let Some(model) = model else { return Ok(()) };
     if matches!(lu.store, StoreConfig::Thin { .. }) {
         return Ok(());
@@ -161,6 +165,33 @@ pub fn check_lu(lu: &LuConfig, model: Option<&Array>) -> Result<(), Failure> {
     }
 }
 
+/// Contents that an LU in memory is declared to have.
+fn check_contents(lu: &LuConfig) -> Result<(), Failure> {
+    let StoreConfig::Memory {
+        fill_seed,
+        fill_compressible_percent: percent,
+    } = lu.store
+    else {
+        return Ok(());
+    };
+    let lun = lu.lun;
+    if percent > 100 || percent > 0 && fill_seed.is_none() {
+        let message = format!("lus: LUN {lun} has fill_compressible_percent {percent}");
+        return Err(Failure::usage(
+            message,
+            "0 to 100, and only together with fill_seed",
+        ));
+    }
+    if fill_seed.is_some() && lu.size_bytes > FULL_BYTES_MAX {
+        let message = format!("lus: LUN {lun} has {} bytes and fill_seed", lu.size_bytes);
+        return Err(Failure::usage(
+            message,
+            "an LU that is full from the beginning has at most 1 TiB",
+        ));
+    }
+    Ok(())
+}
+
 /// The LU as SCSI sees it; `model` as resolved, `state` where reservations are kept, `pool` the page and whether the volume takes no
 /// writes, if it is in a pool.
 ///
@@ -172,7 +203,7 @@ pub fn describe(
     state: Option<&Path>,
     pool: Option<(u32, bool)>,
 ) -> Result<LuDescription, Failure> {
-    let in_memory = lu.store == StoreConfig::Memory;
+    let in_memory = matches!(lu.store, StoreConfig::Memory { .. });
     // What is kept must not outlive the LU's bytes.
     let state = state.filter(|_| !in_memory);
     let reservations = state.map(|directory| kept(directory, lu.lun)).transpose();
@@ -245,7 +276,10 @@ fn rotation_rate(model: &ArrayModel, lu: &LuConfig) -> Option<u16> {
 /// The memory or file cannot be had.
 pub fn open(lu: &LuConfig, storage: &mut Storage, reactor: &Reactor) -> Result<Lu, Failure> {
     let store = match &lu.store {
-        StoreConfig::Memory => {
+        StoreConfig::Memory {
+            fill_seed,
+            fill_compressible_percent: percent,
+        } => {
             let memory = SparseMemory::new(lu.size_bytes).or_environment(
                 format_args!(
                     "reserve {} bytes of memory for LUN {}",
@@ -253,7 +287,12 @@ pub fn open(lu: &LuConfig, storage: &mut Storage, reactor: &Reactor) -> Result<L
                 ),
                 "sysctl vm.overcommit_memory=0 lets thin LUs be larger than RAM; or keep it in a file",
             )?;
-            Store::Memory(MemoryStore::new(memory, lu.size_bytes))
+            Store::Memory(match fill_seed {
+                Some(seed) => {
+                    MemoryStore::full(memory, lu.size_bytes, Contents::new(*seed, *percent))
+                }
+                None => MemoryStore::new(memory, lu.size_bytes),
+            })
         }
         StoreConfig::File { path, direct } => {
             Store::File(FileStore::new(open_file(path, lu, *direct)?))

@@ -1,8 +1,11 @@
 //! An LU in RAM: sparse memory, and which of it has been written.
 //!
 //! Everything ends at once, except what covers so much that others would wait: [`Sweep`] does that in steps.
+//! An LU that was declared full has contents of its own from the beginning ([`Contents`]): a granule gets them when it is first looked at.
 use hakaru_runtime::memory::SparseMemory;
 use hakaru_target::{Extent, IoFailure, IoOp, IoResult, Target};
+
+use super::contents::Contents;
 
 /// What is taken and given back together. Divides every logical block and is one.
 pub const GRANULE_BYTES: u64 = 4096;
@@ -15,6 +18,14 @@ const STEP_BYTES: u64 = 1 << 20;
 pub struct MemoryStore {
     memory: SparseMemory,
     taken: Taken,
+    full: Option<Full>,
+}
+
+/// Contents that were there before anything was written.
+struct Full {
+    contents: Contents,
+    /// Granules that have got theirs, or something else since.
+    settled: Taken,
 }
 
 /// What became of an access.
@@ -39,7 +50,19 @@ impl MemoryStore {
         MemoryStore {
             memory,
             taken: Taken::new(size_bytes),
+            full: None,
         }
+    }
+
+    /// As [`MemoryStore::new`], with contents everywhere. All of it takes space as far as SCSI is told; memory is taken as it is looked at.
+    pub fn full(memory: SparseMemory, size_bytes: u64, contents: Contents) -> MemoryStore {
+        let mut store = MemoryStore::new(memory, size_bytes);
+        store.taken.set(0, size_bytes);
+        store.full = Some(Full {
+            contents,
+            settled: Taken::new(size_bytes),
+        });
+        store
     }
 
     /// The bytes, for a socket to send from.
@@ -54,6 +77,14 @@ impl MemoryStore {
 
     /// Does it, or begins to. `target` lends buffers for what is not read in place.
     pub fn access(&mut self, op: IoOp, target: &mut Target) -> Accessed {
+        if let IoOp::Read {
+            offset_bytes,
+            length_bytes,
+            ..
+        } = op
+        {
+            self.settle(offset_bytes, length_bytes.into(), false);
+        }
         Accessed::Now(match op {
             IoOp::Read { in_place: true, .. } => IoResult::ReadInPlace,
             IoOp::Read {
@@ -123,7 +154,40 @@ impl MemoryStore {
         sweep.ranges.is_empty()
     }
 
+    /// Gives the granules of a range the contents that they had from the beginning. Those that are about to be overwritten as a
+    /// whole need none.
+    fn settle(&mut self, offset_bytes: u64, length_bytes: u64, overwritten: bool) {
+        let Some(full) = &mut self.full else {
+            return;
+        };
+        let end = offset_bytes + length_bytes;
+        let last = end.div_ceil(GRANULE_BYTES);
+        let mut granule = offset_bytes / GRANULE_BYTES;
+        let mut drawn = [0; GRANULE_BYTES as usize];
+        loop {
+            granule = full.settled.find(granule, last, false);
+            if granule >= last {
+                break;
+            }
+            let at = granule * GRANULE_BYTES;
+            let whole = offset_bytes <= at && at + GRANULE_BYTES <= end;
+            if !(overwritten && whole) {
+                full.contents.draw(granule, &mut drawn);
+                // An LU of 512-byte blocks may end inside a granule.
+                let length = self
+                    .memory
+                    .size_bytes()
+                    .saturating_sub(at)
+                    .min(GRANULE_BYTES);
+                self.memory.write(at, &drawn[..length as usize]);
+            }
+            granule += 1;
+        }
+        full.settled.set(offset_bytes, length_bytes);
+    }
+
     fn write(&mut self, offset_bytes: u64, data: &[u8]) {
+        self.settle(offset_bytes, data.len() as u64, true);
         self.memory.write(offset_bytes, data);
         self.taken.set(offset_bytes, data.len() as u64);
     }
@@ -131,6 +195,7 @@ impl MemoryStore {
     /// Writes the block over and over from the beginning of the range; returns how far.
     fn fill(&mut self, range: Extent, block: &[u8], budget: &mut u64) -> u64 {
         let length = range.length_bytes.min(*budget);
+        self.settle(range.offset_bytes, length, true);
         let mut done = 0;
         while done < length {
             self.memory.write(range.offset_bytes + done, block);
@@ -147,6 +212,7 @@ impl MemoryStore {
         let (start, taken_end) = self.taken.next(range.offset_bytes, end);
         let until = taken_end.min(start + *budget);
         if until > start {
+            self.settle(start, until - start, true);
             self.memory.discard(start, until - start);
             self.taken.clear(start, until - start);
         }
@@ -275,6 +341,46 @@ mod tests {
             offset_bytes,
             length_bytes,
         }
+    }
+
+    #[test]
+    fn a_full_lu_reads_the_same_whatever_part_of_it_is_looked_at_first() {
+        let contents = Contents::new(3, 50);
+        let size = (1 << 20) + 512;
+        let full = || MemoryStore::full(SparseMemory::new(size).unwrap(), size, contents);
+        let mut expected = vec![0; size.next_multiple_of(GRANULE_BYTES) as usize];
+        for (granule, out) in expected
+            .chunks_exact_mut(GRANULE_BYTES as usize)
+            .enumerate()
+        {
+            contents.draw(granule as u64, out.try_into().unwrap());
+        }
+        expected.truncate(size as usize);
+        let mut store = full();
+        assert_eq!(store.mapped_bytes(), size.next_multiple_of(GRANULE_BYTES));
+        // Parts of granules written, given back and filled before the rest of them was ever looked at.
+        store.write(5 * KIB, &[7; 512]);
+        expected[5 << 10..][..512].fill(7);
+        store.write(8 * KIB, &[8; 4096]);
+        expected[8 << 10..][..4096].fill(8);
+        sweep(&mut store, vec![extent(17 * KIB, 20 * KIB)], None);
+        expected[17 << 10..37 << 10].fill(0);
+        sweep(
+            &mut store,
+            vec![extent(70 * KIB, 5 * KIB)],
+            Some(vec![9; 512]),
+        );
+        expected[70 << 10..75 << 10].fill(9);
+        store.settle(size - 512, 512, false);
+        assert_eq!(
+            store.bytes(size - 512, 512),
+            &expected[size as usize - 512..]
+        );
+        store.settle(0, size, false);
+        assert!(store.bytes(0, size as usize) == expected);
+        // What is written after it was given back does not bring the old contents back.
+        store.write(20 * KIB, &[6; 512]);
+        assert_eq!(store.bytes(20 * KIB + 512, 512), [0; 512]);
     }
 
     fn sweep(store: &mut MemoryStore, ranges: Vec<Extent>, block: Option<Vec<u8>>) -> u32 {

@@ -13,6 +13,7 @@
 //! | `files.rs` | requests to files under way, and what each is for |
 //! | `gate.rs` | the timing model in front |
 //! | `keeper.rs` | what outlives a restart beside the data: reservations |
+mod contents;
 mod file;
 mod files;
 mod gate;
@@ -31,6 +32,7 @@ use hakaru_target::{Io, IoFailure, IoId, IoOp, IoResult, Target};
 use hakaru_units::Time;
 use serde_json::{Value, json};
 
+pub use self::contents::Contents;
 pub use self::file::FileStore;
 pub use self::files::OpenFile;
 pub use self::keeper::{Keeper, kept};

@@ -1,0 +1,125 @@
+"""Configuration of the `array` engine."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hakaru.engine.contract.access import AccessConfig
+from hakaru.engine.contract.part import Message
+
+
+class MemoryStore(Message):
+    """Sparse memory."""
+
+    kind: Literal["memory"] = "memory"
+    fill_seed: int | None = None
+    fill_compressible_percent: int = 0
+
+
+class FileStore(Message):
+    """A sparse file, made if absent, or a block device."""
+
+    kind: Literal["file"] = "file"
+    path: str
+    direct: bool = False
+
+
+class ThinStore(Message):
+    """A volume of a pool."""
+
+    kind: Literal["thin"] = "thin"
+    pool: str
+    volume: str
+    quota_bytes: int | None = None
+
+
+Store = Annotated[MemoryStore | FileStore | ThinStore, Field(discriminator="kind")]
+
+
+class Placement(Message):
+    """Place of an LU on the modelled drives."""
+
+    group: int
+    offset_bytes: int
+
+
+class LuConfig(Message):
+    """A logical unit."""
+
+    lun: int
+    size_bytes: int
+    block_bytes: int = 512
+    physical_block_bytes: int | None = None
+    store: Store
+    placement: Placement | None = None
+    read_only: bool = False
+    thin: bool = False
+    unmap_any_data: bool = False
+    removable: bool = False
+    sanitize: bool = False
+
+
+class GroupConfig(Message):
+    """A RAID group of a pool."""
+
+    name: str
+    size_bytes: int
+    placement: Placement | None = None
+
+
+class PoolConfig(Message):
+    """A thin-provisioned pool."""
+
+    name: str
+    directory: str
+    page_bytes: int = 262_144
+    soft_threshold_percent: int = 70
+    direct: bool = False
+    groups: list[GroupConfig]
+
+
+class NoModel(Message):
+    """Every request completes at once."""
+
+    kind: Literal["none"] = "none"
+
+
+class PresetModel(Message):
+    """A timing model that the engine knows by name."""
+
+    kind: Literal["preset"] = "preset"
+    name: str
+
+
+class ArrayModel(BaseModel):
+    """A timing model with every parameter. Python passes it on; the engine checks it (`drive::config::ArrayModel`)."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    kind: Literal["array"] = "array"
+    controller: dict[str, Any]
+    groups: list[dict[str, Any]]
+
+
+Model = Annotated[NoModel | PresetModel | ArrayModel, Field(discriminator="kind")]
+
+
+class ArrayConfig(Message):
+    """The `array` engine."""
+
+    engine: Literal["array"] = "array"
+    target_name: str
+    portals: list[str]
+    pools: list[PoolConfig] = []
+    lus: list[LuConfig]
+    model: Model
+    state_directory: str | None = None
+    access: AccessConfig = AccessConfig()
+    allow_external: bool = False
+    isolated_network: bool = False
+    seed: int = 0
+    sample_interval_ms: int = 1000
+    sessions_max: int = 16_384
+    spin_us: int = 0

@@ -1,0 +1,65 @@
+"""Configuration of the `backup` engine."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hakaru.engine.contract.access import ChapConfig
+from hakaru.engine.contract.initiator import LoginKeys
+from hakaru.engine.contract.part import Message
+
+
+class Lu(Message):
+    """An LU behind a portal, and who goes there."""
+
+    portal: str
+    target_name: str
+    lun: int
+    initiator_name: str
+
+
+class NoCompression(Message):
+    """The destination gets the blocks as they were read."""
+
+    kind: Literal["none"] = "none"
+
+
+class Zstd(Message):
+    """The destination gets a zstd frame per block, one behind the other."""
+
+    kind: Literal["zstd"] = "zstd"
+    level: int = 3
+
+
+Compression = Annotated[NoCompression | Zstd, Field(discriminator="kind")]
+
+
+class BackupJob(Message):
+    """The copy of one disk image; `length_bytes` 0: to the source's end."""
+
+    name: str
+    source: Lu
+    source_offset_bytes: int = 0
+    destination: Lu
+    destination_offset_bytes: int = 0
+    length_bytes: int
+    block_bytes: int = 262_144
+    depth: int = 8
+    streams: int = 1
+    rate_limit_bytes_per_s: int | None = None
+    compression: Compression = NoCompression()
+    verify: bool = False
+
+
+class BackupConfig(Message):
+    """The `backup` engine; `time_limit_s` 0: none."""
+
+    engine: Literal["backup"] = "backup"
+    jobs: list[BackupJob]
+    login: LoginKeys = LoginKeys()
+    chap: ChapConfig | None = None
+    time_limit_s: float
+    command_timeout_s: float = 30.0
+    sample_interval_ms: int = 1000

@@ -1,0 +1,170 @@
+"""Configuration of the `fabric` engine."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hakaru.engine.contract.part import Message
+
+
+class NoJitter(Message):
+    """Every frame is delayed alike."""
+
+    kind: Literal["none"] = "none"
+
+
+class UniformJitter(Message):
+    """0 to `max_us`, all alike."""
+
+    kind: Literal["uniform"] = "uniform"
+    max_us: float
+
+
+class ExponentialJitter(Message):
+    """Exponential."""
+
+    kind: Literal["exponential"] = "exponential"
+    mean_us: float
+
+
+class NormalJitter(Message):
+    """Normal."""
+
+    kind: Literal["normal"] = "normal"
+    mean_us: float
+    deviation_us: float
+
+
+class NoLoss(Message):
+    """No frame vanishes."""
+
+    kind: Literal["none"] = "none"
+
+
+class RandomLoss(Message):
+    """Each frame by itself."""
+
+    kind: Literal["random"] = "random"
+    percent: float
+
+
+class BurstLoss(Message):
+    """In bursts (Gilbert and Elliott)."""
+
+    kind: Literal["bursts"] = "bursts"
+    percent: float
+    burst_frames: float
+    bad_percent: float = 100.0
+
+
+class TailDrop(Message):
+    """Frames are dropped when the queue is full."""
+
+    kind: Literal["tail_drop"] = "tail_drop"
+
+
+class Red(Message):
+    """Random early detection."""
+
+    kind: Literal["red"] = "red"
+    min_bytes: int
+    max_bytes: int
+    percent: float = 10.0
+    weight: float = 0.002
+    ecn: bool = False
+
+
+class Mark(Message):
+    """Marks (ECN) while the queue is long."""
+
+    kind: Literal["mark"] = "mark"
+    above_bytes: int
+
+
+class Queue(Message):
+    """An egress queue."""
+
+    bytes: int = 524_288
+    discipline: Annotated[TailDrop | Red | Mark, Field(discriminator="kind")] = TailDrop()
+
+
+class Direction(Message):
+    """One direction of a link."""
+
+    rate_bits_per_s: int | None = None
+    delay_us: float = 0.0
+    jitter: Annotated[NoJitter | UniformJitter | ExponentialJitter | NormalJitter, Field(discriminator="kind")] = (
+        NoJitter()
+    )
+    loss: Annotated[NoLoss | RandomLoss | BurstLoss, Field(discriminator="kind")] = NoLoss()
+    duplicate_percent: float = 0.0
+    corrupt_percent: float = 0.0
+    reorder_percent: float = 0.0
+    reorder_us: float = 0.0
+    queue: Queue = Queue()
+    pause: bool = False
+
+
+class InterfaceEnd(Message):
+    """An interface of the engine's namespace."""
+
+    kind: Literal["interface"] = "interface"
+    name: str
+
+
+class SwitchEnd(Message):
+    """A port of a switch; `vlan` None: a trunk."""
+
+    kind: Literal["switch"] = "switch"
+    name: str
+    vlan: int | None = 1
+
+
+End = Annotated[InterfaceEnd | SwitchEnd, Field(discriminator="kind")]
+
+
+class SharedBuffer(Message):
+    """Memory that the egress queues of a switch share."""
+
+    bytes: int
+    alpha: float = 1.0
+
+
+class SwitchConfig(Message):
+    """A learning switch."""
+
+    name: str
+    forwarding: Literal["store_and_forward", "cut_through"] = "store_and_forward"
+    shared_buffer: SharedBuffer | None = None
+    addresses_max: int = 16_384
+    address_age_s: int = 300
+
+
+class LinkConfig(Message):
+    """A link with its two directions."""
+
+    name: str
+    a: End
+    b: End
+    mtu_bytes: int = 1500
+    a_to_b: Direction = Direction()
+    b_to_a: Direction = Direction()
+
+
+class FabricConfig(Message):
+    """Switches and links."""
+
+    switches: list[SwitchConfig] = []
+    links: list[LinkConfig]
+    seed: int = 0
+
+
+class FabricEngineConfig(Message):
+    """The `fabric` engine."""
+
+    engine: Literal["fabric"] = "fabric"
+    fabric: FabricConfig
+    sample_interval_ms: int = 1000
+    spin_us: int = 0

@@ -1,0 +1,113 @@
+"""Configuration of the `initiator` engine."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hakaru.engine.contract.access import ChapConfig
+from hakaru.engine.contract.part import Message
+
+
+class SizeWeight(Message):
+    """A request length and how often it is drawn."""
+
+    bytes: int
+    weight: int = 1
+
+
+class Pattern(Message):
+    """Which requests a VM makes."""
+
+    sizes: list[SizeWeight]
+    read_percent: int
+    random_percent: int
+    align_bytes: int | None = None
+
+
+class ClosedLoad(Message):
+    """A fixed number of requests always outstanding."""
+
+    kind: Literal["closed"] = "closed"
+    queue_depth: int
+
+
+class OpenLoad(Message):
+    """Requests due at given instants."""
+
+    kind: Literal["open"] = "open"
+    rate_per_s: float
+    arrivals: Literal["uniform", "poisson"]
+    in_flight_max: int
+
+
+Load = Annotated[ClosedLoad | OpenLoad, Field(discriminator="kind")]
+
+
+class Region(Message):
+    """A range of an LU, device or file; `length_bytes` 0: to the end."""
+
+    offset_bytes: int
+    length_bytes: int
+
+
+class IscsiDestination(Message):
+    """An LU behind a portal."""
+
+    kind: Literal["iscsi"] = "iscsi"
+    portal: str
+    target_name: str
+    lun: int
+    initiator_name: str
+
+
+class FileDestination(Message):
+    """A block device or file of this machine."""
+
+    kind: Literal["file"] = "file"
+    path: str
+    direct: bool = False
+
+
+Destination = Annotated[IscsiDestination | FileDestination, Field(discriminator="kind")]
+
+
+class Vm(Message):
+    """One emulated VM."""
+
+    name: str
+    destination: Destination
+    region: Region
+    pattern: Pattern
+    load: Load
+    seed: int
+
+
+class LoginKeys(Message):
+    """iSCSI login keys that the initiator offers."""
+
+    max_recv_data_segment_length: int = 262_144
+    max_burst_length: int = 16_776_192
+    first_burst_length: int = 262_144
+    initial_r2t: bool = False
+    immediate_data: bool = True
+    max_outstanding_r2t: int = 1
+    header_digest: bool = False
+    data_digest: bool = False
+
+
+class InitiatorConfig(Message):
+    """The `initiator` engine."""
+
+    engine: Literal["initiator"] = "initiator"
+    vms: list[Vm]
+    login: LoginKeys = LoginKeys()
+    chap: ChapConfig | None = None
+    warmup_s: float
+    measure_s: float
+    sample_interval_ms: int = 1000
+    verify: bool = False
+    command_timeout_s: float = 30.0
+    coalesce_us: int = 50
+    allow_writes: bool = True

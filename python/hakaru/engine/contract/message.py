@@ -1,0 +1,155 @@
+"""The messages: commands to an engine, events of one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+
+from hakaru.engine.contract.array import ArrayConfig
+from hakaru.engine.contract.backup import BackupConfig
+from hakaru.engine.contract.fabric import FabricEngineConfig
+from hakaru.engine.contract.initiator import InitiatorConfig
+from hakaru.engine.contract.manage import ManageAction
+from hakaru.engine.contract.part import Message
+from hakaru.engine.contract.probe import ProbeClient, ProbeServer
+from hakaru.engine.contract.watch import WatchConfig
+
+CONTRACT_VERSION = 1
+EngineConfig = (
+    ArrayConfig | InitiatorConfig | WatchConfig | ProbeServer | ProbeClient | FabricEngineConfig | BackupConfig
+)
+
+
+class Command(Message):
+    """To an engine."""
+
+    def line(self) -> bytes:
+        """The command as one line of JSON."""
+        return self.model_dump_json().encode() + b"\n"
+
+
+class Configure(Command):
+    """Become one engine."""
+
+    type: Literal["configure"] = "configure"
+    contract: int
+    config: EngineConfig
+
+
+class Start(Command):
+    """Begin at an instant of `CLOCK_MONOTONIC`."""
+
+    type: Literal["start"] = "start"
+    at_ns: int
+
+
+class Manage(Command):
+    """Do something beside serving."""
+
+    type: Literal["manage"] = "manage"
+    id: int
+    action: ManageAction
+
+
+class Stop(Command):
+    """End cleanly."""
+
+    type: Literal["stop"] = "stop"
+
+
+class NamedHistogram(Message):
+    """A mergeable histogram: HdrHistogram V2, deflated, base64."""
+
+    entity: str
+    name: str
+    hdr: str
+
+
+class Hello(Message):
+    """The first line."""
+
+    type: Literal["hello"] = "hello"
+    contract: int
+    version: str
+
+
+class Ready(Message):
+    """Configured; waits for `start`."""
+
+    type: Literal["ready"] = "ready"
+    found: dict[str, Any]
+
+
+class Phase(Message):
+    """A phase began: `warmup`, `measure`, `drain`."""
+
+    type: Literal["phase"] = "phase"
+    phase: str
+    at_ns: int
+
+
+class Sample(Message):
+    """Cumulative counters at an instant, and histograms of the interval before it."""
+
+    type: Literal["sample"] = "sample"
+    at_ns: int
+    counters: dict[str, dict[str, float]]
+    histograms: list[NamedHistogram] = []
+
+
+class Result(Message):
+    """The end of the work."""
+
+    type: Literal["result"] = "result"
+    at_ns: int
+    values: dict[str, float]
+    histograms: list[NamedHistogram]
+
+
+ErrorClass = Literal["usage", "environment", "verification", "peer", "internal"]
+
+
+class ReplyError(Message):
+    """Why an order was not carried out."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True)
+
+    class_: ErrorClass = Field(alias="class")
+    message: str
+    hint: str
+
+
+class Reply(Message):
+    """What came of a `manage`: `value` or `error`."""
+
+    type: Literal["reply"] = "reply"
+    id: int
+    value: dict[str, Any] | None = None
+    error: ReplyError | None = None
+
+
+class Error(Message):
+    """The engine cannot do or go on with what was asked."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True)
+
+    type: Literal["error"] = "error"
+    class_: ErrorClass = Field(alias="class")
+    message: str
+    hint: str
+    fatal: bool
+
+
+Event = Annotated[Hello | Ready | Phase | Sample | Result | Reply | Error, Field(discriminator="type")]
+_EVENT: TypeAdapter[Hello | Ready | Phase | Sample | Result | Reply | Error] = TypeAdapter(Event)
+
+
+def parse_event(line: bytes) -> Hello | Ready | Phase | Sample | Result | Reply | Error:
+    """The event on a line of an engine's stdout. Raises ValueError with what is wrong with it."""
+    try:
+        return _EVENT.validate_json(line)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise ValueError(f"{place}: {first['msg']}" if place else str(first["msg"])) from None
