@@ -108,3 +108,34 @@ def test_limiter_that_is_undetermined_breaches_nothing(tmp_path: Path) -> None:
 
 def test_every_metric_that_a_study_may_name_is_computed() -> None:
     assert set(METRICS) <= set(UNITS)
+
+
+@pytest.mark.parametrize(
+    ("expect", "held", "found"),
+    [
+        ({"kind": "bound", "metric": "iops", "at_least": 900}, True, "1,000 at random, 1 VM"),
+        ({"kind": "bound", "metric": "iops", "at_most": 1900}, False, "2,000 at random, 4 VMs"),
+        ({"kind": "bound", "metric": "iops", "at_least": 1400, "at_most": 1600, "where": {"vms": 8}}, True, "1,500"),
+        ({"kind": "bound", "metric": "iops", "at_least": 1, "where": {"vms": 9}}, None, "not judged"),
+        ({"kind": "ratio", "metric": "iops", "of": {"vms": 4}, "to": {"vms": 1}, "at_least": 1.9}, True, "2 times ("),
+        ({"kind": "ratio", "metric": "iops", "of": {"vms": 4}, "to": {"vms": 1}, "at_most": 1.9}, False, "2 times ("),
+        ({"kind": "ratio", "metric": "iops", "of": {"vms": 4}, "to": {"vms": 9}, "at_least": 1}, None, "not judged"),
+        ({"kind": "ratio", "metric": "iops", "of": {"pattern": "random"}, "to": {"vms": 1}, "at_most": 1}, None, ""),
+    ],
+)  # fmt: skip
+def test_bounds_and_ratios_are_held_against_points(
+    tmp_path: Path, expect: dict[str, Any], held: bool | None, found: str
+) -> None:
+    (outcome,) = run(tmp_path, expect)["expectations"]
+    assert outcome["held"] is held
+    assert found in outcome["found"]
+
+
+def test_bound_that_the_interval_reaches_is_left_open(tmp_path: Path) -> None:
+    reps = [Rep(reads=(n,) * 8, writes=(0,) * 8, vms=1) for n in (900, 1000, 1100)]
+    expect = {"kind": "bound", "metric": "iops", "at_least": 1010}
+    (outcome,) = summarise(write_run(tmp_path, [Pt({"pattern": "random", "vms": 1}, reps)], expect=[expect]))[
+        "expectations"
+    ]
+    assert outcome["held"] is None
+    assert "too uncertain" in outcome["found"]

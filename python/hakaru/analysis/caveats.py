@@ -29,6 +29,8 @@ CAVEATS: dict[str, Severity] = {
     "cpu_shared": "note",  # {engines} engines share the {cpus} CPUs of one machine
     "host_stolen": "warning",  # the hypervisor took {percent} % of this machine's CPU
     "not_expendable": "note",  # nothing was written: the site does not allow it
+    "not_finished": "warning",  # {jobs} of {total} copies had not ended after {limit}
+    "fabric_limit": "invalid",  # the emulated network lost {lost} packets that a real one would not have
     "io_fallback": "note",  # io_uring is forbidden here; {backend} was used instead
     # found by analysis
     "no_data": "invalid",  # no repetition gave a value

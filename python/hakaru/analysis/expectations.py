@@ -7,8 +7,9 @@ the 95 % intervals reach into what was expected, and where what gave out is unde
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from hakaru.analysis.limiter import UNDETERMINED, Verdict, judge_point
@@ -37,6 +38,12 @@ class Results:
     verdicts: list[Verdict]
     """One per sweep."""
     comparisons: list[Comparison]
+    points: list[Point] = field(default_factory=list)
+    """Every point of the run."""
+
+    def at(self, where: Mapping[str, Any]) -> list[Point]:
+        """Points that have these levels; they may have more factors."""
+        return [p for p in self.points if all(str(p.factors.get(f)) == str(level) for f, level in where.items())]
 
 
 def evaluate(expectations: list[dict[str, Any]], results: Results) -> list[Outcome]:
@@ -110,7 +117,9 @@ def _below_at(peak: Point, there: Point, metric: str) -> tuple[float, float]:
 
 
 def _limiter(expect: dict[str, Any], results: Results) -> Outcome:
-    found = []
+    found: list[str] = []
+    if not results.sweeps:
+        found = [judge_point(p).limiter for p in results.at(expect.get("where") or {}) if p.metrics]
     for sweep, verdict in zip(results.sweeps, results.verdicts, strict=True):
         where = dict(expect.get("where") or {})
         level = where.pop(sweep.over, None)
@@ -127,9 +136,55 @@ def _limiter(expect: dict[str, Any], results: Results) -> Outcome:
     return Outcome(expect, held, "expect.limiter", evidence)
 
 
+def _bound(expect: dict[str, Any], results: Results) -> Outcome:
+    """Worst of all points: one that breaches decides, one that may be inside leaves it open."""
+    metric, least, most = expect["metric"], expect.get("at_least"), expect.get("at_most")
+    evidence: dict[str, Any] = {"metric": metric, "at_least": least, "at_most": most}
+    measured = [p for p in results.at(expect.get("where") or {}) if p.mean(metric) is not None]
+    if not measured:
+        return Outcome(expect, None, "expect.bound", evidence)
+    worst = max(measured, key=lambda p: _beyond(p.mean(metric) or 0.0, least, most))
+    estimate = worst.metrics[metric]
+    evidence |= {"value": estimate.mean, "point": dict(worst.factors)}
+    value = estimate.mean or 0.0
+    low, high = (value, value) if estimate.low is None or estimate.high is None else (estimate.low, estimate.high)
+    return Outcome(expect, _inside(value, low, high, least, most), "expect.bound", evidence)
+
+
+def _ratio(expect: dict[str, Any], results: Results) -> Outcome:
+    metric, least, most = expect["metric"], expect.get("at_least"), expect.get("at_most")
+    evidence: dict[str, Any] = {"metric": metric, "at_least": least, "at_most": most}
+    evidence |= {"of": dict(expect["of"]), "to": dict(expect["to"])}
+    sides = [[p for p in results.at(expect[side]) if p.mean(metric)] for side in ("of", "to")]
+    if any(len(side) != 1 for side in sides):
+        return Outcome(expect, None, "expect.ratio", evidence)
+    of, to = (side[0].metrics[metric] for side in sides)
+    ratio = (of.mean or 0.0) / (to.mean or 1.0)
+    low = high = ratio
+    if of.low is not None and of.high is not None and to.low is not None and to.high is not None and to.low > 0:
+        low, high = of.low / to.high, of.high / to.low
+    evidence |= {"value": ratio, "of_value": of.mean, "to_value": to.mean}
+    return Outcome(expect, _inside(ratio, low, high, least, most), "expect.ratio", evidence)
+
+
+def _beyond(value: float, least: float | None, most: float | None) -> float:
+    """How far a value lies outside of its bounds, negative inside."""
+    return max(least - value if least is not None else -math.inf, value - most if most is not None else -math.inf)
+
+
+def _inside(value: float, low: float, high: float, least: float | None, most: float | None) -> bool | None:
+    """Whether the value keeps its bounds; None if it does not, but its interval reaches inside."""
+    if _beyond(value, least, most) <= 0:
+        return True
+    reaches = (least is None or high >= least) and (most is None or low <= most)
+    return None if reaches else False
+
+
 _JUDGES: dict[str, Callable[[dict[str, Any], Results], Outcome]] = {
     "peak": _peak,
     "reference": _reference,
     "below_peak": _below_peak,
     "limiter": _limiter,
+    "bound": _bound,
+    "ratio": _ratio,
 }

@@ -77,6 +77,11 @@ def expectation(language: str, outcome: Outcome, several: bool) -> str:
     for name in ("low", "high", "at"):
         if name in values:
             values[name] = level(language, over, float(values[name]))
+    if outcome.message in ("expect.bound", "expect.ratio"):
+        values["bound"] = _bound(language, values)
+    for side in ("of", "to"):
+        if side in values:
+            values[side] = series(values[side], language)
     if "resources" in values:
         values["resources"] = _either(language, [say(language, f"limiter.{r}") for r in values["resources"]])
     if "metric" in values:
@@ -87,10 +92,13 @@ def expectation(language: str, outcome: Outcome, several: bool) -> str:
 
 def expectation_found(language: str, outcome: Outcome) -> str:
     """What was found instead, or that it could not be judged."""
-    if outcome.held is None and not ({"below_percent"} & outcome.evidence.keys() or outcome.evidence.get("found")):
+    judged = {"below_percent", "of_value", "point"} & outcome.evidence.keys() or outcome.evidence.get("found")
+    if outcome.held is None and not judged:
         return say(language, "expect.not_judged")
     values = dict(outcome.evidence)
     over = str(outcome.expect.get("over") or PREFERRED)
+    if "point" in values:
+        values["point"] = series(values["point"], language)
     if "level" in values:
         values["level"] = level(language, over, float(values["level"]))
     if "worst_percent" in values:
@@ -99,6 +107,12 @@ def expectation_found(language: str, outcome: Outcome) -> str:
         values["found"] = _either(language, [say(language, f"limiter.{f}") for f in dict.fromkeys(values["found"])])
     found = say(language, f"{outcome.message}.found", values)
     return found if outcome.held is not None else say(language, "expect.unclear", {"found": found})
+
+
+def _bound(language: str, values: Mapping[str, Any]) -> str:
+    """`at least 2.5`, `at most 40`, `40 to 60`."""
+    named = {name: values[name] for name in ("at_least", "at_most") if values.get(name) is not None}
+    return say(language, "expect.bound.between" if len(named) == 2 else f"expect.bound.{next(iter(named))}", named)
 
 
 def _either(language: str, names: list[str]) -> str:

@@ -44,7 +44,7 @@ def analyse(run: RunData) -> dict[str, Any]:
     several = len(sweeps) > 1
     found = [f for s, v in zip(sweeps, verdicts, strict=True) for f in findings.of_sweep(s, v, several)]
     found += [findings.of_comparison(c, several) for c in comparisons if c.metric in COMPARED]
-    results = expectations.Results(sweeps, verdicts, comparisons)
+    results = expectations.Results(sweeps, verdicts, comparisons, analysed)
     outcomes = expectations.evaluate(run.study.get("expect") or [], results)
     return {
         "schema_version": SCHEMA_VERSION,
