@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST_SOURCES := $(shell find crates -name "*.rs" -o -name Cargo.toml) Cargo.toml Cargo.lock tools/wheel/scripts/hakaru
 
-.PHONY: demo test setup lint test-rust test-python test-guests bench crash fuzz schema figure clean
+.PHONY: demo test setup lint test-rust test-python test-guests bench crash storms fuzz schema figure clean
 
 demo: setup
 	$(BIN)/hakaru run vm-sweep --quick
@@ -52,6 +52,11 @@ bench: setup
 # The array killed two hundred times under load; the figures on stdout.
 crash: setup
 	HAKARU_KILLS=200 cargo test -p hakaru-engine --release --test crash -- --nocapture
+
+# Storms, races and flipped bits as long and as large as docs/reference/faults.md names them; the tables on stdout.
+storms: setup
+	HAKARU_STORMS=full cargo test -p hakaru-engine --release --test storms -- --nocapture
+	HAKARU_STORMS=full cargo test -p hakaru-world --release --test digests -- --nocapture
 
 fuzz: setup
 	fuzz/run.sh

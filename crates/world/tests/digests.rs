@@ -21,10 +21,16 @@ const BLOCKS: u64 = 512;
 /// Every request is as long; each block holds its stamp, repeated.
 const BYTES: usize = 4096;
 const DEPTH: usize = 8;
-/// PDUs sent in each direction, per combination of digests.
-const PDUS: u64 = 50_000;
-/// One PDU in so many is hit.
-const FLIP_ONE_IN: u64 = 200;
+/// PDUs sent in each direction, per combination of digests; and one in so many is hit. `make storms` tries as many as the catalogue asks
+/// (`HAKARU_STORMS=full`).
+fn scale() -> (u64, u64) {
+    let full = std::env::var_os("HAKARU_STORMS").is_some_and(|asked| asked == "full");
+    if full {
+        (10_000_000, 100_000)
+    } else {
+        (50_000, 200)
+    }
+}
 
 /// A generator of xorshift: the same each time.
 struct Noise(u64);
@@ -59,6 +65,7 @@ struct Lab {
     session: Session,
     connection: ConnectionId,
     logged_in: bool,
+    flip_one_in: u64,
     noise: Noise,
     /// What was acknowledged, by place.
     holds: HashMap<u64, u64>,
@@ -116,6 +123,7 @@ impl Lab {
             session,
             connection,
             logged_in: false,
+            flip_one_in: scale().1,
             noise: Noise(0x5eed + u64::from(digests.header) + 2 * u64::from(digests.data)),
             holds: HashMap::new(),
             asked: HashMap::new(),
@@ -154,7 +162,7 @@ impl Lab {
             if digests.data && data > 0 {
                 covered.push((at + head, tail));
             }
-            if !covered.is_empty() && self.noise.below(FLIP_ONE_IN) == 0 {
+            if !covered.is_empty() && self.noise.below(self.flip_one_in) == 0 {
                 let (start, length) = covered[self.noise.below(covered.len() as u64) as usize];
                 let bit = self.noise.below(8 * length as u64) as usize;
                 bytes[start + bit / 8] ^= 1 << (bit % 8);
@@ -380,8 +388,9 @@ fn no_flipped_bit_is_written_or_read_and_nothing_acknowledged_is_lost() {
             data: digests.1,
         };
         let mut lab = Lab::new(digests);
+        let (pdus_wanted, _) = scale();
         lab.settle();
-        while lab.pdus.iter().any(|pdus| *pdus < PDUS) {
+        while lab.pdus.iter().any(|pdus| *pdus < pdus_wanted) {
             while lab.asked.len() < DEPTH && lab.logged_in {
                 lab.ask();
             }
