@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 import pytest
+from hakaru.lab.actions import Shape
 from hakaru.lab.model import LabSpec
-from hakaru.lab.plan import Shape, plan_lab
+from hakaru.lab.plan import plan_lab
 
 from .conftest import Someone
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from hakaru.errors import UsageError
-from hakaru.lab import plan as planned
+from hakaru.lab import actions as planned
+from hakaru.lab.limits import QUEUE_MAX_BYTES, RATE_MAX_BITS_PER_S, RATE_MIN_BITS_PER_S
 from hakaru.lab.model import LabSpec
-from hakaru.lab.plan import LabPlan, plan_lab, plan_shape, tcp_payload_bits_per_s
+from hakaru.lab.plan import LabPlan, plan_lab
+from hakaru.lab.shape import node_queue_bytes, plan_shape, tcp_payload_bits_per_s
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -18,6 +20,8 @@ from pydantic import ValidationError
 SYSCTLS = (
     ("net/ipv6/conf/all/disable_ipv6", ("1",)),
     ("net/ipv6/conf/default/disable_ipv6", ("1",)),
+    ("net/ipv4/conf/all/arp_ignore", ("1",)),
+    ("net/ipv4/conf/all/arp_announce", ("2",)),
     ("net/ipv4/tcp_congestion_control", ("cubic", "reno")),
     ("net/ipv4/tcp_no_metrics_save", ("1",)),
 )
@@ -38,17 +42,24 @@ def test_plan_of_one_host_and_an_array_is_this() -> None:
         planned.CreateNamespace("host-1", SYSCTLS),
         planned.CreateNamespace("switch", SYSCTLS),
         planned.CreateNamespace("array", SYSCTLS),
-        planned.CreateBridge("switch", "br0", 1500),
-        planned.CreateVeth("switch", "array.0", "br0", "array", "eth0", 1500),
+        planned.CreateBridge("switch", "br0"),
+        planned.CreateVeth("switch", "array.0", "br0", "array", "eth0"),
         planned.AddAddress("array", "eth0", "10.77.0.1", 20),
         planned.SetUp("array", "eth0"),
         planned.SetUp("switch", "array.0"),
-        planned.CreateVeth("switch", "host-1.0", "br0", "host-1", "eth0", 1500),
+        planned.CreateVeth("switch", "host-1.0", "br0", "host-1", "eth0"),
         planned.AddAddress("host-1", "eth0", "10.77.0.2", 20),
-        planned.Shape("host-1", "eth0", 123_049_415, 157_702, 1_514_000, 31_250),
-        planned.Shape("switch", "host-1.0", 123_049_415, 157_702, 2_097_152, 31_250),
         planned.SetUp("host-1", "eth0"),
         planned.SetUp("switch", "host-1.0"),
+        planned.SetMtu("switch", "br0", 1500),
+        planned.SetMtu("array", "eth0", 1500),
+        planned.SetMtu("switch", "array.0", 1500),
+        planned.SetMtu("host-1", "eth0", 1500),
+        planned.SetMtu("switch", "host-1.0", 1500),
+        planned.SetRoute("array", "eth0", "10.77.0.0/20", "10.77.0.1"),
+        planned.SetRoute("host-1", "eth0", "10.77.0.0/20", "10.77.0.2"),
+        planned.Shape("host-1", "eth0", 123_049_415, 157_702, 1_514_000, 31_250),
+        planned.Shape("switch", "host-1.0", 123_049_415, 157_702, 2_097_152, 31_250),
     )
     assert built.portals() == ("10.77.0.1:3260",)
 
@@ -64,7 +75,7 @@ def test_every_path_has_a_subnet_and_a_link_of_every_node_of_its_own() -> None:
         ("esx2.0", "10.77.0.3"),
         ("esx2.1", "10.77.16.3"),
     ]
-    assert built.portals(860) == ("10.77.0.1:860", "10.77.16.1:860")
+    assert built.portals(port=860) == ("10.77.0.1:860", "10.77.16.1:860")
 
 
 def test_plan_comes_back_from_lab_json() -> None:
@@ -163,9 +174,14 @@ def test_any_plan_is_the_same_twice_and_consistent(spec: LabSpec) -> None:
 
 @given(specs)
 def test_any_plan_makes_things_before_it_uses_them(spec: LabSpec) -> None:
+    check_order(plan_lab(spec).actions)
+
+
+def check_order(actions: tuple[planned.Action, ...]) -> None:
+    """Nodes, then interfaces, each once, then what is done to them."""
     nodes: set[str] = set()
     interfaces: set[tuple[str, str]] = set()
-    for action in plan_lab(spec).actions:
+    for action in actions:
         match action:
             case planned.CreateNamespace():
                 assert action.node not in nodes
@@ -175,23 +191,25 @@ def test_any_plan_makes_things_before_it_uses_them(spec: LabSpec) -> None:
                 interfaces.add((action.node, action.interface))
             case planned.CreateVeth():
                 assert {action.node, action.peer} <= nodes
-                assert (action.node, action.bridge) in interfaces
+                for node, bridge in ((action.node, action.bridge), (action.peer, action.peer_bridge)):
+                    assert bridge is None or (node, bridge) in interfaces
                 ends = {(action.node, action.interface), (action.peer, action.peer_interface)}
                 assert not ends & interfaces
                 interfaces |= ends
+            case planned.SetSysctl():
+                assert action.node in nodes
             case _:
                 assert (action.node, action.interface) in interfaces
 
 
 @given(
-    st.integers(planned.RATE_MIN_BITS_PER_S, planned.RATE_MAX_BITS_PER_S),
-    st.integers(2 * 9230, planned.QUEUE_MAX_BYTES),
+    st.integers(RATE_MIN_BITS_PER_S, RATE_MAX_BITS_PER_S),
+    st.integers(2 * 9230, QUEUE_MAX_BYTES),
     st.sampled_from([576, 1500, 9000, 9216]),
 )
 def test_any_bucket_carries_full_frames_at_the_rate_of_the_wire(rate: int, queue: int, mtu: int) -> None:
-    link = planned.Link("host.0", "host", "eth0", "switch", "host.0", 0, "10.77.0.2", 20, rate, queue, mtu)
-    for node, interface in (("host", "eth0"), ("switch", "host.0")):
-        check_bucket(plan_shape(link, node, interface), rate, mtu)
+    check_bucket(plan_shape("host", "eth0", rate, mtu, node_queue_bytes(mtu), queue), rate, mtu)
+    check_bucket(plan_shape("switch", "host.0", rate, mtu, queue), rate, mtu)
 
 
 def check_bucket(shape: planned.Shape, rate: int, mtu: int) -> None:

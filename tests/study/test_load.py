@@ -68,7 +68,7 @@ def test_unknown_study_names_the_nearest() -> None:
         ("metric: iops", "metric: iopps", "iopps", "no metric 'iopps'", "did you mean 'iops'?"),
         ("iops: iops", "iops: iop", "table: jdsf", "has no column 'iop'", "its columns are"),
         ("table: jdsf-2011-vm-sweep-random32k", "table: other", "table: other", "no table", "put other.csv into"),
-        ("  hosts: 4", "  hosts: 4\n  mtu: 9", "hosts: 4", "lab: this lab cannot be built", "use 1500"),
+        ("  hosts: 4", "  hosts: 4\n  mtu: 9", "9\n", "lab.mtu: this lab cannot be built", "use 1500"),
         ("placement: {group: 1}", "placement: {group: 1, offset: 1 EB}", "1 EB", "a size has no unit", ""),
         ("{lun: 1, size: 512 GiB, placement: {group: 1}}", "{lun: 1, size: 512 GiB}", "{lun: 1", "placement", ""),
         ("placement: {group: 1}", "placement: {group: 0}", "{lun: 1", "overlaps with LU 0", "place it from 512 GiB on"),

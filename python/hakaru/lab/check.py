@@ -24,7 +24,8 @@ from hakaru.engine import clock, contract
 from hakaru.engine.process import EngineProcess, gang_start
 from hakaru.errors import LostError
 from hakaru.lab.lab import Lab
-from hakaru.lab.plan import ETHERNET_HEADER_BYTES, WIRE_OVERHEAD_BYTES, Link, tcp_payload_bits_per_s
+from hakaru.lab.parts import Link
+from hakaru.lab.shape import ETHERNET_HEADER_BYTES, WIRE_OVERHEAD_BYTES, tcp_payload_bits_per_s
 from hakaru.units import format_rate
 
 TOLERANCE = 0.01

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from hakaru.lab.plan import LabPlan, Link
+from hakaru.lab.parts import Link
+from hakaru.lab.plan import LabPlan
 from hakaru.units import format_rate
 
 _HOSTS_DRAWN_MAX = 8

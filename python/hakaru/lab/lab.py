@@ -13,6 +13,7 @@ Only inside the sandbox (`sandbox.enter`). Leaving the block ends every engine t
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
@@ -21,8 +22,10 @@ from typing import TYPE_CHECKING, Any, Self
 from hakaru.engine import contract
 from hakaru.engine.process import EngineProcess
 from hakaru.lab import sandbox
-from hakaru.lab.apply import Namespaces, apply_plan, read_sysctl
-from hakaru.lab.plan import CONGESTION_CONTROL, LabPlan
+from hakaru.lab.actions import SetSysctl
+from hakaru.lab.apply import Namespaces, apply_plan, apply_settings, read_sysctl
+from hakaru.lab.namespaces import CONGESTION_CONTROL
+from hakaru.lab.plan import LabPlan, check_adjustable
 
 if TYPE_CHECKING:
     from hakaru.lab.check import LinkCheck
@@ -33,22 +36,50 @@ class Lab:
 
     def __init__(self, plan: LabPlan, *, engine: Path | None = None) -> None:
         self.plan = plan
+        """What stands now; `adjust` changes it."""
         self.checks: list[LinkCheck] = []
         """What `check.check_links` found; part of `describe`."""
         self._engine = engine
         self._namespaces = Namespaces()
         self._engines: list[EngineProcess] = []
-        self._congestion_control = ""
+        self._congestion_control: str | None = None
+        # (node, sysctl) → what it was when the namespace was new, of those that a plan has set.
+        self._before: dict[tuple[str, str], str] = {}
 
     async def __aenter__(self) -> Self:
         if sandbox.current() is None:
             raise RuntimeError("a lab is built inside the sandbox: call sandbox.enter() first")
         # In a thread: building changes the network namespace of the thread it runs in, for moments.
-        self._namespaces = await asyncio.to_thread(apply_plan, self.plan)
-        self._congestion_control = await asyncio.to_thread(
-            read_sysctl, self._namespaces, self.plan.array_name, CONGESTION_CONTROL
-        )
+        await asyncio.to_thread(self._build)
         return self
+
+    def _build(self) -> None:
+        plan = self.plan
+        self._namespaces = apply_plan(replace(plan, settings=()))
+        try:
+            self._take_on(replace(plan, settings=()), plan)
+        except BaseException:
+            self._namespaces.close()
+            raise
+        self._congestion_control = read_sysctl(self._namespaces, plan.array_name, CONGESTION_CONTROL)
+
+    def _take_on(self, standing: LabPlan, wanted: LabPlan) -> None:
+        for one in wanted.settings:
+            if isinstance(one, SetSysctl) and (one.node, one.name) not in self._before:
+                value = read_sysctl(self._namespaces, one.node, one.name)
+                if value is not None:
+                    self._before[one.node, one.name] = value
+        apply_settings(self._namespaces, standing, wanted, self._before)
+
+    async def adjust(self, wanted: LabPlan) -> None:
+        """Take on another plan with the same nodes, cables and addresses: MTU, TCP, rates and queues may differ.
+
+        Engines that load the lab must have ended; a fabric engine is started anew with the new plan's configuration.
+        Raises ImpossibleLabError for another topology, EnvironmentError_ for what the kernel refuses.
+        """
+        check_adjustable(self.plan, wanted)
+        await asyncio.to_thread(self._take_on, self.plan, wanted)
+        self.plan = wanted
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -6,18 +6,17 @@ import re
 from typing import Any
 
 from hakaru.lab.drawing import draw
-from hakaru.lab.plan import LabPlan, Link, Node
+from hakaru.lab.plan import LabPlan
 from hakaru.report.fonts import FAMILY
 
 
 def draw_lab(lab: dict[str, Any]) -> str:
     """An `<svg>` element; empty for a run on equipment that was not ours to build, where only the site is known."""
     try:
-        nodes = tuple(Node(**node) for node in lab["nodes"])
-        links = tuple(Link(**link) for link in lab["links"])
-    except (KeyError, TypeError):  # another version's lab, or none
+        plan = LabPlan.from_description(lab)
+    except (KeyError, TypeError, ValueError):  # another version's lab, or none
         return ""
-    if not links or {node.kind for node in nodes} != {"host", "switch", "array"}:
+    if not plan.links or {node.kind for node in plan.nodes} != {"host", "switch", "array"}:
         return ""
-    drawn = draw(LabPlan(nodes, links, ()))
+    drawn = draw(plan)
     return re.sub(r'font-family="[^"]*"', f'font-family="{FAMILY}"', drawn)

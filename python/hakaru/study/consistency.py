@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hakaru.errors import UsageError
 from hakaru.lab.plan import plan_lab
+from hakaru.lab.refusal import ImpossibleLabError
 from hakaru.study import consistency_backup, consistency_load
 from hakaru.study.consistency_points import blocks_of, forms_of, point_problems
 from hakaru.study.factors import LOAD_FACTORS
@@ -59,8 +59,8 @@ def arrays_of(study: Study) -> dict[str, ArraySpec]:
 def plan_names(study: Study) -> Sequence[str]:
     """Nodes of the lab that arrays run on; empty where the lab cannot be."""
     try:
-        return (plan_lab(study.lab).array_name,)
-    except UsageError:
+        return plan_lab(study.lab).array_names
+    except ImpossibleLabError:
         return ()
 
 
@@ -87,10 +87,10 @@ def _kind(study: Study) -> Iterator[Problem]:
 def _lab(study: Study) -> Iterator[Problem]:
     try:
         plan = plan_lab(study.lab)
-    except UsageError as e:
-        yield ("lab",), e.message, e.hint
+    except ImpossibleLabError as e:
+        yield ("lab", *e.path), e.message, e.hint
         return
-    names = [plan.array_name]
+    names = list(plan.array_names)
     if study.array is not None and len(names) != 1:
         yield ("array",), f"the lab has {len(names)} arrays", f"write `arrays:` with {', '.join(names) or 'each'}"
     for name in study.arrays:
