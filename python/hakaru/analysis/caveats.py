@@ -46,6 +46,9 @@ CAVEATS: dict[str, Severity] = {
     "generator_saturated": "invalid",  # the load generator itself was the limit
     "machine_saturated": "warning",  # this machine's CPU was used up
     "issued_late": "invalid",  # {percent} % of open-loop requests were issued late
+    "frames_not_conserved": "invalid",  # {frames} frames of {link} are unaccounted for
+    "fabric_late": "warning",  # the emulated network moved frames {late_us} µs late (99th percentile)
+    "fabric_saturated": "invalid",  # the emulated network's process used {percent} % of a CPU
     "frames_lost": "warning",  # {frames} frames were dropped on {link}
     "published_differs": "note",  # the published table was made on other equipment
 }

@@ -227,18 +227,18 @@ def dropped(counters: Counters, window: tuple[int, int]) -> Iterator[Caveat]:
                 return
 
 
-def of_point(values: dict[str, list[float]], planned: int, failed: int) -> list[Caveat]:
+def of_point(values: dict[str, list[float]], planned: int, failed: int, metric: str = "iops") -> list[Caveat]:
     """Checks over a point's repetitions. `values`: metric → one value per repetition that gave a result."""
-    iops = [v for v in values["iops"] if math.isfinite(v)]
+    rates = [v for v in values.get(metric, []) if math.isfinite(v)]
     found = []
     if failed:
         found.append(Caveat("repetition_failed", {"failed": failed, "planned": planned}))
-    if not iops:
+    if not rates:
         return [*found, Caveat("no_data")]
-    if len(iops) < REPETITIONS_MIN:
-        found.append(Caveat("few_repetitions", {"n": len(iops)}))
-    if len(iops) > 1 and np.mean(iops) > 0:
-        spread = float(stats.variation(iops, ddof=1))
+    if len(rates) < REPETITIONS_MIN:
+        found.append(Caveat("few_repetitions", {"n": len(rates)}))
+    if len(rates) > 1 and np.mean(rates) > 0:
+        spread = float(stats.variation(rates, ddof=1))
         if spread > CV_MAX:
             found.append(Caveat("noisy", {"percent": 100 * spread}))
     return found

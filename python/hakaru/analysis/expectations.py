@@ -17,7 +17,7 @@ from hakaru.analysis.points import Point
 from hakaru.analysis.reference import Comparison
 from hakaru.analysis.sweep import Sweep
 
-SAYS_NOTHING = {UNDETERMINED, "generator_cpu", "machine_cpu"}
+SAYS_NOTHING = {UNDETERMINED, "generator_cpu", "machine_cpu", "fabric"}
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Results:
     """One per sweep."""
     comparisons: list[Comparison]
     points: list[Point] = field(default_factory=list)
-    """Every point of the run."""
+    """Every point of the run; those of a backup carry a verdict of their own and stand in no sweep."""
 
     def at(self, where: Mapping[str, Any]) -> list[Point]:
         """Points that have these levels; they may have more factors."""
@@ -119,7 +119,9 @@ def _below_at(peak: Point, there: Point, metric: str) -> tuple[float, float]:
 def _limiter(expect: dict[str, Any], results: Results) -> Outcome:
     found: list[str] = []
     if not results.sweeps:
-        found = [judge_point(p).limiter for p in results.at(expect.get("where") or {}) if p.metrics]
+        found = [
+            judge_point(p).limiter for p in results.at(expect.get("where") or {}) if p.mean("mb_per_s") is not None
+        ]
     for sweep, verdict in zip(results.sweeps, results.verdicts, strict=True):
         where = dict(expect.get("where") or {})
         level = where.pop(sweep.over, None)

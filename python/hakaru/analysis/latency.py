@@ -62,9 +62,9 @@ class Latencies:
         return cls(empty(), empty())
 
     @classmethod
-    def of_table(cls, table: pa.Table, window: tuple[int, int]) -> Latencies:
+    def of_table(cls, table: pa.Table, window: tuple[int, int], entity: str = "vms") -> Latencies:
         """Of the whole phase; where an engine did not report that, of the intervals that end inside the window."""
-        rows = [r for r in table.to_pylist() if r["entity"] == "vms"] if table.num_rows else []
+        rows = [r for r in table.to_pylist() if r["entity"] == entity] if table.num_rows else []
         whole = [r for r in rows if r["at_ns"] is None]
         chosen = whole or [r for r in rows if window[0] < r["at_ns"] <= window[1]]
         return cls(*(merge(r["hdr"] for r in chosen if r["name"] == NAMES[kind]) for kind in ("read", "write")))

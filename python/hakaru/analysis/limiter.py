@@ -11,42 +11,26 @@ is looked at, for devices and links alone.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
 
 from hakaru.analysis.points import Point
 from hakaru.analysis.sweep import Sweep
+from hakaru.analysis.verdict import UNDETERMINED, Verdict
 
 DEFAULT_LIMIT = 95.0
-LIMITS = {"drives": 98.0, "cpu/initiator": 90.0, "cpu/array": 90.0}
+LIMITS = {"drives": 98.0, "cpu/initiator": 90.0, "cpu/backup": 90.0, "cpu/array": 90.0, "cpu/fabric": 90.0}
 IGNORED = ("drives_average", "group/")
-OWN = ("cpu/initiator", "cpu/array", "cpu/machine")
-UNDETERMINED = "undetermined"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The limiter, the resource behind it, and the numbers that say so."""
-
-    limiter: str
-    """`drives`, `controller`, `port`, `link`, `generator_cpu`, `array_cpu`, `machine_cpu` or `undetermined`."""
-    resource: str | None
-    evidence: dict[str, Any]
-
-    @property
-    def tester_limited(self) -> bool:
-        """Whether it is the tool or its machine that gave out."""
-        return self.limiter in ("generator_cpu", "machine_cpu")
+OWN = ("cpu/initiator", "cpu/backup", "cpu/array", "cpu/fabric", "cpu/machine")
 
 
 def limit_of(resource: str) -> float:
     """Percent from which a resource is at its limit."""
-    return LIMITS.get(resource, DEFAULT_LIMIT)
+    return LIMITS.get(resource) or LIMITS.get(resource.partition("/")[0], DEFAULT_LIMIT)
 
 
 def kind_of(resource: str) -> str:
     """The word that expectations use for a resource."""
-    own = {"cpu/initiator": "generator_cpu", "cpu/array": "array_cpu", "cpu/machine": "machine_cpu"}
+    own = {"cpu/initiator": "generator_cpu", "cpu/backup": "generator_cpu", "cpu/array": "array_cpu"}
+    own |= {"cpu/machine": "machine_cpu", "cpu/fabric": "fabric"}
     return own.get(resource) or resource.partition("/")[0]
 
 
@@ -80,6 +64,8 @@ def judge(sweep: Sweep) -> Verdict:
 
 def judge_point(point: Point) -> Verdict:
     """What is at its limit at one point: a device or link before our own CPU, of several the one furthest over."""
+    if point.verdict is not None:
+        return point.verdict
     use = _watched(point)
     full = [r for r in use if use[r] >= limit_of(r)]
     chosen = [r for r in full if r not in OWN] or full
@@ -115,3 +101,6 @@ def _earliest(
 
 def _plain(level: float) -> str:
     return str(int(level)) if level == int(level) else str(level)
+
+
+__all__ = ["UNDETERMINED", "Verdict", "judge", "judge_point", "kind_of", "limit_of"]

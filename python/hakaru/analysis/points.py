@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from hakaru.analysis.estimate import Estimate
 from hakaru.analysis.latency import Latencies, curve, per_interval_ms
 from hakaru.analysis.run_data import Repetition, RunData
 from hakaru.analysis.utilisation import Nic, Use
+from hakaru.analysis.verdict import Verdict
 
 
 @dataclass
@@ -33,6 +34,8 @@ class Point:
     """Mean time that a drive takes for one of its commands."""
     distribution: dict[str, list[list[float]]]
     over_time: dict[str, list[float | None]]
+    verdict: Verdict | None = field(default=None, kw_only=True)
+    """What limits this point by itself (backups); None where a sweep is judged as a whole."""
 
     def mean(self, metric: str) -> float | None:
         """Mean of a metric, None where there is none."""
@@ -65,7 +68,9 @@ class Point:
             "utilisation": used,
             "caveats": [c.to_json() for c in self.caveats],
             "repetitions": {
-                n: [_finite(v) for v in self.per_repetition[n]] for n in ("iops", "mb_per_s", "latency_ms_mean")
+                n: [_finite(v) for v in self.per_repetition[n]]
+                for n in ("iops", "mb_per_s", "latency_ms_mean", "path_percent")
+                if n in self.per_repetition
             },
             "drive_service_ms": _finite(self.service_ms),
             "distribution": self.distribution,
@@ -106,10 +111,10 @@ def analyse(run: RunData, raw: dict[str, Any], nics: list[Nic]) -> Point:
         factors=dict(raw["factors"]),
         origin=origin,
         metrics={name: Estimate.over(values[name], unit) for name, unit in metrics.UNITS.items()},
-        utilisation=_estimates(uses),
-        members=_members(uses),
+        utilisation=estimates(uses),
+        members=members(uses),
         per_repetition=values,
-        caveats=_worst_of_each(caveats),
+        caveats=worst_of_each(caveats),
         service_ms=float(np.mean(services)) if services else None,
         distribution=curves,
         over_time=over_time,
@@ -120,12 +125,14 @@ def _finite(value: float | None) -> float | None:
     return None if value is None or not np.isfinite(value) else float(value)
 
 
-def _estimates(uses: list[dict[str, Use]]) -> dict[str, Estimate]:
+def estimates(uses: list[dict[str, Use]]) -> dict[str, Estimate]:
+    """Each resource's use over repetitions."""
     resources = dict.fromkeys(r for use in uses for r in use)
     return {r: Estimate.over([u[r].percent for u in uses if r in u], "percent") for r in resources}
 
 
-def _members(uses: list[dict[str, Use]]) -> dict[str, str]:
+def members(uses: list[dict[str, Use]]) -> dict[str, str]:
+    """Which of several a resource's number is about, most often."""
     found: dict[str, list[str]] = {}
     for use in uses:
         for resource, one in use.items():
@@ -134,7 +141,7 @@ def _members(uses: list[dict[str, Use]]) -> dict[str, str]:
     return {r: max(sorted(set(m)), key=m.count) for r, m in found.items()}
 
 
-def _worst_of_each(caveats: list[Caveat]) -> list[Caveat]:
+def worst_of_each(caveats: list[Caveat]) -> list[Caveat]:
     """One caveat of each name; of several with a percentage the largest."""
     chosen: dict[str, Caveat] = {}
     for caveat in caveats:

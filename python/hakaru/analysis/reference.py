@@ -12,11 +12,13 @@ from hakaru.analysis.sweep import Sweep
 class Row:
     """One level: published value, ours with its interval, and how far ours lies from it."""
 
-    level: float
+    level: float | str
     published: float
     mean: float | None
     low: float | None
     high: float | None
+    parts: tuple[float, ...] = ()
+    """What the published value is the sum of (one per VM), where the table has that."""
 
     @property
     def error_percent(self) -> float | None:
@@ -28,7 +30,8 @@ class Row:
     def to_json(self) -> dict[str, Any]:
         """Numbers as in the report."""
         ours = {"mean": self.mean, "low": self.low, "high": self.high}
-        return {"level": self.level, "published": self.published, **ours, "error_percent": self.error_percent}
+        row = {"level": self.level, "published": self.published, **ours, "error_percent": self.error_percent}
+        return row | ({"parts": list(self.parts)} if self.parts else {})
 
 
 @dataclass(frozen=True)

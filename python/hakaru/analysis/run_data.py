@@ -33,6 +33,8 @@ class Repetition:
     caveats: tuple[Caveat, ...]
     counters: Counters
     histograms: pa.Table
+    engines: tuple[dict[str, Any], ...] = ()
+    """What each engine found and what came of it: `{node, engine, found, values}`."""
 
     @property
     def done(self) -> bool:
@@ -86,4 +88,5 @@ def _load(reader: RunReader, raw: dict[str, Any]) -> Repetition:
         caveats=tuple(c for c in read if c is not None),
         counters=Counters.of_table(reader.samples(point, number)) if done else Counters({}),
         histograms=reader.histograms(point, number) if done else pa.table({}),
+        engines=tuple(e for e in raw.get("engines") or [] if isinstance(e, dict)),
     )

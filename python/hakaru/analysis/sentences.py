@@ -14,8 +14,10 @@ from hakaru.analysis.sweep import PREFERRED
 from hakaru.wording import say, tenths
 
 
-def level(language: str, factor: str, value: float) -> str:
-    """`7 VMs`, `queue_depth 32`."""
+def level(language: str, factor: str, value: float | str) -> str:
+    """`7 VMs`, `queue_depth 32`; a level with a name is its name."""
+    if isinstance(value, str):
+        return value
     if factor == PREFERRED:
         return say(language, "level.vms", {"count": value})
     return say(language, "level.other", {"factor": factor, "count": value})
@@ -39,12 +41,16 @@ def resource(language: str, name: str) -> str:
     kind, _, rest = name.partition("/")
     if kind == "link":
         link, _, direction = rest.rpartition("/")
+        if ">" in direction:
+            source, _, target = direction.partition(">")
+            return say(language, "resource.link.hop", {"name": link, "source": source, "target": target})
         return say(language, f"resource.link.{direction}", {"name": link})
     if kind == "cpu":
         return say(language, f"resource.cpu.{rest}")
     if kind in ("group", "port"):
-        return say(language, f"resource.{kind}", {"name": rest})
-    return say(language, f"resource.{name}")
+        return say(language, f"resource.{kind}", {"name": rest.replace(".", " ")})
+    said = say(language, f"resource.{kind}")
+    return say(language, "resource.of", {"resource": said, "node": rest}) if rest else said
 
 
 def signed(language: str, percent: float) -> str:

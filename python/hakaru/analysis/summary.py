@@ -8,9 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hakaru.analysis import expectations, findings, limiter, points, reference, sentences, sweep
+from hakaru.analysis import backup, expectations, findings, limiter, points, reference, sentences, sweep
+from hakaru.analysis.backup.setup import is_backup
 from hakaru.analysis.caveats import Caveat
 from hakaru.analysis.limiter import Verdict
+from hakaru.analysis.points import Point
 from hakaru.analysis.run_data import RunData
 from hakaru.analysis.sweep import Sweep
 from hakaru.analysis.utilisation import nics_of_lab
@@ -34,6 +36,8 @@ def summarise(run_dir: Path) -> dict[str, Any]:
 
 def analyse(run: RunData) -> dict[str, Any]:
     """The summary of a run, as plain JSON (no NaN)."""
+    if is_backup(run.study):
+        return _backup(run)
     nics = nics_of_lab(run.lab)
     analysed = [points.analyse(run, raw, nics) for raw in run.points]
     sweeps = sweep.sweeps_of(analysed)
@@ -45,6 +49,33 @@ def analyse(run: RunData) -> dict[str, Any]:
     found = [f for s, v in zip(sweeps, verdicts, strict=True) for f in findings.of_sweep(s, v, several)]
     found += [findings.of_comparison(c, several) for c in comparisons if c.metric in COMPARED]
     results = expectations.Results(sweeps, verdicts, comparisons, analysed)
+    summary = _summary(run, analysed, found, comparisons, results, several)
+    return summary | {"sweeps": [_sweep(s, v) for s, v in zip(sweeps, verdicts, strict=True)]}
+
+
+def _backup(run: RunData) -> dict[str, Any]:
+    """The summary of a run that copied images: points are judged one by one, and maps take the place of sweeps."""
+    nics = nics_of_lab(run.lab)
+    analysed = [backup.points.analyse(run, raw, nics) for raw in run.points]
+    comparisons = backup.reference.compare(run.study, analysed)
+    maps = backup.maps.maps_of(analysed)
+    several = len(analysed) > 1
+    found = backup.findings.of_run(run.study, analysed, maps, comparisons) if analysed else []
+    found += [findings.of_comparison(c, several) for c in comparisons if c.metric in COMPARED]
+    results = expectations.Results([], [], comparisons, list(analysed))
+    summary = _summary(run, list(analysed), found, comparisons, results, several)
+    return summary | {"sweeps": [], "maps": [m.to_json() for m in maps]}
+
+
+def _summary(
+    run: RunData,
+    analysed: list[Point],
+    found: list[findings.Finding],
+    comparisons: list[reference.Comparison],
+    results: expectations.Results,
+    several: bool,
+) -> dict[str, Any]:
+    """The parts that every run has."""
     outcomes = expectations.evaluate(run.study.get("expect") or [], results)
     return {
         "schema_version": SCHEMA_VERSION,
@@ -57,7 +88,6 @@ def analyse(run: RunData) -> dict[str, Any]:
         "findings": [f.to_json() for f in found],
         "expectations": [_outcome(o, several) for o in outcomes],
         "references": [c.to_json() for c in comparisons],
-        "sweeps": [_sweep(s, v) for s, v in zip(sweeps, verdicts, strict=True)],
         "caveats": [_caveat(c) for c in _run_caveats(run, bool(comparisons))],
         "links": link_checks(run.lab),
         "valid": all(p.valid for p in analysed),
@@ -68,7 +98,8 @@ def _mark_tester_limited(one: Sweep, verdict: Verdict) -> None:
     """The tool's own CPU gave out first: every point where it was at its limit is marked."""
     if not verdict.tester_limited or verdict.resource is None:
         return
-    name = "generator_saturated" if verdict.limiter == "generator_cpu" else "machine_saturated"
+    names = {"generator_cpu": "generator_saturated", "fabric": "fabric_saturated"}
+    name = names.get(verdict.limiter, "machine_saturated")
     for point in one.points:
         percent = point.percent(verdict.resource)
         marked = any(c.name == name for c in point.caveats)

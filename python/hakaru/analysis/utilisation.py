@@ -6,9 +6,11 @@
     link/NAME/out|in          bits on the wire (Ethernet framing counted) over the rate asked for; `out` is
                               what the node sends to the switch
     cpu/machine               time not idle over the time of all CPUs
-    cpu/initiator, cpu/array  the busiest process's user and system time over elapsed time: 100 % is one CPU
+    cpu/initiator, cpu/backup, cpu/array, cpu/fabric
+                              the busiest process's user and system time over elapsed time: 100 % is one CPU
 
-Modelled devices serve one request at a time, so busy time is exact. `member` says which of several it was.
+Modelled devices serve one request at a time, so busy time is exact. `member` says which of several it was. In a lab
+with several arrays the devices of each are told apart by its node: `drives/vtl`, `controller/vtl`, `port/vtl.0`.
 """
 
 from __future__ import annotations
@@ -58,29 +60,40 @@ def of_repetition(counters: Counters, window: tuple[int, int], nics: list[Nic]) 
     return found
 
 
-def _busy(counters: Counters, window: tuple[int, int], entity: str) -> dict[str, float]:
+def _busy(counters: Counters, window: tuple[int, int], node: str, entity: str) -> dict[str, float]:
     """Entity → percent busy."""
-    return {k.entity: s.rate(*window) / 1e7 for k, s in counters.select(engine="array", entity=entity, name="busy_ns")}
+    found = counters.select(engine="array", node=node, entity=entity, name="busy_ns")
+    return {k.entity: s.rate(*window) / 1e7 for k, s in found}
+
+
+def _arrays(counters: Counters) -> Iterator[tuple[str, str, str]]:
+    """Each array's node, and what tells its devices from another array's: after a name alone, before a number."""
+    nodes = counters.nodes("array")
+    for node in nodes:
+        yield (node, f"/{node}", f"{node}.") if len(nodes) > 1 else (node, "", "")
 
 
 def _drives(counters: Counters, window: tuple[int, int]) -> Iterator[tuple[str, Use]]:
-    drives = _busy(counters, window, "drive/")
-    if not drives:
-        return
-    busiest = max(drives, key=lambda d: drives[d])
-    yield "drives", Use(drives[busiest], busiest)
-    yield "drives_average", Use(sum(drives.values()) / len(drives))
-    groups: dict[str, list[float]] = {}
-    for drive, percent in drives.items():
-        groups.setdefault(drive.removeprefix("drive/").partition(".")[0], []).append(percent)
-    for group, members in sorted(groups.items()):
-        yield f"group/{group}", Use(sum(members) / len(members))
+    for node, after, before in _arrays(counters):
+        drives = _busy(counters, window, node, "drive/")
+        if not drives:
+            continue
+        busiest = max(drives, key=lambda d: drives[d])
+        yield f"drives{after}", Use(drives[busiest], busiest)
+        yield f"drives_average{after}", Use(sum(drives.values()) / len(drives))
+        groups: dict[str, list[float]] = {}
+        for drive, percent in drives.items():
+            groups.setdefault(drive.removeprefix("drive/").partition(".")[0], []).append(percent)
+        for group, members in sorted(groups.items()):
+            yield f"group/{before}{group}", Use(sum(members) / len(members))
 
 
 def _single(counters: Counters, window: tuple[int, int]) -> Iterator[tuple[str, Use]]:
-    for entity in ("controller", "port/"):
-        for name, percent in sorted(_busy(counters, window, entity).items()):
-            yield name, Use(percent)
+    for node, after, before in _arrays(counters):
+        for percent in _busy(counters, window, node, "controller").values():
+            yield f"controller{after}", Use(percent)
+        for name, percent in sorted(_busy(counters, window, node, "port/").items()):
+            yield f"port/{before}{name.removeprefix('port/')}", Use(percent)
 
 
 def wire_bits(octets: float, packets: float, mtu: int) -> float:
@@ -113,7 +126,7 @@ def _cpu(counters: Counters, window: tuple[int, int]) -> Iterator[tuple[str, Use
         idle += _first_rate(counters, window, f"{kind}_ns")
     if busy + idle > 0:
         yield "cpu/machine", Use(100 * busy / (busy + idle))
-    for engine in ("initiator", "array"):
+    for engine in ("initiator", "backup", "array", "fabric"):
         shares: dict[str, float] = {}
         for name in ("cpu_user_ns", "cpu_system_ns"):
             for key, series in counters.select(engine=engine, entity="process", name=name):
@@ -136,7 +149,7 @@ def nics_of_lab(lab: dict[str, Any]) -> list[Nic]:
     found = []
     for link in lab.get("links") or []:
         rate = link.get("rate_bits_per_s")
-        if rate:
+        if rate and {"node", "interface", "name", "mtu"} <= link.keys():  # a trunk between switches has no node
             found.append(
                 Nic(str(link["node"]), str(link["interface"]), str(link["name"]), float(rate), int(link["mtu"]))
             )

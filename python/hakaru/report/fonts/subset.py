@@ -5,7 +5,8 @@
 
 The family is renamed so that a report is always drawn with this very font, never with one of the same name that the
 system happens to have. Repertoire: Latin, Greek, punctuation, arrows and mathematics that a report uses, kana, and the
-kanji of JIS X 0208 level 1 (2965 characters), which hold every jōyō kanji in common technical use.
+kanji of JIS X 0208 level 1 (2965 characters), which hold every jōyō kanji in common technical use, and a few words of
+the trade (`MORE`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ FACES = {
 }
 RANGES = [(0x20, 0x17F), (0x370, 0x3FF), (0x2010, 0x2044), (0x20AC, 0x20AC), (0x2070, 0x209C), (0x2100, 0x214F)]
 RANGES += [(0x2190, 0x21FF), (0x2200, 0x22FF), (0x2460, 0x2473), (0x25A0, 0x25FF), (0x2713, 0x2717)]
+# Beyond level 1, but the words of the trade: congestion, threshold, prefix, gap.
+MORE = "輻輳閾冪隙"
 RANGES += [(0x3000, 0x30FF), (0x31F0, 0x31FF), (0xFF00, 0xFFEF)]
 
 
@@ -47,7 +50,9 @@ def subset(source: Path, target: Path, weight: int) -> None:
     )
     font = load_font(str(source), options)
     subsetter = Subsetter(options)
-    subsetter.populate(unicodes={p for low, high in RANGES for p in range(low, high + 1)} | kanji_of_level_1())
+    subsetter.populate(
+        unicodes={p for low, high in RANGES for p in range(low, high + 1)} | kanji_of_level_1() | set(map(ord, MORE))
+    )
     subsetter.subset(font)
     style = "Bold" if weight >= 700 else "Regular"
     names = {1: FAMILY, 2: style, 3: f"{FAMILY} {style}", 4: f"{FAMILY} {style}", 6: f"HakaruSans-{style}"}

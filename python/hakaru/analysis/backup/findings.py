@@ -1,0 +1,298 @@
+"""Findings about backups: why a copy is slow, what makes it fast, what the age of TCP changes; with the numbers.
+
+limiter   what limits each of the study's plain points (its first block), with the arithmetic
+ratio     the fastest against the slowest of those on the same path
+tcp_age   today's TCP against that of 2009
+collapse  where the map collapses: the least buffer by number of streams
+remedy    single settings that end the collapse, the cheapest first
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hakaru.analysis import sentences
+from hakaru.analysis.backup.maps import COLLAPSE_PERCENT, Map
+from hakaru.analysis.backup.neighbours import GOOD_SHARE, KINDS, Change, aged, remedies, same_path
+from hakaru.analysis.backup.points import BackupPoint
+from hakaru.analysis.findings import Finding
+from hakaru.analysis.reference import Comparison
+from hakaru.analysis.verdict import Verdict
+from hakaru.units import format_rate, format_size
+from hakaru.wording import LANGUAGES, say, tenths
+
+RATIO_LEAST = 1.1
+"""Below that, two rates are told as alike."""
+
+Write = Callable[[str], str]
+
+
+def of_run(
+    study: Mapping[str, Any], points: list[BackupPoint], maps: list[Map], comparisons: list[Comparison]
+) -> list[Finding]:
+    """All findings of a run, the most important first."""
+    plain = plain_points(points)
+    measured = [p for p in plain if p.mean("mb_per_s") is not None]
+    found = [_limiter(p, len(plain) > 1) for p in plain]
+    found += [f for group in _groups(measured) if (f := _ratio(group, comparisons)) is not None]
+    found += [_tcp_age(old, new) for old, new in aged(measured)]
+    found += [_collapse(m) for m in maps]
+    slow = [p for p in measured if (p.mean("path_percent") or 100.0) < COLLAPSE_PERCENT]
+    found += [f for p in slow if (f := _remedy(p, remedies(study, p, points))) is not None]
+    return found
+
+
+def plain_points(points: list[BackupPoint]) -> list[BackupPoint]:
+    """The points with the same factors as the study's first one: its patterns, without what is varied beside them."""
+    return [p for p in points if p.factors.keys() == points[0].factors.keys()]
+
+
+def where(point: BackupPoint) -> dict[str, Any]:
+    """A point's levels."""
+    return dict(point.factors)
+
+
+def _finding(
+    kind: str, levels: dict[str, Any], write: Write, evidence: dict[str, Any], limiter: str | None = None
+) -> Finding:
+    text = {language: sentences.in_series(language, levels, write(language), bool(levels)) for language in LANGUAGES}
+    return Finding(kind, levels, text, limiter, evidence)
+
+
+# --- What limits a point
+
+
+def _limiter(point: BackupPoint, several: bool) -> Finding:
+    verdict = point.verdict
+    assert verdict is not None  # every backup point is judged by itself
+
+    def write(language: str) -> str:
+        return why(language, verdict)
+
+    return _finding("limiter", where(point) if several else {}, write, verdict.evidence, verdict.limiter)
+
+
+def why(language: str, verdict: Verdict) -> str:
+    """The sentences that say what limits a point."""
+    evidence = verdict.evidence
+    if evidence.get("reason") == "no_value":
+        return say(language, "backup.limiter.no_value")
+    rate = {"mb_per_s": evidence["mb_per_s"], "path": tenths(evidence["path_percent"], language)}
+    parts = []
+    if verdict.limiter == "switch_buffer":
+        parts = [_overflow(language, evidence), _waiting(language, evidence)]
+    elif verdict.limiter == "link":
+        named = {"resource": sentences.resource(language, str(verdict.resource))}
+        parts = [
+            say(language, "backup.limiter.link", named | {"percent": tenths(evidence["at_peak_percent"], language)})
+        ]
+        parts.append(_drops(language, evidence))
+    elif verdict.limiter == "rate_limit":
+        parts = [say(language, "backup.limiter.rate_limit"), _drops(language, evidence)]
+    elif verdict.limiter == "undetermined":
+        busiest = evidence.get("busiest")
+        parts = [say(language, "backup.limiter.undetermined")]
+        if busiest:
+            named = {"resource": sentences.resource(language, busiest)}
+            percent = {"percent": tenths(evidence["at_peak"][busiest], language)}
+            parts.append(say(language, "backup.limiter.busiest", named | percent))
+    elif verdict.resource is None:
+        parts = [say(language, "backup.limiter.fabric_lost", {"lost": _count(evidence["lost_outside"])})]
+    else:
+        named = {"resource": sentences.resource(language, verdict.resource)}
+        percent = {"percent": tenths(evidence["at_peak_percent"], language)}
+        own = "own" if verdict.limiter in ("generator_cpu", "machine_cpu", "fabric") else "device"
+        parts = [say(language, f"backup.limiter.{own}", named | percent), _drops(language, evidence)]
+    parts.append(say(language, "backup.rate" if evidence["path_percent"] is not None else "backup.rate.only", rate))
+    return sentences.sentences(language, *parts)
+
+
+def _overflow(language: str, evidence: dict[str, Any]) -> str:
+    port, sender, rate = evidence["port"], evidence["sender_rate_bits_per_s"], evidence["port_rate_bits_per_s"]
+    values = {
+        "switch": port["from"],
+        "target": port["to"],
+        "rate": format_rate(int(rate)) if rate else say(language, "lab.unlimited"),
+        "queue": format_size(evidence["port_queue_bytes"]) if evidence["port_queue_bytes"] else "–",
+        "dropped": _count(evidence["port_dropped"]),
+        "frames": _count(evidence["port_frames"]),
+    }
+    faster = bool(sender and rate and sender > rate)
+    burst = values | ({"sender": format_rate(int(sender))} if faster else {})
+    first = say(language, "backup.overflow.bursts" if faster else "backup.overflow", burst)
+    elsewhere = _count(evidence["dropped_elsewhere"])
+    other = say(language, "backup.elsewhere" if elsewhere else "backup.elsewhere.none", {"frames": elsewhere})
+    return sentences.sentences(language, first, other)
+
+
+def _waiting(language: str, evidence: dict[str, Any]) -> str:
+    wait, unused, timeouts = evidence["timeout_wait_percent"], evidence["unused_percent"], evidence["timeouts"]
+    if timeouts is None or wait is None:
+        return say(language, "backup.waiting.unknown")
+    values = {"jobs": evidence["jobs"], "wait": tenths(wait, language), "unused": tenths(unused, language)}
+    if timeouts == 0:
+        return say(language, "backup.waiting.none", values)
+    explains = unused is not None and wait >= unused / 2
+    values |= {"count": _count(timeouts)}
+    return say(language, "backup.waiting.explains" if explains else "backup.waiting.partly", values)
+
+
+def _drops(language: str, evidence: dict[str, Any]) -> str:
+    """Frames dropped on the way, where a fabric counted; nothing where it did not."""
+    if "port" not in evidence:
+        return ""
+    count = _count(evidence["dropped"])
+    return say(language, "backup.dropped" if count else "backup.dropped.none", {"count": count})
+
+
+def _count(value: float | None) -> int | float:
+    """A mean of counts: whole where it is one, or large enough."""
+    number = float(value or 0.0)
+    return round(number) if number >= 100 or number == round(number) else round(number, 1)
+
+
+# --- What differs
+
+
+def _groups(points: list[BackupPoint]) -> list[list[BackupPoint]]:
+    """Points on the same path that differ in the first factor alone."""
+    first = next(iter(points[0].factors), None) if points else None
+    groups: dict[tuple[Any, ...], list[BackupPoint]] = {}
+    for point in points:
+        rest = tuple((f, str(v)) for f, v in point.factors.items() if f != first)
+        groups.setdefault((rest, point.setup.payload_bytes_per_s), []).append(point)
+    return [g for g in groups.values() if len(g) > 1 and same_path(g[0], g[-1])]
+
+
+def _ratio(group: list[BackupPoint], comparisons: list[Comparison]) -> Finding | None:
+    fast, slow = (choose(group, key=lambda p: p.mean("mb_per_s") or 0.0) for choose in (max, min))
+    over = next(iter(fast.factors))
+    least = slow.mean("mb_per_s") or 0.0
+    if least <= 0:
+        return None
+    ratio = (fast.mean("mb_per_s") or 0.0) / least
+    rest = {f: v for f, v in fast.factors.items() if f != over}
+    published = _published_ratio([c for c in comparisons if c.where == rest], fast, slow, over)
+    evidence = {
+        "over": over,
+        "fast": fast.factors[over],
+        "slow": slow.factors[over],
+        "mb_per_s": [fast.mean("mb_per_s"), slow.mean("mb_per_s")],
+        "path_percent": [fast.mean("path_percent"), slow.mean("path_percent")],
+        "ratio": ratio,
+        "published_ratio": published,
+    }
+
+    def write(language: str) -> str:
+        values = {
+            "fast": fast.factors[over],
+            "slow": slow.factors[over],
+            "ratio": round(ratio, 2),
+            "fast_rate": fast.mean("mb_per_s"),
+            "slow_rate": slow.mean("mb_per_s"),
+        }
+        text = say(language, "backup.ratio" if ratio >= RATIO_LEAST else "backup.ratio.alike", values)
+        if published is None:
+            return text
+        return sentences.sentences(
+            language, text, say(language, "backup.ratio.published", {"ratio": round(published, 2)})
+        )
+
+    return _finding("ratio", rest, write, evidence)
+
+
+def _published_ratio(comparisons: list[Comparison], fast: BackupPoint, slow: BackupPoint, over: str) -> float | None:
+    for comparison in comparisons:
+        rows = {str(r.level): r.published for r in comparison.rows}
+        both = [rows.get(str(p.factors[over])) for p in (fast, slow)]
+        if comparison.metric == "mb_per_s" and comparison.over == over and both[0] and both[1]:
+            return both[0] / both[1]
+    return None
+
+
+def _tcp_age(old: BackupPoint, new: BackupPoint) -> Finding:
+    rates = [p.mean("mb_per_s") or 0.0 for p in (old, new)]
+    ratio = rates[1] / rates[0] if rates[0] else None
+    rest = {f: v for f, v in new.factors.items() if old.factors.get(f) == v}
+    names = ("mb_per_s", "path_percent", "timeouts", "timeout_wait_percent", "retransmitted_percent", "dropped_frames")
+    evidence: dict[str, Any] = {n: [p.mean(n) for p in (old, new)] for n in names}
+    evidence |= {"ratio": ratio, "limiter": [p.verdict.limiter if p.verdict else None for p in (old, new)]}
+
+    def write(language: str) -> str:
+        values = {"old": rates[0], "new": rates[1], "ratio": round(ratio, 2) if ratio else None}
+        alike = ratio is not None and 1 / RATIO_LEAST <= ratio <= RATIO_LEAST
+        parts = [say(language, "backup.age.alike" if alike else "backup.age", values)]
+        if None not in evidence["timeouts"] and any(evidence["timeouts"] + evidence["retransmitted_percent"]):
+            counts = {"old": _count(evidence["timeouts"][0]), "new": _count(evidence["timeouts"][1])}
+            again = {
+                f"{k}_again": tenths(v, language)
+                for k, v in zip(("old", "new"), evidence["retransmitted_percent"], strict=True)
+            }
+            parts.append(say(language, "backup.age.timeouts", counts | again))
+        return sentences.sentences(language, *parts)
+
+    return _finding("tcp_age", rest, write, evidence | {"points": [old.id, new.id]})
+
+
+# --- The map, and the way out
+
+
+def _collapse(one: Map) -> Finding:
+    least = {s: one.least_buffer(s) for s in one.streams}
+    inside = sum(c.collapsed for c in one.cells)
+
+    def write(language: str) -> str:
+        total = {"inside": inside, "total": len(one.cells), "percent": COLLAPSE_PERCENT}
+        parts = [say(language, "backup.collapse" if inside else "backup.collapse.none", total)]
+        for streams, buffer in least.items() if inside else ():
+            values = {"count": streams, "buffer": format_size(buffer) if buffer else "–"}
+            parts.append(say(language, "backup.collapse.least" if buffer else "backup.collapse.always", values))
+        return sentences.sentences(language, *parts)
+
+    return _finding(
+        "collapse", one.where, write, {"collapse_percent": COLLAPSE_PERCENT, "least_buffer_bytes": _texts(least)}
+    )
+
+
+def _texts(by_streams: dict[int, int | None]) -> dict[str, int | None]:
+    return {str(k): v for k, v in by_streams.items()}
+
+
+def _remedy(slow: BackupPoint, changes: list[Change]) -> Finding | None:
+    if not changes:
+        return None
+
+    def write(language: str) -> str:
+        separator = ", " if language == "en" else "、"
+        named = [f"{setting(language, c)} ({_rate(language, c)})" for c in changes]
+        values = {
+            "share": 100 * GOOD_SHARE,
+            "settings": separator.join(named),
+            "cheapest": setting(language, changes[0]),
+        }
+        text = say(language, "backup.remedy", values | {"rate": slow.mean("mb_per_s")})
+        return (
+            sentences.sentences(language, text, say(language, "backup.remedy.cheapest", values))
+            if len(changes) > 1
+            else text
+        )
+
+    return _finding("remedy", where(slow), write, {"changes": [c.to_json() for c in changes], "share": GOOD_SHARE})
+
+
+def _rate(language: str, change: Change) -> str:
+    return say(language, "backup.setting.rate", {"mb_per_s": change.point.mean("mb_per_s")})
+
+
+def setting(language: str, change: Change) -> str:
+    """A changed setting in words: `a buffer of 256 KiB (vtl)`."""
+    after = change.after
+    value = format_rate(int(after)) if change.kind == "send_rate" and isinstance(after, int) else _plain(after)
+    message = f"backup.setting.{change.kind}" if change.kind in KINDS else "backup.setting.other"
+    link = change.place.split(".")[2] if change.place.startswith("lab.links.") else ""
+    return say(language, message, {"value": value, "link": link, "place": change.place})
+
+
+def _plain(value: Any) -> str:
+    return ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)

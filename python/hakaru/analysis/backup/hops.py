@@ -1,0 +1,160 @@
+"""Where the frames went: what the fabric counted on each hop between source and destination, and whether it adds up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hakaru.analysis.backup.copies import grown
+from hakaru.analysis.backup.setup import Hop, Setup
+from hakaru.analysis.caveats import Caveat
+from hakaru.analysis.counters import Counters, Key, Series
+from hakaru.analysis.estimate import Estimate
+from hakaru.analysis.run_data import Repetition
+
+CAUSES = ("buffer", "early", "loss", "mtu")
+UNITS = {
+    "frames_in": "frames",
+    "frames_out": "frames",
+    **{f"dropped_{cause}": "frames" for cause in CAUSES},
+    "dropped": "frames",
+    "duplicated": "frames",
+    "marked": "frames",
+    "pauses": "pauses",
+    "paused_s": "s",
+    "queue_peak_bytes": "bytes",
+    "busy_percent": "percent",
+}
+"""What is told of a hop, and in which unit."""
+
+Counted = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Passage:
+    """One hop of the way in one direction, with what was counted there in each repetition."""
+
+    leg: str
+    """`read`: source to host. `write`: host to destination."""
+    carries: str
+    """`data`, or the `replies` that come back."""
+    hop: Hop
+    counted: dict[str, Estimate]
+
+    def mean(self, name: str) -> float:
+        """Mean over repetitions, 0 where nothing was counted."""
+        estimate = self.counted.get(name)
+        return (estimate.mean or 0.0) if estimate else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """One element of `hops` of a point."""
+        ends = (self.hop.source, self.hop.target) if self.carries == "data" else (self.hop.target, self.hop.source)
+        return {
+            "leg": self.leg,
+            "carries": self.carries,
+            "link": self.hop.link,
+            "direction": self.hop.direction if self.carries == "data" else self.hop.back,
+            "from": ends[0],
+            "to": ends[1],
+            "rate_bits_per_s": self.hop.rate_bits_per_s,
+            "queue_bytes": self.hop.queue_bytes if self.carries == "data" else None,
+            **{name: estimate.to_json() for name, estimate in self.counted.items()},
+        }
+
+
+def ways(setup: Setup) -> list[tuple[str, str, Hop, str]]:
+    """Leg, what it carries, hop, and the fabric's entity, each channel once: the data's way, then the replies'.
+
+    The host's link carries data of one leg and replies of the other in the same direction; it stands with the data.
+    """
+    legs = (("read", setup.read), ("write", setup.write))
+    found = [(leg, "data", hop, f"link/{hop.link}/{hop.direction}") for leg, hops in legs for hop in hops]
+    known = {entity for _, _, _, entity in found}
+    back = [(leg, "replies", hop, f"link/{hop.link}/{hop.back}") for leg, hops in legs for hop in reversed(hops)]
+    return found + [way for way in back if way[3] not in known]
+
+
+def of_repetition(repetition: Repetition) -> dict[str, Counted]:
+    """Entity of the fabric → what it counted while images were copied."""
+    found: dict[str, Counted] = {}
+    for key, series in _channels(repetition.counters):
+        counted = found.setdefault(key.entity, {})
+        if key.name == "queue_peak_bytes_now":
+            inside = (series.at_ns > repetition.window[0]) & (series.at_ns <= _end(series, repetition.window))
+            counted["queue_peak_bytes"] = float(np.max(series.value[inside], initial=0.0))
+        elif not key.name.endswith("_now"):
+            counted[key.name] = grown(series, repetition.window)
+    seconds = (repetition.window[1] - repetition.window[0]) / 1e9
+    for entity, counted in found.items():
+        counted["dropped"] = sum(counted.get(f"dropped_{cause}", 0.0) for cause in CAUSES)
+        counted["paused_s"] = counted.get("paused_ns", 0.0) / 1e9
+        busy = repetition.counters.get(_node(repetition.counters, entity), "fabric", entity, "busy_ns")
+        if busy is not None and seconds > 0:
+            counted["busy_percent"] = busy.rate(*repetition.window) / 1e7
+    return found
+
+
+def _channels(counters: Counters) -> Iterator[tuple[Key, Series]]:
+    for name in (
+        "frames_in",
+        "frames_out",
+        *(f"dropped_{cause}" for cause in CAUSES),
+        "duplicated",
+        "marked",
+        "pauses",
+        "paused_ns",
+        "queue_peak_bytes_now",
+    ):
+        yield from counters.select(engine="fabric", entity="link/", name=name)
+
+
+def _node(counters: Counters, entity: str) -> str:
+    return next((key.node for key, _ in counters.select(engine="fabric", entity=entity, name="frames_in")), "")
+
+
+def _end(series: Series, window: tuple[int, int]) -> int:
+    """Instant of the first sample after the window; the last where there is none."""
+    after = series.at_ns[series.at_ns >= window[1]]
+    return int(after[0]) if len(after) else int(series.at_ns[-1])
+
+
+def passages(setup: Setup, repetitions: list[dict[str, Counted]]) -> list[Passage]:
+    """The hop table of a point; empty where no fabric counted."""
+    found = []
+    for leg, carries, hop, entity in ways(setup):
+        counted = [r[entity] for r in repetitions if entity in r]
+        if counted:
+            known = [name for name in UNITS if any(name in c for c in counted)]
+            estimates = {n: Estimate.over([c[n] for c in counted if n in c], UNITS[n]) for n in known}
+            found.append(Passage(leg, carries, hop, estimates))
+    return found
+
+
+def conserved(counters: Counters) -> Iterator[Caveat]:
+    """frames in + doubled = out + dropped + still inside, on every channel at every sample, to the frame."""
+    for key, came in counters.select(engine="fabric", entity="link/", name="frames_in"):
+
+        def at(name: str, key: Key = key, like: Series = came) -> Any:
+            series = counters.get(key.node, "fabric", key.entity, name)
+            return (
+                series.value
+                if series is not None and len(series.value) == len(like.value)
+                else np.zeros(len(like.value))
+            )
+
+        there = at("frames_out") + sum(at(f"dropped_{cause}") for cause in CAUSES) + at("frames_now")
+        off = came.value + at("duplicated") - there
+        worst = off[np.argmax(np.abs(off))] if len(off) else 0.0
+        if abs(worst) >= 0.5:  # frames are whole: any difference is at least 1
+            link = key.entity.removeprefix("link/")
+            yield Caveat("frames_not_conserved", {"link": link, "frames": round(float(worst))})
+            return
+
+
+def lost_outside(counters: Counters) -> float:
+    """Packets that the fabric lost outside of its model, to the last sample."""
+    names = ("lost_overrun", "lost_unknown", "lost_refused")
+    return sum(counters.last_total(engine="fabric", entity="interface/", name=n) or 0.0 for n in names)

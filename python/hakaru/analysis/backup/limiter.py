@@ -1,0 +1,124 @@
+"""What limits a copy at one point, from counters, or `undetermined` with the reason (docs/methodology/limiter.md).
+
+Looked at in this order; the first that holds is named:
+
+    fabric         the emulated network itself: its process is at its limit, or it lost more packets outside of its
+                   model than it dropped in it
+    link           a hop of the data's way is full: busy 90 % of the time (a copy's begin and end are part of it)
+    rate_limit     the jobs or the hosts' own ports are at the rate that they were held to, 90 % of it
+    drives, controller, port   of the source's or the destination's array, at their limit as for any load
+    switch_buffer  a port that is not full drops frames, and TCP sends them again
+    generator_cpu, array_cpu, machine_cpu   a processor
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hakaru.analysis.backup.hops import Passage
+from hakaru.analysis.backup.setup import Setup
+from hakaru.analysis.estimate import Estimate
+from hakaru.analysis.limiter import IGNORED, OWN, kind_of, limit_of
+from hakaru.analysis.verdict import UNDETERMINED, Verdict
+
+FULL_PERCENT = 90.0
+Means = dict[str, float]
+
+
+def judge(
+    setup: Setup, metrics: dict[str, Estimate], use: dict[str, Estimate], way: list[Passage], lost: float
+) -> Verdict:
+    """What gave out. `lost`: packets that the fabric lost outside of its model, mean over repetitions."""
+    means = {n: e.mean for n, e in metrics.items() if e.mean is not None}
+    used = {n: e.mean for n, e in use.items() if e.mean is not None and not n.startswith(IGNORED)}
+    if "mb_per_s" not in means:
+        return Verdict(UNDETERMINED, None, {"reason": "no_value"})
+    evidence = _evidence(setup, means, used, way, lost)
+    found = (
+        _fabric(used, way, lost)
+        or _link(used)
+        or _held(setup, means, way)
+        or _device(used)
+        or _buffer(evidence)
+        or _processor(used)
+    )
+    if found is None:
+        busiest = max(used, key=lambda r: used[r] / limit_of(r), default=None)
+        reason = "none_at_limit" if used else "not_watched"
+        return Verdict(UNDETERMINED, None, evidence | {"reason": reason, "busiest": busiest})
+    limiter, resource = found
+    return Verdict(limiter, resource, evidence | {"resource": resource, "at_peak_percent": used.get(resource or "")})
+
+
+def _evidence(setup: Setup, means: Means, used: Means, way: list[Passage], lost: float) -> dict[str, Any]:
+    """The arithmetic: what was dropped where, what waiting it cost, and how much of the path stayed unused."""
+    data = [p for p in way if p.carries == "data"]
+    worst = max(data, key=lambda p: p.mean("dropped_buffer") + p.mean("dropped_early"), default=None)
+    found: dict[str, Any] = {"at_peak": used, "lost_outside": lost, "jobs": setup.jobs, "streams": setup.streams}
+    for name in (
+        "mb_per_s",
+        "path_percent",
+        "timeouts",
+        "timeout_wait_s",
+        "timeout_wait_percent",
+        "retransmitted_percent",
+    ):
+        found[name] = means.get(name)
+    found["unused_percent"] = max(0.0, 100 - means["path_percent"]) if "path_percent" in means else None
+    found["dropped"] = sum(p.mean("dropped") for p in way)
+    if worst is not None:
+        at_worst = worst.mean("dropped_buffer") + worst.mean("dropped_early")
+        found |= {
+            "port": {"link": worst.hop.link, "from": worst.hop.source, "to": worst.hop.target, "leg": worst.leg},
+            "port_rate_bits_per_s": worst.hop.rate_bits_per_s,
+            "port_queue_bytes": worst.hop.queue_bytes,
+            "port_queue_peak_bytes": worst.mean("queue_peak_bytes"),
+            "port_frames": worst.mean("frames_in"),
+            "port_dropped": at_worst,
+            "dropped_elsewhere": found["dropped"] - at_worst,
+            "sender_rate_bits_per_s": setup.fastest_before,
+        }
+    return found
+
+
+Found = tuple[str, str | None] | None
+
+
+def _fabric(used: Means, way: list[Passage], lost: float) -> Found:
+    if used.get("cpu/fabric", 0.0) >= limit_of("cpu/fabric"):
+        return "fabric", "cpu/fabric"
+    return ("fabric", None) if lost > sum(p.mean("dropped") for p in way) else None
+
+
+def _link(used: Means) -> Found:
+    full = [r for r in used if r.startswith("link/") and used[r] >= FULL_PERCENT]
+    return ("link", max(full, key=lambda r: used[r])) if full else None
+
+
+def _held(setup: Setup, means: Means, way: list[Passage]) -> Found:
+    asked = setup.rate_limit_bytes_per_s
+    if asked and means["mb_per_s"] * 1e6 >= FULL_PERCENT / 100 * asked * setup.jobs:
+        return "rate_limit", None
+    first = next((p for p in way if p.leg == "write" and p.carries == "data"), None)
+    if first is None or not setup.send_rate_bits_per_s or not first.hop.rate_bits_per_s:
+        return None
+    sent = first.mean("busy_percent") / 100 * first.hop.rate_bits_per_s
+    return ("rate_limit", None) if sent >= FULL_PERCENT / 100 * setup.send_rate_bits_per_s else None
+
+
+def _device(used: Means) -> Found:
+    full = [r for r in used if r not in OWN and not r.startswith("link/") and used[r] >= limit_of(r)]
+    if not full:
+        return None
+    resource = max(full, key=lambda r: used[r] / limit_of(r))
+    return kind_of(resource), resource
+
+
+def _buffer(evidence: dict[str, Any]) -> Found:
+    again = (evidence["retransmitted_percent"] or 0.0) > 0 or (evidence["timeouts"] or 0.0) > 0
+    return ("switch_buffer", None) if evidence.get("port_dropped", 0.0) > 0 and again else None
+
+
+def _processor(used: Means) -> Found:
+    full = [r for r in OWN if used.get(r, 0.0) >= limit_of(r)]
+    return (kind_of(full[0]), full[0]) if full else None

@@ -1,0 +1,203 @@
+"""One point of a backup study: its repetitions' numbers as estimates, the hop table, TCP's story, what limits it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from hakaru.analysis import checks as any_checks
+from hakaru.analysis import utilisation
+from hakaru.analysis.backup import checks, copies, hops, limiter, tcp
+from hakaru.analysis.backup.copies import finite
+from hakaru.analysis.backup.hops import Passage
+from hakaru.analysis.backup.setup import Setup, setup_at
+from hakaru.analysis.caveats import Caveat
+from hakaru.analysis.counters import Counters, Series
+from hakaru.analysis.estimate import Estimate
+from hakaru.analysis.latency import Latencies, curve
+from hakaru.analysis.points import Point, estimates, members, worst_of_each
+from hakaru.analysis.run_data import Repetition, RunData
+from hakaru.analysis.utilisation import Nic, Use
+
+ENTITY = "backups"
+
+
+@dataclass
+class BackupPoint(Point):
+    """What came of one combination of levels: a `Point`, and where the frames and the time went."""
+
+    setup: Setup
+    way: list[Passage]
+    tcp: dict[str, Any]
+    lateness_us: float | None
+    """99th percentile of how late the fabric moved frames, the worst repetition."""
+
+    def to_json(self) -> dict[str, Any]:
+        """One element of `points` of the report."""
+        assert self.verdict is not None  # every backup point is judged by itself
+        narrowest, path = self.setup.narrowest, self.setup.payload_bytes_per_s
+        return super().to_json() | {
+            "hops": [passage.to_json() for passage in self.way],
+            "tcp": self.tcp,
+            "limiter": self.verdict.limiter,
+            "resource": self.verdict.resource,
+            "path": {
+                "from": self.setup.hosts[0] if self.setup.hosts else None,
+                "to": self.setup.destination,
+                "payload_mb_per_s": path / 1e6 if path else None,
+                "narrowest": narrowest.link if narrowest else None,
+                "rate_bits_per_s": narrowest.rate_bits_per_s if narrowest else None,
+                "queue_bytes": narrowest.queue_bytes if narrowest else None,
+            },
+            "settings": self.setup.settings,
+            "fabric_late_us_p99": finite(self.lateness_us),
+        }
+
+
+def analyse(run: RunData, raw: dict[str, Any], nics: list[Nic]) -> BackupPoint:
+    """All that is computed about one point of the run."""
+    setup = setup_at(run.study, raw["factors"])
+    gathered = _Gathered()
+    caveats: list[Caveat] = []
+    origin, failed = str(run.run.get("origin")), 0
+    for repetition in run.repetitions(str(raw["point"])):
+        caveats += repetition.caveats
+        if not repetition.done:
+            failed += 1
+            continue
+        origin = repetition.origin
+        use = _use(repetition, setup, nics, spins=bool((run.study.get("lab") or {}).get("spin")))
+        caveats += checks.of_repetition(repetition, setup, use)
+        gathered.add(repetition, setup, use)
+    planned = raw.get("repetitions")
+    counted = planned if isinstance(planned, int) else failed + len(gathered.uses)
+    caveats += any_checks.of_point(gathered.values, counted, failed, "mb_per_s")
+    units = copies.UNITS | {n: "MB/s" for n in gathered.values if n.startswith("mb_per_s/")}
+    metrics = {name: Estimate.over(gathered.values.get(name, []), unit) for name, unit in units.items()}
+    used, way = estimates(gathered.uses), hops.passages(setup, gathered.hops)
+    lost = float(np.mean(gathered.lost)) if gathered.lost else 0.0
+    merged = gathered.latencies
+    return BackupPoint(
+        id=str(raw["point"]),
+        factors=dict(raw["factors"]),
+        origin=origin,
+        metrics=metrics,
+        utilisation=used,
+        members=members(gathered.uses),
+        per_repetition=gathered.values,
+        caveats=worst_of_each(caveats),
+        service_ms=None,
+        distribution={"all": curve(merged.all()), "read": curve(merged.read), "write": curve(merged.write)},
+        over_time=gathered.over_time,
+        setup=setup,
+        way=way,
+        tcp=tcp.to_json(gathered.stories),
+        lateness_us=max(gathered.late, default=None),
+        verdict=limiter.judge(setup, metrics, used, way, lost),
+    )
+
+
+class _Gathered:
+    """What the repetitions of a point give, one after the other."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, list[float]] = {name: [] for name in copies.UNITS}
+        self.uses: list[dict[str, Use]] = []
+        self.hops: list[dict[str, hops.Counted]] = []
+        self.stories: list[tcp.Story] = []
+        self.lost: list[float] = []
+        self.late: list[float] = []
+        self.latencies = Latencies.none()
+        self.over_time: dict[str, list[float | None]] = {}
+
+    def add(self, repetition: Repetition, setup: Setup, use: dict[str, Use]) -> None:
+        """One repetition that gave a result."""
+        latencies = Latencies.of_table(repetition.histograms, repetition.window, ENTITY)
+        counted = hops.of_repetition(repetition)
+        values = copies.of_repetition(repetition, setup, latencies)
+        for metric, name in (("dropped_frames", "dropped"), ("marked_frames", "marked"), ("pauses", "pauses")):
+            values[metric] = sum(c.get(name, 0.0) for c in counted.values()) if counted else copies.NAN
+        for name, value in values.items():
+            self.values.setdefault(name, []).append(value)
+        self.uses.append(use)
+        self.hops.append(counted)
+        self.stories.append(tcp.of_repetition(repetition, setup))
+        self.lost.append(hops.lost_outside(repetition.counters))
+        late = checks.lateness_us(repetition)
+        self.late += [] if late is None else [late]
+        self.latencies.add(latencies)
+        self.over_time = self.over_time or timeline(repetition, setup)
+
+
+def _use(repetition: Repetition, setup: Setup, nics: list[Nic], *, spins: bool) -> dict[str, Use]:
+    """How much of each resource the copy used; links as the fabric counted them, where there is one."""
+    use = utilisation.of_repetition(repetition.counters, repetition.window, nics)
+    counted = hops.of_repetition(repetition)
+    if counted:
+        use = {r: u for r, u in use.items() if not r.startswith("link/")}
+        for _, carries, hop, entity in hops.ways(setup):
+            busy = counted.get(entity, {}).get("busy_percent")
+            if busy is not None and carries == "data":
+                use[f"link/{hop.link}/{hop.source}>{hop.target}"] = Use(busy)
+    if spins:  # it takes a whole CPU by design
+        use.pop("cpu/fabric", None)
+    return use
+
+
+def timeline(repetition: Repetition, setup: Setup) -> dict[str, list[float | None]]:
+    """Between samples: MB/s written, timeouts, and at the narrowest port the longest queue and frames dropped.
+
+    Seconds count from the start of the copy.
+    """
+    counters, start = repetition.counters, repetition.window[0]
+    written = [s for _, s in counters.select(engine="backup", entity=ENTITY, name="written_bytes")]
+    if not written:
+        return {}
+    at = np.unique(written[0].at_ns)
+    at = at[at >= start]
+    if len(at) < 2:
+        return {}
+    seconds = np.diff(at) / 1e9
+    found: dict[str, list[float | None]] = {
+        "t_s": [float(t) for t in (at[1:] - start) / 1e9],
+        "mb_per_s": [finite(v) for v in _steps(written, at) / seconds / 1e6],
+        "measured_s": [0.0, (repetition.window[1] - start) / 1e9],
+    }
+    timeouts = [
+        s
+        for key, s in counters.select(engine="backup", entity="tcp/", name="timeouts")
+        if key.entity.endswith("/destination")
+    ]
+    if timeouts:
+        found["timeouts"] = [float(v) for v in np.rint(_steps(timeouts, at))]
+    return found | _port_over_time(counters, setup, at)
+
+
+def _port_over_time(counters: Counters, setup: Setup, at: Any) -> dict[str, list[float | None]]:
+    hop = setup.narrowest
+    entity = f"link/{hop.link}/{hop.direction}" if hop else ""
+    dropped = [
+        s for cause in hops.CAUSES for _, s in counters.select(engine="fabric", entity=entity, name=f"dropped_{cause}")
+    ]
+    peaks = [s for _, s in counters.select(engine="fabric", entity=entity, name="queue_peak_bytes_now")]
+    found: dict[str, list[float | None]] = {}
+    if dropped:
+        found["dropped_frames"] = [float(v) for v in np.rint(_steps(dropped, at))]
+    if peaks:
+        found["queue_peak_kib"] = [_highest(peaks[0], a, b) for a, b in pairwise(at)]
+    return found
+
+
+def _steps(series: list[Series], at: Any) -> Any:
+    """Growth of the sum between instants."""
+    return np.diff(np.sum([[s.at(int(t)) for t in at] for s in series], axis=0))
+
+
+def _highest(series: Series, start: int, end: int) -> float:
+    """Highest value within an interval, or at the first sample after it: a peak is told once its interval is over."""
+    inside = [i for i, t in enumerate(series.at_ns) if start < t <= end]
+    after = [i for i, t in enumerate(series.at_ns) if t > end][:1]
+    return max((float(series.value[i]) for i in (inside or after)), default=0.0) / 1024

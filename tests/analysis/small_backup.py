@@ -1,0 +1,291 @@
+"""Runs of a few copies each, written with the real store: counters that follow from what is said about each copy.
+
+The lab is the published one: host and source on 10 Gbit/s, a switch `edge` whose port to the destination has 1 Gbit/s.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hakaru.store import FORMAT, Histograms, RunWriter, Samples
+
+SECOND = 1_000_000_000
+START = 5_000 * SECOND
+FRAME_BYTES = 1518
+PAYLOAD = 1448
+
+LAB: dict[str, Any] = {
+    "backend": "fabric",
+    "hosts": ["kvm-1"],
+    "arrays": ["primary", "vtl"],
+    "switches": {"core": {}, "edge": {}},
+    "mtu": 1500,
+    "tcp": {"stack": "today", "congestion_control": "cubic", "ecn": False},
+    "links": {
+        "kvm-1": {"between": ["kvm-1", "core"], "rate": "10 Gbit/s", "queue": "2 MiB"},
+        "primary": {"between": ["primary", "core"], "rate": "10 Gbit/s", "queue": "2 MiB"},
+        "uplink": {"between": ["core", "edge"], "rate": "10 Gbit/s", "queue": "2 MiB"},
+        "vtl": {"between": ["vtl", "edge"], "rate": "1 Gbit/s", "queue": "64 KiB", "pause": False},
+    },
+}
+VARIABLES: dict[str, Any] = {
+    "case": {
+        "unthrottled": {},
+        "throttled": {"lab.links.kvm-1.send_rate": "1 Gbit/s"},
+        "ten-to-ten": {"lab.links.vtl.rate": "10 Gbit/s"},
+    },
+    "tcp": {"2009": {"lab.tcp.stack": "2009"}, "today": {"lab.tcp.stack": "today"}},
+    "buffer": {"sets": ["lab.links.vtl.queue"]},
+    "streams": {"sets": ["backup.streams"]},
+    "pause": {"off": {}, "on": {"lab.links.vtl.pause": True}},
+}
+CHANNELS = (
+    ("primary", "a-b"),
+    ("kvm-1", "b-a"),
+    ("kvm-1", "a-b"),
+    ("uplink", "a-b"),
+    ("vtl", "b-a"),
+)
+"""The data's way from the source to the destination."""
+BACK = (("vtl", "a-b"), ("uplink", "b-a"), ("primary", "b-a"))
+
+
+@dataclass
+class Copy:
+    """One repetition: four jobs of `rate` MB/s each for `seconds`."""
+
+    rate: float = 20.0
+    seconds: int = 8
+    jobs: int = 4
+    dropped: int = 0
+    """Frames dropped at edge's port to the destination."""
+    dropped_elsewhere: int = 0
+    timeouts: int = 0
+    recovering_s: float = 0.0
+    """Of all connections, after their timers had run out."""
+    retransmitted: int = 0
+    busy: Mapping[str, float] = field(default_factory=dict)
+    """`NODE ENTITY` → share of the time that it was busy: `vtl drive/0.0`."""
+    link_busy: Mapping[str, float] = field(default_factory=dict)
+    """`LINK DIRECTION` → share, where it is not what the rate makes it."""
+    fabric_cpu: float = 0.3
+    backup_cpu: float = 0.2
+    unaccounted: int = 0
+    lost: int = 0
+    old_kernel: bool = False
+    """Its TCP_INFO has no count of timeouts."""
+    array_bytes_more: int = 0
+    status: str = "done"
+
+
+@dataclass
+class Pt:
+    """One point."""
+
+    factors: dict[str, Any]
+    reps: Sequence[Copy]
+
+
+def _rate_of(factors: Mapping[str, Any], link: str) -> float:
+    wide = link == "vtl" and factors.get("case") != "ten-to-ten"
+    return 1e9 if wide else 10e9
+
+
+def channel(copy: Copy, factors: Mapping[str, Any], link: str, direction: str, second: int) -> dict[str, float]:
+    """A channel's counters after so many seconds; all drops fall evenly on the seconds."""
+    share = second / copy.seconds
+    frames = round(copy.rate * 1e6 * copy.jobs * second / PAYLOAD)
+    port = (link, direction) == ("vtl", "b-a")
+    lost = round(
+        (copy.dropped if port else copy.dropped_elsewhere if (link, direction) == ("uplink", "a-b") else 0) * share
+    )
+    if (link, direction) in BACK:
+        frames //= 2
+    came = frames + lost
+    busy = copy.link_busy.get(
+        f"{link} {direction}", came * (FRAME_BYTES + 20) * 8 / _rate_of(factors, link) / max(1, second)
+    )
+    counted = dict.fromkeys(("dropped_early", "dropped_loss", "dropped_mtu", "duplicated", "corrupted"), 0.0)
+    return counted | {
+        "frames_in": came,
+        "bytes_in": came * FRAME_BYTES,
+        "frames_out": frames - (copy.unaccounted if port and second else 0),
+        "bytes_out": frames * FRAME_BYTES,
+        "dropped_buffer": lost,
+        "marked": 0,
+        "pauses": 0,
+        "paused_ns": 0,
+        "busy_ns": busy * second * SECOND,
+        "frames_now": 0,
+        "queue_bytes_now": 0,
+        "queue_peak_bytes_now": 60_000.0 if port and second else 3_000.0,
+    }
+
+
+def fabric_at(copy: Copy, factors: Mapping[str, Any], second: int) -> dict[str, dict[str, float]]:
+    """The fabric's counters."""
+    found = {f"link/{link}/{way}": channel(copy, factors, link, way, second) for link, way in (*CHANNELS, *BACK)}
+    found["interface/vtl"] = {"lost_overrun": copy.lost * second / copy.seconds, "lost_unknown": 0, "lost_refused": 0}
+    return found | {"process": {"cpu_user_ns": copy.fabric_cpu * second * SECOND, "cpu_system_ns": 0}}
+
+
+def backup_at(copy: Copy, second: int) -> dict[str, dict[str, float]]:
+    """The backup engine's counters."""
+    octets = copy.rate * 1e6 * second
+    blocks = octets / 262144
+    one = {"read_bytes": octets, "written_bytes": octets, "reads": blocks, "writes": blocks, "errors": 0}
+    one |= {"read_latency_ns_sum": blocks * 1e6, "write_latency_ns_sum": blocks * 40e6, "in_flight_now": 0}
+    found: dict[str, dict[str, float]] = {"backups": {k: v * copy.jobs for k, v in one.items()}}
+    share = second / copy.seconds / copy.jobs
+    for i in range(1, copy.jobs + 1):
+        found[f"backup/vm2_{i}"] = dict(one)
+        tcp = {"sent_bytes": octets + copy.retransmitted * PAYLOAD * share, "acked_bytes": octets}
+        tcp |= {"retransmits": copy.retransmitted * share, "retransmitted_bytes": copy.retransmitted * PAYLOAD * share}
+        if not copy.old_kernel:
+            tcp |= {"timeouts": copy.timeouts * share, "timeout_recoveries": copy.timeouts * share}
+            tcp |= {"timeout_wait_ns": copy.recovering_s * SECOND * share}
+        found[f"tcp/vm2_{i}/destination"] = tcp
+        found[f"tcp/vm2_{i}/source"] = {"sent_bytes": 48 * blocks, "acked_bytes": 48 * blocks}
+    return found | {"process": {"cpu_user_ns": copy.backup_cpu * second * SECOND, "cpu_system_ns": 0}}
+
+
+def values_of(copy: Copy) -> dict[str, float]:
+    """`result.values` of the backup engine."""
+    found: dict[str, float] = {"first_done_s": copy.seconds, "last_done_s": copy.seconds, "jobs_done": copy.jobs}
+    for i in range(1, copy.jobs + 1):
+        found |= {f"seconds/vm2_{i}": copy.seconds, f"bytes/vm2_{i}": copy.rate * 1e6 * copy.seconds}
+    return found | {"bytes": copy.rate * 1e6 * copy.seconds * copy.jobs}
+
+
+def _write_rep(writer: RunWriter, point: str, number: int, factors: dict[str, Any], copy: Copy) -> None:
+    samples = Samples()
+    for second in range(copy.seconds + 1):
+        at, share = START + second * SECOND, second / copy.seconds
+        samples.add("fabric", "fabric", at, fabric_at(copy, factors, second))
+        counted = backup_at(copy, second)
+        samples.add("kvm-1", "backup", at, counted)
+        octets = counted["backups"]["read_bytes"]
+        for node, name in (("primary", "read_bytes"), ("vtl", "write_bytes")):
+            array: dict[str, dict[str, float]] = {"lu/0": {name: octets + copy.array_bytes_more}}
+            for whose, busy in copy.busy.items():
+                owner, _, entity = whose.partition(" ")
+                if owner == node:
+                    array[entity] = {"busy_ns": busy * second * SECOND, "ops": 10.0 * second}
+            samples.add(node, "array", at, array)
+        sent = {"segments_out": round(octets / PAYLOAD), "retransmits": round(copy.retransmitted * share)}
+        samples.add("kvm-1", "watch", at, {"tcp": sent | {"timeouts": round(copy.timeouts * share)}})
+        samples.add(
+            "vtl", "watch", at, {"tcp": {"segments_out": round(octets / PAYLOAD / 2), "out_of_order": 9 * second}}
+        )
+    repetition = {
+        "point": point,
+        "repetition": number,
+        "order": number,
+        "factors": factors,
+        "status": copy.status,
+        "error": None if copy.status == "done" else "gone",
+        "measure": {"start_ns": START, "end_ns": START + copy.seconds * SECOND},
+        "origin": "emulated",
+        "caveats": [],
+        "engines": [{"node": "kvm-1", "engine": "backup", "found": {}, "values": values_of(copy)}],
+    }
+    writer.write_repetition(repetition, samples, Histograms())
+
+
+def write_run(folder: Path, points: Sequence[Pt], **more: Any) -> Path:
+    """A finished run; `more` replaces parts of study.json."""
+    writer = RunWriter.create(folder, "copies", dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
+    run = {
+        "format": FORMAT,
+        "run": writer.name,
+        "study": "copies",
+        "status": "done",
+        "seed": 1,
+        "quick": False,
+        "origin": "emulated",
+        "started": "2026-01-01T00:00:00+00:00",
+        "ended": "2026-01-01T00:03:00+00:00",
+        "versions": {"hakaru": "0"},
+        "command": ["hakaru", "run", "copies"],
+    }
+    end = {"lus": [0]}
+    study: dict[str, Any] = {
+        "id": "copies",
+        "title": {"en": "Copies over a mismatch", "ja": "速度差を越える複写"},
+        "question": {"en": "Why is it slow?", "ja": "なぜ遅いか。"},
+        "expectation": {"en": "The buffer.", "ja": "バッファ。"},
+        "origin": "emulated",
+        "lab": LAB,
+        "variables": VARIABLES,
+        "backup": {
+            "jobs": 4,
+            "streams": 1,
+            "image": "160 MB",
+            "rate_limit": None,
+            "from": {"array": "primary"} | end,
+            "to": {"array": "vtl"} | end,
+        },
+        "reference": [],
+        "expect": [],
+    }
+    described = []
+    for place, point in enumerate(points, start=1):
+        name = f"p{place:02}"
+        described.append({"point": name, "factors": point.factors, "repetitions": len(point.reps)})
+        for number, copy in enumerate(point.reps, start=1):
+            _write_rep(writer, name, number, point.factors, copy)
+    parts = {"run": run, "study": study | more, "lab": {"nodes": [], "links": [], "checks": []}}
+    for name, value in (*parts.items(), ("machine", {"cpus": 2}), ("points", described)):
+        writer.write(f"{name}.json", value)
+    return writer.finish()
+
+
+PUBLISHED: dict[str, Any] = {
+    "table": "jdsf-2013-backup",
+    "title": {"en": "Japan Data Storage Forum, 2013", "ja": "JDSF 2013"},
+    "source": "Japan Data Storage Forum, 2013",
+    "over": "case",
+    "column": "pattern",
+    "levels": {"unthrottled": 1, "throttled": 2, "ten-to-ten": 3},
+    "combine": "sum",
+    "where": {"tcp": "2009"},
+    "metrics": {"mb_per_s": "mb_per_s"},
+    "rows": [
+        {"pattern": p, "vm": f"vm2_{i}", "mb_per_s": rate}
+        for p, rates in (
+            (1, (5.31, 5.29, 5.30, 5.34)),
+            (2, (16.56, 26.28, 26.62, 26.26)),
+            (3, (65.87, 104.06, 99.06, 59.57)),
+        )
+        for i, rate in enumerate(rates, start=1)
+    ],
+}
+
+SLOW = Copy(rate=6.0, dropped=3412, timeouts=118, recovering_s=0.4, retransmitted=3500)
+FULL = Copy(rate=28.0)
+
+
+def published_shape(folder: Path) -> Path:
+    """A run of the published shape: three patterns with both TCPs, a map over buffer and streams, pause."""
+    patterns = {
+        ("unthrottled", "2009"): SLOW,
+        ("unthrottled", "today"): Copy(rate=22.0, dropped=5000, timeouts=2, recovering_s=0.1, retransmitted=5100),
+        ("throttled", "2009"): FULL,
+        ("throttled", "today"): FULL,
+        ("ten-to-ten", "2009"): Copy(rate=82.0, busy={"primary drive/0.0": 0.99, "vtl drive/0.0": 0.6}),
+        ("ten-to-ten", "today"): Copy(rate=83.0, busy={"primary drive/0.0": 0.99, "vtl drive/0.0": 0.6}),
+    }
+    points = [Pt({"case": c, "tcp": t}, [copy] * 2) for (c, t), copy in patterns.items()]
+    for tcp in ("2009", "today"):
+        for k, buffer in enumerate((32, 64, 128, 256, 512)):
+            for j, streams in enumerate((1, 2, 4, 8)):
+                rate = min(28.0, (4 + 5 * k + 3 * j) * (1 if tcp == "2009" else 1.6))
+                copy = Copy(rate=rate, dropped=4000 // (k + 1), timeouts=round(160 / (1 + k + j)), retransmitted=4000)
+                levels = {"case": "unthrottled", "buffer": f"{buffer} KiB", "streams": streams, "tcp": tcp}
+                points.append(Pt(levels, [copy]))
+    points += [Pt({"case": "unthrottled", "tcp": "2009", "pause": p}, [c]) for p, c in (("off", SLOW), ("on", FULL))]
+    return write_run(folder, points, reference=[PUBLISHED])
