@@ -90,9 +90,11 @@ class Pt:
     reps: Sequence[Copy]
 
 
-def _rate_of(factors: Mapping[str, Any], link: str) -> float:
-    wide = link == "vtl" and factors.get("case") != "ten-to-ten"
-    return 1e9 if wide else 10e9
+def _rate_of(factors: Mapping[str, Any], link: str, direction: str) -> float:
+    """Of a channel's serialiser: the fabric sends at what a node is held to."""
+    narrow = link == "vtl" and factors.get("case") != "ten-to-ten"
+    held = (link, direction) == ("kvm-1", "a-b") and factors.get("case") == "throttled"
+    return 1e9 if narrow or held else 10e9
 
 
 def channel(copy: Copy, factors: Mapping[str, Any], link: str, direction: str, second: int) -> dict[str, float]:
@@ -107,7 +109,7 @@ def channel(copy: Copy, factors: Mapping[str, Any], link: str, direction: str, s
         frames //= 2
     came = frames + lost
     busy = copy.link_busy.get(
-        f"{link} {direction}", came * (FRAME_BYTES + 20) * 8 / _rate_of(factors, link) / max(1, second)
+        f"{link} {direction}", came * (FRAME_BYTES + 20) * 8 / _rate_of(factors, link, direction) / max(1, second)
     )
     counted = dict.fromkeys(("dropped_early", "dropped_loss", "dropped_mtu", "duplicated", "corrupted"), 0.0)
     return counted | {

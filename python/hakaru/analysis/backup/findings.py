@@ -290,8 +290,8 @@ def setting(language: str, change: Change) -> str:
     after = change.after
     value = format_rate(int(after)) if change.kind == "send_rate" and isinstance(after, int) else _plain(after)
     message = f"backup.setting.{change.kind}" if change.kind in KINDS else "backup.setting.other"
-    link = change.place.split(".")[2] if change.place.startswith("lab.links.") else ""
-    return say(language, message, {"value": value, "link": link, "place": change.place})
+    links = (", " if language == "en" else "、").join(change.links)
+    return say(language, message, {"value": value, "link": links, "place": change.place})
 
 
 def _plain(value: Any) -> str:

@@ -60,6 +60,7 @@ class Passage:
             "from": ends[0],
             "to": ends[1],
             "rate_bits_per_s": self.hop.rate_bits_per_s,
+            "held_bits_per_s": self.hop.held_bits_per_s if self.carries == "data" else None,
             "queue_bytes": self.hop.queue_bytes if self.carries == "data" else None,
             **{name: estimate.to_json() for name, estimate in self.counted.items()},
         }

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from hakaru.analysis.backup.hops import Passage
-from hakaru.analysis.backup.setup import Setup
+from hakaru.analysis.backup.setup import Hop, Setup
 from hakaru.analysis.estimate import Estimate
 from hakaru.analysis.limiter import IGNORED, OWN, kind_of, limit_of
 from hakaru.analysis.verdict import UNDETERMINED, Verdict
@@ -36,8 +36,8 @@ def judge(
     evidence = _evidence(setup, means, used, way, lost)
     found = (
         _fabric(used, way, lost)
-        or _link(used)
-        or _held(setup, means, way)
+        or _link(used, way)
+        or _held(setup, means, used, way)
         or _device(used)
         or _buffer(evidence)
         or _processor(used)
@@ -90,20 +90,25 @@ def _fabric(used: Means, way: list[Passage], lost: float) -> Found:
     return ("fabric", None) if lost > sum(p.mean("dropped") for p in way) else None
 
 
-def _link(used: Means) -> Found:
-    full = [r for r in used if r.startswith("link/") and used[r] >= FULL_PERCENT]
+def _link(used: Means, way: list[Passage]) -> Found:
+    """A hop that is full; not one that is full since its node is held to less than the link carries."""
+    held = {_resource(p.hop) for p in way if p.carries == "data" and p.hop.held_bits_per_s is not None}
+    full = [r for r in used if r.startswith("link/") and r not in held and used[r] >= FULL_PERCENT]
     return ("link", max(full, key=lambda r: used[r])) if full else None
 
 
-def _held(setup: Setup, means: Means, way: list[Passage]) -> Found:
+def _held(setup: Setup, means: Means, used: Means, way: list[Passage]) -> Found:
+    """The rate that the study asked for is reached. The fabric sends at what a node is held to: busy is of that."""
     asked = setup.rate_limit_bytes_per_s
     if asked and means["mb_per_s"] * 1e6 >= FULL_PERCENT / 100 * asked * setup.jobs:
         return "rate_limit", None
-    first = next((p for p in way if p.leg == "write" and p.carries == "data"), None)
-    if first is None or not setup.send_rate_bits_per_s or not first.hop.rate_bits_per_s:
-        return None
-    sent = first.mean("busy_percent") / 100 * first.hop.rate_bits_per_s
-    return ("rate_limit", None) if sent >= FULL_PERCENT / 100 * setup.send_rate_bits_per_s else None
+    held = [_resource(p.hop) for p in way if p.carries == "data" and p.hop.held_bits_per_s is not None]
+    full = [r for r in held if used.get(r, 0.0) >= FULL_PERCENT]
+    return ("rate_limit", full[0]) if full else None
+
+
+def _resource(hop: Hop) -> str:
+    return f"link/{hop.link}/{hop.source}>{hop.target}"
 
 
 def _device(used: Means) -> Found:

@@ -15,6 +15,8 @@ from hakaru.analysis.backup.setup import touched
 from hakaru.units import parse_rate, parse_size
 
 STACK = "lab.tcp.stack"
+AGE = {STACK, "lab.tcp.sack", "lab.tcp.congestion_control"}
+"""What a level that is an age of TCP may change."""
 # Ways out of the collapse, the cheapest first: a setting of the sender, of the switch, of all on the way, a new switch.
 KINDS = (
     "rate_limit",
@@ -39,6 +41,8 @@ class Change:
     before: Any
     after: Any
     point: BackupPoint
+    links: tuple[str, ...] = ()
+    """Links that it was changed on."""
 
     def to_json(self) -> dict[str, Any]:
         """As evidence of a finding."""
@@ -64,7 +68,11 @@ def change(study: Mapping[str, Any], a: BackupPoint, b: BackupPoint) -> Change |
     if not places or not any(places <= of_one for of_one in variables_places(study)):
         return None
     place = min(sorted(places), key=lambda p: KINDS.index(kind_of(p)) if kind_of(p) in KINDS else len(KINDS))
-    return Change(kind_of(place), place, a.setup.settings.get(place), b.setup.settings.get(place), b)
+    kind = kind_of(place)
+    links = [
+        p.split(".")[2] for p in b.setup.settings if p in places and p.startswith("lab.links.") and kind_of(p) == kind
+    ]
+    return Change(kind, place, a.setup.settings.get(place), b.setup.settings.get(place), b, tuple(dict.fromkeys(links)))
 
 
 def kind_of(place: str) -> str:
@@ -78,22 +86,19 @@ def same_path(a: BackupPoint, b: BackupPoint) -> bool:
 
 
 def aged(points: list[BackupPoint]) -> list[tuple[BackupPoint, BackupPoint]]:
-    """Pairs that differ in the age of TCP alone, the older first (`today` is the younger)."""
-    return [
-        (a, b)
-        for a in points
-        for b in points
-        if differing(a, b) == {STACK} and str(b.setup.settings[STACK]) == "today" and a.mean("mb_per_s") is not None
-    ]
+    """Pairs that differ in the age of TCP alone and what goes with it (SACK), the older first (`today`: younger)."""
+    found = []
+    for old in points:
+        for new in points:
+            places = differing(old, new)
+            if STACK in places and places <= AGE and str(new.setup.settings[STACK]) == "today":
+                found.append((old, new))
+    return [(old, new) for old, new in found if old.mean("mb_per_s") is not None]
 
 
 def remedies(study: Mapping[str, Any], slow: BackupPoint, points: list[BackupPoint]) -> list[Change]:
     """Of each kind the least change that brings `slow` to 90 % of the best on the same path, cheapest first."""
-    alike = [
-        p
-        for p in points
-        if same_path(slow, p) and p.setup.settings.get(STACK) == slow.setup.settings.get(STACK) and p.valid
-    ]
+    alike = [p for p in points if same_path(slow, p) and _age(p) == _age(slow) and p.valid]
     best = max((p.mean("path_percent") or 0.0 for p in alike), default=0.0)
     good = [p for p in alike if (p.mean("path_percent") or 0.0) >= GOOD_SHARE * best]
     least: dict[str, Change] = {}
@@ -101,6 +106,10 @@ def remedies(study: Mapping[str, Any], slow: BackupPoint, points: list[BackupPoi
         if one is not None and (one.kind not in least or _size(one) < _size(least[one.kind])):
             least[one.kind] = one
     return sorted(least.values(), key=lambda c: KINDS.index(c.kind) if c.kind in KINDS else len(KINDS))
+
+
+def _age(point: BackupPoint) -> tuple[str, str]:
+    return str(point.setup.settings.get(STACK)), str(point.setup.settings.get("lab.tcp.sack"))
 
 
 def _size(change: Change) -> float:

@@ -11,10 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hakaru.lab.plan import ETHERNET_HEADER_BYTES, WIRE_OVERHEAD_BYTES
+from hakaru.lab.shape import tcp_payload_bits_per_s
 from hakaru.units import parse_rate, parse_size
-
-TCP_IP_HEADER_BYTES = 52  # IPv4 20, TCP 20, timestamp option 12
 
 
 @dataclass(frozen=True)
@@ -29,6 +27,8 @@ class Hop:
     rate_bits_per_s: float | None
     queue_bytes: int | None
     mtu: int
+    held_bits_per_s: float | None = None
+    """What the node at its begin is held to (its own NIC), where that is less than the rate."""
 
     @property
     def back(self) -> str:
@@ -40,8 +40,7 @@ class Hop:
         """TCP payload that full frames carry at this rate; None where the link has no rate."""
         if self.rate_bits_per_s is None:
             return None
-        share = (self.mtu - TCP_IP_HEADER_BYTES) / (self.mtu + ETHERNET_HEADER_BYTES + WIRE_OVERHEAD_BYTES)
-        return self.rate_bits_per_s / 8 * share
+        return tcp_payload_bits_per_s(self.rate_bits_per_s, self.mtu) / 8
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,6 @@ class Setup:
     streams: int
     rate_limit_bytes_per_s: float | None
     """Of each job."""
-    send_rate_bits_per_s: float | None
-    """The least at which a host is held (its own NIC), where that is under its link's rate."""
     read: tuple[Hop, ...]
     write: tuple[Hop, ...]
     settings: dict[str, Any]
@@ -80,7 +77,7 @@ class Setup:
             return None
         before = self.write[: self.write.index(self.narrowest)]
         rates = [h.rate_bits_per_s for h in before if h.rate_bits_per_s is not None]
-        held = self.send_rate_bits_per_s
+        held = before[0].held_bits_per_s if before else None
         return min(max(rates), held) if rates and held else max(rates, default=None)
 
 
@@ -125,7 +122,6 @@ def setup_at(study: Mapping[str, Any], factors: Mapping[str, Any]) -> Setup:
     switches = set(lab.get("switches") or {"switch"})
     host = hosts[0] if hosts else ""
     read, write = (_way(links, switches, lab, *ends) for ends in ((source, host), (host, destination)))
-    held = [_rate((links.get(h.link) or {}).get("send_rate")) for h in write[:1]]
     limit = _rate(backup.get("rate_limit"))
     return Setup(
         hosts=tuple(hosts),
@@ -134,7 +130,6 @@ def setup_at(study: Mapping[str, Any], factors: Mapping[str, Any]) -> Setup:
         jobs=int(backup.get("jobs") or 1),
         streams=int(backup.get("streams") or 1),
         rate_limit_bytes_per_s=limit / 8 if limit else None,
-        send_rate_bits_per_s=held[0] if held else None,
         read=read,
         write=write,
         settings={place: _at(changed, place) for place in touched(study)},
@@ -201,7 +196,9 @@ def _way(links: dict[str, Any], switches: set[str], lab: dict[str, Any], start: 
                 direction = "a-b" if node == ends[0] else "b-a"
                 queue = _size(link.get("queue")) if node in switches else None
                 mtu = int(link.get("mtu") or lab.get("mtu") or 1500)
-                hop = Hop(str(name), direction, node, other, _rate(link.get("rate")), queue, mtu)
+                rate, held = _rate(link.get("rate")), _rate(link.get("send_rate")) if node not in switches else None
+                held = held if held is not None and (rate is None or held < rate) else None
+                hop = Hop(str(name), direction, node, other, rate, queue, mtu, held)
                 reached[other] = (*reached[node], hop)
                 waiting.append(other)
     return reached.get(end, ())
