@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -15,6 +16,8 @@ from typing import Any
 from pyroute2 import IPRoute
 
 ETH_P_ALL = 3
+# Python does not name them (linux/if_packet.h).
+SOL_PACKET, PACKET_AUXDATA = 263, 8
 DELAY_US = 20_000
 FRAMES = 200
 SOURCE, DESTINATION = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
@@ -47,6 +50,20 @@ def numbered(wire: socket.socket) -> int:
             return int.from_bytes(frame[14:18])
 
 
+def through_with_tag(a: socket.socket, b: socket.socket) -> dict[str, Any]:
+    """Sends a frame of VLAN 5, priority 3; what the receiver's kernel says of it."""
+    b.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
+    tag = b"\x81\x00" + (3 << 13 | 5).to_bytes(2)
+    a.send(DESTINATION + SOURCE + tag + LOCAL_EXPERIMENTAL + b"hakaru" + bytes(60))
+    while True:
+        frame, control, _, _ = b.recvmsg(2000, 200)
+        if frame[14:20] == b"hakaru":
+            break
+    ((_, _, told),) = [c for c in control if c[:2] == (SOL_PACKET, PACKET_AUXDATA)]
+    (tci,) = struct.unpack_from("H", told, 16)
+    return {"vlan": tci & 0xFFF, "priority": tci >> 13, "payload": frame[14:20].decode()}
+
+
 def main() -> None:
     """Sends numbered frames from `a0` and takes them at `b0`."""
     make_wires()
@@ -75,10 +92,19 @@ def main() -> None:
             a.send(DESTINATION + SOURCE + LOCAL_EXPERIMENTAL + number.to_bytes(4) + bytes(1496))
             order.append(numbered(b))
             took_ms.append(1e3 * (time.monotonic() - sent))
+        tagged = through_with_tag(a, b)
         say(type="stop")
         counters = hear("sample")["counters"]
-        hear("result")
-    said = {"found": found, "took_ms": took_ms, "order": order, "counters": counters, "code": engine.returncode}
+        histograms = hear("result")["histograms"]
+    said = {
+        "histograms": histograms,
+        "tagged": tagged,
+        "found": found,
+        "took_ms": took_ms,
+        "order": order,
+        "counters": counters,
+        "code": engine.returncode,
+    }
     print(json.dumps(said))
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from hakaru.engine.binary import find_engine
+from hdrh.histogram import HdrHistogram
 
 from tests.engine.test_metrics_reference import _documented
 
@@ -56,7 +57,28 @@ def test_every_frame_is_accounted_for(seen: dict[str, Any]) -> None:
         assert set(seen["counters"][f"interface/{name}"].values()) == {0.0}
 
 
+def test_each_frame_is_in_a_histogram_of_what_it_met_and_of_how_late_it_went(seen: dict[str, Any]) -> None:
+    found = {(h["entity"], h["name"]): HdrHistogram.decode(h["hdr"]) for h in seen["histograms"]}
+    counters = seen["counters"]
+    for way in ("a-b", "b-a"):
+        channel = counters[f"link/wire/{way}"]
+        met = found.get((f"link/wire/{way}", "queue_bytes"))
+        assert (met.total_count if met else 0) == channel["frames_in"] - channel["dropped_mtu"]
+    # One at a time: each met an empty queue.
+    assert found["link/wire/a-b", "queue_bytes"].get_value_at_percentile(50) == 1
+    frames_out = sum(counters[f"link/wire/{way}"]["frames_out"] for way in ("a-b", "b-a"))
+    assert found["fabric", "lateness_ns"].total_count == frames_out
+
+
+def test_a_tag_goes_through(seen: dict[str, Any]) -> None:
+    # Linux takes the tag out of what it receives; the fabric puts it back, and the receiver's kernel tells of it.
+    assert seen["tagged"] == {"vlan": 5, "priority": 3, "payload": "hakaru"}
+
+
 def test_the_page_lists_what_a_fabric_gives(seen: dict[str, Any]) -> None:
     page = _documented()["fabric"]
-    for kind, pattern in (("link/wire/a-b", "link/NAME/a-b"), ("interface/pa", "interface/NAME")):
-        assert set(seen["counters"][kind]) == {name for entity, name in page if entity == pattern}
+    kinds = (("link/wire/a-b", "link/NAME/a-b"), ("interface/pa", "interface/NAME"), ("fabric", "fabric"))
+    named = {(h["entity"], h["name"]) for h in seen["histograms"]}
+    for kind, pattern in kinds:
+        given = set(seen["counters"][kind]) | {name for entity, name in named if entity == kind}
+        assert given == {name for entity, name in page if entity == pattern}

@@ -166,6 +166,6 @@ pub struct NamedHistogram {
     pub entity: String,
     /// `read_latency_ns`, `write_latency_ns`, ….
     pub name: String,
-    /// HdrHistogram V2, deflated, base64: every HDR tool reads it. Values are nanoseconds, 3 significant digits.
+    /// HdrHistogram V2, deflated, base64: every HDR tool reads it. Values are in the unit that the name ends in, mostly nanoseconds; 3 significant digits.
     pub hdr: String,
 }

@@ -1,6 +1,7 @@
 //! One direction of a link: queue, serialiser, line.
 use core::time::Duration;
 
+use hakaru_stats::Histogram;
 use hakaru_units::Time;
 use rand_pcg::Pcg64;
 
@@ -166,6 +167,16 @@ impl Channel {
             paused_ns: self.counters.paused_ns + stopped,
             ..self.counters
         }
+    }
+
+    /// The depths that frames met since this was asked last, if any met the queue.
+    pub(crate) fn take_depths(&mut self) -> Option<Histogram> {
+        self.queue.take_depths()
+    }
+
+    /// The depths of all intervals that were taken.
+    pub(crate) fn depths(&self) -> Option<&Histogram> {
+        self.queue.depths()
     }
 
     /// How long so many bytes take, ns; what is left over is owed, so that the rate is exact in the long run.

@@ -1,11 +1,13 @@
 //! Frames on their way out to an interface: neighbours of one super-frame together, with headers of their own.
 use std::collections::VecDeque;
 
-use crate::headers;
-use crate::packet::{OutFrame, Segmentation, Train};
+use hakaru_units::Time;
 
-/// Payload that one super-frame takes at most: what an IP packet may be long, less headers.
-const PAYLOAD_BYTES_MAX: u64 = 64_000;
+use crate::headers;
+use crate::packet::{ETHERNET_BYTES, OutFrame, Segmentation, Train};
+
+/// Headers up to IP's lie within this, options and tag included.
+const IP_BYTES_MAX: usize = 18 + 60;
 
 /// What waits to be written to one interface.
 #[derive(Debug, Default)]
@@ -14,16 +16,19 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    /// `tag`: what the frames are to be tagged with.
-    pub(crate) fn push(&mut self, train: Train, tag: Option<u16>) {
+    /// They arrived at `at`. `tag`: what the frames are to be tagged with.
+    pub(crate) fn push(&mut self, at: Time, train: Train, tag: Option<u16>) {
         if let Some(back) = self.waiting.back_mut()
             && back.tag == tag
             && back.train.goes_on_in(&train)
-            && back.train.bytes() + train.bytes() <= PAYLOAD_BYTES_MAX
         {
             back.train.count += train.count;
         } else {
-            self.waiting.push_back(OutFrame { train, tag });
+            self.waiting.push_back(OutFrame {
+                train,
+                tag,
+                due: at,
+            });
         }
     }
 
@@ -33,19 +38,10 @@ impl Delivery {
 }
 
 impl OutFrame {
-    /// The packet as it came in, if it goes out just so: nothing needs to be copied.
+    /// When it should go out: the instant at which its first frames arrived.
     #[must_use]
-    pub fn untouched(&self) -> Option<&[u8]> {
-        let Train {
-            packet,
-            count,
-            marked,
-            corrupt,
-            ..
-        } = &self.train;
-        let whole =
-            *count == packet.frames() && !marked && corrupt.is_none() && self.tag == packet.tag();
-        whole.then(|| packet.bytes())
+    pub const fn due(&self) -> Time {
+        self.due
     }
 
     /// How the interface is to cut it; `None`: it is one frame.
@@ -63,6 +59,12 @@ impl OutFrame {
         })
     }
 
+    /// Of UDP datagrams, not of a TCP segment, if it is to be cut.
+    #[must_use]
+    pub fn is_udp(&self) -> bool {
+        self.train.packet.is_udp()
+    }
+
     /// Where its L4 checksum is missing, as in [`crate::Packet::new`]; `None`: it is filled in.
     #[must_use]
     pub fn checksum(&self) -> Option<(u16, u16)> {
@@ -73,8 +75,10 @@ impl OutFrame {
         Some(((i32::from(start) + self.tag_shift()) as u16, offset))
     }
 
-    /// Appends the Ethernet frame, or super-frame, without FCS.
-    pub fn emit(&self, out: &mut Vec<u8>) {
+    /// The Ethernet frame, or super-frame, without FCS, in two parts: `head` (whatever was in it is forgotten) and what is returned.
+    /// What is as it came is not copied.
+    pub fn emit<'a>(&'a self, head: &mut Vec<u8>) -> &'a [u8] {
+        head.clear();
         let Train {
             packet,
             first,
@@ -83,41 +87,54 @@ impl OutFrame {
             corrupt,
             ..
         } = &self.train;
-        let begin = out.len();
-        let payload = packet.payload_of(*first, *count);
-        match packet.segmentation() {
-            Some(cut) if *count < packet.frames() => {
-                out.extend_from_slice(&packet.bytes()[..usize::from(cut.header_bytes)]);
-                out.extend_from_slice(&packet.bytes()[payload]);
-                headers::cut(
-                    &mut out[begin..],
-                    *first,
-                    cut.payload_bytes,
-                    first + count == packet.frames(),
-                );
+        let mut body = packet.bytes();
+        if *count < packet.frames()
+            && let Some(cut) = packet.segmentation()
+        {
+            head.extend_from_slice(&body[..cut.header_bytes.into()]);
+            body = &body[packet.payload_of(*first, *count)];
+            let last = first + count == packet.frames();
+            headers::cut(head, body.len(), *first, cut.payload_bytes, last);
+            // Offloading leaves the checksum to who cuts; whoever filled it in beforehand filled in another one.
+            if packet.checksum().is_none()
+                && let Some((start, offset)) = headers::checksum_at(head)
+            {
+                head.extend_from_slice(body);
+                body = &[];
+                headers::fill_checksum(head, start, offset);
             }
-            _ => out.extend_from_slice(packet.bytes()),
+        } else if *marked || self.tag != packet.tag() {
+            let (front, rest) = body.split_at(body.len().min(IP_BYTES_MAX));
+            head.extend_from_slice(front);
+            body = rest;
         }
         if *marked {
-            headers::mark(&mut out[begin..]);
+            headers::mark(head);
         }
         if let Some(draw) = corrupt {
-            // A checksum that is computed later would hide it.
-            if let Some((start, offset)) = packet.checksum() {
-                headers::fill_checksum(&mut out[begin..], start.into(), offset.into());
-            }
-            let header = packet
-                .segmentation()
-                .map_or(crate::packet::ETHERNET_BYTES, |cut| cut.header_bytes.into());
-            let bits = (out.len() - begin).saturating_sub(header) * 8;
-            if let Some(bit) = (*draw as usize).checked_rem(bits) {
-                out[begin + header + bit / 8] ^= 1 << (bit % 8);
-            }
+            head.extend_from_slice(body);
+            body = &[];
+            self.corrupt(head, *draw);
         }
         if self.tag != packet.tag() {
-            let mut frame = out.split_off(begin);
-            headers::set_tag(&mut frame, self.tag);
-            out.append(&mut frame);
+            headers::set_tag(head, self.tag);
+        }
+        body
+    }
+
+    /// Turns one bit of the payload over. `draw`: which, if there are so many.
+    fn corrupt(&self, frame: &mut [u8], draw: u32) {
+        let packet = &self.train.packet;
+        // A checksum that is computed later would hide it.
+        if let Some((start, offset)) = packet.checksum() {
+            headers::fill_checksum(frame, start.into(), offset.into());
+        }
+        let header = packet
+            .segmentation()
+            .map_or(ETHERNET_BYTES, |cut| cut.header_bytes.into());
+        let bits = frame.len().saturating_sub(header) * 8;
+        if let Some(bit) = (draw as usize).checked_rem(bits) {
+            frame[header + bit / 8] ^= 1 << (bit % 8);
         }
     }
 

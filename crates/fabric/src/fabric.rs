@@ -1,8 +1,7 @@
 //! The owner of switches, channels and events; what a shell calls.
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
 use std::rc::Rc;
 
+use hakaru_stats::Histogram;
 use hakaru_units::Time;
 use rand::SeedableRng as _;
 use rand_pcg::Pcg64;
@@ -11,6 +10,7 @@ use crate::channel::Channel;
 use crate::config::{End, FabricConfig, Forwarding};
 use crate::counters::ChannelCounters;
 use crate::delivery::Delivery;
+use crate::events::Events;
 use crate::packet::{OutFrame, Packet, Train};
 use crate::queue::Room;
 use crate::switch::{Switch, SwitchPort};
@@ -20,12 +20,14 @@ use crate::validate::{ConfigError, validate};
 ///
 /// ```text
 /// loop {
+///     now                → the clock, before the interfaces are read
 ///     interface readable → handle_frame       unless !wants_frame(port): then leave the packet in the interface
-///     timer              → handle_timeout     at poll_timeout, or any time
+///     always             → handle_timeout     with that `now`: nothing that came before it is still to come
 ///     while poll_frame   → write it to the interface
+///     sleep until          poll_timeout
 /// }
 /// ```
-/// Being called late does not change what happens inside: events happen at their own instants.
+/// Being called late does not change what happens inside: events happen at their own instants, and so do arrivals.
 #[derive(Debug)]
 pub struct Fabric {
     /// Link `n` has channels `2n` (a to b) and `2n + 1`.
@@ -39,11 +41,22 @@ pub struct Fabric {
     ports: Vec<Port>,
     /// Channels that each channel's queue has stopped.
     stopped_by: Vec<Vec<usize>>,
-    events: BinaryHeap<Event>,
-    sequence: u64,
+    events: Events,
     rng: Pcg64,
     route: Vec<usize>,
     arrivals: Vec<(Time, Train)>,
+    /// Everything until here has happened.
+    now: Time,
+    lateness: Lateness,
+}
+
+/// Packets that came to the fabric's knowledge only after it had handled the instant at which they came: they begin their way late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lateness {
+    /// How many.
+    pub packets: u64,
+    /// By how much, together, ns.
+    pub ns: u64,
 }
 
 /// Where a channel ends.
@@ -59,19 +72,15 @@ struct Port {
     name: String,
     /// The channel that leads into the fabric.
     ingress: usize,
+    /// Bytes of frames that were handed over and have not reached the channel's queue yet.
+    entering_bytes: u64,
     delivery: Delivery,
 }
 
 #[derive(Debug)]
-struct Event {
-    at: Time,
-    /// Events of one instant happen in the order in which they were made.
-    sequence: u64,
-    what: What,
-}
-
-#[derive(Debug)]
-enum What {
+pub(crate) enum What {
+    /// An interface handed it over.
+    Enter { port: usize, train: Train },
     /// The serialiser has sent what it was sending.
     Free { channel: usize },
     /// Frames have reached the end of a channel; in a cut-through switch their first bytes have, and all of them will at `complete_at`.
@@ -104,11 +113,12 @@ impl Fabric {
             sources: Vec::new(),
             ports: Vec::new(),
             stopped_by: vec![Vec::new(); 2 * config.links.len()],
-            events: BinaryHeap::new(),
-            sequence: 0,
+            events: Events::default(),
             rng: Pcg64::seed_from_u64(config.seed ^ 1),
             route: Vec::new(),
             arrivals: Vec::new(),
+            now: Time::ZERO,
+            lateness: Lateness::default(),
         };
         for link in &config.links {
             for (direction, way) in [(&link.a_to_b, "a-b"), (&link.b_to_a, "b-a")] {
@@ -140,6 +150,7 @@ impl Fabric {
                 self.ports.push(Port {
                     name: name.clone(),
                     ingress: egress,
+                    entering_bytes: 0,
                     delivery: Delivery::default(),
                 });
                 Sink::Port(self.ports.len() - 1)
@@ -171,30 +182,27 @@ impl Fabric {
     /// Whether interface `port` should be read: false while its link has enough to send, or is paused.
     #[must_use]
     pub fn wants_frame(&self, port: usize) -> bool {
-        let queue = self.channels[self.ports[port].ingress].queue();
-        queue.bytes() < queue.limit_bytes()
+        let port = &self.ports[port];
+        let queue = self.channels[port.ingress].queue();
+        queue.bytes() + port.entering_bytes < queue.limit_bytes()
     }
 
-    /// A packet came from interface `port`. It is taken even if it is not wanted.
-    pub fn handle_frame(&mut self, now: Time, port: usize, packet: Packet) {
-        self.handle_timeout(now);
-        let channel = self.ports[port].ingress;
-        self.channels[channel].offer(
-            now,
-            Train::whole(Rc::new(packet)),
-            Room::Endless,
-            &mut self.rng,
-        );
-        self.start(now, channel);
+    /// A packet came from interface `port` at `at`. It is taken even if it is not wanted. One of an instant that was handled already
+    /// begins its way now, and counts as late.
+    pub fn handle_frame(&mut self, at: Time, port: usize, packet: Packet) {
+        let late = self.now.ns_since(at);
+        self.lateness.packets += u64::from(late > 0);
+        self.lateness.ns += late;
+        let train = Train::whole(Rc::new(packet));
+        self.ports[port].entering_bytes += train.bytes();
+        self.schedule(at.max(self.now), What::Enter { port, train });
     }
 
     /// Lets everything happen that happens until `now`.
     pub fn handle_timeout(&mut self, now: Time) {
-        while self.events.peek().is_some_and(|event| event.at <= now) {
-            let Some(Event { at, what, .. }) = self.events.pop() else {
-                return;
-            };
+        while let Some((at, what)) = self.events.pop_until(now) {
             match what {
+                What::Enter { port, train } => self.entered(at, port, train),
                 What::Free { channel } => self.freed(at, channel),
                 What::Arrive {
                     channel,
@@ -208,12 +216,13 @@ impl Fabric {
                 } => self.offer(at, from, egress, train),
             }
         }
+        self.now = self.now.max(now);
     }
 
     /// When [`Fabric::handle_timeout`] is wanted next.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.events.peek().map(|event| event.at)
+        self.events.next()
     }
 
     /// The next frame, or super-frame, that goes out to interface `port`.
@@ -228,6 +237,35 @@ impl Fabric {
             .iter_mut()
             .map(move |channel| channel.counters(now));
         self.names.iter().map(String::as_str).zip(channels)
+    }
+
+    /// Packets that came to it too late to begin their way at the right instant.
+    #[must_use]
+    pub const fn lateness(&self) -> Lateness {
+        self.lateness
+    }
+
+    /// Ends the interval of the queue depths that frames met: each direction of each link of which there are any, as in
+    /// [`Fabric::counters`].
+    pub fn take_queue_depths(&mut self) -> impl Iterator<Item = (&str, Histogram)> {
+        let channels = self.channels.iter_mut().map(Channel::take_depths);
+        let all = self.names.iter().map(String::as_str).zip(channels);
+        all.filter_map(|(name, depths)| Some((name, depths?)))
+    }
+
+    /// The sum of the intervals that were taken.
+    pub fn queue_depths(&self) -> impl Iterator<Item = (&str, &Histogram)> {
+        let channels = self.channels.iter().map(Channel::depths);
+        let all = self.names.iter().map(String::as_str).zip(channels);
+        all.filter_map(|(name, depths)| Some((name, depths?)))
+    }
+
+    fn entered(&mut self, now: Time, port: usize, train: Train) {
+        let port = &mut self.ports[port];
+        port.entering_bytes -= train.bytes();
+        let channel = port.ingress;
+        self.channels[channel].offer(now, train, Room::Endless, &mut self.rng);
+        self.start(now, channel);
     }
 
     fn start(&mut self, now: Time, channel: usize) {
@@ -260,12 +298,13 @@ impl Fabric {
     }
 
     fn schedule(&mut self, at: Time, what: What) {
-        self.sequence += 1;
-        self.events.push(Event {
-            at,
-            sequence: self.sequence,
-            what,
-        });
+        let lane = match what {
+            What::Enter { port, .. } => 3 * self.channels.len() + port,
+            What::Free { channel } => 3 * channel,
+            What::Arrive { channel, .. } => 3 * channel + 1,
+            What::Offer { from, .. } => 3 * from + 2,
+        };
+        self.events.push(lane, at, what);
     }
 
     fn freed(&mut self, now: Time, channel: usize) {
@@ -288,7 +327,7 @@ impl Fabric {
                     None => train.packet.tag(),
                     Some(switch) => self.tag_out_of(switch, channel, train.vlan),
                 };
-                self.ports[port].delivery.push(train, tag);
+                self.ports[port].delivery.push(now, train, tag);
             }
             Sink::Switch { switch, port } => {
                 // Between two switches the VLAN travels with the train, as the tag would.
@@ -380,26 +419,5 @@ impl Fabric {
             alpha: shared.alpha,
             left_bytes: shared.bytes.saturating_sub(used),
         }
-    }
-}
-
-impl PartialEq for Event {
-    fn eq(&self, other: &Event) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Event {}
-
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Event) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-/// The earliest event is the greatest: that is the one a heap gives.
-impl Ord for Event {
-    fn cmp(&self, other: &Event) -> Ordering {
-        (other.at, other.sequence).cmp(&(self.at, self.sequence))
     }
 }

@@ -1,4 +1,4 @@
-//! Ethernet, IP and TCP headers, as far as frames must be cut out of super-frames and marked.
+//! Ethernet, IP, TCP and UDP headers, as far as frames must be cut out of super-frames and marked.
 //!
 //! All functions take bytes that may be anything; what does not parse is left as it is.
 
@@ -7,6 +7,8 @@ const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
 const IPV6_HEADER_BYTES: usize = 40;
 const TCP: u8 = 6;
+const UDP: u8 = 17;
+const UDP_HEADER_BYTES: usize = 8;
 const FIN_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
 
@@ -47,14 +49,42 @@ pub(crate) fn ecn(bytes: &[u8]) -> Option<u8> {
     }
 }
 
-/// Where the payload of a TCP segment begins.
-pub(crate) fn tcp_payload_at(bytes: &[u8]) -> Option<usize> {
-    let (protocol, at) = match ip(bytes)? {
+/// The transport's protocol and where its header begins.
+fn transport(bytes: &[u8]) -> Option<(u8, usize)> {
+    Some(match ip(bytes)? {
         Ip::V4 { at, header } => (bytes[at + 9], at + header),
         Ip::V6 { at } => (bytes[at + 6], at + IPV6_HEADER_BYTES),
+    })
+}
+
+/// Where the payload of a TCP segment or a UDP datagram begins.
+pub(crate) fn payload_at(bytes: &[u8]) -> Option<usize> {
+    let (protocol, at) = transport(bytes)?;
+    let header = match protocol {
+        TCP => usize::from(bytes.get(at + 12)? >> 4) * 4,
+        UDP => UDP_HEADER_BYTES,
+        _ => return None,
     };
-    let header = usize::from(bytes.get(at + 12)? >> 4) * 4;
-    (protocol == TCP && header >= 20 && bytes.len() >= at + header).then_some(at + header)
+    let least = if protocol == TCP {
+        20
+    } else {
+        UDP_HEADER_BYTES
+    };
+    (header >= least && bytes.len() >= at + header).then_some(at + header)
+}
+
+/// Whether it is UDP.
+pub(crate) fn is_udp(bytes: &[u8]) -> bool {
+    transport(bytes).is_some_and(|(protocol, _)| protocol == UDP)
+}
+
+/// Where the checksum of TCP or UDP begins to count, and how far from there it is stored.
+pub(crate) fn checksum_at(bytes: &[u8]) -> Option<(usize, usize)> {
+    match transport(bytes)? {
+        (TCP, at) => Some((at, 16)),
+        (UDP, at) => Some((at, 6)),
+        _ => None,
+    }
 }
 
 /// Sets "congestion experienced".
@@ -80,43 +110,49 @@ pub(crate) fn set_tag(bytes: &mut Vec<u8>, tag: Option<u16>) {
     }
 }
 
-/// Makes the headers of a TCP super-frame those of a part of it: `bytes` are the headers and the part's payload; `index` is the first of
-/// its frames, each with `each` bytes of payload; `last`: the super-frame's last frame is in it.
-pub(crate) fn cut(bytes: &mut [u8], index: u32, each: u16, last: bool) {
-    let Some(ip) = ip(bytes) else { return };
-    let total = bytes.len();
-    let (protocol, transport) = match ip {
-        Ip::V4 { at, header } => {
-            put_u16(bytes, at + 2, (total - at) as u16);
-            let id = u16_at(bytes, at + 4)
-                .unwrap_or(0)
-                .wrapping_add(index as u16);
-            put_u16(bytes, at + 4, id);
-            seal_ipv4(bytes, at, header);
-            (bytes[at + 9], at + header)
-        }
-        Ip::V6 { at } => {
-            put_u16(bytes, at + 4, (total - at - IPV6_HEADER_BYTES) as u16);
-            (bytes[at + 6], at + IPV6_HEADER_BYTES)
-        }
-    };
-    if protocol != TCP || total < transport + 20 {
+/// Makes the headers of a super-frame those of a part of it with `payload` bytes: `index` is the first of its frames, each with `each`
+/// bytes; `last`: the super-frame's last frame is in it. The checksum becomes the sum of the pseudo-header, as offloading expects.
+pub(crate) fn cut(headers: &mut [u8], payload: usize, index: u32, each: u16, last: bool) {
+    let (Some(ip), Some((protocol, at_transport))) = (ip(headers), transport(headers)) else {
         return;
+    };
+    let total = headers.len() + payload;
+    match ip {
+        Ip::V4 { at, header } => {
+            put_u16(headers, at + 2, (total - at) as u16);
+            let id = u16_at(headers, at + 4).unwrap_or(0);
+            put_u16(headers, at + 4, id.wrapping_add(index as u16));
+            seal_ipv4(headers, at, header);
+        }
+        Ip::V6 { at } => put_u16(headers, at + 4, (total - at - IPV6_HEADER_BYTES) as u16),
     }
-    let sequence = bytes[transport + 4..]
+    let length = total - at_transport;
+    let sum = fold(pseudo_header(headers, ip, protocol, length as u32));
+    match protocol {
+        TCP if headers.len() >= at_transport + 20 => {
+            cut_tcp(&mut headers[at_transport..], index, each, last);
+            put_u16(headers, at_transport + 16, sum);
+        }
+        UDP if headers.len() >= at_transport + UDP_HEADER_BYTES => {
+            put_u16(headers, at_transport + 4, length as u16);
+            put_u16(headers, at_transport + 6, sum);
+        }
+        _ => {}
+    }
+}
+
+fn cut_tcp(header: &mut [u8], index: u32, each: u16, last: bool) {
+    let sequence = header[4..]
         .first_chunk()
         .map_or(0, |four| u32::from_be_bytes(*four));
     let sequence = sequence.wrapping_add(index.wrapping_mul(u32::from(each)));
-    bytes[transport + 4..transport + 8].copy_from_slice(&sequence.to_be_bytes());
+    header[4..8].copy_from_slice(&sequence.to_be_bytes());
     if !last {
-        bytes[transport + 13] &= !FIN_PSH;
+        header[13] &= !FIN_PSH;
     }
     if index > 0 {
-        bytes[transport + 13] &= !CWR;
+        header[13] &= !CWR;
     }
-    // What offloading expects there: the sum of the pseudo-header.
-    let sum = pseudo_header(bytes, ip, protocol, (total - transport) as u32);
-    put_u16(bytes, transport + 16, fold(sum));
 }
 
 /// Fills in an L4 checksum: counted from `start`, stored at `start + offset`, where the sum of the pseudo-header is.
@@ -187,7 +223,7 @@ mod tests {
     #[test]
     fn a_part_of_a_super_frame_has_its_own_numbers() {
         let mut part = segment(100);
-        cut(&mut part, 3, 100, false);
+        cut(&mut part[..54], 100, 3, 100, false);
         assert_eq!(u16_at(&part, 16), Some(140));
         assert_eq!(u16_at(&part, 18), Some(10), "identification counts up");
         assert_eq!(&part[38..42], &1300_u32.to_be_bytes());
@@ -211,6 +247,25 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_a_row_of_datagrams_has_its_own_length() {
+        let mut part = segment(100);
+        part[23] = UDP;
+        assert_eq!(
+            (payload_at(&part), checksum_at(&part)),
+            (Some(42), Some((34, 6)))
+        );
+        cut(&mut part[..42], 112, 2, 56, true);
+        assert_eq!(
+            (u16_at(&part, 16), u16_at(&part, 38)),
+            (Some(140), Some(120))
+        );
+        assert_eq!(u16_at(&part, 40), Some(0x0a00 + 1 + 0x0a00 + 2 + 17 + 120));
+        fill_checksum(&mut part, 34, 6);
+        let pseudo = u64::from(0x0a00_u16 + 1 + 0x0a00 + 2 + 17 + 120);
+        assert_eq!(fold(sum_of(&part[34..]) + pseudo), 0xffff);
+    }
+
+    #[test]
     fn marks_are_set_where_ip_is_and_nowhere_else() {
         let mut frame = segment(0);
         assert_eq!(ecn(&frame), Some(2));
@@ -221,7 +276,7 @@ mod tests {
         arp[12..14].copy_from_slice(&[0x08, 0x06]);
         let before = arp.clone();
         mark(&mut arp);
-        cut(&mut arp, 1, 10, true);
+        cut(&mut arp, 0, 1, 10, true);
         assert_eq!((ecn(&arp), arp), (None, before));
     }
 
@@ -247,7 +302,9 @@ mod tests {
         for length in 0..whole.len() {
             let mut bytes = whole[..length].to_vec();
             mark(&mut bytes);
-            cut(&mut bytes, 2, 10, true);
+            cut(&mut bytes, 0, 2, 10, true);
+            assert!(payload_at(&bytes).is_none_or(|at| at <= length));
+            checksum_at(&bytes);
             fill_checksum(&mut bytes, 34, 16);
             set_tag(&mut bytes, None);
         }

@@ -21,6 +21,7 @@ mod channel;
 pub mod config;
 mod counters;
 mod delivery;
+mod events;
 mod fabric;
 mod headers;
 mod line;
@@ -30,6 +31,6 @@ mod switch;
 mod validate;
 
 pub use counters::{ChannelCounters, Drops};
-pub use fabric::Fabric;
-pub use packet::{OutFrame, Packet, PacketError, Segmentation};
+pub use fabric::{Fabric, Lateness};
+pub use packet::{Bin, OutFrame, Packet, PacketError, Segmentation};
 pub use validate::ConfigError;

@@ -2,8 +2,10 @@
 //!
 //! With segmentation offload a host hands over up to 64 KiB of TCP payload as one *super-frame*; on a wire it would be many frames. A [`Packet`] stays
 //! in one piece, but the fabric counts, queues and drops the frames that it stands for: a [`Train`] is some of them, in a row.
+use std::cell::RefCell;
 use std::rc::Rc;
 
+use hakaru_units::Time;
 use thiserror::Error;
 
 /// Frame check sequence.
@@ -30,8 +32,33 @@ pub struct Packet {
     bytes: Vec<u8>,
     segmentation: Option<Segmentation>,
     frames: u32,
+    /// Of its first frame (all but the last are as long) and of its last, with FCS.
+    frame_bytes: [u32; 2],
+    tag: Option<u16>,
+    /// Where the bytes go when it is gone.
+    bin: Option<Bin>,
     /// Its L4 checksum is not filled in: `(start, offset)` as virtio-net tells them.
     checksum: Option<(u16, u16)>,
+}
+
+/// Memory of packets that are gone, for who wants to use it again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bin(Rc<RefCell<Vec<Vec<u8>>>>);
+
+impl Bin {
+    /// Memory of one of them.
+    #[must_use]
+    pub fn take(&self) -> Option<Vec<u8>> {
+        self.0.borrow_mut().pop()
+    }
+}
+
+impl Drop for Packet {
+    fn drop(&mut self) {
+        if let Some(bin) = &self.bin {
+            bin.0.borrow_mut().push(core::mem::take(&mut self.bytes));
+        }
+    }
 }
 
 /// Why bytes are no packet.
@@ -44,8 +71,8 @@ pub enum PacketError {
     #[error("a super-frame with frames of no payload")]
     NoPayload,
     /// A super-frame of something else.
-    #[error("a super-frame that is not TCP")]
-    NotTcp,
+    #[error("a super-frame of neither TCP nor UDP")]
+    NotCut,
 }
 
 impl Packet {
@@ -78,25 +105,36 @@ impl Packet {
         {
             return Err(PacketError::Short(length));
         }
-        Ok(Packet {
+        let mut packet = Packet {
+            tag: tag(&bytes),
             bytes,
             segmentation,
             frames,
+            frame_bytes: [0; 2],
+            bin: None,
             checksum,
-        })
+        };
+        packet.frame_bytes = [0, frames - 1].map(|index| packet.measure(index));
+        Ok(packet)
     }
 
-    /// A TCP super-frame whose frames carry `payload_bytes` each; where its headers end is read from them.
+    /// Lets its bytes go to `bin` when it is gone.
+    #[must_use]
+    pub fn reuse(mut self, bin: &Bin) -> Packet {
+        self.bin = Some(bin.clone());
+        self
+    }
+
+    /// A super-frame of TCP or UDP whose frames carry `payload_bytes` each; where its headers end is read from them.
     ///
     /// # Errors
-    /// The bytes are not TCP over IPv4 or IPv6, or as for [`Packet::new`].
-    pub fn tcp_super_frame(
+    /// The bytes are neither over IPv4 or IPv6, or as for [`Packet::new`].
+    pub fn super_frame(
         bytes: Vec<u8>,
         payload_bytes: u16,
         checksum: Option<(u16, u16)>,
     ) -> Result<Packet, PacketError> {
-        let header_bytes =
-            crate::headers::tcp_payload_at(&bytes).ok_or(PacketError::NotTcp)? as u16;
+        let header_bytes = crate::headers::payload_at(&bytes).ok_or(PacketError::NotCut)? as u16;
         Packet::new(
             bytes,
             Some(Segmentation {
@@ -145,12 +183,21 @@ impl Packet {
     }
 
     /// Length of frame `index` with FCS, bytes.
-    pub(crate) fn frame_bytes(&self, index: u32) -> u32 {
+    pub(crate) const fn frame_bytes(&self, index: u32) -> u32 {
+        self.frame_bytes[(index + 1 == self.frames) as usize]
+    }
+
+    fn measure(&self, index: u32) -> u32 {
         let bare = match self.segmentation {
             None => self.bytes.len(),
             Some(cut) => usize::from(cut.header_bytes) + self.payload_of(index, 1).len(),
         };
         (bare as u32 + FCS_BYTES).max(FRAME_BYTES_MIN)
+    }
+
+    /// It stands for UDP datagrams.
+    pub(crate) fn is_udp(&self) -> bool {
+        crate::headers::is_udp(&self.bytes)
     }
 
     pub(crate) fn destination(&self) -> [u8; 6] {
@@ -167,13 +214,17 @@ impl Packet {
     }
 
     /// VLAN of an 802.1Q tag; 0 (a priority tag) counts as none.
-    pub(crate) fn tag(&self) -> Option<u16> {
-        match self.bytes.get(12..16) {
-            Some(&[0x81, 0x00, high, low]) => {
-                Some(u16::from_be_bytes([high, low]) & 0xfff).filter(|vlan| *vlan != 0)
-            }
-            _ => None,
+    pub(crate) const fn tag(&self) -> Option<u16> {
+        self.tag
+    }
+}
+
+fn tag(bytes: &[u8]) -> Option<u16> {
+    match bytes.get(12..16) {
+        Some(&[0x81, 0x00, high, low]) => {
+            Some(u16::from_be_bytes([high, low]) & 0xfff).filter(|vlan| *vlan != 0)
         }
+        _ => None,
     }
 }
 
@@ -258,8 +309,10 @@ impl Train {
 #[derive(Clone, Debug)]
 pub struct OutFrame {
     pub(crate) train: Train,
-    /// A tag is to be put in.
+    /// What it is to be tagged with.
     pub(crate) tag: Option<u16>,
+    /// When its first frames arrived.
+    pub(crate) due: Time,
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! An egress queue: which frames of a train have room, which are dropped or marked early.
 use std::collections::VecDeque;
 
+use hakaru_stats::{Histogram, Latency};
 use hakaru_units::Time;
 use rand::RngExt as _;
 use rand_pcg::Pcg64;
@@ -20,6 +21,8 @@ pub(crate) struct EgressQueue {
     average: Average,
     /// Longest since [`EgressQueue::take_peak`].
     peak_bytes: u64,
+    /// Bytes that each frame met when it came, whether it found room or not; made when the first one comes, since it is large.
+    depths: Option<Box<Latency>>,
 }
 
 /// The average length that RED goes by.
@@ -88,6 +91,7 @@ impl EgressQueue {
                 ..Average::default()
             },
             peak_bytes: 0,
+            depths: None,
         }
     }
 
@@ -105,8 +109,28 @@ impl EgressQueue {
         core::mem::replace(&mut self.peak_bytes, self.bytes)
     }
 
+    /// Ends the interval: the depths that its frames met, unless there were none.
+    pub(crate) fn take_depths(&mut self) -> Option<Histogram> {
+        let depths = self.depths.as_mut()?.take_interval(true, Histogram::clone);
+        Some(depths).filter(|depths| !depths.is_empty())
+    }
+
+    /// The depths of all intervals that were taken.
+    pub(crate) fn depths(&self) -> Option<&Histogram> {
+        self.depths.as_deref().map(Latency::total)
+    }
+
+    /// A frame comes.
+    fn meet(&mut self, depth_bytes: u64) {
+        // The histogram counts whatever has a unit; these are bytes, an empty queue its least value, 1.
+        self.depths.get_or_insert_default().record_ns(depth_bytes);
+    }
+
     fn take_all(&mut self, train: Train) -> Admission {
-        let taken = train.count;
+        let (taken, each) = (train.count, u64::from(train.longest_bytes()));
+        for index in 0..taken {
+            self.meet(self.bytes + each * u64::from(index));
+        }
         self.push(train);
         Admission {
             taken,
@@ -133,6 +157,7 @@ impl EgressQueue {
         let mut next = Some(train);
         while let Some(frame) = next.as_mut().map(Train::take_one) {
             next = next.filter(|rest| rest.count > 0);
+            self.meet(self.bytes);
             let fate = self.fate(now, &frame, room, serve_ns, rng);
             self.settle(fate, frame, &mut admission);
         }

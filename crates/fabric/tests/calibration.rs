@@ -61,6 +61,7 @@ fn random_loss_lies_in_its_binomial_interval() {
         let frames = 400_000_u64;
         for n in 0..frames {
             fabric.handle_frame(Time(n), 0, frame(1, 2, 64));
+            fabric.handle_timeout(Time(n));
             while fabric.poll_frame(1).is_some() {}
         }
         let lost = counters(&mut fabric, "wire/a-b").drops.loss as f64;

@@ -25,8 +25,11 @@ pub mod lines;
 pub mod memory;
 pub mod net;
 pub mod packet;
+mod packet_batch;
 pub mod process;
 pub mod reactor;
+mod virtio;
 pub mod worker;
 
+pub use packet_batch::{BATCH as PACKET_BATCH, Inbox, Outbox};
 pub use reactor::{Event, Events, Interest, Reactor, Token, Waker};

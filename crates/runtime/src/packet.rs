@@ -1,9 +1,16 @@
-//! Whole Ethernet frames of an interface, super-frames included: an `AF_PACKET` socket with virtio-net headers.
+//! Whole Ethernet frames of an interface, super-frames included: an `AF_PACKET` socket with virtio-net headers, many packets a call.
 //!
 //! Needs CAP_NET_RAW in the user namespace of the network namespace, which whoever made the namespace has: no root.
-use std::io::{self, IoSlice, IoSliceMut};
+//!
+//! What the kernel keeps beside a packet comes with it: the instant at which the interface had it, and the 802.1Q tag that Linux takes
+//! out of every frame it receives, which is put back.
+use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use hakaru_units::Time;
+
+use crate::packet_batch::{Inbox, Outbox};
 
 /// Room for what comes while the shell does something else, bytes. A packet that finds none is lost and counted ([`PacketSocket::take_lost`]).
 const RECEIVE_BUFFER_BYTES: libc::c_int = 256 << 20;
@@ -12,32 +19,46 @@ const SEND_BUFFER_BYTES: libc::c_int = 32 << 20;
 /// The longest super-frame: Linux makes none above 64 KiB unless BIG TCP is switched on.
 pub const PACKET_BYTES_MAX: usize = (64 << 10) + 64;
 
-const HEADER_BYTES: usize = size_of::<VirtioHeader>();
-
-/// `virtio_net_hdr`: what the kernel tells of a packet besides its bytes (virtio 1.2, section 5.1.6).
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct VirtioHeader {
-    flags: u8,
-    gso_type: u8,
-    header_bytes: u16,
-    gso_bytes: u16,
-    checksum_start: u16,
-    checksum_offset: u16,
-}
-
-const NEEDS_CHECKSUM: u8 = 1;
-const GSO_TCP4: u8 = 1;
-const GSO_TCP6: u8 = 4;
-const GSO_ECN: u8 = 0x80;
-
 /// What goes with a packet's bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
     /// Where the checksum that is to be filled in begins to count, and how far from there it is stored.
     pub checksum: Option<(u16, u16)>,
-    /// It is a TCP super-frame: length of its headers and payload of each frame, bytes.
-    pub segmentation: Option<(u16, u16)>,
+    /// It is a super-frame.
+    pub segmentation: Option<Cut>,
+}
+
+/// How a super-frame is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Of UDP datagrams; else it is a TCP segment.
+    pub udp: bool,
+    /// Headers that every frame repeats, bytes. Of a received packet it is not reliable: the kernel says how much lies in one piece.
+    pub header_bytes: u16,
+    /// Payload of each frame but the last, bytes.
+    pub payload_bytes: u16,
+}
+
+/// A packet that came.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Received {
+    /// From the Ethernet header on, without FCS.
+    pub bytes: Vec<u8>,
+    /// What goes with them.
+    pub offload: Offload,
+    /// When the interface had it.
+    pub at: Time,
+}
+
+/// A packet to send: `head`, then `body`.
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing<'a> {
+    /// What was written anew: headers, or nothing.
+    pub head: &'a [u8],
+    /// What is sent from where it lies.
+    pub body: &'a [u8],
+    /// What goes with the bytes.
+    pub offload: Offload,
 }
 
 /// An interface of this network namespace.
@@ -69,6 +90,8 @@ impl PacketSocket {
         socket.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32)?;
         // Straight to the device: a queue in between would be one more that the model does not know of.
         socket.set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1_i32)?;
+        socket.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1_i32)?;
+        socket.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)?;
         // Beyond what is allowed to everyone where this user may; else what is.
         for (forced, plain, bytes) in [
             (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, RECEIVE_BUFFER_BYTES),
@@ -89,41 +112,18 @@ impl PacketSocket {
         Ok(socket)
     }
 
-    /// The next packet: its bytes come into `buffer` (at least [`PACKET_BYTES_MAX`]), their number and what goes with them are returned.
+    /// Receives what waits, up to the inbox's room; then [`Inbox::take`] gives the packets. How many there are; fewer than the room: no
+    /// more waited.
     ///
     /// # Errors
-    /// `WouldBlock` if none waits; `InvalidData` for a packet that does not fit or is cut in a way unknown here, which is taken and gone.
-    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, Offload)> {
-        let mut header = [0_u8; HEADER_BYTES];
-        let mut slices = [IoSliceMut::new(&mut header), IoSliceMut::new(buffer)];
-        // SAFETY: zero is a valid `msghdr`.
-        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-        message.msg_iov = slices.as_mut_ptr().cast();
-        message.msg_iovlen = slices.len();
-        // SAFETY: `message` names `slices`, which are valid memory of the lengths they say (IoSliceMut is an iovec).
-        let got = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut message, libc::MSG_TRUNC) };
-        let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
-        let length = got
-            .checked_sub(HEADER_BYTES)
-            .ok_or(io::ErrorKind::InvalidData)?;
-        if length > buffer.len() {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
-        let offload = VirtioHeader::parse(&header)
-            .offload()
-            .ok_or(io::ErrorKind::InvalidData)?;
-        Ok((length, offload))
+    /// `WouldBlock` if none waits; the interface went down.
+    pub fn receive(&self, inbox: &mut Inbox) -> io::Result<usize> {
+        inbox.receive_from(self.0.as_fd())
     }
 
-    /// Sends a packet.
-    ///
-    /// # Errors
-    /// `WouldBlock` if the interface takes no more now; the interface is down or gone; the packet is longer than its MTU.
-    pub fn send(&self, bytes: &[u8], offload: &Offload) -> io::Result<()> {
-        let header = VirtioHeader::of(bytes, offload).emit();
-        let slices = [IoSlice::new(&header), IoSlice::new(bytes)];
-        rustix::io::writev(&self.0, &slices)?;
-        Ok(())
+    /// Sends packets, in order; how many the interface did not take, which are lost.
+    pub fn send(&self, packets: &[Outgoing<'_>], outbox: &mut Outbox) -> u64 {
+        outbox.send_to(self.0.as_fd(), packets)
     }
 
     /// Packets that were lost since this was asked last, for want of room while the shell did something else.
@@ -193,102 +193,9 @@ impl AsFd for PacketSocket {
     }
 }
 
-impl VirtioHeader {
-    fn parse(bytes: &[u8; HEADER_BYTES]) -> VirtioHeader {
-        let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
-        VirtioHeader {
-            flags: bytes[0],
-            gso_type: bytes[1],
-            header_bytes: word(2),
-            gso_bytes: word(4),
-            checksum_start: word(6),
-            checksum_offset: word(8),
-        }
-    }
-
-    fn emit(self) -> [u8; HEADER_BYTES] {
-        let mut bytes = [self.flags, self.gso_type, 0, 0, 0, 0, 0, 0, 0, 0];
-        let words = [
-            self.header_bytes,
-            self.gso_bytes,
-            self.checksum_start,
-            self.checksum_offset,
-        ];
-        for (to, word) in bytes[2..].as_chunks_mut::<2>().0.iter_mut().zip(words) {
-            *to = word.to_ne_bytes();
-        }
-        bytes
-    }
-
-    /// `None` for a super-frame of something other than TCP.
-    fn offload(self) -> Option<Offload> {
-        let segmentation = match self.gso_type & !GSO_ECN {
-            0 => None,
-            // Where the headers end is not told reliably: the kernel says how much of the packet lies in one piece.
-            GSO_TCP4 | GSO_TCP6 => Some((self.header_bytes, self.gso_bytes)),
-            _ => return None,
-        };
-        let checksum = (self.flags & NEEDS_CHECKSUM != 0)
-            .then_some((self.checksum_start, self.checksum_offset));
-        Some(Offload {
-            checksum,
-            segmentation,
-        })
-    }
-
-    fn of(bytes: &[u8], offload: &Offload) -> VirtioHeader {
-        let mut header = VirtioHeader::default();
-        if let Some((start, offset)) = offload.checksum {
-            header.flags = NEEDS_CHECKSUM;
-            (header.checksum_start, header.checksum_offset) = (start, offset);
-        }
-        if let Some((headers, each)) = offload.segmentation {
-            // IPv6 by its ethertype, which stands before the tag's end where there is one.
-            let kind = if bytes.get(12..14) == Some(&[0x81, 0]) {
-                bytes.get(16..18)
-            } else {
-                bytes.get(12..14)
-            };
-            header.gso_type = if kind == Some(&[0x86, 0xdd]) {
-                GSO_TCP6
-            } else {
-                GSO_TCP4
-            };
-            (header.header_bytes, header.gso_bytes) = (headers, each);
-        }
-        header
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn headers_come_back_as_they_were_sent() {
-        let offload = Offload {
-            checksum: Some((34, 16)),
-            segmentation: Some((66, 1448)),
-        };
-        let mut bytes = [0; 100];
-        bytes[12] = 8;
-        let header = VirtioHeader::of(&bytes, &offload);
-        assert_eq!((header.flags, header.gso_type), (NEEDS_CHECKSUM, GSO_TCP4));
-        assert_eq!(VirtioHeader::parse(&header.emit()), header);
-        assert_eq!(header.offload(), Some(offload));
-        bytes[12..14].copy_from_slice(&[0x86, 0xdd]);
-        assert_eq!(VirtioHeader::of(&bytes, &offload).gso_type, GSO_TCP6);
-        assert_eq!(
-            VirtioHeader {
-                gso_type: 5,
-                ..header
-            }
-            .offload(),
-            None,
-            "UDP is not cut here"
-        );
-        assert_eq!(VirtioHeader::default().offload(), Some(Offload::default()));
-    }
 
     #[test]
     fn an_interface_that_is_not_there_is_refused() {

@@ -88,10 +88,17 @@ pub fn frame(from: u8, to: u8, length: usize) -> Packet {
     Packet::new(bytes, None, None).unwrap()
 }
 
+/// What goes out, in one piece.
+pub fn bytes_of(out: &OutFrame) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let body = out.emit(&mut bytes);
+    bytes.extend_from_slice(body);
+    bytes
+}
+
 /// Frames that `out` is.
 pub fn frames_of(out: &OutFrame) -> usize {
-    let mut bytes = Vec::new();
-    out.emit(&mut bytes);
+    let bytes = bytes_of(out);
     match out.segmentation() {
         None => 1,
         Some(cut) => {

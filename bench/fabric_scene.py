@@ -1,0 +1,264 @@
+"""One case of the fabric's benchmark, in a user and network namespace of its own: no root. Prints one JSON object.
+
+Two hosts, `a` (10.7.0.1) and `b` (10.7.0.2), each in a namespace; what joins them is the case's medium:
+    fabric     a switch and two links of the fabric engine; the delay is the first link's
+    veth       nothing: a veth pair
+    tun_delay  bench/tun_delay.c, the loop of mahimahi's mm-delay, which Debian 12 does not package
+    tbf        a veth pair with the kernel's token bucket at either end
+The case is one JSON object on the command line; what each key means is at its use.
+
+usage (mostly by bench/fabric.py): unshare --user --map-root-user --net bench/fabric_scene.py CASE
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import statistics
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from hdrh.histogram import HdrHistogram
+
+ADDRESS = {"a": "10.7.0.1", "b": "10.7.0.2"}
+# Python's socket module does not name them (linux/net_tstamp.h, asm-generic/socket.h).
+SO_TIMESTAMPING = 37
+STAMP_SENT, STAMP_RECEIVED, STAMP_SOFTWARE, STAMP_ID, STAMP_ALONE = 1 << 1, 1 << 3, 1 << 4, 1 << 7, 1 << 11
+MEMORY_BYTES = 64 << 20
+
+
+def run(*words: str) -> None:
+    """A command that must succeed."""
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+
+
+class Host:
+    """A namespace with one interface, `eth0`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.process = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
+        here = Path("/proc/self/ns/net").readlink()
+        while Path(f"/proc/{self.process.pid}/ns/net").readlink() == here:
+            time.sleep(0.001)
+
+    def inside(self, *words: str) -> list[str]:
+        """The command that runs `words` there."""
+        return ["nsenter", "--target", str(self.process.pid), "--net", *words]
+
+    def set(self, name: str, value: str) -> None:
+        """A sysctl of its namespace."""
+        run(*self.inside("sh", "-c", f"echo '{value}' > /proc/sys/net/{name.replace('.', '/')}"))
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+class Engine:
+    """The fabric engine of this namespace."""
+
+    def __init__(self, binary: str, config: dict[str, Any]) -> None:
+        self.process = subprocess.Popen([binary, "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        contract = self.hear("hello")["contract"]
+        self.say(type="configure", contract=contract, config={"engine": "fabric", **config})
+        self.hear("ready")
+        self.say(type="start", at_ns=time.monotonic_ns())
+
+    def say(self, **command: Any) -> None:
+        assert self.process.stdin is not None
+        print(json.dumps(command), file=self.process.stdin, flush=True)
+
+    def hear(self, kind: str) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            event: dict[str, Any] = json.loads(line)
+            if event["type"] == kind:
+                return event
+            if event["type"] == "error" and event["fatal"]:
+                raise RuntimeError(event["message"])
+        raise RuntimeError(f"the engine ended before it said {kind}")
+
+    def end(self) -> dict[str, Any]:
+        """Its totals; its processor time is among them."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        ticks = os.sysconf("SC_CLK_TCK")
+        cpu = {"cpu_user_s": int(fields[11]) / ticks, "cpu_system_s": int(fields[12]) / ticks}
+        self.say(type="stop")
+        result = self.hear("result")
+        self.process.wait(10)
+        lateness = next(h["hdr"] for h in result["histograms"] if h["name"] == "lateness_ns")
+        late = HdrHistogram.decode(lateness)
+        late_us = {f"late_us_p{share:g}": late.get_value_at_percentile(share) / 1e3 for share in (50, 99)}
+        values: dict[str, Any] = {**result["values"], **cpu, **late_us}
+        return values
+
+
+def fabric_config(case: dict[str, Any]) -> dict[str, Any]:
+    """`delay_us` each way on the first link; `rate_bits_per_s` out of the switch towards `b`; `loss_percent` there."""
+    delay = {"delay_us": case.get("delay_us", 0.0)}
+    slow = {"queue": {"bytes": case.get("queue_bytes", 64 << 20)}}
+    if rate := case.get("rate_bits_per_s"):
+        slow["rate_bits_per_s"] = rate
+    if loss := case.get("loss_percent"):
+        slow["loss"] = {"kind": "random", "percent": loss}
+    links = [
+        {"name": name, "a": {"kind": "interface", "name": f"p{name}"}, "b": {"kind": "switch", "name": "s"}, **ways}
+        for name, ways in (("a", {"a_to_b": delay, "b_to_a": delay}), ("b", {"b_to_a": slow}))
+    ]
+    return {"fabric": {"switches": [{"name": "s"}], "links": links}, "spin_us": case.get("spin_us", 0)}
+
+
+@contextmanager
+def joined(case: dict[str, Any], a: Host, b: Host) -> Iterator[dict[str, Any]]:
+    """The hosts with the case's medium between them; yields what the medium itself tells, when it has ended."""
+    told: dict[str, Any] = {}
+    medium, engine = case["medium"], None
+    with ExitStack() as stack:
+        if medium in ("veth", "tbf"):
+            peer = ["peer", "name", "eth0", "netns", str(b.process.pid)]
+            run(*a.inside("ip", "link", "add", "eth0", "type", "veth", *peer))
+        elif medium == "fabric":
+            for host in (a, b):
+                peer = ["peer", "name", "eth0", "netns", str(host.process.pid)]
+                run("ip", "link", "add", f"p{host.name}", "type", "veth", *peer)
+                run("ip", "link", "set", f"p{host.name}", "up")
+        else:
+            pids = [str(host.process.pid) for host in (a, b)]
+            process = subprocess.Popen([case["tun_delay"], *pids, str(int(case["delay_us"]))], stdout=subprocess.PIPE)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            assert process.stdout is not None
+            process.stdout.readline()
+        for host in (a, b):
+            if not case.get("offloads", True) and medium != "tun_delay":
+                off = ["tso", "off", "gso", "off", "gro", "off"]
+                run(*host.inside("ethtool", "-K", "eth0", *off))
+            run(*host.inside("ip", "address", "add", f"{ADDRESS[host.name]}/24", "dev", "eth0"))
+            run(*host.inside("ip", "link", "set", "eth0", "up"))
+            run(*host.inside("ip", "link", "set", "lo", "up"))
+            for name in ("tcp_rmem", "tcp_wmem"):
+                host.set(f"ipv4.{name}", f"4096 1048576 {MEMORY_BYTES}")
+            host.set("ipv4.tcp_no_metrics_save", "1")
+        if medium == "tbf":
+            bucket = ["rate", f"{case['rate_bits_per_s']}bit", "burst", "64kb", "limit", str(16 << 20)]
+            run(*a.inside("tc", "qdisc", "add", "dev", "eth0", "root", "tbf", *bucket))
+        if medium == "fabric":
+            engine = Engine(case["engine"], fabric_config(case))
+        try:
+            yield told
+        finally:
+            if engine is not None:
+                told.update(engine.end())
+
+
+def tcp(case: dict[str, Any], a: Host, b: Host) -> dict[str, Any]:
+    """One flow from `a` to `b` for `seconds` after `omit`, which do not count; `window`: bytes at both ends."""
+    server = subprocess.Popen(b.inside("iperf3", "-s", "-1", "-B", ADDRESS["b"]), stdout=subprocess.DEVNULL)
+    words = ["-c", ADDRESS["b"], "-J", "-t", str(case["seconds"]), "-O", str(case.get("omit", 2))]
+    words += ["-C", case.get("congestion_control", "cubic")]
+    if window := case.get("window"):
+        words += ["-w", str(window)]
+    for _ in range(100):
+        done = subprocess.run(a.inside("iperf3", *words), capture_output=True, text=True, check=False)
+        if "unable to connect" not in done.stdout:
+            break
+        time.sleep(0.02)  # Until the server listens.
+    server.wait(10)
+    end = json.loads(done.stdout)["end"]
+    if "sum_received" not in end:
+        raise RuntimeError(done.stdout)
+    stream = end["streams"][0]["sender"]
+    return {
+        "bits_per_s": end["sum_received"]["bits_per_second"],
+        "retransmits": stream["retransmits"],
+        "cpu_percent": end["cpu_utilization_percent"]["host_total"],
+    }
+
+
+def stamp_of(control: list[tuple[int, int, bytes]]) -> float | None:
+    """The kernel's stamp, seconds."""
+    for level, kind, data in control:
+        if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPING):
+            seconds, nanoseconds = struct.unpack_from("qq", data)
+            return seconds + nanoseconds / 1e9
+    return None
+
+
+def sum16(data: bytes) -> int:
+    """RFC 1071."""
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total > 0xFFFF:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def echo(count: int, every_s: float) -> list[float]:
+    """Round trips of `count` ICMP echoes from where this runs, µs.
+
+    From the kernel's stamp when the driver sent it to that when the answer came: no process that wakes up is in it.
+    """
+    trips = []
+    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as wire:
+        flags = STAMP_SENT | STAMP_RECEIVED | STAMP_SOFTWARE | STAMP_ID | STAMP_ALONE
+        wire.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, flags)
+        wire.settimeout(2)
+        for number in range(count):
+            body = struct.pack("!BBHHH", 8, 0, 0, 77, number & 0xFFFF) + bytes(56)
+            body = body[:2] + struct.pack("!H", sum16(body)) + body[4:]
+            wire.sendto(body, (ADDRESS["b"], 0))
+            while True:
+                try:
+                    data, control, _, _ = wire.recvmsg(2048, 512)
+                except TimeoutError:
+                    break
+                if data[20] == 0 and struct.unpack_from("!HH", data, 24) == (77, number & 0xFFFF):
+                    _, sent, _, _ = wire.recvmsg(2048, 512, socket.MSG_ERRQUEUE)
+                    begin, end = stamp_of(sent), stamp_of(control)
+                    if begin is not None and end is not None:
+                        trips.append((end - begin) * 1e6)
+                    break
+            time.sleep(every_s)
+    return trips
+
+
+def rtt(case: dict[str, Any], a: Host, b: Host) -> dict[str, Any]:
+    """`count` echoes, one every `every_ms`."""
+    words = [sys.executable, __file__, "--echo", str(case["count"]), str(case["every_ms"])]
+    done = subprocess.run(a.inside(*words), capture_output=True, text=True, check=True)
+    trips: list[float] = sorted(json.loads(done.stdout))
+    wanted = 2 * case.get("delay_us", 0.0)
+    at = lambda share: trips[min(len(trips) - 1, int(share * len(trips)))] - wanted  # noqa: E731
+    return {
+        "lost": case["count"] - len(trips),
+        "error_us_min": trips[0] - wanted,
+        "error_us_p50": statistics.median(trips) - wanted,
+        "error_us_p99": at(0.99),
+        "error_us_p999": at(0.999),
+    }
+
+
+def main() -> None:
+    if sys.argv[1] == "--echo":
+        print(json.dumps(echo(int(sys.argv[2]), float(sys.argv[3]) / 1e3)))
+        return
+    case = json.loads(sys.argv[1])
+    a, b = Host("a"), Host("b")
+    try:
+        with joined(case, a, b) as told:
+            measured = {"tcp": tcp, "rtt": rtt}[case["measure"]](case, a, b)
+        print(json.dumps({**measured, "medium": told}))
+    finally:
+        a.end()
+        b.end()
+
+
+if __name__ == "__main__":
+    main()
