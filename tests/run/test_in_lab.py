@@ -145,7 +145,7 @@ def test_lab_that_cannot_be_ends_with_2_and_names_the_place(hakaru: Hakaru, stud
     study.write_text(study.read_text().replace("hosts: 2", "hosts: 2000"))
     result = hakaru.run("run", str(study))
     assert result.returncode == 2
-    assert "study.yaml:8:3: lab: this lab cannot be built: 2000 hosts are more than 256" in result.stderr
+    assert "study.yaml:8:10: lab.hosts: this lab cannot be built: 2000 hosts are more than 256" in result.stderr
     assert "hint:" in result.stderr
 
 

@@ -7,7 +7,8 @@ import json
 
 import pytest
 from hakaru.engine.contract import NamedHistogram, Sample
-from hakaru.run.progress import JsonLines, Lines, Meter, Now, duration
+from hakaru.run.meter import Meter, Now
+from hakaru.run.progress import JsonLines, Lines, duration, now_text
 from hakaru.study import Point, Repetition
 from hdrh.histogram import HdrHistogram
 
@@ -69,3 +70,18 @@ def test_plain_lines_name_point_rate_p99_and_time_left() -> None:
 
 def test_durations_are_minutes_and_seconds() -> None:
     assert [duration(s) for s in (-1, 5, 65, 3723)] == ["0:00", "0:05", "1:05", "1:02:03"]
+
+
+def copied(at_s: float, megabytes: float) -> Sample:
+    counters = {"backups": {"written_bytes": megabytes * 1e6}, "backup/vm01": {"read_bytes": megabytes * 1e6}}
+    return Sample(at_ns=int(at_s * 1e9), counters=counters)
+
+
+def test_copy_shows_what_arrives_and_how_far_each_job_is() -> None:
+    meter = Meter(1, 100_000_000)
+    assert meter.add("a", copied(1, 0)) is None
+    now = meter.add("a", copied(2, 25))
+    assert now == Now(0.0, 25.0, None, {"vm01": 25.0})
+    assert now is not None and now_text(now) == "25 MB/s, vm01 25 %"
+    done = meter.add("a", copied(3, 100))
+    assert done is not None and now_text(done) == "75 MB/s, vm01 done"

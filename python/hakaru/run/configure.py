@@ -12,11 +12,13 @@ from dataclasses import dataclass
 
 from hakaru.engine import contract
 from hakaru.study import Expanded, Repetition
-from hakaru.study.model import ArraySpec, Closed, InlineModel, Lu, NoModel, Pattern, PresetModel, Study, Vms
+from hakaru.study.model import Closed, InlineModel, Lu, NoModel, Pattern, PresetModel, Study, Vms
 from hakaru.study.seating import seat
 
 INITIATOR_NAME = "iqn.2011-10.example.hakaru"
 MS = 1_000_000
+ONLY = "array"
+"""Whose seed the array of a study with `array` gets, whatever the lab calls it."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +38,16 @@ def seed_of(*parts: str | int) -> int:
 
 
 def array_config(
-    expanded: Expanded, turn: Repetition, portals: Sequence[str], name: str = "array", spec: ArraySpec | None = None
+    expanded: Expanded, turn: Repetition, portals: Sequence[str], name: str = ONLY
 ) -> contract.ArrayConfig:
-    """An array of a lab (default: the only one), listening on `portals`; `name` decides what it draws."""
-    array = spec or expanded.at(turn.point).only_array
+    """An array of a lab, listening on `portals`; default: the only one."""
+    study = expanded.at(turn.point)
+    array = study.arrays[name] if study.arrays else study.only_array
     return contract.ArrayConfig(
         target_name=array.target_name,
         portals=list(portals),
         isolated_network=True,
-        lus=[_lu(lu) for lu in array.lus],
+        lus=[_lu(lu, seed_of(expanded.seed, name, lu.lun, "fill")) for lu in array.lus],
         model=engine_model(array.model),
         seed=seed_of(expanded.seed, turn.name, name),
         sample_interval_ms=expanded.measure.sample_interval // MS,
@@ -60,7 +63,7 @@ def engine_model(model: NoModel | PresetModel | InlineModel) -> contract.Model:
     return contract.ArrayModel.model_validate(model.model_dump())
 
 
-def _lu(lu: Lu) -> contract.LuConfig:
+def _lu(lu: Lu, fill_seed: int) -> contract.LuConfig:
     place = None
     if lu.placement is not None:
         place = contract.Placement(group=lu.placement.group, offset_bytes=lu.placement.offset)
@@ -68,7 +71,9 @@ def _lu(lu: Lu) -> contract.LuConfig:
         lun=lu.lun,
         size_bytes=lu.size,
         block_bytes=lu.block,
-        store=contract.MemoryStore(),
+        store=contract.MemoryStore(fill_seed=fill_seed, fill_compressible_percent=lu.fill.compressible_percent)
+        if lu.fill
+        else contract.MemoryStore(),
         placement=place,
     )
 

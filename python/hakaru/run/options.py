@@ -7,6 +7,7 @@ from typing import Any
 
 from hakaru.errors import UsageError
 from hakaru.study import Expanded, Loaded, expand
+from hakaru.study.part import level_text
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def expand_options(loaded: Loaded, options: Options) -> Expanded:
     only = {name: set(levels) for name, levels in options.only}
     every = expand(loaded.study, quick=options.quick)
     for name, levels in only.items():
-        known = {str(p.factors[name]) for p in every.points if name in p.factors}
+        known = {level_text(p.factors[name]) for p in every.points if name in p.factors}
         if not known:
             factors = sorted({f for p in every.points for f in p.factors})
             raise UsageError(f"--only {name}: the study has no such factor", f"its factors are {', '.join(factors)}")

@@ -1,45 +1,50 @@
-"""Where a run's engines stand: in a lab, or on this host in front of a site's array.
+"""Where a run's engines stand: in a lab, or on this host in front of a site's LUs.
 
 The runner knows only this interface. `LabPlace` is here, `SitePlace` in `hakaru.run.site`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from hakaru.engine import contract
 from hakaru.engine.process import EngineProcess
 from hakaru.lab.lab import Lab
-from hakaru.run.configure import Unit, array_config, lab_units
+from hakaru.lab.plan import fabric_config, plan_lab
+from hakaru.run.configure import MS, ONLY, array_config, initiator_configs, lab_units, seed_of
+from hakaru.run.configure_backup import backup_configs, lab_targets
 from hakaru.study import Expanded, Repetition
+
+Loads = Mapping[str, contract.InitiatorConfig | contract.BackupConfig]
 
 
 class Place(Protocol):
-    """Nodes on which engines are started, and the LUs that VMs reach from there."""
+    """Nodes on which engines are started, and what is started there for a repetition."""
 
     origin: str
     """Of every number measured here: `emulated` or `measured`."""
-    hosts: Sequence[str]
-    """Nodes that VMs are dealt to."""
     nodes: Sequence[str]
     """Nodes that are watched; the last one's watch takes the whole machine's counters."""
-    array: str | None
-    """Node that a fresh array is started on for every repetition; None where it is not ours."""
-    allow_writes: bool
-    chap: contract.ChapConfig | None
-    """What VMs log in with; None: nothing."""
+
+    async def take_on(self, expanded: Expanded, turn: Repetition) -> None:
+        """Be as the point wants it; no engine runs meanwhile."""
+        ...
 
     async def start(self, node: str, config: contract.EngineConfig) -> EngineProcess:
         """An engine on a node, configured."""
         ...
 
-    def array_config(self, expanded: Expanded, turn: Repetition) -> contract.ArrayConfig:
-        """Configuration of the array; only where `array` is not None."""
+    def fabrics(self, expanded: Expanded, turn: Repetition) -> Mapping[str, contract.FabricEngineConfig]:
+        """Node → the emulated network that runs there; empty where there is none."""
         ...
 
-    def units(self, expanded: Expanded) -> list[list[Unit]]:
-        """Columns of LUs that VMs are dealt to."""
+    def arrays(self, expanded: Expanded, turn: Repetition) -> Mapping[str, contract.ArrayConfig]:
+        """Node → the array that is started there; empty where they are not ours."""
+        ...
+
+    def loads(self, expanded: Expanded, turn: Repetition) -> Loads:
+        """Host → what loads or copies there; hosts with nothing to do are left out."""
         ...
 
     def describe(self) -> dict[str, Any]:
@@ -53,24 +58,42 @@ class LabPlace:
     def __init__(self, lab: Lab, origin: str) -> None:
         self.lab = lab
         self.origin = origin
-        self.hosts: Sequence[str] = lab.plan.host_names
-        self.array: str | None = lab.plan.array_name
-        switches = [node.name for node in lab.plan.nodes if node.kind == "switch"]
-        self.nodes: Sequence[str] = (*self.hosts, *switches, lab.plan.array_name)
-        self.allow_writes = True
-        self.chap: contract.ChapConfig | None = None
+        self.nodes: Sequence[str] = lab.plan.namespaces
+
+    async def take_on(self, expanded: Expanded, turn: Repetition) -> None:
+        """Links, TCP and MTU of the point."""
+        plan = plan_lab(expanded.at(turn.point).lab)
+        if plan != self.lab.plan:
+            await self.lab.adjust(plan)
 
     async def start(self, node: str, config: contract.EngineConfig) -> EngineProcess:
         """An engine in a node's namespace, configured."""
         return await self.lab.start_engine(node, config)
 
-    def array_config(self, expanded: Expanded, turn: Repetition) -> contract.ArrayConfig:
-        """The study's array on the lab's portals."""
-        return array_config(expanded, turn, self.lab.plan.portals())
+    def fabrics(self, expanded: Expanded, turn: Repetition) -> Mapping[str, contract.FabricEngineConfig]:
+        """The lab's switches and links as they are at the point."""
+        plan = self.lab.plan
+        if plan.fabric_node is None:
+            return {}
+        seed = seed_of(expanded.seed, turn.name, plan.fabric_node)
+        interval_ms = expanded.measure.sample_interval // MS
+        return {plan.fabric_node: fabric_config(plan, seed=seed, sample_interval_ms=interval_ms)}
 
-    def units(self, expanded: Expanded) -> list[list[Unit]]:
-        """The study's LUs."""
-        return lab_units(expanded.study, self.lab.plan.portals())
+    def arrays(self, expanded: Expanded, turn: Repetition) -> Mapping[str, contract.ArrayConfig]:
+        """The study's arrays on the lab's portals."""
+        plan, study = self.lab.plan, expanded.at(turn.point)
+        return {
+            name: array_config(expanded, turn, plan.portals(name), name if study.arrays else ONLY)
+            for name in plan.array_names
+        }
+
+    def loads(self, expanded: Expanded, turn: Repetition) -> Loads:
+        """The study's VMs or jobs, dealt to the lab's hosts."""
+        plan, study = self.lab.plan, expanded.at(turn.point)
+        if study.backup is not None:
+            targets = lab_targets(study, {name: plan.portals(name) for name in plan.array_names})
+            return backup_configs(expanded, turn, plan.host_names, targets)
+        return initiator_configs(expanded, turn, plan.host_names, lab_units(study, plan.portals()))
 
     def describe(self) -> dict[str, Any]:
         """The lab as built."""

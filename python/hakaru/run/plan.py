@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hakaru.lab.plan import LabPlan
-from hakaru.study import Expanded
+from hakaru.lab.plan import LabPlan, plan_lab
+from hakaru.study import Expanded, Point, Repetition
+from hakaru.study.model import Measure, Study
 from hakaru.units import format_duration, format_size
 
 # Measured on two cores: starting hakaru and building the lab, checking one host's link (all at most 8 s), what a
@@ -23,6 +24,8 @@ SAMPLE_BYTES = 6
 HISTOGRAM_BYTES = 3000
 ENGINE_BYTES = 24 << 20
 LOOPBACK_BYTES_PER_S = 4_000_000_000
+# A copy that is read back at less is stuck.
+VERIFY_BYTES_PER_S = 5_000_000
 
 
 @dataclass(frozen=True)
@@ -35,32 +38,83 @@ class Estimate:
     engines: int
 
 
+def load_limit_s(measure: Measure, study: Study) -> float:
+    """Seconds after which the load of a repetition has ended: of a backup the most that it may take."""
+    if study.backup is None:
+        return (measure.warmup_ns + measure.time_ns) / 1e9
+    limit = study.backup.time_limit / 1e9
+    return limit + (copied_bytes(study) / VERIFY_BYTES_PER_S if study.backup.verify else 0.0)
+
+
+def load_s(measure: Measure, study: Study, lab: LabPlan | None) -> float:
+    """Seconds that the load of a repetition is expected to take; a backup: twice what its path alone would take."""
+    if study.backup is None:
+        return load_limit_s(measure, study)
+    rates = [study.backup.rate_limit * study.backup.jobs] if study.backup.rate_limit else []
+    if lab:
+        every = [link.rate_bits_per_s for link in lab.links] + [trunk.rate_bits_per_s for trunk in lab.trunks]
+        rates += [rate for rate in every if rate is not None]
+        rates += [rate for link in lab.links if (rate := link.sends_bits_per_s) is not None]
+    ideal = copied_bytes(study) / (min(rates) / 8 if rates else LOOPBACK_BYTES_PER_S)
+    return min(study.backup.time_limit / 1e9, (3 if study.backup.verify else 2) * ideal)
+
+
+def copied_bytes(study: Study) -> int:
+    """All images of a backup."""
+    return study.backup.jobs * study.backup.image if study.backup else 0
+
+
 def estimate(expanded: Expanded, lab: LabPlan | None) -> Estimate:
     """Upper bounds for memory and disk, expected time. `lab` is None where a site is used."""
     measure = expanded.measure
     hosts = len(lab.host_names) if lab else 1
-    load_s = (measure.warmup_ns + measure.time_ns) / 1e9
-    seconds = len(expanded.repetitions) * (load_s + REPETITION_S) + REPORT_S
+    studies = [expanded.at(turn.point) for turn in expanded.repetitions]
+    each = [load_s(measure, study, lab_of(study, lab)) for study in studies]
+    seconds = sum(each) + len(each) * REPETITION_S + REPORT_S
     if lab:
-        seconds += LAB_S + min(LINK_CHECKS_S_MAX, hosts * LINK_CHECK_S)
-    drives = 12
-    samples = load_s / (measure.sample_interval / 1e9)
-    counters = sum(min(r.point.factors["vms"], 256) * 10 + hosts * 60 + drives * 8 + 60 for r in expanded.repetitions)
-    disk = int(samples * (counters * SAMPLE_BYTES + len(expanded.repetitions) * hosts * 2 * HISTOGRAM_BYTES))
-    engines = 2 * hosts + 2 if lab else 2
-    written = max((_written(expanded, p.factors, lab, load_s) for p in expanded.points), default=0) if lab else 0
-    return Estimate(seconds, disk, engines * ENGINE_BYTES + written, engines)
+        checked = len(lab.host_names) * len(lab.array_names)
+        seconds += LAB_S + min(LINK_CHECKS_S_MAX, checked * LINK_CHECK_S)
+    nodes = len(lab.namespaces) if lab else 1
+    drives = 12 * (len(lab.array_names) if lab else 0)
+    # Links of a fabric have 17 counters each way, TCP of a namespace 10.
+    links = 34 * (len(lab.links) + len(lab.trunks)) if lab and lab.fabric_node else 0
+    counters = [min(_actors(s, t), 256) * 20 + nodes * 60 + drives * 8 + links for s, t in _turns(expanded)]
+    interval_s = measure.sample_interval / 1e9
+    samples = [load_limit_s(measure, study) / interval_s for study in studies]
+    disk = sum(n * (c * SAMPLE_BYTES + nodes * 2 * HISTOGRAM_BYTES) for n, c in zip(samples, counters, strict=True))
+    arrays = len(lab.array_names) if lab else 0
+    engines = 2 * hosts + (nodes - hosts if lab else 0) + arrays + (1 if lab and lab.fabric_node else 0)
+    held = max((_held_bytes(expanded, point, lab) for point in expanded.points), default=0) if lab else 0
+    return Estimate(seconds, int(disk), engines * ENGINE_BYTES + held, engines)
 
 
-def _written(expanded: Expanded, factors: dict[str, Any], lab: LabPlan | None, load_s: float) -> int:
-    """Most bytes that a repetition can write into memory: what the path carries, or all regions."""
-    pattern = expanded.study.patterns[factors["pattern"]]
+def lab_of(study: Study, lab: LabPlan | None) -> LabPlan | None:
+    """The lab of one point, where there is one at all."""
+    return plan_lab(study.lab) if lab else None
+
+
+def _turns(expanded: Expanded) -> list[tuple[Study, Repetition]]:
+    return [(expanded.at(turn.point), turn) for turn in expanded.repetitions]
+
+
+def _actors(study: Study, turn: Repetition) -> int:
+    """VMs or jobs of a repetition."""
+    return study.backup.jobs if study.backup else int(turn.point.factors["vms"])
+
+
+def _held_bytes(expanded: Expanded, point: Point, lab: LabPlan | None) -> int:
+    """Most bytes that LUs hold in memory in a repetition: what is written, and what a copy reads."""
+    study = expanded.at(point)
+    if study.backup is not None:
+        return 2 * copied_bytes(study)
+    factors = point.factors
+    pattern = study.patterns[factors["pattern"]]
     read, write = pattern.read_percent / 100, 1 - pattern.read_percent / 100
     rates = [link.rate_bits_per_s for link in lab.links if link.node == lab.array_name] if lab else []
     path = sum(r / 8 for r in rates if r) if rates and all(rates) else LOOPBACK_BYTES_PER_S
     # Reads and writes go in opposite directions: the mix is as fast as its larger part allows.
     rate = path * write / max(read, write)
-    return int(min(rate * load_s, factors["vms"] * expanded.study.seats.region_bytes))
+    return int(min(rate * load_limit_s(expanded.measure, study), factors["vms"] * study.seats.region_bytes))
 
 
 def describe(expanded: Expanded, lab: LabPlan | None) -> dict[str, Any]:
@@ -74,7 +128,7 @@ def describe(expanded: Expanded, lab: LabPlan | None) -> dict[str, Any]:
         "points": [{"point": p.id, "factors": p.factors} for p in expanded.points],
         "order": [r.name for r in expanded.repetitions],
         "lab": lab.describe() if lab else None,
-        "portals": list(lab.portals()) if lab else None,
+        "portals": [p for name in lab.array_names for p in lab.portals(name)] if lab else None,
         "estimate": {
             "seconds": round(guess.seconds),
             "disk_bytes": guess.disk_bytes,
@@ -88,21 +142,30 @@ def lines(expanded: Expanded, lab: LabPlan | None) -> list[str]:
     """The plan for people."""
     guess, measure = estimate(expanded, lab), expanded.measure
     form = "quick form" if expanded.quick else "full form"
+    backup = expanded.study.backup
+    each = f"{format_duration(measure.warmup_ns)} warm-up + {format_duration(measure.time_ns)} measured each"
+    if backup is not None:
+        each = f"{backup.jobs} images of {format_size(backup.image)}, at most {format_duration(backup.time_limit)} each"
     text = [
         f"{expanded.study.id}: {expanded.study.title.en}",
-        f"{len(expanded.points)} points x {measure.repetitions} repetitions ({form}), "
-        f"{format_duration(measure.warmup_ns)} warm-up + {format_duration(measure.time_ns)} measured each",
+        f"{len(expanded.points)} points x {measure.repetitions} repetitions ({form}), {each}",
         f"about {guess.seconds / 60:.1f} minutes, at most {_round(guess.disk_bytes)} of disk "
         f"and {_round(guess.memory_bytes)} of memory",
     ]
     if lab:
-        text.append(
-            f"lab: {len(lab.host_names)} hosts, 1 switch, array at {', '.join(lab.portals())}; {guess.engines} engines"
-        )
+        arrays = "; ".join(f"{name} at {', '.join(lab.portals(name))}" for name in lab.array_names)
+        text.append(f"lab: {lab_parts(lab)}: {arrays}; {lab.backend} backend; {guess.engines} engines")
     text.append(f"seed {expanded.seed}; order: {' '.join(r.name for r in expanded.repetitions)}")
     text.append("points:")
     text += [f"  {p.id}  " + "  ".join(f"{k} {v}" for k, v in p.factors.items()) for p in expanded.points]
     return text
+
+
+def lab_parts(lab: LabPlan) -> str:
+    """`4 hosts, 1 switch, 1 array`."""
+    counts = {"host": len(lab.host_names), "switch": len(lab.switches) or 1, "array": len(lab.array_names)}
+    plural = {"switch": "switches"}
+    return ", ".join(f"{n} {kind if n == 1 else plural.get(kind, kind + 's')}" for kind, n in counts.items())
 
 
 def _round(size: int) -> str:

@@ -12,26 +12,19 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import IO, Any, Protocol
 
-from hdrh.histogram import HdrHistogram
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from hakaru.engine import contract
 from hakaru.errors import Interrupted
+from hakaru.run.meter import Now
 from hakaru.study import Repetition
+from hakaru.study.part import level_text
 from hakaru.wording import number
 
-
-@dataclass(frozen=True)
-class Now:
-    """The load of the last second over all hosts. `latency_ms_p99` is None where no request ended."""
-
-    iops: float
-    mb_per_s: float
-    latency_ms_p99: float | None
+JOBS_SHOWN_MAX = 8
 
 
 class Watcher(Protocol):
@@ -53,46 +46,6 @@ class Watcher(Protocol):
         """The run has ended."""
 
 
-class Meter:
-    """Turns the samples of all hosts into `Now`, about once a second."""
-
-    def __init__(self, hosts: int) -> None:
-        self._hosts = hosts
-        self._last: dict[str, contract.Sample] = {}
-        self._fresh: dict[str, tuple[float, float]] = {}
-        self._histogram = _empty()
-
-    def add(self, node: str, sample: contract.Sample) -> Now | None:
-        """`Now` once every host has been heard since the last one."""
-        last = self._last.get(node)
-        self._last[node] = sample
-        if last is not None and sample.at_ns > last.at_ns:
-            seconds = (sample.at_ns - last.at_ns) / 1e9
-            self._fresh[node] = (
-                _growth(last, sample, "reads", "writes") / seconds,
-                _growth(last, sample, "read_bytes", "write_bytes") / seconds,
-            )
-        for histogram in sample.histograms:
-            if histogram.entity == "vms":
-                self._histogram.add(HdrHistogram.decode(histogram.hdr))
-        if len(self._fresh) < self._hosts:
-            return None
-        p99 = self._histogram.get_value_at_percentile(99) / 1e6 if self._histogram.total_count else None
-        now = Now(sum(r for r, _ in self._fresh.values()), sum(b for _, b in self._fresh.values()) / 1e6, p99)
-        self._fresh.clear()
-        self._histogram = _empty()
-        return now
-
-
-def _empty() -> Any:
-    return HdrHistogram(1, 3_600_000_000_000, 3)
-
-
-def _growth(last: contract.Sample, sample: contract.Sample, *names: str) -> float:
-    before, after = last.counters.get("vms", {}), sample.counters.get("vms", {})
-    return sum(after.get(name, 0.0) - before.get(name, 0.0) for name in names)
-
-
 def duration(seconds: float) -> str:
     """`1:05`, `2:03:04`."""
     minutes, rest = divmod(max(0, round(seconds)), 60)
@@ -101,12 +54,18 @@ def duration(seconds: float) -> str:
 
 
 def factors_text(turn: Repetition) -> str:
-    """`random-32k, vms 7`."""
-    return ", ".join(str(v) if isinstance(v, str) else f"{k} {v}" for k, v in turn.point.factors.items())
+    """`random-32k, vms 7`; `case throttled, tcp 2009`."""
+    return ", ".join(str(v) if k == "pattern" else f"{k} {level_text(v)}" for k, v in turn.point.factors.items())
 
 
 def now_text(now: Now) -> str:
-    """`3,280 IOPS, 107 MB/s, p99 120 ms`."""
+    """`3,280 IOPS, 107 MB/s, p99 120 ms`; of a copy `21.2 MB/s, vm01 35 %, vm02 done`."""
+    if now.copied_percent is not None:
+        jobs = [f"{name} {'done' if p >= 100 else f'{p:.0f} %'}" for name, p in sorted(now.copied_percent.items())]
+        shown = (
+            jobs if len(jobs) <= JOBS_SHOWN_MAX else [f"{sum(now.copied_percent.values()) / len(jobs):.0f} % of all"]
+        )
+        return ", ".join([f"{number(now.mb_per_s)} MB/s", *shown])
     p99 = f", p99 {number(now.latency_ms_p99)} ms" if now.latency_ms_p99 is not None else ""
     return f"{number(round(now.iops))} IOPS, {number(now.mb_per_s)} MB/s{p99}"
 
@@ -170,6 +129,8 @@ class Lines:
         """The end of a repetition is a line, with the median of its seconds by rate."""
         if name == "repetition" and self._heard:
             middle = sorted(self._heard, key=lambda now: now.iops)[len(self._heard) // 2]
+            if middle.copied_percent is not None:  # how far the copy is, the last one knows
+                middle = replace(middle, copied_percent=self._heard[-1].copied_percent)
             print(f"  {now_text(middle)}", file=self._stream, flush=True)
         if name == "repetition":
             self._heard.clear()
@@ -220,6 +181,7 @@ class JsonLines:
             mb_per_s=round(now.mb_per_s, 3),
             latency_ms_p99=now.latency_ms_p99 and round(now.latency_ms_p99, 3),
             left_s=round(left_s),
+            **({} if now.copied_percent is None else {"copied_percent": now.copied_percent}),
         )
 
     def close(self) -> None:

@@ -1,7 +1,8 @@
 """One repetition: fresh engines, one common start, all that they say until the load has ended, a clean stop.
 
-    array (where it is ours) and watches → ready; initiators → logged in, ready;
-    all start at one instant of CLOCK_MONOTONIC; warm-up, measuring, drain; array and watches stop
+    the place is as the point wants it; fabric → ready; arrays (where they are ours) and watches → ready;
+    initiators or backups → logged in, ready; all start at one instant of CLOCK_MONOTONIC; warm-up, measuring, drain;
+    arrays and watches stop, then the fabric, which by then has delivered all that was sent
 
 Nothing is computed from what engines say, apart from what the display shows while it runs.
 """
@@ -18,15 +19,21 @@ from hakaru.analysis.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.engine.process import EngineProcess, gang_start
 from hakaru.errors import EnvironmentError_, HakaruError, LostError
-from hakaru.run.configure import initiator_configs, watch_config
+from hakaru.run.configure import watch_config
 from hakaru.run.place import Place
+from hakaru.run.plan import load_limit_s
 from hakaru.store import Histograms, Samples
 from hakaru.study import Expanded, Repetition
+from hakaru.study.model import Study
+from hakaru.units import format_duration
 
 # After the measuring time: requests in flight end (an engine gives a command up after 30 s), results are written.
 DRAIN_S = 45.0
 # When one engine fails because of another (a killed array fails every initiator), how long the cause may take to show.
 CAUSE_S = 0.5
+LOADS = ("initiator", "backup")
+LOST = ("lost_overrun", "lost_unknown", "lost_refused")
+"""What a fabric counts as lost outside of what was asked of it."""
 
 
 class LateStartError(EnvironmentError_):
@@ -46,12 +53,14 @@ class Outcome:
 class _Gang:
     """The engines of one repetition, by kind."""
 
+    fabrics: list[EngineProcess] = field(default_factory=list)
     arrays: list[EngineProcess] = field(default_factory=list)
     watches: list[EngineProcess] = field(default_factory=list)
-    initiators: list[EngineProcess] = field(default_factory=list)
+    loads: list[EngineProcess] = field(default_factory=list)
 
     def all(self) -> list[EngineProcess]:
-        return [*self.arrays, *self.initiators, *self.watches]
+        """Causes before what they make fail."""
+        return [*self.fabrics, *self.arrays, *self.loads, *self.watches]
 
 
 @dataclass
@@ -70,11 +79,12 @@ OnSample = Callable[[str, contract.Sample], None]
 
 
 async def run_repetition(place: Place, expanded: Expanded, turn: Repetition, on_sample: OnSample) -> Outcome:
-    """Run it. `on_sample(node, sample)` hears every sample of the initiators.
+    """Run it. `on_sample(node, sample)` hears every sample of the initiators or backups.
 
     Raises what the engine that caused the failure raised; engines are gone when this returns or raises.
     """
     heard = _Heard()
+    await place.take_on(expanded, turn)
     async with _gang(place, expanded, turn, heard) as gang:
         try:
             start_ns = await gang_start(gang.all())
@@ -82,10 +92,10 @@ async def run_repetition(place: Place, expanded: Expanded, turn: Repetition, on_
             raise LateStartError(e.message, e.hint) from e
         listeners = [asyncio.create_task(_listen(e, heard, on_sample)) for e in gang.all()]
         try:
-            await _until_loaded(gang, listeners, expanded)
-            for engine in gang.initiators:
+            await _until_loaded(gang, listeners, load_limit_s(expanded.measure, expanded.at(turn.point)))
+            for engine in gang.loads:
                 heard.results[engine.name] = await engine.result()
-            for engine in (*gang.arrays, *gang.watches):
+            for engine in (*gang.arrays, *gang.watches, *gang.fabrics):
                 heard.results[engine.name] = await engine.stop()
             await asyncio.gather(*listeners)
         finally:
@@ -100,23 +110,18 @@ async def _gang(place: Place, expanded: Expanded, turn: Repetition, heard: _Hear
     """Engines that are ready to start; closed at the end, whatever happens."""
     gang = _Gang()
     try:
-        if place.array is not None:
-            gang.arrays.append(await place.start(place.array, place.array_config(expanded, turn)))
+        for node, fabric in place.fabrics(expanded, turn).items():
+            gang.fabrics.append(await place.start(node, fabric))
+        await _ready(gang.fabrics, heard)
+        for node, array in place.arrays(expanded, turn).items():
+            gang.arrays.append(await place.start(node, array))
         for node in place.nodes:
             config = watch_config(expanded, machine=node == place.nodes[-1])
             gang.watches.append(await place.start(node, config))
         await _ready([*gang.arrays, *gang.watches], heard)
-        configs = initiator_configs(
-            expanded,
-            turn,
-            place.hosts,
-            place.units(expanded),
-            allow_writes=place.allow_writes,
-            chap=place.chap,
-        )
-        for host, initiator in configs.items():
-            gang.initiators.append(await place.start(host, initiator))
-        await _ready(gang.initiators, heard)
+        for host, load in place.loads(expanded, turn).items():
+            gang.loads.append(await place.start(host, load))
+        await _ready(gang.loads, heard)
         yield gang
     finally:
         await asyncio.gather(*(engine.close() for engine in gang.all()))
@@ -129,24 +134,25 @@ async def _ready(engines: list[EngineProcess], heard: _Heard) -> None:
 
 async def _listen(engine: EngineProcess, heard: _Heard, on_sample: OnSample) -> None:
     """Keep what one engine says until its result; raises if it is lost."""
+    loads = engine.kind in LOADS
     async for event in engine.events():
         match event:
-            case contract.Phase(phase="measure"):
+            case contract.Phase(phase="measure") if loads:
                 heard.measure_ns.append(event.at_ns)
-            case contract.Phase(phase="drain"):
+            case contract.Phase(phase="drain") if loads:
                 heard.drain_ns.append(event.at_ns)
             case contract.Sample():
                 heard.samples.add(engine.node, engine.kind, event.at_ns, event.counters)
                 heard.histograms.add(engine.node, engine.kind, event.at_ns, [h.model_dump() for h in event.histograms])
-                if engine.kind == "initiator":
+                if loads:
                     on_sample(engine.node, event)
 
 
-async def _until_loaded(gang: _Gang, listeners: list[asyncio.Task[None]], expanded: Expanded) -> None:
-    """Wait for the results of all initiators; raises as soon as any engine fails, with the error of the cause."""
-    measure = expanded.measure
-    patience = (measure.warmup_ns + measure.time_ns) / 1e9 + DRAIN_S
-    loads = listeners[len(gang.arrays) : len(gang.arrays) + len(gang.initiators)]
+async def _until_loaded(gang: _Gang, listeners: list[asyncio.Task[None]], limit_s: float) -> None:
+    """Wait for the results of all loads; raises as soon as any engine fails, with the error of the cause."""
+    patience = limit_s + DRAIN_S
+    before = len(gang.fabrics) + len(gang.arrays)
+    loads = listeners[before : before + len(gang.loads)]
     waiting = set(listeners)
     deadline = asyncio.get_running_loop().time() + patience
     while not all(load.done() for load in loads):
@@ -156,14 +162,14 @@ async def _until_loaded(gang: _Gang, listeners: list[asyncio.Task[None]], expand
         if failed:
             raise await _cause(listeners)
         if not done:
-            late = next(e for e, load in zip(gang.initiators, loads, strict=True) if not load.done())
+            late = next(e for e, load in zip(gang.loads, loads, strict=True) if not load.done())
             raise LostError(
                 f"{late.name} did not end its load within {patience:.0f} s", "is the array still answering?"
             )
 
 
 async def _cause(listeners: list[asyncio.Task[None]]) -> BaseException:
-    """Of several failures the one that comes first in the gang's order: the array's before the initiators'."""
+    """Of several failures the one that comes first in the gang's order: an array's before its initiators'."""
     await asyncio.wait(listeners, timeout=CAUSE_S)
     errors = [e for task in listeners if task.done() and (e := task.exception()) is not None]
     return next((e for e in errors if isinstance(e, HakaruError)), errors[0])
@@ -173,10 +179,14 @@ def _outcome(place: Place, expanded: Expanded, turn: Repetition, gang: _Gang, he
     for engine in gang.all():
         result = heard.results[engine.name]
         heard.histograms.add(engine.node, engine.kind, None, [h.model_dump() for h in result.histograms])
+    study = expanded.at(turn.point)
     measure_start = max(heard.measure_ns, default=start_ns + expanded.measure.warmup_ns)
-    measure_end = min(heard.drain_ns, default=measure_start + expanded.measure.time_ns)
-    errors = sum(heard.results[e.name].values.get("errors", 0) for e in gang.initiators)
-    caveats = [Caveat("io_errors", {"errors": int(errors)}).to_json()] if errors else []
+    if study.backup is None:
+        measure_end = min(heard.drain_ns, default=measure_start + expanded.measure.time_ns)
+    else:
+        # Hosts that have copied all they have are done; the copy goes on until the last one is.
+        measure_end = max(heard.drain_ns, default=measure_start)
+    caveats = [caveat.to_json() for caveat in _caveats(study, gang, heard)]
     engines = [
         {
             "node": engine.node,
@@ -201,3 +211,22 @@ def _outcome(place: Place, expanded: Expanded, turn: Repetition, gang: _Gang, he
         "engines": engines,
     }
     return Outcome(record, heard.samples, heard.histograms)
+
+
+def _caveats(study: Study, gang: _Gang, heard: _Heard) -> list[Caveat]:
+    """What is wrong with the repetition, seen from what the engines said at their ends."""
+
+    def total(engines: list[EngineProcess], *names: str) -> int:
+        return int(sum(heard.results[e.name].values.get(name, 0) for e in engines for name in names))
+
+    found = []
+    if errors := total(gang.loads, "errors"):
+        found.append(Caveat("io_errors", {"errors": errors}))
+    if study.backup is not None:
+        left = study.backup.jobs - total(gang.loads, "jobs_done")
+        if left > 0:
+            limit = format_duration(study.backup.time_limit)
+            found.append(Caveat("not_finished", {"jobs": left, "total": study.backup.jobs, "limit": limit}))
+    if lost := total(gang.fabrics, *LOST):
+        found.append(Caveat("fabric_limit", {"lost": lost}))
+    return found

@@ -30,10 +30,11 @@ from hakaru.lab.lab import Lab
 from hakaru.lab.plan import LabPlan, plan_lab
 from hakaru.run import plan as planned
 from hakaru.run.machine import describe_machine
+from hakaru.run.meter import meter_of
 from hakaru.run.options import Options, expand_options
 from hakaru.run.place import LabPlace, Place
 from hakaru.run.preflight import check_machine
-from hakaru.run.progress import Meter, Watchers
+from hakaru.run.progress import Watchers
 from hakaru.run.repetition import LateStartError, run_repetition
 from hakaru.run.site import Site, SitePlace, check_writes
 from hakaru.store import FORMAT, RunReader, RunWriter, find_run
@@ -256,8 +257,7 @@ class _Run:
             writer.write("lab.json", place.describe())
             yield place
             return
-        hosts = len(prepared.lab.host_names)
-        self._watch.phase("lab", f"{hosts} hosts, 1 switch, 1 array", self._clock.left_s(self._left))
+        self._watch.phase("lab", planned.lab_parts(prepared.lab), self._clock.left_s(self._left))
         async with Lab(prepared.lab) as lab:
             self._watch.phase("check", "measuring every link", self._clock.left_s(self._left))
             lab.checks = await check_links(lab)
@@ -288,7 +288,7 @@ class _Run:
             outcome = await self._repetition(place, turn)
             writer.write_repetition(outcome.record, outcome.samples, outcome.histograms)
             self._done.add(turn.name)
-            self._clock.took(time.monotonic() - began)
+            self._clock.took(turn, time.monotonic() - began)
             found = next((e["version"] for e in outcome.record["engines"]), None)
             self._meta["versions"]["hakaru_engine"] = found
             self._watch.event(
@@ -298,7 +298,7 @@ class _Run:
     async def _repetition(self, place: Place, turn: Repetition) -> Any:
         """One repetition; tried again if this machine was too busy to start the engines together."""
         began = time.monotonic()
-        meter = Meter(min(turn.point.factors["vms"], len(place.hosts)))
+        meter = meter_of(self._expanded, turn, place)
 
         def on_sample(node: str, sample: contract.Sample) -> None:
             now = meter.add(node, sample)
@@ -333,15 +333,19 @@ class _Remaining:
     """How long the rest of a run takes: planned at first, then as its own repetitions took."""
 
     def __init__(self, prepared: Prepared) -> None:
-        measure = prepared.expanded.measure
-        self._repetition_s = (measure.warmup_ns + measure.time_ns) / 1e9 + planned.REPETITION_S
-        self._took: list[float] = []
+        expanded, self._planned_s = prepared.expanded, dict[str, float]()
+        for point in expanded.points:
+            study = expanded.at(point)
+            load_s = planned.load_s(expanded.measure, study, planned.lab_of(study, prepared.lab))
+            self._planned_s[point.id] = load_s + planned.REPETITION_S
+        self._took_s = self._planned_for_s = 0.0
 
-    def took(self, seconds: float) -> None:
+    def took(self, turn: Repetition, seconds: float) -> None:
         """A repetition took this long."""
-        self._took.append(seconds)
+        self._took_s += seconds
+        self._planned_for_s += self._planned_s[turn.point.id]
 
     def left_s(self, left: list[Repetition]) -> float:
         """Seconds until the report is there."""
-        each = sum(self._took) / len(self._took) if self._took else self._repetition_s
-        return len(left) * each + planned.REPORT_S
+        slower = self._took_s / self._planned_for_s if self._planned_for_s else 1.0
+        return slower * sum(self._planned_s[turn.point.id] for turn in left) + planned.REPORT_S

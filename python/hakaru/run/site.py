@@ -7,6 +7,7 @@
         target_name: iqn.2011-10.example.vendor:array
         lun: 0
         expendable: true                  # all data on it may be lost; without this nothing is written
+        role: destination                 # for backups alone: `source` or `destination`
     chap:                                 # for targets that want to know who logs in
       name: vm
       secret_file: vm.secret              # the only line of a file; relative to this one
@@ -27,11 +28,14 @@ from pydantic import Field, StringConstraints
 from hakaru.engine import contract
 from hakaru.engine.process import EngineProcess
 from hakaru.errors import UsageError
-from hakaru.run.configure import Unit
+from hakaru.run.configure import Unit, initiator_configs
+from hakaru.run.configure_backup import ENDS, Target, backup_configs
+from hakaru.run.place import Loads
 from hakaru.study import Expanded, Repetition
 from hakaru.study.document import read_document
 from hakaru.study.load import validate
 from hakaru.study.model import Part
+from hakaru.study.part import level_text
 
 HOST = "this-host"
 _PORTAL = r"^(\[[0-9a-fA-F:.]+\]|[^\s\[\]:/@]+):[0-9]{1,5}$"
@@ -46,6 +50,7 @@ class SiteLu(Part):
     target_name: Annotated[str, StringConstraints(min_length=1, max_length=223, pattern=r"^\S+$")]
     lun: int = Field(ge=0, le=255)
     expendable: bool = Field(default=False, description="all data on it may be lost")
+    role: Literal["source", "destination"] | None = Field(default=None, description="what backups use it for")
 
 
 class SiteUser(Part):
@@ -83,6 +88,10 @@ class Site(Part):
     lus: list[SiteLu] = Field(min_length=1, max_length=256)
     chap: SiteChap | None = None
 
+    def of_role(self, role: str) -> list[SiteLu]:
+        """LUs that backups read from or write to."""
+        return [lu for lu in self.lus if lu.role == role]
+
 
 def load_site(path: Path) -> Site:
     """The site in a file; every error names file:line:column. Files of secrets are there, and named by full paths."""
@@ -106,22 +115,55 @@ def _found(chap: SiteChap, folder: Path) -> SiteChap:
 
 def check_writes(site: Site, expanded: Expanded) -> bool:
     """Whether writes are allowed; raises `UsageError` if a point writes to what is not expendable."""
+    if expanded.study.backup is not None:
+        _check_backup(site, expanded)
+        return True
     kept = [lu for lu in site.lus if not lu.expendable]
     if not kept:
         return True
-    patterns = expanded.study.patterns
     writing = sorted(
-        {p.factors["pattern"] for p in expanded.points if patterns[p.factors["pattern"]].read_percent < 100}
+        {
+            name
+            for point in expanded.points
+            if expanded.at(point).patterns[name := point.factors["pattern"]].read_percent < 100
+        }
     )
     if writing:
-        lu = kept[0]
-        raise UsageError(
-            f"nothing was written: pattern {writing[0]} writes, and site {site.name!r} does not say that "
-            f"LU {lu.lun} of {lu.target_name} at {lu.portal} is expendable",
-            "if all data on it may be lost, add `expendable: true` to it; "
+        raise _refusal(
+            site,
+            kept[0],
+            f"pattern {writing[0]} writes",
             "else choose patterns that only read (`read_percent: 100`), for instance with --only pattern=NAME",
         )
     return False
+
+
+def _check_backup(site: Site, expanded: Expanded) -> None:
+    """A backup needs sources and expendable destinations, and points that differ in nothing but the backup."""
+    for role in ("source", "destination"):
+        if not site.of_role(role):
+            raise UsageError(
+                f"nothing was written: the study copies images, and site {site.name!r} names no {role}",
+                f"add `role: {role}` to an LU of the site",
+            )
+    kept = [lu for lu in site.of_role("destination") if not lu.expendable]
+    if kept:
+        raise _refusal(site, kept[0], "the study copies images to it", "")
+    for point in expanded.points:
+        if expanded.at(point).lab != expanded.study.lab:
+            shown = ", ".join(f"{name} {level_text(level)}" for name, level in point.factors.items())
+            raise UsageError(
+                f"nothing was written: the point {shown} changes the lab, which a site does not have",
+                "choose points that change the backup alone, with --only",
+            )
+
+
+def _refusal(site: Site, lu: SiteLu, why: str, otherwise: str) -> UsageError:
+    return UsageError(
+        f"nothing was written: {why}, and site {site.name!r} does not say that "
+        f"LU {lu.lun} of {lu.target_name} at {lu.portal} is expendable",
+        "; ".join(part for part in ("if all data on it may be lost, add `expendable: true` to it", otherwise) if part),
+    )
 
 
 class SitePlace:
@@ -130,23 +172,34 @@ class SitePlace:
     def __init__(self, site: Site, *, allow_writes: bool) -> None:
         self.site = site
         self.origin = "measured"
-        self.hosts: Sequence[str] = (HOST,)
         self.nodes: Sequence[str] = (HOST,)
-        self.array: str | None = None
         self.allow_writes = allow_writes
         self.chap = site.chap.config() if site.chap else None
+
+    async def take_on(self, expanded: Expanded, turn: Repetition) -> None:
+        """A site is as it is."""
 
     async def start(self, node: str, config: contract.EngineConfig) -> EngineProcess:
         """An engine on this host, in its own network."""
         return await EngineProcess.spawn(node, config)
 
-    def array_config(self, expanded: Expanded, turn: Repetition) -> contract.ArrayConfig:
-        """A site's array is not ours to configure."""
-        raise AssertionError("a site has no array of ours")
+    def fabrics(self, expanded: Expanded, turn: Repetition) -> dict[str, contract.FabricEngineConfig]:
+        """A site's network is not ours."""
+        return {}
 
-    def units(self, expanded: Expanded) -> list[list[Unit]]:
-        """Every LU of the site is a column; whether the images fit, the engine sees when it asks for the capacity."""
-        return [[Unit((lu.portal,), lu.target_name, lu.lun, None)] for lu in self.site.lus]
+    def arrays(self, expanded: Expanded, turn: Repetition) -> dict[str, contract.ArrayConfig]:
+        """A site's arrays are not ours to start."""
+        return {}
+
+    def loads(self, expanded: Expanded, turn: Repetition) -> Loads:
+        """Every VM or job on this host; whether images fit, engines see when they ask for the capacity."""
+        if expanded.study.backup is not None:
+            targets = {
+                role: [Target((lu.portal,), lu.target_name, lu.lun) for lu in self.site.of_role(role)] for role in ENDS
+            }
+            return backup_configs(expanded, turn, (HOST,), targets, chap=self.chap)
+        columns = [[Unit((lu.portal,), lu.target_name, lu.lun, None)] for lu in self.site.lus]
+        return initiator_configs(expanded, turn, (HOST,), columns, allow_writes=self.allow_writes, chap=self.chap)
 
     def describe(self) -> dict[str, Any]:
         """For lab.json: what was driven, and that nothing of it was built or checked by us."""

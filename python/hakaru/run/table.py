@@ -13,6 +13,9 @@ from rich.table import Table
 
 from hakaru.wording import number
 
+LOAD = ("IOPS", "±", "MB/s", "mean ms", "p99 ms", "drives", "link")
+BACKUP = ("MB/s", "±", "path", "last s", "dropped", "resent %", "timeouts")
+
 # As wide as a terminal, else wide enough that no cell of ours wraps in a file.
 WIDTH_WITHOUT_TERMINAL = 160
 
@@ -32,15 +35,18 @@ def print_summary(summary: dict[str, Any], reports: Sequence[Path]) -> None:
     factors = list(dict.fromkeys(name for point in summary["points"] for name in point["factors"]))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in factors:
-        table.add_column(name, justify="left" if name == "pattern" else "right", no_wrap=True)
-    for title in ("IOPS", "±", "MB/s", "mean ms", "p99 ms", "drives", "link"):
+        words = any(isinstance(point["factors"].get(name), str) for point in summary["points"])
+        table.add_column(name, justify="left" if words else "right", no_wrap=True)
+    copies = any("path_percent" in point["metrics"] for point in summary["points"])
+    for title in BACKUP if copies else LOAD:
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("")
     marks = {code: str(i) for i, code in enumerate(_caveats(summary), start=1)}
     for point in summary["points"]:
         own = dict.fromkeys(c["caveat"] for c in point["caveats"])
         cells = [str(point["factors"].get(name, "")) for name in factors]
-        table.add_row(*cells, *_cells(point), " ".join(marks[code] for code in own))
+        values = _backup_cells(point) if copies else _cells(point)
+        table.add_row(*cells, *values, " ".join(marks[code] for code in own))
     console.print(table)
     for code, text in _caveats(summary).items():
         _say(console, f"{marks[code]}  {text}")
@@ -84,6 +90,18 @@ def _cells(point: dict[str, Any]) -> list[str]:
         _mean(metrics, "latency_ms_p99"),
         _percent((use.get("drives") or {}).get("mean")),
         _percent(max(links, default=None)),
+    ]
+
+
+def _backup_cells(point: dict[str, Any]) -> list[str]:
+    metrics = point["metrics"]
+    rate = metrics.get("mb_per_s") or {}
+    half = None if rate.get("high") is None else (rate["high"] - rate["low"]) / 2
+    return [
+        number(rate.get("mean")),
+        number(half),
+        _percent((metrics.get("path_percent") or {}).get("mean")),
+        *(_mean(metrics, name) for name in ("last_done_s", "dropped_frames", "retransmitted_percent", "timeouts")),
     ]
 
 

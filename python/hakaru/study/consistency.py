@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hakaru.lab.plan import plan_lab
+from hakaru.lab.plan import check_adjustable, plan_lab
 from hakaru.lab.refusal import ImpossibleLabError
 from hakaru.study import consistency_backup, consistency_load
 from hakaru.study.consistency_points import blocks_of, forms_of, point_problems
@@ -35,7 +35,11 @@ def problems(study: Study) -> list[Problem]:
     """What does not fit together, in the order in which it is found."""
     found = [*_kind(study), *one_study(study), *_factors(study), *_variables(study)]
     # Points of a study that does not hold together would only say the same again.
-    return found or [*_room(study), *point_problems(study, one_study), *_expectations(study)]
+    return found or [
+        *_room(study),
+        *point_problems(study, lambda changed: one_study(changed) or [*_standing(study, changed)]),
+        *_expectations(study),
+    ]
 
 
 def one_study(study: Study) -> list[Problem]:
@@ -46,6 +50,14 @@ def one_study(study: Study) -> list[Problem]:
     if study.backup is not None:
         return found or [*consistency_backup.problems(study.backup, arrays_of(study))]
     return [*found, *consistency_load.problems(study)]
+
+
+def _standing(study: Study, changed: Study) -> Iterator[Problem]:
+    """The lab is built once: a point can change what its nodes and links do, not which there are."""
+    try:
+        check_adjustable(plan_lab(study.lab), plan_lab(changed.lab))
+    except ImpossibleLabError as e:
+        yield ("lab", *e.path), e.message, e.hint
 
 
 def arrays_of(study: Study) -> dict[str, ArraySpec]:
@@ -90,7 +102,7 @@ def _lab(study: Study) -> Iterator[Problem]:
     except ImpossibleLabError as e:
         yield ("lab", *e.path), e.message, e.hint
         return
-    names = list(plan.array_names)
+    names = plan.array_names
     if study.array is not None and len(names) != 1:
         yield ("array",), f"the lab has {len(names)} arrays", f"write `arrays:` with {', '.join(names) or 'each'}"
     for name in study.arrays:
