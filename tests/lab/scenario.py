@@ -10,6 +10,7 @@ import dataclasses
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -181,6 +182,74 @@ async def _check_links() -> None:
         say(lab=lab.describe(), seconds=seconds, caveats=caveats)
 
 
+def linked() -> None:
+    """A lab link by link: check it, load it, let it take on the plan of the second argument."""
+    asyncio.run(_linked())
+
+
+async def _linked() -> None:
+    from hakaru.lab.check import check_links as measure
+    from hakaru.lab.lab import Lab
+
+    plan, other = plan_of(sys.argv[2]), plan_of(sys.argv[3])
+    async with Lab(plan) as lab:
+        lab.checks = await measure(lab)
+        say(lab=lab.describe(), caveats=[caveat.to_json() for check in lab.checks for caveat in check.caveats()])
+        await _loaded(lab)
+        await lab.adjust(other)
+        await _loaded(lab)
+
+
+async def _loaded(lab: Any) -> None:
+    """Send from the first host to the last array for a moment; what TCP, interfaces and the fabric say of it."""
+    from hakaru.engine import contract
+    from hakaru.lab.plan import fabric_config
+
+    source, array = lab.plan.host_names[0], lab.plan.array_names[-1]
+    fabric = await lab.start_engine(lab.plan.fabric_node, fabric_config(lab.plan, seed=1, sample_interval_ms=100))
+    interfaces = (await fabric.ready()).found["interfaces"]
+    await fabric.start(0)
+    server = await lab.start_engine(array, contract.ProbeServer(listen=f"{lab.plan.addresses(array)[0]}:0"))
+    portal = (await server.ready()).found["listen"]
+    client = await lab.start_engine(source, contract.ProbeClient(connect=portal, seconds=0.3, round_trips=20))
+    await client.ready()
+    await client.start(0)
+    result = await client.result(60)
+    await server.close()
+    await fabric.stop()
+    counters = {}
+    async for event in fabric.events():
+        if isinstance(event, contract.Sample):
+            counters = event.counters
+    seen = {node: await asyncio.to_thread(_seen, lab, node) for node in lab.plan.namespaces}
+    say(values=result.values, counters=counters, interfaces=interfaces, seen=seen, tcp=lab.tcp)
+
+
+def _seen(lab: Any, node: str) -> dict[str, Any]:
+    with lab.namespaces.inside(node):
+        return _look()
+
+
+def begin_connection() -> None:
+    """What a connection from the first host to the first array begins with, over a star of the kernel's."""
+    from hakaru.lab.apply import apply_plan
+
+    plan = plan_of(sys.argv[2])
+    namespaces = apply_plan(plan)
+    with namespaces.inside(plan.array_name):
+        server = socket.create_server((plan.addresses(plan.array_name)[0], 3260))
+    with namespaces.inside(plan.host_names[0]):
+        client = socket.create_connection(server.getsockname())
+    accepted, _ = server.accept()
+    said = []
+    for end in (client, accepted):
+        algorithm = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
+        info = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+        # tcpi_snd_cwnd is the 19th 32-bit word after eight bytes of flags (linux/tcp.h).
+        said.append([algorithm, int.from_bytes(info[80:84], sys.byteorder)])
+    say(connections=said)
+
+
 def diagnose() -> None:
     """What the doctor finds in here."""
     from hakaru.lab import doctor
@@ -202,6 +271,8 @@ SCENARIOS: dict[str, Callable[[], None]] = {
         hold,
         build,
         check_links,
+        linked,
+        begin_connection,
         diagnose,
     )
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hakaru.lab.check import LinkCheck
+from hakaru.lab.link_check import LinkCheck
 from hakaru.lab.shape import tcp_payload_bits_per_s
 
 

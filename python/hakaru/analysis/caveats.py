@@ -23,6 +23,7 @@ CAVEATS: dict[str, Severity] = {
     "io_errors": "warning",  # {errors} requests ended in an error
     "verification_failed": "invalid",  # {blocks} blocks held wrong, stale or torn data
     "link_off_rate": "warning",  # link {link}: {measured} measured, {asked} asked
+    "link_off_delay": "warning",  # link {link}: a round trip of {measured} measured, {asked} asked
     "link_unchecked": "note",  # the link was not measured before the load
     "clock_stepped": "invalid",  # samples are not in the order of their time
     "late_start": "invalid",  # the last engine was told to start {late_ms} ms after the common instant

@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from socket import AF_INET
 from typing import Any
 
 from pyroute2 import IPRoute
@@ -28,9 +29,10 @@ from hakaru.lab.supervisor import CLONE_NEWNET
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _OWN_NAMESPACE = "/proc/thread-self/ns/net"
-# linux/if_addr.h, linux/pkt_sched.h.
+# linux/if_addr.h, linux/pkt_sched.h, linux/rtnetlink.h.
 _IFA_F_NOPREFIXROUTE = 0x200
 _TC_H_ROOT = 0xFFFF_FFFF
+_RT_TABLE_MAIN = 254
 
 
 class Namespaces:
@@ -350,3 +352,33 @@ def read_sysctl(namespaces: Namespaces, node: str, name: str) -> str | None:
     with namespaces.inside(node), contextlib.suppress(FileNotFoundError):
         return " ".join((Path("/proc/sys") / name).read_text().split())
     return None
+
+
+_METRICS = {"congestion_control": "cc_algo", "initial_window": "initcwnd", "initial_receive_window": "initrwnd"}
+
+
+def read_routes(namespaces: Namespaces, node: str) -> list[dict[str, Any]]:
+    """Routes of a node to subnets of the lab, with what connections over them begin with."""
+    with namespaces.inside(node):
+        socket = IPRoute()
+    try:
+        names = {link["index"]: link.get("ifname") for link in socket.get_links()}
+        found = []
+        for route in socket.get_routes(family=AF_INET, table=_RT_TABLE_MAIN):
+            metrics = route.get("metrics")
+            wanted = {
+                "congestion_control": "cc_algo",
+                "initial_window": "initcwnd",
+                "initial_receive_window": "initrwnd",
+            }
+            said = {ours: metrics.get(theirs) for ours, theirs in wanted.items()} if metrics else {}
+            found.append(
+                {
+                    "to": f"{route.get('dst')}/{route['dst_len']}",
+                    "interface": names[route.get("oif")],
+                    **{name: value for name, value in said.items() if value is not None},
+                }
+            )
+        return found
+    finally:
+        socket.close()

@@ -13,6 +13,7 @@ Only inside the sandbox (`sandbox.enter`). Leaving the block ends every engine t
 from __future__ import annotations
 
 import asyncio
+import platform
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -23,12 +24,13 @@ from hakaru.engine import contract
 from hakaru.engine.process import EngineProcess
 from hakaru.lab import sandbox
 from hakaru.lab.actions import SetSysctl
-from hakaru.lab.apply import Namespaces, apply_plan, apply_settings, read_sysctl
+from hakaru.lab.apply import Namespaces, apply_plan, apply_settings, read_routes, read_sysctl
 from hakaru.lab.namespaces import CONGESTION_CONTROL
 from hakaru.lab.plan import LabPlan, check_adjustable
+from hakaru.lab.tcp import SACK, SACK_RACK, TCP_TODAY, TcpPlan, kernel_finds_losses_by_rack_only
 
 if TYPE_CHECKING:
-    from hakaru.lab.check import LinkCheck
+    from hakaru.lab.link_check import LinkCheck
 
 
 class Lab:
@@ -39,12 +41,17 @@ class Lab:
         """What stands now; `adjust` changes it."""
         self.checks: list[LinkCheck] = []
         """What `check.check_links` found; part of `describe`."""
+        self.baselines: list[dict[str, Any]] = []
+        """What `baseline.measure_baselines` found; part of `describe`."""
         self._engine = engine
-        self._namespaces = Namespaces()
+        self.namespaces = Namespaces()
+        """Of the nodes; empty before the lab stands."""
         self._engines: list[EngineProcess] = []
         self._congestion_control: str | None = None
         # (node, sysctl) → what it was when the namespace was new, of those that a plan has set.
         self._before: dict[tuple[str, str], str] = {}
+        # Every TCP that the lab has had, by its plan.
+        self._tcp: dict[TcpPlan, dict[str, Any]] = {}
 
     async def __aenter__(self) -> Self:
         if sandbox.current() is None:
@@ -55,21 +62,23 @@ class Lab:
 
     def _build(self) -> None:
         plan = self.plan
-        self._namespaces = apply_plan(replace(plan, settings=()))
+        self.namespaces = apply_plan(replace(plan, settings=()))
         try:
             self._take_on(replace(plan, settings=()), plan)
         except BaseException:
-            self._namespaces.close()
+            self.namespaces.close()
             raise
-        self._congestion_control = read_sysctl(self._namespaces, plan.array_name, CONGESTION_CONTROL)
+        self._congestion_control = read_sysctl(self.namespaces, plan.array_name, CONGESTION_CONTROL)
 
     def _take_on(self, standing: LabPlan, wanted: LabPlan) -> None:
         for one in wanted.settings:
             if isinstance(one, SetSysctl) and (one.node, one.name) not in self._before:
-                value = read_sysctl(self._namespaces, one.node, one.name)
+                value = read_sysctl(self.namespaces, one.node, one.name)
                 if value is not None:
                     self._before[one.node, one.name] = value
-        apply_settings(self._namespaces, standing, wanted, self._before)
+        apply_settings(self.namespaces, standing, wanted, self._before)
+        if wanted.tcp not in self._tcp:
+            self._tcp[wanted.tcp] = self._describe_tcp()
 
     async def adjust(self, wanted: LabPlan) -> None:
         """Take on another plan with the same nodes, cables and addresses: MTU, TCP, rates and queues may differ.
@@ -78,8 +87,8 @@ class Lab:
         Raises ImpossibleLabError for another topology, EnvironmentError_ for what the kernel refuses.
         """
         check_adjustable(self.plan, wanted)
-        await asyncio.to_thread(self._take_on, self.plan, wanted)
-        self.plan = wanted
+        standing, self.plan = self.plan, wanted
+        await asyncio.to_thread(self._take_on, standing, wanted)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -87,28 +96,68 @@ class Lab:
         try:
             await asyncio.gather(*(engine.close() for engine in self._engines))
         finally:
-            self._namespaces.close()
+            self.namespaces.close()
 
     async def start_engine(self, node: str, config: contract.EngineConfig) -> EngineProcess:
         """An engine in a node, configured; wait for `ready` next. Raises as `EngineProcess.spawn`."""
-        if node not in self._namespaces:
+        if node not in self.namespaces:
             raise KeyError(f"the lab has no node {node!r}")
-        engine = await EngineProcess.spawn(node, config, namespace=self._namespaces[node], binary=self._engine)
+        engine = await EngineProcess.spawn(node, config, namespace=self.namespaces[node], binary=self._engine)
         # A run starts some engines for every point: those that have ended need no ending.
         self._engines = [*(one for one in self._engines if one.running), engine]
         return engine
 
     def describe(self) -> dict[str, Any]:
-        """The lab as built, for lab.json: nodes, links, link checks, sandbox, backend."""
+        """The lab as built, for lab.json: nodes, links, link checks, sandbox, backend, TCP."""
         inside = sandbox.current()
         assert inside is not None, "a Lab only stands inside the sandbox"
-        return {
+        described = {
             **self.plan.describe(),
             "checks": [check.describe() for check in self.checks],
             "sandbox": inside.describe(),
             "backend": {
-                "links": "veth and bridge in network namespaces, token buckets (TBF) at both ends of a link",
+                "name": self.plan.backend,
+                "links": _BACKENDS[self.plan.backend],
                 "tcp_congestion_control": self._congestion_control,
                 "pyroute2": version("pyroute2"),
             },
         }
+        if not self.plan.is_star or self.plan.backend == "fabric":
+            described["checked"] = _CHECKED
+        if "checked" in described or self.plan.tcp != TCP_TODAY:
+            described["tcp"] = list(self._tcp.values())
+        if self.baselines:
+            described["baselines"] = self.baselines
+        return described
+
+    @property
+    def tcp(self) -> dict[str, Any]:
+        """TCP as it stands now: what was set, what the kernel has afterwards, and what could not be undone."""
+        return self._tcp[self.plan.tcp]
+
+    def _describe_tcp(self) -> dict[str, Any]:
+        node = self.plan.array_name
+        names = sorted({one.name for one in self.plan.settings if isinstance(one, SetSysctl)})
+        found = {name: read_sysctl(self.namespaces, node, name) for name in names}
+        tcp = self.plan.tcp
+        remains = list(tcp.remains)
+        if tcp.stack == "2009" and kernel_finds_losses_by_rack_only(platform.release()) and found.get(SACK) != "0":
+            remains.insert(0, SACK_RACK)
+        return {
+            "stack": tcp.stack,
+            "set": {one.name: one.value for one in self.plan.settings if isinstance(one, SetSysctl)},
+            "found": {name: value for name, value in found.items() if value is not None},
+            "unknown_here": [name for name, value in found.items() if value is None],
+            "routes": read_routes(self.namespaces, node),
+            "remains": remains,
+        }
+
+
+_BACKENDS = {
+    "kernel": "veth and bridge in network namespaces, token buckets (TBF) at both ends of a link",
+    "fabric": "hakaru's fabric engine between veth cables, token buckets (TBF) in the nodes",
+}
+_CHECKED = (
+    "with the rates and delays of the study, room in every queue, nothing lost, marked or paused, and TCP with large "
+    "buffers: the links themselves"
+)

@@ -132,13 +132,16 @@ def _link(
         pause=asked.pause,
         line=plan_line(asked),
         node_first=asked.between[0] == node,
+        sustained_bits_per_s=asked.sustained,
     )
 
 
 def _trunk(spec: LabSpec, name: str, asked: LinkSpec) -> Trunk:
     a, b = asked.between
     discipline = plan_discipline(asked.discipline)
-    return Trunk(name, a, b, asked.rate, asked.queue, spec.mtu, discipline, asked.pause, plan_line(asked))
+    return Trunk(
+        name, a, b, asked.rate, asked.queue, spec.mtu, discipline, asked.pause, plan_line(asked), asked.sustained
+    )
 
 
 def _switch(name: str, asked: SwitchSpec) -> Switch:

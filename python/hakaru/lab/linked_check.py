@@ -79,13 +79,20 @@ def check_ends(name: str, link: LinkSpec, kinds: Mapping[str, str], pairs: dict[
 
 def check_link(name: str, link: LinkSpec, mtu: int, backend: Backend) -> None:
     place = f"links.{name}"
-    for field, rate in (("rate", link.rate), ("send_rate", link.send_rate)):
+    for field, rate in (("rate", link.rate), ("send_rate", link.send_rate), ("sustained", link.sustained)):
         check_rate(f"{place}.{field}", rate, backend, ("links", name, field))
     if link.send_rate is not None and link.rate is not None and link.send_rate > link.rate:
         raise ImpossibleLabError(
             f"{place}.send_rate is {format_rate(link.send_rate)}, more than the link's {format_rate(link.rate)}",
             "a node sends no faster than its link",
             ("links", name, "send_rate"),
+        )
+    if link.sustained is not None and (link.rate is None or link.sustained > link.rate):
+        known = "none" if link.rate is None else format_rate(link.rate)
+        raise ImpossibleLabError(
+            f"{place}.sustained is {format_rate(link.sustained)}, the link's rate {known}",
+            "it is what the load needs of the rate",
+            ("links", name, "sustained"),
         )
     check_queue(f"{place}.queue", link.queue, mtu, backend, ("links", name, "queue"))
     for field, time in (("delay", link.delay), ("reorder", link.reorder.by if link.reorder else 0)):

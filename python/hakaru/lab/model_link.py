@@ -111,6 +111,11 @@ class LinkSpec(Part):
         description="The node's own interface sends no faster: its frames are spaced at this rate, and more than that "
         "waits in the node. Default: the link's rate. Not for trunks.",
     )
+    sustained: Rate | None = Field(
+        default=None,
+        description="What the study's load needs the link to carry in the long run: a run is refused where this "
+        "machine carries less. Frames stand as far apart as `rate` says all the same. Default: the rate.",
+    )
     queue: Size = Field(
         default=QUEUE_DEFAULT_BYTES,
         description=_QUEUE_TEXT + "Of a trunk: at both ends. A node's own end drops nothing: its sender waits.",

@@ -56,6 +56,7 @@ class Link:
 
     `queue_bytes` and `discipline` are the switch's, toward the node; `rate_bits_per_s` None: unlimited. `path` numbers
     the subnets: who has a link of the same path reaches this address. `node_first`: `a-b` is from node to switch.
+    `sustained_bits_per_s`: what this machine must carry over it, where that is less than its rate.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Link:
     pause: bool = False
     line: Line = Line()
     node_first: bool = True
+    sustained_bits_per_s: int | None = None
 
     @property
     def sends_bits_per_s(self) -> int | None:
@@ -99,6 +101,7 @@ class Trunk:
     discipline: Discipline = TAIL_DROP
     pause: bool = False
     line: Line = Line()
+    sustained_bits_per_s: int | None = None
 
     @property
     def ends(self) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
     plan_lab(spec) -> LabPlan                            refuses what cannot be, with the place in the `lab:` block
     fabric_config(plan, seed=…, sample_interval_ms=…)    for the engine in `plan.fabric_node`
+    checking_plan(plan)                                  the same lab while its links are checked
     check_adjustable(standing, wanted)                   can a lab that stands take on another plan?
 
 How the two forms become a topology: `star`, `linked`. What it is made of: `kernel`, `fabric`. How rates are kept:
@@ -11,20 +12,20 @@ How the two forms become a topology: `star`, `linked`. What it is made of: `kern
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from hakaru.engine import contract
 from hakaru.lab import fabric, kernel
-from hakaru.lab.actions import Action, Setting, Structure
+from hakaru.lab.actions import Action, Impair, SetRoute, SetSysctl, Setting, Shape, Structure
 from hakaru.lab.backend import backend_of, check_backend
 from hakaru.lab.limits import Backend
 from hakaru.lab.linked import linked
 from hakaru.lab.model import LabSpec
 from hakaru.lab.namespaces import mtu_settings, node_settings
-from hakaru.lab.parts import Link, Node, Switch, Trunk
+from hakaru.lab.parts import Line, Link, Node, Switch, Trunk
 from hakaru.lab.refusal import ImpossibleLabError
 from hakaru.lab.star import star
 from hakaru.lab.tcp import TCP_TODAY, TcpPlan, plan_tcp
@@ -195,6 +196,27 @@ def fabric_config(
         sample_interval_ms=sample_interval_ms,
         checking=checking,
     )
+
+
+def checking_plan(plan: LabPlan) -> LabPlan:
+    """The same lab while its links are checked, see `check`: TCP as the kernel has it with large buffers, no loss."""
+    settings: list[Setting] = []
+    for one in plan.settings:
+        match one:
+            case SetSysctl():
+                continue
+            case SetRoute():
+                settings.append(replace(one, congestion_control=(), initial_window=None, initial_receive_window=None))
+            case Shape() if one.node not in (*plan.host_names, *plan.array_names):
+                settings.append(replace(one, queue_bytes=max(one.queue_bytes, fabric.CHECK_QUEUE_BYTES)))
+            case Impair():
+                settings.append(replace(one, line=Line(delay_us=one.line.delay_us)))
+            case _:
+                settings.append(one)
+    for node in (*plan.host_names, *plan.array_names):
+        for name in ("tcp_rmem", "tcp_wmem"):
+            settings.append(SetSysctl(node, f"net/ipv4/{name}", f"4096 131072 {fabric.CHECK_QUEUE_BYTES}"))
+    return replace(plan, settings=tuple(settings))
 
 
 def check_adjustable(standing: LabPlan, wanted: LabPlan) -> None:

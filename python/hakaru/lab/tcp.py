@@ -7,6 +7,7 @@ Names and meanings: Documentation/networking/ip-sysctl.rst of the kernel, ip-rou
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from hakaru.lab.limits import BUFFER_MAX_BYTES, BUFFER_MIN_BYTES
@@ -25,6 +26,7 @@ class Switch:
     why: str
 
 
+SACK = "net/ipv4/tcp_sack"
 SACK_RACK = "RACK (4.4) still finds the losses of connections with SACK: from Linux 6.17 on there is no other way"
 
 SWITCHES_2009 = (
@@ -110,3 +112,9 @@ def _check_buffer(size: int) -> None:
             "rate x RTT of the longest way is enough",
             ("tcp", "buffer_max"),
         )
+
+
+def kernel_finds_losses_by_rack_only(release: str) -> bool:
+    """Whether `tcp_recovery` has no effect any more: from Linux 6.17 on (its ip-sysctl.rst)."""
+    numbers = re.match(r"(\d+)\.(\d+)", release)
+    return numbers is not None and (int(numbers[1]), int(numbers[2])) >= (6, 17)

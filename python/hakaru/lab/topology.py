@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from hakaru.lab.parts import Link, Node, Switch, Trunk
 
@@ -80,3 +81,30 @@ def _between(trunks: tuple[Trunk, ...], start: str, end: str) -> tuple[Trunk, ..
                     routes[other] = (*routes[at], trunk)
                     waiting.append(other)
     return routes[end]
+
+
+def together_bits_per_s(
+    trunks: tuple[Trunk, ...], sources: Sequence[Link], destination: Link, *, back: bool, needed: bool = False
+) -> int | None:
+    """What several nodes together can send to one (`back`: it to them) over a tree of switches; None: no limit.
+
+    `needed`: what the load needs of that, see `Link.sustained_bits_per_s`.
+    """
+
+    def limit(link: Link | Trunk, *, sends: bool) -> float:
+        rates = [link.sends_bits_per_s if sends and isinstance(link, Link) else link.rate_bits_per_s]
+        if needed:
+            rates.append(link.sustained_bits_per_s)
+        return min((rate for rate in rates if rate is not None), default=inf)
+
+    def gather(switch: str, seen: Trunk | None) -> float:
+        """What comes together at a switch from all sides but that of the trunk `seen`."""
+        total = sum(limit(link, sends=not back) for link in sources if link.switch == switch)
+        for trunk in trunks:
+            if trunk is not seen and switch in trunk.ends:
+                other = trunk.b if switch == trunk.a else trunk.a
+                total += min(gather(other, trunk), limit(trunk, sends=False))
+        return total
+
+    all_of_it = min(gather(destination.switch, None), limit(destination, sends=back))
+    return None if all_of_it == inf else int(all_of_it)
