@@ -196,6 +196,7 @@ async def _linked() -> None:
         lab.checks = await measure(lab)
         say(lab=lab.describe(), caveats=[caveat.to_json() for check in lab.checks for caveat in check.caveats()])
         await _loaded(lab)
+        say(baselines=await lab.baseline())
         await lab.adjust(other)
         await _loaded(lab)
 
@@ -232,13 +233,21 @@ def _seen(lab: Any, node: str) -> dict[str, Any]:
 
 def begin_connection() -> None:
     """What a connection from the first host to the first array begins with, over a star of the kernel's."""
-    from hakaru.lab.apply import apply_plan
+    asyncio.run(_begin_connection())
 
-    plan = plan_of(sys.argv[2])
-    namespaces = apply_plan(plan)
-    with namespaces.inside(plan.array_name):
+
+async def _begin_connection() -> None:
+    from hakaru.lab.lab import Lab
+
+    async with Lab(plan_of(sys.argv[2])) as lab:
+        say(connections=await asyncio.to_thread(_begin_in, lab), tcp=lab.tcp)
+
+
+def _begin_in(lab: Any) -> list[list[Any]]:
+    plan = lab.plan
+    with lab.namespaces.inside(plan.array_name):
         server = socket.create_server((plan.addresses(plan.array_name)[0], 3260))
-    with namespaces.inside(plan.host_names[0]):
+    with lab.namespaces.inside(plan.host_names[0]):
         client = socket.create_connection(server.getsockname())
     accepted, _ = server.accept()
     said = []
@@ -247,7 +256,7 @@ def begin_connection() -> None:
         info = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
         # tcpi_snd_cwnd is the 19th 32-bit word after eight bytes of flags (linux/tcp.h).
         said.append([algorithm, int.from_bytes(info[80:84], sys.byteorder)])
-    say(connections=said)
+    return said
 
 
 def diagnose() -> None:

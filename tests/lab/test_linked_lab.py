@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import shutil
 from typing import Any
 
 import pytest
@@ -27,7 +28,13 @@ LABS_MAX = 6
 
 
 def lines(someone: Someone, name: str, *arguments: dict[str, Any]) -> list[dict[str, Any]]:
-    done = someone.run(name, *(json.dumps(argument) for argument in arguments), timeout=180)
+    told = [json.dumps(argument) for argument in arguments]
+    done = someone.run(name, *told, timeout=180)
+    # Whether links *can* carry what was asked shows only while the machine has nothing else to do.
+    for _ in range(LABS_MAX - 1):
+        if "this machine carries" not in done.stderr:
+            break
+        done = someone.run(name, *told, timeout=180)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -55,9 +62,8 @@ def test_a_lab_on_the_fabric_is_as_asked_drops_where_it_is_shallow_and_takes_on_
     wanted = mismatch(**SMALL)
     other = mismatch(**{**SMALL, "links__vtl__queue": "1 MiB", "mtu": 9000, "tcp__stack": 2009, "tcp__sack": False})
     checks: list[dict[str, Any]] = []
-    # Whether links *can* carry what was asked shows only while the machine has nothing else to do.
     for _ in range(LABS_MAX):
-        described, shallow, deep = lines(someone, "linked", wanted, other)
+        described, shallow, baselines, deep = lines(someone, "linked", wanted, other)
         checks = described["lab"]["checks"]
         if all(check["as_asked"] for check in checks):
             break
@@ -80,6 +86,7 @@ def test_a_lab_on_the_fabric_is_as_asked_drops_where_it_is_shallow_and_takes_on_
     ]
     assert dropped_elsewhere == []
 
+    check_baselines(baselines["baselines"])
     check_conserved(deep)
     frames = told("kvm-1/a-b", deep)
     assert frames["bytes_in"] / frames["frames_in"] > 2000, "jumbo frames"
@@ -87,6 +94,19 @@ def test_a_lab_on_the_fabric_is_as_asked_drops_where_it_is_shallow_and_takes_on_
     assert {deep["seen"][node]["links"][interface]["mtu"] for node, interface in ends} == {9000}
     assert {shallow["seen"][node]["links"][interface]["mtu"] for node, interface in ends} == {1500}
     check_tcp(shallow["tcp"], deep["tcp"])
+
+
+def check_baselines(baselines: list[dict[str, Any]]) -> None:
+    """Each array has one, by a tool that is named, and none above what the link carries."""
+    assert [(one["from"], one["to"]) for one in baselines] == [("kvm-1", "primary"), ("kvm-1", "vtl")]
+    installed = shutil.which("iperf3") is not None
+    for one, rate in zip(baselines, (200e6, 20e6), strict=True):
+        assert one["tool"].startswith("iperf 3") == installed
+        assert one["streams"] == (2 if installed else 1)
+        for way in ("to", "from"):
+            assert 0 < one[f"{way}_array_payload_bits_per_s"] < rate
+    if installed:
+        assert baselines[1]["to_array_retransmits"] > 0, "a queue of four frames"
 
 
 def check_tcp(today: dict[str, Any], then: dict[str, Any]) -> None:
@@ -101,8 +121,8 @@ def check_tcp(today: dict[str, Any], then: dict[str, Any]) -> None:
 
 
 def test_2009_says_that_rack_stays_where_the_kernel_has_nothing_else(someone: Someone) -> None:
-    *_, deep = lines(someone, "linked", mismatch(**SMALL), mismatch(**SMALL, tcp__stack=2009))
-    stays = any("RACK" in what for what in deep["tcp"]["remains"])
+    (said,) = lines(someone, "begin_connection", {"tcp": {"stack": 2009}})
+    stays = any("RACK" in what for what in said["tcp"]["remains"])
     assert stays == kernel_finds_losses_by_rack_only(platform.release())
 
 

@@ -22,8 +22,7 @@ as long as 400 full frames take, on long ones for 60 round trips.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hakaru.engine import clock, contract
@@ -32,7 +31,7 @@ from hakaru.errors import LostError
 from hakaru.lab.lab import Lab
 from hakaru.lab.link_check import LinkCheck
 from hakaru.lab.parts import Link
-from hakaru.lab.plan import LabPlan, checking_plan, fabric_config
+from hakaru.lab.plan import LabPlan, checking_plan
 from hakaru.lab.shape import ETHERNET_HEADER_BYTES, WIRE_OVERHEAD_BYTES
 from hakaru.lab.topology import together_bits_per_s
 
@@ -68,29 +67,13 @@ async def check_links(lab: Lab) -> list[LinkCheck]:
     wanted = lab.plan
     await lab.adjust(checking_plan(wanted))
     try:
-        async with _fabric(lab):
+        async with lab.fabric(checking=True):
             checks = await _check_all(lab)
     finally:
         await lab.adjust(wanted)
     for check in checks:
         check.refuse_if_short(wanted.backend)
     return checks
-
-
-@asynccontextmanager
-async def _fabric(lab: Lab) -> AsyncIterator[None]:
-    """The fabric runs, as for a check."""
-    node = lab.plan.fabric_node
-    if node is None:
-        yield
-        return
-    engine = await lab.start_engine(node, fabric_config(lab.plan, seed=1, sample_interval_ms=1000, checking=True))
-    try:
-        await engine.ready()
-        await engine.start(clock.now_ns())
-        yield
-    finally:
-        await engine.close()
 
 
 async def _check_all(lab: Lab) -> list[LinkCheck]:

@@ -13,20 +13,23 @@ Only inside the sandbox (`sandbox.enter`). Leaving the block ends every engine t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import platform
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from hakaru.engine import contract
+from hakaru.engine import clock, contract
 from hakaru.engine.process import EngineProcess
 from hakaru.lab import sandbox
 from hakaru.lab.actions import SetSysctl
 from hakaru.lab.apply import Namespaces, apply_plan, apply_settings, read_routes, read_sysctl
+from hakaru.lab.baseline import measure_baselines
 from hakaru.lab.namespaces import CONGESTION_CONTROL
-from hakaru.lab.plan import LabPlan, check_adjustable
+from hakaru.lab.plan import LabPlan, check_adjustable, fabric_config
 from hakaru.lab.tcp import SACK, SACK_RACK, TCP_TODAY, TcpPlan, kernel_finds_losses_by_rack_only
 
 if TYPE_CHECKING:
@@ -42,7 +45,7 @@ class Lab:
         self.checks: list[LinkCheck] = []
         """What `check.check_links` found; part of `describe`."""
         self.baselines: list[dict[str, Any]] = []
-        """What `baseline.measure_baselines` found; part of `describe`."""
+        """What `baseline` found; part of `describe`."""
         self._engine = engine
         self.namespaces = Namespaces()
         """Of the nodes; empty before the lab stands."""
@@ -107,6 +110,31 @@ class Lab:
         self._engines = [*(one for one in self._engines if one.running), engine]
         return engine
 
+    async def baseline(self, *, seed: int = 1) -> list[dict[str, Any]]:
+        """What plain TCP makes of the lab as it stands, see `baseline`; kept for lab.json.
+
+        A fabric engine runs for as long as it takes. Raises as engines do.
+        """
+        async with self.fabric(seed=seed):
+            self.baselines = await measure_baselines(self)
+        return self.baselines
+
+    @contextlib.asynccontextmanager
+    async def fabric(self, *, seed: int = 1, checking: bool = False) -> AsyncIterator[EngineProcess | None]:
+        """The switches work: the fabric engine of the plan runs; None with the kernel backend, which needs none."""
+        node = self.plan.fabric_node
+        if node is None:
+            yield None
+            return
+        config = fabric_config(self.plan, seed=seed, sample_interval_ms=_SAMPLE_INTERVAL_MS, checking=checking)
+        engine = await self.start_engine(node, config)
+        try:
+            await engine.ready()
+            await engine.start(clock.now_ns())
+            yield engine
+        finally:
+            await engine.close()
+
     def describe(self) -> dict[str, Any]:
         """The lab as built, for lab.json: nodes, links, link checks, sandbox, backend, TCP."""
         inside = sandbox.current()
@@ -153,6 +181,8 @@ class Lab:
         }
 
 
+# Of a fabric whose samples nobody reads.
+_SAMPLE_INTERVAL_MS = 1000
 _BACKENDS = {
     "kernel": "veth and bridge in network namespaces, token buckets (TBF) at both ends of a link",
     "fabric": "hakaru's fabric engine between veth cables, token buckets (TBF) in the nodes",
