@@ -10,6 +10,8 @@ from hakaru.lab.drawing import draw
 from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import plan_lab
 
+from .linked_lab import plan
+
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -42,10 +44,38 @@ def test_many_hosts_are_folded_and_counted() -> None:
     assert {"57 more", "host-8 … host-64"} <= set(said)
 
 
+def test_a_lab_link_by_link_says_what_was_asked_of_each_link() -> None:
+    linked = ElementTree.fromstring(draw(plan(links__uplink__pause=True, links__vtl__loss={"percent": 0.1})))
+    said = texts(linked)
+    assert {"kvm-1", "core", "edge", "primary", "vtl", "MTU 1500", "cut-through", "4 MiB shared"} <= set(said)
+    assert {"kvm-1: 10 Gbit/s", "uplink: 10 Gbit/s", "vtl: 1 Gbit/s", "eth0 10.77.0.3"} <= set(said)
+    assert {"queue 2 MiB, sends 1 Gbit/s", "pause", "queue 64 KiB", "delay 0.1 ms, loss 0.1 %"} <= set(said)
+    check_places(linked)
+
+
+def test_a_tree_of_switches_with_folded_hosts_and_two_paths_stays_in_the_picture() -> None:
+    hosts = {f"h{i}": {"between": [f"host-{i}", "s"]} for i in range(1, 12)}
+    far = {"far": {"between": ["host-12", "u"]}, "far2": {"between": ["host-12", "v"]}}
+    arrays = {"a1": {"between": ["a1", "s"]}, "a2": {"between": ["a2", "t"]}, "a3": {"between": ["a2", "v"]}}
+    trunks = {"st": {"between": ["s", "t"]}, "tu": {"between": ["u", "t"]}, "sv": {"between": ["s", "v"]}}
+    fields = {
+        "hosts": 12,
+        "arrays": ["a1", "a2"],
+        "switches": {name: {} for name in "stuv"},
+        "links": hosts | far | arrays | trunks,
+    }
+    linked = ElementTree.fromstring(draw(plan_lab(LabSpec.model_validate(fields))))
+    assert {"host-7", "4 more", "host-8 … host-11", "host-12", "eth1 10.77.16.2"} <= set(texts(linked))
+    check_places(linked)
+
+
 @pytest.mark.parametrize("hosts", [1, 2, 8, 9, 256])
 @pytest.mark.parametrize("paths", [1, 3])
 def test_nothing_leaves_the_picture_or_overlaps(hosts: int, paths: int) -> None:
-    picture = drawing(hosts=hosts, paths=paths)
+    check_places(drawing(hosts=hosts, paths=paths))
+
+
+def check_places(picture: ElementTree.Element) -> None:
     _, _, width, height = (float(number) for number in picture.attrib["viewBox"].split())
     boxes = []
     for box in picture.iter(f"{SVG}rect"):

@@ -3,16 +3,16 @@
     drawing.draw(plan) -> str        an `<svg>` element of class `lab`, to be put into a page as it is
 
 Hosts on the left, the switch in the middle, the array on the right; one line per link, labelled with its rate at the
-line and its address at the node. Many hosts are folded: the first ones, then how many more. Looks are attributes that
-suit a light page; a page's rules for the classes `lab-host`, `lab-switch`, `lab-array`, `lab-link`, `lab-more`,
-`lab-name`, `lab-address` and `lab-rate` win over them.
+line and its address at the node. Many hosts are folded: the first ones, then how many more. A lab link by link:
+`drawing_linked`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 
+from hakaru.lab import svg
+from hakaru.lab.drawing_linked import draw_linked
 from hakaru.lab.parts import Link
 from hakaru.lab.plan import LabPlan
 from hakaru.units import format_rate
@@ -27,20 +27,11 @@ _NODE_PADDING = 34
 _NODE_GAP = 18
 _SWITCH_X, _SWITCH_WIDTH = 372, 96
 
-# Presentation attributes: what a page's style sheet says about a class goes before them.
-_LOOKS = {
-    "lab-host": 'fill="#f5f7fa" stroke="#33415c" stroke-width="1.5"',
-    "lab-switch": 'fill="#e4ecf7" stroke="#33415c" stroke-width="1.5"',
-    "lab-array": 'fill="#fdf3e1" stroke="#33415c" stroke-width="1.5"',
-    "lab-link": 'fill="none" stroke="#5c6b89" stroke-width="2"',
-    "lab-name": 'fill="#1b2437" font-weight="600" font-size="13"',
-    "lab-address": 'fill="#44506b" font-family="monospace" font-size="11.5"',
-    "lab-rate": 'fill="#1b2437" font-size="12"',
-}
-
 
 def draw(plan: LabPlan) -> str:
     """The lab as an `<svg>` element."""
+    if not plan.is_star:
+        return draw_linked(plan)
     hosts = list(plan.host_names)
     drawn = hosts if len(hosts) <= _HOSTS_DRAWN_MAX else hosts[: _HOSTS_DRAWN_MAX - 1]
     paths = len(plan.addresses(plan.array_name))
@@ -57,27 +48,7 @@ def draw(plan: LabPlan) -> str:
     if len(drawn) < len(hosts):
         parts += _more_hosts(hosts, len(drawn), _MARGIN + len(drawn) * (node_height + _NODE_GAP), node_height)
     title = f"{len(hosts)} host{'s' if len(hosts) > 1 else ''}, one switch, one array, {paths} path{'s' * (paths > 1)}"
-    return (
-        f'<svg class="lab" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height:g}" '
-        f'font-family="sans-serif" role="img" aria-label="{title}">{"".join(parts)}</svg>'
-    )
-
-
-def _text(x: float, y: float, css: str, text: str) -> str:
-    return f'<text x="{x:g}" y="{y:g}" class="{css}" {_LOOKS[css]} text-anchor="middle">{escape(text)}</text>'
-
-
-def _box(x: float, y: float, width: float, height: float, css: str, *, more: bool = False) -> str:
-    place = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="6"'
-    return f'<rect {place} class="{css}{_more(more)} {_LOOKS[css]}/>'
-
-
-def _line(x1: float, x2: float, y: float, *, more: bool = False) -> str:
-    return f'<path d="M{x1:g} {y:g}H{x2:g}" class="lab-link{_more(more)} {_LOOKS["lab-link"]}/>'
-
-
-def _more(more: bool) -> str:
-    return ' lab-more" stroke-dasharray="4 4"' if more else '"'
+    return svg.picture(_WIDTH, height, title, parts)
 
 
 def _rate(link: Link) -> str:
@@ -88,13 +59,15 @@ def _node(
     plan: LabPlan, name: str, css: str, x: float, top: float, height: float, wire: tuple[float, float]
 ) -> Iterator[str]:
     """A box with its name, and per path its address, its line to the switch (`wire`: from, to) and the rate over it."""
-    yield _box(x, top, _NODE_WIDTH, height, css)
-    yield _text(x + _NODE_WIDTH / 2, top + 22, "lab-name", name)
+    yield svg.box(x, top, _NODE_WIDTH, height, css)
+    yield svg.text(x + _NODE_WIDTH / 2, top + 22, "lab-name", name)
     for link in plan.links_at(name):
         y = top + _NODE_PADDING + (link.path + 0.5) * _PATH_PITCH
-        yield _text(x + _NODE_WIDTH / 2, y + 4, "lab-address", f"{link.interface} {link.address}/{link.prefix_length}")
-        yield _line(*wire, y)
-        yield _text(sum(wire) / 2, y - 6, "lab-rate", _rate(link))
+        yield svg.text(
+            x + _NODE_WIDTH / 2, y + 4, "lab-address", f"{link.interface} {link.address}/{link.prefix_length}"
+        )
+        yield svg.line(*wire, y)
+        yield svg.text(sum(wire) / 2, y - 6, "lab-rate", _rate(link))
 
 
 def _host(plan: LabPlan, host: str, top: float, height: float) -> Iterator[str]:
@@ -110,14 +83,14 @@ def _switch(plan: LabPlan, height: float) -> Iterator[str]:
     name = next(node.name for node in plan.nodes if node.kind == "switch")
     mtu = plan.links[0].mtu
     middle, x = height / 2, _SWITCH_X + _SWITCH_WIDTH / 2
-    yield _box(_SWITCH_X, _MARGIN, _SWITCH_WIDTH, height - 2 * _MARGIN, "lab-switch")
-    yield _text(x, middle - 2, "lab-name", name)
-    yield _text(x, middle + 16, "lab-address", f"MTU {mtu}")
+    yield svg.box(_SWITCH_X, _MARGIN, _SWITCH_WIDTH, height - 2 * _MARGIN, "lab-switch")
+    yield svg.text(x, middle - 2, "lab-name", name)
+    yield svg.text(x, middle + 16, "lab-address", f"MTU {mtu}")
 
 
 def _more_hosts(hosts: list[str], drawn: int, top: float, height: float) -> Iterator[str]:
     y = top + height / 2
-    yield _box(_MARGIN, top, _NODE_WIDTH, height, "lab-host", more=True)
-    yield _text(_MARGIN + _NODE_WIDTH / 2, y - 4, "lab-name", f"{len(hosts) - drawn} more")
-    yield _text(_MARGIN + _NODE_WIDTH / 2, y + 14, "lab-address", f"{hosts[drawn]} … {hosts[-1]}")
-    yield _line(_MARGIN + _NODE_WIDTH, _SWITCH_X, y, more=True)
+    yield svg.box(_MARGIN, top, _NODE_WIDTH, height, "lab-host", more=True)
+    yield svg.text(_MARGIN + _NODE_WIDTH / 2, y - 4, "lab-name", f"{len(hosts) - drawn} more")
+    yield svg.text(_MARGIN + _NODE_WIDTH / 2, y + 14, "lab-address", f"{hosts[drawn]} … {hosts[-1]}")
+    yield svg.line(_MARGIN + _NODE_WIDTH, _SWITCH_X, y, more=True)
