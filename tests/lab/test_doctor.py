@@ -24,6 +24,10 @@ def test_doctor_finds_this_machine_fit_for_labs(someone: Someone) -> None:
     assert findings["namespaces"]["status"] == "ok"
     assert findings["links"]["status"] == "ok", findings["links"]
     assert "took" in findings["links"]["what"]
+    assert findings["fabric"]["status"] == "ok", findings["fabric"]
+    assert "engine opens" in findings["fabric"]["what"]
+    assert findings["netem"]["status"] == "ok", "without netem labs are the fabric's"
+    assert "reno" in findings["tcp"]["what"]
     assert findings["engine"]["status"] in ("ok", "warn"), findings["engine"]
     for finding in findings.values():
         assert bool(finding["hint"]) is (finding["status"] != "ok"), finding

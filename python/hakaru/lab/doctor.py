@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import locale
 import os
+import platform
 import re
 import resource
 import shutil
@@ -26,8 +27,9 @@ from typing import Literal
 
 from hakaru.engine.binary import find_engine
 from hakaru.engine.contract import CONTRACT_VERSION, Hello, parse_event
-from hakaru.errors import EnvironmentError_, HakaruError
+from hakaru.errors import EnvironmentError_
 from hakaru.lab import sandbox
+from hakaru.lab.tcp import kernel_finds_losses_by_rack_only
 from hakaru.units import format_size
 
 Status = Literal["ok", "warn", "fail"]
@@ -73,19 +75,49 @@ def check_sandbox() -> Finding:
 
 def check_links() -> Finding:
     """veth, bridge and token bucket, by building a small lab and throwing it away."""
-    command = [sys.executable, "-m", "hakaru.lab.doctor"]
+    hint = "the kernel needs veth, bridge and sch_tbf: `sudo modprobe -a veth bridge sch_tbf` loads them"
+    return _try_lab("links", "kernel", hint)
+
+
+def check_fabric() -> Finding:
+    """Labs whose switches are hakaru's: an engine that opens interfaces, by letting one do so."""
+    hint = "the kernel needs veth and packet sockets (CONFIG_PACKET); `backend: kernel` does without"
+    return _try_lab("fabric", "fabric", hint)
+
+
+def check_netem() -> Finding:
+    """Delay and loss of the kernel backend; nothing else needs it."""
+    return _try_lab(
+        "netem", "netem", "", absent="not in this kernel: delay and loss need `backend: fabric`, the default"
+    )
+
+
+def _try_lab(name: str, backend: str, hint: str, *, absent: str | None = None) -> Finding:
+    """Build a small lab in a process of its own. `absent`: what to say, as a fact, if it cannot be."""
+    command = [sys.executable, "-m", "hakaru.lab.trial", backend]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     try:
         built = subprocess.run(
             command, capture_output=True, text=True, timeout=30, check=False, env=environment, stdin=subprocess.DEVNULL
         )
     except subprocess.TimeoutExpired:
-        return Finding("links", "fail", "a small lab was not built within 30 s", "look for hung tasks in `dmesg`")
+        return Finding(name, "fail", "a small lab was not built within 30 s", "look for hung tasks in `dmesg`")
     if built.returncode == 0:
-        return Finding("links", "ok", built.stdout.strip())
-    lines = built.stderr.strip().splitlines() or ["a small lab cannot be built"]
-    hint = "the kernel needs veth, bridge and sch_tbf: `sudo modprobe -a veth bridge sch_tbf` loads them"
-    return Finding("links", "fail", lines[0].removeprefix("error: "), hint)
+        return Finding(name, "ok", built.stdout.strip())
+    if absent is not None and name in built.stderr:
+        return Finding(name, "ok", absent)
+    said, *more = [*built.stderr.strip().splitlines(), "a small lab cannot be built"]
+    own = [line.removeprefix("hint: ") for line in more if line.startswith("hint: ")]
+    return Finding(name, "fail", said.removeprefix("error: "), hint or next(iter(own), "run `hakaru doctor` as root"))
+
+
+def check_congestion_control() -> Finding:
+    """What `lab: tcp: congestion_control` may name, and whether TCP of 2009 can do without RACK here."""
+    available = (_read("/proc/sys/net/ipv4/tcp_available_congestion_control") or "reno").split()
+    what = ", ".join(sorted(available))
+    if kernel_finds_losses_by_rack_only(platform.release()):
+        what += f"; Linux {platform.release().split('-')[0]} finds losses by RACK alone where there is SACK"
+    return Finding("tcp", "ok", what)
 
 
 def check_engine() -> Finding:
@@ -259,6 +291,9 @@ _CHECKS: tuple[Callable[[], Finding], ...] = (
     check_sandbox,
     check_links,
     check_engine,
+    check_fabric,
+    check_netem,
+    check_congestion_control,
     check_cores,
     check_memory,
     check_overcommit,
@@ -286,27 +321,3 @@ def _meminfo() -> dict[str, int]:
     """/proc/meminfo in bytes."""
     lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
     return {words[0].rstrip(":"): int(words[1]) * 1024 for words in lines if len(words) == 3}
-
-
-def _build_small_lab() -> str:
-    """In a sandbox of this process's own: a lab with shaped links, and what there is to say about it."""
-    sandbox.enter()
-    from hakaru.lab.apply import apply_plan
-    from hakaru.lab.model import LabSpec
-    from hakaru.lab.plan import plan_lab
-
-    link = {"rate": "1 Gbit/s"}
-    plan = plan_lab(LabSpec.model_validate({"hosts": 2, "host_link": link, "array_link": link}))
-    started = time.monotonic()
-    apply_plan(plan).close()
-    return (
-        f"veth, bridge and token buckets; a lab of 3 nodes took {1000 * (time.monotonic() - started):.0f} ms to build"
-    )
-
-
-if __name__ == "__main__":
-    try:
-        print(_build_small_lab())
-    except HakaruError as error:
-        print(f"error: {error.message}", file=sys.stderr)
-        sys.exit(error.exit_code)
