@@ -12,6 +12,7 @@
 //! | [`file`] | files and block devices, through io_uring or threads |
 //! | [`disk`] | a pool's metadata on a file; the lock on its folder |
 //! | [`net`] | non-blocking TCP: listen, accept, connect, receive, gather-send |
+//! | [`tcp_info`] | what the kernel's TCP knows of a connection |
 //! | [`packet`] | whole Ethernet frames of an interface, super-frames included |
 //! | [`lines`] | lines from stdin, lines to stdout |
 //! | [`memory`] | an LU's bytes in RAM, thin |
@@ -28,6 +29,7 @@ pub mod packet;
 mod packet_batch;
 pub mod process;
 pub mod reactor;
+pub mod tcp_info;
 mod virtio;
 pub mod worker;
 
