@@ -35,7 +35,8 @@ def _pattern(entity: str) -> str:
         r"(lu|port|cpu)/\d+": r"\1/N",
         r"group/\d+": "group/G",
         r"drive/\d+\.\d+": "drive/G.D",
-        r"(vm|nic|irq|softirq|pool)/.+": r"\1/NAME",
+        r"(vm|nic|irq|softirq|pool|backup)/.+": r"\1/NAME",
+        r"tcp/.+/(source|destination)": r"tcp/NAME/\1",
     }.items():
         if re.fullmatch(kind, entity):
             return re.sub(kind, pattern, entity)
@@ -99,6 +100,36 @@ def test_the_page_lists_what_array_and_initiator_give(tmp_path: Path) -> None:
     assert {(h["entity"], h["name"]) for h in load_result["histograms"]} == {
         ("vms", "read_latency_ns"),
         ("vms", "write_latency_ns"),
+    }
+
+
+def test_the_page_lists_what_a_backup_gives() -> None:
+    page = _documented()
+    with array(lu(0, MIB), lu(1, 2 * MIB)) as a:
+        place = {"portal": a.portal, "target_name": TARGET_NAME, "initiator_name": "iqn.2026-01.org.hakaru:a"}
+        job = {
+            "name": "a",
+            "source": {**place, "lun": 0},
+            "destination": {**place, "lun": 1},
+            "length_bytes": MIB,
+            "compression": {"kind": "zstd", "level": 1},
+            "verify": True,
+        }
+        engine = Engine({"engine": "backup", "jobs": [job], "time_limit_s": 0.0})
+        try:
+            sample = _given(_started(engine))
+            result = engine.hear("result")
+        finally:
+            engine.close()
+    documented = {pair for pair in page["backup"] if pair[0] != "result"} | page["Every engine"]
+    # A kernel that does not tell all of TCP's story lacks some; nothing else may be missing.
+    assert sample <= documented
+    assert all(entity.startswith("tcp/") for entity, _ in documented - sample)
+    values = {re.sub(r"/a$", "/NAME", name) for name in result["values"]}
+    assert values == {name for entity, name in page["backup"] if entity == "result"}
+    assert {(h["entity"], h["name"]) for h in result["histograms"]} == {
+        ("backups", "read_latency_ns"),
+        ("backups", "write_latency_ns"),
     }
 
 

@@ -4,15 +4,19 @@
 //! code of `docs/reference/contract.md`.
 mod address;
 mod array;
+mod backup;
 mod contain;
 mod control;
+mod description;
 mod fabric;
 mod failure;
 mod initiator;
+mod nexus_failure;
 mod probe;
 mod sampling;
 mod schema;
 mod secret;
+mod sockets;
 mod watch;
 
 use std::path::{Path, PathBuf};
@@ -26,7 +30,7 @@ use hakaru_runtime::process::{self, TerminationSignal};
 use crate::control::Control;
 use crate::failure::{Failure, OrEnvironment};
 
-/// Storage array, block load, node counters and path probe of hakaru.
+/// Storage array, block load, image backup, switches and links, node counters and path probe of hakaru.
 #[derive(Parser)]
 #[command(name = "hakaru-engine", version)]
 struct Arguments {
@@ -109,9 +113,6 @@ fn converse(reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
         Some(EngineConfig::Watch(config)) => watch::run(&config, reactor, control),
         Some(EngineConfig::Probe(config)) => probe::run(&config, reactor, control),
         Some(EngineConfig::Fabric(config)) => fabric::run(&config, reactor, control),
-        Some(EngineConfig::Backup(_)) => Err(Failure::usage(
-            "this build has no backup engine",
-            "install a newer hakaru-engine",
-        )),
+        Some(EngineConfig::Backup(config)) => backup::run(&config, reactor, control),
     }
 }

@@ -147,7 +147,11 @@ impl Destination {
         }
     }
 
-    fn validate(&self, field: &str) -> Result<(), ConfigError> {
+    /// Checks addresses, names and paths; `field` is what holds it, for the message.
+    ///
+    /// # Errors
+    /// The first field that cannot be.
+    pub fn validate(&self, field: &str) -> Result<(), ConfigError> {
         match self {
             Destination::Iscsi {
                 portal,
@@ -293,7 +297,10 @@ impl Load {
 
 impl LoginKeys {
     /// Ranges of RFC 7143 section 13.
-    fn validate(&self) -> Result<(), ConfigError> {
+    ///
+    /// # Errors
+    /// The first key that is outside.
+    pub fn validate(&self) -> Result<(), ConfigError> {
         let lengths = [
             (
                 "max_recv_data_segment_length",

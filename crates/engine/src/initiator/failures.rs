@@ -3,11 +3,10 @@ use std::io;
 
 use hakaru_contract::ErrorClass;
 use hakaru_contract::initiator::{Destination, Vm};
-use hakaru_initiator::{
-    ConfigError, Corruption, Op, SessionError, SurveyError, TaskError, VmError,
-};
+use hakaru_initiator::{ConfigError, Corruption, Op, TaskError, VmError};
 
 use crate::failure::Failure;
+use crate::nexus_failure;
 
 /// A configuration that cannot be.
 pub fn usage_of(error: &ConfigError) -> Failure {
@@ -28,63 +27,17 @@ fn whom(vm: &Vm) -> String {
 
 /// The portal cannot be reached.
 pub fn of_connect(vm: &Vm, error: &io::Error) -> Failure {
-    let message = format!("{}: cannot connect: {error}", whom(vm));
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused
-        | io::ErrorKind::ConnectionReset
-        | io::ErrorKind::TimedOut => Failure::peer(
-            message,
-            "is the array running, and is the portal's address right?",
-        ),
-        _ => Failure::environment(message, "is there a route to the portal from this node?"),
-    }
+    nexus_failure::of_connect(&whom(vm), error)
 }
 
 /// The VM cannot go on.
 pub fn of_vm(vm: &Vm, error: &VmError) -> Failure {
-    let message = format!("{}: {error}", whom(vm));
     match error {
-        VmError::Config(error) => Failure::usage(message, &error.hint),
-        VmError::Survey(SurveyError::NoDisk { .. }) => {
-            Failure::usage(message, "name a LUN that is a disk")
+        VmError::Config(error) => {
+            Failure::usage(format_args!("{}: {error}", whom(vm)), &error.hint)
         }
-        VmError::Survey(_) => Failure::peer(message, "look at the array's own log"),
-        VmError::Session(error) => Failure::peer(message, hint_of(error)),
-    }
-}
-
-fn hint_of(error: &SessionError) -> &'static str {
-    match error {
-        SessionError::Authentication(_) => {
-            "compare names, secrets and algorithms of CHAP with those that the target has"
-        }
-        SessionError::Refused(status) => match (status.class(), status.detail()) {
-            (2, 1) => {
-                "the target wants CHAP, or another name or secret: `chap` in the configuration has them"
-            }
-            (2, 2) => "let the target's access list admit this initiator name and address",
-            (2, 3) => "ask the portal for its targets: `iscsi-ls iscsi://ADDRESS`",
-            (3, _) => "the target is busy or out of resources: use fewer VMs, or try later",
-            _ => "look at the target's own log",
-        },
-        SessionError::Redirects(_) | SessionError::RedirectAddress(_) => {
-            "name the portal that serves the target itself"
-        }
-        SessionError::Timeout { .. } => {
-            "is the array overloaded, or the network cut? `command_timeout_s` is the limit"
-        }
-        SessionError::Closed(_) | SessionError::Dropped(_) => {
-            "did the array stop, or restart, during the run?"
-        }
-        SessionError::DataDigest | SessionError::Frame(_) => {
-            "the network or the target damages data"
-        }
-        SessionError::Protocol(_)
-        | SessionError::Negotiation(_)
-        | SessionError::Wire(_)
-        | SessionError::Rejected(_) => {
-            "the target and RFC 7143 disagree: capture the traffic to see where"
-        }
+        VmError::Survey(error) => nexus_failure::of_survey(&whom(vm), error),
+        VmError::Session(error) => nexus_failure::of_session(&whom(vm), error),
     }
 }
 

@@ -1,0 +1,238 @@
+//! Verification: the copy of a part is read back and each block compared with what was read of the image.
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::digest::Digest;
+use crate::pack::Unpacker;
+use crate::part::{Part, Place, Read};
+
+/// A part that is being read back.
+#[derive(Debug)]
+pub struct Check {
+    /// Where the copy lies; its pieces are of the same length as the blocks, the last one shorter.
+    copy: Place,
+    /// Length of the last block of the image that was copied, and of all others.
+    image: Place,
+    depth: usize,
+    next: u32,
+    reading: BTreeSet<u32>,
+    digests: Vec<Option<Digest>>,
+    packed: Option<Packed>,
+    verified_bytes: u64,
+    mismatches: u64,
+    /// Where in the image the first block lies that differs.
+    first_mismatch: Option<u64>,
+}
+
+/// A copy in frames: its pieces are put together in order.
+#[derive(Debug)]
+struct Packed {
+    unpacker: Unpacker,
+    frames: Vec<u32>,
+    arrived: BTreeMap<u32, Vec<u8>>,
+    /// The next piece to be unpacked, and the next block that comes out.
+    piece: u32,
+    block: u32,
+}
+
+impl Check {
+    /// Of what `part` copied, with `depth` pieces under way at a time.
+    ///
+    /// # Errors
+    /// zstd has no memory.
+    pub fn new(part: &Part, depth: u32) -> Result<Check, String> {
+        let (place, evidence) = (*part.place(), part.evidence());
+        let copied = (u64::from(evidence.blocks) * u64::from(place.block_bytes)).min(place.length);
+        let packed = match evidence.packed {
+            Some((frames, _)) => Some(Packed {
+                unpacker: Unpacker::new(place.block_bytes)?,
+                frames: frames.to_vec(),
+                arrived: BTreeMap::new(),
+                piece: 0,
+                block: 0,
+            }),
+            None => None,
+        };
+        Ok(Check {
+            copy: Place {
+                length: evidence.packed.map_or(copied, |(_, bytes)| bytes),
+                ..place
+            },
+            image: place,
+            depth: depth as usize,
+            next: 0,
+            reading: BTreeSet::new(),
+            digests: evidence.digests.to_vec(),
+            packed,
+            verified_bytes: 0,
+            mismatches: 0,
+            first_mismatch: None,
+        })
+    }
+
+    /// The next piece of the copy to be read, if there is room for it.
+    pub fn poll_read(&mut self) -> Option<Read> {
+        let arrived = self
+            .packed
+            .as_ref()
+            .map_or(0, |packed| packed.arrived.len());
+        if self.next >= self.copy.blocks() || self.reading.len() + arrived >= self.depth {
+            return None;
+        }
+        let block = self.next;
+        self.next += 1;
+        self.reading.insert(block);
+        let (begin, length_bytes) = self.copy.block(block);
+        Some(Read {
+            block,
+            offset_bytes: self.copy.destination_offset + begin,
+            length_bytes,
+        })
+    }
+
+    /// A piece has been read. Gives a buffer to be read into again.
+    pub fn handle_read(&mut self, block: u32, data: Vec<u8>) -> Vec<u8> {
+        self.reading.remove(&block);
+        let Some(packed) = &mut self.packed else {
+            self.compare(block, &data);
+            return data;
+        };
+        packed.arrived.insert(block, data);
+        let mut spare = Vec::new();
+        let mut whole = Vec::new();
+        while let Some(data) = packed.arrived.remove(&packed.piece) {
+            packed.piece += 1;
+            packed.unpacker.feed(&data);
+            spare = data;
+            while let Some(frame) = packed.frames.get(packed.block as usize)
+                && let Some(content) = packed.unpacker.unpack(*frame)
+            {
+                whole.push((packed.block, content));
+                packed.block += 1;
+            }
+        }
+        for (block, content) in whole {
+            self.compare(block, &content);
+        }
+        spare
+    }
+
+    /// Where on the destination a piece lies, and its length.
+    #[must_use]
+    pub fn piece(&self, block: u32) -> (u64, u32) {
+        let (begin, length) = self.copy.block(block);
+        (self.copy.destination_offset + begin, length)
+    }
+
+    /// Everything has been read back and compared.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.next >= self.copy.blocks() && self.reading.is_empty()
+    }
+
+    /// Pieces being read.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.reading.len()
+    }
+
+    /// Bytes of the image that were compared, blocks that differ, and where in the image the first of these begins.
+    #[must_use]
+    pub fn outcome(&self) -> (u64, u64, Option<u64>) {
+        (self.verified_bytes, self.mismatches, self.first_mismatch)
+    }
+
+    fn compare(&mut self, block: u32, data: &[u8]) {
+        let (begin, length) = self.image.block(block);
+        self.verified_bytes += u64::from(length);
+        let read = self.digests.get(block as usize).copied().flatten();
+        if data.len() != length as usize || read != Some(Digest::of(data)) {
+            self.mismatches += 1;
+            let at = self.image.image_offset + begin;
+            self.first_mismatch = Some(self.first_mismatch.map_or(at, |first| first.min(at)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pack::Packer;
+    use hakaru_units::Time;
+
+    const PLACE: Place = Place {
+        image_offset: 1 << 30,
+        source_offset: 0,
+        destination_offset: 512,
+        length: 20 * 4096 + 512,
+        block_bytes: 4096,
+    };
+
+    /// The copy of an image in which every block is another, as it lies on the destination.
+    fn copied(packer: Option<Packer>) -> (Part, Vec<u8>) {
+        let mut part = Part::new(PLACE, 64, 512, packer, true);
+        let mut destination = vec![0; 1 << 20];
+        let mut write = |part: &mut Part| {
+            while let Some(write) = part.poll_write(Time(1)) {
+                destination[write.offset_bytes as usize..][..write.buffer.len()]
+                    .copy_from_slice(&write.buffer);
+                part.handle_written(write.tag);
+            }
+        };
+        while let Some(length) = part.wants() {
+            let block = part.begin_read(Time(1)).block;
+            let word = (u64::from(block) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let data = (0..u64::from(length) / 8)
+                .flat_map(|i| (word.wrapping_mul(2 * i + 1)).to_le_bytes());
+            part.handle_read(block, Some(data.collect())).unwrap();
+            write(&mut part);
+        }
+        assert!(!part.is_copied() || part.evidence().packed.is_none());
+        write(&mut part);
+        assert!(part.is_copied());
+        (part, destination)
+    }
+
+    /// Reads it back, the last piece first.
+    fn outcome(part: &Part, destination: &[u8]) -> (u64, u64, Option<u64>) {
+        let mut check = Check::new(part, 64).unwrap();
+        let mut reads: Vec<Read> = std::iter::from_fn(|| check.poll_read()).collect();
+        reads.reverse();
+        for read in reads {
+            assert!(!check.is_over());
+            let data = &destination[read.offset_bytes as usize..][..read.length_bytes as usize];
+            check.handle_read(read.block, data.to_vec());
+        }
+        assert!(check.is_over());
+        check.outcome()
+    }
+
+    #[test]
+    fn a_true_copy_is_found_true_and_one_changed_byte_is_found_out() {
+        for packed in [false, true] {
+            let packer = packed.then(|| Packer::new(3, 4096).unwrap());
+            let (part, mut destination) = copied(packer);
+            assert_eq!(outcome(&part, &destination), (PLACE.length, 0, None));
+            destination[512 + 9 * 4096 + 77] ^= 0x10;
+            let (verified, mismatches, first) = outcome(&part, &destination);
+            assert_eq!(
+                (verified, mismatches),
+                (PLACE.length, 1),
+                "packed: {packed}"
+            );
+            if !packed {
+                assert_eq!(first, Some((1 << 30) + 9 * 4096));
+            }
+        }
+    }
+
+    #[test]
+    fn two_blocks_in_one_anothers_place_are_found_out() {
+        let (part, mut destination) = copied(None);
+        let (a, b) = destination.split_at_mut(512 + 4096);
+        a[512..].swap_with_slice(&mut b[..4096]);
+        assert_eq!(
+            outcome(&part, &destination),
+            (PLACE.length, 2, Some(1 << 30))
+        );
+    }
+}

@@ -1,0 +1,64 @@
+//! What a job did, counted.
+
+/// Cumulative counters of one job (or a sum of several). Names and meanings are those of `docs/reference/metrics.md`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Reads of the source that ended well.
+    pub reads: u64,
+    /// Writes of the destination that ended well.
+    pub writes: u64,
+    /// Bytes of those reads.
+    pub read_bytes: u64,
+    /// Bytes of those writes: with compression, packed ones.
+    pub written_bytes: u64,
+    /// Sum of the latencies of those reads, and of failed ones.
+    pub read_latency_ns_sum: u64,
+    /// Sum of the latencies of those writes, and of failed ones.
+    pub write_latency_ns_sum: u64,
+    /// Reads and writes that failed.
+    pub errors: u64,
+    /// Bytes of the image that were read back and compared.
+    pub verified_bytes: u64,
+    /// Blocks of it that differ from what was read.
+    pub mismatches: u64,
+    /// Jobs that are done: everything written and on stable storage.
+    pub done_now: u64,
+    /// Reads and writes in flight.
+    pub in_flight_now: u64,
+}
+
+impl Counters {
+    /// Every counter with its name on the contract. Names that end in `_now` are gauges.
+    pub fn visit(&self, see: &mut dyn FnMut(&'static str, f64)) {
+        let all = [
+            ("reads", self.reads),
+            ("writes", self.writes),
+            ("read_bytes", self.read_bytes),
+            ("written_bytes", self.written_bytes),
+            ("read_latency_ns_sum", self.read_latency_ns_sum),
+            ("write_latency_ns_sum", self.write_latency_ns_sum),
+            ("errors", self.errors),
+            ("verified_bytes", self.verified_bytes),
+            ("mismatches", self.mismatches),
+            ("done_now", self.done_now),
+            ("in_flight_now", self.in_flight_now),
+        ];
+        all.into_iter()
+            .for_each(|(name, value)| see(name, value as f64));
+    }
+
+    /// Adds `other` to every counter.
+    pub fn add(&mut self, other: &Counters) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.read_bytes += other.read_bytes;
+        self.written_bytes += other.written_bytes;
+        self.read_latency_ns_sum += other.read_latency_ns_sum;
+        self.write_latency_ns_sum += other.write_latency_ns_sum;
+        self.errors += other.errors;
+        self.verified_bytes += other.verified_bytes;
+        self.mismatches += other.mismatches;
+        self.done_now += other.done_now;
+        self.in_flight_now += other.in_flight_now;
+    }
+}

@@ -1,0 +1,243 @@
+//! Compression on the way: blocks become Zstandard frames (RFC 8878), which lie one behind the other and are written in whole blocks.
+use zstd::bulk::{Compressor, Decompressor};
+use zstd::zstd_safe::{CParameter, compress_bound};
+
+/// Magic number of a skippable frame (RFC 8878 section 3.1.2).
+const SKIPPABLE: u32 = 0x184D_2A50;
+/// Its header: magic number and length.
+const SKIPPABLE_HEADER: usize = 8;
+
+/// Most bytes that the frames of `length_bytes` in blocks of `block_bytes` take, rounded up to the destination's `sector_bytes`.
+#[must_use]
+pub fn packed_bytes_max(length_bytes: u64, block_bytes: u32, sector_bytes: u32) -> u64 {
+    let block = u64::from(block_bytes);
+    // The checksum of a frame is not in zstd's bound.
+    let frame = |bytes: u64| compress_bound(bytes as usize) as u64 + 4;
+    let rest = length_bytes % block;
+    let frames = length_bytes / block * frame(block) + if rest > 0 { frame(rest) } else { 0 };
+    (frames + SKIPPABLE_HEADER as u64).next_multiple_of(sector_bytes.into())
+}
+
+/// Makes frames of blocks, and blocks of frames.
+pub struct Packer {
+    compressor: Compressor<'static>,
+    frame: Vec<u8>,
+    /// Packed and not yet given out; less than a block.
+    pending: Vec<u8>,
+    block_bytes: usize,
+    /// Length of each frame.
+    frames: Vec<u32>,
+    /// All bytes packed, filling included.
+    packed_bytes: u64,
+}
+
+impl Packer {
+    /// Of `level` 1 to 19; gives blocks of `block_bytes`.
+    ///
+    /// # Errors
+    /// zstd says what it has against it.
+    pub fn new(level: i32, block_bytes: u32) -> Result<Packer, String> {
+        let told = |e: std::io::Error| e.to_string();
+        let mut compressor = Compressor::new(level).map_err(told)?;
+        compressor
+            .set_parameter(CParameter::ChecksumFlag(true))
+            .map_err(told)?;
+        let block_bytes = block_bytes as usize;
+        Ok(Packer {
+            compressor,
+            frame: Vec::with_capacity(compress_bound(block_bytes) + 4),
+            pending: Vec::new(),
+            block_bytes,
+            frames: Vec::new(),
+            packed_bytes: 0,
+        })
+    }
+
+    /// Packs a block; [`Packer::poll_block`] may give some then.
+    ///
+    /// # Errors
+    /// zstd failed.
+    pub fn pack(&mut self, block: &[u8]) -> Result<(), String> {
+        self.frame.clear();
+        self.compressor
+            .compress_to_buffer(block, &mut self.frame)
+            .map_err(|e| e.to_string())?;
+        self.frames.push(self.frame.len() as u32);
+        self.pending.extend_from_slice(&self.frame);
+        Ok(())
+    }
+
+    /// The next whole block of packed bytes.
+    pub fn poll_block(&mut self) -> Option<Vec<u8>> {
+        (self.pending.len() >= self.block_bytes).then(|| self.take(self.block_bytes))
+    }
+
+    /// Fills what is left up to a multiple of `sector_bytes` with a skippable frame; blocks, the last one shorter.
+    pub fn finish(&mut self, sector_bytes: u32) -> Vec<Vec<u8>> {
+        let sector = sector_bytes as usize;
+        let mut gap = self.pending.len().next_multiple_of(sector) - self.pending.len();
+        if (1..SKIPPABLE_HEADER).contains(&gap) {
+            gap += sector;
+        }
+        if gap > 0 {
+            let length = (gap - SKIPPABLE_HEADER) as u32;
+            self.pending.extend_from_slice(&SKIPPABLE.to_le_bytes());
+            self.pending.extend_from_slice(&length.to_le_bytes());
+            self.pending.resize(self.pending.len() + length as usize, 0);
+        }
+        let mut blocks = Vec::new();
+        while !self.pending.is_empty() {
+            blocks.push(self.take(self.block_bytes.min(self.pending.len())));
+        }
+        blocks
+    }
+
+    /// How long the frames are, in order, and all bytes given out.
+    #[must_use]
+    pub fn frames(&self) -> (&[u32], u64) {
+        (&self.frames, self.packed_bytes)
+    }
+
+    fn take(&mut self, length: usize) -> Vec<u8> {
+        let rest = self.pending.split_off(length);
+        self.packed_bytes += length as u64;
+        std::mem::replace(&mut self.pending, rest)
+    }
+}
+
+impl std::fmt::Debug for Packer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Packer {
+            pending, frames, ..
+        } = self;
+        write!(
+            f,
+            "Packer {{ {} frames, {} bytes pending }}",
+            frames.len(),
+            pending.len()
+        )
+    }
+}
+
+/// Takes frames apart again.
+pub struct Unpacker {
+    decompressor: Decompressor<'static>,
+    block_bytes: usize,
+    pending: Vec<u8>,
+}
+
+impl Unpacker {
+    /// Of blocks of at most `block_bytes`.
+    ///
+    /// # Errors
+    /// zstd has no memory.
+    pub fn new(block_bytes: u32) -> Result<Unpacker, String> {
+        Ok(Unpacker {
+            decompressor: Decompressor::new().map_err(|e| e.to_string())?,
+            block_bytes: block_bytes as usize,
+            pending: Vec::new(),
+        })
+    }
+
+    /// Takes packed bytes, in order.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        self.pending.extend_from_slice(bytes);
+    }
+
+    /// The block that a frame of this length holds: `None` until its bytes are there, an empty block if it is no such frame.
+    pub fn unpack(&mut self, frame_bytes: u32) -> Option<Vec<u8>> {
+        let length = frame_bytes as usize;
+        if self.pending.len() < length {
+            return None;
+        }
+        let frame: Vec<u8> = self.pending.drain(..length).collect();
+        Some(
+            self.decompressor
+                .decompress(&frame, self.block_bytes)
+                .unwrap_or_default(),
+        )
+    }
+}
+
+impl std::fmt::Debug for Unpacker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Unpacker {{ {} bytes pending }}", self.pending.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes of which about every other is news.
+    fn image(length: usize) -> Vec<u8> {
+        let word = |i: usize| {
+            (i as u64 / 2)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .to_le_bytes()
+        };
+        (0..length / 8).flat_map(word).collect()
+    }
+
+    fn packed(image: &[u8], block: usize, sector: u32) -> (Vec<Vec<u8>>, Packer) {
+        let mut packer = Packer::new(3, block as u32).unwrap();
+        let mut blocks = Vec::new();
+        for piece in image.chunks(block) {
+            packer.pack(piece).unwrap();
+            blocks.extend(std::iter::from_fn(|| packer.poll_block()));
+        }
+        blocks.extend(packer.finish(sector));
+        (blocks, packer)
+    }
+
+    #[test]
+    fn what_is_written_is_whole_sectors_that_any_zstd_reads() {
+        for length in [8, 4096, 100_000, 1 << 20] {
+            let image = image(length);
+            for sector in [512, 4096] {
+                let (blocks, packer) = packed(&image, 65_536, sector);
+                let copy = blocks.concat();
+                assert!(copy.len().is_multiple_of(sector as usize));
+                assert_eq!(packer.frames().1, copy.len() as u64);
+                assert!(copy.len() as u64 <= packed_bytes_max(length as u64, 65_536, sector));
+                // Streaming decoder: frame after frame, skippable ones skipped.
+                assert_eq!(zstd::decode_all(copy.as_slice()).unwrap(), image);
+            }
+        }
+    }
+
+    #[test]
+    fn a_gap_too_small_for_a_skippable_frame_is_made_larger() {
+        // The gap depends on the length of one frame; every gap from 1 to 511 comes by.
+        let mut seen = [false; 512];
+        for length in 1..2000 {
+            let noise: Vec<u8> = (0..length as u32)
+                .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
+                .collect();
+            let (blocks, packer) = packed(&noise, 4096, 512);
+            let copy = blocks.concat();
+            assert_eq!(zstd::decode_all(copy.as_slice()).unwrap(), noise);
+            seen[(copy.len() - packer.frames().0[0] as usize) % 512] = true;
+        }
+        assert!(seen[1..SKIPPABLE_HEADER].iter().all(|seen| *seen));
+    }
+
+    #[test]
+    fn a_damaged_frame_unpacks_to_nothing_and_the_next_one_is_whole() {
+        let image = image(3 * 4096);
+        let (blocks, packer) = packed(&image, 4096, 512);
+        let (mut copy, frames) = (blocks.concat(), packer.frames().0.to_vec());
+        copy[frames[0] as usize + 20] ^= 1;
+        let mut unpacker = Unpacker::new(4096).unwrap();
+        unpacker.feed(&copy[..100]);
+        assert_eq!(unpacker.unpack(frames[0]), None);
+        unpacker.feed(&copy[100..]);
+        let blocks: Vec<_> = frames
+            .iter()
+            .map(|frame| unpacker.unpack(*frame).unwrap())
+            .collect();
+        assert_eq!(blocks[0], image[..4096]);
+        assert_ne!(blocks[1], image[4096..8192]);
+        assert_eq!(blocks[2], image[8192..]);
+    }
+}

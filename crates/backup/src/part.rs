@@ -1,0 +1,380 @@
+//! One stream's part of an image: which block is read next, which is written where, what is under way. Knows nothing of iSCSI.
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use hakaru_units::Time;
+
+use crate::digest::Digest;
+use crate::pack::Packer;
+
+/// Where a part lies. All in bytes; everything but the last block is `block_bytes` long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// First byte in the image.
+    pub image_offset: u64,
+    /// First byte on the source.
+    pub source_offset: u64,
+    /// First byte on the destination.
+    pub destination_offset: u64,
+    /// Its length.
+    pub length: u64,
+    /// Bytes at a time.
+    pub block_bytes: u32,
+}
+
+impl Place {
+    /// Number of blocks.
+    #[must_use]
+    pub fn blocks(&self) -> u32 {
+        self.length.div_ceil(self.block_bytes.into()) as u32
+    }
+
+    /// Where block `n` begins, counted from the part's beginning, and its length.
+    #[must_use]
+    pub fn block(&self, n: u32) -> (u64, u32) {
+        let begin = u64::from(n) * u64::from(self.block_bytes);
+        let length = (self.length - begin).min(self.block_bytes.into());
+        (begin, length as u32)
+    }
+}
+
+/// A block to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// Which; comes back with [`Part::handle_read`].
+    pub block: u32,
+    /// Where on the LU, bytes.
+    pub offset_bytes: u64,
+    /// How much.
+    pub length_bytes: u32,
+}
+
+/// A block to be written.
+#[derive(Clone, Debug)]
+pub struct Write {
+    /// Which; comes back with [`Part::handle_written`].
+    pub tag: u32,
+    /// Where on the destination, bytes.
+    pub offset_bytes: u64,
+    /// What.
+    pub buffer: Arc<Vec<u8>>,
+}
+
+/// A part that is being copied.
+#[derive(Debug)]
+pub struct Part {
+    place: Place,
+    depth: usize,
+    /// The destination's logical block, to which packed data is filled up.
+    sector_bytes: u32,
+    /// The next block to be read, and the one at which reading ends.
+    next: u32,
+    end: u32,
+    /// Blocks being read, with the instants at which they were asked for.
+    reading: BTreeMap<u32, Time>,
+    /// Blocks being written, by tag.
+    writing: BTreeMap<u32, (Time, Write)>,
+    outbox: VecDeque<Write>,
+    tags: u32,
+    /// With compression: packs in order, whatever order reads end in.
+    packer: Option<Packer>,
+    arrived: BTreeMap<u32, Vec<u8>>,
+    packed: u32,
+    packed_at: u64,
+    finished: bool,
+    abandoned: bool,
+    /// Of each block, where the copy is to be verified.
+    digests: Option<Vec<Option<Digest>>>,
+    /// Buffers that nothing refers to any more.
+    spare: Vec<Vec<u8>>,
+}
+
+impl Part {
+    /// Of which `depth` blocks are under way at a time.
+    #[must_use]
+    pub fn new(
+        place: Place,
+        depth: u32,
+        sector_bytes: u32,
+        packer: Option<Packer>,
+        verify: bool,
+    ) -> Part {
+        Part {
+            place,
+            depth: depth as usize,
+            sector_bytes,
+            next: 0,
+            end: place.blocks(),
+            reading: BTreeMap::new(),
+            writing: BTreeMap::new(),
+            outbox: VecDeque::new(),
+            tags: 0,
+            packer,
+            arrived: BTreeMap::new(),
+            packed: 0,
+            packed_at: 0,
+            finished: false,
+            abandoned: false,
+            digests: verify.then(|| vec![None; place.blocks() as usize]),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Where it lies.
+    #[must_use]
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Length of the block that would be read next, if there is room for it.
+    #[must_use]
+    pub fn wants(&self) -> Option<u32> {
+        let under_way = self.in_flight() + self.arrived.len() + self.outbox.len();
+        let room = self.next < self.end && under_way < self.depth;
+        room.then(|| self.place.block(self.next).1)
+    }
+
+    /// Begins to read the next block. [`Part::wants`] said that there is one.
+    pub fn begin_read(&mut self, now: Time) -> Read {
+        let block = self.next;
+        self.next += 1;
+        self.reading.insert(block, now);
+        let (begin, length_bytes) = self.place.block(block);
+        Read {
+            block,
+            offset_bytes: self.place.source_offset + begin,
+            length_bytes,
+        }
+    }
+
+    /// A block has been read, or has not (`None`). Gives the instant at which it was asked for.
+    ///
+    /// # Errors
+    /// It could not be compressed.
+    pub fn handle_read(&mut self, block: u32, data: Option<Vec<u8>>) -> Result<Time, String> {
+        let asked = self.reading.remove(&block).unwrap_or(Time::ZERO);
+        let Some(data) = data.filter(|_| !self.abandoned) else {
+            return Ok(asked);
+        };
+        if let Some(digests) = &mut self.digests {
+            digests[block as usize] = Some(Digest::of(&data));
+        }
+        if self.packer.is_some() {
+            self.arrived.insert(block, data);
+            self.pack()?;
+        } else {
+            let offset = self.place.destination_offset + self.place.block(block).0;
+            self.put(offset, data);
+        }
+        Ok(asked)
+    }
+
+    /// The next block to be written.
+    pub fn poll_write(&mut self, now: Time) -> Option<Write> {
+        let write = self.outbox.pop_front()?;
+        self.writing.insert(write.tag, (now, write.clone()));
+        Some(write)
+    }
+
+    /// A block has been written, or has not. Gives where, how long it is, and the instant at which the write began.
+    pub fn handle_written(&mut self, tag: u32) -> Option<(u64, u32, Time)> {
+        let (begun, write) = self.writing.remove(&tag)?;
+        let (offset, length) = (write.offset_bytes, write.buffer.len() as u32);
+        // Whoever sent it has let go of it by now; if not, the buffer is one less to be used again.
+        self.spare.extend(Arc::into_inner(write.buffer));
+        Some((offset, length, begun))
+    }
+
+    /// A buffer to be read into again.
+    pub fn poll_spare(&mut self) -> Option<Vec<u8>> {
+        self.spare.pop()
+    }
+
+    /// Nothing more is read; what was read is still written.
+    pub fn stop(&mut self) {
+        self.end = self.end.min(self.next);
+    }
+
+    /// Nothing more is read, and what is not being written yet never will be.
+    pub fn abandon(&mut self) {
+        self.stop();
+        self.abandoned = true;
+        self.finished = true;
+        self.outbox.clear();
+        self.arrived.clear();
+    }
+
+    /// Blocks being read or written.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.reading.len() + self.writing.len()
+    }
+
+    /// Everything that was to be read is written. Packs up what is left first, so that something may be waiting to be written then.
+    pub fn is_copied(&mut self) -> bool {
+        if self.next < self.end || !self.reading.is_empty() || !self.arrived.is_empty() {
+            return false;
+        }
+        if !self.finished {
+            self.finished = true;
+            let rest = self.packer.as_mut().map(|p| p.finish(self.sector_bytes));
+            rest.into_iter()
+                .flatten()
+                .for_each(|block| self.put_packed(block));
+        }
+        self.outbox.is_empty() && self.writing.is_empty()
+    }
+
+    /// Every block was read, not only those before a stop.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.end == self.place.blocks()
+    }
+
+    /// What is needed to check the copy: blocks copied, their digests, and of a packed copy its frames and length.
+    #[must_use]
+    pub fn evidence(&self) -> Evidence<'_> {
+        Evidence {
+            blocks: self.end,
+            digests: self.digests.as_deref().unwrap_or_default(),
+            packed: self.packer.as_ref().map(Packer::frames),
+        }
+    }
+
+    fn pack(&mut self) -> Result<(), String> {
+        while let Some(data) = self.arrived.remove(&self.packed) {
+            self.packed += 1;
+            let mut blocks = Vec::new();
+            if let Some(packer) = &mut self.packer {
+                packer.pack(&data)?;
+                blocks.extend(std::iter::from_fn(|| packer.poll_block()));
+            }
+            blocks.into_iter().for_each(|block| self.put_packed(block));
+            self.spare.push(data);
+        }
+        Ok(())
+    }
+
+    fn put_packed(&mut self, block: Vec<u8>) {
+        let offset = self.place.destination_offset + self.packed_at;
+        self.packed_at += block.len() as u64;
+        self.put(offset, block);
+    }
+
+    fn put(&mut self, offset_bytes: u64, data: Vec<u8>) {
+        let write = Write {
+            tag: self.tags,
+            offset_bytes,
+            buffer: Arc::new(data),
+        };
+        self.tags += 1;
+        self.outbox.push_back(write);
+    }
+}
+
+/// What is known of a copied part.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    /// Blocks copied, from the first.
+    pub blocks: u32,
+    /// Of each block; empty if the copy is not to be verified.
+    pub digests: &'a [Option<Digest>],
+    /// Length of each frame and of all that was written, if it was packed.
+    pub packed: Option<(&'a [u32], u64)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACE: Place = Place {
+        image_offset: 0,
+        source_offset: 4096,
+        destination_offset: 1 << 20,
+        length: 10 * 4096 + 512,
+        block_bytes: 4096,
+    };
+
+    fn part() -> Part {
+        Part::new(PLACE, 3, 512, None, false)
+    }
+
+    #[test]
+    fn blocks_are_read_in_order_and_no_more_than_the_depth_is_under_way() {
+        let mut part = part();
+        let now = Time(1);
+        let mut read = Vec::new();
+        while part.wants().is_some() {
+            read.push(part.begin_read(now));
+        }
+        let offsets: Vec<u64> = read.iter().map(|read| read.offset_bytes).collect();
+        assert_eq!(offsets, [4096, 8192, 12288]);
+        // A block that was read keeps its place until it is written.
+        part.handle_read(1, Some(vec![1; 4096])).unwrap();
+        assert_eq!(part.wants(), None);
+        let write = part.poll_write(now).unwrap();
+        assert_eq!(write.offset_bytes, (1 << 20) + 4096);
+        assert_eq!(part.wants(), None);
+        drop(write.buffer);
+        assert_eq!(
+            part.handle_written(write.tag),
+            Some(((1 << 20) + 4096, 4096, now))
+        );
+        assert!(part.poll_spare().is_some());
+        assert_eq!(part.wants(), Some(4096));
+    }
+
+    #[test]
+    fn the_last_block_is_as_short_as_the_image_says() {
+        let mut part = part();
+        for block in 0..11 {
+            let length = part.wants().unwrap();
+            assert_eq!(length, if block == 10 { 512 } else { 4096 });
+            assert_eq!(part.begin_read(Time(1)).length_bytes, length);
+            part.handle_read(block, Some(vec![0; length as usize]))
+                .unwrap();
+            assert!(!part.is_copied());
+            let write = part.poll_write(Time(1)).unwrap();
+            part.handle_written(write.tag);
+        }
+        assert_eq!(part.wants(), None);
+        assert!(part.is_copied() && part.is_whole());
+    }
+
+    #[test]
+    fn a_stop_lets_what_was_asked_for_be_written() {
+        let mut part = part();
+        part.begin_read(Time(1));
+        part.stop();
+        assert_eq!(part.wants(), None);
+        assert!(!part.is_copied());
+        part.handle_read(0, Some(vec![0; 4096])).unwrap();
+        let write = part.poll_write(Time(1)).unwrap();
+        part.handle_written(write.tag);
+        assert!(part.is_copied() && !part.is_whole());
+        assert_eq!(part.evidence().blocks, 1);
+    }
+
+    #[test]
+    fn packed_blocks_are_in_order_whatever_order_reads_end_in() {
+        let packer = Packer::new(3, 4096).unwrap();
+        let mut part = Part::new(PLACE, 3, 512, Some(packer), true);
+        for block in 0..3 {
+            part.begin_read(Time(1));
+            assert_eq!(part.wants().is_some(), block < 2);
+        }
+        for block in [2, 1, 0] {
+            part.handle_read(block, Some(vec![block as u8; 4096]))
+                .unwrap();
+        }
+        part.stop();
+        assert!(!part.is_copied());
+        let write = part.poll_write(Time(1)).unwrap();
+        assert_eq!(write.offset_bytes, 1 << 20);
+        let image = zstd::decode_all(write.buffer.as_slice()).unwrap();
+        assert_eq!(image, [[0; 4096], [1; 4096], [2; 4096]].concat());
+        assert!(part.poll_write(Time(1)).is_none());
+        part.handle_written(write.tag);
+        assert!(part.is_copied());
+    }
+}

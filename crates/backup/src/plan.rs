@@ -1,0 +1,301 @@
+//! Where the parts of an image lie, once both LUs are known; and whether it fits.
+use hakaru_initiator::{ConfigError, Volume};
+
+use crate::config::{BackupJob, Compression};
+use crate::pack::packed_bytes_max;
+use crate::part::Place;
+use crate::validate::refuse;
+
+/// Most blocks of one part: what is known of each is kept.
+const BLOCKS_MAX: u64 = 1 << 28;
+
+/// The parts of the job's image, one for each stream, of as many blocks as each other or one more. `field` is the job's, for messages.
+///
+/// Packed parts lie so far from one another that the largest possible one fits.
+///
+/// # Errors
+/// The image reaches beyond the source, the copy beyond the destination; something is not a multiple of an LU's block.
+pub fn plan_parts(
+    field: &str,
+    job: &BackupJob,
+    source: &Volume,
+    destination: &Volume,
+) -> Result<Vec<Place>, ConfigError> {
+    let length = image_length(field, job, source)?;
+    for (volume, side, offset) in [
+        (source, "source", job.source_offset_bytes),
+        (destination, "destination", job.destination_offset_bytes),
+    ] {
+        let unit = u64::from(volume.block_bytes);
+        let lengths = [
+            (format!("{side}_offset_bytes"), offset),
+            ("length_bytes".to_owned(), length),
+            ("block_bytes".to_owned(), job.block_bytes.into()),
+        ];
+        for (name, bytes) in lengths {
+            if !bytes.is_multiple_of(unit) {
+                return refuse(
+                    format!("{field}.{name}"),
+                    format!(
+                        "{}: {bytes} is not a multiple of the {side} LU's block, {unit} bytes",
+                        job.name
+                    ),
+                    "align it",
+                );
+            }
+        }
+    }
+    let blocks = length.div_ceil(job.block_bytes.into());
+    let streams = u64::from(job.streams);
+    if blocks < streams || blocks.div_ceil(streams) > BLOCKS_MAX {
+        return refuse(
+            format!("{field}.streams"),
+            format!("{}: {streams} streams for {blocks} blocks", job.name),
+            "each stream needs a block, and has at most 2^28",
+        );
+    }
+    let parts = cut(job, length, blocks, destination.block_bytes);
+    let end = parts.last().map_or(0, |part| {
+        part.destination_offset + room(job, part.length, destination.block_bytes)
+    });
+    if end > destination.capacity_bytes {
+        let packed = match job.compression {
+            Compression::None => "",
+            Compression::Zstd { .. } => " (packed, if nothing of it can be compressed)",
+        };
+        return refuse(
+            format!("{field}.destination"),
+            format!(
+                "{}: the copy{packed} ends at byte {end}, and LUN {} of {} has {} bytes",
+                job.name,
+                job.destination.lun,
+                job.destination.target_name,
+                destination.capacity_bytes
+            ),
+            "make the destination LU larger, or the image smaller",
+        );
+    }
+    Ok(parts)
+}
+
+fn image_length(field: &str, job: &BackupJob, source: &Volume) -> Result<u64, ConfigError> {
+    let room = source
+        .capacity_bytes
+        .saturating_sub(job.source_offset_bytes);
+    if job.length_bytes == 0 && room > 0 {
+        return Ok(room);
+    }
+    if job.length_bytes > room || room == 0 {
+        return refuse(
+            format!("{field}.source"),
+            format!(
+                "{}: the image is {} bytes from byte {} on, and LUN {} of {} has {} bytes",
+                job.name,
+                job.length_bytes,
+                job.source_offset_bytes,
+                job.source.lun,
+                job.source.target_name,
+                source.capacity_bytes
+            ),
+            "make the source LU larger, or the image smaller",
+        );
+    }
+    Ok(job.length_bytes)
+}
+
+/// Space that a part of `length` bytes may take on the destination.
+fn room(job: &BackupJob, length: u64, sector_bytes: u32) -> u64 {
+    match job.compression {
+        Compression::None => length,
+        Compression::Zstd { .. } => packed_bytes_max(length, job.block_bytes, sector_bytes),
+    }
+}
+
+fn cut(job: &BackupJob, length: u64, blocks: u64, sector_bytes: u32) -> Vec<Place> {
+    let (streams, block) = (u64::from(job.streams), u64::from(job.block_bytes));
+    let (least, more) = (blocks / streams, blocks % streams);
+    let mut parts = Vec::new();
+    let (mut image_offset, mut destination_offset) = (0, job.destination_offset_bytes);
+    for stream in 0..streams {
+        let of_part = least + u64::from(stream < more);
+        let length = (of_part * block).min(length - image_offset);
+        parts.push(Place {
+            image_offset,
+            source_offset: job.source_offset_bytes + image_offset,
+            destination_offset,
+            length,
+            block_bytes: job.block_bytes,
+        });
+        image_offset += length;
+        destination_offset += room(job, length, sector_bytes);
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Lu;
+
+    const MIB: u64 = 1 << 20;
+
+    fn job() -> BackupJob {
+        let lu = |target_name: &str| Lu {
+            portal: "192.0.2.1:3260".into(),
+            target_name: target_name.into(),
+            lun: 3,
+            initiator_name: "iqn.2026-01.lab:host".into(),
+        };
+        BackupJob {
+            name: "vm1".into(),
+            source: lu("iqn.2026-01.lab:primary"),
+            source_offset_bytes: MIB,
+            destination: lu("iqn.2026-01.lab:vtl"),
+            destination_offset_bytes: 2 * MIB,
+            length_bytes: 10 * 65_536 + 4096,
+            block_bytes: 65_536,
+            depth: 8,
+            streams: 4,
+            rate_limit_bytes_per_s: None,
+            compression: Compression::None,
+            verify: false,
+        }
+    }
+
+    fn volume(capacity_bytes: u64, block_bytes: u32) -> Volume {
+        Volume {
+            block_bytes,
+            capacity_bytes,
+        }
+    }
+
+    #[test]
+    fn parts_follow_one_another_without_a_gap_on_both_lus() {
+        let parts = plan_parts(
+            "jobs[0]",
+            &job(),
+            &volume(8 * MIB, 512),
+            &volume(8 * MIB, 4096),
+        );
+        let parts = parts.unwrap();
+        let blocks: Vec<u32> = parts.iter().map(Place::blocks).collect();
+        assert_eq!(blocks, [3, 3, 3, 2]);
+        let (mut source, mut destination) = (MIB, 2 * MIB);
+        for part in &parts {
+            assert_eq!(
+                (part.source_offset, part.destination_offset),
+                (source, destination)
+            );
+            source += part.length;
+            destination += part.length;
+        }
+        assert_eq!(source - MIB, job().length_bytes);
+    }
+
+    #[test]
+    fn packed_parts_keep_room_for_what_cannot_be_compressed() {
+        let packed = BackupJob {
+            compression: Compression::Zstd { level: 3 },
+            ..job()
+        };
+        let parts = plan_parts(
+            "jobs[0]",
+            &packed,
+            &volume(8 * MIB, 512),
+            &volume(8 * MIB, 512),
+        );
+        for pair in parts.unwrap().windows(2) {
+            let room = pair[1].destination_offset - pair[0].destination_offset;
+            assert!(room > pair[0].length && room < pair[0].length + 4096);
+            assert!(room.is_multiple_of(512));
+        }
+    }
+
+    #[test]
+    fn every_refusal_names_the_job_the_lu_and_both_sizes() {
+        type Case = (
+            fn(&mut BackupJob),
+            u64,
+            u64,
+            &'static str,
+            &'static [&'static str],
+        );
+        let cases: [Case; 7] = [
+            (
+                |_| {},
+                MIB,
+                8 * MIB,
+                "source",
+                &["659456", "1048576", "LUN 3", "iqn.2026-01.lab:primary"],
+            ),
+            (|j| j.length_bytes = 0, MIB, 8 * MIB, "source", &["1048576"]),
+            (
+                |_| {},
+                8 * MIB,
+                2 * MIB,
+                "destination",
+                &["2756608", "2097152", "LUN 3", "iqn.2026-01.lab:vtl"],
+            ),
+            (
+                |j| j.length_bytes = 1000,
+                8 * MIB,
+                8 * MIB,
+                "length_bytes",
+                &["1000", "source", "512"],
+            ),
+            (
+                |j| j.source_offset_bytes = 100,
+                8 * MIB,
+                8 * MIB,
+                "source_offset_bytes",
+                &["100"],
+            ),
+            (
+                |j| j.block_bytes = 6144,
+                8 * MIB,
+                8 * MIB,
+                "length_bytes",
+                &["4096"],
+            ),
+            (
+                |j| j.streams = 12,
+                8 * MIB,
+                8 * MIB,
+                "streams",
+                &["12", "11"],
+            ),
+        ];
+        for (change, source, destination, field, said) in cases {
+            let mut job = job();
+            change(&mut job);
+            if field == "length_bytes" && said[0] == "4096" {
+                job.length_bytes = 6144;
+            }
+            let error = plan_parts(
+                "jobs[0]",
+                &job,
+                &volume(source, 512),
+                &volume(destination, 4096),
+            )
+            .unwrap_err();
+            assert_eq!(error.field, format!("jobs[0].{field}"));
+            assert!(error.what.contains("vm1") && !error.hint.is_empty());
+            for word in said {
+                assert!(error.what.contains(word), "{word} in {}", error.what);
+            }
+        }
+        // To the source's end, whatever that is.
+        let whole = BackupJob {
+            length_bytes: 0,
+            streams: 1,
+            ..job()
+        };
+        let parts = plan_parts(
+            "jobs[0]",
+            &whole,
+            &volume(3 * MIB, 512),
+            &volume(4 * MIB, 512),
+        );
+        assert_eq!(parts.unwrap()[0].length, 2 * MIB);
+    }
+}

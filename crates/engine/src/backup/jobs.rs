@@ -1,0 +1,301 @@
+//! The jobs and the sockets of their streams.
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use hakaru_backup::config::BackupConfig;
+use hakaru_backup::{Job, JobError, JobEvent, Leg, Settings, Side};
+use hakaru_initiator::{Latencies, NexusError, SessionError, Transmit};
+use hakaru_runtime::tcp_info::TcpInfo;
+use hakaru_runtime::{Event, Reactor};
+use hakaru_units::Time;
+use serde_json::{Value, json};
+
+use super::failures::{of_connect, of_job};
+use super::tcp;
+use crate::address::parse_address;
+use crate::description::{describe_keys, describe_lu};
+use crate::failure::Failure;
+use crate::sockets::{Machines, Sockets};
+
+/// Sessions that log in at the same time.
+const LOGINS_MAX: usize = 64;
+
+/// All jobs of the engine.
+pub struct Jobs<'r> {
+    sockets: Sockets<'r>,
+    crew: Crew,
+    /// Jobs before this one have begun to log in.
+    opened: usize,
+    /// What TCP last said of each socket.
+    tcp: Vec<TcpInfo>,
+}
+
+/// The jobs, and what has come of them.
+#[derive(Default)]
+struct Crew {
+    jobs: Vec<Job>,
+    /// Of each socket: its job and leg.
+    legs: Vec<(usize, Leg)>,
+    /// Of each job: its first socket.
+    first: Vec<usize>,
+    /// Where a socket is to connect again.
+    redirects: Vec<Option<SocketAddr>>,
+    latencies: Latencies,
+    ready: usize,
+    copied: usize,
+    verified: usize,
+    logged_out: usize,
+    /// The first failure that ends the engine at once.
+    fatal: Option<Failure>,
+    /// The first copy that is none: told when all were looked at.
+    mismatch: Option<Failure>,
+}
+
+impl<'r> Jobs<'r> {
+    pub fn new(
+        reactor: &'r Reactor,
+        config: &BackupConfig,
+        settings: &Settings,
+    ) -> Result<Jobs<'r>, Failure> {
+        let mut sockets = Sockets::new(reactor, settings.timeout);
+        let mut crew = Crew::default();
+        for (index, job) in config.jobs.iter().enumerate() {
+            let first = sockets.count();
+            let job = Job::new(Arc::new(job.clone()), settings, index, first);
+            for leg in job.legs() {
+                let (field, lu) = match leg.side() {
+                    Side::Source => ("source", &job.config().source),
+                    Side::Destination => ("destination", &job.config().destination),
+                };
+                let field = format!("jobs[{index}].{field}.portal");
+                sockets.add(parse_address(&field, &lu.portal)?);
+                crew.legs.push((index, leg));
+                crew.redirects.push(None);
+            }
+            crew.first.push(first);
+            crew.jobs.push(job);
+        }
+        let tcp = vec![TcpInfo::default(); sockets.count()];
+        Ok(Jobs {
+            sockets,
+            crew,
+            opened: 0,
+            tcp,
+        })
+    }
+
+    /// Lets more jobs log in.
+    pub fn open_more(&mut self) {
+        while self.opened < self.crew.jobs.len() && self.logging_in() < LOGINS_MAX {
+            let job = self.opened;
+            self.opened += 1;
+            for leg in self.crew.jobs[job].legs() {
+                let index = self.crew.first[job] + leg.0;
+                self.sockets.connect(index, &mut self.crew);
+            }
+        }
+    }
+
+    /// Sessions of jobs that have begun to log in and are not ready; jobs get ready about in order.
+    fn logging_in(&self) -> usize {
+        let open = &self.crew.jobs[self.crew.ready.min(self.opened)..self.opened];
+        open.iter().map(|job| job.legs().count()).sum()
+    }
+
+    pub fn all_ready(&self) -> bool {
+        self.crew.ready == self.crew.jobs.len()
+    }
+
+    /// Every job has written what it read, and has it on stable storage.
+    pub fn all_copied(&self) -> bool {
+        self.crew.copied == self.crew.jobs.len()
+    }
+
+    /// Every copy that is to be verified has been.
+    pub fn all_verified(&self) -> bool {
+        let wanted = self.jobs().filter(|job| job.config().verify).count();
+        self.crew.verified == wanted
+    }
+
+    pub fn all_logged_out(&self) -> bool {
+        self.crew.logged_out == self.crew.legs.len()
+    }
+
+    /// Does something to every job.
+    pub fn each(&mut self, now: Time, act: impl Fn(&mut Job, Time, &mut Latencies)) {
+        for job in 0..self.crew.jobs.len() {
+            act(&mut self.crew.jobs[job], now, &mut self.crew.latencies);
+            self.sockets.flush(self.crew.first[job], &mut self.crew);
+        }
+    }
+
+    pub fn jobs(&self) -> impl Iterator<Item = &Job> {
+        self.crew.jobs.iter()
+    }
+
+    pub fn latencies(&mut self) -> &mut Latencies {
+        &mut self.crew.latencies
+    }
+
+    /// The failure that ends the engine at once.
+    pub fn take_fatal(&mut self) -> Option<Failure> {
+        self.crew.fatal.take()
+    }
+
+    /// The failure of a copy that is none.
+    pub fn take_mismatch(&mut self) -> Option<Failure> {
+        self.crew.mismatch.take()
+    }
+
+    /// When [`Jobs::handle_timeouts`] is wanted next.
+    pub fn poll_timeout(&self) -> Time {
+        self.sockets.poll_timeout()
+    }
+
+    pub fn handle_timeouts(&mut self) {
+        self.sockets.handle_timeouts(&mut self.crew);
+    }
+
+    pub fn handle_event(&mut self, event: Event) {
+        self.sockets.handle_event(event, &mut self.crew);
+    }
+
+    /// What TCP says of each job's connections, as entity and counters. A connection that is gone says what it said last.
+    pub fn visit_tcp(&mut self, see: &mut dyn FnMut(String, BTreeMap<String, f64>)) {
+        for (index, last) in self.tcp.iter_mut().enumerate() {
+            let socket = self.sockets.socket(index);
+            if let Some(info) = socket.and_then(|socket| TcpInfo::of(socket).ok()) {
+                *last = info;
+            }
+        }
+        for (job, first) in self.crew.jobs.iter().zip(&self.crew.first) {
+            let of_job = &self.tcp[*first..first + job.legs().count()];
+            for side in [Side::Source, Side::Destination] {
+                let streams = of_job.iter().skip(side as usize).step_by(2);
+                let entity = format!("tcp/{}/{}", job.config().name, side.name());
+                see(entity, tcp::counters(streams));
+            }
+        }
+    }
+
+    /// What `ready` tells: both LUs and the keys of the first job, and where the parts of every copy lie.
+    pub fn found(&self) -> BTreeMap<String, Value> {
+        let mut found = BTreeMap::from([
+            ("jobs".to_owned(), json!(self.crew.jobs.len())),
+            ("sessions".to_owned(), json!(self.crew.legs.len())),
+        ]);
+        if let Some(job) = self.crew.jobs.first() {
+            for side in [Side::Source, Side::Destination] {
+                let told = json!({
+                    "lu": job.facts(side).map(describe_lu),
+                    "negotiated": describe_keys(job.negotiated(side)),
+                });
+                found.insert(side.name().to_owned(), told);
+            }
+        }
+        let parts: BTreeMap<&str, Value> = self
+            .jobs()
+            .map(|job| {
+                let parts = job.places().map(|place| {
+                    json!({
+                        "source_offset_bytes": place.source_offset,
+                        "destination_offset_bytes": place.destination_offset,
+                        "length_bytes": place.length,
+                    })
+                });
+                (job.config().name.as_str(), Value::Array(parts.collect()))
+            })
+            .collect();
+        found.insert("parts".to_owned(), json!(parts));
+        found
+    }
+}
+
+impl Crew {
+    fn take_event(&mut self, index: usize, event: JobEvent) {
+        let job = &self.jobs[index];
+        match event {
+            JobEvent::Ready => self.ready += 1,
+            JobEvent::Redirected { leg, address } => match address.parse() {
+                Ok(address) => self.redirects[self.first[index] + leg.0] = Some(address),
+                Err(_) => {
+                    let error = NexusError::Session(SessionError::RedirectAddress(address));
+                    let side = leg.side();
+                    self.fail(index, &JobError::Nexus { side, error });
+                }
+            },
+            JobEvent::Copied { .. } => self.copied += 1,
+            JobEvent::Verified => self.verified += 1,
+            JobEvent::Failed(error @ JobError::Mismatch { .. }) => {
+                let failure = of_job(job, &error);
+                self.mismatch.get_or_insert(failure);
+            }
+            JobEvent::Failed(error) => self.fail(index, &error),
+            JobEvent::LoggedOut(_) => self.logged_out += 1,
+        }
+    }
+
+    fn fail(&mut self, job: usize, error: &JobError) {
+        let failure = of_job(&self.jobs[job], error);
+        self.fatal.get_or_insert(failure);
+    }
+}
+
+impl Machines for Crew {
+    fn handle_connected(&mut self, now: Time, index: usize) {
+        let (job, leg) = self.legs[index];
+        self.jobs[job].handle_connected(now, leg);
+    }
+
+    fn handle_unreachable(&mut self, index: usize, error: &io::Error) {
+        let (job, leg) = self.legs[index];
+        let failure = of_connect(self.jobs[job].config(), leg.side(), error);
+        self.fatal.get_or_insert(failure);
+    }
+
+    fn handle_received(&mut self, now: Time, index: usize, bytes: &[u8]) {
+        let (job, leg) = self.legs[index];
+        self.jobs[job].handle_received(now, leg, bytes, &mut self.latencies);
+    }
+
+    fn handle_closed(&mut self, now: Time, index: usize, why: &'static str) {
+        let (job, leg) = self.legs[index];
+        self.jobs[job].handle_closed(now, leg, why, &mut self.latencies);
+    }
+
+    fn handle_timeout(&mut self, now: Time, index: usize) {
+        let (job, leg) = self.legs[index];
+        self.jobs[job].handle_timeout(now, leg, &mut self.latencies);
+    }
+
+    fn poll_timeout(&self, index: usize) -> Option<Time> {
+        let (job, leg) = self.legs[index];
+        self.jobs[job].poll_timeout(leg)
+    }
+
+    fn transmit(&mut self, index: usize) -> &mut Transmit {
+        let (job, leg) = self.legs[index];
+        self.jobs[job].transmit(leg)
+    }
+
+    fn is_ended(&self, index: usize) -> bool {
+        let (job, leg) = self.legs[index];
+        self.jobs[job].is_ended(leg)
+    }
+
+    fn settle(&mut self, index: usize) -> Option<SocketAddr> {
+        let (job, _) = self.legs[index];
+        while let Some(event) = self.jobs[job].poll_event() {
+            self.take_event(job, event);
+        }
+        self.redirects[index].take()
+    }
+
+    fn poll_transmit(&mut self, index: usize) -> Option<usize> {
+        let (job, _) = self.legs[index];
+        let leg = self.jobs[job].poll_transmit()?;
+        Some(self.first[job] + leg.0)
+    }
+}

@@ -1,0 +1,80 @@
+//! What the kernel's TCP says of the jobs' own connections, summed over the streams of a job, each side apart.
+use std::collections::BTreeMap;
+
+use hakaru_runtime::tcp_info::TcpInfo;
+
+/// A field, and how it is told: its name on the contract and a factor.
+type Field = (&'static str, fn(&TcpInfo) -> Option<u64>, u64);
+
+/// Sums over the streams.
+const SUMS: [Field; 12] = [
+    ("retransmits", |i| i.retransmits, 1),
+    ("retransmitted_bytes", |i| i.retransmitted_bytes, 1),
+    ("timeouts", |i| i.timeouts, 1),
+    ("timeout_recoveries", |i| i.timeout_recoveries, 1),
+    ("timeout_wait_ns", |i| i.timeout_recovery_ms, 1_000_000),
+    ("busy_ns", |i| i.busy_us, 1000),
+    (
+        "receive_window_limited_ns",
+        |i| i.receive_window_limited_us,
+        1000,
+    ),
+    ("send_buffer_limited_ns", |i| i.send_buffer_limited_us, 1000),
+    ("sent_bytes", |i| i.sent_bytes, 1),
+    ("acked_bytes", |i| i.acked_bytes, 1),
+    ("ecn_echoes", |i| i.delivered_ce, 1),
+    (
+        "congestion_window_bytes_now",
+        |i| Some(i.congestion_window_segments? * i.segment_bytes?),
+        1,
+    ),
+];
+
+/// The largest of the streams.
+const LARGEST: [Field; 2] = [
+    ("rtt_us_now", |i| i.rtt_us, 1),
+    ("rto_us_now", |i| i.rto_us, 1),
+];
+
+/// The counters of one side of a job. What the kernel does not tell is left out.
+pub fn counters<'a>(streams: impl Iterator<Item = &'a TcpInfo> + Clone) -> BTreeMap<String, f64> {
+    let mut counters = BTreeMap::new();
+    for (name, field, factor) in SUMS {
+        let told = streams.clone().filter_map(field);
+        if let Some(sum) = told.reduce(|a, b| a + b) {
+            counters.insert(name.to_owned(), (sum * factor) as f64);
+        }
+    }
+    for (name, field, factor) in LARGEST {
+        if let Some(largest) = streams.clone().filter_map(field).max() {
+            counters.insert(name.to_owned(), (largest * factor) as f64);
+        }
+    }
+    counters
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_are_summed_and_what_is_not_told_is_left_out() {
+        let stream = |rtt_us, acked_bytes| TcpInfo {
+            rtt_us: Some(rtt_us),
+            acked_bytes: Some(acked_bytes),
+            busy_us: Some(7),
+            congestion_window_segments: Some(10),
+            segment_bytes: Some(1448),
+            ..TcpInfo::default()
+        };
+        let streams = [stream(300, 1000), stream(200, 24)];
+        let expected = [
+            ("acked_bytes", 1024.0),
+            ("busy_ns", 14_000.0),
+            ("congestion_window_bytes_now", 28_960.0),
+            ("rtt_us_now", 300.0),
+        ];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value));
+        assert_eq!(counters(streams.iter()), expected.into());
+    }
+}

@@ -1,0 +1,296 @@
+//! Sockets under iSCSI sessions, whatever the sessions are for: connect, receive all that is ready, send all that is queued, timers.
+//!
+//! One receive buffer serves all sessions, since a session takes whatever it is given; one `sendmsg` carries everything a
+//! session has queued. Sockets are edge-triggered, so each event is served until the socket is drained or full.
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use hakaru_initiator::Transmit;
+use hakaru_runtime::net::Socket;
+use hakaru_runtime::{Event, Interest, Reactor, Token, clock};
+use hakaru_units::Time;
+
+/// Receive buffer. Larger ones fall out of the second-level cache between the kernel's copy and our look.
+const RECEIVE_BYTES: usize = 256 * 1024;
+/// Slices of one send; what has more goes in several.
+const SLICES: usize = 128;
+
+/// The machines above the sockets, each by the number of its socket.
+pub trait Machines {
+    /// The connection stands.
+    fn handle_connected(&mut self, now: Time, index: usize);
+    /// The connection could not be made.
+    fn handle_unreachable(&mut self, index: usize, error: &io::Error);
+    /// Takes what was received.
+    fn handle_received(&mut self, now: Time, index: usize, bytes: &[u8]);
+    /// The connection ended; `why` completes "connection lost …".
+    fn handle_closed(&mut self, now: Time, index: usize, why: &'static str);
+    /// Something may be due.
+    fn handle_timeout(&mut self, now: Time, index: usize);
+    /// When that is wanted next.
+    fn poll_timeout(&self, index: usize) -> Option<Time>;
+    /// What is to be sent.
+    fn transmit(&mut self, index: usize) -> &mut Transmit;
+    /// The connection is of no use any more.
+    fn is_ended(&self, index: usize) -> bool;
+    /// The end of every service: tells its owner what has come up. An address: connect again, there.
+    fn settle(&mut self, index: usize) -> Option<SocketAddr>;
+    /// Another machine that may have something to send by now, if serving this one can bring that about.
+    fn poll_transmit(&mut self, _index: usize) -> Option<usize> {
+        None
+    }
+}
+
+enum Link {
+    /// Not yet begun.
+    Waiting,
+    /// The attempt must have ended by then.
+    Connecting(Socket, Time),
+    Up {
+        socket: Socket,
+        /// The socket's buffer is full: wait until it is writable.
+        full: bool,
+    },
+    Down,
+}
+
+struct Place {
+    address: SocketAddr,
+    link: Link,
+    /// Earliest timer that is set for it.
+    armed: Time,
+}
+
+/// All sockets of an engine. Their numbers are the reactor's tokens.
+pub struct Sockets<'r> {
+    reactor: &'r Reactor,
+    /// Limit for a connection attempt.
+    timeout: Duration,
+    places: Vec<Place>,
+    timers: BinaryHeap<Reverse<(Time, usize)>>,
+    buffer: Box<[u8]>,
+}
+
+impl<'r> Sockets<'r> {
+    /// None yet; a connection attempt may take as long as `timeout`.
+    pub fn new(reactor: &'r Reactor, timeout: Duration) -> Sockets<'r> {
+        Sockets {
+            reactor,
+            timeout,
+            places: Vec::new(),
+            timers: BinaryHeap::new(),
+            buffer: vec![0; RECEIVE_BYTES].into(),
+        }
+    }
+
+    /// Adds one to `address`, numbered from 0 in order.
+    pub fn add(&mut self, address: SocketAddr) {
+        self.places.push(Place {
+            address,
+            link: Link::Waiting,
+            armed: Time::MAX,
+        });
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The connected socket, if it is.
+    pub fn socket(&self, index: usize) -> Option<&Socket> {
+        match &self.places[index].link {
+            Link::Up { socket, .. } => Some(socket),
+            _ => None,
+        }
+    }
+
+    /// When [`Sockets::handle_timeouts`] is wanted next.
+    pub fn poll_timeout(&self) -> Time {
+        self.timers.peek().map_or(Time::MAX, |&Reverse((at, _))| at)
+    }
+
+    /// Timers that have come.
+    pub fn handle_timeouts(&mut self, machines: &mut impl Machines) {
+        while let Some(&Reverse((at, index))) = self.timers.peek() {
+            let now = clock::now();
+            if at > now {
+                break;
+            }
+            self.timers.pop();
+            let place = &mut self.places[index];
+            if place.armed == at {
+                place.armed = Time::MAX;
+            }
+            match place.link {
+                Link::Connecting(_, limit) if now >= limit => {
+                    let error = io::Error::new(io::ErrorKind::TimedOut, "no answer");
+                    self.lose_connection(index, &error, machines);
+                }
+                Link::Connecting(_, limit) => self.arm(index, limit),
+                Link::Up { .. } => {
+                    machines.handle_timeout(now, index);
+                    self.flush(index, machines);
+                }
+                Link::Waiting | Link::Down => {}
+            }
+        }
+    }
+
+    /// Serves the socket that the event is about.
+    pub fn handle_event(&mut self, event: Event, machines: &mut impl Machines) {
+        let index = event.token.0 as usize;
+        let Some(place) = self.places.get_mut(index) else {
+            return;
+        };
+        if matches!(place.link, Link::Connecting(..)) {
+            if event.writable {
+                self.finish_connecting(index, machines);
+            }
+            return;
+        }
+        if event.writable
+            && let Link::Up { full, .. } = &mut place.link
+        {
+            *full = false;
+        }
+        if event.readable {
+            self.receive(index, machines);
+        }
+        self.flush(index, machines);
+    }
+
+    /// Begins to connect.
+    pub fn connect(&mut self, index: usize, machines: &mut impl Machines) {
+        let place = &mut self.places[index];
+        let begun = Socket::connect(place.address).and_then(|socket| {
+            self.reactor
+                .register(&socket, Token(index as u64), Interest::Edge)?;
+            Ok(socket)
+        });
+        match begun {
+            Ok(socket) => {
+                let limit = clock::now() + self.timeout;
+                place.link = Link::Connecting(socket, limit);
+                self.arm(index, limit);
+            }
+            Err(error) => self.lose_connection(index, &error, machines),
+        }
+    }
+
+    /// Sends what is queued, tells what has come up, sets the timer: the end of every service of a machine, and of all that it has brought about.
+    pub fn flush(&mut self, index: usize, machines: &mut impl Machines) {
+        self.flush_one(index, machines);
+        while let Some(other) = machines.poll_transmit(index) {
+            self.flush_one(other, machines);
+        }
+    }
+
+    fn flush_one(&mut self, index: usize, machines: &mut impl Machines) {
+        self.send(index, machines);
+        while let Some(address) = machines.settle(index) {
+            self.places[index].address = address;
+            self.connect(index, machines);
+        }
+        let place = &mut self.places[index];
+        if machines.is_ended(index) && !matches!(place.link, Link::Connecting(..)) {
+            place.link = Link::Down;
+        }
+        if let Some(at) = machines.poll_timeout(index) {
+            self.arm(index, at);
+        }
+    }
+
+    fn finish_connecting(&mut self, index: usize, machines: &mut impl Machines) {
+        let place = &mut self.places[index];
+        let Link::Connecting(socket, _) = std::mem::replace(&mut place.link, Link::Down) else {
+            return;
+        };
+        match socket.take_error() {
+            Ok(()) => {
+                place.link = Link::Up {
+                    socket,
+                    full: false,
+                };
+                machines.handle_connected(clock::now(), index);
+                self.flush(index, machines);
+            }
+            Err(error) => self.lose_connection(index, &error, machines),
+        }
+    }
+
+    fn lose_connection(&mut self, index: usize, error: &io::Error, machines: &mut impl Machines) {
+        self.places[index].link = Link::Down;
+        machines.handle_unreachable(index, error);
+    }
+
+    /// Receives until the socket is drained.
+    fn receive(&mut self, index: usize, machines: &mut impl Machines) {
+        while let Link::Up { socket, .. } = &self.places[index].link {
+            let received = socket.receive(&mut self.buffer);
+            let now = clock::now();
+            match received {
+                Ok(0) => machines.handle_closed(now, index, "(closed by the target)"),
+                Ok(n) => {
+                    machines.handle_received(now, index, &self.buffer[..n]);
+                    if n < self.buffer.len() && !machines.is_ended(index) {
+                        return;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => machines.handle_closed(now, index, why_lost(&error)),
+            }
+            if machines.is_ended(index) {
+                return;
+            }
+        }
+    }
+
+    fn send(&mut self, index: usize, machines: &mut impl Machines) {
+        let Link::Up { socket, full } = &mut self.places[index].link else {
+            return;
+        };
+        while !*full && !machines.transmit(index).is_empty() {
+            match send_once(socket, machines.transmit(index)) {
+                Ok(taken_all) => *full = !taken_all,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => *full = true,
+                Err(error) => machines.handle_closed(clock::now(), index, why_lost(&error)),
+            }
+        }
+    }
+
+    /// Sets a timer unless an earlier one is set, which will look again.
+    fn arm(&mut self, index: usize, at: Time) {
+        let place = &mut self.places[index];
+        if at < place.armed {
+            place.armed = at;
+            self.timers.push(Reverse((at, index)));
+        }
+    }
+}
+
+/// One `sendmsg` of what is queued; whether the socket took all of it.
+fn send_once(socket: &Socket, transmit: &mut Transmit) -> io::Result<bool> {
+    let mut slices = [IoSlice::new(&[]); SLICES];
+    let (mut count, mut length) = (0, 0);
+    for (slot, slice) in slices.iter_mut().zip(transmit.slices()) {
+        *slot = IoSlice::new(slice);
+        count += 1;
+        length += slice.len();
+    }
+    let sent = socket.send_vectored(&slices[..count])?;
+    transmit.advance(sent);
+    Ok(sent == length)
+}
+
+fn why_lost(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => "(reset by the target)",
+        io::ErrorKind::TimedOut => "(the network does not answer)",
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => "(no route any more)",
+        _ => "(socket error)",
+    }
+}
