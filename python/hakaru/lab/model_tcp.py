@@ -43,5 +43,5 @@ class TcpSpec(BaseModel):
     buffer_max: Size | None = Field(
         default=None,
         description="How large the buffers of a connection may grow, each way; at least 64 KiB. A long path needs rate "
-        "x RTT. Default: the stack's own (today 4 and 6 MiB on most machines, 4 MiB in 2009).",
+        "x RTT. Default: the stack's own (today what the kernel has, 4 MiB in 2009).",
     )

@@ -1,8 +1,8 @@
 """TCP of a time: which settings of Linux's TCP a lab's namespaces get, why, and what no setting can undo. Pure.
 
 `tcp.stack: today` sets nothing: TCP is as this machine's kernel has it. `tcp.stack: 2009` switches off what Linux
-learned after 2.6.32 (2009-12; CentOS 6 ran it), as far as there is a switch; each with the release that brought it.
-Names and meanings: Documentation/networking/ip-sysctl.rst of the kernel, ip-route(8) for what a route says.
+learned after 2.6.32 (2009-12; CentOS 6 ran it), as far as there is a switch; each with the release and commit
+that brought it. Names and meanings: Documentation/networking/ip-sysctl.rst of the kernel; ip-route(8) for routes.
 """
 
 from __future__ import annotations
@@ -18,32 +18,73 @@ from hakaru.units import format_size
 
 @dataclass(frozen=True)
 class Switch:
-    """A sysctl (below net/ipv4) as it was, or was not, in Linux 2.6.32. `since`: the release that brought it."""
+    """A sysctl (below net/ipv4) as it was, or was not, in Linux 2.6.32.
+
+    `since`: the release that brought or changed it, with its commit; empty: it is as it was, and set to be sure.
+    """
 
     name: str
     value: str
     since: str
+    commit: str
     why: str
 
 
 SACK = "net/ipv4/tcp_sack"
+# Linux 1c120191dcec: "RACK is the only supported loss detection algorithm" (ip-sysctl.rst, tcp_recovery).
 SACK_RACK = "RACK (4.4) still finds the losses of connections with SACK: from Linux 6.17 on there is no other way"
 
 SWITCHES_2009 = (
-    Switch("tcp_early_retrans", "0", "3.10", "no tail-loss probe: a lost tail waits for the timeout (RFC 8985, 7)"),
-    Switch("tcp_recovery", "0", "4.4", "no RACK: losses are found by three duplicate ACKs; no effect from 6.17 on"),
-    Switch("tcp_limit_output_bytes", "1073741824", "3.6", "no TCP small queues: as much in the queue as cwnd allows"),
-    Switch("tcp_min_tso_segs", "44", "3.12", "super-frames of 64 KiB at any rate, not sized for 1 ms of pacing"),
-    Switch("tcp_tso_rtt_log", "0", "5.18", "nor sized by the round-trip time"),
-    Switch("tcp_autocorking", "0", "3.14", "small writes do not wait for what is in the queue"),
-    Switch("tcp_comp_sack_nr", "0", "4.18", "every duplicate ACK is sent, none is put off"),
-    Switch("tcp_backlog_ack_defer", "0", "6.7", "nor while a backlog is worked off"),
-    Switch("tcp_max_reordering", "127", "3.19", "how far frames may be out of order; 300 since"),
-    Switch("tcp_syn_linear_timeouts", "0", "6.5", "SYNs back off at once"),
-    Switch("tcp_fastopen", "0", "3.7", "no data in SYNs"),
-    Switch("tcp_adv_win_scale", "2", "", "a quarter of the receive buffer is overhead; obsolete from 6.6 on"),
-    Switch("tcp_rmem", "4096 87380 4194304", "", "receive buffers grow to 4 MiB (6 MiB since 3.0)"),
-    Switch("tcp_wmem", "4096 16384 4194304", "", "send buffers grow to 4 MiB"),
+    Switch(
+        "tcp_early_retrans",
+        "0",
+        "3.10",
+        "6ba8a3b19e76",
+        "no tail-loss probe: a lost tail waits for the timeout (RFC 8985, 7)",
+    ),
+    Switch(
+        "tcp_recovery",
+        "0",
+        "4.4",
+        "4f41b1c58a32",
+        "no RACK: losses are found by three duplicate ACKs; no effect from 6.17 on",
+    ),
+    Switch(
+        "tcp_limit_output_bytes",
+        "1073741824",
+        "3.6",
+        "46d3ceabd8d9",
+        "no TCP small queues: as much in the queue as cwnd allows",
+    ),
+    Switch(
+        "tcp_min_tso_segs",
+        "44",
+        "3.12",
+        "95bd09eb2750",
+        "super-frames of 64 KiB at any rate, not sized for 1 ms of pacing",
+    ),
+    Switch("tcp_tso_rtt_log", "0", "5.18", "65466904b015", "nor sized by the round-trip time"),
+    Switch("tcp_autocorking", "0", "3.14", "f54b311142a9", "small writes do not wait for what is in the queue"),
+    Switch("tcp_comp_sack_nr", "0", "4.18", "9c21d2fc41c0", "every duplicate ACK is sent, none is put off"),
+    Switch("tcp_backlog_ack_defer", "0", "6.7", "133c4c0d3717", "nor while a backlog is worked off"),
+    Switch("tcp_max_reordering", "127", "3.19", "dca145ffaa8d", "how far frames may be out of order; 300 since"),
+    Switch("tcp_syn_linear_timeouts", "0", "6.5", "ccce324dabfe", "SYNs back off at once"),
+    Switch("tcp_fastopen", "0", "3.6", "", "no data in SYNs"),
+    Switch(
+        "tcp_adv_win_scale",
+        "2",
+        "3.4",
+        "b49960a05e32",
+        "a quarter of the receive buffer is overhead, not a half; obsolete from 6.6 on",
+    ),
+    Switch(
+        "tcp_rmem",
+        "4096 87380 4194304",
+        "3.4",
+        "b49960a05e32",
+        "receive buffers grow to 4 MiB; 6 MiB since, and more of late",
+    ),
+    Switch("tcp_wmem", "4096 16384 4194304", "", "", "send buffers grow to 4 MiB"),
 )
 
 REMAINS_2009 = (
