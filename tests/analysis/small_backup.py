@@ -271,8 +271,10 @@ SLOW = Copy(rate=6.0, dropped=3412, timeouts=118, recovering_s=0.4, retransmitte
 FULL = Copy(rate=28.0)
 
 
-def published_shape(folder: Path) -> Path:
-    """A run of the published shape: three patterns with both TCPs, a map over buffer and streams, pause."""
+def published_shape(
+    folder: Path, buffers: Sequence[int] = (32, 64, 128, 256, 512), streams_of: Sequence[int] = (1, 2, 4, 8)
+) -> Path:
+    """A run of the published shape: three patterns with both TCPs, a map over buffer (KiB) and streams, pause."""
     patterns = {
         ("unthrottled", "2009"): SLOW,
         ("unthrottled", "today"): Copy(rate=22.0, dropped=5000, timeouts=2, recovering_s=0.1, retransmitted=5100),
@@ -283,8 +285,8 @@ def published_shape(folder: Path) -> Path:
     }
     points = [Pt({"case": c, "tcp": t}, [copy] * 2) for (c, t), copy in patterns.items()]
     for tcp in ("2009", "today"):
-        for k, buffer in enumerate((32, 64, 128, 256, 512)):
-            for j, streams in enumerate((1, 2, 4, 8)):
+        for k, buffer in enumerate(buffers):
+            for j, streams in enumerate(streams_of):
                 rate = min(28.0, (4 + 5 * k + 3 * j) * (1 if tcp == "2009" else 1.6))
                 copy = Copy(rate=rate, dropped=4000 // (k + 1), timeouts=round(160 / (1 + k + j)), retransmitted=4000)
                 levels = {"case": "unthrottled", "buffer": f"{buffer} KiB", "streams": streams, "tcp": tcp}

@@ -53,5 +53,5 @@ def test_curve_with_one_point_or_zeros_is_drawn() -> None:
 
 @given(st.floats(min_value=1e-6, max_value=1e12))
 def test_an_axis_ends_a_little_above_whatever_it_shows(value: float) -> None:
-    top = charts._nice(value)
+    top = charts.nice(value)
     assert value < top <= 2.1 * value

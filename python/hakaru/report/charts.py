@@ -28,6 +28,8 @@ MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down
 
 MARKED_MAX = 20  # beyond that markers would hide the line
 LABEL_GAP = 4.0
+NEVER_FIRST = set("、。,.)]}」)ー")
+"""What a line of Japanese does not begin with: it hangs over instead."""
 
 Spec = dict[str, Any]
 
@@ -128,7 +130,7 @@ def config() -> Spec:
 def lines(series: Sequence[Line], axes: Axes, size: Size) -> Spec:
     """Lines with markers, 95 % intervals as whiskers, labels at their right ends."""
     shown = [s for s in series if s.points]
-    top = axes.y_max or _nice(max((p[3] or p[1] for s in shown for p in s.points), default=1.0))
+    top = axes.y_max or nice(max((p[3] or p[1] for s in shown for p in s.points), default=1.0))
     lowest = min((p[1] for s in shown for p in s.points if p[1] > 0), default=1.0)
     bottom = max(s for s in _steps(lowest / 10, lowest)) if axes.y_log else 0.0
     scale: Spec = {"domain": [bottom, top], "nice": False, "type": "log" if axes.y_log else "linear"}
@@ -251,7 +253,7 @@ def wrap(text: str, pixels: int) -> list[str]:
     room, out, current, used = pixels - 10, [], "", 0.0
     for piece in re.findall(r"[ -~\u00a0-\u024f]+? |[ -~\u00a0-\u024f]+|.", text):
         width = sum(11.2 if ord(c) > 0x2E80 else 6.4 for c in piece.rstrip())
-        if current and used + width > room:
+        if current and used + width > room and piece not in NEVER_FIRST:
             out.append(current.rstrip())
             current, used = "", 0.0
         current, used = current + piece, used + width + (3.0 if piece.endswith(" ") else 0.0)
@@ -271,7 +273,7 @@ def apart(places: Sequence[float], heights: Sequence[float], limit: float) -> li
     return moved
 
 
-def _nice(value: float) -> float:
+def nice(value: float) -> float:
     """The next 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8 times a power of ten, at least 2 % above `value`."""
     if value <= 0 or not math.isfinite(value):
         return 1.0
@@ -319,14 +321,13 @@ def bars(rows: Sequence[tuple[str, float]], axis: str, size: Size) -> Spec:
     }
 
 
-def panels(upper: Spec, lower: Spec) -> Spec:
-    """Two figures over one another, with the same width."""
-    padding = upper["padding"]
-    parts = [{k: v for k, v in s.items() if k in ("width", "height", "layer")} for s in (upper, lower)]
+def panels(*parts: Spec) -> Spec:
+    """Figures over one another, with the same width."""
+    kept = [{k: v for k, v in s.items() if k in ("width", "height", "layer")} for s in parts]
     return {
-        "$schema": upper["$schema"],
-        "padding": padding,
-        "vconcat": parts,
+        "$schema": parts[0]["$schema"],
+        "padding": parts[0]["padding"],
+        "vconcat": kept,
         "spacing": 44,
         "resolve": {"scale": {"x": "independent", "y": "independent"}},
         "config": config(),

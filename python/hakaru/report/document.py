@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hakaru.analysis import sentences
-from hakaru.report import charts, figures
+from hakaru.report import backup, backup_figures, charts, figures
 from hakaru.report.figures import Figure, Sweep
 from hakaru.report.lab import draw_lab
 from hakaru.units import format_rate
@@ -54,9 +54,12 @@ def build(inputs: Inputs, language: str) -> Json:
     for sweep in sweeps:
         for row in sweep["rows"]:
             row["marks"] = [letters[name] for name in row["caveats"]]
+    copies = backup.parts(summary, letters, language) if backup.is_backup(summary) else None
+    if copies is not None:
+        copies["figures"] = [_figure(f, 0) for f in backup_figures.of_run(summary, language)]
     numbered = 0
-    for sweep in sweeps:
-        for figure in sweep["figures"]:
+    for group in (*sweeps, *([copies] if copies else [])):
+        for figure in group["figures"]:
             numbered += 1
             figure["label"] = say(language, "figure", {"n": numbered})
     return {
@@ -68,7 +71,8 @@ def build(inputs: Inputs, language: str) -> Json:
         "date": str(summary["run"].get("started") or "")[:10],
         "notices": _notices(summary, language),
         "answer": _answer(summary, language),
-        "tiles": _tiles(summary, language),
+        "tiles": backup.tiles(summary, language) if copies else _tiles(summary, language),
+        "copies": copies,
         "lab": _lab(inputs.lab, language),
         "method": _method(inputs, summary, language),
         "sweeps": sweeps,
@@ -111,11 +115,14 @@ def _notices(summary: Json, language: str) -> list[str]:
 def _answer(summary: Json, language: str) -> list[Json]:
     """The chief findings of each sweep, one paragraph a sweep, with its name said once."""
     found: dict[str, list[str]] = {}
-    for finding in summary["findings"]:
-        if finding["kind"] in ("peak", "limiter", "decline"):
-            name = sentences.series(finding["where"], language)
-            prefix = sentences.in_series(language, finding["where"], "", True)
-            found.setdefault(name, []).append(finding[_key("text", language)].removeprefix(prefix))
+    if backup.is_backup(summary):
+        chief = backup.chief_findings(summary)
+    else:
+        chief = [f for f in summary["findings"] if f["kind"] in ("peak", "limiter", "decline")]
+    for finding in chief:
+        name = sentences.series(finding["where"], language)
+        prefix = sentences.in_series(language, finding["where"], "", True)
+        found.setdefault(name, []).append(finding[_key("text", language)].removeprefix(prefix))
     several = len(found) > 1
     return [{"name": n if several else "", "text": sentences.sentences(language, *texts)} for n, texts in found.items()]
 
@@ -168,6 +175,7 @@ def _method(inputs: Inputs, summary: Json, language: str) -> list[str]:
     measure = study.get("measure") or {}
     points = len(summary["points"])
     found = []
+    copies = backup.is_backup(summary)
     if measure:
         counts = {"points": points, "repetitions": measure.get("repetitions", "–"), "seed": str(study.get("seed"))}
         found.append(say(language, "method.points", counts))
@@ -176,16 +184,19 @@ def _method(inputs: Inputs, summary: Json, language: str) -> list[str]:
             "time": measure.get("time"),
             "interval": measure.get("sample_interval"),
         }
-        found.append(say(language, "method.time", times))
+        found += [] if copies else [say(language, "method.time", times)]
     used = {str(p["factors"].get("pattern")) for p in summary["points"]}
     for name, pattern in (study.get("patterns") or {}).items():
         if name in used:
             found.append(_pattern(name, pattern, language))
-    array = study.get("array") or {}
-    model = array.get("model") or {}
-    if model:
-        name = model.get("name") or model.get("kind")
-        found.append(say(language, "method.array", {"model": name, "lus": len(array.get("lus") or [])}))
+    if copies:
+        found += backup.method(study, _clean_all(inputs.lab), language)
+    arrays = study.get("arrays") or {"": study.get("array") or {}}
+    for array in arrays.values():
+        model = array.get("model") or {}
+        if model:
+            name = model.get("name") or model.get("kind")
+            found.append(say(language, "method.array", {"model": name, "lus": len(array.get("lus") or [])}))
     found.append(say(language, "method.statistics"))
     origins = dict.fromkeys(p["origin"] for p in summary["points"])
     found += [say(language, f"method.origin.{o}") for o in origins if o in ("measured", "emulated", "simulated")]
@@ -286,7 +297,9 @@ def _finding(finding: Json, language: str) -> Json:
         at_peak = evidence.get("at_peak") or {}
         ranked = sorted(at_peak.items(), key=lambda item: -item[1])[:6]
         shown = [f"{sentences.resource(language, r)} {tenths(u, language)} %" for r, u in ranked]
-    return {"kind": finding["kind"], "text": finding[_key("text", language)], "evidence": shown}
+    heading = "evidence.at_point" if "port" in evidence or "jobs" in evidence else "evidence.at_limit"
+    text = finding[_key("text", language)]
+    return {"kind": finding["kind"], "text": text, "evidence": shown, "evidence_of": say(language, heading)}
 
 
 def _expectation(one: Json, language: str) -> Json:
@@ -330,7 +343,7 @@ def _caveat(several: list[Json], letter: str, places: list[str], language: str) 
 
 def _place(point: Json, by_point: dict[str, tuple[Sweep, str]], language: str) -> str:
     if point["point"] not in by_point:
-        return str(point["point"])
+        return sentences.series(point["factors"], language) or str(point["point"])
     sweep = by_point[point["point"]][0]
     level = sentences.level(language, sweep.over, sweep.level(point))
     return " ".join(part for part in (sentences.series(sweep.where, language), level) if part)

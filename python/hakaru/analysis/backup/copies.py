@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from hakaru.analysis.backup.setup import Setup
 from hakaru.analysis.counters import Series
 from hakaru.analysis.latency import PERCENTILES, Latencies, percentiles_ms
@@ -45,9 +47,9 @@ def grown(series: Series, window: tuple[int, int]) -> float:
 
     Whole numbers: nothing is interpolated, so that frames can be counted.
     """
-    before = [i for i, at in enumerate(series.at_ns) if at <= window[0]]
-    after = [i for i, at in enumerate(series.at_ns) if at >= window[1]]
-    return float(series.value[after[0] if after else -1] - series.value[before[-1] if before else 0])
+    before = max(0, int(np.searchsorted(series.at_ns, window[0], side="right")) - 1)
+    after = min(len(series.at_ns) - 1, int(np.searchsorted(series.at_ns, window[1], side="left")))
+    return float(series.value[after] - series.value[before])
 
 
 def grown_total(
@@ -84,12 +86,14 @@ def of_repetition(repetition: Repetition, setup: Setup, latencies: Latencies) ->
     octets = sum(b for b, _ in copied.values())
     longest = max((s for _, s in copied.values()), default=NAN)
     wall = octets / longest if longest > 0 else NAN
+    # Compressed, fewer bytes go over the path than images have.
+    packed = sum(v for each in values for n, v in each.items() if n.startswith("written_bytes/"))
     path = setup.payload_bytes_per_s
     read, write = (_latency(repetition, kind) for kind in ("read", "write"))
     found = {
         "mb_per_s": sum(rates.values()) if rates else NAN,
         "wall_mb_per_s": wall / 1e6,
-        "path_percent": 100 * wall / path if path else NAN,
+        "path_percent": 100 * (packed or octets) / longest / path if path and longest > 0 else NAN,
         "first_done_s": min((v["first_done_s"] for v in values if v.get("first_done_s")), default=NAN),
         "last_done_s": max((v["last_done_s"] for v in values if v.get("last_done_s")), default=NAN),
         "jobs_done": sum(v.get("jobs_done", 0.0) for v in values) if values else NAN,

@@ -166,6 +166,8 @@ def _groups(points: list[BackupPoint]) -> list[list[BackupPoint]]:
 
 
 def _ratio(group: list[BackupPoint], comparisons: list[Comparison]) -> Finding | None:
+    """Of levels that a published table has too, where there are two; else of all."""
+    group = _published(group, comparisons) or group
     fast, slow = (choose(group, key=lambda p: p.mean("mb_per_s") or 0.0) for choose in (max, min))
     over = next(iter(fast.factors))
     least = slow.mean("mb_per_s") or 0.0
@@ -202,6 +204,13 @@ def _ratio(group: list[BackupPoint], comparisons: list[Comparison]) -> Finding |
     return _finding("ratio", rest, write, evidence)
 
 
+def _published(group: list[BackupPoint], comparisons: list[Comparison]) -> list[BackupPoint]:
+    over = next(iter(group[0].factors))
+    levels = {str(r.level) for c in comparisons if c.metric == "mb_per_s" and c.over == over for r in c.rows}
+    found = [p for p in group if str(p.factors[over]) in levels]
+    return found if len(found) > 1 else []
+
+
 def _published_ratio(comparisons: list[Comparison], fast: BackupPoint, slow: BackupPoint, over: str) -> float | None:
     for comparison in comparisons:
         rows = {str(r.level): r.published for r in comparison.rows}
@@ -220,7 +229,9 @@ def _tcp_age(old: BackupPoint, new: BackupPoint) -> Finding:
     evidence |= {"ratio": ratio, "limiter": [p.verdict.limiter if p.verdict else None for p in (old, new)]}
 
     def write(language: str) -> str:
-        values = {"old": rates[0], "new": rates[1], "ratio": round(ratio, 2) if ratio else None}
+        values: dict[str, Any] = {"old": rates[0], "new": rates[1], "ratio": round(ratio, 2) if ratio else None}
+        named = [str(v) for f, v in old.factors.items() if new.factors.get(f) != v and str(v) != "2009"]
+        values["name"] = say(language, "backup.age.name", {"level": ", ".join(named)}) if named else ""
         alike = ratio is not None and 1 / RATIO_LEAST <= ratio <= RATIO_LEAST
         parts = [say(language, "backup.age.alike" if alike else "backup.age", values)]
         if None not in evidence["timeouts"] and any(evidence["timeouts"] + evidence["retransmitted_percent"]):

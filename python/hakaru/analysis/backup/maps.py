@@ -92,8 +92,9 @@ def maps_of(points: list[BackupPoint]) -> list[Map]:
             )
     found = []
     for cells in groups.values():
-        # The same setting may stand in two blocks of a study: the later one has the map's factors.
-        unique = list({(c.buffer_bytes, c.streams): c for c in cells}.values())
+        # The same setting may stand in several blocks of a study: the map's own points have most factors.
+        own = sorted(cells, key=lambda c: len(c.point.factors))
+        unique = list({(c.buffer_bytes, c.streams): c for c in own}.values())
         if len({c.buffer_bytes for c in unique}) >= 2 and len({c.streams for c in unique}) >= 2:
             widest = max(unique, key=lambda c: len(c.point.factors)).point.factors
             found.append(Map(_constant(widest, [c.point.factors for c in unique]), tuple(unique)))
