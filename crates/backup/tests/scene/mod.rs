@@ -1,0 +1,382 @@
+//! A job, two targets and the way between them, in virtual time: bytes arrive a while after they were sent, accesses to the LUs end at once or after a
+//! while, and nothing else takes any time.
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hakaru_backup::config::{BackupJob, Compression, Lu};
+use hakaru_backup::{Job, JobEvent, Leg, Settings, Side};
+use hakaru_initiator::Latencies;
+use hakaru_target::{
+    Access, ConnectionId, Io, IoFailure, IoOp, IoResult, Limits, LuDescription, Segment, Target,
+    TargetConfig,
+};
+use hakaru_units::Time;
+
+/// Longest piece that travels at a time; odd, so that PDUs are cut everywhere.
+const PIECE_BYTES: usize = 60_001;
+
+/// An LU's bytes, and what is wrong with it.
+pub struct Disk {
+    pub bytes: Vec<u8>,
+    /// How long each access takes; reads of every other block twice as long, so that they overtake one another.
+    pub service: Duration,
+    /// The first write that reaches this byte or beyond fails so, and all that follow.
+    pub fails_from: Option<(u64, IoFailure)>,
+    /// Reads of this byte fail.
+    pub unreadable: Option<u64>,
+    /// What was written last is forgotten unless it was flushed.
+    pub flushed: Vec<u8>,
+    pub flushes: u32,
+}
+
+struct Array {
+    target: Target,
+    disk: Disk,
+    connections: BTreeMap<Leg, ConnectionId>,
+    /// Accesses under way, and when they end.
+    busy: BTreeMap<(Time, u64), Io>,
+}
+
+enum Flight {
+    ToTarget(Leg, Vec<u8>),
+    ToJob(Leg, Vec<u8>),
+}
+
+/// Everything.
+pub struct Scene {
+    pub now: Time,
+    pub job: Job,
+    pub latencies: Latencies,
+    pub events: Vec<JobEvent>,
+    /// From one end to the other.
+    pub delay: Duration,
+    arrays: [Array; 2],
+    flights: BTreeMap<(Time, u64), Flight>,
+    serial: u64,
+}
+
+fn address(host: u8) -> SocketAddr {
+    (Ipv4Addr::new(10, 0, 0, host), 3260).into()
+}
+
+/// Bytes that do not repeat.
+pub fn image(length: usize, seed: u64) -> Vec<u8> {
+    let word = |i: u64| {
+        (i + seed + 1)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(31)
+    };
+    (0..length as u64 / 8)
+        .flat_map(|i| word(i).to_le_bytes())
+        .collect()
+}
+
+/// A job that copies `length_bytes` in blocks of 16 KiB.
+pub fn job(length_bytes: u64) -> BackupJob {
+    let lu = |name: &str| Lu {
+        portal: "10.0.0.1:3260".into(),
+        target_name: format!("iqn.2013-01.lab:{name}"),
+        lun: 0,
+        initiator_name: "iqn.2013-01.lab:kvm-1".into(),
+    };
+    BackupJob {
+        name: "vm-1".into(),
+        source: lu("primary"),
+        source_offset_bytes: 0,
+        destination: lu("vtl"),
+        destination_offset_bytes: 0,
+        length_bytes,
+        block_bytes: 16_384,
+        depth: 4,
+        streams: 1,
+        rate_limit_bytes_per_s: None,
+        compression: Compression::None,
+        verify: false,
+    }
+}
+
+impl Array {
+    fn new(name: &str, bytes: Vec<u8>) -> Array {
+        let lu = LuDescription {
+            write_cache: true,
+            ..LuDescription::new(0, bytes.len() as u64)
+        };
+        let target = Target::new(TargetConfig {
+            target_name: format!("iqn.2013-01.lab:{name}"),
+            portals: vec![address(1)],
+            lus: vec![lu],
+            access: Access::default(),
+            limits: Limits::default(),
+        });
+        Array {
+            target,
+            disk: Disk {
+                flushed: bytes.clone(),
+                bytes,
+                service: Duration::ZERO,
+                fails_from: None,
+                unreadable: None,
+                flushes: 0,
+            },
+            connections: BTreeMap::new(),
+            busy: BTreeMap::new(),
+        }
+    }
+}
+
+impl Disk {
+    fn access(&mut self, op: IoOp) -> IoResult {
+        match op {
+            IoOp::Read {
+                offset_bytes,
+                length_bytes,
+                ..
+            } => {
+                let range = offset_bytes..offset_bytes + u64::from(length_bytes);
+                if self.unreadable.is_some_and(|at| range.contains(&at)) {
+                    return IoResult::Failed(IoFailure::Read);
+                }
+                IoResult::ReadData(self.bytes[range.start as usize..range.end as usize].to_vec())
+            }
+            IoOp::Write {
+                offset_bytes, data, ..
+            } => {
+                let end = offset_bytes + data.len() as u64;
+                match self.fails_from {
+                    Some((from, failure)) if end > from => IoResult::Failed(failure),
+                    _ => {
+                        self.bytes[offset_bytes as usize..end as usize].copy_from_slice(&data);
+                        IoResult::Written(data)
+                    }
+                }
+            }
+            IoOp::Flush => {
+                self.flushed.clone_from(&self.bytes);
+                self.flushes += 1;
+                IoResult::Flushed
+            }
+            _ => panic!("a backup does nothing else"),
+        }
+    }
+
+    fn takes(&self, op: &IoOp) -> Duration {
+        match op {
+            IoOp::Read { offset_bytes, .. } if (offset_bytes / 16_384).is_multiple_of(2) => {
+                2 * self.service
+            }
+            _ => self.service,
+        }
+    }
+}
+
+impl Scene {
+    /// The job between a source that holds `image` and a destination of `size` zeros; connected.
+    pub fn new(job: BackupJob, image: Vec<u8>, size: usize) -> Scene {
+        let settings = Settings {
+            keys: hakaru_initiator::config::LoginKeys::default(),
+            chap: None,
+            timeout: Duration::from_secs(30),
+            seed: 1,
+        };
+        let mut scene = Scene {
+            now: Time(1_000_000_000),
+            job: Job::new(Arc::new(job), &settings, 0, 0),
+            latencies: Latencies::default(),
+            events: Vec::new(),
+            delay: Duration::from_micros(50),
+            arrays: [
+                Array::new("primary", image),
+                Array::new("vtl", vec![0; size]),
+            ],
+            flights: BTreeMap::new(),
+            serial: 0,
+        };
+        for leg in scene.job.legs() {
+            let now = scene.now;
+            let array = scene.array(leg);
+            let peer = address(leg.0 as u8 + 2);
+            let connection = array.target.handle_connected(now, 0, address(1), peer);
+            array.connections.insert(leg, connection.unwrap());
+            scene.job.handle_connected(now, leg);
+        }
+        scene.settle();
+        scene
+    }
+
+    pub fn disk(&mut self, side: Side) -> &mut Disk {
+        &mut self.arrays[side as usize].disk
+    }
+
+    /// Lets time pass until something of `wanted` has happened; everything that happened so far.
+    ///
+    /// # Panics
+    /// If it never does.
+    pub fn run_until(&mut self, wanted: impl Fn(&JobEvent) -> bool) -> &[JobEvent] {
+        while !self.events.iter().any(&wanted) {
+            assert!(
+                self.step(Time::MAX),
+                "nothing more happens: {:?}",
+                self.events
+            );
+        }
+        &self.events
+    }
+
+    /// Lets this much time pass.
+    pub fn run_for(&mut self, time: Duration) {
+        let until = self.now + time;
+        while self.step(until) {}
+        self.now = until;
+    }
+
+    /// From ready to the end of the copy, whatever it is.
+    pub fn copy(&mut self) -> &JobEvent {
+        self.run_until(|event| *event == JobEvent::Ready);
+        self.begin();
+        let over = |e: &JobEvent| matches!(e, JobEvent::Copied { .. } | JobEvent::Failed(_));
+        self.run_until(over)
+            .iter()
+            .find(|event| over(event))
+            .unwrap()
+    }
+
+    pub fn begin(&mut self) {
+        self.job.begin(self.now);
+        self.settle();
+    }
+
+    pub fn verify(&mut self) -> &[JobEvent] {
+        self.job.verify(self.now);
+        self.settle();
+        self.run_until(|event| *event == JobEvent::Verified)
+    }
+
+    pub fn end(&mut self) {
+        self.job.end(self.now);
+        self.settle();
+    }
+
+    /// The array is gone, and its connections with it.
+    pub fn lose(&mut self, side: Side) {
+        for leg in self.job.legs().filter(|leg| leg.side() == side) {
+            let (now, latencies) = (self.now, &mut self.latencies);
+            self.job
+                .handle_closed(now, leg, "(reset by the target)", latencies);
+        }
+        self.settle();
+    }
+
+    fn array(&mut self, leg: Leg) -> &mut Array {
+        &mut self.arrays[leg.side() as usize]
+    }
+
+    /// The next thing that happens before `until`; whether there was one.
+    fn step(&mut self, until: Time) -> bool {
+        let timer = self
+            .job
+            .legs()
+            .filter_map(|leg| Some((self.job.poll_timeout(leg)?, leg)))
+            .min();
+        let flight = self.flights.keys().next().map(|(at, _)| *at);
+        let done = self
+            .arrays
+            .iter()
+            .filter_map(|array| Some(array.busy.keys().next()?.0))
+            .min();
+        let timer_at = timer.map(|(at, _)| at);
+        let Some(next) = [flight, done, timer_at].into_iter().flatten().min() else {
+            return false;
+        };
+        if next > until {
+            return false;
+        }
+        self.now = self.now.max(next);
+        let now = self.now;
+        if flight == Some(next) {
+            let (_, flight) = self.flights.pop_first().unwrap();
+            match flight {
+                Flight::ToTarget(leg, bytes) => {
+                    let array = self.array(leg);
+                    let connection = array.connections[&leg];
+                    array.target.handle_received(now, connection, &bytes);
+                }
+                Flight::ToJob(leg, bytes) => {
+                    let latencies = &mut self.latencies;
+                    self.job.handle_received(now, leg, &bytes, latencies);
+                }
+            }
+        } else if done == Some(next) {
+            for array in &mut self.arrays {
+                if array
+                    .busy
+                    .first_key_value()
+                    .is_some_and(|((at, _), _)| *at == next)
+                {
+                    let (_, Io { id, op, .. }) = array.busy.pop_first().unwrap();
+                    let result = array.disk.access(op);
+                    array.target.handle_io_done(now, id, result);
+                    break;
+                }
+            }
+        } else if let Some((_, leg)) = timer {
+            self.job.handle_timeout(now, leg, &mut self.latencies);
+        }
+        self.settle();
+        true
+    }
+
+    /// Sends what is to be sent, begins what is to begin.
+    fn settle(&mut self) {
+        while self.job.poll_transmit().is_some() {}
+        self.events
+            .extend(std::iter::from_fn(|| self.job.poll_event()));
+        for leg in self.job.legs() {
+            let bytes: Vec<u8> = self.job.transmit(leg).slices().flatten().copied().collect();
+            self.job.transmit(leg).advance(bytes.len());
+            self.send(&bytes, |piece| Flight::ToTarget(leg, piece));
+        }
+        for side in 0..2 {
+            self.serve(side);
+        }
+    }
+
+    fn serve(&mut self, side: usize) {
+        let now = self.now;
+        let array = &mut self.arrays[side];
+        while let Some(io) = array.target.poll_io() {
+            self.serial += 1;
+            let at = now + array.disk.takes(&io.op);
+            array.busy.insert((at, self.serial), io);
+        }
+        let mut outgoing = VecDeque::new();
+        for (leg, connection) in &array.connections {
+            let mut bytes = Vec::new();
+            for segment in array.target.transmit(*connection).segments() {
+                match segment {
+                    Segment::Bytes(piece) => bytes.extend_from_slice(piece),
+                    Segment::Lu { .. } => panic!("nothing is read in place here"),
+                }
+            }
+            let sent = bytes.len();
+            array
+                .target
+                .handle_transmitted(now, *connection, sent, &mut |_, _, _| ());
+            outgoing.push_back((*leg, bytes));
+        }
+        while array.target.poll_transmit().is_some() {}
+        for (leg, bytes) in outgoing {
+            self.send(&bytes, |piece| Flight::ToJob(leg, piece));
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8], flight: impl Fn(Vec<u8>) -> Flight) {
+        for piece in bytes.chunks(PIECE_BYTES) {
+            self.serial += 1;
+            let arrives = self.now + self.delay;
+            self.flights
+                .insert((arrives, self.serial), flight(piece.to_vec()));
+        }
+    }
+}
