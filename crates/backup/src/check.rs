@@ -15,7 +15,7 @@ pub struct Check {
     depth: usize,
     next: u32,
     reading: BTreeSet<u32>,
-    digests: Vec<Option<Digest>>,
+    digests: Vec<Digest>,
     packed: Option<Packed>,
     verified_bytes: u64,
     mismatches: u64,
@@ -39,8 +39,9 @@ impl Check {
     ///
     /// # Errors
     /// zstd has no memory.
-    pub fn new(part: &Part, depth: u32) -> Result<Check, String> {
-        let (place, evidence) = (*part.place(), part.evidence());
+    pub fn new(part: &mut Part, depth: u32) -> Result<Check, String> {
+        let place = *part.place();
+        let evidence = part.take_evidence();
         let copied = (u64::from(evidence.blocks) * u64::from(place.block_bytes)).min(place.length);
         let packed = match evidence.packed {
             Some((frames, _)) => Some(Packed {
@@ -61,7 +62,7 @@ impl Check {
             depth: depth as usize,
             next: 0,
             reading: BTreeSet::new(),
-            digests: evidence.digests.to_vec(),
+            digests: evidence.digests,
             packed,
             verified_bytes: 0,
             mismatches: 0,
@@ -144,7 +145,7 @@ impl Check {
     fn compare(&mut self, block: u32, data: &[u8]) {
         let (begin, length) = self.image.block(block);
         self.verified_bytes += u64::from(length);
-        let read = self.digests.get(block as usize).copied().flatten();
+        let read = self.digests.get(block as usize).copied();
         if data.len() != length as usize || read != Some(Digest::of(data)) {
             self.mismatches += 1;
             let at = self.image.image_offset + begin;
@@ -169,6 +170,7 @@ mod tests {
 
     /// The copy of an image in which every block is another, as it lies on the destination.
     fn copied(packer: Option<Packer>) -> (Part, Vec<u8>) {
+        let packed = packer.is_some();
         let mut part = Part::new(PLACE, 64, 512, packer, true);
         let mut destination = vec![0; 1 << 20];
         let mut write = |part: &mut Part| {
@@ -186,14 +188,14 @@ mod tests {
             part.handle_read(block, Some(data.collect())).unwrap();
             write(&mut part);
         }
-        assert!(!part.is_copied() || part.evidence().packed.is_none());
+        assert_eq!(part.is_copied(), !packed);
         write(&mut part);
         assert!(part.is_copied());
         (part, destination)
     }
 
     /// Reads it back, the last piece first.
-    fn outcome(part: &Part, destination: &[u8]) -> (u64, u64, Option<u64>) {
+    fn outcome(part: &mut Part, destination: &[u8]) -> (u64, u64, Option<u64>) {
         let mut check = Check::new(part, 64).unwrap();
         let mut reads: Vec<Read> = std::iter::from_fn(|| check.poll_read()).collect();
         reads.reverse();
@@ -209,11 +211,12 @@ mod tests {
     #[test]
     fn a_true_copy_is_found_true_and_one_changed_byte_is_found_out() {
         for packed in [false, true] {
-            let packer = packed.then(|| Packer::new(3, 4096).unwrap());
-            let (part, mut destination) = copied(packer);
-            assert_eq!(outcome(&part, &destination), (PLACE.length, 0, None));
+            let packer = || packed.then(|| Packer::new(3, 4096).unwrap());
+            let (mut part, destination) = copied(packer());
+            assert_eq!(outcome(&mut part, &destination), (PLACE.length, 0, None));
+            let (mut part, mut destination) = copied(packer());
             destination[512 + 9 * 4096 + 77] ^= 0x10;
-            let (verified, mismatches, first) = outcome(&part, &destination);
+            let (verified, mismatches, first) = outcome(&mut part, &destination);
             assert_eq!(
                 (verified, mismatches),
                 (PLACE.length, 1),
@@ -227,11 +230,11 @@ mod tests {
 
     #[test]
     fn two_blocks_in_one_anothers_place_are_found_out() {
-        let (part, mut destination) = copied(None);
+        let (mut part, mut destination) = copied(None);
         let (a, b) = destination.split_at_mut(512 + 4096);
         a[512..].swap_with_slice(&mut b[..4096]);
         assert_eq!(
-            outcome(&part, &destination),
+            outcome(&mut part, &destination),
             (PLACE.length, 2, Some(1 << 30))
         );
     }

@@ -2,7 +2,7 @@
 use twox_hash::XxHash3_128;
 
 /// Of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digest(u128);
 
 impl Digest {

@@ -232,10 +232,8 @@ impl Job {
         if !matches!(self.stage, Stage::Copied) || !self.config.verify {
             return;
         }
-        let checks = self
-            .parts
-            .iter()
-            .map(|part| Check::new(part, self.config.depth));
+        let depth = self.config.depth;
+        let checks = self.parts.iter_mut().map(|part| Check::new(part, depth));
         match checks.collect() {
             Ok(checks) => {
                 self.stage = Stage::Verifying(checks);

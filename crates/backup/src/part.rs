@@ -84,7 +84,7 @@ pub struct Part {
     finished: bool,
     abandoned: bool,
     /// Of each block, where the copy is to be verified.
-    digests: Option<Vec<Option<Digest>>>,
+    digests: Option<Vec<Digest>>,
     /// Buffers that nothing refers to any more.
     spare: Vec<Vec<u8>>,
 }
@@ -115,7 +115,7 @@ impl Part {
             packed_at: 0,
             finished: false,
             abandoned: false,
-            digests: verify.then(|| vec![None; place.blocks() as usize]),
+            digests: verify.then(|| vec![Digest::default(); place.blocks() as usize]),
             spare: Vec::new(),
         }
     }
@@ -157,7 +157,7 @@ impl Part {
             return Ok(asked);
         };
         if let Some(digests) = &mut self.digests {
-            digests[block as usize] = Some(Digest::of(&data));
+            digests[block as usize] = Digest::of(&data);
         }
         if self.packer.is_some() {
             self.arrived.insert(block, data);
@@ -231,12 +231,12 @@ impl Part {
         self.end == self.place.blocks()
     }
 
-    /// What is needed to check the copy: blocks copied, their digests, and of a packed copy its frames and length.
+    /// What is needed to check the copy: blocks copied, their digests (given away), and of a packed copy its frames and length.
     #[must_use]
-    pub fn evidence(&self) -> Evidence<'_> {
+    pub fn take_evidence(&mut self) -> Evidence<'_> {
         Evidence {
             blocks: self.end,
-            digests: self.digests.as_deref().unwrap_or_default(),
+            digests: self.digests.take().unwrap_or_default(),
             packed: self.packer.as_ref().map(Packer::frames),
         }
     }
@@ -273,12 +273,12 @@ impl Part {
 }
 
 /// What is known of a copied part.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Evidence<'a> {
     /// Blocks copied, from the first.
     pub blocks: u32,
     /// Of each block; empty if the copy is not to be verified.
-    pub digests: &'a [Option<Digest>],
+    pub digests: Vec<Digest>,
     /// Length of each frame and of all that was written, if it was packed.
     pub packed: Option<(&'a [u32], u64)>,
 }
@@ -352,7 +352,7 @@ mod tests {
         let write = part.poll_write(Time(1)).unwrap();
         part.handle_written(write.tag);
         assert!(part.is_copied() && !part.is_whole());
-        assert_eq!(part.evidence().blocks, 1);
+        assert_eq!(part.take_evidence().blocks, 1);
     }
 
     #[test]
