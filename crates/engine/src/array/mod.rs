@@ -58,6 +58,9 @@ const KEEPER: Token = Token((1 << 33) + 1);
 /// One buffer for all connections: it fits the second-level cache, and 32 commands with 4 KiB each fit it.
 const RECEIVE_BYTES: usize = 256 << 10;
 
+/// Connections that one listener gives before the sessions have their turn: in a storm there is always one more.
+const ACCEPTS_PER_TURN: usize = 16;
+
 /// How long initiators may take to log out after `stop`.
 const GOODBYE: Duration = Duration::from_secs(2);
 
@@ -299,12 +302,13 @@ impl<'r> Shell<'r> {
     }
 
     fn accept(&mut self, now: Time, portal: usize, control: &Control) {
-        loop {
+        // Level-triggered: those that still wait are told of again, after everybody else had a turn.
+        for _ in 0..ACCEPTS_PER_TURN {
             match self.listeners[portal].accept() {
                 Ok(Some((socket, peer))) => self.take_connection(now, portal, socket, peer),
                 Ok(None) => return,
                 Err(e) => {
-                    // Level-triggered listeners would tell of the same connection for ever.
+                    // Or it would be told of the same connection for ever.
                     self.set_listening(false);
                     let failure = Failure::environment(
                         format_args!(
