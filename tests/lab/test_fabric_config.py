@@ -6,7 +6,7 @@ from hakaru.engine import contract
 from hakaru.lab import actions
 from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import fabric_config, plan_lab
-from hakaru.lab.shape import plan_shape
+from hakaru.lab.shape import plan_fabric_shape
 
 from .linked_lab import plan
 from .test_plan import check_order
@@ -43,9 +43,11 @@ def test_a_node_sends_at_its_own_rate_and_the_switch_at_the_links() -> None:
     both = link(config(), "kvm-1")
     assert (both.a_to_b.rate_bits_per_s, both.b_to_a.rate_bits_per_s) == (10**9, 10**10)
     assert both.b_to_a.queue.bytes == 2 << 20
-    assert both.a_to_b.queue.bytes >= plan_shape("kvm-1", "eth0", 25e9, 9000, 1 << 30).bucket_bytes, (
-        "all that the node's bucket lets pass at once"
-    )
+    for rate in (10**8, 10**9, 10**10, 25 * 10**9):
+        early = plan_fabric_shape("kvm-1", "eth0", rate, 9000).bucket_bytes
+        assert both.a_to_b.queue.bytes >= early, "all that the node's bucket lets pass at once"
+        assert early >= rate / 8 / 1000, "a timer that is 1 ms late loses nothing"
+        assert early <= 4 << 20, "a packet socket holds it"
     out = link(config(), "vtl")
     assert (out.a_to_b.queue.bytes, out.a_to_b.delay_us, out.b_to_a.delay_us) == (64 << 10, 100, 100)
 

@@ -23,7 +23,7 @@ from hakaru.engine import contract
 from hakaru.lab.actions import CreateNamespace, CreateVeth, Setting, SetUp, Structure
 from hakaru.lab.namespaces import SYSCTLS, node_end
 from hakaru.lab.parts import TAIL_DROP, Line, Link, Trunk
-from hakaru.lab.shape import FABRIC_NODE_SHARE, NODE_QUEUE_BYTES, plan_shape
+from hakaru.lab.shape import plan_fabric_shape
 from hakaru.lab.topology import Topology
 
 FABRIC = "fabric"
@@ -49,8 +49,7 @@ def fabric_settings(topology: Topology) -> Iterator[Setting]:
     """The token buckets of the nodes."""
     for link in topology.links:
         if link.sends_bits_per_s is not None:
-            rate = link.sends_bits_per_s * FABRIC_NODE_SHARE
-            yield plan_shape(link.node, link.interface, rate, link.mtu, NODE_QUEUE_BYTES)
+            yield plan_fabric_shape(link.node, link.interface, link.sends_bits_per_s, link.mtu)
 
 
 def plan_fabric(

@@ -15,8 +15,10 @@ whole super-frames, so that TCP suffers more from too small a queue than it woul
 **With the fabric** only nodes have a bucket, and it is not what keeps the rate: the fabric sends every frame at its
 own instant, exactly, counting all 24 bytes. The bucket makes the sender wait as for its interface (TCP limits what it
 has waiting below itself, and a bucket gives no frame back as sent before its time); what it lets pass early waits in
-the fabric and leaves spaced as it should be. Small frames are counted 24 bytes short here, so the bucket runs 0.1 %
-slower than the fabric: full frames then wait in the node, where TCP sees them, and not in between.
+the fabric and leaves spaced as it should be. So it may hold more, 4 ms (at most 2 MiB): a machine whose timers are that
+late, since something else keeps it busy, still loses no rate; and super-frames may be as long as an interface with TSO
+takes them, within 1 ms. Small frames are counted 24 bytes short here, so the bucket runs 0.1 % slower than the fabric:
+full frames then wait in the node, where TCP sees them, and not in between.
 """
 
 from __future__ import annotations
@@ -33,6 +35,9 @@ _BUCKET_SLACK_S = 0.001
 _NODE_QUEUE_FRAMES = 1000
 # Ethernet, IPv4 and TCP with timestamps: counted for every frame of a super-frame.
 _HEADERS_BYTES = ETHERNET_HEADER_BYTES + 20 + 32
+# A bucket in front of the fabric: more, within what a packet socket holds.
+_FABRIC_SLACK_S, _FABRIC_SLACK_MAX_BYTES = 0.004, 2 * 1024**2
+_FABRIC_SUPER_FRAME_S = 0.001
 # Of the rate: what a node in front of the fabric is let send.
 FABRIC_NODE_SHARE = 0.999
 
@@ -53,24 +58,38 @@ def plan_shape(
     mtu: int,
     queue_bytes: int,
     super_frames_within: int | None = None,
+    super_frame_s: float = _SUPER_FRAME_S,
+    slack_bytes: int | None = None,
 ) -> Shape:
     """The token bucket of an interface; why these numbers, says the module.
 
-    `super_frames_within`: a super-frame is at most an eighth of it, bytes; default: the queue.
+    `super_frames_within`: a super-frame is at most an eighth of it, bytes; default: the queue. `super_frame_s`: and
+    what the link sends in that time. `slack_bytes`: what the bucket holds besides a super-frame; default: 1 ms.
     """
     frame = mtu + ETHERNET_HEADER_BYTES
     rate_bytes_per_s = rate_bits_per_s / 8
     within = queue_bytes if super_frames_within is None else super_frames_within
-    super_frame = min(SUPER_FRAME_MAX_BYTES, int(rate_bytes_per_s * _SUPER_FRAME_S), within // 8)
+    super_frame = min(SUPER_FRAME_MAX_BYTES, int(rate_bytes_per_s * super_frame_s), within // 8)
     super_frame = max(frame, super_frame)
     segments = -(-super_frame // (frame - _HEADERS_BYTES))
+    slack = int(rate_bytes_per_s * _BUCKET_SLACK_S) if slack_bytes is None else slack_bytes
     return Shape(
         node=node,
         interface=interface,
         rate_bytes_per_s=round(rate_bytes_per_s * frame / (frame + WIRE_OVERHEAD_BYTES)),
-        bucket_bytes=super_frame + segments * _HEADERS_BYTES + int(rate_bytes_per_s * _BUCKET_SLACK_S),
+        bucket_bytes=super_frame + segments * _HEADERS_BYTES + slack,
         queue_bytes=queue_bytes,
         super_frame_bytes=super_frame,
+    )
+
+
+def plan_fabric_shape(node: str, interface: str, rate_bits_per_s: int, mtu: int) -> Shape:
+    """The token bucket of a node in front of the fabric; why another, says the module."""
+    one_ms = int(rate_bits_per_s / 8 * _BUCKET_SLACK_S)
+    slack = max(one_ms, min(int(rate_bits_per_s / 8 * _FABRIC_SLACK_S), _FABRIC_SLACK_MAX_BYTES))
+    share = rate_bits_per_s * FABRIC_NODE_SHARE
+    return plan_shape(
+        node, interface, share, mtu, NODE_QUEUE_BYTES, super_frame_s=_FABRIC_SUPER_FRAME_S, slack_bytes=slack
     )
 
 
