@@ -7,6 +7,8 @@ import string
 from pathlib import Path
 
 import pytest
+from hakaru.analysis.backup import copies
+from hakaru.analysis.metrics import UNITS
 from hakaru.report.fonts import FACES, face, missing
 from hakaru.wording import LANGUAGES, catalogue, number, say, tenths
 
@@ -35,6 +37,11 @@ def test_every_message_that_the_code_says_is_there() -> None:
         said |= set(re.findall(r"""say\((?:language, )?["']([a-z_.0-9]+)["']""", path.read_text()))
     assert len(said) > 60
     assert said <= set(catalogue("en")), said - set(catalogue("en"))
+
+
+def test_every_metric_has_a_name() -> None:
+    named = {f"metric.{name}" for name in (*UNITS, *copies.UNITS)}
+    assert named <= set(catalogue("en")), named - set(catalogue("en"))
 
 
 def test_no_message_is_left_over() -> None:

@@ -16,8 +16,7 @@ from typing import Any
 from hakaru.analysis import sentences
 from hakaru.report import backup, backup_figures, charts, figures
 from hakaru.report.figures import Figure, Sweep
-from hakaru.report.lab import draw_lab
-from hakaru.units import format_rate
+from hakaru.report.lab import describe_lab, flat
 from hakaru.wording import number, say, tenths
 
 Json = dict[str, Any]
@@ -73,7 +72,7 @@ def build(inputs: Inputs, language: str) -> Json:
         "answer": _answer(summary, language),
         "tiles": backup.tiles(summary, language) if copies else _tiles(summary, language),
         "copies": copies,
-        "lab": _lab(inputs.lab, language),
+        "lab": describe_lab(inputs.lab, clean, language),
         "method": _method(inputs, summary, language),
         "sweeps": sweeps,
         "findings": [_finding(f, language) for f in summary["findings"]],
@@ -157,17 +156,6 @@ def _tiles(summary: Json, language: str) -> list[Json]:
 
 def _tile(language: str, name: str, value: str, small: str) -> Json:
     return {"title": say(language, f"tile.{name}"), "value": value, "small": small}
-
-
-def _lab(lab: Json, language: str) -> Json:
-    links = []
-    for link in lab.get("links") or []:
-        rate = link.get("rate_bits_per_s")
-        shown = format_rate(int(rate)) if rate else say(language, "lab.unlimited")
-        links.append([clean(link.get(k, "")) for k in ("name", "node", "switch", "address")] + [shown])
-    about = {k: v for k, v in lab.items() if k not in ("nodes", "links", "checks", "sandbox")}
-    pairs = [(clean(name), clean(value)) for name, value in _flat("", about)]
-    return {"drawing": draw_lab(lab), "links": links, "about": pairs}
 
 
 def _method(inputs: Inputs, summary: Json, language: str) -> list[str]:
@@ -320,6 +308,8 @@ def _caveats(summary: Json, letters: dict[str, str], language: str) -> list[Json
     for name, letter in letters.items():
         about = [(p, c) for p in summary["points"] for c in p["caveats"] if c["caveat"] == name]
         places = [_place(point, by_point, language) for point, _ in about]
+        if len(places) == len(summary["points"]) > 3:
+            places = [say(language, "caveats.all")]
         found.append(_caveat([c for _, c in about], letter, places, language))
     order = ("invalid", "warning", "note")
     return sorted(found, key=lambda e: order.index(e["severity"]))
@@ -372,14 +362,7 @@ def _environment(summary: Json, machine: Json, language: str) -> list[tuple[str,
         (say(language, "environment.ended"), str(run.get("ended") or "–")),
     ]
     rows += [(f"version {k}", str(v)) for k, v in (run.get("versions") or {}).items()]
-    return rows + list(_flat("", machine))
-
-
-def _flat(prefix: str, value: Any) -> list[tuple[str, str]]:
-    if isinstance(value, dict):
-        return [row for k, v in value.items() for row in _flat(f"{prefix}.{k}" if prefix else str(k), v)]
-    shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return [(prefix, shown[:400])]
+    return rows + list(flat("", machine))
 
 
 def _redo(summary: Json) -> list[str]:

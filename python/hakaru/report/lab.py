@@ -1,13 +1,103 @@
-"""The lab of a run, drawn for the report from `lab.json`."""
+"""The lab of a run for the report from `lab.json`: drawn, links, how it was built, its TCPs, its baseline."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hakaru.lab.drawing import draw
 from hakaru.lab.plan import LabPlan
 from hakaru.report.fonts import FAMILY
+from hakaru.units import format_rate, format_size
+from hakaru.wording import number, say
+
+Json = dict[str, Any]
+SHOWN_ELSEWHERE = {
+    "nodes",
+    "links",
+    "checks",
+    "sandbox",
+    "is_star",
+    "trunks",
+    "switches",
+    "tcp_plan",
+    "tcp",
+    "baselines",
+}
+"""Parts of lab.json that have a table of their own, or that only who builds it again needs."""
+
+
+def describe_lab(lab: Json, clean: Callable[[object], str], language: str) -> Json:
+    """Drawing, rows of links, pairs about how it was built, its TCPs and baselines; texts made safe by `clean`."""
+    ends = [("name", "node", "switch", "address", link) for link in lab.get("links") or []]
+    ends += [("name", "a", "b", "", trunk) for trunk in lab.get("trunks") or []]
+    links = [[clean(link.get(k, "")) for k in keys] + [_rate(link, language)] for *keys, link in ends]
+    about = [(clean(name), clean(value)) for name, value in [*_switches(lab, language), *_built(lab)]]
+    return {
+        "drawing": draw_lab(lab),
+        "links": links,
+        "about": about,
+        "tcp": [_tcp(one, clean, language) for one in lab.get("tcp") or []],
+        "baselines": [_baseline(one, clean, language) for one in lab.get("baselines") or []],
+    }
+
+
+def _rate(link: Json, language: str) -> str:
+    rate = link.get("rate_bits_per_s")
+    return format_rate(int(rate)) if rate else say(language, "lab.unlimited")
+
+
+def _switches(lab: Json, language: str) -> Iterator[tuple[str, str]]:
+    for switch in lab.get("switches") or []:
+        about = [str(switch.get("forwarding", "")).replace("_", "-")]
+        if switch.get("shared_bytes"):
+            shared = {"size": format_size(int(switch["shared_bytes"])), "alpha": switch.get("alpha")}
+            about.append(say(language, "lab.shared", shared))
+        yield say(language, "lab.switch", {"name": str(switch.get("name"))}), ", ".join(about)
+
+
+def _built(lab: Json) -> Iterator[tuple[str, str]]:
+    """All else, flat: `backend.name`, …"""
+    for name, value in lab.items():
+        if name not in SHOWN_ELSEWHERE:
+            yield from flat(name, value)
+
+
+def flat(prefix: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Names and values of nested data, names joined by dots."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from flat(f"{prefix}.{key}" if prefix else str(key), inner)
+        return
+    shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    yield prefix, shown[:400]
+
+
+def _tcp(one: Json, clean: Callable[[object], str], language: str) -> Json:
+    """One TCP that the lab had: its age, what was set, what could not be undone."""
+    found = {**(one.get("set") or {}), **(one.get("found") or {})}
+    control = [str(r["congestion_control"]) for r in one.get("routes") or [] if r.get("congestion_control")]
+    settings = [f"{name.rpartition('/')[2]} {value}" for name, value in found.items()]
+    return {
+        "stack": clean(one.get("stack", "")),
+        "control": clean(", ".join(dict.fromkeys(control))),
+        "settings": clean(", ".join(settings)) or say(language, "lab.tcp.untouched"),
+        "remains": clean("; ".join(map(str, one.get("remains") or []))),
+    }
+
+
+def _baseline(one: Json, clean: Callable[[object], str], language: str) -> list[str]:
+    def rate(name: str) -> str:
+        value = one.get(name)
+        return f"{number(float(value) / 1e6, language)} Mbit/s" if value else "–"
+
+    ends = f"{one.get('from', '')} – {one.get('to', '')}"
+    again = [one.get(f"{way}_array_retransmits") for way in ("to", "from")]
+    counts = [number(a, language) if isinstance(a, int) else "–" for a in again]
+    tool = f"{one.get('tool', '')}, {say(language, 'lab.streams', {'count': one.get('streams') or 1})}"
+    rates = [rate(f"{way}_array_payload_bits_per_s") for way in ("to", "from")]
+    return [clean(v) for v in (ends, tool, rates[0], counts[0], rates[1], counts[1])]
 
 
 def draw_lab(lab: dict[str, Any]) -> str:
