@@ -83,7 +83,11 @@ def main() -> None:
                     return event
             raise AssertionError(f"no {kind}")
 
-        say(type="configure", contract=1, config={"engine": "fabric", "fabric": {"links": [link]}})
+        say(
+            type="configure",
+            contract=1,
+            config={"engine": "fabric", "fabric": {"switches": [{"name": "s"}], "links": [link]}},
+        )
         found = hear("ready")["found"]
         a, b = open_wire("a0"), open_wire("b0")
         took_ms, order = [], []

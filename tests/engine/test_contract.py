@@ -146,7 +146,16 @@ VM = contract.Vm(
 CONFIGURATIONS: list[contract.EngineConfig] = [
     contract.FabricEngineConfig(
         fabric=contract.FabricConfig(
-            switches=[contract.SwitchConfig(name="s", shared_buffer=contract.SharedBuffer(bytes=9 << 20))],
+            switches=[
+                contract.SwitchConfig(
+                    name="s",
+                    shared_buffer=contract.SharedBuffer(bytes=9 << 20),
+                    router=contract.RouterConfig(
+                        interfaces=[contract.RouterInterface(vlan=2, address="10.0.1.254", prefix_length=24)],
+                        routes=[contract.RouteConfig(destination="10.9.0.0", prefix_length=16, via="10.0.1.1")],
+                    ),
+                )
+            ],
             links=[
                 contract.LinkConfig(
                     name="uplink",

@@ -78,6 +78,7 @@ def test_a_tag_goes_through(seen: dict[str, Any]) -> None:
 def test_the_page_lists_what_a_fabric_gives(seen: dict[str, Any]) -> None:
     page = _documented()["fabric"]
     kinds = (("link/wire/a-b", "link/NAME/a-b"), ("interface/pa", "interface/NAME"), ("fabric", "fabric"))
+    kinds += (("switch/s", "switch/NAME"),)
     named = {(h["entity"], h["name"]) for h in seen["histograms"]}
     for kind, pattern in kinds:
         given = set(seen["counters"][kind]) | {name for entity, name in named if entity == kind}

@@ -312,6 +312,12 @@ impl<'r> Shell<'r> {
                 of.insert(name.to_owned(), value);
             });
         }
+        for (name, switch) in self.fabric.switch_counters() {
+            let of = counters.entry(name.to_owned()).or_default();
+            switch.visit(&mut |name, value| {
+                of.insert(name.to_owned(), value);
+            });
+        }
         let dropped = dropped_by_interfaces();
         for interface in &mut self.interfaces {
             interface.lost.overrun += interface

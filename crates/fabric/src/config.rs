@@ -1,4 +1,6 @@
 //! What a fabric is made of.
+use std::net::Ipv4Addr;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +36,52 @@ pub struct SwitchConfig {
     /// How long it remembers one that is silent, seconds. Default 300 (IEEE 802.1D).
     #[serde(default = "age")]
     pub address_age_s: u32,
+    /// It is an L3 switch: routes IPv4 between its VLANs. Default: it is not.
+    #[serde(default)]
+    pub router: Option<RouterConfig>,
+}
+
+/// The routing half of an L3 switch. It answers ARP and echoes, takes one off the time to live and tells senders of what it cannot pass on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RouterConfig {
+    /// Its addresses, 1 to 256, each in a VLAN and a network of its own.
+    pub interfaces: Vec<RouterInterface>,
+    /// Beyond the networks it is in, up to 4096; the longest prefix counts.
+    #[serde(default)]
+    pub routes: Vec<RouteConfig>,
+}
+
+/// An address of an L3 switch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RouterInterface {
+    /// VLAN, 1 to 4094. Default 1.
+    #[serde(default = "vlan_one")]
+    pub vlan: u16,
+    /// IPv4 address.
+    pub address: Ipv4Addr,
+    /// Of the network it is in, 1 to 31.
+    pub prefix_length: u8,
+    /// Longest IP packet it sends into this VLAN, 576 to 65 535. Default 1500.
+    #[serde(default = "mtu")]
+    pub mtu_bytes: u32,
+}
+
+/// A static route.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RouteConfig {
+    /// The network it leads to.
+    pub destination: Ipv4Addr,
+    /// Of that network, 0 (the default route) to 32.
+    pub prefix_length: u8,
+    /// The next router, in one of the networks of `interfaces`.
+    pub via: Ipv4Addr,
+}
+
+fn vlan_one() -> u16 {
+    1
 }
 
 fn addresses() -> u32 {

@@ -87,3 +87,74 @@ impl ChannelCounters {
             .for_each(|(name, value)| see(name, value as f64));
     }
 }
+
+/// A switch. `frames_in + copied + originated` is `frames_out + taken + frames_now` and all that was dropped, at any instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SwitchCounters {
+    /// Came in at its ports.
+    pub frames_in: u64,
+    /// Passed on to its ports.
+    pub frames_out: u64,
+    /// More of them than came, since what has no known receiver goes out of several ports.
+    pub copied: u64,
+    /// Begun by its router: ARP and ICMP.
+    pub originated: u64,
+    /// Meant for its router itself.
+    pub taken: u64,
+    /// With a tag where none is expected.
+    pub dropped_vlan: u64,
+    /// For a receiver that is where they came from, or for no other port of the VLAN, or for bridges alone.
+    pub dropped_filtered: u64,
+    /// Time to live was over.
+    pub dropped_ttl: u64,
+    /// Its router knows no way there.
+    pub dropped_no_route: u64,
+    /// The next host or router on the way did not answer ARP.
+    pub dropped_unresolved: u64,
+    /// Longer than what its router may send on.
+    pub dropped_mtu: u64,
+    /// Waiting for an answer to ARP.
+    pub frames_now: u64,
+}
+
+impl SwitchCounters {
+    /// So many frames went out of so many ports.
+    pub(crate) fn passed(&mut self, frames: u64, ports: u64) {
+        self.frames_out += frames * ports;
+        match ports.checked_sub(1) {
+            Some(more) => self.copied += frames * more,
+            None => self.dropped_filtered += frames,
+        }
+    }
+
+    /// Dropped, for whatever cause.
+    #[must_use]
+    pub const fn dropped(&self) -> u64 {
+        self.dropped_vlan
+            + self.dropped_filtered
+            + self.dropped_ttl
+            + self.dropped_no_route
+            + self.dropped_unresolved
+            + self.dropped_mtu
+    }
+
+    /// Every counter with its name.
+    pub fn visit(&self, see: &mut dyn FnMut(&'static str, f64)) {
+        let all = [
+            ("frames_in", self.frames_in),
+            ("frames_out", self.frames_out),
+            ("copied", self.copied),
+            ("originated", self.originated),
+            ("taken", self.taken),
+            ("dropped_vlan", self.dropped_vlan),
+            ("dropped_filtered", self.dropped_filtered),
+            ("dropped_ttl", self.dropped_ttl),
+            ("dropped_no_route", self.dropped_no_route),
+            ("dropped_unresolved", self.dropped_unresolved),
+            ("dropped_mtu", self.dropped_mtu),
+            ("frames_now", self.frames_now),
+        ];
+        all.into_iter()
+            .for_each(|(name, value)| see(name, value as f64));
+    }
+}

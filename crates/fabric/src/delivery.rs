@@ -5,6 +5,7 @@ use hakaru_units::Time;
 
 use crate::headers;
 use crate::packet::{ETHERNET_BYTES, OutFrame, Segmentation, Train};
+use crate::router;
 
 /// Headers up to IP's lie within this, options and tag included.
 const IP_BYTES_MAX: usize = 18 + 60;
@@ -85,6 +86,7 @@ impl OutFrame {
             count,
             marked,
             corrupt,
+            hop,
             ..
         } = &self.train;
         let mut body = packet.bytes();
@@ -103,13 +105,16 @@ impl OutFrame {
                 body = &[];
                 headers::fill_checksum(head, start, offset);
             }
-        } else if *marked || self.tag != packet.tag() {
+        } else if *marked || hop.is_some() || self.tag != packet.tag() {
             let (front, rest) = body.split_at(body.len().min(IP_BYTES_MAX));
             head.extend_from_slice(front);
             body = rest;
         }
         if *marked {
             headers::mark(head);
+        }
+        if let Some(hop) = hop {
+            router::apply(hop, head);
         }
         if let Some(draw) = corrupt {
             head.extend_from_slice(body);

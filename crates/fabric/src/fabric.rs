@@ -6,13 +6,14 @@ use hakaru_units::Time;
 use rand::SeedableRng as _;
 use rand_pcg::Pcg64;
 
-use crate::channel::Channel;
+use crate::channel::{Busy, Channel};
 use crate::config::{End, FabricConfig, Forwarding};
-use crate::counters::ChannelCounters;
+use crate::counters::{ChannelCounters, SwitchCounters};
 use crate::delivery::Delivery;
 use crate::events::Events;
 use crate::packet::{OutFrame, Packet, Train};
 use crate::queue::Room;
+use crate::router::{Router, Verdict};
 use crate::switch::{Switch, SwitchPort};
 use crate::validate::{ConfigError, validate};
 
@@ -36,6 +37,7 @@ pub struct Fabric {
     /// Where each channel ends.
     sinks: Vec<Sink>,
     switches: Vec<Switch>,
+    switch_names: Vec<String>,
     /// Switch that each channel comes out of, if it is one.
     sources: Vec<Option<usize>>,
     ports: Vec<Port>,
@@ -95,6 +97,8 @@ pub(crate) enum What {
         egress: usize,
         train: Train,
     },
+    /// A router waits for neighbours no longer.
+    Router { switch: usize },
 }
 
 impl Fabric {
@@ -109,7 +113,17 @@ impl Fabric {
             channels: Vec::new(),
             names: Vec::new(),
             sinks: Vec::new(),
-            switches: config.switches.iter().map(Switch::new).collect(),
+            switches: config
+                .switches
+                .iter()
+                .enumerate()
+                .map(Switch::new)
+                .collect(),
+            switch_names: config
+                .switches
+                .iter()
+                .map(|of| format!("switch/{}", of.name))
+                .collect(),
             sources: Vec::new(),
             ports: Vec::new(),
             stopped_by: vec![Vec::new(); 2 * config.links.len()],
@@ -213,7 +227,8 @@ impl Fabric {
                     from,
                     egress,
                     train,
-                } => self.offer(at, from, egress, train),
+                } => self.offer(at, Some(from), egress, train),
+                What::Router { switch } => self.router_timeout(at, switch),
             }
         }
         self.now = self.now.max(now);
@@ -237,6 +252,12 @@ impl Fabric {
             .iter_mut()
             .map(move |channel| channel.counters(now));
         self.names.iter().map(String::as_str).zip(channels)
+    }
+
+    /// Counters of each switch, as `switch/NAME`.
+    pub fn switch_counters(&self) -> impl Iterator<Item = (&str, SwitchCounters)> {
+        let counters = self.switches.iter().map(Switch::counters);
+        self.switch_names.iter().map(String::as_str).zip(counters)
     }
 
     /// Packets that came to it too late to begin their way at the right instant.
@@ -269,32 +290,39 @@ impl Fabric {
     }
 
     fn start(&mut self, now: Time, channel: usize) {
+        // Without a rate nothing has to pass before the next go.
+        while let Some(busy) = self.send(now, channel) {
+            if self.channels[channel].rate_bits_per_s().is_some() {
+                self.schedule(busy.free_at, What::Free { channel });
+                return;
+            }
+            self.channels[channel].freed(now);
+        }
+    }
+
+    /// Sends the next frames of a channel, if it can now.
+    fn send(&mut self, now: Time, channel: usize) -> Option<Busy> {
         let mut arrivals = core::mem::take(&mut self.arrivals);
         let busy = self.channels[channel].start(now, &mut self.rng, &mut |at, train| {
             arrivals.push((at, train))
         });
-        if let Some(busy) = busy {
-            self.schedule(busy.free_at, What::Free { channel });
-            let cuts_through = matches!(self.sinks[channel], Sink::Switch { switch, .. }
-                if self.switches[switch].forwarding == Forwarding::CutThrough);
-            let single = arrivals.len() == 1;
-            for (complete_at, train) in arrivals.drain(..) {
-                let at = if cuts_through && single {
-                    busy.header_at.min(complete_at)
-                } else {
-                    complete_at
-                };
-                self.schedule(
-                    at,
-                    What::Arrive {
-                        channel,
-                        train,
-                        complete_at,
-                    },
-                );
-            }
+        let cuts_through = matches!(self.sinks[channel], Sink::Switch { switch, .. }
+            if self.switches[switch].forwarding == Forwarding::CutThrough);
+        let single = arrivals.len() == 1;
+        for (complete_at, train) in arrivals.drain(..) {
+            let at = match busy {
+                Some(busy) if cuts_through && single => busy.header_at.min(complete_at),
+                _ => complete_at,
+            };
+            let what = What::Arrive {
+                channel,
+                train,
+                complete_at,
+            };
+            self.schedule(at, what);
         }
         self.arrivals = arrivals;
+        busy
     }
 
     fn schedule(&mut self, at: Time, what: What) {
@@ -303,6 +331,7 @@ impl Fabric {
             What::Free { channel } => 3 * channel,
             What::Arrive { channel, .. } => 3 * channel + 1,
             What::Offer { from, .. } => 3 * from + 2,
+            What::Router { switch } => 3 * self.channels.len() + self.ports.len() + switch,
         };
         self.events.push(lane, at, what);
     }
@@ -310,11 +339,20 @@ impl Fabric {
     fn freed(&mut self, now: Time, channel: usize) {
         self.channels[channel].freed(now);
         self.start(now, channel);
+        self.let_go_on(now, channel);
+    }
+
+    /// Lets those go on that a channel's queue has stopped, if it is short again.
+    fn let_go_on(&mut self, now: Time, channel: usize) {
+        if self.stopped_by[channel].is_empty() {
+            return;
+        }
         let low = self.limit_bytes(channel) / 4;
         if self.channels[channel].queue().bytes() <= low {
             for stopped in core::mem::take(&mut self.stopped_by[channel]) {
                 self.channels[stopped].go_on(now);
                 self.start(now, stopped);
+                self.let_go_on(now, stopped);
             }
         }
     }
@@ -335,32 +373,91 @@ impl Fabric {
                     None => train.packet.tag(),
                     Some(other) => self.tag_out_of(other, channel, train.vlan),
                 };
+                let count = u64::from(train.count);
+                self.switches[switch].counters.frames_in += count;
                 let Some(vlan) = self.switches[switch].vlan_of(port, tag) else {
+                    self.switches[switch].counters.dropped_vlan += count;
                     return;
                 };
                 train.vlan = vlan;
-                let (source, destination) = (train.packet.source(), train.packet.destination());
-                self.switches[switch].learn(now, port, source, vlan);
-                let mut route = core::mem::take(&mut self.route);
-                self.switches[switch].route(now, port, destination, vlan, &mut route);
-                for port in &route {
-                    let egress = self.switches[switch].ports[*port].egress;
-                    if complete_at > now && self.is_faster(egress, channel) {
-                        self.schedule(
-                            complete_at,
-                            What::Offer {
-                                from: channel,
-                                egress,
-                                train: train.clone(),
-                            },
-                        );
-                    } else {
-                        self.offer(now, channel, egress, train.clone());
-                    }
-                }
-                self.route = route;
+                self.switched(now, channel, (switch, port), train, complete_at);
             }
         }
+    }
+
+    /// A train came to a port of a switch.
+    fn switched(
+        &mut self,
+        now: Time,
+        channel: usize,
+        (switch, port): (usize, usize),
+        train: Train,
+        complete_at: Time,
+    ) {
+        let vlan = train.vlan;
+        self.switches[switch].learn(now, port, train.source(), vlan);
+        let Some(router) = &mut self.switches[switch].router else {
+            return self.forward(now, Some(channel), (switch, Some(port)), train, complete_at);
+        };
+        let verdict = router.handle_train(now, vlan, &train);
+        self.routed(now, Some(channel), switch, complete_at);
+        if verdict == Verdict::Bridge {
+            self.forward(now, Some(channel), (switch, Some(port)), train, complete_at);
+        }
+    }
+
+    /// Sends what a router has to send. `from`: the channel that made it do so.
+    fn routed(&mut self, now: Time, from: Option<usize>, switch: usize, complete_at: Time) {
+        let output = |fabric: &mut Fabric| fabric.switches[switch].router.as_mut()?.poll_output();
+        while let Some((vlan, mut train)) = output(self) {
+            train.vlan = vlan;
+            self.forward(now, from, (switch, None), train, complete_at);
+        }
+        let again = self.switches[switch].router.as_ref();
+        let again = again.and_then(Router::poll_timeout);
+        if let Some(at) = again.filter(|at| self.switches[switch].router_at != Some(*at)) {
+            self.switches[switch].router_at = Some(at);
+            self.schedule(at, What::Router { switch });
+        }
+    }
+
+    fn router_timeout(&mut self, now: Time, switch: usize) {
+        if let Some(router) = &mut self.switches[switch].router {
+            router.handle_timeout(now);
+        }
+        self.routed(now, None, switch, now);
+    }
+
+    /// A switch passes a train on within its VLAN. `port`: where it came in, to which it does not go back.
+    fn forward(
+        &mut self,
+        now: Time,
+        from: Option<usize>,
+        (switch, port): (usize, Option<usize>),
+        train: Train,
+        complete_at: Time,
+    ) {
+        let mut route = core::mem::take(&mut self.route);
+        let count = u64::from(train.count);
+        let of = &mut self.switches[switch];
+        of.route(now, port, train.destination(), train.vlan, &mut route);
+        of.counters.passed(count, route.len() as u64);
+        for port in &route {
+            let egress = self.switches[switch].ports[*port].egress;
+            match from.filter(|from| complete_at > now && self.is_faster(egress, *from)) {
+                Some(from) => {
+                    let train = train.clone();
+                    let what = What::Offer {
+                        from,
+                        egress,
+                        train,
+                    };
+                    self.schedule(complete_at, what);
+                }
+                None => self.offer(now, from, egress, train.clone()),
+            }
+        }
+        self.route = route;
     }
 
     fn tag_out_of(&self, switch: usize, egress: usize, vlan: u16) -> Option<u16> {
@@ -382,11 +479,12 @@ impl Fabric {
     }
 
     /// Frames want to go out of a switch.
-    fn offer(&mut self, now: Time, from: usize, egress: usize, train: Train) {
+    fn offer(&mut self, now: Time, from: Option<usize>, egress: usize, train: Train) {
         let room = self.room(egress);
         self.channels[egress].offer(now, train, room, &mut self.rng);
         self.start(now, egress);
         let high = self.limit_bytes(egress) / 2;
+        let Some(from) = from else { return };
         if self.channels[from].pause
             && self.channels[egress].queue().bytes() > high
             && !self.stopped_by[egress].contains(&from)

@@ -26,11 +26,47 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
         .map(u16::from_be_bytes)
 }
 
-fn ip(bytes: &[u8]) -> Option<Ip> {
-    let (mut kind, mut at) = (u16_at(bytes, 12)?, 14);
-    if kind == ETHERTYPE_VLAN {
-        (kind, at) = (u16_at(bytes, 16)?, 18);
+/// What the frame carries, behind a tag if there is one, and where that begins.
+pub(crate) fn ethertype(bytes: &[u8]) -> Option<(u16, usize)> {
+    match u16_at(bytes, 12)? {
+        ETHERTYPE_VLAN => Some((u16_at(bytes, 16)?, 18)),
+        kind => Some((kind, 14)),
     }
+}
+
+/// Where an IPv4 header begins, and its length.
+pub(crate) fn ipv4(bytes: &[u8]) -> Option<(usize, usize)> {
+    match ip(bytes)? {
+        Ip::V4 { at, header } => Some((at, header)),
+        Ip::V6 { .. } => None,
+    }
+}
+
+/// Takes `hops` off the time to live of IPv4; its checksum is brought up to date by the difference (RFC 1624).
+pub(crate) fn age(bytes: &mut [u8], hops: u8) {
+    let Some((at, _)) = ipv4(bytes) else { return };
+    let before = u16_at(bytes, at + 8).unwrap_or(0);
+    bytes[at + 8] = bytes[at + 8].saturating_sub(hops);
+    let after = u16_at(bytes, at + 8).unwrap_or(0);
+    let sum = u16_at(bytes, at + 10).unwrap_or(0);
+    let changed = u64::from(!sum) + u64::from(!before) + u64::from(after);
+    put_u16(bytes, at + 10, !fold(changed));
+}
+
+/// The internet checksum (RFC 1071).
+pub(crate) fn checksum(bytes: &[u8]) -> u16 {
+    !fold(sum_of(bytes))
+}
+
+/// Fills in the checksum of an IPv4 header.
+pub(crate) fn seal(bytes: &mut [u8]) {
+    if let Some((at, header)) = ipv4(bytes) {
+        seal_ipv4(bytes, at, header);
+    }
+}
+
+fn ip(bytes: &[u8]) -> Option<Ip> {
+    let (kind, at) = ethertype(bytes)?;
     match kind {
         ETHERTYPE_IPV4 => {
             let header = usize::from(bytes.get(at)? & 0x0f) * 4;

@@ -8,6 +8,8 @@ use std::rc::Rc;
 use hakaru_units::Time;
 use thiserror::Error;
 
+use crate::router::Hop;
+
 /// Frame check sequence.
 const FCS_BYTES: u32 = 4;
 /// A shorter frame is padded.
@@ -200,14 +202,6 @@ impl Packet {
         crate::headers::is_udp(&self.bytes)
     }
 
-    pub(crate) fn destination(&self) -> [u8; 6] {
-        *self.bytes.first_chunk().unwrap_or(&[0; 6])
-    }
-
-    pub(crate) fn source(&self) -> [u8; 6] {
-        self.bytes[6..].first_chunk().copied().unwrap_or([0; 6])
-    }
-
     /// The sender understands marks: one of the ECN bits of the IP header is set (RFC 3168).
     pub(crate) fn allows_marks(&self) -> bool {
         crate::headers::ecn(&self.bytes).is_some_and(|bits| bits != 0)
@@ -241,6 +235,8 @@ pub(crate) struct Train {
     pub(crate) marked: bool,
     /// The bit of the payload that is turned over.
     pub(crate) corrupt: Option<u32>,
+    /// What routers changed.
+    pub(crate) hop: Option<Hop>,
 }
 
 impl Train {
@@ -252,7 +248,35 @@ impl Train {
             vlan: 0,
             marked: false,
             corrupt: None,
+            hop: None,
         }
+    }
+
+    /// Ethernet address of its receiver.
+    pub(crate) fn destination(&self) -> [u8; 6] {
+        let bytes = self.packet.bytes.first_chunk();
+        self.hop
+            .map_or(*bytes.unwrap_or(&[0; 6]), |hop| hop.destination)
+    }
+
+    /// Ethernet address of its sender.
+    pub(crate) fn source(&self) -> [u8; 6] {
+        let bytes = self.packet.bytes[6..].first_chunk();
+        self.hop.map_or(*bytes.unwrap_or(&[0; 6]), |hop| hop.source)
+    }
+
+    /// The headers of its first frame, with some of the payload if it is no super-frame.
+    pub(crate) fn first_headers(&self) -> Vec<u8> {
+        let packet = &self.packet;
+        let Some(cut) = packet.segmentation else {
+            let length = packet.bytes.len().min(128);
+            return packet.bytes[..length].to_vec();
+        };
+        let mut head = packet.bytes[..cut.header_bytes.into()].to_vec();
+        let payload = packet.payload_of(self.first, 1).len();
+        let last = self.first + 1 == packet.frames;
+        crate::headers::cut(&mut head, payload, self.first, cut.payload_bytes, last);
+        head
     }
 
     /// Bytes of its frames with FCS.
@@ -287,7 +311,7 @@ impl Train {
     pub(crate) fn goes_on_in(&self, next: &Train) -> bool {
         Rc::ptr_eq(&self.packet, &next.packet)
             && self.first + self.count == next.first
-            && (self.vlan, self.marked) == (next.vlan, next.marked)
+            && (self.vlan, self.marked, self.hop) == (next.vlan, next.marked, next.hop)
             && self.corrupt.is_none()
             && next.corrupt.is_none()
     }

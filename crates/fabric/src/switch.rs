@@ -5,6 +5,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 use hakaru_units::Time;
 
 use crate::config::{Forwarding, SharedBuffer, SwitchConfig};
+use crate::counters::SwitchCounters;
+use crate::router::Router;
 
 const MULTICAST: u8 = 1;
 
@@ -14,6 +16,10 @@ pub(crate) struct Switch {
     pub(crate) forwarding: Forwarding,
     pub(crate) shared: Option<SharedBuffer>,
     pub(crate) ports: Vec<SwitchPort>,
+    pub(crate) router: Option<Router>,
+    /// For when the router's next timeout is an event.
+    pub(crate) router_at: Option<Time>,
+    pub(crate) counters: SwitchCounters,
     addresses_max: usize,
     age_ns: u64,
     learned: HashMap<Address, Learned, BuildHasherDefault<AddressHasher>>,
@@ -71,11 +77,17 @@ struct Learned {
 }
 
 impl Switch {
-    pub(crate) fn new(config: &SwitchConfig) -> Switch {
+    pub(crate) fn new((number, config): (usize, &SwitchConfig)) -> Switch {
         Switch {
             forwarding: config.forwarding,
             shared: config.shared_buffer,
             ports: Vec::new(),
+            router: config
+                .router
+                .as_ref()
+                .map(|router| Router::new(router, number)),
+            router_at: None,
+            counters: SwitchCounters::default(),
             addresses_max: config.addresses_max as usize,
             age_ns: u64::from(config.address_age_s) * 1_000_000_000,
             learned: HashMap::default(),
@@ -117,27 +129,50 @@ impl Switch {
         }
     }
 
-    /// Tells each port that a frame goes out of; none if its receiver is where it came from.
+    /// What happened in it, the router's part too.
+    pub(crate) fn counters(&self) -> SwitchCounters {
+        let of = self
+            .router
+            .as_ref()
+            .map(|router| router.counters)
+            .unwrap_or_default();
+        SwitchCounters {
+            taken: of.taken,
+            originated: of.originated,
+            dropped_ttl: of.ttl,
+            dropped_no_route: of.no_route,
+            dropped_unresolved: of.unresolved,
+            dropped_mtu: of.mtu,
+            frames_now: of.waiting,
+            ..self.counters
+        }
+    }
+
+    /// Tells each port that a frame goes out of; none if its receiver is where it came from, or it is for bridges alone.
     pub(crate) fn route(
         &self,
         now: Time,
-        from: usize,
+        from: Option<usize>,
         destination: [u8; 6],
         vlan: u16,
         out: &mut Vec<usize>,
     ) {
         out.clear();
+        // Pause frames, spanning tree, LLDP: no bridge passes them on (IEEE 802.1Q, table 8-1).
+        if destination[..5] == [0x01, 0x80, 0xc2, 0, 0] && destination[5] < 0x10 {
+            return;
+        }
         let known = self
             .learned
             .get(&Address::new(destination, vlan))
             .filter(|known| now.ns_since(known.seen) < self.age_ns);
         match known {
-            Some(known) => out.extend((known.port != from).then_some(known.port)),
+            Some(known) => out.extend((Some(known.port) != from).then_some(known.port)),
             None => {
                 let carries = |port: &usize| self.ports[*port].vlan.is_none_or(|of| of == vlan);
                 out.extend(
                     (0..self.ports.len())
-                        .filter(|port| *port != from)
+                        .filter(|port| Some(*port) != from)
                         .filter(carries),
                 );
             }

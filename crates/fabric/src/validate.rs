@@ -3,7 +3,11 @@ use std::collections::BTreeSet;
 
 use thiserror::Error;
 
-use crate::config::{Direction, Discipline, End, FabricConfig, Jitter, LinkConfig, Loss};
+use crate::config::{
+    Direction, Discipline, End, FabricConfig, Jitter, LinkConfig, Loss, RouterConfig,
+    RouterInterface,
+};
+use crate::router::network;
 
 /// What cannot be, where, and what could.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -39,6 +43,9 @@ pub(crate) fn validate(config: &FabricConfig) -> Result<(), ConfigError> {
             1.0,
             1e6,
         )?;
+        if let Some(router) = &switch.router {
+            check_router(&format!("{place}: router"), router)?;
+        }
         if let Some(shared) = switch.shared_buffer {
             within(
                 &format!("{place}: shared_buffer.bytes"),
@@ -99,6 +106,76 @@ pub(crate) fn validate(config: &FabricConfig) -> Result<(), ConfigError> {
                 .iter_mut()
                 .filter(|of| **of == b)
                 .for_each(|of| *of = a);
+        }
+    }
+    Ok(())
+}
+
+fn check_router(place: &str, router: &RouterConfig) -> Result<(), ConfigError> {
+    within(
+        &format!("{place}: interfaces"),
+        router.interfaces.len() as f64,
+        1.0,
+        256.0,
+    )?;
+    within(
+        &format!("{place}: routes"),
+        router.routes.len() as f64,
+        0.0,
+        4096.0,
+    )?;
+    for (index, of) in router.interfaces.iter().enumerate() {
+        let place = format!("{place}: interface {}", of.address);
+        within(&format!("{place}: vlan"), of.vlan.into(), 1.0, 4094.0)?;
+        within(
+            &format!("{place}: prefix_length"),
+            of.prefix_length.into(),
+            1.0,
+            31.0,
+        )?;
+        within(
+            &format!("{place}: mtu_bytes"),
+            of.mtu_bytes.into(),
+            576.0,
+            65_535.0,
+        )?;
+        for other in &router.interfaces[..index] {
+            let shorter = of.prefix_length.min(other.prefix_length);
+            if other.vlan == of.vlan {
+                let what = format!("{} is in VLAN {} as well", other.address, of.vlan);
+                return Err(error(&place, what, "one address in each VLAN"));
+            }
+            if network(of.address, shorter) == network(other.address, shorter) {
+                let what = format!("its network overlaps that of {}", other.address);
+                return Err(error(
+                    &place,
+                    what,
+                    "each interface in a network of its own",
+                ));
+            }
+        }
+    }
+    for route in &router.routes {
+        let place = format!(
+            "{place}: route to {}/{}",
+            route.destination, route.prefix_length
+        );
+        within(
+            &format!("{place}: prefix_length"),
+            route.prefix_length.into(),
+            0.0,
+            32.0,
+        )?;
+        let near = |of: &&RouterInterface| {
+            network(of.address, of.prefix_length) == network(route.via, of.prefix_length)
+        };
+        if !router.interfaces.iter().any(|of| near(&of)) {
+            let what = format!("no interface is in the network of {}", route.via);
+            return Err(error(
+                &place,
+                what,
+                "`via` is in the network of one of `interfaces`",
+            ));
         }
     }
     Ok(())

@@ -35,6 +35,8 @@ pub struct Inbox {
     messages: Vec<libc::mmsghdr>,
     /// Of `messages`, those that hold a packet that was not taken yet.
     full: std::ops::Range<usize>,
+    /// Messages that the last call used.
+    used: usize,
     /// `CLOCK_MONOTONIC` less `CLOCK_REALTIME`, by which the kernel stamps, and now.
     clocks: (i128, Time),
     spare: [Vec<Vec<u8>>; CLASSES.len()],
@@ -55,6 +57,7 @@ impl Default for Inbox {
             slices: unsafe { std::mem::zeroed::<[[libc::iovec; 2]; BATCH]>() }.to_vec(),
             messages: unsafe { std::mem::zeroed::<[libc::mmsghdr; BATCH]>() }.to_vec(),
             full: 0..0,
+            used: BATCH,
             clocks: (0, Time::ZERO),
             spare: Default::default(),
         }
@@ -64,7 +67,8 @@ impl Default for Inbox {
 impl Inbox {
     pub(crate) fn receive_from(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         self.full = 0..0;
-        for index in 0..BATCH {
+        // The others are as they were made ready.
+        for index in 0..std::mem::replace(&mut self.used, 0) {
             let buffer = &mut self.buffers[index];
             buffer.clear();
             let room = buffer.spare_capacity_mut();
@@ -86,8 +90,8 @@ impl Inbox {
             message.msg_controllen = size_of::<[u64; CONTROL_WORDS]>();
             message.msg_flags = 0;
         }
-        // SAFETY: every message names a header, the spare capacity of a buffer and a control area, each with its own length, which live
-        // in `self` and are not touched until the call returns.
+        // SAFETY: every message names a header, the spare capacity of a buffer and a control area, each with its own length. Those are
+        // parts of vectors that never grow, so they stay where they are when `self` moves; a buffer that is taken out is among `used`.
         let got = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -98,6 +102,7 @@ impl Inbox {
             )
         };
         let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
+        self.used = got;
         let (now, real) = (clock::now(), clock_gettime(ClockId::Realtime));
         let real = i128::from(real.tv_sec) * 1_000_000_000 + i128::from(real.tv_nsec);
         self.clocks = (i128::from(now.as_ns()) - real, now);

@@ -141,4 +141,11 @@ pub fn assert_conserved(fabric: &mut Fabric) {
             "{name}: {c:?}"
         );
     }
+    for (name, c) in fabric.switch_counters() {
+        assert_eq!(
+            c.frames_in + c.copied + c.originated,
+            c.frames_out + c.taken + c.dropped() + c.frames_now,
+            "{name}: {c:?}"
+        );
+    }
 }

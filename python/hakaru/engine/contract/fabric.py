@@ -132,6 +132,30 @@ class SharedBuffer(Message):
     alpha: float = 1.0
 
 
+class RouterInterface(Message):
+    """An address of an L3 switch, in a VLAN."""
+
+    vlan: int = 1
+    address: str
+    prefix_length: int
+    mtu_bytes: int = 1500
+
+
+class RouteConfig(Message):
+    """A static route; `via` is in the network of one of the router's interfaces."""
+
+    destination: str
+    prefix_length: int
+    via: str
+
+
+class RouterConfig(Message):
+    """The routing half of an L3 switch (IPv4)."""
+
+    interfaces: list[RouterInterface]
+    routes: list[RouteConfig] = []
+
+
 class SwitchConfig(Message):
     """A learning switch."""
 
@@ -140,6 +164,7 @@ class SwitchConfig(Message):
     shared_buffer: SharedBuffer | None = None
     addresses_max: int = 16_384
     address_age_s: int = 300
+    router: RouterConfig | None = None
 
 
 class LinkConfig(Message):

@@ -1,0 +1,374 @@
+//! The routing half of an L3 switch: an address in each of some VLANs, ARP, static routes, the ICMP that users expect of it. IPv4.
+//!
+//! It sees every train that a switch received, before the switch looks for its receiver. A train that it forwards stays what it is,
+//! super-frame or not; what changes (addresses, time to live) is noted beside it ([`Hop`]) and written when it leaves the fabric.
+//!
+//! **Not supported**: IPv6 (bridged within its VLAN), fragmentation (what is too long is dropped, and told to the sender if it forbade
+//! fragments), IP options that the router would have to follow, routing protocols, limits on how many ICMP messages it sends.
+use std::collections::{BTreeMap, VecDeque};
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use hakaru_units::Time;
+
+use crate::config::RouterConfig;
+use crate::headers;
+use crate::packet::{Packet, Train};
+use crate::router_frames::{self as frames, Arp, ArpKind};
+
+/// Frames that wait for one neighbour's address.
+const WAITING_FRAMES_MAX: u32 = 128;
+/// Distance of ARP requests, and how many are sent before the neighbour counts as unreachable (RFC 1122, 2.3.2.1 bounds the rate).
+const ARP_INTERVAL: Duration = Duration::from_secs(1);
+const ARP_REQUESTS: u32 = 3;
+
+/// What a router changed in a train: Ethernet addresses, and by how much the time to live is less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hop {
+    pub(crate) destination: [u8; 6],
+    pub(crate) source: [u8; 6],
+    pub(crate) hops: u8,
+}
+
+/// What is to happen to a train.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is not the router's: the switch passes it on within its VLAN.
+    Bridge,
+    /// The router has it; what it made of it comes from [`Router::poll_output`].
+    Taken,
+}
+
+/// Frames that ended in the router, by cause, and those that began there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RouterCounters {
+    pub(crate) taken: u64,
+    pub(crate) originated: u64,
+    pub(crate) ttl: u64,
+    pub(crate) no_route: u64,
+    pub(crate) unresolved: u64,
+    pub(crate) mtu: u64,
+    pub(crate) waiting: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Router {
+    mac: [u8; 6],
+    interfaces: Vec<Interface>,
+    /// The longest prefix first.
+    routes: Vec<Route>,
+    neighbours: BTreeMap<Ipv4Addr, Neighbour>,
+    output: VecDeque<(u16, Train)>,
+    pub(crate) counters: RouterCounters,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Interface {
+    vlan: u16,
+    address: Ipv4Addr,
+    mtu_bytes: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Route {
+    network: u32,
+    prefix_length: u8,
+    interface: usize,
+    /// `None`: the receiver itself is a neighbour.
+    via: Option<Ipv4Addr>,
+}
+
+#[derive(Debug)]
+enum Neighbour {
+    Known([u8; 6]),
+    Asked {
+        interface: usize,
+        requests: u32,
+        again_at: Time,
+        waiting: Vec<Train>,
+    },
+}
+
+/// The bits of an address that a prefix of this length leaves.
+pub(crate) fn network(address: Ipv4Addr, prefix_length: u8) -> u32 {
+    let host_bits = 32 - u32::from(prefix_length.min(32));
+    // A shift by all 32 bits leaves nothing.
+    address
+        .to_bits()
+        .checked_shr(host_bits)
+        .unwrap_or(0)
+        .checked_shl(host_bits)
+        .unwrap_or(0)
+}
+
+impl Router {
+    /// `number`: that of the switch, which makes its Ethernet address. The configuration is valid.
+    pub(crate) fn new(config: &RouterConfig, number: usize) -> Router {
+        let mut routes = Vec::new();
+        for (interface, of) in config.interfaces.iter().enumerate() {
+            routes.push(Route {
+                network: network(of.address, of.prefix_length),
+                prefix_length: of.prefix_length,
+                interface,
+                via: None,
+            });
+        }
+        let connected = routes.clone();
+        for route in &config.routes {
+            let to_via = |c: &&Route| network(route.via, c.prefix_length) == c.network;
+            routes.extend(connected.iter().find(to_via).map(|connected| Route {
+                network: network(route.destination, route.prefix_length),
+                prefix_length: route.prefix_length,
+                interface: connected.interface,
+                via: Some(route.via),
+            }));
+        }
+        routes.sort_by_key(|route| core::cmp::Reverse(route.prefix_length));
+        let interfaces = config.interfaces.iter().map(|of| Interface {
+            vlan: of.vlan,
+            address: of.address,
+            mtu_bytes: of.mtu_bytes,
+        });
+        Router {
+            // Locally administered; "hkr" and the switch's number.
+            mac: [0x02, b'h', b'k', b'r', (number >> 8) as u8, number as u8],
+            interfaces: interfaces.collect(),
+            routes,
+            neighbours: BTreeMap::new(),
+            output: VecDeque::new(),
+            counters: RouterCounters::default(),
+        }
+    }
+
+    /// A train came in `vlan`.
+    pub(crate) fn handle_train(&mut self, now: Time, vlan: u16, train: &Train) -> Verdict {
+        let mine = train.destination() == self.mac;
+        if let Some(arp) = frames::parse_arp(train.packet.bytes()) {
+            self.handle_arp(vlan, &arp);
+            // Of a broadcast others in the VLAN want to know as well.
+            if mine {
+                self.counters.taken += u64::from(train.count);
+            }
+            return if mine {
+                Verdict::Taken
+            } else {
+                Verdict::Bridge
+            };
+        }
+        if !mine {
+            return Verdict::Bridge;
+        }
+        let Some(ip) = frames::parse_ipv4(train) else {
+            self.counters.no_route += u64::from(train.count);
+            return Verdict::Taken;
+        };
+        if self
+            .interfaces
+            .iter()
+            .any(|own| own.address == ip.destination)
+        {
+            self.answer(vlan, train, &ip);
+        } else {
+            self.route(now, vlan, train, &ip);
+        }
+        Verdict::Taken
+    }
+
+    /// Something addressed to the router itself: it answers echoes, and takes the rest.
+    fn answer(&mut self, vlan: u16, train: &Train, ip: &frames::Ipv4) {
+        self.counters.taken += u64::from(train.count);
+        if let Some(bytes) = frames::echo_reply(train, ip, self.mac) {
+            self.originate(vlan, bytes);
+        }
+    }
+
+    fn route(&mut self, now: Time, vlan: u16, train: &Train, ip: &frames::Ipv4) {
+        let count = u64::from(train.count);
+        if ip.ttl <= 1 {
+            self.counters.ttl += count;
+            return self.complain(vlan, train, ip, frames::TIME_EXCEEDED, 0);
+        }
+        let to = ip.destination;
+        let fits = |route: &&Route| network(to, route.prefix_length) == route.network;
+        let Some(route) = self.routes.iter().find(fits).copied() else {
+            self.counters.no_route += count;
+            return self.complain(vlan, train, ip, frames::NET_UNREACHABLE, 0);
+        };
+        let out = self.interfaces[route.interface];
+        if ip.longest_bytes > out.mtu_bytes {
+            self.counters.mtu += count;
+            if ip.forbids_fragments {
+                self.complain(
+                    vlan,
+                    train,
+                    ip,
+                    frames::FRAGMENTATION_NEEDED,
+                    out.mtu_bytes as u16,
+                );
+            }
+            return;
+        }
+        self.send_to(now, route.via.unwrap_or(to), route.interface, train.clone());
+    }
+
+    /// Sends a train to a neighbour, when its Ethernet address is known.
+    fn send_to(&mut self, now: Time, next: Ipv4Addr, interface: usize, train: Train) {
+        match self.neighbours.get_mut(&next) {
+            Some(Neighbour::Known(mac)) => {
+                let mac = *mac;
+                self.forward(mac, interface, train);
+            }
+            Some(Neighbour::Asked { waiting, .. }) => {
+                let frames: u32 = waiting.iter().map(|train| train.count).sum();
+                if frames + train.count > WAITING_FRAMES_MAX {
+                    self.counters.unresolved += u64::from(train.count);
+                } else {
+                    self.counters.waiting += u64::from(train.count);
+                    waiting.push(train);
+                }
+            }
+            None => {
+                self.counters.waiting += u64::from(train.count);
+                let asked = Neighbour::Asked {
+                    interface,
+                    requests: 1,
+                    again_at: now + ARP_INTERVAL,
+                    waiting: vec![train],
+                };
+                self.neighbours.insert(next, asked);
+                self.ask(next, interface);
+            }
+        }
+    }
+
+    fn forward(&mut self, destination: [u8; 6], interface: usize, mut train: Train) {
+        train.hop = Some(Hop {
+            destination,
+            source: self.mac,
+            hops: train.hop.map_or(0, |hop| hop.hops) + 1,
+        });
+        self.output
+            .push_back((self.interfaces[interface].vlan, train));
+    }
+
+    fn ask(&mut self, next: Ipv4Addr, interface: usize) {
+        let own = self.interfaces[interface];
+        let request = frames::arp_request(self.mac, own.address, next);
+        self.originate(own.vlan, request);
+    }
+
+    fn handle_arp(&mut self, vlan: u16, arp: &Arp) {
+        let on = |own: &Interface| own.vlan == vlan;
+        let Some(own) = self.interfaces.iter().find(|own| on(own)).copied() else {
+            return;
+        };
+        let for_us = arp.target == own.address;
+        // RFC 826: who is known already is brought up to date; who asks for us is noted.
+        let known = self.neighbours.contains_key(&arp.sender);
+        if (for_us || known) && !arp.sender.is_unspecified() && arp.sender != own.address {
+            let before = self
+                .neighbours
+                .insert(arp.sender, Neighbour::Known(arp.sender_mac));
+            if let Some(Neighbour::Asked {
+                interface, waiting, ..
+            }) = before
+            {
+                for train in waiting {
+                    self.counters.waiting -= u64::from(train.count);
+                    self.forward(arp.sender_mac, interface, train);
+                }
+            }
+        }
+        if for_us && arp.kind == ArpKind::Request {
+            self.originate(vlan, frames::arp_reply(self.mac, own.address, arp));
+        }
+    }
+
+    /// Tells the sender of a train why it goes no further (RFC 792), unless RFC 1812, section 4.3.2.7, forbids to.
+    fn complain(&mut self, vlan: u16, train: &Train, ip: &frames::Ipv4, why: (u8, u8), mtu: u16) {
+        let own = self.interfaces.iter().find(|own| own.vlan == vlan);
+        let bytes =
+            own.and_then(|own| frames::complaint(train, ip, self.mac, own.address, why, mtu));
+        if let Some(bytes) = bytes {
+            self.originate(vlan, bytes);
+        }
+    }
+
+    fn originate(&mut self, vlan: u16, bytes: Vec<u8>) {
+        if let Ok(packet) = Packet::new(bytes, None, None) {
+            self.counters.originated += 1;
+            self.output.push_back((vlan, Train::whole(Rc::new(packet))));
+        }
+    }
+
+    /// The next train that the router sends, and the VLAN.
+    pub(crate) fn poll_output(&mut self) -> Option<(u16, Train)> {
+        self.output.pop_front()
+    }
+
+    /// When [`Router::handle_timeout`] is wanted next.
+    pub(crate) fn poll_timeout(&self) -> Option<Time> {
+        let again = |neighbour: &Neighbour| match neighbour {
+            Neighbour::Known(_) => None,
+            Neighbour::Asked { again_at, .. } => Some(*again_at),
+        };
+        self.neighbours.values().filter_map(again).min()
+    }
+
+    /// Asks again for neighbours that did not answer, and gives up those that never do.
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        let due = |neighbour: &Neighbour| matches!(neighbour, Neighbour::Asked { again_at, .. } if *again_at <= now);
+        let late: Vec<Ipv4Addr> = self
+            .neighbours
+            .iter()
+            .filter(|(_, n)| due(n))
+            .map(|(address, _)| *address)
+            .collect();
+        for address in late {
+            let Some(Neighbour::Asked {
+                interface,
+                requests,
+                again_at,
+                ..
+            }) = self.neighbours.get_mut(&address)
+            else {
+                continue;
+            };
+            if *requests < ARP_REQUESTS {
+                (*requests, *again_at) = (*requests + 1, now + ARP_INTERVAL);
+                let interface = *interface;
+                self.ask(address, interface);
+            } else if let Some(Neighbour::Asked { waiting, .. }) = self.neighbours.remove(&address)
+            {
+                self.give_up(waiting);
+            }
+        }
+    }
+
+    fn give_up(&mut self, waiting: Vec<Train>) {
+        for train in waiting {
+            self.counters.waiting -= u64::from(train.count);
+            self.counters.unresolved += u64::from(train.count);
+            // The VLAN it came in is that of its sender's network.
+            if let Some(ip) = frames::parse_ipv4(&train) {
+                let back = self
+                    .routes
+                    .iter()
+                    .find(|r| network(ip.source, r.prefix_length) == r.network);
+                if let Some(vlan) = back.map(|route| self.interfaces[route.interface].vlan) {
+                    self.complain(vlan, &train, &ip, frames::HOST_UNREACHABLE, 0);
+                }
+            }
+        }
+    }
+}
+
+/// What a hop does to the headers of a frame.
+pub(crate) fn apply(hop: &Hop, frame: &mut [u8]) {
+    if let Some(addresses) = frame.first_chunk_mut::<12>() {
+        addresses[..6].copy_from_slice(&hop.destination);
+        addresses[6..].copy_from_slice(&hop.source);
+    }
+    headers::age(frame, hop.hops);
+}
