@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -126,10 +127,24 @@ class LoopbackArray:
 @pytest.fixture
 def array() -> Iterator[LoopbackArray]:
     """An array without a timing model, one LU of 64 MiB, on a port that the system chose."""
+    with loopback_array(1) as array:
+        yield array
+
+
+@pytest.fixture
+def two_lus() -> Iterator[LoopbackArray]:
+    """The same with two LUs."""
+    with loopback_array(2) as array:
+        yield array
+
+
+@contextlib.contextmanager
+def loopback_array(lus: int) -> Iterator[LoopbackArray]:
+    """An array on loopback with LUs of 64 MiB."""
     config = contract.ArrayConfig(
         target_name="iqn.2011-10.example.vendor:existing",
         portals=["127.0.0.1:0"],
-        lus=[contract.LuConfig(lun=0, size_bytes=64 << 20, store=contract.MemoryStore())],
+        lus=[contract.LuConfig(lun=n, size_bytes=64 << 20, store=contract.MemoryStore()) for n in range(lus)],
         model=contract.NoModel(),
     )
     with subprocess.Popen([find_engine(), "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:

@@ -175,6 +175,8 @@ class _Run:
         try:
             async with self._place(writer) as place:
                 await self._repetitions(writer, place)
+                # By now the lab has been all that its points wanted it to be.
+                writer.write("lab.json", place.describe())
         except asyncio.CancelledError:
             directory = self._close(writer, "interrupted", None)
             raise _InterruptedRun(directory, len(self._done), self._total, self._how_to_resume(directory)) from None

@@ -27,8 +27,7 @@ BACKUP_METRICS = frozenset(
     {"mb_per_s", "path_percent", "first_done_s", "last_done_s", "retransmitted_percent", "timeouts", "timeout_wait_s"}
     | {"dropped_frames"}
 )
-METRICS = LOAD_METRICS
-"""Metrics that references and expectations of a load may name; a test holds that analysis computes them all."""
+"""Metrics that references and expectations may name; a test holds that analysis computes them all."""
 
 
 def problems(study: Study) -> list[Problem]:

@@ -1,0 +1,172 @@
+"""A study that copies, from its lab on an emulated network to its report; and on equipment that was there before."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hakaru.store import RunReader
+
+from tests.run.conftest import Hakaru, LoopbackArray
+from tests.study.copying import COPYING, PUBLISHED
+
+COPY = """\
+format: 1
+id: copy
+title: {en: Copy, ja: 複製}
+question: {en: Does it copy?, ja: 複製できるか}
+expectation: {en: It does., ja: できる}
+origin: emulated
+lab:
+  hosts: [kvm]
+  arrays: [primary, vtl]
+  switches: {core: {forwarding: cut_through}, edge: {}}
+  links:
+    kvm: {between: [kvm, core], rate: 100 Mbit/s}
+    primary: {between: [primary, core], rate: 100 Mbit/s}
+    uplink: {between: [core, edge], rate: 100 Mbit/s}
+    vtl: {between: [vtl, edge], rate: 50 Mbit/s}
+arrays:
+  primary:
+    target_name: iqn.2013-01.example.hakaru:primary
+    model: {kind: none}
+    lus: [{lun: 0, size: 8 MiB, fill: {}}]
+  vtl:
+    target_name: iqn.2013-01.example.hakaru:vtl
+    model: {kind: none}
+    lus: [{lun: 0, size: 8 MiB}]
+backup:
+  jobs: 2
+  image: 1 MiB
+  block: 64 KiB
+  depth: 2
+  from: {array: primary, lus: [0]}
+  to: {array: vtl, lus: [0]}
+  time_limit: 20 s
+variables:
+  case:
+    plain: {backup.verify: true}
+    held: {lab.links.kvm.send_rate: 20 Mbit/s, lab.mtu: 9000}
+    slow: {backup.rate_limit: 1 Mbit/s, backup.time_limit: 1 s}
+factors: [{case: [plain, held, slow]}]
+measure: {repetitions: 1, sample_interval: 100 ms}
+"""
+
+
+@pytest.fixture
+def copy_study(tmp_path: Path) -> Path:
+    """Three points of some seconds each."""
+    path = tmp_path / "copy" / "study.yaml"
+    path.parent.mkdir()
+    path.write_text(COPY)
+    return path
+
+
+def values_of(record: dict[str, Any], engine: str) -> dict[str, float]:
+    (found,) = [e["values"] for e in record["engines"] if e["engine"] == engine]
+    return dict(found)
+
+
+def last_of(reader: RunReader, record: dict[str, Any], engine: str) -> dict[tuple[str, str], float]:
+    """(entity, name) → last value of an engine."""
+    rows = reader.samples(record["point"], record["repetition"]).to_pylist()
+    rows = sorted((row for row in rows if row["engine"] == engine), key=lambda row: row["at_ns"])
+    return {(row["entity"], row["name"]): row["value"] for row in rows}
+
+
+def test_copy_runs_through_an_emulated_network_that_each_point_changes(hakaru: Hakaru, copy_study: Path) -> None:
+    result = hakaru.run("run", str(copy_study), "--json", "--report", "none")
+    assert result.returncode in (0, 5), result.stderr  # on a machine that is busy a point may be invalid
+    events = [json.loads(line) for line in result.stdout.splitlines()]
+    assert any("copied_percent" in e for e in events if e["event"] == "sample")
+    reader = RunReader(hakaru.only_run())
+    records = {record["factors"]["case"]: record for record in reader.repetitions()}
+    assert set(records) == {"plain", "held", "slow"}
+    for record in records.values():
+        engines = sorted((e["engine"], e["node"]) for e in record["engines"])
+        assert [n for e, n in engines if e != "watch"] == ["primary", "vtl", "kvm", "fabric"]
+        assert {n for e, n in engines if e == "watch"} == {"primary", "vtl", "kvm", "fabric"}
+        assert 0 < record["measure"]["start_ns"] < record["measure"]["end_ns"]
+        # The network delivered or dropped every frame that it took before it was stopped.
+        fabric = last_of(reader, record, "fabric")
+        for link in ("kvm", "primary", "uplink", "vtl"):
+            for way in ("a-b", "b-a"):
+                counts = {name: value for (entity, name), value in fabric.items() if entity == f"link/{link}/{way}"}
+                dropped = sum(v for name, v in counts.items() if name.startswith("dropped"))
+                assert counts["frames_in"] == counts["frames_out"] + dropped, (link, way)
+
+    def rate(case: str) -> float:
+        record = records[case]
+        seconds = (record["measure"]["end_ns"] - record["measure"]["start_ns"]) / 1e9
+        return values_of(record, "backup")["bytes"] * 8 / seconds
+
+    for case, most in (("plain", 50e6), ("held", 20e6)):
+        assert values_of(records[case], "backup")["bytes"] == 2 << 20
+        # The last blocks are under way when the clock stops: nothing may beat the wire by more than those.
+        assert rate(case) <= most, case
+    assert values_of(records["plain"], "backup")["mismatches"] == 0
+    assert values_of(records["plain"], "backup")["verified_bytes"] == 2 << 20
+    # Frames of 9 000 bytes: the point's MTU reached both ends.
+    held = last_of(reader, records["held"], "fabric")
+    assert held["link/vtl/b-a", "bytes_out"] / held["link/vtl/b-a", "frames_out"] > 1600
+
+
+def test_copy_that_the_limit_ends_keeps_its_rate_and_says_so(hakaru: Hakaru, copy_study: Path) -> None:
+    result = hakaru.run("run", str(copy_study), "--only", "case=slow", "--report", "none")
+    assert result.returncode in (0, 5), result.stderr
+    assert "2 of 2 copies had not ended after 1 s" in result.stdout
+    reader = RunReader(hakaru.only_run())
+    (record,) = reader.repetitions()
+    assert "not_finished" in {c["caveat"] for c in record["caveats"]}
+    assert values_of(record, "backup")["jobs_done"] == 0
+    assert reader.read("lab.json")["tcp"]
+
+
+SITE_STUDY = COPYING.replace("{lab.array_link.rate: 200 Mbit/s}", "{backup.depth: 1}")
+
+
+def site_study(folder: Path) -> Path:
+    path = folder / "copying" / "study.yaml"
+    path.parent.mkdir()
+    path.write_text(SITE_STUDY)
+    (path.parent / "published.csv").write_text(PUBLISHED)
+    return path
+
+
+def write_copy_site(folder: Path, array: LoopbackArray, *, expendable: bool, roles: bool = True) -> Path:
+    lu = {"portal": array.portal, "target_name": array.target_name, "lun": 0}
+    source, destination = dict(lu), {**lu, "lun": 1, "expendable": expendable}
+    if roles:
+        source["role"], destination["role"] = "source", "destination"
+    path = folder / "site.yaml"
+    path.write_text(json.dumps({"format": 1, "name": "loopback", "lus": [source, destination]}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("expendable", "roles", "only", "message"),
+    [
+        (False, True, "case=plain", "LU 1 of"),
+        (True, False, "case=plain", "names no source"),
+        (True, True, "buffer=64 KiB", "changes the lab, which a site does not have"),
+    ],
+)
+def test_copy_on_a_site_is_refused_before_anything_is_written(
+    hakaru: Hakaru, array: LoopbackArray, tmp_path: Path, expendable: bool, roles: bool, only: str, message: str
+) -> None:
+    site = write_copy_site(tmp_path, array, expendable=expendable, roles=roles)
+    result = hakaru.run("run", str(site_study(tmp_path)), "--site", str(site), "--only", only)
+    assert result.returncode == 2
+    assert "nothing was written" in result.stderr and message in result.stderr
+
+
+def test_copy_between_lus_of_a_site_is_measured(hakaru: Hakaru, two_lus: LoopbackArray, tmp_path: Path) -> None:
+    site = write_copy_site(tmp_path, two_lus, expendable=True)
+    arguments = ("--site", str(site), "--only", "case=plain", "--repetitions", "1", "--report", "none")
+    result = hakaru.run("run", str(site_study(tmp_path)), *arguments)
+    assert result.returncode in (0, 4, 5), result.stderr
+    (record,) = RunReader(hakaru.only_run()).repetitions()
+    assert record["origin"] == "measured"
+    assert values_of(record, "backup")["bytes"] == 32 << 20
