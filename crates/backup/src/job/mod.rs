@@ -6,6 +6,10 @@
 //!     │                                                       │ a read or write fails: nothing more          v
 //!     └── whatever breaks it: Failed(JobError) ←── after the flush ──┘ begins, what is in flight ends    Verifying ──→ Verified
 //! ```
+mod copying;
+mod joining;
+mod verifying;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,23 +21,19 @@ use hakaru_initiator::{
 };
 use hakaru_units::Time;
 use hakaru_wire::iscsi::Lun;
-use hakaru_wire::scsi::{Cdb, ModeData, ModeSense, PageControl, Sense, SenseKey, Transfer};
+use hakaru_wire::scsi::{Cdb, Transfer};
 
 use crate::check::Check;
-use crate::config::{BackupJob, Compression, Lu};
+use crate::config::{BackupJob, Lu};
 use crate::counters::Counters;
 use crate::error::{JobError, Side};
 use crate::pace::Pace;
-use crate::pack::Packer;
 use crate::part::{Part, Place, Read};
-use crate::plan::plan_parts;
 
 /// Tag of SYNCHRONIZE CACHE among a nexus's tasks; blocks count from 0 and never get this far.
 const FLUSH: u32 = u32::MAX;
 /// Tag of MODE SENSE.
 const MODE: u32 = u32::MAX - 1;
-/// Room for a mode parameter header and the pages that targets have.
-const MODE_BYTES: u16 = 252;
 
 /// What all jobs of an engine share.
 #[derive(Clone, Debug)]
@@ -326,14 +326,6 @@ impl Job {
         }
     }
 
-    /// Bytes compared so far, blocks that differ, and where in the image the first of them lies.
-    fn verified(&self) -> (u64, u64, Option<u64>) {
-        match &self.stage {
-            Stage::Verifying(checks) => outcome(checks),
-            _ => self.verified,
-        }
-    }
-
     fn touch(&mut self, leg: Leg) {
         if !self.touched.contains(&leg) {
             self.touched.push_back(leg);
@@ -362,74 +354,6 @@ impl Job {
         self.go_on(now);
     }
 
-    /// A leg knows its LU. The first stream's destination is asked one thing more: whether it takes writes.
-    fn handle_joined(&mut self, now: Time, leg: Leg, facts: LuFacts) {
-        if leg.stream() == 0 {
-            self.facts[leg.side() as usize] = Some(facts);
-        }
-        if leg != Leg(1) {
-            return self.join();
-        }
-        let length = MODE_BYTES.into();
-        let cdb = Cdb::ModeSense(ModeSense {
-            ten: false,
-            disable_block_descriptors: true,
-            long_lba: false,
-            control: PageControl::Current,
-            page: 0x3f,
-            subpage: 0,
-            allocation_length: MODE_BYTES,
-        });
-        let data = TaskData::In { length, keep: true };
-        self.submit(now, leg, MODE, cdb, data);
-    }
-
-    /// One more leg stands.
-    fn join(&mut self) {
-        let Stage::Joining { answers } = &mut self.stage else {
-            return;
-        };
-        *answers += 1;
-        if *answers < self.legs.len() {
-            return;
-        }
-        match self.plan() {
-            Ok(parts) => {
-                self.parts = parts;
-                self.stage = Stage::Ready;
-                self.events.push_back(JobEvent::Ready);
-            }
-            Err(error) => self.fail(error),
-        }
-    }
-
-    fn plan(&self) -> Result<Vec<Part>, JobError> {
-        let volume = |side: Side| {
-            let facts = self.facts[side as usize].as_ref();
-            facts.expect("every leg has surveyed its LU").volume
-        };
-        let (source, destination) = (volume(Side::Source), volume(Side::Destination));
-        let config = &self.config;
-        let places = plan_parts(&self.field, config, &source, &destination)?;
-        let part = |place: Place| {
-            let packer = match config.compression {
-                Compression::None => None,
-                Compression::Zstd { level } => {
-                    Some(Packer::new(level, config.block_bytes).map_err(JobError::Compression)?)
-                }
-            };
-            let sector = destination.block_bytes;
-            Ok(Part::new(
-                place,
-                config.depth,
-                sector,
-                packer,
-                config.verify,
-            ))
-        };
-        places.into_iter().map(part).collect()
-    }
-
     fn handle_done(&mut self, now: Time, leg: Leg, done: Done, latencies: &mut Latencies) {
         match (leg.side(), done.tag) {
             (_, MODE) => self.handle_mode(leg, done),
@@ -440,117 +364,6 @@ impl Job {
             }
             (Side::Destination, _) => self.handle_written(now, leg, &done, latencies),
         }
-    }
-
-    /// WP of the device-specific parameter (SBC-3 section 6.5.1). A target that does not know the command may take writes or not.
-    fn handle_mode(&mut self, leg: Leg, done: Done) {
-        let protected = done.result.is_ok()
-            && ModeData::parse(&done.data, false).is_ok_and(|mode| mode.write_protected);
-        self.legs[leg.0].recycle(done.data);
-        if protected {
-            self.fail(JobError::ReadOnly);
-        } else {
-            self.join();
-        }
-    }
-
-    fn handle_read(&mut self, now: Time, leg: Leg, done: Done, latencies: &mut Latencies) {
-        let part = &mut self.parts[leg.stream()];
-        let place = *part.place();
-        let (begin, length) = place.block(done.tag);
-        let result = whole(done.result, length);
-        let data = result.is_ok().then_some(done.data);
-        let asked = match part.handle_read(done.tag, data) {
-            Ok(asked) => asked,
-            Err(what) => return self.give_up(JobError::Compression(what)),
-        };
-        let took = now.ns_since(asked);
-        latencies.read.record_ns(took);
-        self.counters.read_latency_ns_sum += took;
-        match result {
-            Ok(()) => {
-                self.counters.reads += 1;
-                self.counters.read_bytes += u64::from(length);
-            }
-            Err(error) => self.give_up(JobError::Read {
-                offset_bytes: place.image_offset + begin,
-                length_bytes: length,
-                error,
-            }),
-        }
-    }
-
-    fn handle_written(&mut self, now: Time, leg: Leg, done: &Done, latencies: &mut Latencies) {
-        let Some((at, length, begun)) = self.parts[leg.stream()].handle_written(done.tag) else {
-            return;
-        };
-        let took = now.ns_since(begun);
-        latencies.write.record_ns(took);
-        self.counters.write_latency_ns_sum += took;
-        match whole(done.result, length) {
-            Ok(()) => {
-                self.counters.writes += 1;
-                self.counters.written_bytes += u64::from(length);
-            }
-            Err(error) => {
-                let offset = at - self.config.destination_offset_bytes;
-                self.give_up(JobError::of_write(offset, length, error));
-            }
-        }
-        let part = &mut self.parts[leg.stream()];
-        while let Some(buffer) = part.poll_spare() {
-            self.legs[2 * leg.stream()].recycle(buffer);
-        }
-    }
-
-    /// A target without a volatile cache may not know the command; then there is nothing to flush.
-    fn handle_flushed(&mut self, now: Time, done: &Done) {
-        let result = match done.result {
-            Err(TaskError::Check(Sense {
-                key: SenseKey::IllegalRequest,
-                ..
-            })) => Ok(0),
-            other => other,
-        };
-        match result {
-            Err(error) => self.fail(JobError::Flush(error)),
-            Ok(_) if self.failing.is_some() => {
-                let error = self.failing.take().expect("looked at above");
-                self.fail(error);
-            }
-            Ok(_) => {
-                self.stage = Stage::Copied;
-                self.copied = Some(now);
-                let whole = self.parts.iter().all(Part::is_whole);
-                self.events.push_back(JobEvent::Copied { whole });
-            }
-        }
-    }
-
-    fn handle_read_back(&mut self, leg: Leg, done: Done) {
-        let Stage::Verifying(checks) = &mut self.stage else {
-            return;
-        };
-        let check = &mut checks[leg.stream()];
-        let (at, length) = check.piece(done.tag);
-        match whole(done.result, length) {
-            Ok(()) => {
-                let spare = check.handle_read(done.tag, done.data);
-                self.legs[leg.0].recycle(spare);
-            }
-            Err(error) => self.fail(JobError::ReadBack {
-                offset_bytes: at - self.config.destination_offset_bytes,
-                error,
-            }),
-        }
-    }
-
-    /// Something went wrong with the copy while its sessions live on: nothing new begins, what is in flight ends, and what was acknowledged is
-    /// brought to stable storage before this is told.
-    fn give_up(&mut self, error: JobError) {
-        self.counters.errors += 1;
-        self.parts.iter_mut().for_each(Part::abandon);
-        self.failing.get_or_insert(error);
     }
 
     fn fail(&mut self, error: JobError) {
@@ -564,86 +377,9 @@ impl Job {
     /// Begins whatever may begin now.
     fn go_on(&mut self, now: Time) {
         match self.stage {
-            Stage::Copying => {
-                self.write_on(now);
-                self.read_on(now);
-                if self.parts.iter_mut().all(Part::is_copied) {
-                    self.stage = Stage::Flushing;
-                    let flush = Cdb::SynchronizeCache {
-                        lba: 0,
-                        blocks: 0,
-                        immediate: false,
-                    };
-                    self.submit(now, Leg(1), FLUSH, flush, TaskData::None);
-                } else {
-                    // The last blocks of a packed copy come to light when everything was read.
-                    self.write_on(now);
-                }
-            }
+            Stage::Copying => self.copy_on(now),
             Stage::Verifying(_) => self.read_back_on(now),
             _ => {}
-        }
-    }
-
-    fn read_on(&mut self, now: Time) {
-        let streams = self.parts.len();
-        let mut idle = 0;
-        while idle < streams {
-            let stream = self.turn;
-            let Some(length) = self.parts[stream].wants() else {
-                idle += 1;
-                self.turn = (stream + 1) % streams;
-                continue;
-            };
-            if let Some(pace) = &mut self.pace
-                && !pace.take(now, length.into())
-            {
-                return self.touch(Leg(0));
-            }
-            idle = 0;
-            self.turn = (stream + 1) % streams;
-            let read = self.parts[stream].begin_read(now);
-            self.submit_read(now, Leg(2 * stream), read);
-        }
-    }
-
-    fn write_on(&mut self, now: Time) {
-        for stream in 0..self.parts.len() {
-            while let Some(write) = self.parts[stream].poll_write(now) {
-                let length = write.buffer.len() as u32;
-                let leg = Leg(2 * stream + 1);
-                let transfer = self.transfer(leg.side(), write.offset_bytes, length);
-                let data = TaskData::Out {
-                    buffer: write.buffer,
-                    begin: 0,
-                    length,
-                };
-                self.submit(now, leg, write.tag, Cdb::Write(transfer), data);
-            }
-        }
-    }
-
-    fn read_back_on(&mut self, now: Time) {
-        let Stage::Verifying(checks) = &mut self.stage else {
-            return;
-        };
-        let mut reads = Vec::new();
-        for (stream, check) in checks.iter_mut().enumerate() {
-            reads.extend(std::iter::from_fn(|| check.poll_read()).map(|read| (stream, read)));
-        }
-        if checks.iter().all(Check::is_over) {
-            self.verified = outcome(checks);
-            self.stage = Stage::Verified;
-            self.events.push_back(JobEvent::Verified);
-            if let (_, blocks, Some(offset_bytes)) = self.verified {
-                self.fail(JobError::Mismatch {
-                    offset_bytes,
-                    blocks,
-                });
-            }
-        }
-        for (stream, read) in reads {
-            self.submit_read(now, Leg(2 * stream + 1), read);
         }
     }
 
@@ -683,15 +419,6 @@ impl Job {
         self.legs[leg.0].submit(now, task);
         self.touch(leg);
     }
-}
-
-/// What all parts' checks have found.
-fn outcome(checks: &[Check]) -> (u64, u64, Option<u64>) {
-    let outcomes = checks.iter().map(Check::outcome);
-    outcomes.fold((0, 0, None), |sum, one| {
-        let first = sum.2.into_iter().chain(one.2).min();
-        (sum.0 + one.0, sum.1 + one.1, first)
-    })
 }
 
 /// A task that moved less than it was asked to has failed.

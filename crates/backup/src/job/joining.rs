@@ -1,0 +1,96 @@
+//! Until a job is ready: every leg surveys its LU, the first destination says whether it takes writes, and the image is cut into parts.
+use hakaru_initiator::{Done, LuFacts, TaskData};
+use hakaru_units::Time;
+use hakaru_wire::scsi::{Cdb, ModeData, ModeSense, PageControl};
+
+use super::{Job, JobEvent, Leg, MODE, Stage};
+use crate::config::Compression;
+use crate::error::{JobError, Side};
+use crate::pack::Packer;
+use crate::part::{Part, Place};
+use crate::plan::plan_parts;
+
+/// Room for a mode parameter header and the pages that targets have.
+const MODE_BYTES: u16 = 252;
+
+impl Job {
+    /// A leg knows its LU. The first stream's destination is asked one thing more: whether it takes writes.
+    pub(super) fn handle_joined(&mut self, now: Time, leg: Leg, facts: LuFacts) {
+        if leg.stream() == 0 {
+            self.facts[leg.side() as usize] = Some(facts);
+        }
+        if leg != Leg(1) {
+            return self.join();
+        }
+        let length = MODE_BYTES.into();
+        let cdb = Cdb::ModeSense(ModeSense {
+            ten: false,
+            disable_block_descriptors: true,
+            long_lba: false,
+            control: PageControl::Current,
+            page: 0x3f,
+            subpage: 0,
+            allocation_length: MODE_BYTES,
+        });
+        let data = TaskData::In { length, keep: true };
+        self.submit(now, leg, MODE, cdb, data);
+    }
+
+    /// One more leg stands.
+    pub(super) fn join(&mut self) {
+        let Stage::Joining { answers } = &mut self.stage else {
+            return;
+        };
+        *answers += 1;
+        if *answers < self.legs.len() {
+            return;
+        }
+        match self.plan() {
+            Ok(parts) => {
+                self.parts = parts;
+                self.stage = Stage::Ready;
+                self.events.push_back(JobEvent::Ready);
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    pub(super) fn plan(&self) -> Result<Vec<Part>, JobError> {
+        let volume = |side: Side| {
+            let facts = self.facts[side as usize].as_ref();
+            facts.expect("every leg has surveyed its LU").volume
+        };
+        let (source, destination) = (volume(Side::Source), volume(Side::Destination));
+        let config = &self.config;
+        let places = plan_parts(&self.field, config, &source, &destination)?;
+        let part = |place: Place| {
+            let packer = match config.compression {
+                Compression::None => None,
+                Compression::Zstd { level } => {
+                    Some(Packer::new(level, config.block_bytes).map_err(JobError::Compression)?)
+                }
+            };
+            let sector = destination.block_bytes;
+            Ok(Part::new(
+                place,
+                config.depth,
+                sector,
+                packer,
+                config.verify,
+            ))
+        };
+        places.into_iter().map(part).collect()
+    }
+
+    /// WP of the device-specific parameter (SBC-3 section 6.5.1). A target that does not know the command may take writes or not.
+    pub(super) fn handle_mode(&mut self, leg: Leg, done: Done) {
+        let protected = done.result.is_ok()
+            && ModeData::parse(&done.data, false).is_ok_and(|mode| mode.write_protected);
+        self.legs[leg.0].recycle(done.data);
+        if protected {
+            self.fail(JobError::ReadOnly);
+        } else {
+            self.join();
+        }
+    }
+}
