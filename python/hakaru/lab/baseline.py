@@ -32,16 +32,22 @@ _PROBE_ROUND_TRIPS = 20
 
 
 async def measure_baselines(lab: Lab) -> list[dict[str, Any]]:
-    """Every host to every array. The fabric, where there is one, must be running. Raises LostError if a tool fails."""
+    """Every host to every array. The fabric, where there is one, must be running.
+
+    A tool that fails (over a lab that loses nearly all, say) is part of the result, as `error`: the load is to come.
+    """
     program = shutil.which("iperf3")
     found = []
     for array in lab.plan.array_names:
         for host in lab.plan.host_names:
             address = lab.plan.ways(host, array)[0].destination.address
-            if program is None:
-                found.append(await _by_probe(lab, host, array, address))
-            else:
-                found.append(await asyncio.to_thread(_by_iperf, lab, program, host, array, address))
+            try:
+                if program is None:
+                    found.append(await _by_probe(lab, host, array, address))
+                else:
+                    found.append(await asyncio.to_thread(_by_iperf, lab, program, host, array, address))
+            except LostError as error:
+                found.append({"from": host, "to": array, "error": error.message})
     return found
 
 

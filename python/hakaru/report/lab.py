@@ -95,7 +95,8 @@ def _baseline(one: Json, clean: Callable[[object], str], language: str) -> list[
     ends = f"{one.get('from', '')} – {one.get('to', '')}"
     again = [one.get(f"{way}_array_retransmits") for way in ("to", "from")]
     counts = [number(a, language) if isinstance(a, int) else "–" for a in again]
-    tool = f"{one.get('tool', '')}, {say(language, 'lab.streams', {'count': one.get('streams') or 1})}"
+    streams = say(language, "lab.streams", {"count": one.get("streams") or 1})
+    tool = one.get("error") or f"{one.get('tool', '')}, {streams}"
     rates = [rate(f"{way}_array_payload_bits_per_s") for way in ("to", "from")]
     return [clean(v) for v in (ends, tool, rates[0], counts[0], rates[1], counts[1])]
 

@@ -18,6 +18,8 @@ from hakaru.units import format_duration, format_size
 LAB_S = 2.0
 LINK_CHECK_S, LINK_CHECKS_S_MAX = 1.1, 8.0
 REPETITION_S = 0.8
+# What plain TCP makes of a lab link by link: each host to each array, both ways.
+BASELINE_S = 4.5
 REPORT_S = 12.0
 # Bytes a sampled counter takes in a Parquet file, and an interval's histogram.
 SAMPLE_BYTES = 6
@@ -74,6 +76,7 @@ def estimate(expanded: Expanded, lab: LabPlan | None) -> Estimate:
     if lab:
         checked = len(lab.host_names) * len(lab.array_names)
         seconds += LAB_S + min(LINK_CHECKS_S_MAX, checked * LINK_CHECK_S)
+        seconds += 0 if lab.is_star else checked * BASELINE_S
     nodes = len(lab.namespaces) if lab else 1
     drives = 12 * (len(lab.array_names) if lab else 0)
     # Links of a fabric have 17 counters each way, TCP of a namespace 10.

@@ -266,13 +266,20 @@ class _Run:
             for check in lab.checks:
                 for caveat in check.caveats():
                     self._caveat(caveat)
+            if not prepared.lab.is_star:
+                self._watch.phase("baseline", "plain TCP over the lab", self._clock.left_s(self._left))
+                await lab.baseline(seed=self._expanded.seed)
             engines = planned.estimate(self._expanded, prepared.lab).engines
             cpus = len(os.sched_getaffinity(0))
             if engines > cpus:
                 self._caveat(Caveat("cpu_shared", {"engines": engines, "cpus": cpus}))
             writer.write("lab.json", lab.describe())
             writer.write("run.json", self._meta)
-            yield LabPlace(lab, self._expanded.study.origin)
+            try:
+                yield LabPlace(lab, self._expanded.study.origin)
+            finally:
+                # Every TCP that its points have asked for has stood by now.
+                writer.write("lab.json", lab.describe())
 
     def _caveat(self, caveat: Caveat) -> None:
         """Once in run.json, however often the run is resumed."""
