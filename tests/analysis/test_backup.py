@@ -196,9 +196,17 @@ def test_collapse_is_under_half_of_the_path(shape: dict[str, Any]) -> None:
 
 def test_buffer_below_a_collapse_is_not_called_enough(tmp_path: Path) -> None:
     rates = {("32 KiB", 1): 20, ("64 KiB", 1): 5, ("128 KiB", 1): 20, ("32 KiB", 2): 20, ("128 KiB", 2): 5}
-    levels = [({"buffer": b, "streams": s}, Copy(rate=r)) for (b, s), r in rates.items()]
+    levels = [({"buffer": b, "streams": s}, Copy(rate=r, dropped=9)) for (b, s), r in rates.items()]
     summary = summarise(write_run(tmp_path, [Pt(f, [c]) for f, c in levels]))
     assert summary["maps"][0]["least_buffer_bytes"] == {"1": 128 << 10, "2": None}
+
+
+def test_slow_array_is_no_collapse(tmp_path: Path) -> None:
+    levels = [{"buffer": b, "streams": s} for b in ("32 KiB", "64 KiB") for s in (1, 2)]
+    summary = summarise(write_run(tmp_path, [Pt(f, [Copy(rate=5, busy={"vtl drive/0.0": 0.99})]) for f in levels]))
+    assert not any(c["collapsed"] for c in summary["maps"][0]["cells"])
+    assert {f["kind"] for f in summary["findings"]} == {"limiter", "collapse"}
+    assert summary["points"][0]["limiter"] == "drives"
 
 
 def test_remedies_are_single_changes_with_the_cheapest_first(shape: dict[str, Any]) -> None:

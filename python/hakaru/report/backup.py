@@ -24,9 +24,8 @@ def is_backup(summary: Json) -> bool:
 
 
 def slowest(summary: Json) -> Json | None:
-    """The plain point that uses least of its path."""
-    measured = [p for p in plain_points(summary) if p["metrics"]["path_percent"]["mean"] is not None]
-    return min(measured, key=lambda p: p["metrics"]["path_percent"]["mean"], default=None)
+    """The plain point with the lowest throughput."""
+    return backup_figures.slowest(plain_points(summary))
 
 
 def chief_findings(summary: Json) -> list[Json]:

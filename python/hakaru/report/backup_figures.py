@@ -30,8 +30,14 @@ def of_run(summary: Summary, language: str) -> list[Figure]:
     found = [_patterns(summary, plain, language), *_jobs(summary, plain, language)]
     found += [_map(summary, i, language) for i in range(len(summary["maps"]))]
     found += _changes(summary, language)
-    slowest = min(plain, key=lambda p: p["metrics"]["path_percent"]["mean"] or 100.0)
-    return found + _over_time(slowest, language)
+    slow = slowest(plain)
+    return found + (_over_time(slow, language) if slow else [])
+
+
+def slowest(points: list[Json]) -> Json | None:
+    """The point with the lowest throughput; None where none was measured."""
+    measured = [p for p in points if p["metrics"]["mb_per_s"]["mean"] is not None]
+    return min(measured, key=lambda p: p["metrics"]["mb_per_s"]["mean"], default=None)
 
 
 def plain_points(summary: Summary) -> list[Json]:

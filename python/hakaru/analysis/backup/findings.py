@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hakaru.analysis import sentences
-from hakaru.analysis.backup.maps import COLLAPSE_PERCENT, Map
+from hakaru.analysis.backup.maps import COLLAPSE_PERCENT, Map, collapsed
 from hakaru.analysis.backup.neighbours import GOOD_SHARE, KINDS, Change, aged, remedies, same_path
 from hakaru.analysis.backup.points import BackupPoint
 from hakaru.analysis.findings import Finding
@@ -38,7 +38,7 @@ def of_run(
     found += [f for group in _groups(measured) if (f := _ratio(group, comparisons)) is not None]
     found += [_tcp_age(old, new) for old, new in aged(measured)]
     found += [_collapse(m) for m in maps]
-    slow = [p for p in measured if (p.mean("path_percent") or 100.0) < COLLAPSE_PERCENT]
+    slow = [p for p in measured if collapsed(p)]
     found += [f for p in slow if (f := _remedy(p, remedies(study, p, points))) is not None]
     return found
 
@@ -171,7 +171,7 @@ def _ratio(group: list[BackupPoint], comparisons: list[Comparison]) -> Finding |
     fast, slow = (choose(group, key=lambda p: p.mean("mb_per_s") or 0.0) for choose in (max, min))
     over = next(iter(fast.factors))
     least = slow.mean("mb_per_s") or 0.0
-    if least <= 0:
+    if least <= 0 or fast is slow:
         return None
     ratio = (fast.mean("mb_per_s") or 0.0) / least
     rest = {f: v for f, v in fast.factors.items() if f != over}
@@ -234,7 +234,9 @@ def _tcp_age(old: BackupPoint, new: BackupPoint) -> Finding:
         values["name"] = say(language, "backup.age.name", {"level": ", ".join(named)}) if named else ""
         alike = ratio is not None and 1 / RATIO_LEAST <= ratio <= RATIO_LEAST
         parts = [say(language, "backup.age.alike" if alike else "backup.age", values)]
-        if None not in evidence["timeouts"] and any(evidence["timeouts"] + evidence["retransmitted_percent"]):
+        # Shares that are written as 0.0 say nothing.
+        told = [*evidence["timeouts"], *(p and round(p, 1) for p in evidence["retransmitted_percent"])]
+        if None not in evidence["timeouts"] and any(told):
             counts = {"old": _count(evidence["timeouts"][0]), "new": _count(evidence["timeouts"][1])}
             again = {
                 f"{k}_again": tenths(v, language)

@@ -1,8 +1,8 @@
 """Throughput over buffer and streams, and where it collapses.
 
 **Collapse**: the jobs together use under half of the payload rate of the path to the destination (wall-clock rate,
-`path_percent`). A map is drawn for every combination of the other levels that has at least two buffers and two numbers
-of streams.
+`path_percent`) while frames are dropped on the way: an array that is slow by itself is no collapse. A map is drawn
+for every combination of the other levels that has at least two buffers and two numbers of streams.
 """
 
 from __future__ import annotations
@@ -17,6 +17,13 @@ from hakaru.units import parse_size
 COLLAPSE_PERCENT = 50.0
 BUFFER = ".queue"
 STREAMS = "backup.streams"
+
+
+def collapsed(point: BackupPoint) -> bool:
+    """Whether a point lies in the region of collapse."""
+    used, dropped = point.mean("path_percent"), point.mean("dropped_frames")
+    # Without a fabric drops are not counted; then the share alone decides.
+    return used is not None and used < COLLAPSE_PERCENT and dropped != 0.0
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,7 @@ class Cell:
     @property
     def collapsed(self) -> bool:
         """Whether it lies in the region of collapse."""
-        return self.path_percent is not None and self.path_percent < COLLAPSE_PERCENT
+        return collapsed(self.point)
 
     def to_json(self) -> dict[str, Any]:
         """One of `cells`."""
