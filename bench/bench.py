@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import peers
+from fabric import FabricBench
 from figure import Figure, table
 from peers import Load, Pattern, Portal
 from storage import StorageBench
@@ -184,6 +185,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory(dir=a.folder, prefix="lus-") as lus:
         bench = Bench(a.rounds, a.seconds, a.long_seconds, Path(folder))
         storage = StorageBench(bench.binary, a.rounds, a.seconds, Path(lus), (TARGET_CPU, CLIENT_CPU))
+        fabric = FabricBench(bench.binary, a.rounds, a.seconds, Path(folder))
         parts: list[Callable[[], list[Figure]]] = [
             bench.array_under_iscsi_perf,
             bench.array_depth_1,
@@ -194,6 +196,10 @@ def main() -> int:
             storage.thin_first_writes,
             storage.thin_large_pool,
             storage.digests,
+            fabric.fabric_tcp_through_10_ms,
+            fabric.fabric_round_trip,
+            fabric.fabric_rate,
+            fabric.fabric_loss,
         ]
         if baseline is not None:
             parts.append(partial(storage.read_path, baseline))

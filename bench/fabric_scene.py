@@ -32,6 +32,7 @@ ADDRESS = {"a": "10.7.0.1", "b": "10.7.0.2"}
 SO_TIMESTAMPING = 37
 STAMP_SENT, STAMP_RECEIVED, STAMP_SOFTWARE, STAMP_ID, STAMP_ALONE = 1 << 1, 1 << 3, 1 << 4, 1 << 7, 1 << 11
 MEMORY_BYTES = 64 << 20
+PORT = 5202
 
 
 def run(*words: str) -> None:
@@ -245,15 +246,107 @@ def rtt(case: dict[str, Any], a: Host, b: Host) -> dict[str, Any]:
     }
 
 
+def rate(case: dict[str, Any], a: Host, b: Host) -> dict[str, Any]:
+    """The wire's rate, as what a TCP receiver gets in `seconds` after one that does not count says.
+
+    Full frames: 1448 bytes of payload are 1538 on the wire, preamble and gap included.
+    """
+    seconds = case["seconds"] + 1
+    words = [sys.executable, __file__, "--take"]
+    with subprocess.Popen(b.inside(*words), stdout=subprocess.PIPE, text=True) as taker:
+        assert taker.stdout is not None
+        taker.stdout.readline()
+        run(*a.inside(sys.executable, __file__, "--give", str(seconds)))
+        seen: list[tuple[float, int]] = json.loads(taker.stdout.readline())
+    counted = [(at, got) for at, got in seen if at >= seen[0][0] + 1]
+    (begin, before), (end, after) = counted[0], counted[-1]
+    return {"wire_bits_per_s": (after - before) * 8 / (end - begin) * 1538 / 1448}
+
+
+def give(seconds: float) -> None:
+    """Sends for so long, then closes at once: what waits in queues then is of no interest."""
+    with socket.create_connection((ADDRESS["b"], PORT)) as wire:
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        wire.settimeout(0.05)
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            try:
+                wire.send(bytes(256 << 10))
+            except TimeoutError:
+                continue
+
+
+def take() -> None:
+    """Receives one connection; prints when how many bytes had come."""
+    seen, total = [], 0
+    with socket.create_server((ADDRESS["b"], PORT)) as server:
+        print("ready", flush=True)
+        wire, _ = server.accept()
+        room = bytearray(1 << 20)
+        try:
+            while got := wire.recv_into(room):
+                total += got
+                seen.append((time.monotonic(), total))
+        except ConnectionResetError:
+            pass
+    print(json.dumps(seen))
+
+
+def datagrams(case: dict[str, Any], a: Host, b: Host) -> dict[str, Any]:
+    """How many of `count` datagrams arrive; none is lost for want of room at the receiver, or this fails."""
+    words = [sys.executable, __file__, "--take-datagrams"]
+    with subprocess.Popen(b.inside(*words), stdout=subprocess.PIPE, text=True) as taker:
+        assert taker.stdout is not None
+        taker.stdout.readline()
+        run(*a.inside(sys.executable, __file__, "--give-datagrams", str(case["count"])))
+        seen: dict[str, Any] = json.loads(taker.stdout.readline())
+    return seen
+
+
+def give_datagrams(count: int) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire:
+        wire.connect((ADDRESS["b"], PORT))
+        for number in range(count):
+            wire.send(number.to_bytes(4) + bytes(96))
+            if number % 100 == 99:
+                time.sleep(0.002)  # 50 000 a second at most: a pace, not a wait.
+        for _ in range(20):
+            wire.send(b"end")
+
+
+def take_datagrams() -> None:
+    arrived = set()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire:
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        wire.bind((ADDRESS["b"], PORT))
+        print("ready", flush=True)
+        while (data := wire.recv(200)) != b"end":
+            arrived.add(data[:4])
+        text = Path("/proc/net/snmp").read_text()
+    names, values = [line.split() for line in text.splitlines() if line.startswith("Udp:")]
+    if int(values[names.index("RcvbufErrors")]) > 0:
+        raise RuntimeError("the receiver had no room for a datagram")
+    print(json.dumps({"arrived": len(arrived)}))
+
+
 def main() -> None:
-    if sys.argv[1] == "--echo":
-        print(json.dumps(echo(int(sys.argv[2]), float(sys.argv[3]) / 1e3)))
+    """A case, or a part of one in one of its namespaces."""
+    parts = {
+        "--echo": lambda: print(json.dumps(echo(int(sys.argv[2]), float(sys.argv[3]) / 1e3))),
+        "--give": lambda: give(float(sys.argv[2])),
+        "--take": take,
+        "--give-datagrams": lambda: give_datagrams(int(sys.argv[2])),
+        "--take-datagrams": take_datagrams,
+    }
+    if part := parts.get(sys.argv[1]):
+        part()
         return
     case = json.loads(sys.argv[1])
     a, b = Host("a"), Host("b")
     try:
         with joined(case, a, b) as told:
-            measured = {"tcp": tcp, "rtt": rtt}[case["measure"]](case, a, b)
+            ways = {"tcp": tcp, "rtt": rtt, "rate": rate, "datagrams": datagrams}
+            measured = ways[case["measure"]](case, a, b)
         print(json.dumps({**measured, "medium": told}))
     finally:
         a.end()

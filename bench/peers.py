@@ -349,6 +349,17 @@ def echo(program: Path, depth: int, payload: int, seconds: float, cpus: tuple[in
 
 def missing_programs() -> list[str]:
     """Peers that this machine lacks."""
-    return [
-        p for p in ("tgtd", "tgtadm", "iscsi-perf", "qemu-img", "qemu-io", "cc", "taskset") if shutil.which(p) is None
-    ]
+    wanted = (
+        "tgtd",
+        "tgtadm",
+        "iscsi-perf",
+        "qemu-img",
+        "qemu-io",
+        "cc",
+        "taskset",
+        "iperf3",
+        "ethtool",
+        "ip",
+        "unshare",
+    )
+    return [p for p in wanted if shutil.which(p) is None]

@@ -1,0 +1,111 @@
+"""The fabric beside its peers: how fast, how exact. Each case is `bench/fabric_scene.py`, in namespaces of its own.
+
+`tun_delay` is the loop of mahimahi's mm-delay, written anew (Debian 12 does not package mahimahi); `tbf` is the
+kernel's token bucket; `veth` is nothing in between. Kernels without `sch_tbf` leave that peer out.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from figure import Figure
+
+SCENE = Path(__file__).with_name("fabric_scene.py")
+ALONE = ["unshare", "--user", "--map-root-user", "--net"]
+TEN_MS_US = 10_000
+RATES_BITS_PER_S = {"10m": 10**7, "100m": 10**8, "1g": 10**9, "5g": 5 * 10**9}
+LOSS_PERCENT, DATAGRAMS = 1.0, 20_000
+
+
+def build_tun_delay(folder: Path) -> Path:
+    """Compiles the stand-in for mm-delay."""
+    program = folder / "tun_delay"
+    subprocess.run(["cc", "-O2", "-o", str(program), str(SCENE.with_name("tun_delay.c"))], check=True)
+    return program
+
+
+@dataclass(frozen=True)
+class FabricBench:
+    """Settings. `binary`: the engine; `folder`: for compiled peers."""
+
+    binary: Path
+    rounds: int
+    seconds: int
+    folder: Path
+
+    def fabric_tcp_through_10_ms(self) -> list[Figure]:
+        """One TCP flow, one emulated switch, 10 ms each way, the same socket buffers everywhere."""
+        tun_delay = str(build_tun_delay(self.folder))
+        figures = []
+        for name, offloads in (("super_frames", True), ("frame_by_frame", False)):
+            figure = Figure(f"fabric_tcp_10ms_{name}", "bit/s", goal={"tun_delay": 8.0} if offloads else {})
+            flow = {"measure": "tcp", "seconds": 2 * self.seconds, "omit": 3, "offloads": offloads}
+            for _ in range(self.rounds):
+                ours = self._case(medium="fabric", delay_us=TEN_MS_US, **flow)
+                tun = self._case(medium="tun_delay", delay_us=TEN_MS_US, tun_delay=tun_delay, **flow)
+                none = self._case(medium="veth", **flow)
+                figure.add(ours["bits_per_s"], tun_delay=tun["bits_per_s"], veth=none["bits_per_s"])
+            figures.append(figure)
+        return figures
+
+    def fabric_round_trip(self) -> list[Figure]:
+        """What a lone echo takes beyond the 20 ms asked, asleep and spinning; `veth` is what it takes with no delay."""
+        tun_delay = str(build_tun_delay(self.folder))
+        figures = []
+        for name, spin_us, limits in (("asleep", 0, (60.0, 200.0)), ("spinning", 100_000, (15.0, 40.0))):
+            p50, p99 = (
+                Figure(f"fabric_rtt_error_{name}_{share}", "us", lower_is_better=True, limit=limit)
+                for share, limit in zip(("p50", "p99"), limits, strict=True)
+            )
+            echoes = {"measure": "rtt", "count": 200 * self.seconds, "every_ms": 2}
+            for _ in range(self.rounds):
+                ours = self._case(medium="fabric", delay_us=TEN_MS_US, spin_us=spin_us, **echoes)
+                tun = self._case(medium="tun_delay", delay_us=TEN_MS_US, tun_delay=tun_delay, **echoes)
+                none = self._case(medium="veth", **echoes)
+                for figure, key in ((p50, "error_us_p50"), (p99, "error_us_p99")):
+                    figure.add(ours[key], tun_delay=tun[key], veth=none[key])
+            figures += [p50, p99]
+        return figures
+
+    def fabric_rate(self) -> list[Figure]:
+        """How far the rate of a link is from what was asked, percent, as a TCP receiver sees it."""
+        figures = []
+        for name, rate in RATES_BITS_PER_S.items():
+            figure = Figure(f"fabric_rate_error_{name}", "%", lower_is_better=True, limit=1.0)
+            flow = {"measure": "rate", "seconds": self.seconds, "rate_bits_per_s": rate}
+
+            def error(medium: str, rate: int = rate, flow: dict[str, Any] = flow) -> float:
+                return abs(float(self._case(medium=medium, **flow)["wire_bits_per_s"]) / rate - 1) * 100
+
+            for _ in range(self.rounds):
+                ours = error("fabric")
+                try:
+                    figure.add(ours, tbf=error("tbf"))
+                except RuntimeError as missing:  # The kernel has no sch_tbf.
+                    print(f"note: fabric_rate: no tbf beside it: {missing}", file=sys.stderr)
+                    figure.add(ours)
+            figures.append(figure)
+        return figures
+
+    def fabric_loss(self) -> list[Figure]:
+        """Standard deviations between the datagrams lost and those that should be, one in a hundred."""
+        figure = Figure("fabric_loss_deviations", "sigma", lower_is_better=True, limit=4.0)
+        p = LOSS_PERCENT / 100
+        for _ in range(self.rounds):
+            seen = self._case(medium="fabric", measure="datagrams", count=DATAGRAMS, loss_percent=LOSS_PERCENT)
+            lost = DATAGRAMS - seen["arrived"]
+            figure.add(abs(lost - p * DATAGRAMS) / (p * (1 - p) * DATAGRAMS) ** 0.5)
+        return [figure]
+
+    def _case(self, **case: Any) -> dict[str, Any]:
+        words = [*ALONE, sys.executable, str(SCENE), json.dumps({"engine": str(self.binary), **case})]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"{case}: {done.stderr.strip().splitlines()[-1:]}")
+        seen: dict[str, Any] = json.loads(done.stdout)
+        return seen
