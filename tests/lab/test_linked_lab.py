@@ -73,6 +73,8 @@ def test_a_lab_on_the_fabric_is_as_asked_drops_where_it_is_shallow_and_takes_on_
     assert [check["asked_rtt_us"] for check in checks] == [0, 10_000]
     assert checks[1]["rtt_us_p50"] >= 10_000, "5 ms each way"
     assert described["lab"]["backend"]["name"] == "fabric"
+    (route,) = shallow["tcp"]["routes"]
+    assert described["lab"]["backend"]["tcp_congestion_control"] == route["congestion_control"]
     assert "room in every queue" in described["lab"]["checked"]
 
     assert shallow["interfaces"] == ["kvm-1", "primary", "vtl"]

@@ -139,6 +139,7 @@ class Lab:
         """The lab as built, for lab.json: nodes, links, link checks, sandbox, backend, TCP."""
         inside = sandbox.current()
         assert inside is not None, "a Lab only stands inside the sandbox"
+        by_route = (route.get("congestion_control") for route in self.tcp["routes"])
         described = {
             **self.plan.describe(),
             "checks": [check.describe() for check in self.checks],
@@ -146,7 +147,8 @@ class Lab:
             "backend": {
                 "name": self.plan.backend,
                 "links": _BACKENDS[self.plan.backend],
-                "tcp_congestion_control": self._congestion_control,
+                # A route's goes before that of the namespace.
+                "tcp_congestion_control": next(filter(None, by_route), self._congestion_control),
                 "pyroute2": version("pyroute2"),
             },
         }
