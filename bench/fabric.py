@@ -96,8 +96,9 @@ class FabricBench:
         """Standard deviations between the datagrams lost and those that should be, one in a hundred."""
         figure = Figure("fabric_loss_deviations", "sigma", lower_is_better=True, limit=4.0)
         p = LOSS_PERCENT / 100
-        for _ in range(self.rounds):
-            seen = self._case(medium="fabric", measure="datagrams", count=DATAGRAMS, loss_percent=LOSS_PERCENT)
+        sent = {"medium": "fabric", "measure": "datagrams", "count": DATAGRAMS, "loss_percent": LOSS_PERCENT}
+        for seed in range(self.rounds):
+            seen = self._case(**sent, seed=seed)
             lost = DATAGRAMS - seen["arrived"]
             figure.add(abs(lost - p * DATAGRAMS) / (p * (1 - p) * DATAGRAMS) ** 0.5)
         return [figure]

@@ -114,7 +114,8 @@ def fabric_config(case: dict[str, Any]) -> dict[str, Any]:
         {"name": name, "a": {"kind": "interface", "name": f"p{name}"}, "b": {"kind": "switch", "name": "s"}, **ways}
         for name, ways in (("a", {"a_to_b": delay, "b_to_a": delay}), ("b", {"b_to_a": slow}))
     ]
-    return {"fabric": {"switches": [{"name": "s"}], "links": links}, "spin_us": case.get("spin_us", 0)}
+    fabric = {"switches": [{"name": "s"}], "links": links, "seed": case.get("seed", 0)}
+    return {"fabric": fabric, "spin_us": case.get("spin_us", 0)}
 
 
 @contextmanager

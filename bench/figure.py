@@ -64,7 +64,7 @@ def table(figures: list[Figure]) -> str:
             theirs = f"{d['peer'][peer]:,.6g}" if peer else ""
             ratio = f"{d['ratio'][peer]:.2f}" if peer else ""
             goal = f"{figure.goal[peer]:g}" if peer in figure.goal else ""
-            if not peer and figure.limit is not None:
+            if not goal and figure.limit is not None:
                 goal = f"≤ {figure.limit:g} {figure.unit}"
             lines.append(f"| {figure.name} | {value} | {d['n']} | {peer} | {theirs} | {ratio} | {goal} |")
     lines.append("A ratio says how many times better than the peer hakaru was in the same round (median over rounds).")
