@@ -75,6 +75,12 @@ def test_answer_is_about_the_slow_pattern_and_the_one_on_another_path(rendered: 
     ]
 
 
+def test_tiles_hold_the_slow_copy_against_the_one_of_the_ratio(rendered: dict[str, Path]) -> None:
+    summary = json.loads(rendered["report.json"].read_text())
+    values = [tile["value"] for tile in backup.tiles(summary, "en")]
+    assert values == ["24 MB/s", "112 MB/s", "4.67 times", "the switch's buffer"]
+
+
 def test_every_figure_can_be_drawn(run: Path, rendered: dict[str, Path], tmp_path: Path) -> None:
     summary = json.loads(rendered["report.json"].read_text())
     names = [f.name for f in backup_figures.of_run(summary, "en")]

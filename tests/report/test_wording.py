@@ -10,7 +10,7 @@ import pytest
 from hakaru.analysis.backup import copies
 from hakaru.analysis.metrics import UNITS
 from hakaru.report.fonts import FACES, face, missing
-from hakaru.wording import LANGUAGES, catalogue, number, say, tenths
+from hakaru.wording import LANGUAGES, LOCALE, catalogue, number, say, tenths
 
 PYTHON = Path(__file__).parents[2] / "python" / "hakaru"
 
@@ -25,6 +25,12 @@ def test_both_languages_have_every_message_with_the_same_placeholders() -> None:
     for message in en:
         assert all(en[message]) and all(ja[message]), message
         assert fields("".join(en[message])) == fields("".join(ja[message])), message
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_no_message_stands_twice(language: str) -> None:
+    said = re.findall(r'^msgid "(.+)"', (LOCALE / f"{language}.po").read_text(), re.MULTILINE)
+    assert len(said) == len(set(said)), {m for m in said if said.count(m) > 1}
 
 
 def test_every_message_that_the_code_says_is_there() -> None:

@@ -48,21 +48,21 @@ def _elsewhere(point: Json, slow: Json) -> bool:
 
 
 def tiles(summary: Json, language: str) -> list[Json]:
-    """The slow copy, the fast one on the same path, how many times, and why."""
+    """The slow copy, the one that it is held against (on the same path), how many times, and why."""
     slow = slowest(summary)
     if slow is None:
         return []
-    alike = [p for p in plain_points(summary) if p["path"]["payload_mb_per_s"] == slow["path"]["payload_mb_per_s"]]
-    fast = max(alike, key=lambda p: p["metrics"]["mb_per_s"]["mean"] or 0.0)
-    shown = [_rate_tile(language, "slowest", slow)]
-    if fast is not slow:
-        shown.append(_rate_tile(language, "fastest", fast))
+    shown = [_rate_tile(language, "slow", slow)]
     for finding in summary["findings"]:
-        if finding["kind"] == "ratio" and finding["where"].items() <= slow["factors"].items():
-            theirs = finding["evidence"]["published_ratio"]
-            small = say(language, "tile.published", {"ratio": round(theirs, 2)}) if theirs else ""
-            times = say(language, "tile.times", {"ratio": round(finding["evidence"]["ratio"], 2)})
-            shown.append({"title": say(language, "tile.ratio"), "value": times, "small": small})
+        evidence = finding["evidence"]
+        if finding["kind"] != "ratio" or not finding["where"].items() <= slow["factors"].items():
+            continue
+        levels = finding["where"] | {evidence["over"]: evidence["fast"]}
+        shown += [_rate_tile(language, "fast", p) for p in plain_points(summary) if p["factors"] == levels]
+        theirs = evidence["published_ratio"]
+        small = say(language, "tile.published", {"ratio": round(theirs, 2)}) if theirs else ""
+        times = say(language, "tile.times", {"ratio": round(evidence["ratio"], 2)})
+        shown.append({"title": say(language, "tile.ratio"), "value": times, "small": small})
     waited = slow["metrics"]["timeout_wait_percent"]["mean"]
     small = say(language, "tile.waited", {"percent": tenths(waited, language)}) if waited else ""
     limiter = {

@@ -161,6 +161,8 @@ def timeline(repetition: Repetition, setup: Setup) -> dict[str, list[float | Non
     at = at[(at >= start) & (at <= repetition.window[1] + (repetition.window[1] - start) // 100)]
     if len(at) < 2:
         return {}
+    # The engine's last sample comes when it ends, soon after the one before: no rate is taken over such a moment.
+    at = at[np.concatenate(([True], np.diff(at) > np.median(np.diff(at)) / 2))]
     seconds = np.diff(at) / 1e9
     found: dict[str, list[float | None]] = {
         "t_s": [float(t) for t in (at[1:] - start) / 1e9],
