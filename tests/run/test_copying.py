@@ -121,7 +121,9 @@ def test_copy_that_the_limit_ends_keeps_its_rate_and_says_so(hakaru: Hakaru, cop
     (record,) = reader.repetitions()
     assert "not_finished" in {c["caveat"] for c in record["caveats"]}
     assert values_of(record, "backup")["jobs_done"] == 0
-    assert reader.read("lab.json")["tcp"]
+    lab = reader.read("lab.json")
+    assert lab["tcp"]
+    assert {(b["from"], b["to"]) for b in lab["baselines"]} == {("kvm", "primary"), ("kvm", "vtl")}
 
 
 SITE_STUDY = COPYING.replace("{lab.array_link.rate: 200 Mbit/s}", "{backup.depth: 1}")

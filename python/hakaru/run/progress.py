@@ -31,7 +31,7 @@ class Watcher(Protocol):
     """Hears what a run does. `left_s`: expected seconds until the end."""
 
     def phase(self, name: str, detail: str, left_s: float) -> None:
-        """The run entered a phase: lab, check, load, analysis, report."""
+        """The run entered a phase: lab, check, baseline, load, analysis, report."""
 
     def turn(self, turn: Repetition, done: int, total: int, left_s: float) -> None:
         """A repetition begins; `done` of `total` are finished."""

@@ -269,6 +269,9 @@ class _Run:
             if not prepared.lab.is_star:
                 self._watch.phase("baseline", "plain TCP over the lab", self._clock.left_s(self._left))
                 await lab.baseline(seed=self._expanded.seed)
+            if self._expanded.study.backup is not None:
+                self._watch.phase("baseline", "plain TCP between hosts and arrays", self._clock.left_s(self._left))
+                await lab.baseline(seed=self._expanded.seed)
             engines = planned.estimate(self._expanded, prepared.lab).engines
             cpus = len(os.sched_getaffinity(0))
             if engines > cpus:
