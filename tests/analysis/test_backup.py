@@ -184,6 +184,12 @@ def test_age_of_tcp_is_told_for_each_case(shape: dict[str, Any]) -> None:
     assert "change little" in ages["throttled"]["text"]
 
 
+def test_age_of_tcp_is_not_told_of_points_that_the_tester_limits(tmp_path: Path) -> None:
+    copies = {"2009": Copy(rate=10, backup_cpu=0.95), "today": Copy(rate=14)}
+    points = [Pt({"case": "unthrottled", "tcp": tcp}, [copy]) for tcp, copy in copies.items()]
+    assert "tcp_age" not in {f["kind"] for f in summarise(write_run(tmp_path, points))["findings"]}
+
+
 def test_collapse_is_under_half_of_the_path(shape: dict[str, Any]) -> None:
     first, second = shape["maps"]
     assert (first["where"]["tcp"], second["where"]["tcp"]) == ("2009", "today")

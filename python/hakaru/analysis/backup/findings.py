@@ -36,7 +36,9 @@ def of_run(
     measured = [p for p in plain if p.mean("mb_per_s") is not None]
     found = [_limiter(p, len(plain) > 1) for p in plain]
     found += [f for group in _groups(measured) if (f := _ratio(group, comparisons)) is not None]
-    found += [_tcp_age(old, new) for old, new in aged(measured)]
+    # Where the tester itself was the limit, a difference says nothing of TCP.
+    own = [p for p in measured if p.verdict is None or not p.verdict.tester_limited]
+    found += [_tcp_age(old, new) for old, new in aged(own)]
     found += [_collapse(m) for m in maps]
     slow = [p for p in measured if collapsed(p)]
     found += [f for p in slow if (f := _remedy(p, remedies(study, p, points))) is not None]
