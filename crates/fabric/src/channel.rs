@@ -11,8 +11,8 @@ use crate::line::Line;
 use crate::packet::Train;
 use crate::queue::{EgressQueue, Room};
 
-/// What is sent in one go takes about this long. Frames of one train reach the other end together, so this bounds how much later than on a wire the
-/// first of them does; a frame on its own is exact.
+/// What is sent in one go takes about this long, or less: see [`Channel::bound_go`]. Frames of one train reach the other end together, so this
+/// bounds how much later than on a wire the first of them does; a frame on its own is exact.
 const GO_NS: u64 = 10_000;
 /// In one go without a rate.
 const GO_BYTES: u64 = 64 << 10;
@@ -21,6 +21,8 @@ const GO_BYTES: u64 = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Channel {
     rate_bits_per_s: Option<u64>,
+    /// What is sent in one go at most, one frame at least.
+    go_bytes: u64,
     mtu_bytes: u32,
     queue: EgressQueue,
     line: Line,
@@ -48,6 +50,9 @@ impl Channel {
     pub(crate) fn new(config: &Direction, mtu_bytes: u32, rng: &mut Pcg64) -> Channel {
         Channel {
             rate_bits_per_s: config.rate_bits_per_s,
+            go_bytes: config
+                .rate_bits_per_s
+                .map_or(GO_BYTES, |rate| rate / 8 * GO_NS / 1_000_000_000),
             mtu_bytes,
             queue: EgressQueue::new(&config.queue),
             line: Line::new(config, rng),
@@ -62,6 +67,12 @@ impl Channel {
 
     pub(crate) const fn rate_bits_per_s(&self) -> Option<u64> {
         self.rate_bits_per_s
+    }
+
+    /// Sends no more than this in one go. A train enters the next queue as a lump, and leaves this one so: where a queue is short, or marks early, lumps
+    /// that are not much smaller would fill it as frames on a wire, between which others leave, do not.
+    pub(crate) fn bound_go(&mut self, bytes: u64) {
+        self.go_bytes = self.go_bytes.min(bytes);
     }
 
     pub(crate) const fn queue(&self) -> &EgressQueue {
@@ -99,10 +110,7 @@ impl Channel {
         if self.sending_bytes.is_some() || self.stops > 0 {
             return None;
         }
-        let budget = self
-            .rate_bits_per_s
-            .map_or(GO_BYTES, |rate| rate / 8 * GO_NS / 1_000_000_000);
-        let train = self.queue.next(budget)?;
+        let train = self.queue.next(self.go_bytes)?;
         let bytes = train.bytes();
         let first_wire = u64::from(train.longest_bytes()) + 20;
         let (took, each) = (self.serialise(train.wire_bytes()), self.ns_of(first_wire));

@@ -17,6 +17,9 @@ use crate::router::{Router, Verdict};
 use crate::switch::{Switch, SwitchPort};
 use crate::validate::{ConfigError, validate};
 
+/// A train is at most this part of any queue it leaves or enters.
+const TRAINS_PER_QUEUE: u64 = 8;
+
 /// Switches and links.
 ///
 /// ```text
@@ -154,7 +157,31 @@ impl Fabric {
             };
             fabric.sources.extend([source(near), source(far)]);
         }
+        fabric.bound_trains();
         Ok(fabric)
+    }
+
+    /// Keeps trains to a small part of every queue of a switch that they leave or enter.
+    fn bound_trains(&mut self) {
+        let bounds: Vec<u64> = (0..self.channels.len())
+            .map(|channel| {
+                let Some(switch) = self.sources[channel] else {
+                    return u64::MAX;
+                };
+                let shared = self.switches[switch].shared.map_or(u64::MAX, |of| of.bytes);
+                let queue = self.channels[channel].queue();
+                queue.threshold_bytes().min(shared) / TRAINS_PER_QUEUE
+            })
+            .collect();
+        for (channel, sink) in self.sinks.iter().enumerate() {
+            let entered = match sink {
+                Sink::Switch { switch, .. } => self.switches[*switch].ports.as_slice(),
+                Sink::Port(_) => &[],
+            };
+            let entered = entered.iter().map(|port| bounds[port.egress]);
+            let least = entered.chain([bounds[channel]]).min();
+            self.channels[channel].bound_go(least.unwrap_or(u64::MAX));
+        }
     }
 
     /// An end of a link, out of which `egress` leads.

@@ -5,7 +5,7 @@
 //!
 //! The path of one frame from a host through a switch to another host:
 //! 1. The shell reads an interface and calls [`Fabric::handle_frame`]; super-frames stay whole and are *counted* frame by frame ([`Packet`]).
-//! 2. The channel from the host queues it; its serialiser sends it at the link's rate, about 10 µs of frames at a time (a [train](packet::Train)).
+//! 2. The channel from the host queues it; its serialiser sends it at the link's rate, about 10 µs of frames at a time, less before short queues (a [train](packet::Train)).
 //! 3. The line delays it and may lose, double, corrupt or delay some of its frames further (`line.rs`).
 //! 4. The switch learns the sender and finds the port of the receiver (`switch.rs`); an L3 switch routes what is addressed to it (`router.rs`).
 //! 5. The queue of that port takes the frames it has room for (`queue.rs`); the rest are dropped and counted, as on a wire.

@@ -104,6 +104,16 @@ impl EgressQueue {
         self.limit_bytes
     }
 
+    /// The least length at which something happens to frames.
+    pub(crate) fn threshold_bytes(&self) -> u64 {
+        let early = match self.discipline {
+            Discipline::TailDrop => u64::MAX,
+            Discipline::Red { min_bytes, .. } => min_bytes,
+            Discipline::Mark { above_bytes } => above_bytes,
+        };
+        self.limit_bytes.min(early)
+    }
+
     /// The longest it was since this was asked last.
     pub(crate) fn take_peak(&mut self) -> u64 {
         core::mem::replace(&mut self.peak_bytes, self.bytes)

@@ -81,6 +81,40 @@ fn a_super_frame_loses_only_the_frames_that_find_no_room() {
 }
 
 #[test]
+fn two_links_of_one_rate_need_no_buffer_between_them() {
+    // Room for three frames; on a wire each has left before the next but one has come.
+    let ten = rate(10 * GIGABIT);
+    let mut short = ten.clone();
+    short.queue = queue(3 * 1518 + 100);
+    let mut config = star(2, 10 * GIGABIT, 3 * 1518 + 100);
+    config.switches.push(switch("t"));
+    config.links[1].b = End::Switch {
+        name: "t".into(),
+        vlan: Some(1),
+    };
+    let between = |name: &str| End::Switch {
+        name: name.into(),
+        vlan: Some(1),
+    };
+    config.links.push(LinkConfig {
+        a: between("s"),
+        b: between("t"),
+        ..host("trunk", "t", short.clone(), short)
+    });
+    let mut fabric = Fabric::new(&config).unwrap();
+    introduce(&mut fabric, 2);
+    for n in 0..100 {
+        fabric.handle_frame(Time((1 << 20) + n), 0, tcp(1, 2, 44 * SEGMENT_BYTES));
+    }
+    let arrived: usize = run(&mut fabric, 2)
+        .iter()
+        .map(|seen| frames_of(&seen.2))
+        .sum();
+    assert_eq!(arrived, 4400);
+    assert_conserved(&mut fabric);
+}
+
+#[test]
 fn cutting_through_saves_the_time_a_frame_takes_to_come() {
     let mut took = [Forwarding::StoreAndForward, Forwarding::CutThrough].map(|forwarding| {
         let mut config = star(3, 10 * GIGABIT, 512 << 10);
