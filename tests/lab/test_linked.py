@@ -163,6 +163,11 @@ REFUSALS: list[tuple[dict[str, Any], str, tuple[str | int, ...]]] = [
         "min is 90 KiB, max 30 KiB",
         ("links", "vtl", "discipline"),
     ),
+    (
+        {"links__vtl__discipline": {"mark": "30 KiB"}, "links__vtl__queue": "12 KiB"},
+        "links.vtl.discipline begins at 30 KiB, and the queue is full at 12 KiB",
+        ("links", "vtl", "discipline"),
+    ),
     ({"spin": "2 s"}, "spin is 2 s; it can be 0 to 1 s", ("spin",)),
     ({"tcp__buffer_max": "1 KiB"}, "tcp.buffer_max is 1 KiB", ("tcp", "buffer_max")),
     ({"paths": 2}, "`paths` belongs to a star", ("paths",)),

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hakaru.analysis import metrics
+from hakaru.analysis.backup import copies
 from hakaru.analysis.caveats import Caveat
 from hakaru.analysis.expectations import Outcome
 from hakaru.analysis.sweep import PREFERRED
@@ -84,6 +86,9 @@ def expectation(language: str, outcome: Outcome, several: bool) -> str:
         if name in values:
             values[name] = level(language, over, float(values[name]))
     if outcome.message in ("expect.bound", "expect.ratio"):
+        # Japanese says "2.5 times or more": "times" stands inside of the bound, as units do.
+        times = " 倍" if language == "ja" else ""
+        values["unit"] = _unit(values["metric"]) if outcome.message == "expect.bound" else times
         values["bound"] = _bound(language, values)
     for side in ("of", "to"):
         if side in values:
@@ -111,6 +116,8 @@ def expectation_found(language: str, outcome: Outcome) -> str:
         values["error"] = signed(language, float(values["worst_percent"]))
     if "found" in values:
         values["found"] = _either(language, [say(language, f"limiter.{f}") for f in dict.fromkeys(values["found"])])
+    if outcome.message == "expect.bound":
+        values["unit"] = _unit(values["metric"])
     found = say(language, f"{outcome.message}.found", values)
     return found if outcome.held is not None else say(language, "expect.unclear", {"found": found})
 
@@ -118,7 +125,14 @@ def expectation_found(language: str, outcome: Outcome) -> str:
 def _bound(language: str, values: Mapping[str, Any]) -> str:
     """`at least 2.5`, `at most 40`, `40 to 60`."""
     named = {name: values[name] for name in ("at_least", "at_most") if values.get(name) is not None}
-    return say(language, "expect.bound.between" if len(named) == 2 else f"expect.bound.{next(iter(named))}", named)
+    message = "expect.bound.between" if len(named) == 2 else f"expect.bound.{next(iter(named))}"
+    return say(language, message, named | {"unit": values["unit"]})
+
+
+def _unit(metric: str) -> str:
+    """What stands behind a value of the metric; nothing where the metric's name says what is counted."""
+    signs = {"percent": " %", "s": " s", "ms": " ms", "µs": " µs", "MB/s": " MB/s", "MiB/s": " MiB/s"}
+    return signs.get((metrics.UNITS | copies.UNITS).get(metric, ""), "")
 
 
 def _either(language: str, names: list[str]) -> str:

@@ -109,11 +109,25 @@ def check_link(name: str, link: LinkSpec, mtu: int, backend: Backend) -> None:
             "the good state loses nothing, so all is less than in the bad state",
             ("links", name, "loss"),
         )
-    if isinstance(link.discipline, DisciplineSpec) and (red := link.discipline.red) and red.min >= red.max:
+    if isinstance(link.discipline, DisciplineSpec):
+        _check_discipline(place, name, link.discipline, link.queue)
+
+
+def _check_discipline(place: str, name: str, discipline: DisciplineSpec, queue: int) -> None:
+    path = ("links", name, "discipline")
+    red, mark = discipline.red, discipline.mark
+    if red is not None and red.min >= red.max:
         raise ImpossibleLabError(
             f"{place}.discipline.red: min is {format_size(red.min)}, max {format_size(red.max)}",
             "min is the smaller",
-            ("links", name, "discipline"),
+            path,
+        )
+    begins = red.min if red is not None else mark
+    if begins is not None and begins >= queue:
+        raise ImpossibleLabError(
+            f"{place}.discipline begins at {format_size(begins)}, and the queue is full at {format_size(queue)}",
+            "let it begin before: a third of the queue is usual",
+            path,
         )
 
 
