@@ -158,6 +158,14 @@ def start_until(someone: Someone, phase: str) -> subprocess.Popen[str]:
     raise AssertionError(process.stderr.read())
 
 
+def wait_for_processes(someone: Someone, count: int) -> None:
+    """Poll until so many show their environment: one that is just being started has none for a moment."""
+    deadline = time.monotonic() + 5
+    while len(found := marked_processes(someone.mark)) < count:
+        assert time.monotonic() < deadline, f"only {found}"
+        time.sleep(0.02)
+
+
 def reap(process: subprocess.Popen[str]) -> int:
     code = process.wait(10)
     assert process.stdout is not None
@@ -171,8 +179,8 @@ def reap(process: subprocess.Popen[str]) -> int:
 def test_sigkill_of_hakaru_leaves_nothing(someone: Someone, phase: str) -> None:
     before = Host.now()
     process = start_until(someone, phase)
+    wait_for_processes(someone, 4)  # supervisor, init, command and what it started
     watched = Watched(someone.mark)
-    assert len(watched.processes) >= 4, "supervisor, init, command and what it started"
     assert watched.count("net") >= (1 if phase == "entered" else 6), "the sandbox's and every node's"
     process.kill()
     assert reap(process) == -signal.SIGKILL

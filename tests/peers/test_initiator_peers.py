@@ -347,11 +347,12 @@ def test_answers_of_a_slow_target_are_taken_together_and_those_of_a_quick_one_at
         ],
     }
     with array(lu(0, 16 * MIB, placement={"group": 0, "offset_bytes": 0}), model=slow) as a:
-        reads, wake_ups = _reads_and_wake_ups(a.portal, coalesce_us=1000)
-        assert reads > 3500, "the wait costs the target no work"
-        assert wake_ups < reads / 2
-        reads, wake_ups = _reads_and_wake_ups(a.portal, coalesce_us=0)
-        assert wake_ups > reads / 2
+        gathered, wake_ups = _reads_and_wake_ups(a.portal, coalesce_us=1000)
+        assert wake_ups < gathered / 2
+        alone, wake_ups_alone = _reads_and_wake_ups(a.portal, coalesce_us=0)
+        # How many answers a wake-up finds by itself depends on how late this machine wakes whom; so against each other.
+        assert wake_ups_alone / alone > 1.3 * wake_ups / gathered
+        assert gathered > 0.7 * alone, "the wait costs the target no work"
     with array(lu(0, 16 * MIB)) as a:
         destination = iscsi(a.portal, OUR_TARGET, 0, "vm1")
         lone = {"kind": "closed", "queue_depth": 1}
