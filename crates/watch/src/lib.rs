@@ -1,4 +1,4 @@
-//! Counters of a node: parsers of what procfs shows, without I/O.
+//! Counters of a node: parsers of what procfs and the kernel's TCP show, without I/O.
 //!
 //! Each parser takes the text of one file and gives its counters to a visitor as entity, name and cumulative value, named as
 //! in `docs/reference/metrics.md`. The shell reads the files. A line that is not understood is left out, not guessed at and
@@ -20,6 +20,8 @@ pub mod interrupts;
 pub mod memory;
 pub mod net;
 pub mod tcp;
+pub mod tcp_info;
+pub mod tcp_state;
 
 /// Takes entity, name and value of each counter.
 pub type Visit<'a> = dyn FnMut(&str, &str, f64) + 'a;

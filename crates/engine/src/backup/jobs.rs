@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hakaru_backup::config::BackupConfig;
 use hakaru_backup::{Job, JobError, JobEvent, Leg, Settings, Side};
 use hakaru_initiator::{Latencies, NexusError, SessionError, Transmit};
-use hakaru_runtime::tcp_info::TcpInfo;
+use hakaru_runtime::tcp_info::{self, TcpInfo, Unwrapped};
 use hakaru_runtime::{Event, Reactor};
 use hakaru_units::Time;
 use serde_json::{Value, json};
@@ -28,8 +28,8 @@ pub struct Jobs<'r> {
     crew: Crew,
     /// Jobs before this one have begun to log in.
     opened: usize,
-    /// What TCP last said of each socket.
-    tcp: Vec<TcpInfo>,
+    /// What TCP last said of each socket, and what its counters of 16 bits have come to.
+    tcp: Vec<(TcpInfo, Unwrapped)>,
 }
 
 /// The jobs, and what has come of them.
@@ -77,7 +77,7 @@ impl<'r> Jobs<'r> {
             crew.first.push(first);
             crew.jobs.push(job);
         }
-        let tcp = vec![TcpInfo::default(); sockets.count()];
+        let tcp = vec![(TcpInfo::default(), Unwrapped::default()); sockets.count()];
         Ok(Jobs {
             sockets,
             crew,
@@ -164,16 +164,17 @@ impl<'r> Jobs<'r> {
 
     /// What TCP says of each job's connections, as entity and counters. A connection that is gone says what it said last.
     pub fn visit_tcp(&mut self, see: &mut dyn FnMut(String, BTreeMap<String, f64>)) {
-        for (index, last) in self.tcp.iter_mut().enumerate() {
+        for (index, (last, unwrapped)) in self.tcp.iter_mut().enumerate() {
             let socket = self.sockets.socket(index);
-            if let Some(info) = socket.and_then(|socket| TcpInfo::of(socket).ok()) {
-                *last = info;
+            if let Some(info) = socket.and_then(|socket| tcp_info::of(socket).ok()) {
+                *last = unwrapped.follow(info);
             }
         }
         for (job, first) in self.crew.jobs.iter().zip(&self.crew.first) {
             let of_job = &self.tcp[*first..first + job.legs().count()];
             for side in [Side::Source, Side::Destination] {
-                let streams = of_job.iter().skip(side as usize).step_by(2);
+                let streams = of_job.iter().map(|(info, _)| info);
+                let streams = streams.skip(side as usize).step_by(2);
                 let entity = format!("tcp/{}/{}", job.config().name, side.name());
                 see(entity, tcp::counters(streams));
             }
