@@ -1,6 +1,8 @@
 //! Configurations of the engines that have no core crate of their own to define them.
 use crate::access::AccessConfig;
+use crate::target_keys::TargetKeys;
 use hakaru_drive::config::Model;
+use hakaru_initiator::config::SocketOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +35,12 @@ pub struct ArrayConfig {
     /// network. Default false.
     #[serde(default)]
     pub isolated_network: bool,
+    /// iSCSI login keys.
+    #[serde(default)]
+    pub login: TargetKeys,
+    /// Options of the sockets of all connections.
+    #[serde(default)]
+    pub socket: SocketOptions,
     /// Seed of the model (rotational phase, …).
     #[serde(default)]
     pub seed: u64,

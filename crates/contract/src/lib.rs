@@ -21,6 +21,7 @@ pub mod array;
 pub mod fabric;
 pub mod manage;
 pub mod message;
+mod target_keys;
 
 pub use access::{AccessConfig, AccessRule, LuAccess};
 pub use array::*;
@@ -30,6 +31,7 @@ pub use hakaru_drive::config as drive;
 pub use hakaru_initiator::config as initiator;
 pub use manage::*;
 pub use message::*;
+pub use target_keys::TargetKeys;
 
 /// Version of the contract. Both sides refuse another one.
 pub const CONTRACT_VERSION: u32 = 1;

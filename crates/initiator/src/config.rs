@@ -1,9 +1,11 @@
 //! What a VM is told to do: access pattern, load and verification. Part of the contract (exported as JSON Schema).
 mod chap;
+mod socket;
 
 pub use chap::{ChapAlgorithm, ChapConfig, ChapUser, SecretSource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+pub use socket::SocketOptions;
 
 /// One size of request and how often it is drawn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -164,6 +166,20 @@ pub struct InitiatorConfig {
     /// Login keys for all of them.
     #[serde(default)]
     pub login: LoginKeys,
+    /// Options of all their sockets.
+    #[serde(default)]
+    pub socket: SocketOptions,
+    /// Sessions of each VM with its LU, 1 to 64: commands go to them in turn. Default 1.
+    #[serde(default = "one")]
+    pub sessions_per_vm: u32,
+    /// A longer request goes as several commands of at most this many bytes, as Linux's `max_sectors_kb` has it: a multiple of the LU's block,
+    /// 4096 to 16 MiB. The request is done when its last command is. Default: never split.
+    #[serde(default)]
+    pub command_bytes_max: Option<u32>,
+    /// Commands outstanding per session, 1 to 4096, as an LU's queue depth; further ones wait with the initiator. Default: 4096, which leaves the limit to
+    /// the load and the target.
+    #[serde(default)]
+    pub commands_max: Option<u32>,
     /// How all of them prove who they are. Default: not at all.
     #[serde(default)]
     pub chap: Option<ChapConfig>,

@@ -9,6 +9,12 @@ use crate::pattern::Extent;
 const ISCSI_NAME_MAX: usize = 223;
 /// Longest request, bytes.
 const REQUEST_MAX: u32 = 16 << 20;
+/// Most sessions of one VM.
+const SESSIONS_MAX: u32 = 64;
+/// Most commands of one session that are outstanding at once.
+pub(crate) const COMMANDS_MAX: u32 = 4096;
+/// Most sessions of one engine: their ISIDs count in 16 bits.
+const SESSIONS_IN_ALL_MAX: u64 = 65_536;
 /// Most VMs of one engine.
 const VMS_MAX: usize = 20_000;
 
@@ -24,7 +30,7 @@ pub struct ConfigError {
     pub hint: String,
 }
 
-fn refuse<T>(
+pub(crate) fn refuse<T>(
     field: impl Into<String>,
     what: impl Into<String>,
     hint: impl Into<String>,
@@ -51,6 +57,8 @@ impl InitiatorConfig {
             );
         }
         self.login.validate()?;
+        self.socket.validate("socket")?;
+        self.validate_commands()?;
         self.validate_times()?;
         let mut names = HashSet::new();
         for (i, vm) in self.vms.iter().enumerate() {
@@ -67,6 +75,40 @@ impl InitiatorConfig {
             self.validate_disjoint()
         } else {
             Ok(())
+        }
+    }
+
+    fn validate_commands(&self) -> Result<(), ConfigError> {
+        if !(1..=SESSIONS_MAX).contains(&self.sessions_per_vm) {
+            let what = format!("{} sessions", self.sessions_per_vm);
+            return refuse("sessions_per_vm", what, format!("1 to {SESSIONS_MAX}"));
+        }
+        let sessions = self.vms.len() as u64 * u64::from(self.sessions_per_vm);
+        if sessions > SESSIONS_IN_ALL_MAX {
+            let what = format!("{sessions} sessions of all VMs together");
+            return refuse(
+                "sessions_per_vm",
+                what,
+                format!("at most {SESSIONS_IN_ALL_MAX}; use fewer VMs, or fewer sessions of each"),
+            );
+        }
+        match self.command_bytes_max {
+            Some(bytes) if !(4096..=REQUEST_MAX).contains(&bytes) || bytes % 512 != 0 => {
+                let what = format!("{bytes} bytes");
+                return refuse(
+                    "command_bytes_max",
+                    what,
+                    "a multiple of 512, from 4096 to 16 MiB",
+                );
+            }
+            _ => {}
+        }
+        match self.commands_max {
+            Some(most) if !(1..=COMMANDS_MAX).contains(&most) => {
+                let what = format!("{most} commands");
+                refuse("commands_max", what, format!("1 to {COMMANDS_MAX}"))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -419,7 +461,7 @@ mod tests {
 
     #[test]
     fn every_refusal_names_its_field() {
-        let cases: [Case; 18] = [
+        let cases: [Case; 22] = [
             (|c| c.vms.clear(), "vms"),
             (|c| c.vms[1].name = "vm1".into(), "vms[1].name"),
             (|c| c.vms[1].name = String::new(), "vms[1].name"),
@@ -458,6 +500,13 @@ mod tests {
                 |c| c.login.max_outstanding_r2t = 0,
                 "login.max_outstanding_r2t",
             ),
+            (
+                |c| c.socket.send_buffer_bytes = Some(1),
+                "socket.send_buffer_bytes",
+            ),
+            (|c| c.sessions_per_vm = 0, "sessions_per_vm"),
+            (|c| c.command_bytes_max = Some(4097), "command_bytes_max"),
+            (|c| c.commands_max = Some(0), "commands_max"),
             (
                 |c| {
                     c.verify = true;

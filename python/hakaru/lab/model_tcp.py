@@ -14,6 +14,9 @@ def _year(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+INITIAL_WINDOW_MAX = 10_000
+"""Segments: 14 MB, more than the longest way of a lab holds at 1 Gbit/s."""
+
 Stack = Annotated[
     Literal["today", "2009"],
     BeforeValidator(_year),
@@ -44,4 +47,16 @@ class TcpSpec(BaseModel):
         default=None,
         description="How large the buffers of a connection may grow, each way; at least 64 KiB. A long path needs rate "
         "x RTT. Default: the stack's own (today what the kernel has, 4 MiB in 2009).",
+    )
+    slow_start_after_idle: bool | None = Field(
+        default=None,
+        description="Whether the congestion window shrinks to the initial one when a connection was idle for a "
+        "retransmission timeout (RFC 5681, 4.1; `tcp_slow_start_after_idle`). Default: as the kernel has it (true).",
+    )
+    initial_window: int | None = Field(
+        default=None,
+        ge=1,
+        le=INITIAL_WINDOW_MAX,
+        description="Initial congestion window of connections, segments, by route. Default: the stack's own (10 today, "
+        "RFC 6928; 2 to 4 in 2009, RFC 3390).",
     )

@@ -128,6 +128,10 @@ def plan_tcp(spec: TcpSpec, mtu: int, *, star: bool) -> TcpPlan:
     # 2 is Linux's default: answer who asks, ask nobody.
     sysctls |= {"tcp_ecn": "1"} if spec.ecn else {}
     sysctls |= {} if spec.sack else {"tcp_sack": "0"}
+    if spec.slow_start_after_idle is not None:
+        sysctls["tcp_slow_start_after_idle"] = str(int(spec.slow_start_after_idle))
+    if spec.initial_window is not None:
+        windows = (spec.initial_window, windows[1])
     wanted: tuple[str, ...] = (spec.congestion_control,) if spec.congestion_control else ("cubic", "reno")
     if star and spec == TcpSpec():
         wanted = ()

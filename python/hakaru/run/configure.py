@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hakaru.engine import contract
+from hakaru.run.configure_iscsi import login_keys, socket_options, target_keys
 from hakaru.study import Expanded, Repetition
 from hakaru.study.model import Closed, InlineModel, Lu, NoModel, Pattern, PresetModel, Study, Vms
 from hakaru.study.seating import seat
@@ -47,6 +48,8 @@ def array_config(
         target_name=array.target_name,
         portals=list(portals),
         isolated_network=True,
+        login=target_keys(study.iscsi.target),
+        socket=socket_options(study.iscsi.target.socket),
         lus=[_lu(lu, seed_of(expanded.seed, name, lu.lun, "fill")) for lu in array.lus],
         model=engine_model(array.model),
         seed=seed_of(expanded.seed, turn.name, name),
@@ -100,6 +103,7 @@ def initiator_configs(
     """
     factors, measure, study = turn.point.factors, expanded.measure, expanded.at(turn.point)
     pattern = study.patterns[factors["pattern"]]
+    end = study.iscsi.initiator
     asked, load = _pattern(pattern), _load(pattern, factors.get("queue_depth"))
     width = max(2, len(str(factors["vms"])))
     vms: dict[str, list[contract.Vm]] = {}
@@ -123,6 +127,11 @@ def initiator_configs(
     return {
         host: contract.InitiatorConfig(
             vms=of_host,
+            login=login_keys(end),
+            socket=socket_options(end.socket),
+            sessions_per_vm=end.sessions,
+            command_bytes_max=end.command_max,
+            commands_max=end.commands,
             warmup_s=measure.warmup_ns / 1e9,
             measure_s=measure.time_ns / 1e9,
             sample_interval_ms=measure.sample_interval // MS,

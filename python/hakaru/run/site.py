@@ -33,6 +33,7 @@ from hakaru.run.configure_backup import ENDS, Target, backup_configs
 from hakaru.run.place import Loads
 from hakaru.study import Expanded, Repetition
 from hakaru.study.document import read_document
+from hakaru.study.iscsi import TargetEnd
 from hakaru.study.load import validate
 from hakaru.study.model import Part
 from hakaru.study.part import level_text
@@ -118,6 +119,7 @@ def check_writes(site: Site, expanded: Expanded) -> bool:
     if expanded.study.backup is not None:
         _check_backup(site, expanded)
         return True
+    _check_iscsi(expanded)
     kept = [lu for lu in site.lus if not lu.expendable]
     if not kept:
         return True
@@ -136,6 +138,17 @@ def check_writes(site: Site, expanded: Expanded) -> bool:
             "else choose patterns that only read (`read_percent: 100`), for instance with --only pattern=NAME",
         )
     return False
+
+
+def _check_iscsi(expanded: Expanded) -> None:
+    """The arrays of a site are as they are."""
+    for point in expanded.points:
+        if expanded.at(point).iscsi.target != TargetEnd():
+            shown = ", ".join(f"{name} {level_text(level)}" for name, level in point.factors.items())
+            raise UsageError(
+                f"nothing was written: the point {shown} sets `iscsi.target`, and a site's arrays are not ours to set",
+                "set it at the array, and leave it out here or choose other points with --only",
+            )
 
 
 def _check_backup(site: Site, expanded: Expanded) -> None:

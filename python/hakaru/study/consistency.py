@@ -48,6 +48,7 @@ def one_study(study: Study) -> list[Problem]:
         found += _lus(("arrays", name) if study.arrays else ("array",), array)
     if study.backup is not None:
         return found or [*consistency_backup.problems(study.backup, arrays_of(study))]
+    found += [(("iscsi", *place), message, hint) for place, message, hint in study.iscsi.problems()]
     return [*found, *consistency_load.problems(study)]
 
 

@@ -27,6 +27,9 @@ def problems(study: Study) -> Iterator[Problem]:
     if len(set(named)) < len(named):
         yield ("vms", "columns"), "an LU stands there twice", "VMs would write over each other; name each LU once"
     yield from _patterns(study)
+    most, blocks = study.iscsi.initiator.command_max, [lu.block for lu in study.only_array.lus]
+    if most is not None and most % max(blocks):
+        yield ("iscsi", "initiator", "command_max"), f"not a multiple of the block length {max(blocks)}", ""
 
 
 def block_problems(study: Study, blocks: Iterable[tuple[tuple[str | int, ...], Factors]]) -> Iterator[Problem]:

@@ -19,6 +19,7 @@ from hakaru.study.backup import Backup, BackupEnd
 from hakaru.study.expectations import Expect, Reference
 from hakaru.study.explain import known_keys
 from hakaru.study.factors import Factors
+from hakaru.study.iscsi import Iscsi
 from hakaru.study.part import SECOND_NS, FactorName, Id, Level, Line, Part, Text
 from hakaru.study.storage import ArrayModel, ArraySpec, InlineModel, Lu, NoModel, Placement, PresetModel
 from hakaru.study.variables import Change, Changes, Variable, apply, changes_of
@@ -69,7 +70,7 @@ class Quick(Part):
 class Study(Part):
     """A study file."""
 
-    _later: ClassVar[frozenset[str]] = frozenset({"array", "arrays", "vms", "patterns", "backup", "variables"})
+    _later: ClassVar[frozenset[str]] = frozenset({"array", "arrays", "vms", "patterns", "iscsi", "backup", "variables"})
 
     format: Literal[1]
     id: Id
@@ -84,6 +85,7 @@ class Study(Part):
     arrays: dict[str, ArraySpec] = Field(default_factory=dict, max_length=64, description="by their names in the lab")
     vms: Vms | None = None
     patterns: dict[Id, Pattern] = Field(default_factory=dict, max_length=100)
+    iscsi: Iscsi = Field(default=Iscsi(), description="of VMs: login keys, commands and sockets at both ends")
     backup: Backup | None = Field(default=None, description="instead of `vms` and `patterns`")
     variables: dict[FactorName, Variable] = Field(default_factory=dict, max_length=100)
     factors: list[Factors] = Field(min_length=1, max_length=100, description="blocks of points, one after the other")
@@ -97,6 +99,8 @@ class Study(Part):
     def _is_of_one_kind(self) -> Study:
         if self.backup is not None and (self.vms is not None or self.patterns):
             raise ValueError("a study has either `vms` and `patterns` or `backup`, not both")
+        if self.backup is not None and self.iscsi != Iscsi():
+            raise ValueError("`iscsi` is for studies of VMs: backups log in as the engine has it")
         if (self.array is None) == (not self.arrays):
             raise ValueError("a study has either `array` or `arrays`")
         if self.backup is None and self.arrays:
@@ -155,6 +159,7 @@ __all__ = [
     "Factors",
     "Id",
     "InlineModel",
+    "Iscsi",
     "Line",
     "Lu",
     "Measure",

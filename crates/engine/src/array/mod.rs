@@ -136,13 +136,9 @@ impl<'r> Shell<'r> {
         }
         // An array that fewer files are granted to takes fewer sessions; `ready` tells how many.
         let sessions_max = process::connections_possible().min(config.sessions_max.into()) as u32;
-        let defaults = Limits::default();
         let limits = Limits {
-            sessions_max,
-            logins_max: sessions_max.max(2),
-            logins_per_address_max: (sessions_max.max(2) - 1).min(defaults.logins_per_address_max),
             linger: GOODBYE,
-            ..defaults
+            ..setup::limits(&config.login, sessions_max)
         };
         let target_name = config.target_name.clone();
         Ok(Shell {

@@ -6,12 +6,13 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use hakaru_contract::drive::{ArrayModel, Drive};
-use hakaru_contract::{ArrayConfig, LuConfig, StoreConfig};
+use hakaru_contract::initiator::SocketOptions;
+use hakaru_contract::{ArrayConfig, LuConfig, StoreConfig, TargetKeys};
 use hakaru_drive::Array;
 use hakaru_runtime::file::FileHandle;
 use hakaru_runtime::memory::SparseMemory;
 use hakaru_runtime::{Reactor, Token};
-use hakaru_target::{LuDescription, Thin, check_reservations};
+use hakaru_target::{Limits, LuDescription, Thin, check_reservations};
 
 use super::pools;
 use super::storage::{
@@ -25,6 +26,9 @@ const PHYSICAL_BLOCK_BYTES_MAX: u32 = 64 << 10;
 
 /// Largest LU in memory that is full from the beginning: its maps take 64 MiB.
 const FULL_BYTES_MAX: u64 = 1 << 40;
+
+/// Longest data segment or burst (RFC 7143 sections 13.12 to 13.14).
+const LENGTH_MAX: u64 = (1 << 24) - 1;
 
 /// Longest WRITE ATOMIC of an LU in memory.
 const ATOMIC_BYTES: u32 = 1 << 20;
@@ -71,15 +75,17 @@ pub fn model(config: &ArrayConfig) -> Result<Option<(ArrayModel, Array)>, Failur
 /// # Errors
 /// What is out of bounds, and the bounds.
 pub fn check(config: &ArrayConfig, model: Option<&Array>) -> Result<(), Failure> {
-    let bound = |field: &str, value: u64, low: u64, high: u64| {
-        if (low..=high).contains(&value) {
-            return Ok(());
-        }
-        let message = format!("{field} is {value}; it must be {low} to {high}");
-        Err(Failure::usage(message, "correct the configuration"))
-    };
     bound("sessions_max", config.sessions_max.into(), 1, 20_000)?;
     bound("spin_us", config.spin_us.into(), 0, 1000)?;
+    check_keys(&config.login)?;
+    config.socket.validate("socket").map_err(|e| {
+        let hint = e.hint.clone();
+        Failure::usage(e, hint)
+    })?;
+    if config.socket != SocketOptions::default() {
+        let message = "`socket` cannot be carried out yet";
+        return Err(Failure::usage(message, "leave it out"));
+    }
     let least = u64::from(config.pools.is_empty());
     bound("number of lus", config.lus.len() as u64, least, 256)?;
     let name = config.target_name.as_str();
@@ -103,6 +109,58 @@ pub fn check(config: &ArrayConfig, model: Option<&Array>) -> Result<(), Failure>
         check_lu(lu, model)?;
     }
     Ok(())
+}
+
+fn bound(field: &str, value: u64, low: u64, high: u64) -> Result<(), Failure> {
+    if (low..=high).contains(&value) {
+        return Ok(());
+    }
+    let message = format!("{field} is {value}; it must be {low} to {high}");
+    Err(Failure::usage(message, "correct the configuration"))
+}
+
+/// Ranges of RFC 7143 section 13.
+fn check_keys(keys: &TargetKeys) -> Result<(), Failure> {
+    let lengths = [
+        (
+            "login.max_recv_data_segment_length",
+            keys.max_recv_data_segment_length,
+            LENGTH_MAX,
+        ),
+        ("login.max_burst_length", keys.max_burst_length, LENGTH_MAX),
+        (
+            "login.first_burst_length",
+            keys.first_burst_length,
+            u64::from(keys.max_burst_length),
+        ),
+    ];
+    for (field, bytes, most) in lengths {
+        bound(field, bytes.into(), 512, most)?;
+    }
+    let most = u64::from(u16::MAX);
+    bound(
+        "login.max_outstanding_r2t",
+        keys.max_outstanding_r2t.into(),
+        1,
+        most,
+    )
+}
+
+/// The target's bounds with these keys, for sessions as many as this.
+pub fn limits(keys: &TargetKeys, sessions_max: u32) -> Limits {
+    let defaults = Limits::default();
+    Limits {
+        sessions_max,
+        logins_max: sessions_max.max(2),
+        logins_per_address_max: (sessions_max.max(2) - 1).min(defaults.logins_per_address_max),
+        data_segment_bytes_max: keys.max_recv_data_segment_length,
+        max_burst_bytes: keys.max_burst_length,
+        first_burst_bytes: keys.first_burst_length,
+        outstanding_r2t_max: keys.max_outstanding_r2t,
+        initial_r2t: keys.initial_r2t,
+        immediate_data: keys.immediate_data,
+        ..defaults
+    }
 }
 
 /// Checks an LU on its own.

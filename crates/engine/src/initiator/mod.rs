@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hakaru_contract::initiator::{Destination, InitiatorConfig};
+use hakaru_contract::initiator::{Destination, InitiatorConfig, SocketOptions};
 use hakaru_initiator::{Latencies, Payload, Settings};
 use hakaru_runtime::{Events, Reactor, clock, process};
 use hakaru_units::Time;
@@ -63,6 +63,16 @@ pub fn run(
     control: &mut Control,
 ) -> Result<(), Failure> {
     config.validate().map_err(|e| usage_of(&e))?;
+    if config.socket != SocketOptions::default()
+        || config.sessions_per_vm != 1
+        || config.command_bytes_max.is_some()
+        || config.commands_max.is_some()
+    {
+        return Err(Failure::usage(
+            "`socket`, `sessions_per_vm`, `command_bytes_max` and `commands_max` cannot be carried out yet",
+            "leave them out",
+        ));
+    }
     let mut engine = Engine::new(config, reactor)?;
     let outcome = engine.prepare(control).and_then(|ready| {
         if ready {

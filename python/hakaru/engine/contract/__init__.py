@@ -36,6 +36,7 @@ from hakaru.engine.contract.array import (
     PoolConfig,
     PresetModel,
     Store,
+    TargetKeys,
     ThinStore,
 )
 from hakaru.engine.contract.backup import BackupConfig, BackupJob, Compression, Lu, NoCompression, Zstd
@@ -76,6 +77,7 @@ from hakaru.engine.contract.initiator import (
     Pattern,
     Region,
     SizeWeight,
+    SocketOptions,
     Vm,
 )
 from hakaru.engine.contract.manage import (
@@ -201,6 +203,7 @@ __all__ = [
     "SharedBuffer",
     "SizeWeight",
     "SnapshotAction",
+    "SocketOptions",
     "Start",
     "StatusAction",
     "Stop",
@@ -208,6 +211,7 @@ __all__ = [
     "SwitchConfig",
     "SwitchEnd",
     "TailDrop",
+    "TargetKeys",
     "ThinStore",
     "UniformJitter",
     "Vm",

@@ -97,12 +97,26 @@ class LoginKeys(Message):
     data_digest: bool = False
 
 
+class SocketOptions(Message):
+    """Options of TCP sockets, set before they connect or listen."""
+
+    send_buffer_bytes: int | None = None
+    receive_buffer_bytes: int | None = None
+    congestion_control: str | None = None
+    not_sent_low_water_bytes: int | None = None
+    no_delay: bool = True
+
+
 class InitiatorConfig(Message):
     """The `initiator` engine."""
 
     engine: Literal["initiator"] = "initiator"
     vms: list[Vm]
     login: LoginKeys = LoginKeys()
+    socket: SocketOptions = SocketOptions()
+    sessions_per_vm: int = 1
+    command_bytes_max: int | None = None
+    commands_max: int | None = None
     chap: ChapConfig | None = None
     warmup_s: float
     measure_s: float

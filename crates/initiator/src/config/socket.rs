@@ -1,0 +1,118 @@
+//! What a TCP socket is told before it connects or listens.
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::validate::{ConfigError, refuse};
+
+/// Smallest socket buffer that can be asked for, bytes: a few segments.
+pub const BUFFER_MIN: u32 = 4096;
+/// Largest, bytes: Linux counts twice as much in a signed 32-bit integer.
+pub const BUFFER_MAX: u32 = 1 << 30;
+
+/// Options of TCP sockets, set before they connect or listen, so that the window scale fits the buffer. What is left out stays as the kernel has it,
+/// and `ready` tells what the kernel made of the rest (`socket`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SocketOptions {
+    /// `SO_SNDBUF`, bytes, 4096 to 2^30. Linux grants twice as much, as bookkeeping counts, and adapts the buffer no more. Beyond
+    /// `net.core.wmem_max` it wants CAP_NET_ADMIN; refused where less is granted. Default: adapted by the kernel, up to `net.ipv4.tcp_wmem`.
+    pub send_buffer_bytes: Option<u32>,
+    /// `SO_RCVBUF`, bytes, as `send_buffer_bytes`, with `net.core.rmem_max` and `net.ipv4.tcp_rmem`. About this much is announced as the window.
+    pub receive_buffer_bytes: Option<u32>,
+    /// `TCP_CONGESTION`: `cubic`, `reno`, …; 1 to 15 letters, digits, `_` and `-`. Refused where the kernel has it not. Default: the route's, or the kernel's.
+    pub congestion_control: Option<String>,
+    /// `TCP_NOTSENT_LOWAT`, bytes, 1 or more: no more is taken from the sender while this much of the send buffer has not been sent yet. Default: no
+    /// such limit.
+    pub not_sent_low_water_bytes: Option<u32>,
+    /// `TCP_NODELAY`: small segments do not wait for acknowledgements (Nagle's algorithm is off). Default true.
+    pub no_delay: bool,
+}
+
+impl Default for SocketOptions {
+    fn default() -> Self {
+        SocketOptions {
+            send_buffer_bytes: None,
+            receive_buffer_bytes: None,
+            congestion_control: None,
+            not_sent_low_water_bytes: None,
+            no_delay: true,
+        }
+    }
+}
+
+impl SocketOptions {
+    /// Checks the bounds; `field` is what holds it, for the message.
+    ///
+    /// # Errors
+    /// The first option that cannot be.
+    pub fn validate(&self, field: &str) -> Result<(), ConfigError> {
+        let buffers = [
+            ("send_buffer_bytes", self.send_buffer_bytes),
+            ("receive_buffer_bytes", self.receive_buffer_bytes),
+        ];
+        for (name, bytes) in buffers {
+            if let Some(bytes) = bytes.filter(|bytes| !(BUFFER_MIN..=BUFFER_MAX).contains(bytes)) {
+                return refuse(
+                    format!("{field}.{name}"),
+                    format!("{bytes} bytes"),
+                    format!("{BUFFER_MIN} to {BUFFER_MAX}"),
+                );
+            }
+        }
+        if self.not_sent_low_water_bytes == Some(0) {
+            return refuse(
+                format!("{field}.not_sent_low_water_bytes"),
+                "is 0",
+                "1 or more; leave it out for no limit",
+            );
+        }
+        let possible = |name: &str| {
+            (1..=15).contains(&name.len())
+                && name
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+        };
+        match &self.congestion_control {
+            Some(name) if !possible(name) => refuse(
+                format!("{field}.congestion_control"),
+                format!("`{}` is no name of an algorithm", name.escape_debug()),
+                "1 to 15 letters, digits, `_` and `-`, as cubic or reno",
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One change to the options and the one that the refusal must name.
+    type Case = (fn(&mut SocketOptions), &'static str);
+
+    #[test]
+    fn every_refusal_names_its_option() {
+        let cases: [Case; 4] = [
+            (|o| o.send_buffer_bytes = Some(4095), "send_buffer_bytes"),
+            (
+                |o| o.receive_buffer_bytes = Some(u32::MAX),
+                "receive_buffer_bytes",
+            ),
+            (
+                |o| o.not_sent_low_water_bytes = Some(0),
+                "not_sent_low_water_bytes",
+            ),
+            (
+                |o| o.congestion_control = Some("../bbr".into()),
+                "congestion_control",
+            ),
+        ];
+        assert_eq!(SocketOptions::default().validate("socket"), Ok(()));
+        for (change, field) in cases {
+            let mut options = SocketOptions::default();
+            change(&mut options);
+            let error = options.validate("socket").unwrap_err();
+            assert_eq!(error.field, format!("socket.{field}"));
+        }
+    }
+}

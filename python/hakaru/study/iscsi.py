@@ -1,0 +1,103 @@
+"""What a study of VMs says about iSCSI and the sockets under it, at both ends: `iscsi:`.
+
+    iscsi:
+      initiator: {max_burst_length: 1 MiB, command_max: 512 KiB, commands: 1, socket: {send_buffer: 4 MiB}}
+      target: {initial_r2t: true, immediate_data: false, max_recv_data_segment_length: 8 KiB}
+
+Defaults are the engine's (a test holds that); the initiator's are open-iscsi's. A login settles the rest: of lengths
+and counts the smaller of both ends' holds, of `initial_r2t` the true, of `immediate_data` the false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from hakaru.study.part import Part
+from hakaru.units import Size, format_size
+
+LENGTH_MIN, LENGTH_MAX = 512, (1 << 24) - 1
+"""Of data segments and bursts (RFC 7143 sections 13.12 to 13.14), bytes."""
+BUFFER_MIN, BUFFER_MAX = 4096, 1 << 30
+
+Algorithm = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,15}$")]
+
+
+class Socket(Part):
+    """TCP sockets of one end, told before they connect or listen. What is left out stays as the kernel has it."""
+
+    send_buffer: Size | None = Field(
+        default=None,
+        ge=BUFFER_MIN,
+        le=BUFFER_MAX,
+        description="SO_SNDBUF; Linux grants twice as much and adapts no more",
+    )
+    receive_buffer: Size | None = Field(
+        default=None, ge=BUFFER_MIN, le=BUFFER_MAX, description="SO_RCVBUF; about this much is announced as the window"
+    )
+    congestion_control: Algorithm | None = Field(default=None, description="cubic, reno, …; default: the lab's")
+    not_sent_low_water: Size | None = Field(
+        default=None, ge=1, le=BUFFER_MAX, description="TCP_NOTSENT_LOWAT: most that waits unsent in the send buffer"
+    )
+    no_delay: bool = Field(default=True, description="TCP_NODELAY: Nagle's algorithm is off")
+
+
+class InitiatorEnd(Part):
+    """What every VM's initiator offers in its login, and how it cuts requests into commands."""
+
+    max_recv_data_segment_length: Size = Field(
+        default=256 << 10, ge=LENGTH_MIN, le=LENGTH_MAX, description="of Data-In"
+    )
+    max_burst_length: Size = Field(default=16_776_192, ge=LENGTH_MIN, le=LENGTH_MAX)
+    first_burst_length: Size = Field(
+        default=256 << 10, ge=LENGTH_MIN, le=LENGTH_MAX, description="most data sent unasked"
+    )
+    initial_r2t: bool = False
+    immediate_data: bool = True
+    max_outstanding_r2t: int = Field(default=1, ge=1, le=65_535)
+    header_digest: bool = Field(default=False, description="CRC32C, if the target agrees")
+    data_digest: bool = Field(default=False, description="CRC32C, if the target agrees")
+    command_max: Size | None = Field(
+        default=None,
+        ge=4096,
+        le=16 << 20,
+        description="a longer request goes as several commands, as max_sectors_kb has it; default: never",
+    )
+    commands: int | None = Field(
+        default=None, ge=1, le=4096, description="outstanding per session, as an LU's queue depth; default: no limit"
+    )
+    sessions: int = Field(default=1, ge=1, le=64, description="of each VM with its LU; commands go to them in turn")
+    socket: Socket = Socket()
+
+
+class TargetEnd(Part):
+    """What the array declares and agrees to. Not of a site's arrays, which are not ours to set."""
+
+    max_recv_data_segment_length: Size = Field(
+        default=256 << 10, ge=LENGTH_MIN, le=LENGTH_MAX, description="of Data-Out"
+    )
+    max_burst_length: Size = Field(default=1 << 20, ge=LENGTH_MIN, le=LENGTH_MAX)
+    first_burst_length: Size = Field(default=64 << 10, ge=LENGTH_MIN, le=LENGTH_MAX)
+    initial_r2t: bool = Field(default=False, description="no data unasked but with the command")
+    immediate_data: bool = True
+    max_outstanding_r2t: int = Field(default=8, ge=1, le=65_535)
+    socket: Socket = Socket()
+
+
+class Iscsi(Part):
+    """Both ends."""
+
+    initiator: InitiatorEnd = InitiatorEnd()
+    target: TargetEnd = TargetEnd()
+
+    def problems(self) -> Iterator[tuple[tuple[str, ...], str, str]]:
+        """Place, what does not fit together, what would do."""
+        for name, end in (("initiator", self.initiator), ("target", self.target)):
+            if end.first_burst_length > end.max_burst_length:
+                yield (
+                    (name, "first_burst_length"),
+                    f"more than max_burst_length, {format_size(end.max_burst_length)}",
+                    "the first burst is a burst (RFC 7143 section 13.14)",
+                )

@@ -1,0 +1,97 @@
+"""The block `iscsi:` of a study: defaults are the engine's, levels reach both ends, what cannot be is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hakaru.engine import contract
+from hakaru.errors import UsageError
+from hakaru.lab.plan import plan_lab
+from hakaru.run.configure import array_config, initiator_configs, lab_units
+from hakaru.run.configure_iscsi import login_keys, socket_options, target_keys
+from hakaru.study import Loaded, expand, load
+from hakaru.study.iscsi import Iscsi
+
+STUDY = """\
+format: 1
+id: knobs
+title: {en: Knobs, ja: 設定}
+question: {en: Which?, ja: どれ}
+expectation: {en: These., ja: これ}
+origin: emulated
+lab: {hosts: 1, host_link: {rate: 1 Gbit/s}, array_link: {rate: 1 Gbit/s}}
+array:
+  target_name: iqn.2013-01.example.hakaru:array
+  model: {kind: none}
+  lus: [{lun: 0, size: 64 MiB, block: 4096}]
+vms: {columns: [[0]], image: 64 MiB}
+patterns:
+  write: {sizes: [{size: 4 MiB}], read_percent: 0, random_percent: 0, load: {kind: closed, queue_depth: 1}}
+iscsi:
+  initiator: {command_max: 512 KiB, commands: 1}
+variables:
+  settings:
+    default: {}
+    era:
+      iscsi.target.initial_r2t: true
+      iscsi.target.max_burst_length: 256 KiB
+      iscsi.target.socket.receive_buffer: 64 KiB
+  sessions: {sets: [iscsi.initiator.sessions]}
+factors: [{pattern: [write], vms: [1], settings: [default, era], sessions: [1, 2]}]
+measure: {warmup: 0 s, time: 1 s, repetitions: 1}
+"""
+
+
+def loaded(folder: Path, text: str = STUDY) -> Loaded:
+    (folder / "study.yaml").write_text(text)
+    return load(str(folder / "study.yaml"))
+
+
+def test_defaults_are_the_engines() -> None:
+    iscsi = Iscsi()
+    assert login_keys(iscsi.initiator) == contract.LoginKeys()
+    assert target_keys(iscsi.target) == contract.TargetKeys()
+    assert socket_options(iscsi.initiator.socket) == contract.SocketOptions()
+
+
+def test_levels_reach_both_ends(tmp_path: Path) -> None:
+    expanded = expand(loaded(tmp_path).study)
+    seen = set()
+    for turn in expanded.repetitions:
+        plan, factors = plan_lab(expanded.at(turn.point).lab), turn.point.factors
+        array = array_config(expanded, turn, plan.portals())
+        units = lab_units(expanded.study, plan.portals())
+        (initiator,) = initiator_configs(expanded, turn, plan.host_names, units).values()
+        era = factors["settings"] == "era"
+        assert array.login.initial_r2t is era
+        assert array.login.max_burst_length == (256 << 10 if era else 1 << 20)
+        assert array.socket.receive_buffer_bytes == (64 << 10 if era else None)
+        assert (initiator.command_bytes_max, initiator.commands_max) == (512 << 10, 1)
+        assert initiator.sessions_per_vm == factors["sessions"]
+        seen.add((factors["settings"], factors["sessions"]))
+    assert len(seen) == 4
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("commands: 1", "commands: 0", "iscsi.initiator.commands"),
+        ("command_max: 512 KiB", "command_max: 5000 B", "not a multiple of the block length 4096"),
+        ("commands: 1", "first_burst_length: 17 MB", "first_burst_length"),
+        ("commands: 1", "max_burst_length: 64 KiB", "more than max_burst_length, 64 KiB"),
+        ("commands: 1", "socket: {congestion_control: ../bbr}", "congestion_control"),
+        ("commands: 1", "command: 1", "command"),
+        ("iscsi.target.initial_r2t", "iscsi.target.initial", "no 'initial' in iscsi.target"),
+        (
+            "iscsi.target.max_burst_length: 256 KiB",
+            "iscsi.target.max_burst_length: 1 KiB",
+            "more than max_burst_length",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_where_it_stands(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert STUDY.count(old) == 1
+    with pytest.raises(UsageError, match=r"study\.yaml:\d+:\d+: ") as e:
+        loaded(tmp_path, STUDY.replace(old, new))
+    assert message in e.value.message
