@@ -61,6 +61,9 @@ const RECEIVE_BYTES: usize = 256 << 10;
 /// Connections that one listener gives before the sessions have their turn: in a storm there is always one more.
 const ACCEPTS_PER_TURN: usize = 16;
 
+/// Rounds of accesses and their answers before the sockets are looked at again: some 50 us where all is done at once.
+const ROUNDS_PER_TURN: usize = 64;
+
 /// How long initiators may take to log out after `stop`.
 const GOODBYE: Duration = Duration::from_secs(2);
 
@@ -89,6 +92,8 @@ struct Shell<'r> {
     /// Indexed by [`ConnectionId::index`].
     connections: Vec<Option<Connection>>,
     open: usize,
+    /// The last turn ended before all had moved.
+    unsettled: bool,
     /// Connections whose turn ended with more to receive.
     again: VecDeque<ConnectionId>,
     buffer: Box<[u8]>,
@@ -158,6 +163,7 @@ impl<'r> Shell<'r> {
             listening: true,
             connections: Vec::new(),
             open: 0,
+            unsettled: false,
             again: VecDeque::new(),
             buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
             slices: Vec::new(),
@@ -248,7 +254,9 @@ impl<'r> Shell<'r> {
             if self.samples.due(now) && stop_by.is_none() {
                 self.sample(control);
             }
-            if stop_by.is_some_and(|by| self.open == 0 || now >= by) && !self.orders_under_way() {
+            if stop_by.is_some_and(|by| (self.open == 0 && !self.unsettled) || now >= by)
+                && !self.orders_under_way()
+            {
                 return self.finish(control);
             }
         }
@@ -256,7 +264,7 @@ impl<'r> Shell<'r> {
 
     /// When the loop must run again even if nothing comes in.
     fn deadline(&self, stop_by: Option<Time>) -> Option<Time> {
-        if !self.again.is_empty() {
+        if self.unsettled || !self.again.is_empty() {
             return Some(Time::ZERO);
         }
         let deadlines = [
@@ -419,9 +427,11 @@ impl<'r> Shell<'r> {
         }
     }
 
-    /// Moves accesses, answers and closings until nothing moves: an answer that was taken may let a command begin.
+    /// Moves accesses, answers and closings until nothing moves: an answer that was taken may let a command begin. A command of thousands of
+    /// accesses that are done at once (UNMAP of a whole LU) goes on after the sockets had a look.
     fn settle(&mut self, now: Time) {
-        loop {
+        self.unsettled = true;
+        for _ in 0..ROUNDS_PER_TURN {
             let mut moved = false;
             while let Some(io) = self.target.poll_io() {
                 moved = true;
@@ -441,6 +451,7 @@ impl<'r> Shell<'r> {
                 self.close(id.index());
             }
             if !moved {
+                self.unsettled = false;
                 return;
             }
         }

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -156,25 +156,32 @@ impl Client {
 /// A session of a thread of its own that reads one block after the other.
 pub struct Bystander {
     reads: Arc<AtomicU64>,
-    ending: Arc<AtomicBool>,
-    thread: JoinHandle<Vec<Duration>>,
+    /// What its reads are told under; [`ENDING`]: no more.
+    period: Arc<AtomicUsize>,
+    periods: Vec<&'static str>,
+    thread: JoinHandle<Vec<(usize, Duration)>>,
 }
 
+const ENDING: usize = usize::MAX;
+
 impl Bystander {
-    pub fn start(portal: &str) -> Bystander {
+    /// Its reads are told under `period` until another one begins.
+    pub fn start(portal: &str, period: &'static str) -> Bystander {
         let mut client = Client::log_in(portal, 1, &[]);
-        let (reads, ending) = (
-            Arc::new(AtomicU64::new(0)),
-            Arc::new(AtomicBool::new(false)),
-        );
-        let (counted, stop) = (Arc::clone(&reads), Arc::clone(&ending));
+        let reads = Arc::new(AtomicU64::new(0));
+        let now = Arc::new(AtomicUsize::new(0));
+        let (counted, current) = (Arc::clone(&reads), Arc::clone(&now));
         let thread = thread::spawn(move || {
             let mut latencies = Vec::new();
-            while !stop.load(Ordering::Relaxed) {
+            loop {
+                let period = current.load(Ordering::Relaxed);
+                if period == ENDING {
+                    break;
+                }
                 let asked = Instant::now();
                 let data = client.read().expect("the bystander is served");
                 assert_eq!(data.len(), 512);
-                latencies.push(asked.elapsed());
+                latencies.push((period, asked.elapsed()));
                 counted.fetch_add(1, Ordering::Relaxed);
             }
             client.log_out();
@@ -182,7 +189,8 @@ impl Bystander {
         });
         Bystander {
             reads,
-            ending,
+            period: now,
+            periods: vec![period],
             thread,
         }
     }
@@ -192,22 +200,36 @@ impl Bystander {
         self.reads.load(Ordering::Relaxed)
     }
 
+    /// From now on its reads are told under this name.
+    pub fn enter(&mut self, period: &'static str) {
+        self.periods.push(period);
+        self.period.store(self.periods.len() - 1, Ordering::Relaxed);
+    }
+
     /// Ends it; every read has succeeded.
     pub fn stop(self, id: &str) {
-        self.ending.store(true, Ordering::Relaxed);
-        let mut latencies = self
+        self.period.store(ENDING, Ordering::Relaxed);
+        let all = self
             .thread
             .join()
             .expect("the bystander was served to the end");
-        latencies.sort();
-        let at = |percent: usize| latencies[(latencies.len() - 1) * percent / 100];
-        let worst = at(100);
-        println!(
-            "       bystander in {id}: {} reads, p50 {:?}, p99 {:?}, longest {worst:?}",
-            latencies.len(),
-            at(50),
-            at(99)
-        );
-        assert!(worst < Duration::from_secs(5), "a read took {worst:?}");
+        for (number, period) in self.periods.iter().enumerate() {
+            let mut latencies: Vec<Duration> = all
+                .iter()
+                .filter(|(of, _)| *of == number)
+                .map(|(_, took)| *took)
+                .collect();
+            assert!(!latencies.is_empty(), "{id}: no read in {period:?}");
+            latencies.sort();
+            let at = |percent: usize| latencies[(latencies.len() - 1) * percent / 100];
+            let worst = at(100);
+            println!(
+                "       bystander in {id}, {period}: {} reads, p50 {:?}, p99 {:?}, longest {worst:?}",
+                latencies.len(),
+                at(50),
+                at(99)
+            );
+            assert!(worst < Duration::from_secs(5), "a read took {worst:?}");
+        }
     }
 }

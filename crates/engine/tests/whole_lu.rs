@@ -1,0 +1,124 @@
+//! M-18 of docs/reference/faults.md: UNMAP of a whole LU of 64 TiB in one command, and WRITE SAME over its written parts as large as it may be,
+//! while another initiator reads another LU of the same pool. What was written is gone after it, what the other reads is right all the while, and its
+//! latency is told, quiet and during each. Absolute speeds are not asserted: they are the machine's.
+//!
+//! `cargo test -p hakaru-engine --release --test whole_lu -- --nocapture` prints the figures.
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use support::array::{Array, Scratch, config, pool, thin};
+use support::client::{BLOCK, Client, outgoing};
+
+const SIZE: u64 = 64 << 40;
+const PAGE_BLOCKS: u64 = (64 << 10) / BLOCK as u64;
+/// Pages of the LU that are written before, far from one another.
+const WRITTEN: u64 = 2000;
+/// The most blocks that WRITE SAME takes: VPD page B0h.
+const WRITE_SAME_BLOCKS: u32 = 0xffff;
+/// How long the other reads in each period, at least.
+const PERIOD: Duration = Duration::from_millis(700);
+const PERIODS: [&str; 3] = ["quiet", "UNMAP", "WRITE SAME"];
+
+#[test]
+fn others_are_served_while_a_whole_lu_is_unmapped_or_overwritten() {
+    let scratch = Scratch::new("whole");
+    let array = Array::start(&config(
+        json!([thin(0, "whole", SIZE), thin(1, "other", 1 << 30)]),
+        json!([pool(&scratch.join("pool"), 2 * WRITTEN)]),
+    ));
+    let mut client = Client::login(array.portal(), 1);
+    let block = vec![0x5a; BLOCK];
+    client.write(1, 0, &block).unwrap();
+    let period = Arc::new(AtomicUsize::new(0));
+    let reader = {
+        let (period, expected) = (Arc::clone(&period), block.clone());
+        let mut other = Client::login(array.portal(), 2);
+        thread::spawn(move || {
+            let mut latencies = [const { Vec::new() }; PERIODS.len()];
+            while let Some(told) = latencies.get_mut(period.load(Ordering::Relaxed)) {
+                let asked = Instant::now();
+                let read = other.read(1, 0, 1).expect("it is served");
+                told.push(asked.elapsed());
+                assert!(read == expected, "what it reads is what was written");
+            }
+            latencies
+        })
+    };
+    let write_pages = |client: &mut Client| {
+        for page in 0..WRITTEN {
+            client.write(0, place(page), &block).unwrap();
+        }
+    };
+    thread::park_timeout(PERIOD);
+    let mut longest = [Duration::ZERO; PERIODS.len()];
+    for (number, task) in [(1, unmap_all as fn(&mut Client)), (2, overwrite_written)] {
+        write_pages(&mut client);
+        assert_eq!(client.lba_status(0, 0)[0].2, 0, "mapped");
+        period.store(number, Ordering::Relaxed);
+        let began = Instant::now();
+        while began.elapsed() < PERIOD {
+            let asked = Instant::now();
+            task(&mut client);
+            longest[number] = longest[number].max(asked.elapsed());
+        }
+        for page in [0, WRITTEN / 2, WRITTEN - 1] {
+            let read = client.read(0, place(page), 1).unwrap();
+            assert!(read == vec![0; BLOCK], "{}: page {page}", PERIODS[number]);
+        }
+    }
+    period.store(PERIODS.len(), Ordering::Relaxed);
+    for (number, mut latencies) in reader.join().unwrap().into_iter().enumerate() {
+        latencies.sort();
+        let at = |percent: usize| latencies[(latencies.len() - 1) * percent / 100];
+        println!(
+            "M-18, {}: {} reads by another, p50 {:?}, p99 {:?}, longest {:?}; one over all took {:?}",
+            PERIODS[number],
+            latencies.len(),
+            at(50),
+            at(99),
+            at(100),
+            longest[number],
+        );
+    }
+    assert_eq!(array.stop(), Some(0));
+}
+
+/// Where on the LU the written page of this number begins, blocks.
+fn place(page: u64) -> u64 {
+    page * (SIZE / BLOCK as u64 / WRITTEN / PAGE_BLOCKS * PAGE_BLOCKS)
+}
+
+/// UNMAP of every block in one command: a descriptor says 2^32-1 of them at most.
+fn unmap_all(client: &mut Client) {
+    let blocks = SIZE / BLOCK as u64;
+    let mut descriptors = Vec::new();
+    let mut lba = 0;
+    while lba < blocks {
+        let count = (blocks - lba).min(u64::from(u32::MAX)) as u32;
+        descriptors.extend(lba.to_be_bytes());
+        descriptors.extend(count.to_be_bytes());
+        descriptors.extend([0; 4]);
+        lba += u64::from(count);
+    }
+    let length = descriptors.len() as u16;
+    let mut list = [(length + 6).to_be_bytes(), length.to_be_bytes()].concat();
+    list.extend([0; 4]);
+    list.extend(descriptors);
+    let [high, low] = (list.len() as u16).to_be_bytes();
+    let tag = client.submit(0, &[0x42, 0, 0, 0, 0, 0, 0, high, low, 0], outgoing(&list));
+    let done = client.wait(tag).expect("the array answers");
+    done.result.expect("UNMAP is carried out");
+}
+
+/// WRITE SAME with UNMAP over what is written, each as long as it may be.
+fn overwrite_written(client: &mut Client) {
+    for page in 0..WRITTEN {
+        let range = (place(page), WRITE_SAME_BLOCKS);
+        client.write_same(0, range, &[0; BLOCK], true).unwrap();
+    }
+}
