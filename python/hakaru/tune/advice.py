@@ -1,0 +1,183 @@
+"""Ready text: what to set for open-iscsi, LIO, tgt and Linux so that a setting holds. Pure.
+
+Names are those of the projects themselves: iscsid.conf and the records of open-iscsi 2.1 (`iscsiadm -m node --op
+show`), `targetcli … set parameter` of LIO (its configfs parameters), tgt's README.iscsi, Linux's ip-sysctl.rst and
+queue-sysfs.rst. A key that both sides negotiate must be set on both: the smaller number holds, and one side's
+`InitialR2T=Yes` or `ImmediateData=No` holds for both (RFC 7143 13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from hakaru.tune.conditions import Conditions
+from hakaru.tune.knobs import AUTO, Machine, Settings, Value
+
+INITIATOR_KEYS = {
+    "initial_r2t": "node.session.iscsi.InitialR2T",
+    "immediate_data": "node.session.iscsi.ImmediateData",
+    "first_burst_length": "node.session.iscsi.FirstBurstLength",
+    "max_burst_length": "node.session.iscsi.MaxBurstLength",
+    "max_outstanding_r2t": "node.session.iscsi.MaxOutstandingR2T",
+}
+TARGET_KEYS = {
+    "initial_r2t": "InitialR2T",
+    "immediate_data": "ImmediateData",
+    "first_burst_length": "FirstBurstLength",
+    "max_burst_length": "MaxBurstLength",
+    "max_outstanding_r2t": "MaxOutstandingR2T",
+}
+SEGMENT = "max_recv_data_segment_length"
+QUEUE_DEPTH_MAX = 1024
+"""Of open-iscsi; it wants cmds_max as a power of two of at most 2048."""
+
+
+LIO_COMMANDS = 64
+
+
+@dataclass(frozen=True)
+class Block:
+    """Lines for one program. `name`: `open-iscsi-conf`, `open-iscsi-node`, `lio`, `tgt`, `sysctl-initiator`,
+    `sysctl-target`, `queue`. `file`: where they belong; empty for commands."""
+
+    name: str
+    file: str
+    lines: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """As it can be pasted."""
+        return "\n".join(self.lines) + "\n"
+
+
+@dataclass(frozen=True)
+class Names:
+    """What stands in the text for what is the reader's own."""
+
+    target: str = "IQN-OF-THE-TARGET"
+    portal: str = "ADDRESS:3260"
+    tid: str = "1"
+    device: str = "sdX"
+
+
+def blocks(
+    conditions: Conditions,
+    settings: Settings,
+    turned: Iterable[str],
+    machine: Machine,
+    names: Names | None = None,
+) -> list[Block]:
+    """Text for every program that has something to set: the knobs named in `turned`, and what they need."""
+    of, own = set(turned), names or Names()
+    chosen = {name: value for name, value in settings.items() if name in of}
+    writes = conditions.op == "write"
+    initiator = _initiator(chosen, writes)
+    target = _target(chosen, writes)
+    node = f"iscsiadm -m node -T {own.target} -p {own.portal} --op update"
+    found = [
+        Block("open-iscsi-conf", "/etc/iscsi/iscsid.conf", tuple(f"{k} = {v}" for k, v in initiator.items())),
+        Block("open-iscsi-node", "", tuple(f"{node} -n {_quoted(k)} -v {v}" for k, v in initiator.items())),
+        Block(
+            "lio",
+            "",
+            tuple(f"targetcli /iscsi/{own.target}/tpg1 set {k}={v}" for k, v in _lio(target, chosen)),
+        ),
+        Block(
+            "tgt",
+            "",
+            tuple(
+                f"tgtadm --lld iscsi --mode target --op update --tid {own.tid} --name {k} --value {v}"
+                for k, v in target.items()
+            ),
+        ),
+        Block("sysctl-initiator", SYSCTL, tuple(_sysctl(chosen, machine, writes, initiator=True))),
+        Block("sysctl-target", SYSCTL, tuple(_sysctl(chosen, machine, writes, initiator=False))),
+        Block("queue", UDEV, tuple(_queue(chosen, own.device))),
+    ]
+    return [block for block in found if block.lines]
+
+
+SYSCTL = "/etc/sysctl.d/90-iscsi.conf"
+UDEV = "/etc/udev/rules.d/90-iscsi.rules"
+
+
+def _initiator(chosen: Settings, writes: bool) -> dict[str, str]:
+    found = {key: _text(chosen[name]) for name, key in INITIATOR_KEYS.items() if name in chosen}
+    if SEGMENT in chosen and not writes:
+        found["node.conn[0].iscsi.MaxRecvDataSegmentLength"] = _text(chosen[SEGMENT])
+    if "commands" in chosen:
+        commands = int(chosen["commands"])
+        found["node.session.queue_depth"] = str(min(commands, QUEUE_DEPTH_MAX))
+        found["node.session.cmds_max"] = str(min(2048, max(128, 1 << commands.bit_length())))
+    buffer = chosen.get("send_buffer" if writes else "receive_buffer")
+    if buffer is not None:
+        # One number for SO_SNDBUF and SO_RCVBUF; 0 leaves both to the kernel.
+        found["node.conn[0].tcp.window_size"] = "0" if buffer == AUTO else str(buffer)
+    return found
+
+
+def _target(chosen: Settings, writes: bool) -> dict[str, str]:
+    found = {key: _text(chosen[name]) for name, key in TARGET_KEYS.items() if name in chosen}
+    if SEGMENT in chosen and writes:
+        found["MaxRecvDataSegmentLength"] = _text(chosen[SEGMENT])
+    return found
+
+
+def _lio(target: Mapping[str, str], chosen: Settings) -> list[tuple[str, str]]:
+    """LIO's parameters; it takes no more commands of a session than an attribute says, 64 by default."""
+    found = [(f"parameter {key}", value) for key, value in target.items()]
+    commands = int(chosen.get("commands", 0))
+    return [*found, ("attribute default_cmdsn_depth", str(commands))] if commands > LIO_COMMANDS else found
+
+
+def _sysctl(chosen: Settings, machine: Machine, writes: bool, *, initiator: bool) -> list[str]:
+    """What a node's kernel needs. The initiator asks for its buffer itself, which `*mem_max` must allow; the target's
+    sockets are sized by the kernel, which `tcp_*mem` bounds (by what it doubles, so twice the number asked for)."""
+    lines = []
+    sends = writes == initiator
+    name, direction = ("send_buffer", "w") if sends else ("receive_buffer", "r")
+    buffer = chosen.get(name)
+    if buffer is not None and buffer != AUTO:
+        size = int(buffer)
+        if initiator:
+            lines += [f"net.core.{one}mem_max = {size}" for one in ("w", "r")]
+        else:
+            start = 16_384 if sends else 131_072
+            lines.append(f"net.ipv4.tcp_{direction}mem = 4096 {start} {2 * size}")
+    elif buffer == AUTO:
+        most = machine.send_buffer_auto_max if sends else machine.receive_buffer_auto_max
+        start = 16_384 if sends else 131_072
+        lines.append(f"net.ipv4.tcp_{direction}mem = 4096 {start} {most}")
+    if "congestion_control" in chosen and sends:
+        lines.append(f"net.ipv4.tcp_congestion_control = {chosen['congestion_control']}")
+    if "slow_start_after_idle" in chosen and sends:
+        lines.append(f"net.ipv4.tcp_slow_start_after_idle = {int(bool(chosen['slow_start_after_idle']))}")
+    return lines
+
+
+def _queue(chosen: Settings, device: str) -> list[str]:
+    if "command_max" not in chosen:
+        return []
+    kib = int(chosen["command_max"]) >> 10
+    return [
+        f"# for {device} now: echo {kib} > /sys/block/{device}/queue/max_sectors_kb (at most its max_hw_sectors_kb)",
+        'ACTION=="add|change", SUBSYSTEM=="block", KERNEL=="sd*", ENV{ID_PATH}=="*-iscsi-*", '
+        f'ATTR{{queue/max_sectors_kb}}="{kib}"',
+    ]
+
+
+def _text(value: Value) -> str:
+    if isinstance(value, bool):
+        return "Yes" if value else "No"
+    return str(value)
+
+
+def _quoted(name: str) -> str:
+    """Brackets mean something to a shell."""
+    return f"'{name}'" if "[" in name else name
+
+
+def describe(found: Iterable[Block]) -> list[Mapping[str, object]]:
+    """As JSON."""
+    return [{"name": block.name, "file": block.file, "text": block.text} for block in found]

@@ -1,0 +1,62 @@
+"""What a tuning is for: the path and the load that are given. Pure data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hakaru.errors import UsageError
+from hakaru.units import format_duration, format_rate, format_size
+
+Op = Literal["write", "read"]
+RTT_MAX_NS = 10 * 10**9
+BLOCK_MIN_BYTES, BLOCK_MAX_BYTES = 4096, 16 << 20
+DEPTH_MAX = 64
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Path and load. `None`: not known (`rtt_ns`, `rate_bits_per_s`: of a real path) or free to choose (`depth`)."""
+
+    rtt_ns: int | None
+    loss_percent: float
+    """Share of frames lost, each way."""
+    rate_bits_per_s: int | None
+    """Of the slowest link, on the wire, Ethernet framing included."""
+    block_bytes: int
+    """One request of the load; requests follow each other on the LU."""
+    op: Op
+    depth: int | None
+    """Requests outstanding; None: as many as are best."""
+    mtu: int = 1500
+
+    def check(self) -> None:
+        """Raises `UsageError` for what cannot be tuned for."""
+        if self.rtt_ns is not None and not 0 <= self.rtt_ns <= RTT_MAX_NS:
+            raise UsageError(f"--rtt {format_duration(self.rtt_ns)}", "choose 0 to 10 s")
+        if not 0 <= self.loss_percent < 100:
+            raise UsageError(f"--loss {self.loss_percent:g}", "percent of frames lost each way, 0 to below 100")
+        if not BLOCK_MIN_BYTES <= self.block_bytes <= BLOCK_MAX_BYTES or self.block_bytes % 4096:
+            raise UsageError(f"--block {format_size(self.block_bytes)}", "a multiple of 4 KiB, at most 16 MiB")
+        if self.depth is not None and not 1 <= self.depth <= DEPTH_MAX:
+            raise UsageError(f"--depth {self.depth}", f"choose 1 to {DEPTH_MAX}, or `any`")
+
+    def describe(self) -> dict[str, Any]:
+        """As JSON; `of_json` takes it back."""
+        return {
+            "rtt": None if self.rtt_ns is None else format_duration(self.rtt_ns),
+            "rtt_ns": self.rtt_ns,
+            "loss_percent": self.loss_percent,
+            "rate": None if self.rate_bits_per_s is None else format_rate(self.rate_bits_per_s),
+            "rate_bits_per_s": self.rate_bits_per_s,
+            "block": format_size(self.block_bytes),
+            "block_bytes": self.block_bytes,
+            "op": self.op,
+            "depth": self.depth,
+            "mtu": self.mtu,
+        }
+
+    @classmethod
+    def of_json(cls, value: dict[str, Any]) -> Conditions:
+        """What `describe` gave."""
+        return cls(**{name: value[name] for name in cls.__dataclass_fields__})

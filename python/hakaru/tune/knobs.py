@@ -1,0 +1,248 @@
+"""The knobs: what can be turned, which places of a study that changes, in which steps. Pure.
+
+A knob that both sides negotiate is set alike on both, so that its value is what holds. Knobs of one side follow the
+data: the send buffer is the sender's, the receive buffer and MaxRecvDataSegmentLength are the receiver's. In front of
+a real target only the initiator's are ours to turn, and of those that are negotiated only the initiator's half.
+
+initial_r2t, immediate_data, first_burst_length, max_burst_length, max_outstanding_r2t
+    keys of the session (RFC 7143 13.10 to 13.14, 13.17)
+max_recv_data_segment_length
+    key of the connection, declared by the receiver of the data (RFC 7143 13.12)
+command_max       most bytes of one SCSI command, as `max_sectors_kb` of the Linux block layer
+commands          commands outstanding per session, as `node.session.queue_depth` of open-iscsi
+queue_depth       requests of the load outstanding; a knob where the depth is free
+send_buffer, receive_buffer
+    SO_SNDBUF, SO_RCVBUF; `auto`: the kernel sizes it (tcp(7): tcp_wmem, tcp_rmem)
+congestion_control, slow_start_after_idle
+    of every node of the lab (ip-sysctl of Linux)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from hakaru.tune.conditions import Conditions
+from hakaru.units import format_size
+
+AUTO = "auto"
+"""A socket buffer that is left to the kernel."""
+Value = bool | int | str
+Settings = Mapping[str, Value]
+"""Knob → value. Sizes are bytes, `AUTO` where the kernel chooses."""
+Kind = Literal["size", "count", "flag", "name"]
+
+KIB, MIB = 1 << 10, 1 << 20
+BURST_MAX_BYTES = (1 << 24) - 512
+"""The largest burst that is a whole number of blocks: RFC 7143 allows 2^24 - 1; open-iscsi's default is 512 less."""
+COMMAND_MAX_BYTES = 16 * MIB
+BUFFER_MAX_BYTES = 256 * MIB
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One knob: its levels from least to most, and the one that stands before anything is turned."""
+
+    name: str
+    kind: Kind
+    levels: tuple[Value, ...]
+    default: Value
+    places: tuple[str, ...]
+    """Places of the study that take the value; none for `queue_depth`, which is a factor of loads by itself."""
+
+    @property
+    def ordered(self) -> bool:
+        """Whether levels have an order that a search can use."""
+        return self.kind in ("size", "count")
+
+    def written(self, value: Value) -> Value | None:
+        """As it stands in a study; None: left out."""
+        if value == AUTO:
+            return None
+        return format_size(int(value)) if self.kind == "size" else value
+
+    def shown(self, value: Value) -> str:
+        """As people read it: `256 KiB`, `Yes`, `auto`."""
+        if isinstance(value, bool):
+            return "Yes" if value else "No"
+        return format_size(value) if self.kind == "size" and isinstance(value, int) else str(value)
+
+
+Space = tuple[Knob, ...]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What tuning needs to know of this machine; kept with the run, so that a resumed one has the same knobs."""
+
+    congestion_controls: tuple[str, ...] = ("cubic", "reno")
+    send_buffer_auto_max: int = 4 * MIB
+    """What a send buffer that the kernel sizes may grow to (third number of tcp_wmem)."""
+    receive_buffer_auto_max: int = 6 * MIB
+    """The same of tcp_rmem."""
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What stands before anything is turned: what the two ends come to together, and the initiator's socket buffer.
+
+    The initiator is open-iscsi 2.1 as packaged (iscsid.conf: FirstBurstLength 262144, MaxBurstLength 16776192,
+    InitialR2T No, ImmediateData Yes, MaxRecvDataSegmentLength 262144, queue_depth 32; tcp.window_size 524288 in its
+    records), the target LIO (iscsi_target_parameters.h: FirstBurstLength 65536, MaxBurstLength 262144, InitialR2T Yes,
+    ImmediateData Yes, MaxOutstandingR2T 1, MaxRecvDataSegmentLength 8192), whose sockets the kernel sizes; Linux splits
+    requests at 1280 KiB (BLK_DEF_MAX_SECTORS of 4.3 to 6.15). A key's result is the smaller number, or the OR of
+    InitialR2T and the AND of ImmediateData.
+    """
+
+    initial_r2t: bool = True
+    immediate_data: bool = True
+    first_burst_length: int = 64 * KIB
+    max_burst_length: int = 256 * KIB
+    max_outstanding_r2t: int = 1
+    max_recv_initiator: int = 256 * KIB
+    max_recv_target: int = 8 * KIB
+    command_max: int = 1280 * KIB
+    commands: int = 32
+    send_initiator: Value = 512 * KIB
+    receive_initiator: Value = 512 * KIB
+    send_target: Value = AUTO
+    receive_target: Value = AUTO
+    congestion_control: str = "cubic"
+    slow_start_after_idle: bool = True
+    queue_depth: int = 1
+
+
+def sizes(low: int, high: int, *more: Value) -> tuple[Value, ...]:
+    """Powers of two from `low` to `high`, and whatever else must be among them, in order; `AUTO` comes first."""
+    found = {low << shift for shift in range((high // low).bit_length()) if low << shift <= high}
+    found |= {one for one in more if isinstance(one, int)}
+    return (*([AUTO] if AUTO in more else []), *sorted(found))
+
+
+def space_of(conditions: Conditions, defaults: Defaults, machine: Machine, *, lab: bool) -> Space:
+    """The knobs there are. `lab`: both ends are ours; else only the initiator's are."""
+    return tuple(
+        replace(knob, levels=tuple(dict.fromkeys(knob.levels)))
+        for knob in _all(conditions, defaults, machine, lab)
+        if knob.places or knob.name == "queue_depth"
+    )
+
+
+def _all(conditions: Conditions, defaults: Defaults, machine: Machine, lab: bool) -> list[Knob]:
+    writes = conditions.op == "write"
+    sender, receiver = ("initiator", "target") if writes else ("target", "initiator")
+
+    def both(key: str) -> tuple[str, ...]:
+        return tuple(f"iscsi.{side}.{key}" for side in (("initiator", "target") if lab else ("initiator",)))
+
+    def one(side: str, key: str) -> tuple[str, ...]:
+        return (f"iscsi.{side}.{key}",) if lab or side == "initiator" else ()
+
+    def buffer(name: str, side: str, key: str, default: Value) -> Knob:
+        # Up to four times what the path holds: what lies beyond takes memory and gives nothing.
+        most = max(4 * MIB, min(BUFFER_MAX_BYTES, 4 * path_bytes(conditions)))
+        return Knob(name, "size", sizes(64 * KIB, most, AUTO, default), default, one(side, f"socket.{key}"))
+
+    def bursts(default: int) -> tuple[Value, ...]:
+        return sizes(64 * KIB, 8 * MIB, default, BURST_MAX_BYTES)
+
+    def of_lab(key: str) -> tuple[str, ...]:
+        return (f"lab.tcp.{key}",) if lab else ()
+
+    receives = defaults.max_recv_target if writes else defaults.max_recv_initiator
+    block = conditions.block_bytes
+    segments = sizes(8 * KIB, 2 * MIB, receives)
+    commands = sizes(1, 128, defaults.commands)
+    split = sizes(128 * KIB, max(block, 512 * KIB), defaults.command_max)
+    sends = (defaults.send_initiator, defaults.send_target)[not writes]
+    takes = (defaults.receive_target, defaults.receive_initiator)[not writes]
+    knobs = [
+        Knob("max_recv_data_segment_length", "size", segments, receives, one(receiver, "max_recv_data_segment_length")),
+        Knob("command_max", "size", split, defaults.command_max, ("iscsi.initiator.command_max",)),
+        Knob("commands", "count", commands, defaults.commands, ("iscsi.initiator.commands",)),
+    ]
+    if writes:
+        # Only writes are asked for (R2T) or sent unasked.
+        r2ts, first, burst = defaults.max_outstanding_r2t, defaults.first_burst_length, defaults.max_burst_length
+        knobs += [
+            Knob("initial_r2t", "flag", (True, False), defaults.initial_r2t, both("initial_r2t")),
+            Knob("immediate_data", "flag", (False, True), defaults.immediate_data, both("immediate_data")),
+            Knob("first_burst_length", "size", bursts(first), first, both("first_burst_length")),
+            Knob("max_outstanding_r2t", "count", sizes(1, 16, r2ts), r2ts, both("max_outstanding_r2t")),
+        ]
+    else:
+        burst = defaults.max_burst_length
+    knobs += [
+        Knob("max_burst_length", "size", bursts(burst), burst, both("max_burst_length")),
+        buffer("send_buffer", sender, "send_buffer", sends),
+        buffer("receive_buffer", receiver, "receive_buffer", takes),
+        Knob(
+            "congestion_control",
+            "name",
+            tuple(dict.fromkeys((defaults.congestion_control, *machine.congestion_controls))),
+            defaults.congestion_control,
+            of_lab("congestion_control"),
+        ),
+        Knob(
+            "slow_start_after_idle",
+            "flag",
+            (True, False),
+            defaults.slow_start_after_idle,
+            of_lab("slow_start_after_idle"),
+        ),
+    ]
+    if conditions.depth is None:
+        depth = defaults.queue_depth
+        knobs.append(Knob("queue_depth", "count", sizes(1, 64, depth), depth, ()))
+    return knobs
+
+
+def path_bytes(conditions: Conditions) -> int:
+    """Rate times round trip: what the path holds. 0 where either is not known."""
+    if conditions.rate_bits_per_s is None or conditions.rtt_ns is None:
+        return 0
+    return -(-conditions.rate_bits_per_s * conditions.rtt_ns // (8 * 10**9))
+
+
+def defaults_of(space: Space) -> dict[str, Value]:
+    """Every knob as it stands before anything is turned."""
+    return {knob.name: knob.default for knob in space}
+
+
+def settle(space: Space, settings: Settings) -> dict[str, Value]:
+    """Settings as they hold together: FirstBurstLength never above MaxBurstLength (RFC 7143 13.14)."""
+    settled = {knob.name: settings[knob.name] for knob in space}
+    first, burst = settled.get("first_burst_length"), settled.get("max_burst_length")
+    if isinstance(first, int) and isinstance(burst, int):
+        settled["first_burst_length"] = min(first, burst)
+    return settled
+
+
+def changed(space: Space, settings: Settings) -> list[Knob]:
+    """Knobs that do not stand at their defaults."""
+    return [knob for knob in space if settings[knob.name] != knob.default]
+
+
+def shown(space: Sequence[Knob], settings: Settings) -> dict[str, str]:
+    """Knob → value as people read it, of those that do not stand at their defaults."""
+    return {knob.name: knob.shown(settings[knob.name]) for knob in changed(tuple(space), settings)}
+
+
+def describe(space: Space) -> list[dict[str, Any]]:
+    """As JSON; `of_json` takes it back."""
+    return [
+        {
+            "name": k.name,
+            "kind": k.kind,
+            "levels": list(k.levels),
+            "default": k.default,
+            "places": list(k.places),
+        }
+        for k in space
+    ]
+
+
+def of_json(value: Sequence[Mapping[str, Any]]) -> Space:
+    """What `describe` gave."""
+    return tuple(Knob(k["name"], k["kind"], tuple(k["levels"]), k["default"], tuple(k["places"])) for k in value)

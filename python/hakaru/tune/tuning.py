@@ -1,0 +1,216 @@
+"""The course of a tuning: which measurement comes next, from those made. Pure, so that any of them can be the last.
+
+    search         one trial each, until what can be reached is reached, nothing gets better, or trials or time are out
+    contribution   the best and the best with each knob switched back, in rounds of shuffled order
+    advice         the best with all knobs back that contribute nothing; if that is slower than the best, half of them
+                   are turned again, those with the larger losses first, until it is not
+
+`Tuning.next(trials)` is a function of the trials alone: a run that was interrupted is asked the same again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from hakaru.tune.closed_form import reachable_bytes_per_s
+from hakaru.tune.contribution import Contribution, contributions
+from hakaru.tune.knobs import Settings, Value, changed, defaults_of, settle
+from hakaru.tune.search import NEAR, Search, Tried
+
+Phase = Literal["search", "contribution", "advice"]
+Reason = Literal["reached", "patience", "trials", "time", "failed"]
+AS_GOOD = 0.97
+"""Advice may be this much slower than the best found: what repetitions of seconds vary."""
+FAILURES_MAX = 3
+"""Failures in a row, from the start or later, that end a tuning: it is not the settings then."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is to be measured next. `knob`: which one is switched back (contribution)."""
+
+    phase: Phase
+    settings: dict[str, Value]
+    knob: str | None = None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One measurement that was made. `mb_per_s`: None where it failed; `seconds`: what it took, beside its load too."""
+
+    phase: Phase
+    settings: Settings
+    knob: str | None
+    mb_per_s: float | None
+    seconds: float
+    point: str = ""
+    repetition: int = 1
+    error: str | None = None
+    caveats: tuple[dict[str, Any], ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to end. `patience`: trials of the search in a row without anything better."""
+
+    trials: int = 25
+    budget_s: float = 300.0
+    patience: int = 10
+    repetitions: int = 3
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """A tuning that goes on until `next` gives None."""
+
+    search: Search
+    limits: Limits
+
+    def next(self, trials: Sequence[Trial]) -> Step | None:
+        """What to measure next; None: all is measured."""
+        tried = self.tried(trials)
+        if self.search_ended(trials) is None:
+            return Step("search", self.search.propose(tried))
+        best = self.search.best(tried)
+        if best is None or self._out_of_time(trials):
+            return None
+        schedule = self.schedule(tried[best].settings)
+        done = [t for t in trials if t.phase == "contribution"]
+        if len(done) < len(schedule):
+            return schedule[len(done)]
+        return self._advice_step(trials, tried[best].settings)
+
+    def tried(self, trials: Sequence[Trial]) -> list[Tried]:
+        """The trials of the search."""
+        return [Tried(t.settings, t.mb_per_s) for t in trials if t.phase == "search"]
+
+    def search_ended(self, trials: Sequence[Trial]) -> Reason | None:
+        """Why the search is over; None: it is not."""
+        tried = self.tried(trials)
+        if failed_in_a_row(trials) >= FAILURES_MAX:
+            return "failed"
+        if len(tried) < len(self.search.first_settings()) and len(tried) < self.limits.trials:
+            # What is certain to be worth trying is tried whatever the time.
+            return None
+        reachable = reachable_bytes_per_s(self.search.conditions, self.search.space)
+        fastest = max((one.mb_per_s or 0.0 for one in tried), default=0.0)
+        if self.search.goal == "throughput" and reachable is not None and fastest * 1e6 >= NEAR * reachable:
+            return "reached"
+        if len(tried) >= self.limits.trials:
+            return "trials"
+        if self.search.since_better(tried) >= self.limits.patience:
+            return "patience"
+        searched_s = sum(t.seconds for t in trials if t.phase == "search")
+        return "time" if searched_s + self._reserve_s(trials) >= self.limits.budget_s else None
+
+    def _reserve_s(self, trials: Sequence[Trial]) -> float:
+        """What is kept of the budget for the contributions, and the next trial."""
+        tried = self.tried(trials)
+        best = self.search.best(tried)
+        each = sum(t.seconds for t in trials) / len(trials)
+        turned = len(changed(self.search.space, tried[best].settings)) if best is not None else 0
+        return each * (1 + self.limits.repetitions * (2 + turned))
+
+    def _out_of_time(self, trials: Sequence[Trial]) -> bool:
+        return sum(t.seconds for t in trials) >= self.limits.budget_s or failed_in_a_row(trials) >= FAILURES_MAX
+
+    def switched(self, best: Settings) -> dict[str, dict[str, Value]]:
+        """Knob → the best setting with it at its default, of those that make a difference."""
+        space, found = self.search.space, {}
+        for knob in changed(space, best):
+            back = settle(space, {**best, knob.name: knob.default})
+            if back != settle(space, best):
+                found[knob.name] = back
+        return found
+
+    def schedule(self, best: Settings) -> list[Step]:
+        """Every measurement of the contributions, in its order."""
+        variants: list[tuple[str | None, dict[str, Value]]] = [(None, settle(self.search.space, best))]
+        variants += list(self.switched(best).items())
+        steps = []
+        for turn in range(self.limits.repetitions):
+            order = list(variants)
+            # Whatever drifts falls on all alike.
+            random.Random(f"{self.search.seed}/contribution/{turn}").shuffle(order)
+            steps += [Step("contribution", settings, knob) for knob, settings in order]
+        return steps
+
+    def contributions(self, trials: Sequence[Trial]) -> list[Contribution]:
+        """What each knob is worth, of those that were measured."""
+        values: dict[str | None, list[float]] = {}
+        for t in trials:
+            if t.phase == "contribution" and t.mb_per_s:
+                values.setdefault(t.knob, []).append(t.mb_per_s)
+        return contributions(values.pop(None, []), {knob: v for knob, v in values.items() if knob is not None})
+
+    def best(self, trials: Sequence[Trial]) -> dict[str, Value] | None:
+        """The best setting of the search."""
+        tried = self.tried(trials)
+        found = self.search.best(tried)
+        return None if found is None else settle(self.search.space, tried[found].settings)
+
+    def advised(self, trials: Sequence[Trial]) -> tuple[dict[str, Value] | None, bool]:
+        """The setting to advise, and whether it was measured as such to be as good as the best."""
+        best = self.best(trials)
+        if best is None:
+            return None, False
+        for candidate in self._candidates(trials, best):
+            values = self._values(trials, "advice", candidate)
+            if candidate == best:
+                return best, bool(self._values(trials, "contribution", best))
+            if len(values) >= self.limits.repetitions and self._as_good(trials, best, values):
+                return candidate, True
+        return best, bool(self._values(trials, "contribution", best))
+
+    def _advice_step(self, trials: Sequence[Trial], best: Settings) -> Step | None:
+        best = settle(self.search.space, best)
+        for candidate in self._candidates(trials, best):
+            if candidate == best:
+                return None
+            done = [t for t in trials if t.phase == "advice" and t.settings == candidate]
+            if len(done) < self.limits.repetitions:
+                return Step("advice", candidate)
+            if self._as_good(trials, best, self._values(trials, "advice", candidate)):
+                return None
+        return None
+
+    def _candidates(self, trials: Sequence[Trial], best: dict[str, Value]) -> list[dict[str, Value]]:
+        """Settings from simple to the best itself: fewer and fewer knobs are back at their defaults."""
+        defaults, space = defaults_of(self.search.space), self.search.space
+        idle = [c for c in self.contributions(trials) if not c.contributes and self._may_go(best, c.knob)]
+        # Turned back without a difference by itself (FirstBurstLength under MaxBurstLength, say): these go with any.
+        found, keep = [], 0
+        while keep < len(idle):
+            back = {c.knob: defaults[c.knob] for c in idle[keep:]}
+            found.append(settle(space, {**best, **back}))
+            keep = max(keep + 1, (keep + len(idle) + 1) // 2)
+        return [*(one for one in found if one != best), best]
+
+    def _may_go(self, best: dict[str, Value], knob: str) -> bool:
+        """With the goal of least memory, a default that takes more memory is no advice."""
+        if self.search.goal == "throughput":
+            return True
+        back = self.switched(best).get(knob, best)
+        return self.search.memory(back) <= self.search.memory(best)
+
+    def _values(self, trials: Sequence[Trial], phase: Phase, settings: Settings) -> list[float]:
+        return [t.mb_per_s for t in trials if t.phase == phase and t.mb_per_s and t.settings == settings]
+
+    def _as_good(self, trials: Sequence[Trial], best: Settings, values: Sequence[float]) -> bool:
+        reference = self._values(trials, "contribution", best)
+        if not values or not reference:
+            return False
+        return sum(values) / len(values) >= AS_GOOD * sum(reference) / len(reference)
+
+
+def failed_in_a_row(trials: Sequence[Trial]) -> int:
+    """Failures at the end of the trials."""
+    count = 0
+    for trial in reversed(trials):
+        if trial.mb_per_s is not None:
+            break
+        count += 1
+    return count
