@@ -55,6 +55,8 @@ def duration(seconds: float) -> str:
 
 def factors_text(turn: Repetition) -> str:
     """`random-32k, vms 7`; `case throttled, tcp 2009`."""
+    if turn.point.label:
+        return turn.point.label
     return ", ".join(str(v) if k == "pattern" else f"{k} {level_text(v)}" for k, v in turn.point.factors.items())
 
 

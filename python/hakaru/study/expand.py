@@ -24,6 +24,8 @@ class Point:
     factors: dict[str, Any]
     study: Study | None = field(default=None, compare=False, repr=False)
     """The study with the changes of these levels made; None where nobody asked for it."""
+    label: str = field(default="", compare=False)
+    """Shown while it runs, instead of its factors."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,80 @@
+"""What a tuning was asked to do, whole: kept as `tune.json` in its run directory, so that `--resume` needs no more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hakaru.tune import knobs
+from hakaru.tune.closed_form import reachable_bytes_per_s
+from hakaru.tune.conditions import Conditions
+from hakaru.tune.knobs import Defaults, Machine, Space
+from hakaru.tune.search import Goal, Search
+from hakaru.tune.tuning import Limits, Tuning
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A tuning as asked for."""
+
+    conditions: Conditions
+    defaults: Defaults
+    machine: Machine
+    space: Space
+    goal: Goal
+    seed: int
+    limits: Limits
+    trial_ns: int
+    """Measuring time of one trial."""
+    start: str
+    """What the knobs stand at before anything is turned: `defaults`, or the study they are from."""
+    lab: bool
+    """Both ends are ours; else a real target."""
+
+    @property
+    def tuning(self) -> Tuning:
+        """Its course."""
+        search = Search(self.conditions, self.space, self.machine, self.goal, self.seed)
+        return Tuning(search, self.limits)
+
+    @property
+    def reachable_mb_per_s(self) -> float | None:
+        """What no setting can exceed."""
+        reachable = reachable_bytes_per_s(self.conditions, self.space)
+        return None if reachable is None else reachable / 1e6
+
+    def describe(self) -> dict[str, Any]:
+        """As JSON; `of_json` takes it back."""
+        return {
+            "format": FORMAT,
+            "conditions": self.conditions.describe(),
+            "defaults": asdict(self.defaults),
+            "machine": asdict(self.machine) | {"congestion_controls": list(self.machine.congestion_controls)},
+            "knobs": knobs.describe(self.space),
+            "goal": self.goal,
+            "seed": self.seed,
+            "limits": asdict(self.limits),
+            "trial_ns": self.trial_ns,
+            "start": self.start,
+            "lab": self.lab,
+        }
+
+    @classmethod
+    def of_json(cls, value: Mapping[str, Any]) -> Setup:
+        """What `describe` gave."""
+        machine = value["machine"] | {"congestion_controls": tuple(value["machine"]["congestion_controls"])}
+        return cls(
+            conditions=Conditions.of_json(value["conditions"]),
+            defaults=Defaults(**value["defaults"]),
+            machine=Machine(**machine),
+            space=knobs.of_json(value["knobs"]),
+            goal=value["goal"],
+            seed=value["seed"],
+            limits=Limits(**value["limits"]),
+            trial_ns=value["trial_ns"],
+            start=value["start"],
+            lab=value["lab"],
+        )

@@ -1,0 +1,206 @@
+"""The study whose points the trials are: one host, one array behind one link with the round trip, one VM. Pure.
+
+It is a study like any other: each knob is one of its variables, so that what configures, runs, stores and analyses a
+study does it for a trial. `base(setup)` is also kept as the run's study.yaml, with every knob's levels one at a time.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from hakaru.study import Loaded, Point, Study
+from hakaru.study.document import parse_document
+from hakaru.study.load import validate
+from hakaru.tune.closed_form import depth_of
+from hakaru.tune.knobs import AUTO, Defaults, Knob, Settings, Value, changed, defaults_of, path_bytes, settle
+from hakaru.tune.setup import Setup
+from hakaru.units import format_duration, format_rate, format_size
+
+QUEUE_MIN_BYTES, QUEUE_MAX_BYTES = 8 << 20, 256 << 20
+SECOND_NS = 10**9
+WARMUP_ROUND_TRIPS = 50
+"""Slow start to a thousand segments takes ten round trips; what it overshoots takes some more to mend."""
+REGION_BLOCKS = 64
+ID = "tune"
+
+
+def base(setup: Setup) -> dict[str, Any]:
+    """The study as it would be written."""
+    c = setup.conditions
+    region = format_size(REGION_BLOCKS * max(c.block_bytes, 1 << 20))
+    load = {"kind": "closed", "queue_depth": depth_of(c, defaults_of(setup.space))}
+    pattern = {
+        "sizes": [{"size": format_size(c.block_bytes)}],
+        "read_percent": 0 if c.op == "write" else 100,
+        "random_percent": 0,
+        "load": load,
+    }
+    return {
+        "format": 1,
+        "id": ID,
+        "title": {"en": "Tuning of iSCSI and TCP", "ja": "iSCSI と TCP のチューニング"},
+        "question": {
+            "en": f"Which settings carry {_load(setup)} best over {_path(setup)}?",
+            "ja": f"{_path(setup)} のパスで {_load(setup)} に最適な設定は何か。",
+        },
+        "expectation": {
+            "en": "Buffers of twice rate x round trip, bursts of a block and no R2T before the first data come near "
+            "what the link carries.",
+            "ja": "帯域 x 往復時間の 2 倍のバッファ、ブロック以上のバースト、最初のデータに R2T "
+            "を待たない設定で、リンクの上限に近づく。",
+        },
+        "origin": "emulated",
+        "lab": _lab(setup),
+        "array": {
+            "target_name": "iqn.2012-12.example.hakaru:tune",
+            "model": {"kind": "none"},
+            "lus": [{"lun": 0, "size": region}],
+        },
+        "vms": {"columns": [[0]], "image": region},
+        "patterns": {c.op: pattern},
+        "iscsi": _iscsi(setup.defaults),
+        "variables": {knob.name: _variable(knob) for knob in setup.space if knob.places},
+        "factors": _factors(setup),
+        "measure": {
+            "warmup": format_duration(max(SECOND_NS, WARMUP_ROUND_TRIPS * (c.rtt_ns or 0))),
+            "time": format_duration(setup.trial_ns),
+            "repetitions": 1,
+            "sample_interval": "200 ms",
+        },
+        "seed": setup.seed,
+    }
+
+
+def load_base(setup: Setup) -> Loaded:
+    """The study, checked, with its text."""
+    from pathlib import Path
+
+    yaml, text = YAML(typ="safe", pure=True), io.BytesIO()
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    yaml.allow_unicode, yaml.width = True, 160
+    yaml.dump(base(setup), text)
+    source = text.getvalue()
+    return Loaded(validate(parse_document(source, "tune/study.yaml"), Study), Path("tune/study.yaml"), source, {})
+
+
+def factors_of(setup: Setup, settings: Settings) -> dict[str, Any]:
+    """The point's factors: the load, and every knob that does not stand at its default."""
+    c = setup.conditions
+    levels = {k.name: level(k, settings[k.name]) for k in changed(setup.space, settings) if k.places}
+    return {"pattern": c.op, "vms": 1, "queue_depth": depth_of(c, settings), **levels}
+
+
+def settings_of(setup: Setup, factors: dict[str, Any]) -> dict[str, Value]:
+    """What `factors_of` was given."""
+    settings = defaults_of(setup.space)
+    for knob in setup.space:
+        if knob.name in factors:
+            written = factors[knob.name]
+            settings[knob.name] = next((v for v in knob.levels if level(knob, v) == written), written)
+    return settle(setup.space, settings)
+
+
+def point_of(study: Study, setup: Setup, settings: Settings, name: str, label: str = "") -> Point:
+    """The point of a setting."""
+    factors = factors_of(setup, settings)
+    return Point(name, factors, study.at(factors), label)
+
+
+def level(knob: Knob, value: Value) -> Value:
+    """A value as a level of the knob's variable."""
+    written = knob.written(value)
+    return AUTO if written is None else written
+
+
+def _variable(knob: Knob) -> dict[str, Any]:
+    if AUTO not in knob.levels:
+        return {"sets": list(knob.places)}
+    return {str(level(knob, v)): {place: knob.written(v) for place in knob.places} for v in knob.levels}
+
+
+def _factors(setup: Setup) -> list[dict[str, Any]]:
+    """The defaults, then each knob by itself."""
+    default = defaults_of(setup.space)
+    plain = {name: [one] for name, one in factors_of(setup, default).items()}
+    found = [plain]
+    for knob in setup.space:
+        one_at_a_time = [v for v in knob.levels if v != knob.default and _holds(setup, {**default, knob.name: v})]
+        if one_at_a_time:
+            found.append({**plain, knob.name: [level(knob, v) for v in one_at_a_time]})
+    return found
+
+
+def _holds(setup: Setup, settings: Settings) -> bool:
+    return settle(setup.space, settings) == dict(settings)
+
+
+def _lab(setup: Setup) -> dict[str, Any]:
+    c = setup.conditions
+    queue = format_size(min(QUEUE_MAX_BYTES, max(QUEUE_MIN_BYTES, 4 * path_bytes(c))))
+    link: dict[str, Any] = {"queue": queue}
+    if c.rate_bits_per_s is not None:
+        link["rate"] = format_rate(c.rate_bits_per_s)
+    far = dict(link)
+    if c.rtt_ns:
+        far["delay"] = format_duration(c.rtt_ns // 2)
+    if c.loss_percent:
+        far["loss"] = {"percent": c.loss_percent}
+    return {
+        "hosts": ["host"],
+        "arrays": ["array"],
+        "switches": {"switch": {}},
+        "mtu": c.mtu,
+        "links": {"host": {"between": ["host", "switch"], **link}, "array": {"between": ["array", "switch"], **far}},
+        "tcp": {
+            "congestion_control": setup.defaults.congestion_control,
+            "slow_start_after_idle": setup.defaults.slow_start_after_idle,
+        },
+    }
+
+
+def _iscsi(d: Defaults) -> dict[str, Any]:
+    keys = {
+        "initial_r2t": d.initial_r2t,
+        "immediate_data": d.immediate_data,
+        "first_burst_length": format_size(d.first_burst_length),
+        "max_burst_length": format_size(d.max_burst_length),
+        "max_outstanding_r2t": d.max_outstanding_r2t,
+    }
+    return {
+        "initiator": {
+            **keys,
+            "max_recv_data_segment_length": format_size(d.max_recv_initiator),
+            "command_max": format_size(d.command_max),
+            "commands": d.commands,
+            "socket": _socket(d.send_initiator, d.receive_initiator),
+        },
+        "target": {
+            **keys,
+            "max_recv_data_segment_length": format_size(d.max_recv_target),
+            "socket": _socket(d.send_target, d.receive_target),
+        },
+    }
+
+
+def _socket(send: Value, receive: Value) -> dict[str, str]:
+    buffers = {"send_buffer": send, "receive_buffer": receive}
+    return {name: format_size(int(value)) for name, value in buffers.items() if value != AUTO}
+
+
+def _load(setup: Setup) -> str:
+    c = setup.conditions
+    depth = "" if c.depth is None else f", depth {c.depth}"
+    return f"{c.op} {format_size(c.block_bytes)}{depth}"
+
+
+def _path(setup: Setup) -> str:
+    c = setup.conditions
+    parts = [
+        None if c.rate_bits_per_s is None else format_rate(c.rate_bits_per_s),
+        None if c.rtt_ns is None else f"RTT {format_duration(c.rtt_ns)}",
+        f"loss {c.loss_percent:g} %" if c.loss_percent else None,
+    ]
+    return ", ".join(part for part in parts if part) or "a real path"
