@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hakaru.analysis.backup import copies
+from hakaru.analysis.distance import measures
 from hakaru.analysis.metrics import UNITS
 from hakaru.report.fonts import FACES, face, missing
 from hakaru.wording import LANGUAGES, LOCALE, catalogue, number, say, tenths
@@ -46,7 +47,7 @@ def test_every_message_that_the_code_says_is_there() -> None:
 
 
 def test_every_metric_has_a_name() -> None:
-    named = {f"metric.{name}" for name in (*UNITS, *copies.UNITS)}
+    named = {f"metric.{name}" for name in (*UNITS, *copies.UNITS, *measures.UNITS)}
     assert named <= set(catalogue("en")), named - set(catalogue("en"))
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from hakaru.analysis import metrics
 from hakaru.analysis.backup import copies
 from hakaru.analysis.caveats import Caveat
+from hakaru.analysis.distance import measures
 from hakaru.analysis.expectations import Outcome
 from hakaru.analysis.sweep import PREFERRED
 from hakaru.wording import say, tenths
@@ -132,7 +133,7 @@ def _bound(language: str, values: Mapping[str, Any]) -> str:
 def _unit(metric: str) -> str:
     """What stands behind a value of the metric; nothing where the metric's name says what is counted."""
     signs = {"percent": " %", "s": " s", "ms": " ms", "µs": " µs", "MB/s": " MB/s", "MiB/s": " MiB/s"}
-    return signs.get((metrics.UNITS | copies.UNITS).get(metric, ""), "")
+    return signs.get((metrics.UNITS | copies.UNITS | measures.UNITS).get(metric, ""), "")
 
 
 def _either(language: str, names: list[str]) -> str:

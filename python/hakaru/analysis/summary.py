@@ -8,9 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hakaru.analysis import backup, expectations, findings, limiter, points, reference, sentences, sweep
+from hakaru.analysis import backup, distance, expectations, findings, limiter, points, reference, sentences, sweep
 from hakaru.analysis.backup.setup import is_backup
 from hakaru.analysis.caveats import Caveat
+from hakaru.analysis.distance import curves
 from hakaru.analysis.limiter import Verdict
 from hakaru.analysis.points import Point
 from hakaru.analysis.run_data import RunData
@@ -38,6 +39,8 @@ def analyse(run: RunData) -> dict[str, Any]:
     """The summary of a run, as plain JSON (no NaN)."""
     if is_backup(run.study):
         return _backup(run)
+    if distance.is_distance(run.study):
+        return _distance(run)
     nics = nics_of_lab(run.lab)
     analysed = [points.analyse(run, raw, nics) for raw in run.points]
     sweeps = sweep.sweeps_of(analysed)
@@ -65,6 +68,17 @@ def _backup(run: RunData) -> dict[str, Any]:
     results = expectations.Results([], [], comparisons, list(analysed))
     summary = _summary(run, list(analysed), found, comparisons, results, several)
     return summary | {"sweeps": [], "maps": [m.to_json() for m in maps]}
+
+
+def _distance(run: RunData) -> dict[str, Any]:
+    """The summary of a load over a lab that is described link by link: points are judged one by one."""
+    nics = nics_of_lab(run.lab)
+    analysed = [distance.points.analyse(run, raw, nics) for raw in run.points]
+    found_curves = curves.curves_of(analysed)
+    found = distance.findings.of_run(analysed, found_curves)
+    results = expectations.Results([], [], [], list(analysed))
+    summary = _summary(run, list(analysed), found, [], results, len(analysed) > 1)
+    return summary | {"sweeps": [], "curves": [c.to_json() for c in found_curves]}
 
 
 def _summary(

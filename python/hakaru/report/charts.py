@@ -36,7 +36,10 @@ Spec = dict[str, Any]
 
 @dataclass(frozen=True)
 class Line:
-    """One labelled line: `points` are `(x, y, low, high)`, low and high None where there is no interval."""
+    """One line: `points` are `(x, y, low, high)`, low and high None where there is no interval.
+
+    An empty label is not drawn.
+    """
 
     label: str
     points: Sequence[tuple[float, float, float | None, float | None]]
@@ -217,6 +220,7 @@ def _labels(series: Sequence[Line], scale: Spec, size: Size) -> list[Spec]:
         return size.height * (1 - min(1.0, share))
 
     right = max(s.points[-1][0] for s in series) if series else 0.0
+    series = [s for s in series if s.label]
     wrapped = {s.label: wrap(s.label, size.labels) for s in series}
     wanted = sorted(((pixel(s.points[-1][1]), s) for s in series), key=lambda pair: pair[0])
     places = apart([p for p, _ in wanted], [13.0 * len(wrapped[s.label]) + LABEL_GAP for _, s in wanted], size.height)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hakaru.analysis import sentences
-from hakaru.report import backup, backup_figures, charts, figures
+from hakaru.report import backup, backup_figures, charts, distance, distance_figures, figures
 from hakaru.report.figures import Figure, Sweep
 from hakaru.report.lab import describe_lab, flat
 from hakaru.wording import number, say, tenths
@@ -56,8 +56,11 @@ def build(inputs: Inputs, language: str) -> Json:
     copies = backup.parts(summary, letters, language) if backup.is_backup(summary) else None
     if copies is not None:
         copies["figures"] = [_figure(f, 0) for f in backup_figures.of_run(summary, language)]
+    far = distance.parts(summary, letters, language) if distance.is_distance(summary) else None
+    if far is not None:
+        far["figures"] = [_figure(f, 0) for f in distance_figures.of_run(summary, language)]
     numbered = 0
-    for group in (*sweeps, *([copies] if copies else [])):
+    for group in (*sweeps, *(part for part in (copies, far) if part)):
         for figure in group["figures"]:
             numbered += 1
             figure["label"] = say(language, "figure", {"n": numbered})
@@ -70,8 +73,9 @@ def build(inputs: Inputs, language: str) -> Json:
         "date": str(summary["run"].get("started") or "")[:10],
         "notices": _notices(summary, language),
         "answer": _answer(summary, language),
-        "tiles": backup.tiles(summary, language) if copies else _tiles(summary, language),
+        "tiles": _tiles(summary, language),
         "copies": copies,
+        "far": far,
         "lab": describe_lab(inputs.lab, clean, language),
         "method": _method(inputs, summary, language),
         "sweeps": sweeps,
@@ -116,6 +120,8 @@ def _answer(summary: Json, language: str) -> list[Json]:
     found: dict[str, list[str]] = {}
     if backup.is_backup(summary):
         chief = backup.chief_findings(summary)
+    elif distance.is_distance(summary):
+        chief = distance.chief_findings(summary)
     else:
         chief = [f for f in summary["findings"] if f["kind"] in ("peak", "limiter", "decline")]
     for finding in chief:
@@ -127,7 +133,11 @@ def _answer(summary: Json, language: str) -> list[Json]:
 
 
 def _tiles(summary: Json, language: str) -> list[Json]:
-    """The four numbers of the first curve."""
+    """The four numbers of the first curve; of other kinds of study their own."""
+    if backup.is_backup(summary):
+        return backup.tiles(summary, language)
+    if distance.is_distance(summary):
+        return distance.tiles(summary, language)
     curves = [i for i, s in enumerate(summary["sweeps"]) if s["peak"] and len(s["points"]) > 1]
     if not curves:
         return []
@@ -177,6 +187,8 @@ def _method(inputs: Inputs, summary: Json, language: str) -> list[str]:
     for name, pattern in (study.get("patterns") or {}).items():
         if name in used:
             found.append(_pattern(name, pattern, language))
+    if distance.is_distance(summary):
+        found += distance.method(language)
     if copies:
         found += backup.method(study, _clean_all(inputs.lab), language)
     arrays = study.get("arrays") or {"": study.get("array") or {}}

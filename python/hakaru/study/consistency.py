@@ -28,6 +28,14 @@ BACKUP_METRICS = frozenset(
     | {"dropped_frames"}
 )
 """Metrics that references and expectations may name; a test holds that analysis computes them all."""
+DISTANCE_METRICS = frozenset(
+    {"payload_percent", "bound_mb_per_s", "bound_share_percent", "r2ts_per_command", "command_ms_mean", "timeouts"}
+    | {f"{phase}_percent" for phase in ("wait_r2t", "r2t_to_data", "write_data_transfer", "write_data_to_response")}
+    | {f"{phase}_percent" for phase in ("command_to_data", "read_data_transfer", "read_data_to_response")}
+    | {f"tcp_{share}_percent" for share in ("idle", "receive_window", "send_buffer", "path")}
+    | {"retransmitted_percent", "timeout_wait_s", "dropped_frames", "link_busy_percent"}
+)
+"""Further ones of a load over a lab that is described link by link."""
 
 
 def problems(study: Study) -> list[Problem]:
@@ -197,6 +205,8 @@ def _room(study: Study) -> Iterator[Problem]:
 def _expectations(study: Study) -> Iterator[Problem]:
     factors = {*(LOAD_FACTORS if study.backup is None else ()), *study.variables}
     metrics = LOAD_METRICS if study.backup is None else BACKUP_METRICS
+    if study.backup is None and study.lab.links:
+        metrics = metrics | DISTANCE_METRICS
     tables = {r.table for r in study.reference}
     for i, reference in enumerate(study.reference):
         for metric in reference.metrics:

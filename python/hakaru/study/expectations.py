@@ -120,6 +120,13 @@ Limiter = Literal[
     "switch_buffer",
     "rate_limit",
     "fabric",
+    "r2t_turns",
+    "receive_window",
+    "send_buffer",
+    "congestion_window",
+    "slow_start",
+    "array",
+    "depth",
     "undetermined",
 ]
 

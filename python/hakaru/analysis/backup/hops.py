@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from hakaru.analysis.backup.copies import grown
-from hakaru.analysis.backup.setup import Hop, Setup
+from hakaru.analysis.backup.setup import Setup
 from hakaru.analysis.caveats import Caveat
 from hakaru.analysis.counters import Counters, Key, Series
 from hakaru.analysis.estimate import Estimate
+from hakaru.analysis.network import Hop
 from hakaru.analysis.run_data import Repetition
 
 CAUSES = ("buffer", "early", "loss", "mtu")

@@ -16,9 +16,10 @@ from __future__ import annotations
 from typing import Any
 
 from hakaru.analysis.backup.hops import Passage
-from hakaru.analysis.backup.setup import Hop, Setup
+from hakaru.analysis.backup.setup import Setup
 from hakaru.analysis.estimate import Estimate
 from hakaru.analysis.limiter import IGNORED, OWN, kind_of, limit_of
+from hakaru.analysis.network import Hop
 from hakaru.analysis.verdict import UNDETERMINED, Verdict
 
 FULL_PERCENT = 90.0

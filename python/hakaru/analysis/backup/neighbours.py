@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hakaru.analysis.backup.points import BackupPoint
-from hakaru.analysis.backup.setup import touched
+from hakaru.analysis.network import touched
 from hakaru.units import parse_rate, parse_size
 
 STACK = "lab.tcp.stack"

@@ -1,0 +1,50 @@
+"""Whether the numbers of a load over a distance can be believed (limits in docs/methodology/checks.md).
+
+Those of any load, but for two that need many requests: over a long way a request of megabytes takes half a second, so
+that a count over some seconds is off by one at each end. Steadiness is judged where 20 requests and more end in a
+second; Little's law holds up to one request. And those of the emulated network.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from hakaru.analysis import checks
+from hakaru.analysis.backup import hops
+from hakaru.analysis.backup.checks import LATE_MAX_US, lateness_us
+from hakaru.analysis.caveats import Caveat
+from hakaru.analysis.limiter import limit_of
+from hakaru.analysis.run_data import Repetition
+from hakaru.analysis.utilisation import Use
+
+OFTEN_PER_S = 20.0
+
+
+def of_repetition(repetition: Repetition, metrics: dict[str, float], use: dict[str, Use]) -> list[Caveat]:
+    """Every check of one repetition that was done. `metrics`: of any load, as counted."""
+    counters, window = repetition.counters, repetition.window
+    found = [*checks.clock(counters), *checks.parts(counters), *checks.coverage(counters, window)]
+    if metrics["iops"] >= OFTEN_PER_S:
+        found += checks.steady(counters, window)
+    found += [*checks.errors(counters), *_littles_law(metrics, window), *checks.bytes_conserved(counters)]
+    found += [*checks.generator(repetition, use), *hops.conserved(counters), *_network(repetition, use)]
+    return [*found, *checks.machine(counters, window, use), *checks.dropped(counters, window)]
+
+
+def _littles_law(metrics: dict[str, float], window: tuple[int, int]) -> Iterator[Caveat]:
+    """As for any load; a count that is off by one request at an end is none."""
+    ended = metrics["iops"] * (window[1] - window[0]) / 1e9
+    product = metrics["iops"] * metrics["latency_ms_mean"] / 1e3
+    outstanding = metrics["outstanding_mean"]
+    if math.isfinite(product) and ended > 0 and abs(outstanding - product) * ended <= product:
+        return
+    yield from checks.littles_law(metrics)
+
+
+def _network(repetition: Repetition, use: dict[str, Use]) -> Iterator[Caveat]:
+    late_us = lateness_us(repetition)
+    if late_us is not None and late_us > LATE_MAX_US:
+        yield Caveat("fabric_late", {"late_us": late_us})
+    if "cpu/fabric" in use and use["cpu/fabric"].percent > limit_of("cpu/fabric"):
+        yield Caveat("fabric_saturated", {"percent": use["cpu/fabric"].percent})

@@ -1,0 +1,147 @@
+"""Closed forms: against hand arithmetic, and against a simulation that knows nothing of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hakaru.analysis.distance import bounds
+from hakaru.analysis.distance.bounds import Exchange, Path
+
+from tests.analysis.small_distance import KIB, MIB, RATE_BYTES_PER_S, Asked, simulate
+
+RTT_S = 0.02
+WAY = Path(1e9, 1500, RTT_S)
+ERA = Exchange(
+    op="write",
+    request_bytes=4 * MIB,
+    queue_depth=1,
+    segment_bytes=8 * KIB,
+    burst_bytes=256 * KIB,
+    first_burst_bytes=64 * KIB,
+    initial_r2t=True,
+    immediate_data=False,
+    command_bytes=512 * KIB,
+    commands=1,
+)
+OPEN = replace(
+    ERA,
+    segment_bytes=256 * KIB,
+    burst_bytes=16 * MIB,
+    first_burst_bytes=16 * MIB,
+    initial_r2t=False,
+    immediate_data=True,
+)
+
+
+def lowest(path: Path, exchange: Exchange, window: float | None = None) -> float:
+    return bounds.bounds(path, exchange, window)[0].bytes_per_s / 1e6
+
+
+def test_link_less_headers_of_ethernet_ip_tcp_and_iscsi() -> None:
+    found = bounds.link(WAY, replace(ERA, command_bytes=None, request_bytes=8 * KIB, initial_r2t=True))
+    assert found is not None
+    # A command of 8 KiB: its own 48 bytes, then one PDU of 8 KiB with a header of 48.
+    assert found.bytes_per_s == pytest.approx(1e9 / 8 * 1448 / 1538 * 8192 / (8192 + 96))
+
+
+def test_digests_are_headers_too() -> None:
+    plain, digested = (bounds.link(WAY, e) for e in (ERA, replace(ERA, header_digest=True, data_digest=True)))
+    assert plain is not None and digested is not None
+    assert digested.bytes_per_s / plain.bytes_per_s == pytest.approx((524288 + 65 * 48) / (524288 + 65 * 56))
+
+
+def test_write_of_the_era_takes_three_round_trips_per_command() -> None:
+    turn = bounds.command(WAY, ERA, 512 * KIB)
+    # Command to R2T, the first burst to the second R2T, the second burst to the response.
+    assert turn.turns == 3
+    assert turn.transfer_s == pytest.approx((524288 + 65 * 48) / RATE_BYTES_PER_S)
+    assert turn.seconds == pytest.approx(3 * RTT_S + turn.transfer_s)
+    assert lowest(WAY, ERA) == pytest.approx(0.524288 / turn.seconds)
+
+
+def test_unsolicited_write_takes_one() -> None:
+    assert bounds.command(WAY, OPEN, 512 * KIB).turns == 1
+    assert lowest(WAY, OPEN) / lowest(WAY, ERA) == pytest.approx(64.48 / 24.46, rel=1e-3)
+
+
+def test_immediate_data_alone_saves_no_round_trip_but_its_bytes() -> None:
+    exchange = replace(ERA, immediate_data=True)
+    assert exchange.unsolicited(512 * KIB) == 8 * KIB
+    assert exchange.bursts(512 * KIB) == [256 * KIB, 248 * KIB]
+    assert bounds.command(WAY, exchange, 512 * KIB).turns == 3
+
+
+@pytest.mark.parametrize(("r2ts", "turns"), [(1, 9), (2, 5), (4, 3), (8, 2)])
+def test_r2ts_outstanding_share_a_round_trip(r2ts: int, turns: int) -> None:
+    """Eight bursts: so many of them per round trip, and one for the response; bursts in a row add to no wait."""
+    turn = bounds.command(WAY, replace(ERA, outstanding_r2ts=r2ts), 2 * MIB)
+    burst_s = 262144 / RATE_BYTES_PER_S
+    assert turn.turns * RTT_S == pytest.approx(turns * RTT_S, abs=8 * burst_s)
+    simulated = simulate(Asked(RTT_S, request=2 * MIB, command=2 * MIB, r2ts=r2ts))
+    assert 2 * MIB / 1e6 / turn.seconds == pytest.approx(simulated.mb_per_s, rel=2e-3)
+
+
+def test_reads_take_one_round_trip_and_their_transfer() -> None:
+    exchange = replace(ERA, op="read", segment_bytes=128 * KIB)
+    turn = bounds.command(WAY, exchange, 512 * KIB)
+    assert turn.seconds == pytest.approx(RTT_S + (524288 + 4 * 48) / RATE_BYTES_PER_S)
+
+
+def test_window_over_the_round_trip_time() -> None:
+    assert lowest(WAY, replace(OPEN, commands=32, queue_depth=8), 1e6) == pytest.approx(50)
+    assert bounds.window(replace(WAY, rtt_s=0.0), 1e6) is None
+
+
+def test_without_a_rate_there_is_no_link_to_bound() -> None:
+    path = Path(None, 1500, RTT_S)
+    assert [b.name for b in bounds.bounds(path, ERA)] == ["turns"]
+    assert lowest(path, ERA) == pytest.approx(0.524288 / 0.06)
+
+
+def test_without_a_distance_the_link_is_the_bound() -> None:
+    assert bounds.bounds(Path(1e9, 1500, 0.0), OPEN)[0].name == "link"
+
+
+CASES: list[dict[str, Any]] = [
+    {"command": 512 * KIB, "lanes": 1},
+    {"command": 512 * KIB, "lanes": 8},
+    {"command": 512 * KIB, "lanes": 3},
+    {"command": 4 * MIB, "lanes": 1},
+    {"command": 1280 * KIB, "lanes": 32},
+    {"command": 512 * KIB, "lanes": 1, "unsolicited": 16 * MIB},
+    {"command": 512 * KIB, "lanes": 8, "unsolicited": 16 * MIB},
+    {"command": 512 * KIB, "lanes": 1, "unsolicited": 64 * KIB},
+    {"command": 512 * KIB, "lanes": 1, "r2ts": 2},
+    {"command": 512 * KIB, "lanes": 32, "depth": 4, "unsolicited": 16 * MIB},
+    {"command": 512 * KIB, "lanes": 4, "depth": 4},
+    {"command": 512 * KIB, "lanes": 1, "op": "read"},
+    {"command": 512 * KIB, "lanes": 8, "op": "read"},
+]
+
+
+@pytest.mark.parametrize("rtt_ms", [1, 5, 20, 80])
+@pytest.mark.parametrize("case", CASES, ids=lambda c: ",".join(f"{k}={v}" for k, v in c.items()))
+def test_no_simulated_load_beats_its_bound(case: dict[str, Any], rtt_ms: int) -> None:
+    asked = Asked(rtt_ms / 1e3, **case)
+    exchange = Exchange(
+        op=asked.op,
+        request_bytes=asked.request,
+        queue_depth=asked.depth,
+        segment_bytes=asked.segment,
+        burst_bytes=asked.burst,
+        first_burst_bytes=asked.unsolicited or 64 * KIB,
+        initial_r2t=not asked.unsolicited,
+        immediate_data=False,
+        outstanding_r2ts=asked.r2ts,
+        command_bytes=asked.command,
+        commands=asked.lanes,
+    )
+    simulated, bound = simulate(asked, 40 * asked.depth**2).mb_per_s, lowest(Path(1e9, 1500, asked.rtt_s), exchange)
+    assert simulated <= bound * 1.001
+    # One after the other it is exact; where commands share the link it is a bound.
+    if asked.lanes == 1 and asked.depth == 1:
+        assert simulated >= bound * 0.999
+    elif asked.unsolicited or asked.op == "read":
+        assert simulated >= bound * 0.95

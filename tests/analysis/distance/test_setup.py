@@ -1,0 +1,78 @@
+"""What holds at a point, from study.json: distance, what is agreed on, buffers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hakaru.analysis.distance.setup import Setup, is_distance, of_negotiated, setup_at
+
+from tests.analysis.small_distance import ERA, KIB, LAB, MIB, OPEN, PATTERN, VARIABLES, factors
+
+STUDY: dict[str, Any] = {
+    "lab": LAB,
+    "iscsi": ERA,
+    "vms": {"columns": [[0]]},
+    "patterns": {
+        "write-4m": PATTERN,
+        "read-4m": PATTERN | {"read_percent": 100},
+        "mixed": PATTERN | {"read_percent": 50},
+    },
+    "variables": VARIABLES,
+}
+
+
+def at(**more: Any) -> Setup:
+    return setup_at(STUDY, factors(**more))
+
+
+def test_round_trip_is_every_delay_of_the_way_twice() -> None:
+    assert at(rtt_ms=20).path.rtt_s == pytest.approx(0.02)
+    both = {k: v | {"delay": "3 ms"} for k, v in LAB["links"].items()}
+    assert setup_at(STUDY | {"lab": LAB | {"links": both}}, {}).path.rtt_s == pytest.approx(0.012)
+
+
+def test_login_settles_on_the_smaller_length_and_the_stricter_rule() -> None:
+    exchange = at().exchange
+    assert exchange is not None
+    assert (exchange.burst_bytes, exchange.first_burst_bytes) == (256 * KIB, 64 * KIB)
+    assert (exchange.initial_r2t, exchange.immediate_data) == (True, False)
+    assert (exchange.segment_bytes, exchange.command_bytes, exchange.commands) == (8 * KIB, 512 * KIB, 1)
+    assert exchange.unsolicited(512 * KIB) == 0
+    opened = at(settings="parameters").exchange
+    assert opened is not None
+    assert opened.unsolicited(512 * KIB) == 512 * KIB
+    assert OPEN["iscsi.target.initial_r2t"] is False
+
+
+def test_reads_come_the_other_way_with_the_initiators_segments() -> None:
+    setup = setup_at(STUDY, factors() | {"pattern": "read-4m"})
+    assert setup.exchange is not None
+    assert (setup.sender, setup.exchange.op, setup.exchange.segment_bytes) == ("array", "read", 128 * KIB)
+    assert [(h.source, h.target) for h in setup.hops] == [("array", "wan"), ("wan", "host")]
+
+
+def test_what_the_login_came_to_takes_the_place_of_what_was_asked() -> None:
+    told = of_negotiated(at(), {"MaxBurstLength": 65536, "InitialR2T": "No", "TargetMaxRecvDataSegmentLength": "4096"})
+    assert told.exchange is not None
+    assert (told.exchange.burst_bytes, told.exchange.initial_r2t, told.exchange.segment_bytes) == (65536, False, 4096)
+
+
+def test_buffers_are_the_sockets_own_doubled_else_what_they_may_grow_to() -> None:
+    assert at().window_bytes == 4 * MIB
+    assert at(settings="optimised").window_bytes == 16 * MIB
+    study = STUDY | {"iscsi": ERA | {"initiator": {"socket": {"send_buffer": "64 KiB"}}}}
+    assert setup_at(study, factors()).window_bytes == 128 * KIB
+    today = STUDY | {"lab": LAB | {"tcp": {"stack": "today"}}}
+    assert setup_at(today, factors()).window_bytes is None
+
+
+@pytest.mark.parametrize("more", [{"pattern": "mixed"}, {"vms": 2}])
+def test_mixed_loads_and_many_vms_have_no_closed_form(more: dict[str, Any]) -> None:
+    assert setup_at(STUDY, factors() | more).exchange is None
+
+
+def test_only_vms_over_links_are_a_distance() -> None:
+    assert is_distance(STUDY)
+    assert not is_distance(STUDY | {"backup": {"jobs": 1}})
+    assert not is_distance(STUDY | {"lab": {"hosts": 1}})

@@ -1,0 +1,374 @@
+"""Runs of loads over a distance, written with the real store. Their counters come from a simulation in virtual time.
+
+`simulate` sends every command of a closed load over a link with a rate and a delay, burst by burst, as RFC 7143 has
+it: nothing in it knows the closed forms of `hakaru.analysis.distance.bounds`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hakaru.store import FORMAT, Histograms, RunWriter, Samples
+
+SECOND = 1_000_000_000
+START = 5_000 * SECOND
+RATE_BYTES_PER_S = 1e9 / 8 * 1448 / 1538
+KIB, MIB = 1 << 10, 1 << 20
+
+LAB: dict[str, Any] = {
+    "backend": "fabric",
+    "hosts": ["host"],
+    "arrays": ["array"],
+    "switches": {"wan": {}},
+    "mtu": 1500,
+    "tcp": {"stack": "2009"},
+    "links": {
+        "host": {"between": ["host", "wan"], "rate": "1 Gbit/s", "queue": "32 MiB"},
+        "array": {"between": ["wan", "array"], "rate": "1 Gbit/s", "queue": "32 MiB", "delay": "0 ms"},
+    },
+}
+ERA = {
+    "initiator": {"command_max": "512 KiB", "commands": 1, "max_recv_data_segment_length": "128 KiB"},
+    "target": {
+        "max_recv_data_segment_length": "8 KiB",
+        "max_burst_length": "256 KiB",
+        "first_burst_length": "64 KiB",
+        "initial_r2t": True,
+        "immediate_data": False,
+        "max_outstanding_r2t": 1,
+    },
+}
+OPEN = {
+    "iscsi.target.max_recv_data_segment_length": "256 KiB",
+    "iscsi.target.max_burst_length": "16777215 B",
+    "iscsi.target.first_burst_length": "16777215 B",
+    "iscsi.initiator.first_burst_length": "16776192 B",
+    "iscsi.target.initial_r2t": False,
+    "iscsi.target.immediate_data": True,
+}
+VARIABLES: dict[str, Any] = {
+    "rtt": {f"{ms} ms": {"lab.links.array.delay": f"{ms * 500} us"} for ms in (0, 10, 20, 40)},
+    "settings": {
+        "default": {},
+        "parameters": OPEN,
+        "optimised": OPEN | {"iscsi.initiator.commands": 32, "lab.tcp.buffer_max": "16 MiB"},
+    },
+    "buffer": {"sets": ["lab.tcp.buffer_max"]},
+}
+PATTERN = {
+    "sizes": [{"size": "4 MiB", "weight": 1}],
+    "read_percent": 0,
+    "random_percent": 0,
+    "load": {"kind": "closed", "queue_depth": 1},
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a simulation sends: requests of `request` bytes in commands of at most `command`, `lanes` at a time."""
+
+    rtt_s: float
+    request: int = 4 * MIB
+    command: int = 512 * KIB
+    lanes: int = 1
+    depth: int = 1
+    unsolicited: int = 0
+    burst: int = 256 * KIB
+    r2ts: int = 1
+    segment: int = 8 * KIB
+    op: str = "write"
+
+
+@dataclass
+class Simulated:
+    """What came of it: requests per second, and how long each took."""
+
+    mb_per_s: float
+    latency_s: float
+    phases_s: dict[str, float]
+    commands: int
+    r2t_count: int
+    link_share: float
+
+
+class _Link:
+    """A link that sends what is handed to it one after the other."""
+
+    def __init__(self) -> None:
+        self.free_s, self.busy_s = 0.0, 0.0
+
+    def send(self, at: float, octets: float) -> float:
+        """When the last byte of it leaves."""
+        took = octets / RATE_BYTES_PER_S
+        self.free_s, self.busy_s = max(self.free_s, at) + took, self.busy_s + took
+        return self.free_s
+
+
+def simulate(asked: Asked, requests: int = 40) -> Simulated:
+    """`requests` requests, in virtual time. Commands of different requests wait for a lane in the order of requests."""
+    link, half = _Link(), asked.rtt_s / 2
+    lanes = [0.0] * asked.lanes
+    doors = [0.0] * asked.depth  # when a request of the closed load may begin
+    phases = dict.fromkeys(("wait_r2t", "write_data_transfer", "write_data_to_response"), 0.0)
+    commands = r2ts = 0
+    latency = end = 0.0
+    for _ in range(requests):
+        began = min(doors)
+        left, last = asked.request, began
+        while left > 0:
+            length = min(left, asked.command)
+            lane = min(range(len(lanes)), key=lanes.__getitem__)
+            at = max(lanes[lane], began)
+            done, spent, asked_for = _command(link, asked, at, length, half)
+            lanes[lane] = done
+            for phase, seconds in spent.items():
+                phases[phase] += seconds
+            commands, r2ts, left, last = commands + 1, r2ts + asked_for, left - length, max(last, done)
+        latency += last - began
+        doors[doors.index(began)] = last
+        end = max(end, last)
+    octets = requests * asked.request
+    mean = latency / requests if asked.depth == 1 else asked.depth * end / requests
+    return Simulated(octets / end / 1e6, mean, phases, commands, r2ts, link.busy_s / end)
+
+
+def _command(link: _Link, asked: Asked, at: float, length: int, half: float) -> tuple[float, dict[str, float], int]:
+    """When its response is here, its phases, and how many R2Ts it took."""
+    spent = dict.fromkeys(("wait_r2t", "write_data_transfer", "write_data_to_response"), 0.0)
+    if asked.op == "read":
+        arrived = link.send(at + half, length + 48 * -(-length // asked.segment)) + half
+        return arrived, spent, 0
+    first = min(length, asked.unsolicited)
+    pdus = -(-first // asked.segment) if first else 1
+    out = link.send(at, first + 48 * pdus)
+    spent["write_data_transfer"] += out - at
+    offers = [out + 2 * half] * asked.r2ts  # instants at which R2Ts reach the initiator
+    sent, count = first, 0
+    while sent < length:
+        burst = min(asked.burst, length - sent)
+        begin = max(out, offers[count])
+        spent["wait_r2t"] += begin - out
+        last, out = begin, link.send(begin, burst + 48 * -(-burst // asked.segment))
+        spent["write_data_transfer"] += out - last
+        offers.append(out + 2 * half)
+        sent, count = sent + burst, count + 1
+    spent["write_data_to_response"] += 2 * half
+    return out + 2 * half, spent, count
+
+
+@dataclass
+class Load:
+    """One repetition: a simulated load, and what TCP's clocks said meanwhile, in shares of the time."""
+
+    asked: Asked
+    seconds: int = 6
+    busy: float = 1.0
+    receive_window: float = 0.0
+    send_buffer: float = 0.0
+    retransmitted: float = 0.0
+    timeouts: int = 0
+    window_bytes: float = 2e6
+    window_growth: float = 1.0
+    slower: float = 1.0
+    """The load takes so many times as long as the simulation, for no reason that is told."""
+    lost: int = 0
+    fabric_cpu: float = 0.3
+    array_busy: float = 0.0
+    tcp: bool = True
+    """Whether the engines tell of TCP."""
+    negotiated: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Pt:
+    """One point."""
+
+    factors: dict[str, Any]
+    reps: Sequence[Load]
+
+
+def _at(load: Load, found: Simulated, second: float) -> dict[str, dict[str, float]]:
+    """The initiator's counters after so many seconds."""
+    rate = found.mb_per_s * 1e6 / load.slower
+    octets, requests = rate * second, rate * second / load.asked.request
+    latency = found.latency_s * load.slower
+    op, other = load.asked.op, "read" if load.asked.op == "write" else "write"
+    vms: dict[str, float] = {
+        f"{op}s": round(requests * 1e6) / 1e6,
+        f"{op}_bytes": octets,
+        f"{op}_latency_ns_sum": requests * latency * 1e9,
+        f"{other}s": 0.0,
+        f"{other}_bytes": 0.0,
+        f"{other}_latency_ns_sum": 0.0,
+        "errors": 0,
+        "outstanding_ns": load.asked.depth * second * 1e9,
+        "in_flight_now": load.asked.depth,
+        "late": 0,
+        "busy": 0,
+        "commands": requests * found.commands / 40,
+        "r2ts": requests * found.r2t_count / 40,
+    }
+    for phase, seconds in found.phases_s.items():
+        vms[f"{phase}_ns_sum"] = seconds / 40 * requests * 1e9
+    told = {"vms": vms, "vm/vm01": dict(vms), "process": {"cpu_user_ns": 0.1 * second * 1e9, "cpu_system_ns": 0.0}}
+    return told | ({"tcp/vm01": _tcp(load, rate, second)} if load.tcp and op == "write" else {})
+
+
+def _tcp(load: Load, rate: float, second: float) -> dict[str, float]:
+    ns, sent = second * 1e9, rate * second
+    share = second / load.seconds
+    return {
+        "sent_bytes": sent * (1 + load.retransmitted),
+        "acked_bytes": sent,
+        "retransmits": sent * load.retransmitted / 1448,
+        "retransmitted_bytes": sent * load.retransmitted,
+        "timeouts": load.timeouts * share,
+        "timeout_recoveries": load.timeouts * share,
+        "timeout_wait_ns": 0.0,
+        "busy_ns": load.busy * ns,
+        "receive_window_limited_ns": load.receive_window * ns,
+        "send_buffer_limited_ns": load.send_buffer * ns,
+        "congestion_window_bytes_now": load.window_bytes * (1 + (load.window_growth - 1) * share),
+        "unacked_bytes_now": load.window_bytes / 2,
+        "not_sent_bytes_now": 1e5,
+    }
+
+
+def _channel(load: Load, found: Simulated, second: float, forward: bool) -> dict[str, float]:
+    rate = found.mb_per_s * 1e6 / load.slower
+    frames = round(rate * second / 1448) // (1 if forward else 2)
+    lost = round(rate * second * load.retransmitted / 1448) if forward else 0
+    names = ("dropped_buffer", "dropped_early", "dropped_mtu", "duplicated", "marked", "pauses", "paused_ns")
+    share = found.link_share / load.slower if forward else 0.01
+    return dict.fromkeys(names, 0.0) | {
+        "frames_in": frames + lost,
+        "frames_out": frames,
+        "dropped_loss": lost,
+        "busy_ns": share * second * 1e9,
+        "frames_now": 0,
+        "queue_bytes_now": 0,
+        "queue_peak_bytes_now": 5e4,
+    }
+
+
+def _write_rep(writer: RunWriter, point: str, number: int, factors: dict[str, Any], load: Load) -> None:
+    samples, found = Samples(), simulate(load.asked)
+    forward = load.asked.op == "write"
+    for i in range(load.seconds * 5 + 1):
+        second = i / 5
+        at = START + round(second * SECOND)
+        counted = _at(load, found, second)
+        samples.add("host", "initiator", at, counted)
+        array: dict[str, dict[str, float]] = {
+            "lu/0": {f"{load.asked.op}_bytes": counted["vms"][f"{load.asked.op}_bytes"]}
+        }
+        array["controller"] = {"busy_ns": load.array_busy * second * 1e9, "ops": second}
+        if load.tcp and not forward:
+            array["tcp/sessions"] = _tcp(load, found.mb_per_s * 1e6, second)
+        samples.add("array", "array", at, array)
+        fabric = {
+            f"link/{link}/{way}": _channel(load, found, second, (way == "a-b") == forward)
+            for link in ("host", "array")
+            for way in ("a-b", "b-a")
+        }
+        fabric["interface/array"] = {
+            "lost_overrun": load.lost * second / load.seconds,
+            "lost_unknown": 0,
+            "lost_refused": 0,
+        }
+        fabric["process"] = {"cpu_user_ns": load.fabric_cpu * second * 1e9, "cpu_system_ns": 0.0}
+        samples.add("fabric", "fabric", at, fabric)
+    writer.write_repetition(
+        {
+            "point": point,
+            "repetition": number,
+            "order": number,
+            "factors": factors,
+            "status": "done",
+            "error": None,
+            "measure": {"start_ns": START, "end_ns": START + load.seconds * SECOND},
+            "origin": "emulated",
+            "caveats": [],
+            "engines": [
+                {"node": "host", "engine": "initiator", "found": {"negotiated": dict(load.negotiated)}, "values": {}}
+            ],
+        },
+        samples,
+        Histograms(),
+    )
+
+
+def write_run(folder: Path, points: Sequence[Pt], **more: Any) -> Path:
+    """A finished run; `more` replaces parts of study.json."""
+    writer = RunWriter.create(folder, "far", dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
+    run = {
+        "format": FORMAT,
+        "run": writer.name,
+        "study": "far",
+        "status": "done",
+        "seed": 1,
+        "quick": False,
+        "origin": "emulated",
+        "started": "2026-01-01T00:00:00+00:00",
+        "ended": "2026-01-01T00:03:00+00:00",
+        "versions": {"hakaru": "0"},
+        "command": ["hakaru", "run", "far"],
+    }
+    study: dict[str, Any] = {
+        "id": "far",
+        "title": {"en": "Writes over a long way", "ja": "長い経路を越える書き込み"},
+        "question": {"en": "How fast?", "ja": "どれだけ速いか。"},
+        "expectation": {"en": "Not very.", "ja": "あまり速くない。"},
+        "origin": "emulated",
+        "lab": LAB,
+        "array": {"model": {"kind": "none"}, "lus": [{"lun": 0}]},
+        "vms": {"columns": [[0]]},
+        "patterns": {
+            "write-4m": PATTERN,
+            "read-4m": PATTERN | {"read_percent": 100},
+            "mixed": PATTERN | {"read_percent": 50},
+        },
+        "iscsi": ERA,
+        "variables": VARIABLES,
+        "measure": {"repetitions": 2, "warmup": "1 s", "time": "6 s", "sample_interval": "200 ms"},
+        "reference": [],
+        "expect": [],
+    }
+    described = []
+    for place, point in enumerate(points, start=1):
+        name = f"p{place:02}"
+        described.append({"point": name, "factors": point.factors, "repetitions": len(point.reps)})
+        for number, load in enumerate(point.reps, start=1):
+            _write_rep(writer, name, number, point.factors, load)
+    parts = {"run": run, "study": study | more, "lab": {"nodes": [], "links": [], "checks": []}}
+    for name, value in (*parts.items(), ("machine", {"cpus": 2}), ("points", described)):
+        writer.write(f"{name}.json", value)
+    return writer.finish()
+
+
+def factors(rtt_ms: int = 20, settings: str = "default", **more: Any) -> dict[str, Any]:
+    """Of a point."""
+    return {"pattern": "write-4m", "vms": 1, "settings": settings, "rtt": f"{rtt_ms} ms"} | more
+
+
+def asked_of(settings: str, rtt_ms: int, **more: Any) -> Asked:
+    """What a setting asks of the simulation."""
+    if settings == "default":
+        return Asked(rtt_ms / 1e3, **more)
+    lanes = 1 if settings == "parameters" else 8
+    return Asked(rtt_ms / 1e3, **({"unsolicited": 4 * MIB, "segment": 256 * KIB, "lanes": lanes} | more))
+
+
+def published_shape(folder: Path) -> Path:
+    """Three settings at four distances, and a deeper load."""
+    points = [
+        Pt(factors(rtt, s), [Load(asked_of(s, rtt))] * 2)
+        for s in ("default", "parameters", "optimised")
+        for rtt in (0, 10, 20, 40)
+    ]
+    deep = asked_of("optimised", 20, lanes=32, depth=4)
+    return write_run(folder, [*points, Pt(factors(20, "optimised", queue_depth=4), [Load(deep)] * 2)])

@@ -1,0 +1,101 @@
+"""Reports of loads over a distance: numbers of the JSON in both languages, figures that can be drawn."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hakaru.report import charts, distance, distance_figures, render, stacked
+from hakaru.report.charts import NARROW, WIDE
+from hakaru.report.stacked import Stack
+from hakaru.wording import LANGUAGES, number
+from PIL import Image
+
+from tests.analysis.small_distance import Load, Pt, asked_of, factors, published_shape, write_run
+from tests.report.test_output import Page, squeezed
+
+
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """File name → path, of a run of the published shape."""
+    run = published_shape(tmp_path_factory.mktemp("runs"))
+    return {p.name: p for p in render(run, ["html", "json"], LANGUAGES, tmp_path_factory.mktemp("report"))}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_report_shows_the_numbers_and_findings_of_the_json(rendered: dict[str, Path], language: str) -> None:
+    summary = json.loads(rendered["report.json"].read_text())
+    text = squeezed("".join(Page(rendered[f"report.{language}.html"].read_text()).text))
+    for point in summary["points"]:
+        for name in ("mb_per_s", "bound_mb_per_s", "r2ts_per_command"):
+            assert squeezed(number(point["metrics"][name]["mean"], language)) in text
+    for finding in summary["findings"]:
+        assert squeezed(finding["text" if language == "en" else f"text_{language}"]) in text
+
+
+def test_both_languages_carry_the_same_numbers(rendered: dict[str, Path]) -> None:
+    cells = [
+        re.findall(r"<t[dh][^>]*>(?:<b>)?([0-9][0-9,.]*)<", rendered[f"report.{language}.html"].read_text())
+        for language in LANGUAGES
+    ]
+    assert len(cells[0]) > 100
+    assert cells[0] == cells[1]
+
+
+def test_answer_is_what_settings_gain_at_the_middle_distance(rendered: dict[str, Path]) -> None:
+    summary = json.loads(rendered["report.json"].read_text())
+    assert distance_figures.chief_rtt(summary) == 20
+    chief = [(f["kind"], f["where"].get("settings")) for f in distance.chief_findings(summary)]
+    assert chief == [("gain", None), ("limiter", "default"), ("limiter", "parameters"), ("limiter", "optimised")]
+    assert [t["title"] for t in distance.tiles(summary, "en")] == [
+        "default, 20 ms", "parameters, 20 ms", "optimised, 20 ms"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_figure_can_be_drawn_in_its_width(rendered: dict[str, Path], language: str, size: charts.Size) -> None:
+    summary = json.loads(rendered["report.json"].read_text())
+    figures = distance_figures.of_run(summary, language)
+    assert [f.name for f in figures] == ["throughput_0", "phases", "tcp", "window"]
+    for figure in figures:
+        with Image.open(io.BytesIO(charts.png(figure.draw(size), 1.0))) as image:
+            assert size.width < image.width <= size.width + size.labels + 80, figure.name
+
+
+def test_bounds_are_dashed_lines_without_a_name(rendered: dict[str, Path]) -> None:
+    summary = json.loads(rendered["report.json"].read_text())
+    spec = distance_figures.of_run(summary, "en")[0].draw(WIDE)
+    dashed = [
+        layer for layer in spec["layer"]
+        if isinstance(layer["mark"], dict) and layer["mark"].get("strokeDash") == [3, 3]
+    ]  # fmt: skip
+    assert len(dashed) == 3
+    assert all(len(layer["data"]["values"]) == 41 for layer in dashed)
+    names = [layer["mark"].get("text") for layer in spec["layer"] if layer["mark"].get("type") == "text"]
+    assert sorted(n[0] for n in names) == ["default", "optimised", "parameters"]
+
+
+def test_ticks_keep_clear_of_one_another() -> None:
+    assert distance_figures.ticks([0, 1, 5, 10, 20, 40, 80]) == [0, 5, 10, 20, 40, 80]
+    assert distance_figures.ticks([20]) == [20]
+
+
+def test_run_without_a_curve_still_has_a_report(tmp_path: Path) -> None:
+    run = write_run(tmp_path, [Pt(factors(), [Load(asked_of("default", 20), tcp=False)])])
+    paths = render(run, ["html", "json"], LANGUAGES, tmp_path / "out")
+    summary = json.loads(paths[0].read_text())
+    assert summary["curves"] == []
+    assert [f.name for f in distance_figures.of_run(summary, "en")] == ["phases"]
+
+
+def test_parts_of_a_bar_stand_one_after_the_other_and_unknown_ones_are_nothing() -> None:
+    spec = stacked.shares([Stack("a", [60, None, 40]), Stack("b", [0, 0, 100])], ["x", "y", "z"], "%", WIDE)
+    rects = [layer for layer in spec["layer"] if layer["mark"].get("stroke") == "#ffffff"]
+    places = [[(r["x"], r["x2"]) for r in layer["data"]["values"]] for layer in rects]
+    assert places == [[(0, 60)], [(60, 100), (0, 100)]]
+    key = [layer["mark"]["text"] for layer in spec["layer"] if layer["mark"].get("text") in ("x", "y", "z")]
+    assert key == ["x", "z"]
