@@ -14,6 +14,7 @@ from rich.table import Table
 from hakaru.wording import number
 
 LOAD = ("IOPS", "±", "MB/s", "mean ms", "p99 ms", "drives", "link")
+DISTANCE = ("MB/s", "±", "bound", "of bound", "of payload", "mean ms", "limited by")
 BACKUP = ("MB/s", "±", "path", "last s", "dropped", "resent %", "timeouts")
 
 # As wide as a terminal, else wide enough that no cell of ours wraps in a file.
@@ -38,14 +39,15 @@ def print_summary(summary: dict[str, Any], reports: Sequence[Path]) -> None:
         words = any(isinstance(point["factors"].get(name), str) for point in summary["points"])
         table.add_column(name, justify="left" if words else "right", no_wrap=True)
     copies = any("path_percent" in point["metrics"] for point in summary["points"])
-    for title in BACKUP if copies else LOAD:
+    far = any("distance" in point for point in summary["points"])
+    for title in BACKUP if copies else DISTANCE if far else LOAD:
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("")
     marks = {code: str(i) for i, code in enumerate(_caveats(summary), start=1)}
     for point in summary["points"]:
         own = dict.fromkeys(c["caveat"] for c in point["caveats"])
         cells = [str(point["factors"].get(name, "")) for name in factors]
-        values = _backup_cells(point) if copies else _cells(point)
+        values = _backup_cells(point) if copies else _distance_cells(point) if far else _cells(point)
         table.add_row(*cells, *values, " ".join(marks[code] for code in own))
     console.print(table)
     for code, text in _caveats(summary).items():
@@ -102,6 +104,20 @@ def _backup_cells(point: dict[str, Any]) -> list[str]:
         number(half),
         _percent((metrics.get("path_percent") or {}).get("mean")),
         *(_mean(metrics, name) for name in ("last_done_s", "dropped_frames", "retransmitted_percent", "timeouts")),
+    ]
+
+
+def _distance_cells(point: dict[str, Any]) -> list[str]:
+    metrics = point["metrics"]
+    rate = metrics["mb_per_s"]
+    half = None if rate["high"] is None else (rate["high"] - rate["low"]) / 2
+    return [
+        number(rate["mean"]),
+        number(half),
+        _mean(metrics, "bound_mb_per_s"),
+        *(_percent(metrics[name]["mean"]) for name in ("bound_share_percent", "payload_percent")),
+        _mean(metrics, "latency_ms_mean"),
+        str(point["limiter"]),
     ]
 
 

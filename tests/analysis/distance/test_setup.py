@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hakaru.analysis.distance.setup import Setup, is_distance, of_negotiated, setup_at
+from hakaru.analysis.distance.bounds import bounds
+from hakaru.analysis.distance.setup import INITIATOR, TARGET, Setup, is_distance, of_negotiated, setup_at
+from hakaru.analysis.network import size_of
+from hakaru.study import load
+from hakaru.study.iscsi import Iscsi
 
 from tests.analysis.small_distance import ERA, KIB, LAB, MIB, OPEN, PATTERN, VARIABLES, factors
 
@@ -76,3 +80,36 @@ def test_only_vms_over_links_are_a_distance() -> None:
     assert is_distance(STUDY)
     assert not is_distance(STUDY | {"backup": {"jobs": 1}})
     assert not is_distance(STUDY | {"lab": {"hosts": 1}})
+
+
+def test_defaults_are_those_of_the_study_language() -> None:
+    """And so the engine's, which a test of the study language holds."""
+    written = Iscsi().model_dump(mode="json")
+    for side, defaults in (("initiator", INITIATOR), ("target", TARGET)):
+        told = {k: v for k, v in written[side].items() if k != "socket"}
+        assert {k: size_of(v) if isinstance(v, str) else v for k, v in told.items()} == defaults
+
+
+def test_shipped_study_has_the_closed_forms_that_its_readme_tells() -> None:
+    loaded = load("long-distance")
+    described = loaded.study.model_dump(mode="json", by_alias=True)
+    found = {}
+    for settings, depth in (
+        ("default-2009", 1),
+        ("default-today", 1),
+        ("parameters", 1),
+        ("optimised", 1),
+        ("optimised", 8),
+    ):
+        at_point = {"pattern": "write-4m", "vms": 1, "settings": settings, "rtt": "20 ms", "queue_depth": depth}
+        setup = setup_at(described, at_point)
+        assert setup.exchange is not None
+        lowest = bounds(setup.path, setup.exchange, setup.window_bytes)[0]
+        found[settings, depth] = (lowest.name, round(lowest.bytes_per_s / 1e6, 1))
+    assert found == {
+        ("default-2009", 1): ("turns", 8.1),
+        ("default-today", 1): ("turns", 11.2),
+        ("parameters", 1): ("turns", 21.4),
+        ("optimised", 1): ("turns", 75.4),
+        ("optimised", 8): ("link", 117.7),
+    }
