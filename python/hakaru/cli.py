@@ -21,6 +21,7 @@ from cyclopts import App, CycloptsError, Parameter
 from hakaru import __version__
 from hakaru.array.commands import app as array_app
 from hakaru.errors import EnvironmentError_, ExpectationBreach, HakaruError, InvalidPoints, UsageError
+from hakaru.tune.commands import tune
 
 app = App(
     name="hakaru",
@@ -33,6 +34,7 @@ app = App(
     result_action="return_value",
 )
 app.command(array_app)
+app.command(tune)
 
 Quick = Annotated[bool, Parameter(negative=(), help="The study's quick form.")]
 Seed = Annotated[int | None, Parameter(help="Instead of the study's seed.")]

@@ -37,6 +37,8 @@ def summarise(run_dir: Path) -> dict[str, Any]:
 
 def analyse(run: RunData) -> dict[str, Any]:
     """The summary of a run, as plain JSON (no NaN)."""
+    if "tuning" in run.run:
+        return _tuning(run)
     if is_backup(run.study):
         return _backup(run)
     if distance.is_distance(run.study):
@@ -54,6 +56,16 @@ def analyse(run: RunData) -> dict[str, Any]:
     results = expectations.Results(sweeps, verdicts, comparisons, analysed)
     summary = _summary(run, analysed, found, comparisons, results, several)
     return summary | {"sweeps": [_sweep(s, v) for s, v in zip(sweeps, verdicts, strict=True)]}
+
+
+def _tuning(run: RunData) -> dict[str, Any]:
+    """The summary of a tuning: its course and what it advises take the place of sweeps."""
+    from hakaru.analysis import tuning  # which knows summaries of other runs no more than they know it
+
+    analysed, found, described, valid = tuning.analyse(run)
+    results = expectations.Results([], [], [], analysed)
+    summary = _summary(run, analysed, found, [], results, False)
+    return summary | {"sweeps": [], "tuning": described, "valid": valid}
 
 
 def _backup(run: RunData) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import time
 from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from hakaru import __version__
 from hakaru.analysis.caveats import Caveat
@@ -115,7 +115,12 @@ def _check_same(directory: Path, run: dict[str, Any], prepared: Prepared) -> Non
 
 def execute(prepared: Prepared, watch: Watchers) -> Path:
     """Do it. Raises after the run directory is in order: the error says how the run ended, `--resume` goes on."""
-    return asyncio.run(_interruptible(_Run(prepared, watch).go()))
+    return drive(Run(prepared, watch))
+
+
+def drive(run: Run) -> Path:
+    """A run to its end, or to the first SIGINT or SIGTERM."""
+    return asyncio.run(_interruptible(run.go()))
 
 
 async def _interruptible(work: Coroutine[Any, Any, Path]) -> Path:
@@ -158,15 +163,15 @@ class _InterruptedRun(Exception):
         self.directory, self.done, self.total, self.hint = directory, done, total, hint
 
 
-class _Run:
-    """One run while it goes on."""
+class Run:
+    """One run while it goes on. A run that chooses its repetitions as it goes (`hakaru.tune.run`) builds on it."""
 
     def __init__(self, prepared: Prepared, watch: Watchers) -> None:
         self._prepared = prepared
         self._expanded = prepared.expanded
         self._watch = watch
         self._done: set[str] = set()
-        self._clock = _Remaining(prepared)
+        self._clock: Clock = _Remaining(prepared)
         self._meta: dict[str, Any] = {}
 
     async def go(self) -> Path:
@@ -339,6 +344,18 @@ class _Run:
         directory = writer.finish()
         self._watch.event("run_ended", run=directory.name, status=status, done=len(self._done), total=self._total)
         return directory
+
+
+class Clock(Protocol):
+    """Knows how long the rest of a run takes."""
+
+    def took(self, turn: Repetition, seconds: float) -> None:
+        """A repetition took this long."""
+        ...
+
+    def left_s(self, left: list[Repetition]) -> float:
+        """Seconds until the report is there."""
+        ...
 
 
 class _Remaining:

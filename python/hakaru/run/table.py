@@ -21,18 +21,19 @@ BACKUP = ("MB/s", "±", "path", "last s", "dropped", "resent %", "timeouts")
 WIDTH_WITHOUT_TERMINAL = 160
 
 
-def _console() -> Console:
+def new_console() -> Console:
+    """Stdout as a console."""
     return Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL, highlight=False)
 
 
-def _say(console: Console, text: str) -> None:
+def say(console: Console, text: str) -> None:
     """A paragraph: wrapped on a terminal, one line in a file."""
     console.print(text, markup=False, soft_wrap=not sys.stdout.isatty())
 
 
 def print_summary(summary: dict[str, Any], reports: Sequence[Path]) -> None:
     """The points of a run, its findings and expectations, and where the report is."""
-    console = _console()
+    console = new_console()
     factors = list(dict.fromkeys(name for point in summary["points"] for name in point["factors"]))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in factors:
@@ -51,11 +52,11 @@ def print_summary(summary: dict[str, Any], reports: Sequence[Path]) -> None:
         table.add_row(*cells, *values, " ".join(marks[code] for code in own))
     console.print(table)
     for code, text in _caveats(summary).items():
-        _say(console, f"{marks[code]}  {text}")
+        say(console, f"{marks[code]}  {text}")
     origins = sorted({point["origin"] for point in summary["points"]})
-    _say(console, f"origin: {', '.join(origins)}\n")
+    say(console, f"origin: {', '.join(origins)}\n")
     for finding in summary["findings"]:
-        _say(console, finding["text"])
+        say(console, finding["text"])
     _print_expectations(console, summary["expectations"])
     for path in reports:
         console.print(f"report: {path}", markup=False, soft_wrap=True)
@@ -67,7 +68,7 @@ def _print_expectations(console: Console, expectations: Sequence[dict[str, Any]]
         return
     left = len(expectations) - len(judged)
     rest = f" ({left} cannot be judged from these points)" if left else ""
-    _say(console, f"expectations: {sum(e['held'] for e in judged)} of {len(judged)} hold{rest}")
+    say(console, f"expectations: {sum(e['held'] for e in judged)} of {len(judged)} hold{rest}")
 
 
 def _caveats(summary: dict[str, Any]) -> dict[str, str]:
@@ -136,4 +137,4 @@ def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         table.add_column(name, overflow="fold")
     for row in rows:
         table.add_row(*["" if value is None else str(value) for value in row])
-    _console().print(table, markup=False)
+    new_console().print(table, markup=False)

@@ -111,6 +111,9 @@ class Defaults:
     congestion_control: str = "cubic"
     slow_start_after_idle: bool = True
     queue_depth: int = 1
+    tcp_stack: str = "today"
+    buffer_max: int | None = None
+    """How far the kernel lets buffers grow in the lab; None: as it is here."""
 
 
 def sizes(low: int, high: int, *more: Value) -> tuple[Value, ...]:

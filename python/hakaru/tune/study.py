@@ -61,7 +61,7 @@ def base(setup: Setup) -> dict[str, Any]:
         },
         "vms": {"columns": [[0]], "image": region},
         "patterns": {c.op: pattern},
-        "iscsi": _iscsi(setup.defaults),
+        "iscsi": {end: part for end, part in _iscsi(setup.defaults).items() if setup.lab or end == "initiator"},
         "variables": {knob.name: _variable(knob) for knob in setup.space if knob.places},
         "factors": _factors(setup),
         "measure": {
@@ -155,6 +155,8 @@ def _lab(setup: Setup) -> dict[str, Any]:
         "mtu": c.mtu,
         "links": {"host": {"between": ["host", "switch"], **link}, "array": {"between": ["array", "switch"], **far}},
         "tcp": {
+            **({} if setup.defaults.tcp_stack == "today" else {"stack": setup.defaults.tcp_stack}),
+            **({} if setup.defaults.buffer_max is None else {"buffer_max": format_size(setup.defaults.buffer_max)}),
             "congestion_control": setup.defaults.congestion_control,
             "slow_start_after_idle": setup.defaults.slow_start_after_idle,
         },

@@ -1,0 +1,34 @@
+"""What tuning needs to know of this machine, from procfs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hakaru.tune.knobs import Machine
+
+SYSCTL = Path("/proc/sys/net/ipv4")
+CONTROLS = ("cubic", "reno", "bbr")
+"""Those that a lab may ask for."""
+
+
+def this_machine(sysctl: Path = SYSCTL, *, buffer_max: int | None = None) -> Machine:
+    """Congestion controls that can be used, and how far the kernel lets socket buffers grow, in a lab `buffer_max`."""
+    default = Machine()
+    available = _words(sysctl / "tcp_available_congestion_control")
+    return Machine(
+        congestion_controls=tuple(c for c in CONTROLS if c in available) or default.congestion_controls,
+        send_buffer_auto_max=buffer_max or _last(sysctl / "tcp_wmem", default.send_buffer_auto_max),
+        receive_buffer_auto_max=buffer_max or _last(sysctl / "tcp_rmem", default.receive_buffer_auto_max),
+    )
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []
+
+
+def _last(path: Path, otherwise: int) -> int:
+    words = _words(path)
+    return int(words[-1]) if words and words[-1].isdigit() else otherwise

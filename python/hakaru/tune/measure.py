@@ -1,0 +1,75 @@
+"""From a finished repetition in a run directory to the trial that it is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hakaru.analysis import checks, metrics, utilisation
+from hakaru.analysis.latency import Latencies
+from hakaru.analysis.run_data import Repetition, RunData
+from hakaru.analysis.utilisation import nics_of_lab
+from hakaru.store import RunReader
+from hakaru.tune.knobs import settle, space_of
+from hakaru.tune.setup import Setup
+from hakaru.tune.tuning import Trial
+
+RECORD = "tuning"
+"""Where a repetition's record holds what the trial was for: `{phase, knob, settings, seconds}`."""
+
+
+def trials_of(directory: Path, setup: Setup) -> list[Trial]:
+    """Every finished trial, in the order they were made."""
+    records = RunReader(directory).repetitions()
+    if not records:
+        return []
+    run = RunData.read(directory)
+    return [trial_of(run, record, setup) for record in records]
+
+
+def trial_of(run: RunData, record: dict[str, Any], setup: Setup) -> Trial:
+    """One trial, its throughput computed from its samples as for any point."""
+    of = record[RECORD]
+    found = next(r for r in run.repetitions(record["point"]) if r.number == record["repetition"])
+    rate, caveats = _judged(run, found) if found.done else (None, ())
+    return Trial(
+        phase=of["phase"],
+        settings=settle(setup.space, of["settings"]),
+        knob=of["knob"],
+        mb_per_s=rate,
+        seconds=of["seconds"],
+        point=record["point"],
+        repetition=record["repetition"],
+        error=record["error"],
+        caveats=tuple(caveats),
+    )
+
+
+def _judged(run: RunData, repetition: Repetition) -> tuple[float | None, list[dict[str, Any]]]:
+    nics = nics_of_lab(run.lab)
+    of_one = metrics.of_repetition(repetition, Latencies.of_table(repetition.histograms, repetition.window))
+    use = utilisation.of_repetition(repetition.counters, repetition.window, nics)
+    caveats = [*repetition.caveats, *checks.of_repetition(repetition, of_one, use, nics)]
+    rate = of_one["mb_per_s"]
+    return (rate if math.isfinite(rate) else None), [caveat.to_json() for caveat in caveats]
+
+
+def with_measured(setup: Setup, run: RunData, first: dict[str, Any]) -> Setup:
+    """The setup with the round trip that the first trial saw, where it was not given (a real path).
+
+    Of TCP's own estimates over the trial the least: what is above it are queues.
+    """
+    if setup.conditions.rtt_ns is not None:
+        return setup
+    found = next(r for r in run.repetitions(first["point"]) if r.number == first["repetition"])
+    if not found.done:
+        return setup
+    series = [s for _, s in found.counters.select(engine="initiator", entity="tcp/", name="rtt_us_now")]
+    least = min((float(s.value[s.value > 0].min()) for s in series if (s.value > 0).any()), default=None)
+    if least is None:
+        return setup
+    conditions = replace(setup.conditions, rtt_ns=round(least * 1000))
+    space = space_of(conditions, setup.defaults, setup.machine, lab=setup.lab)
+    return replace(setup, conditions=conditions, space=space)

@@ -1,0 +1,249 @@
+"""The shell of a tuning: a lab or a real target, one repetition per trial, a run directory that is right at all times.
+
+    prepare_new(setup, …), prepare_resumed(…) → Prepared     what can be refused before anything is touched
+    execute(prepared, setup, watch) → Path                   the finished run directory
+
+A trial is kept when its repetition is; what comes next follows from those that are kept, so that an interruption,
+however hard, costs the trial it falls into and nothing else.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hakaru import __version__
+from hakaru.analysis.run_data import RunData
+from hakaru.engine import contract
+from hakaru.errors import LostError, UsageError
+from hakaru.lab.plan import plan_lab
+from hakaru.run.options import Options
+from hakaru.run.place import Place
+from hakaru.run.plan import LAB_S, REPETITION_S, REPORT_S
+from hakaru.run.preflight import check_machine
+from hakaru.run.progress import Watchers
+from hakaru.run.runner import Prepared, Run, drive
+from hakaru.run.site import Site, check_writes
+from hakaru.store import Histograms, RunReader, RunWriter, Samples, find_run
+from hakaru.study import Expanded, Loaded, Point, Repetition
+from hakaru.tune.knobs import changed, defaults_of
+from hakaru.tune.measure import RECORD, trial_of, trials_of, with_measured
+from hakaru.tune.setup import Setup
+from hakaru.tune.study import load_base, point_of
+from hakaru.tune.tuning import Step, Trial
+from hakaru.wording import number
+
+TUNING = "tuning"
+"""Where run.json holds the setup; what makes a run a tuning."""
+LABELS = {"search": "search", "contribution": "switching back", "advice": "confirming"}
+
+
+def prepare_new(setup: Setup, *, folder: Path, site: Site | None, command: list[str]) -> Prepared:
+    """A tuning that may start."""
+    return _prepared(setup, load_base(setup), folder=folder, site=site, resumed=None, command=command)
+
+
+def prepare_resumed(name: str, *, folder: Path, command: list[str]) -> tuple[Prepared, Setup]:
+    """A tuning that goes on as it began."""
+    directory = find_run(name, folder)
+    run = RunReader(directory).read("run.json")
+    if TUNING not in run:
+        raise UsageError(f"{directory.name} is no tuning", "`hakaru run STUDY --resume RUN` goes on with a study")
+    if run["status"] == "done":
+        raise UsageError(f"{directory.name} is finished", f"hakaru report {directory.name} makes its report again")
+    if run["versions"]["hakaru"] != __version__ or run["versions"]["contract"] != contract.CONTRACT_VERSION:
+        raise UsageError(
+            f"{directory.name} was begun by hakaru {run['versions']['hakaru']}, this is {__version__}",
+            "numbers of two versions do not belong into one run; start a new one",
+        )
+    setup = Setup.of_json(run[TUNING])
+    site = Site.model_validate(run["site"]) if run["site"] else None
+    loaded = load_base(setup)
+    prepared = _prepared(setup, loaded, folder=directory.parent, site=site, resumed=directory, command=command)
+    return prepared, setup
+
+
+def _prepared(
+    setup: Setup, loaded: Loaded, *, folder: Path, site: Site | None, resumed: Path | None, command: list[str]
+) -> Prepared:
+    study = loaded.study
+    first = point_of(study, setup, defaults_of(setup.space), "t01")
+    turn = Repetition(first, 1, 1)
+    expanded = Expanded(study, False, setup.seed, study.measure, (first,), (turn,))
+    prepared = Prepared(
+        loaded=loaded,
+        expanded=expanded,
+        options=Options(seed=setup.seed),
+        lab=None if site else plan_lab(study.lab),
+        site=site,
+        allow_writes=check_writes(site, expanded) if site else True,
+        resumed=resumed,
+        folder=folder,
+        command=command,
+    )
+    check_machine(expanded, prepared.lab, folder)
+    return prepared
+
+
+def execute(prepared: Prepared, setup: Setup, watch: Watchers) -> Path:
+    """Do it. Raises after the run directory is in order, as `hakaru.run.runner.execute` does."""
+    return drive(TuningRun(prepared, watch, setup))
+
+
+class TuningRun(Run):
+    """A run whose next repetition follows from those before it."""
+
+    def __init__(self, prepared: Prepared, watch: Watchers, setup: Setup) -> None:
+        super().__init__(prepared, watch)
+        self._setup = setup
+        self._trials: list[Trial] = []
+        self._points: dict[str, Point] = {}
+        self._clock = self
+
+    def _describe(self, name: str, now: Any) -> dict[str, Any]:
+        return super()._describe(name, now) | {TUNING: self._setup.describe()}
+
+    def _how_to_resume(self, directory: Path) -> str:
+        return f"`hakaru tune --resume {directory.name}` goes on"
+
+    def _open(self) -> RunWriter:
+        writer = super()._open()
+        self._trials = trials_of(writer.directory, self._setup)
+        for trial in self._trials:
+            self._point(Step(trial.phase, dict(trial.settings), trial.knob), trial.point)
+        return writer
+
+    async def _repetitions(self, writer: RunWriter, place: Place) -> None:
+        while (step := self._setup.tuning.next(self._trials)) is not None:
+            turn = self._turn(step)
+            self._write_plan(writer, turn)
+            self._watch.turn(turn, len(self._trials), self._total, self.left_s([]))
+            began = time.monotonic()
+            outcome = await self._measured(place, turn)
+            record, samples, histograms = outcome
+            record[RECORD] = {
+                "phase": step.phase,
+                "knob": step.knob,
+                "settings": step.settings,
+                "seconds": round(time.monotonic() - began, 3),
+            }
+            writer.write_repetition(record, samples, histograms)
+            self._done.add(turn.name)
+            self._keep(writer, record)
+
+    async def _measured(self, place: Place, turn: Repetition) -> tuple[dict[str, Any], Samples, Histograms]:
+        """One repetition; settings that the target or an engine does not live with are a trial that failed."""
+        try:
+            outcome = await self._repetition(place, turn)
+        except LostError as e:
+            return self._failed(place, turn, e), Samples(), Histograms()
+        found = next((e["version"] for e in outcome.record["engines"]), None)
+        self._meta["versions"]["hakaru_engine"] = found
+        return outcome.record, outcome.samples, outcome.histograms
+
+    def _failed(self, place: Place, turn: Repetition, error: LostError) -> dict[str, Any]:
+        return {
+            "point": turn.point.id,
+            "repetition": turn.repetition,
+            "order": turn.order,
+            "factors": turn.point.factors,
+            "status": "failed",
+            "error": error.message,
+            "measure": {"start_ns": 0, "end_ns": 0},
+            "origin": place.origin,
+            "caveats": [],
+            "engines": [],
+        }
+
+    def _keep(self, writer: RunWriter, record: dict[str, Any]) -> None:
+        run = RunData.read(writer.directory)
+        if not self._trials:
+            self._setup = with_measured(self._setup, run, record)
+            self._meta[TUNING] = self._setup.describe()
+            writer.write("run.json", self._meta)
+        trial = trial_of(run, record, self._setup)
+        self._trials.append(trial)
+        self._watch.event(
+            "repetition", **{k: record[k] for k in ("point", "repetition", "factors", "measure", "caveats")}
+        )
+        self._watch.event(
+            "trial",
+            trial=len(self._trials),
+            phase=trial.phase,
+            knob=trial.knob,
+            settings=dict(trial.settings),
+            mb_per_s=trial.mb_per_s,
+            memory_bytes=self._setup.tuning.search.memory(trial.settings),
+            error=trial.error,
+        )
+
+    def _turn(self, step: Step) -> Repetition:
+        point = self._point(step)
+        times = 1 + sum(t.point == point.id for t in self._trials)
+        return Repetition(point, times, len(self._trials) + 1)
+
+    def _point(self, step: Step, name: str | None = None) -> Point:
+        """The point of a setting; the same one whenever it is measured again."""
+        key = repr(sorted(step.settings.items()))
+        known = self._points.get(key)
+        new = name or (known.id if known else f"t{len(self._points) + 1:02}")
+        self._points[key] = point_of(self._expanded.study, self._setup, step.settings, new, self._label(step))
+        return self._points[key]
+
+    def _label(self, step: Step) -> str:
+        what = LABELS[step.phase]
+        if step.phase == "search":
+            what += f" {1 + sum(t.phase == 'search' for t in self._trials)} of at most {self._setup.limits.trials}"
+        elif step.knob:
+            what += f" {step.knob}"
+        best = max((t.mb_per_s or 0.0 for t in self._trials), default=0.0)
+        return f"{what}, best {number(best)} MB/s" if best else what
+
+    def _write_plan(self, writer: RunWriter, turn: Repetition) -> None:
+        """study.json and points.json with every point that there has been, `turn` included, which is to come."""
+        points = tuple(self._points.values())
+        by_id = {point.id: point for point in points}
+        done = [Repetition(by_id[t.point], t.repetition, i) for i, t in enumerate(self._trials, start=1)]
+        turns, old = (*done, turn), self._expanded
+        self._expanded = Expanded(old.study, old.quick, old.seed, old.measure, points, turns)
+        writer.write("study.json", self._expanded.describe({}))
+        counts = Counter(one.point.id for one in turns)
+        described = [{"point": p.id, "factors": p.factors, "repetitions": counts[p.id]} for p in points]
+        writer.write("points.json", described)
+
+    @property
+    def _total(self) -> int:
+        """Repetitions that it comes to as far as can be seen."""
+        tuning, limits = self._setup.tuning, self._setup.limits
+        searched = sum(t.phase == "search" for t in self._trials)
+        best = tuning.best(self._trials)
+        turned = len(changed(self._setup.space, best)) if best else len(self._setup.space)
+        search = searched if self._trials and tuning.search_ended(self._trials) else limits.trials
+        return search + limits.repetitions * (2 + turned)
+
+    @property
+    def _left(self) -> list[Repetition]:
+        return []
+
+    def took(self, turn: Repetition, seconds: float) -> None:
+        """Trials know it themselves."""
+
+    def left_s(self, left: list[Repetition]) -> float:
+        """Seconds until the report is there, at most; the budget bounds what is left to measure."""
+        made_s = sum(t.seconds for t in self._trials)
+        each = made_s / len(self._trials) if self._trials else LAB_S + REPETITION_S + self._planned_s
+        left_trials = (self._total - len(self._trials)) * each
+        return max(0.0, min(self._setup.limits.budget_s - made_s, left_trials)) + REPORT_S
+
+    @property
+    def _planned_s(self) -> float:
+        measure = self._expanded.measure
+        return (measure.warmup_ns + measure.time_ns) / 1e9
+
+
+def is_tuning(run: Mapping[str, Any]) -> bool:
+    """Whether run.json is that of a tuning."""
+    return TUNING in run

@@ -1,0 +1,157 @@
+"""A tuning run whose repetitions are answered by the model of a path instead of by engines: everything else is real."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hakaru.errors import LostError
+from hakaru.run.progress import Watchers
+from hakaru.run.repetition import Outcome
+from hakaru.run.runner import drive
+from hakaru.store import Histograms, RunWriter, Samples
+from hakaru.study import Repetition
+from hakaru.tune import run as tuning
+from hakaru.tune.knobs import Defaults, Machine, Settings, space_of
+from hakaru.tune.setup import Setup
+from hakaru.tune.study import settings_of
+from hakaru.tune.tuning import Limits
+from hdrh.histogram import HdrHistogram
+
+from tests.tune.path_model import PathModel, conditions
+
+SECOND = 10**9
+MACHINE = Machine(("cubic", "reno"))
+Before = Callable[[Settings, int], bool]
+
+
+def small_setup(trials: int = 5, repetitions: int = 2, seed: int = 1, loss: float = 0.0, lab: bool = True) -> Setup:
+    """Write 4 MiB over 20 ms at 1 Gbit/s, any depth."""
+    path = conditions(20, loss)
+    return Setup(
+        conditions=path,
+        defaults=Defaults(),
+        machine=MACHINE,
+        space=space_of(path, Defaults(), MACHINE, lab=lab),
+        goal="throughput",
+        seed=seed,
+        limits=Limits(trials=trials, repetitions=repetitions),
+        trial_ns=3 * SECOND,
+        start="defaults",
+        lab=lab,
+    )
+
+
+@dataclass
+class Nowhere:
+    """A place that starts nothing."""
+
+    origin: str = "emulated"
+    lab: dict[str, Any] = field(default_factory=lambda: {"nodes": [], "links": [], "checks": []})
+
+    def describe(self) -> dict[str, Any]:
+        return self.lab
+
+
+class ModelRun(tuning.TuningRun):
+    """`before(settings, order)` may raise, end the process, or say that this repetition never ends. `share`: of what
+    the model says the path carries; below 0.97 the search goes on for all its trials."""
+
+    def __init__(self, prepared: Any, setup: Setup, before: Before | None = None, share: float = 1.0) -> None:
+        super().__init__(prepared, Watchers([]), setup)
+        self._model = PathModel(setup.conditions, setup.machine, noise=0.0)
+        self._before, self._share = before, share
+
+    @contextlib.asynccontextmanager
+    async def _place(self, writer: RunWriter) -> AsyncIterator[Any]:
+        writer.write("lab.json", Nowhere().describe())
+        writer.write("run.json", self._meta)
+        yield Nowhere()
+
+    async def _repetition(self, place: Any, turn: Repetition) -> Outcome:
+        settings = settings_of(self._setup, turn.point.factors)
+        if self._before is not None and self._before(settings, turn.order):
+            await asyncio.get_running_loop().create_future()  # until a signal is heard
+        # A little above and below in turn, so that repetitions differ.
+        rate = self._share * self._model.exact(settings) * (1 + 0.004 * (-1) ** turn.repetition)
+        return outcome(turn, rate * 1e6, self._setup.conditions.block_bytes)
+
+
+def outcome(turn: Repetition, bytes_per_s: float, block: int) -> Outcome:
+    """Three seconds at a constant rate, one request outstanding."""
+    samples, histograms = Samples(), Histograms()
+    latency_ns = SECOND * block / bytes_per_s
+    start = turn.order * 100 * SECOND
+    for step in range(16):
+        at, done = start + step * SECOND // 5, bytes_per_s * step / 5
+        counters = {
+            "reads": 0.0,
+            "writes": done / block,
+            "read_bytes": 0.0,
+            "write_bytes": done,
+            "read_latency_ns_sum": 0.0,
+            "write_latency_ns_sum": done / block * latency_ns,
+            "errors": 0.0,
+            "outstanding_ns": step / 5 * SECOND,
+            "in_flight_now": 1.0,
+            "late": 0.0,
+        }
+        samples.add("host", "initiator", at, {"vms": counters, "vm/vm01": dict(counters)})
+        samples.add("array", "array", at, {"lu/0": {"read_bytes": 0.0, "write_bytes": done}})
+    hdr = HdrHistogram(1, 3_600_000_000_000, 3)
+    hdr.record_value(int(latency_ns), max(1, round(3 * bytes_per_s / block)))
+    encoded = {"entity": "vms", "name": "write_latency_ns", "hdr": hdr.encode().decode()}
+    histograms.add("host", "initiator", None, [encoded])
+    record = {
+        "point": turn.point.id,
+        "repetition": turn.repetition,
+        "order": turn.order,
+        "factors": turn.point.factors,
+        "status": "done",
+        "error": None,
+        "measure": {"start_ns": start, "end_ns": start + 3 * SECOND},
+        "origin": "emulated",
+        "caveats": [],
+        "engines": [{"node": "host", "engine": "initiator", "version": "0", "found": {}, "values": {}}],
+    }
+    return Outcome(record, samples, histograms)
+
+
+def run_model(folder: Path, setup: Setup, before: Before | None = None, share: float = 1.0) -> Path:
+    """A new tuning in `folder`, to its end."""
+    prepared = tuning.prepare_new(setup, folder=folder, site=None, command=["hakaru", "tune"])
+    return drive(ModelRun(prepared, setup, before, share))
+
+
+def resume_model(name: str, folder: Path, before: Before | None = None, share: float = 1.0) -> Path:
+    """Goes on with a tuning."""
+    prepared, setup = tuning.prepare_resumed(name, folder=folder, command=["hakaru", "tune", "--resume", name])
+    return drive(ModelRun(prepared, setup, before, share))
+
+
+def interrupt_at(order: int) -> Before:
+    """Ctrl-C while this repetition is made."""
+
+    def before(settings: Settings, now: int) -> bool:
+        if now == order:
+            os.kill(os.getpid(), signal.SIGINT)
+        return now == order
+
+    return before
+
+
+def refuse(chosen: Callable[[Settings, int], bool]) -> Before:
+    """The target does not live with some settings."""
+
+    def before(settings: Settings, now: int) -> bool:
+        if chosen(settings, now):
+            raise LostError("initiator on host: the target closed the connection", "")
+        return False
+
+    return before
