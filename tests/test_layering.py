@@ -13,8 +13,21 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-CORE = ("units", "stats", "wire", "drive", "target", "initiator", "pool", "fabric", "backup", "watch", "world")
-ENGINES = ("drive", "target", "initiator", "fabric", "watch")
+CORE = (
+    "units",
+    "stats",
+    "wire",
+    "drive",
+    "target",
+    "initiator",
+    "pool",
+    "fabric",
+    "backup",
+    "watch",
+    "dissect",
+    "world",
+)
+ENGINES = ("drive", "target", "initiator", "fabric", "watch", "dissect")
 
 # What a core crate may not name. `std::net` has addresses, which are data; `std::time::Duration` is a number.
 FORBIDDEN_PATHS = re.compile(

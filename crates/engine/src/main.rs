@@ -3,6 +3,7 @@
 //! The pipeline: arrange the process, enter the network namespace, speak the contract, run one shell, exit with the
 //! code of `docs/reference/contract.md`.
 mod address;
+mod analyse;
 mod array;
 mod backup;
 mod contain;
@@ -51,6 +52,18 @@ enum Verb {
         /// The pool's directory.
         directory: PathBuf,
     },
+    /// Analyse the iSCSI traffic in a capture (pcap or pcapng; several files: the parts of one capture). JSON on stdout.
+    Analyse {
+        /// The files.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// Where targets listen; may be given several times. What speaks iSCSI on other ports is found by its content.
+        #[arg(long = "port", default_values_t = [3260])]
+        ports: Vec<u16>,
+        /// Tell on stderr how far it is.
+        #[arg(long)]
+        progress: bool,
+    },
     /// Print the JSON Schema of the orders and events.
     Schema,
 }
@@ -61,6 +74,20 @@ fn main() -> ExitCode {
             println!("{}", schema::contract());
             ExitCode::SUCCESS
         }
+        Verb::Analyse {
+            files,
+            ports,
+            progress,
+        } => match analyse::analyse(&files, &ports, progress) {
+            Ok(report) => {
+                println!("{report}");
+                ExitCode::SUCCESS
+            }
+            Err(failure) => {
+                eprintln!("error: {}\nhint: {}", failure.message, failure.hint);
+                failure.exit_code()
+            }
+        },
         Verb::Check { directory } => match array::check_pool(&directory) {
             Ok((report, sound)) => {
                 println!("{report}");

@@ -1,0 +1,225 @@
+//! One TCP connection: two streams, two readers, one session.
+//!
+//! Which end is the initiator, the SYN says, or a port that targets have. Without either, the first bytes that can only be a PDU's header say it.
+use hakaru_units::Time;
+use hakaru_wire::iscsi::{BHS_LENGTH, Bhs};
+
+use crate::Sender;
+use crate::packet::Segment;
+use crate::plausible;
+use crate::reader::Reader;
+use crate::session::Session;
+use crate::stream::{Piece, Stream};
+
+/// Bytes of a connection that are looked at before it is said to speak something else.
+const LOOKED_AT_MAX: u64 = 4 << 20;
+
+/// What is known of who is who.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Roles {
+    /// Not yet told.
+    Unknown,
+    /// Direction 0 is the initiator's, or direction 1.
+    Initiator(usize),
+    /// This is not iSCSI.
+    Neither,
+}
+
+/// A connection between two addresses, of which direction 0 is that of the first packet seen.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    streams: [Stream; 2],
+    readers: [Reader; 2],
+    pub(crate) session: Session,
+    roles: Roles,
+    /// A port that targets have: it is iSCSI until the end.
+    expected: bool,
+    looked_at: u64,
+    /// When SYN, SYN-ACK and the ACK after it were seen.
+    handshake: [Option<Time>; 3],
+    pub(crate) first: Time,
+    pub(crate) last: Time,
+}
+
+impl Connection {
+    /// Begins with its first packet. `target`: the direction of that packet is known to be (not) the target's, by its port.
+    pub(crate) fn new(now: Time, segment: &Segment<'_>, target: Option<bool>) -> Connection {
+        let opening = segment.syn;
+        let roles = match (target, opening, segment.acknowledged) {
+            (Some(from_target), ..) => Roles::Initiator(from_target.into()),
+            (None, true, None) => Roles::Initiator(0),
+            (None, true, Some(_)) => Roles::Initiator(1),
+            (None, false, _) => Roles::Unknown,
+        };
+        Connection {
+            streams: Default::default(),
+            readers: [Reader::new(opening), Reader::new(opening)],
+            session: Session::new(opening),
+            roles,
+            expected: target.is_some(),
+            looked_at: 0,
+            handshake: [None; 3],
+            first: now,
+            last: now,
+        }
+    }
+
+    /// Another connection of the same addresses begins.
+    pub(crate) fn is_begun_anew_by(&self, direction: usize, segment: &Segment<'_>) -> bool {
+        self.streams[direction].is_begun_anew_by(segment)
+    }
+
+    /// Captured bytes held behind holes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.streams.iter().map(Stream::held_bytes).sum()
+    }
+
+    /// Anything was decoded.
+    pub(crate) fn is_session(&self) -> bool {
+        self.session.has_pdus() && matches!(self.roles, Roles::Initiator(_))
+    }
+
+    /// Which direction is the initiator's.
+    pub(crate) fn initiator(&self) -> usize {
+        match self.roles {
+            Roles::Initiator(direction) => direction,
+            Roles::Unknown | Roles::Neither => 0,
+        }
+    }
+
+    pub(crate) fn side(&self, sender: Sender) -> (&Stream, &Reader) {
+        let direction = self.initiator() ^ sender as usize;
+        (&self.streams[direction], &self.readers[direction])
+    }
+
+    /// Round trip of the handshake, ns.
+    pub(crate) fn handshake_rtt_ns(&self) -> Option<u64> {
+        let [syn, _, ack] = self.handshake;
+        Some(ack?.0.saturating_sub(syn?.0))
+    }
+
+    /// Takes a segment of a direction.
+    pub(crate) fn handle_segment(&mut self, now: Time, direction: usize, segment: &Segment<'_>) {
+        self.last = now;
+        self.note_handshake(now, segment);
+        if self.roles == Roles::Neither {
+            return;
+        }
+        // What it acknowledges was sent before it.
+        if let Some(number) = segment.acknowledged {
+            self.pass(now, 1 - direction, |stream, out| {
+                stream.handle_acknowledged(number, out);
+            });
+        }
+        self.pass(now, direction, |stream, out| {
+            stream.handle_segment(segment, out);
+        });
+    }
+
+    /// What waits behind holes is looked at now: the holes will not be filled, or there is no room to wait.
+    pub(crate) fn give_up_holes(&mut self) {
+        for direction in 0..2 {
+            self.pass(self.last, direction, |stream, out| stream.drain(true, out));
+        }
+    }
+
+    /// Nothing more comes.
+    pub(crate) fn finish(&mut self) {
+        self.give_up_holes();
+        self.session.finish();
+    }
+
+    /// Lets a stream give out what it has, to the reader of its direction.
+    fn pass(
+        &mut self,
+        now: Time,
+        direction: usize,
+        give: impl FnOnce(&mut Stream, &mut dyn FnMut(Piece<'_>)),
+    ) {
+        let Connection {
+            streams,
+            readers,
+            session,
+            roles,
+            looked_at,
+            expected,
+            ..
+        } = self;
+        let reader = &mut readers[direction];
+        give(&mut streams[direction], &mut |piece| {
+            if *roles == Roles::Unknown {
+                *looked_at += length(&piece);
+                *roles = identify(&piece, direction);
+            }
+            let Roles::Initiator(initiator) = *roles else {
+                return;
+            };
+            let sender = if direction == initiator {
+                Sender::Initiator
+            } else {
+                Sender::Target
+            };
+            if !session.has_pdus() {
+                *looked_at += length(&piece);
+            }
+            reader.handle_piece(now, sender, piece, session);
+        });
+        let begins_otherwise = session.is_from_start() && !reader.in_step();
+        if !*expected && !session.has_pdus() && (begins_otherwise || *looked_at > LOOKED_AT_MAX) {
+            *roles = Roles::Neither;
+        }
+    }
+
+    fn note_handshake(&mut self, now: Time, segment: &Segment<'_>) {
+        let step = match (segment.syn, segment.acknowledged) {
+            (true, None) => 0,
+            (true, Some(_)) => 1,
+            // Of either side: the first segment after the SYN-ACK is the initiator's.
+            _ => 2,
+        };
+        let follows = step == 0 || self.handshake[step - 1].is_some();
+        // Of a SYN that came again nobody knows which one was answered.
+        if follows && self.handshake[step].is_none() {
+            self.handshake[step] = Some(now);
+        }
+    }
+}
+
+fn length(piece: &Piece<'_>) -> u64 {
+    match piece {
+        Piece::Bytes(bytes) => bytes.len() as u64,
+        Piece::Cut(length) => u64::from(*length),
+        Piece::Hole(length) => *length,
+    }
+}
+
+/// Who is who, if a PDU begins where the piece does, or at least two follow one another in it.
+fn identify(piece: &Piece<'_>, direction: usize) -> Roles {
+    let Piece::Bytes(bytes) = piece else {
+        return Roles::Unknown;
+    };
+    for at in 0..bytes.len().saturating_sub(BHS_LENGTH - 1) {
+        let Some(bhs) = header_at(bytes, at) else {
+            continue;
+        };
+        let sender = bhs.opcode().map(Sender::of);
+        let length = bhs.data_segment_length() as usize;
+        let end = at + BHS_LENGTH + bhs.ahs_length() + length.next_multiple_of(4);
+        // With neither, one, or both digests.
+        let followed = [0, 4, 8].iter().any(|digests| {
+            header_at(bytes, end + digests)
+                .is_some_and(|next| next.opcode().map(Sender::of) == sender)
+        });
+        match sender {
+            Some(Sender::Initiator) if at == 0 || followed => return Roles::Initiator(direction),
+            Some(Sender::Target) if at == 0 || followed => return Roles::Initiator(1 - direction),
+            _ => {}
+        }
+    }
+    Roles::Unknown
+}
+
+fn header_at(bytes: &[u8], at: usize) -> Option<Bhs> {
+    let bhs = Bhs::new(*bytes.get(at..)?.first_chunk()?);
+    plausible::is_header(&bhs, None).then_some(bhs)
+}

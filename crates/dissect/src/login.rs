@@ -1,0 +1,135 @@
+//! What a login said: who, and which keys hold.
+//!
+//! Both sides' texts are read and put together by each key's rule; nothing is answered, and nothing refused. Values of an authentication are not kept.
+use std::collections::BTreeMap;
+
+use hakaru_wire::iscsi::keys::{Key, Kind, parse_number};
+use hakaru_wire::iscsi::text::{TextBuffer, parse_pairs};
+
+use crate::Sender;
+
+/// The texts of one login, as far as they were captured.
+#[derive(Debug, Default)]
+pub(crate) struct Login {
+    texts: [TextBuffer; 2],
+    /// A piece of a text was cut off or malformed: keys may be missing.
+    incomplete: bool,
+    said: BTreeMap<Key, [Option<String>; 2]>,
+}
+
+/// Header and data digests are in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Digests {
+    pub(crate) header: bool,
+    pub(crate) data: bool,
+}
+
+impl Login {
+    /// A login PDU begins.
+    pub(crate) fn begin_pdu(&mut self, sender: Sender) {
+        self.incomplete |= self.texts[sender as usize].begin_pdu().is_err();
+    }
+
+    /// Some of its text.
+    pub(crate) fn text(&mut self, sender: Sender, bytes: &[u8]) {
+        self.incomplete |= self.texts[sender as usize].extend(bytes).is_err();
+    }
+
+    /// Some of its text is not in the capture.
+    pub(crate) fn text_missing(&mut self) {
+        self.incomplete = true;
+    }
+
+    /// The text is complete.
+    pub(crate) fn end_text(&mut self, sender: Sender) {
+        let text = self.texts[sender as usize].take();
+        for pair in parse_pairs(&text) {
+            let Ok((name, value)) = pair else {
+                self.incomplete = true;
+                return;
+            };
+            let kept = Key::from_name(name).filter(|key| key.rule().kind != Kind::Authentication);
+            if let Some(key) = kept
+                && !matches!(value, "Reject" | "Irrelevant" | "NotUnderstood")
+            {
+                self.said.entry(key).or_default()[sender as usize] = Some(value.to_owned());
+            }
+        }
+    }
+
+    /// All keys of the login are known.
+    pub(crate) fn is_complete(&self) -> bool {
+        !self.incomplete
+    }
+
+    /// What a side declared.
+    pub(crate) fn said(&self, key: Key, sender: Sender) -> Option<&str> {
+        self.said.get(&key)?[sender as usize].as_deref()
+    }
+
+    /// The digests that hold; `None` where a part of the login is missing.
+    pub(crate) fn digests(&self) -> Option<Digests> {
+        let on = |key| self.holds(key).as_deref() == Some("CRC32C");
+        self.is_complete().then(|| Digests {
+            header: on(Key::HeaderDigest),
+            data: on(Key::DataDigest),
+        })
+    }
+
+    /// The number that holds for a negotiated key.
+    pub(crate) fn number(&self, key: Key) -> Option<u32> {
+        u32::try_from(parse_number(&self.holds(key)?)?).ok()
+    }
+
+    /// The number that a side declared for itself.
+    pub(crate) fn declared(&self, key: Key, sender: Sender) -> Option<u32> {
+        u32::try_from(parse_number(self.said(key, sender)?)?).ok()
+    }
+
+    /// The value that holds for a negotiated key; `None`: nobody named it, or its default does.
+    fn holds(&self, key: Key) -> Option<String> {
+        let [initiator, target] = self.said.get(&key)?;
+        let (Some(a), Some(b)) = (initiator, target) else {
+            // An offer that was not answered is not agreed on.
+            return None;
+        };
+        let numbers = parse_number(a).zip(parse_number(b));
+        match key.rule().kind {
+            Kind::Minimum { .. } => numbers.map(|(a, b)| a.min(b).to_string()),
+            Kind::Maximum { .. } => numbers.map(|(a, b)| a.max(b).to_string()),
+            Kind::And => Some(yes(a == "Yes" && b == "Yes")),
+            Kind::Or => Some(yes(a == "Yes" || b == "Yes")),
+            // The answer to a list is one of its values.
+            Kind::List if a.contains(',') => Some(b.clone()),
+            Kind::List if b.contains(',') || a == b => Some(a.clone()),
+            _ => None,
+        }
+    }
+
+    /// Every operational key that was agreed on; what each side declared for itself has the side behind its name.
+    pub(crate) fn negotiated(&self) -> BTreeMap<String, String> {
+        let mut negotiated = BTreeMap::new();
+        for (&key, said) in &self.said {
+            match key.rule().kind {
+                Kind::Number { .. } => {
+                    for (side, value) in ["initiator", "target"].iter().zip(said) {
+                        if let Some(value) = value {
+                            negotiated.insert(format!("{} ({side})", key.name()), value.clone());
+                        }
+                    }
+                }
+                Kind::Text | Kind::Query | Kind::Authentication | Kind::Obsolete => {}
+                _ => {
+                    if let Some(value) = self.holds(key) {
+                        negotiated.insert(key.name().to_owned(), value);
+                    }
+                }
+            }
+        }
+        negotiated
+    }
+}
+
+fn yes(yes: bool) -> String {
+    if yes { "Yes" } else { "No" }.to_owned()
+}

@@ -1,0 +1,221 @@
+//! A captured packet down to its TCP segment: a view, nothing is copied.
+//!
+//! Link layers: Ethernet (with any number of VLAN tags), Linux's cooked ones (SLL, SLL2), BSD's loopback, and none (raw IP). What a snap length cut
+//! off is missed nowhere: lengths come from the IP header. Super-frames that the kernel hands on whole (segmentation offload) are longer than any
+//! MTU, and above 64 KiB their IP length is 0: then it is what the packet had.
+//!
+//! Checksums are not looked at: where a packet is captured on its way out, the interface has yet to fill them in.
+use std::net::{IpAddr, SocketAddr};
+
+const VLAN_TAGS_MAX: usize = 4;
+const IPV6_EXTENSIONS_MAX: usize = 8;
+const TCP: u8 = 6;
+
+/// What a packet's bytes begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// An Ethernet header.
+    Ethernet,
+    /// The 16 bytes of Linux's "any" interface.
+    Cooked,
+    /// The 20 bytes of its second version.
+    Cooked2,
+    /// An address family in four bytes, of either byte order (BSD's loopback).
+    Loopback,
+    /// An IP header.
+    Ip,
+}
+
+impl Link {
+    /// Of a LINKTYPE_ number as pcap and pcapng files have it (<https://www.tcpdump.org/linktypes.html>); `None` for those not read here.
+    pub const fn from_code(code: u32) -> Option<Link> {
+        match code {
+            1 => Some(Link::Ethernet),
+            113 => Some(Link::Cooked),
+            276 => Some(Link::Cooked2),
+            0 | 108 => Some(Link::Loopback),
+            // LINKTYPE_RAW, the two DLT_RAW that old files have in its place, LINKTYPE_IPV4, LINKTYPE_IPV6.
+            101 | 12 | 14 | 228 | 229 => Some(Link::Ip),
+            _ => None,
+        }
+    }
+}
+
+/// Why a packet has no TCP segment to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotSeen {
+    /// Neither IPv4 nor IPv6 (ARP, say).
+    NotIp,
+    /// IP without TCP.
+    NotTcp,
+    /// A part of an IP datagram: TCP avoids them, and nothing here puts them together.
+    Fragment,
+    /// The capture ends before the TCP header does.
+    Cut,
+    /// The headers contradict themselves.
+    Malformed,
+}
+
+/// A TCP segment, or a super-frame of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment<'a> {
+    /// Sender.
+    pub from: SocketAddr,
+    /// Receiver.
+    pub to: SocketAddr,
+    /// Number of its first byte (of SYN, if it has one).
+    pub sequence: u32,
+    /// Next byte that the sender wants, if it says.
+    pub acknowledged: Option<u32>,
+    /// SYN.
+    pub syn: bool,
+    /// FIN.
+    pub fin: bool,
+    /// RST.
+    pub rst: bool,
+    /// Payload as far as it was captured.
+    pub payload: &'a [u8],
+    /// Payload as it was on the wire, bytes; at least `payload.len()`.
+    pub payload_length: u32,
+}
+
+/// Reads a packet; `original_length`: as it was before the snap length cut it, bytes.
+///
+/// # Errors
+/// There is no TCP segment in it that can be read.
+pub fn parse(link: Link, bytes: &[u8], original_length: u32) -> Result<Segment<'_>, NotSeen> {
+    let at = network_header(link, bytes)?;
+    let packet = bytes.get(at..).ok_or(NotSeen::Cut)?;
+    let original = (original_length as usize)
+        .max(bytes.len())
+        .saturating_sub(at);
+    match packet.first().ok_or(NotSeen::Cut)? >> 4 {
+        4 => parse_ipv4(packet, original),
+        6 => parse_ipv6(packet, original),
+        _ => Err(NotSeen::NotIp),
+    }
+}
+
+/// Where the IP header begins.
+fn network_header(link: Link, bytes: &[u8]) -> Result<usize, NotSeen> {
+    match link {
+        Link::Ethernet => behind_ethertype(bytes, 12),
+        Link::Cooked => behind_ethertype(bytes, 14),
+        Link::Cooked2 => behind_ethertype(bytes, 0).map(|_| 20),
+        Link::Loopback => Ok(4),
+        Link::Ip => Ok(0),
+    }
+}
+
+/// Where the IP header begins behind an ethertype and the VLAN tags that may follow it.
+fn behind_ethertype(bytes: &[u8], mut at: usize) -> Result<usize, NotSeen> {
+    for _ in 0..=VLAN_TAGS_MAX {
+        match u16_at(bytes, at)? {
+            0x0800 | 0x86dd => return Ok(at + 2),
+            // 802.1Q, 802.1ad, and the number that some used before that.
+            0x8100 | 0x88a8 | 0x9100 => at += 4,
+            _ => return Err(NotSeen::NotIp),
+        }
+    }
+    Err(NotSeen::Malformed)
+}
+
+fn parse_ipv4(packet: &[u8], original: usize) -> Result<Segment<'_>, NotSeen> {
+    let header = usize::from(packet[0] & 0x0f) * 4;
+    if header < 20 {
+        return Err(NotSeen::Malformed);
+    }
+    if packet.len() < header {
+        return Err(NotSeen::Cut);
+    }
+    if u16_at(packet, 6)? & 0x3fff != 0 {
+        return Err(NotSeen::Fragment);
+    }
+    if packet[9] != TCP {
+        return Err(NotSeen::NotTcp);
+    }
+    let total = match usize::from(u16_at(packet, 2)?) {
+        0 => original,
+        total => total,
+    };
+    let address = |at| IpAddr::from(octets::<4>(packet, at));
+    parse_tcp(packet, header, total, address(12), address(16))
+}
+
+fn parse_ipv6(packet: &[u8], original: usize) -> Result<Segment<'_>, NotSeen> {
+    if packet.len() < 40 {
+        return Err(NotSeen::Cut);
+    }
+    let total = match usize::from(u16_at(packet, 4)?) {
+        // A jumbogram, as super-frames above 64 KiB are.
+        0 => original,
+        payload => 40 + payload,
+    };
+    let (mut next, mut at) = (packet[6], 40);
+    for _ in 0..IPV6_EXTENSIONS_MAX {
+        let length = match next {
+            TCP => {
+                let address = |at| IpAddr::from(octets::<16>(packet, at));
+                return parse_tcp(packet, at, total, address(8), address(24));
+            }
+            // Hop-by-hop, routing, destination options; authentication counts in words of four bytes.
+            0 | 43 | 60 => 8 + 8 * usize::from(*packet.get(at + 1).ok_or(NotSeen::Cut)?),
+            51 => 8 + 4 * usize::from(*packet.get(at + 1).ok_or(NotSeen::Cut)?),
+            44 => return Err(NotSeen::Fragment),
+            _ => return Err(NotSeen::NotTcp),
+        };
+        next = *packet.get(at).ok_or(NotSeen::Cut)?;
+        at += length;
+    }
+    Err(NotSeen::Malformed)
+}
+
+fn parse_tcp(
+    packet: &[u8],
+    at: usize,
+    total: usize,
+    from: IpAddr,
+    to: IpAddr,
+) -> Result<Segment<'_>, NotSeen> {
+    let tcp = packet.get(at..).ok_or(NotSeen::Cut)?;
+    if tcp.len() < 20 {
+        return Err(NotSeen::Cut);
+    }
+    let header = usize::from(tcp[12] >> 4) * 4;
+    if header < 20 {
+        return Err(NotSeen::Malformed);
+    }
+    let payload_length = total
+        .checked_sub(at + header)
+        .ok_or(NotSeen::Malformed)?
+        // Longer than a window can be: nonsense.
+        .min(1 << 30);
+    // Options may be cut off; behind the payload there may be what Ethernet fills its shortest frames with.
+    let payload = tcp.get(header..).unwrap_or(&[]);
+    let flags = tcp[13];
+    Ok(Segment {
+        from: SocketAddr::new(from, u16_at(tcp, 0)?),
+        to: SocketAddr::new(to, u16_at(tcp, 2)?),
+        sequence: u32::from_be_bytes(octets(tcp, 4)),
+        acknowledged: (flags & 0x10 != 0).then(|| u32::from_be_bytes(octets(tcp, 8))),
+        syn: flags & 0x02 != 0,
+        fin: flags & 0x01 != 0,
+        rst: flags & 0x04 != 0,
+        payload: &payload[..payload.len().min(payload_length)],
+        payload_length: payload_length as u32,
+    })
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Result<u16, NotSeen> {
+    match bytes.get(at..at + 2) {
+        Some(two) => Ok(u16::from_be_bytes([two[0], two[1]])),
+        None => Err(NotSeen::Cut),
+    }
+}
+
+/// Bytes whose presence was checked.
+fn octets<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut octets = [0; N];
+    octets.copy_from_slice(&bytes[at..at + N]);
+    octets
+}

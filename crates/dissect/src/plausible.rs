@@ -1,0 +1,152 @@
+//! Is this a PDU's header? Asked where nobody says so: in the middle of a capture, and behind what is missing from it.
+//!
+//! RFC 7143 leaves many bits of every header reserved, so 48 bytes of anything else hardly ever pass. Bytes of zeros, the most frequent data of
+//! all, do not: a header without the F bit is a Data-Out or Data-In with data, or begins a sequence of text.
+use hakaru_wire::iscsi::{
+    Bhs, DataIn, DataOut, Itt, Opcode, R2t, ScsiCommand, ScsiResponse, TargetNumbers,
+};
+
+use crate::Sender;
+
+/// Longest text of a login or text PDU that is believed.
+const TEXT_LENGTH_MAX: u32 = 64 << 10;
+/// Most commands that a target lets in at once, as believed.
+const WINDOW_MAX: u32 = 1 << 16;
+/// Longest additional headers that are believed: an extended CDB and a bidirectional length.
+const AHS_LENGTH_MAX: usize = 272;
+
+/// May be a header in a stream that was read up to here.
+pub(crate) fn follows(bhs: &Bhs, sender: Sender) -> bool {
+    let Some(opcode) = bhs.opcode() else {
+        return false;
+    };
+    bhs.as_bytes()[0] & 0x80 == 0
+        && Sender::of(opcode) == sender
+        && (bhs.ahs_length() == 0
+            || opcode == Opcode::ScsiCommand && bhs.ahs_length() <= AHS_LENGTH_MAX)
+}
+
+/// Must be a header, by all that is known of its opcode. `sender`: whose stream it is, if that is known.
+pub(crate) fn is_header(bhs: &Bhs, sender: Option<Sender>) -> bool {
+    let Some(opcode) = bhs.opcode() else {
+        return false;
+    };
+    follows(bhs, sender.unwrap_or(Sender::of(opcode))) && fields_fit(bhs, opcode)
+}
+
+fn fields_fit(bhs: &Bhs, opcode: Opcode) -> bool {
+    let bytes = bhs.as_bytes();
+    let zero = |range: std::ops::Range<usize>| bytes[range].iter().all(|&byte| byte == 0);
+    let length = bhs.data_segment_length();
+    let from_target = Sender::of(opcode) == Sender::Target;
+    if from_target && bytes[0] & 0x40 != 0 {
+        return false;
+    }
+    match opcode {
+        Opcode::ScsiCommand => {
+            ScsiCommand::parse(bhs).is_ok_and(|command| {
+                command.itt != Itt::RESERVED
+                    && bytes[1] & 0x18 == 0
+                    && command.attribute.code() <= 4
+                    && (command.cmd_sn.0 != 0 || command.exp_stat_sn.0 != 0)
+                    && (command.expected_data_transfer_length > 0
+                        || !command.read && !command.write)
+                    && length <= command.expected_data_transfer_length
+            }) && zero(2..4)
+                && zero(10..16)
+        }
+        Opcode::DataOut => {
+            DataOut::parse(bhs).is_ok_and(|data| data.itt != Itt::RESERVED && length > 0)
+                && bytes[1] & 0x7f == 0
+                && zero(2..4)
+                && (zero(10..16) || bytes[8..16] == [0xff; 8])
+                && zero(24..28)
+                && zero(32..36)
+                && zero(44..48)
+        }
+        Opcode::DataIn => {
+            DataIn::parse(bhs).is_ok_and(|data| {
+                data.itt != Itt::RESERVED
+                    && window_fits(data.numbers)
+                    && (data.status.is_some() || bytes[3] == 0 && zero(44..48))
+            }) && bytes[1] & 0x38 == 0
+                && bytes[2] == 0
+        }
+        Opcode::R2t => {
+            R2t::parse(bhs).is_ok_and(|r2t| r2t.itt != Itt::RESERVED && window_fits(r2t.numbers))
+                && bytes[1] == 0x80
+                && zero(2..4)
+        }
+        Opcode::ScsiResponse => {
+            ScsiResponse::parse(bhs).is_ok_and(|response| window_fits(response.numbers))
+                && bytes[1] & 0xe1 == 0x80
+                && bytes[2] <= 1
+                && length <= TEXT_LENGTH_MAX
+        }
+        Opcode::LoginRequest => {
+            bytes[0] == 0x43 && zero(2..4) && bytes[1] & 0x30 == 0 && text_fits(length)
+        }
+        Opcode::LoginResponse => {
+            bytes[2] == 0 && bytes[3] == 0 && bytes[1] & 0x30 == 0 && text_fits(length)
+        }
+        Opcode::TextRequest | Opcode::TextResponse => {
+            bytes[1] & 0x3f == 0 && zero(2..4) && text_fits(length) && bhs.itt() != Itt::RESERVED
+        }
+        Opcode::NopOut | Opcode::NopIn => {
+            bytes[1] == 0x80
+                && zero(2..4)
+                && length <= TEXT_LENGTH_MAX
+                && (bhs.itt() != Itt::RESERVED || bhs.ttt().0 != 0)
+                && (!from_target || window_fits(numbers(bytes)))
+                && zero(36..48)
+        }
+        Opcode::TaskManagementRequest => {
+            bytes[1] > 0x80 && bytes[1] <= 0x8e && zero(2..4) && length == 0
+        }
+        Opcode::LogoutRequest => {
+            bytes[1] & 0x80 != 0 && bytes[1] <= 0x82 && zero(2..4) && length == 0 && zero(32..48)
+        }
+        Opcode::TaskManagementResponse | Opcode::LogoutResponse => {
+            bytes[1] == 0x80
+                && bytes[3] == 0
+                && length == 0
+                && window_fits(numbers(bytes))
+                && bhs.itt() != Itt::RESERVED
+        }
+        Opcode::Snack => bytes[1] & 0xf0 == 0x80 && zero(2..4) && length == 0 && zero(32..40),
+        Opcode::AsyncMessage => {
+            bytes[1] == 0x80
+                && zero(2..4)
+                && bytes[16..20] == [0xff; 4]
+                && length <= TEXT_LENGTH_MAX
+        }
+        Opcode::Reject => {
+            bytes[1] == 0x80 && bytes[3] == 0 && length >= 48 && bytes[16..20] == [0xff; 4]
+        }
+    }
+}
+
+fn text_fits(length: u32) -> bool {
+    length <= TEXT_LENGTH_MAX
+}
+
+/// ExpCmdSN and MaxCmdSN lie as near as a window is wide; the closed window is one below.
+fn window_fits(numbers: TargetNumbers) -> bool {
+    let width = numbers
+        .max_cmd_sn
+        .0
+        .wrapping_sub(numbers.exp_cmd_sn.0)
+        .wrapping_add(1);
+    width <= WINDOW_MAX && (numbers.exp_cmd_sn.0 != 0 || numbers.stat_sn.0 != 0)
+}
+
+fn numbers(bytes: &[u8; 48]) -> TargetNumbers {
+    use hakaru_wire::iscsi::{CmdSn, StatSn};
+    let at =
+        |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    TargetNumbers {
+        stat_sn: StatSn(at(24)),
+        exp_cmd_sn: CmdSn(at(28)),
+        max_cmd_sn: CmdSn(at(32)),
+    }
+}

@@ -1,0 +1,258 @@
+//! Conversations whose times are known, captured well and badly.
+mod support;
+
+use hakaru_dissect::{CommandReport, Report, SessionReport};
+use proptest::prelude::*;
+use support::{MILLISECOND, Packet, Talk, dissect};
+
+const KEYS: &str = "MaxBurstLength=16384\0FirstBurstLength=8192\0InitialR2T=Yes\0";
+
+/// Two writes of two turns, one with immediate data, two reads.
+fn conversation(port: u16, digests: (bool, bool), segment_bytes: usize) -> Talk {
+    let mut talk = Talk::new(port);
+    talk.segment_bytes = segment_bytes;
+    talk.log_in(KEYS, digests);
+    talk.write(10, 32_768, 0, 16_384);
+    talk.write(11, 20_480, 4096, 16_384);
+    talk.read(12, 30_001, true);
+    talk.read(13, 8192, false);
+    talk
+}
+
+fn only_session(report: &Report) -> &SessionReport {
+    assert_eq!(report.sessions.len(), 1, "{report:#?}");
+    &report.sessions[0]
+}
+
+fn phase(commands: &CommandReport, name: &str) -> u64 {
+    commands.phases[name].sum_ns / MILLISECOND
+}
+
+/// The times that `Talk` says.
+fn assert_times(session: &SessionReport) {
+    let (writes, reads) = (&session.writes, &session.reads);
+    assert_eq!((writes.commands, writes.bytes, writes.r2ts), (2, 53_248, 3));
+    assert_eq!(phase(writes, "wait_r2t"), 3 * 5);
+    assert_eq!(phase(writes, "r2t_to_data"), 3);
+    assert_eq!(phase(writes, "data_transfer"), 3 * 2);
+    assert_eq!(phase(writes, "data_to_response"), 2 * 3);
+    assert_eq!((reads.commands, reads.bytes), (2, 38_193));
+    assert_eq!(phase(reads, "command_to_data"), 2 * 4);
+    assert_eq!(phase(reads, "data_transfer"), 2 * 2);
+    assert_eq!(phase(reads, "data_to_response"), 1);
+    assert_eq!(writes.r2t_wait.count, 3);
+    assert!(writes.r2t_wait.p50_ns.abs_diff(5 * MILLISECOND) < 10_000);
+    assert_sums(session);
+}
+
+fn assert_sums(session: &SessionReport) {
+    for commands in [&session.reads, &session.writes] {
+        let sum: u64 = commands.phases.values().map(|phase| phase.sum_ns).sum();
+        assert_eq!(sum, commands.latency_sum_ns);
+    }
+}
+
+#[test]
+fn phases_are_those_of_the_conversation_and_sum_to_the_latency() {
+    for digests in [(false, false), (true, false), (false, true), (true, true)] {
+        for segment_bytes in [1448, 100, 7, 60_000] {
+            let report = dissect(&conversation(3260, digests, segment_bytes).packets);
+            let session = only_session(&report);
+            assert_times(session);
+            assert_eq!(session.digests, Some(digests));
+            assert_eq!(session.handshake_rtt_ns, Some(2 * MILLISECOND));
+            assert_eq!(
+                session.initiator_name.as_deref(),
+                Some("iqn.2026-01.test:i")
+            );
+            assert_eq!(session.target_name.as_deref(), Some("iqn.2026-01.test:t"));
+            assert_eq!(session.from_initiator.pdus["DataOut"], 4 + 2);
+            assert_eq!(session.from_target.pdus["DataIn"], 4 + 1);
+            assert_eq!(session.from_target.pdus["ScsiResponse"], 3);
+            assert_eq!(
+                (
+                    session.commands,
+                    session.commands_not_whole,
+                    session.assumed_pdus
+                ),
+                (4, 0, 0)
+            );
+            for direction in [&session.from_initiator, &session.from_target] {
+                assert_eq!((direction.skipped_bytes, direction.lost_step), (0, 0));
+                assert_eq!(
+                    (direction.data_digest_errors, direction.stream.missing_bytes),
+                    (0, 0)
+                );
+            }
+            let negotiated = session.negotiated.as_ref().unwrap();
+            assert_eq!(negotiated["MaxBurstLength"], "16384");
+            assert_eq!(negotiated["MaxRecvDataSegmentLength (target)"], "8192");
+            assert_eq!(
+                negotiated["HeaderDigest"],
+                if digests.0 { "CRC32C" } else { "None" }
+            );
+        }
+    }
+}
+
+#[test]
+fn another_port_is_found_by_its_content() {
+    let talk = conversation(50_123, (true, true), 1448);
+    let session = dissect(&talk.packets);
+    assert_times(only_session(&session));
+    assert_eq!(only_session(&session).target, "10.0.0.2:50123");
+}
+
+#[test]
+fn a_capture_that_begins_in_the_middle_finds_the_sides_and_the_digests() {
+    for port in [3260, 50_123] {
+        for digests in [(false, false), (true, false), (false, true), (true, true)] {
+            let mut talk = conversation(port, digests, 1448);
+            let middle = talk.packets.len();
+            talk.write(20, 32_768, 4096, 16_384);
+            talk.write(21, 32_768, 0, 16_384);
+            talk.read(22, 16_384, true);
+            let report = dissect(&talk.packets[middle..]);
+            let session = only_session(&report);
+            assert_eq!(session.target, format!("10.0.0.2:{port}"));
+            assert_eq!(
+                (
+                    session.writes.commands + session.commands_not_whole,
+                    session.reads.commands
+                ),
+                (2, 1),
+                "{port} {digests:?} {session:#?}"
+            );
+            assert!(
+                session.digests.is_none_or(|found| found == digests),
+                "{:?}",
+                session.digests
+            );
+            assert_eq!(session.negotiated, None);
+            assert_sums(session);
+        }
+    }
+}
+
+/// Duplicates and swaps neighbours of one direction: what is in order arrives with the later of the two.
+#[test]
+fn reordered_and_repeated_segments_change_no_count() {
+    let talk = conversation(3260, (false, true), 1448);
+    let mut packets: Vec<Packet> = Vec::new();
+    for pair in talk.packets.chunks(2) {
+        if let [a, b] = pair
+            && a.at == b.at
+            && a.bytes[12..16] == b.bytes[12..16]
+        {
+            packets.extend([b.clone(), a.clone(), b.clone()]);
+        } else {
+            packets.extend_from_slice(pair);
+        }
+    }
+    let report = dissect(&packets);
+    let session = only_session(&report);
+    assert_times(session);
+    assert!(session.from_initiator.stream.out_of_order_segments > 5);
+    assert!(session.from_initiator.stream.retransmitted_segments > 5);
+    assert_eq!(session.from_initiator.stream.missing_bytes, 0);
+}
+
+#[test]
+fn data_that_the_snap_length_cut_is_not_missed() {
+    for digests in [(false, false), (true, true)] {
+        // 40 bytes of headers, and the first 256 of each segment.
+        let talk = conversation(3260, digests, 1448);
+        let mut packets = talk.snapped(40 + 256);
+        // The login's text is whole: keys are wanted here.
+        packets[..8].clone_from_slice(&talk.packets[..8]);
+        let report = dissect(&packets);
+        let session = only_session(&report);
+        assert_times(session);
+        assert!(session.from_initiator.stream.cut_bytes > 30_000);
+        assert_eq!(session.from_initiator.data_digest_errors, 0);
+    }
+}
+
+#[test]
+fn headers_that_the_snap_length_cut_are_assumed_within_a_burst_and_counted() {
+    // Super-frames, so that most headers lie inside.
+    let talk = conversation(3260, (false, false), 60_000);
+    let mut packets = talk.snapped(40 + 128);
+    packets[..8].clone_from_slice(&talk.packets[..8]);
+    let report = dissect(&packets);
+    let session = only_session(&report);
+    assert_times(session);
+    let seen = session.from_initiator.pdus["DataOut"] + session.from_target.pdus["DataIn"];
+    assert!(
+        seen < 11 && session.assumed_pdus == 11 - seen,
+        "{session:#?}"
+    );
+}
+
+#[test]
+fn a_hole_that_the_peer_acknowledged_costs_only_the_commands_around_it() {
+    let talk = conversation(3260, (false, false), 1448);
+    for lost in 12..talk.packets.len() {
+        let mut packets = talk.packets.clone();
+        let length = packets.remove(lost).bytes.len() as u64 - 40;
+        let report = dissect(&packets);
+        let session = only_session(&report);
+        let missing =
+            session.from_initiator.stream.missing_bytes + session.from_target.stream.missing_bytes;
+        assert!(missing == length || missing == 0, "packet {lost}");
+        assert_sums(session);
+        let told = session.reads.commands + session.writes.commands;
+        let untold = session.commands_not_whole
+            + session.commands_unfinished
+            + session.commands_without_response;
+        assert_eq!(
+            told + untold,
+            session.commands,
+            "packet {lost}: {session:#?}"
+        );
+        assert!(told >= 2, "packet {lost}: {session:#?}");
+    }
+}
+
+#[test]
+fn what_is_not_iscsi_is_another_connection() {
+    let mut talk = Talk::new(8080);
+    talk.send(
+        support::From::Initiator,
+        &b"GET / HTTP/1.1\r\nHost: nowhere\r\n\r\n".repeat(9),
+    );
+    talk.send(support::From::Target, &[0; 9000]);
+    let report = dissect(&talk.packets);
+    assert_eq!((report.sessions.len(), report.other_connections), (0, 1));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn no_packets_panic_and_all_are_counted(
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()), 0..40),
+        cut in proptest::option::of(30usize..400),
+        digests: (bool, bool),
+        order in proptest::collection::vec(any::<prop::sample::Index>(), 0..30),
+        segment_bytes in 1usize..3000,
+    ) {
+        let talk = conversation(if digests.0 { 3260 } else { 999 }, digests, segment_bytes.max(40));
+        let mut packets = cut.map_or(talk.packets.clone(), |bytes| talk.snapped(bytes));
+        for (packet, byte, value) in changes {
+            let packet = packet.index(packets.len());
+            let bytes = &mut packets[packet].bytes;
+            let at = byte.index(bytes.len());
+            bytes[at] = value;
+        }
+        for index in order {
+            let at = index.index(packets.len());
+            let packet = packets.remove(at);
+            packets.insert(at / 2, packet);
+        }
+        let report = dissect(&packets);
+        prop_assert_eq!(report.packets as usize, packets.len());
+        for session in &report.sessions {
+            assert_sums(session);
+        }
+    }
+}

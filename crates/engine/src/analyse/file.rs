@@ -1,0 +1,358 @@
+//! A capture file, pcap or pcapng, packet by packet. What other tools write is read as well: both byte orders, any resolution of time, several sections and interfaces.
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use hakaru_dissect::Link;
+use hakaru_units::Time;
+use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
+use pcap_parser::{Block, PcapBlockOwned, PcapError, create_reader};
+
+use crate::failure::{Failure, OrEnvironment};
+
+const BUFFER_BYTES: usize = 1 << 20;
+/// A block that is longer is taken for damage.
+const BLOCK_BYTES_MAX: usize = 64 << 20;
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// A packet as the file has it.
+pub struct Packet<'a> {
+    /// Since 1970 mostly: as the file says.
+    pub at: Time,
+    /// `None`: of a kind that is not read.
+    pub link: Option<Link>,
+    /// As captured.
+    pub bytes: &'a [u8],
+    /// As it was.
+    pub original_length: u32,
+}
+
+/// What a section says of one of its interfaces.
+#[derive(Clone, Copy)]
+struct Interface {
+    link: Option<Link>,
+    /// Units of time in a second.
+    units_per_s: u128,
+    offset_s: i64,
+}
+
+/// An open file.
+pub struct CaptureFile {
+    path: PathBuf,
+    reader: Box<dyn PcapReaderIterator + Send>,
+    interfaces: Vec<Interface>,
+    capacity: usize,
+    packets: u64,
+    without_time: u64,
+    not_read: u64,
+    truncated: bool,
+    dropped: Option<u64>,
+    last: Time,
+}
+
+impl CaptureFile {
+    /// Opens a file and looks whether it is a capture.
+    ///
+    /// # Errors
+    /// It cannot be read; it is none.
+    pub fn open(path: &Path) -> Result<CaptureFile, Failure> {
+        let shown = path.display();
+        let mut file = File::open(path).or_environment(
+            format_args!("open {shown}"),
+            "name a capture file that exists and may be read",
+        )?;
+        let compressed = {
+            use std::io::{Read, Seek};
+            let mut magic = [0; 2];
+            let read = file
+                .read(&mut magic)
+                .and_then(|n| file.rewind().map(|()| n));
+            read.or_environment(
+                format_args!("read {shown}"),
+                "name a file, not a folder, that may be read",
+            )? == 2
+                && magic == GZIP
+        };
+        if compressed {
+            return Err(Failure::usage(
+                format_args!("{shown} is compressed"),
+                "gunzip it first",
+            ));
+        }
+        let reader = create_reader(BUFFER_BYTES, file).map_err(|error| {
+            let why = match error {
+                PcapError::Eof => "is empty",
+                PcapError::Incomplete(_) => "ends before its header does",
+                _ => "is neither pcap nor pcapng",
+            };
+            Failure::usage(
+                format_args!("{shown} {why}"),
+                "captures are made by `watch` with `capture`, tcpdump -w, dumpcap and Wireshark",
+            )
+        })?;
+        Ok(CaptureFile {
+            path: path.to_owned(),
+            reader,
+            interfaces: Vec::new(),
+            capacity: BUFFER_BYTES,
+            packets: 0,
+            without_time: 0,
+            not_read: 0,
+            truncated: false,
+            dropped: None,
+            last: Time::ZERO,
+        })
+    }
+
+    /// When the first packet came; `None` if there is none.
+    ///
+    /// # Errors
+    /// See [`CaptureFile::read`].
+    pub fn first_packet(mut self) -> Result<Option<u64>, Failure> {
+        let mut first = None;
+        while first.is_none() && self.read(|packet| first = Some(packet.at.0))? {}
+        Ok(first)
+    }
+
+    /// Reads the next block and hands its packet, if it is one, to `handle`. `false`: the file has ended, where it should or before.
+    ///
+    /// # Errors
+    /// The file system fails.
+    pub fn read(&mut self, handle: impl FnOnce(Packet<'_>)) -> Result<bool, Failure> {
+        loop {
+            let length = match self.reader.next() {
+                Ok((length, block)) => {
+                    let mut facts = Facts {
+                        interfaces: &mut self.interfaces,
+                        dropped: &mut self.dropped,
+                        last: &mut self.last,
+                        without_time: &mut self.without_time,
+                    };
+                    match facts.take(&block) {
+                        Taken::Packet(packet) => {
+                            self.packets += 1;
+                            handle(packet);
+                        }
+                        Taken::Noted => {}
+                        Taken::Unknown => self.not_read += 1,
+                    }
+                    length
+                }
+                Err(PcapError::Eof) => return Ok(false),
+                Err(PcapError::Incomplete(_)) => {
+                    if self.reader.reader_exhausted() {
+                        self.truncated |= !self.reader.data().is_empty();
+                        return Ok(false);
+                    }
+                    self.refill()?;
+                    continue;
+                }
+                Err(PcapError::BufferTooSmall) if self.capacity < BLOCK_BYTES_MAX => {
+                    self.capacity *= 2;
+                    self.reader.grow(self.capacity);
+                    self.refill()?;
+                    continue;
+                }
+                Err(PcapError::ReadError) => return Err(self.unreadable()),
+                // Cut off, or damaged: where one block is not understood, nobody knows where the next begins.
+                Err(_) => {
+                    self.truncated = true;
+                    return Ok(false);
+                }
+            };
+            self.reader.consume(length);
+            return Ok(true);
+        }
+    }
+
+    fn refill(&mut self) -> Result<(), Failure> {
+        if self.reader.refill().is_err() {
+            return Err(self.unreadable());
+        }
+        Ok(())
+    }
+
+    fn unreadable(&self) -> Failure {
+        Failure::environment(
+            format_args!("cannot read {}", self.path.display()),
+            "look at what the system says about its disk",
+        )
+    }
+
+    /// Bytes read.
+    pub fn position(&self) -> u64 {
+        self.reader.consumed() as u64
+    }
+
+    /// Packets read.
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// The file ends within a packet, or cannot be understood from some place on.
+    pub fn is_truncated(&self) -> bool {
+        self.truncated
+    }
+
+    /// Packets that the file has no time for; they count as at the one before.
+    pub fn packets_without_time(&self) -> u64 {
+        self.without_time
+    }
+
+    /// Blocks that are neither packets nor about them as far as is known here.
+    pub fn blocks_not_read(&self) -> u64 {
+        self.not_read
+    }
+
+    /// Packets that the capturing program lost, if it said so.
+    pub fn dropped(&self) -> Option<u64> {
+        self.dropped
+    }
+}
+
+/// What blocks tell about those that follow.
+struct Facts<'a> {
+    interfaces: &'a mut Vec<Interface>,
+    dropped: &'a mut Option<u64>,
+    last: &'a mut Time,
+    without_time: &'a mut u64,
+}
+
+/// What a block is.
+enum Taken<'a> {
+    Packet(Packet<'a>),
+    Noted,
+    Unknown,
+}
+
+impl Facts<'_> {
+    fn take<'b>(&mut self, block: &'b PcapBlockOwned<'b>) -> Taken<'b> {
+        match block {
+            PcapBlockOwned::LegacyHeader(header) => {
+                let units_per_s = if header.is_nanosecond_precision() {
+                    1_000_000_000
+                } else {
+                    1_000_000
+                };
+                *self.interfaces = vec![Interface {
+                    // The upper bits are about the FCS.
+                    link: Link::from_code(header.network.0 as u32 & 0xffff),
+                    units_per_s,
+                    offset_s: 0,
+                }];
+                Taken::Noted
+            }
+            PcapBlockOwned::Legacy(packet) => {
+                let interface = self.interfaces.first().copied();
+                let units = interface.map_or(1_000_000, |interface| interface.units_per_s);
+                let ticks = u128::from(packet.ts_sec) * units + u128::from(packet.ts_usec);
+                let bytes = &packet.data[..packet.data.len().min(packet.caplen as usize)];
+                Taken::Packet(self.packet(interface, Some(ticks), bytes, packet.origlen))
+            }
+            PcapBlockOwned::NG(block) => self.take_block(block),
+        }
+    }
+
+    fn take_block<'b>(&mut self, block: &'b Block<'b>) -> Taken<'b> {
+        match block {
+            Block::SectionHeader(_) => self.interfaces.clear(),
+            Block::InterfaceDescription(interface) => self.interfaces.push(Interface {
+                link: Link::from_code(interface.linktype.0 as u32 & 0xffff),
+                units_per_s: units_per_s(interface.if_tsresol),
+                offset_s: interface.if_tsoffset,
+            }),
+            Block::EnhancedPacket(packet) => {
+                let interface = self.interfaces.get(packet.if_id as usize).copied();
+                let ticks = u128::from(packet.ts_high) << 32 | u128::from(packet.ts_low);
+                return Taken::Packet(self.packet(
+                    interface,
+                    Some(ticks),
+                    packet.packet_data(),
+                    packet.origlen,
+                ));
+            }
+            Block::SimplePacket(packet) => {
+                let interface = self.interfaces.first().copied();
+                let bytes = packet.packet_data();
+                return Taken::Packet(self.packet(interface, None, bytes, packet.origlen));
+            }
+            Block::InterfaceStatistics(statistics) => {
+                let dropped = [statistics.isb_ifdrop(), statistics.isb_osdrop()];
+                let lost = dropped.into_iter().flatten().flatten();
+                // The crate reads them as little-endian whatever the section says.
+                let lost = if statistics.block_type != pcap_parser::ISB_MAGIC {
+                    lost.map(u64::swap_bytes).fold(0, u64::saturating_add)
+                } else {
+                    lost.fold(0, u64::saturating_add)
+                };
+                // One block per interface at the end of a capture; a later one of the same interface would count what it did again, and is not written.
+                *self.dropped = Some(self.dropped.unwrap_or(0).saturating_add(lost));
+            }
+            Block::NameResolution(_) | Block::Custom(_) | Block::DecryptionSecrets(_) => {}
+            _ => return Taken::Unknown,
+        }
+        Taken::Noted
+    }
+
+    fn packet<'b>(
+        &mut self,
+        interface: Option<Interface>,
+        ticks: Option<u128>,
+        bytes: &'b [u8],
+        original_length: u32,
+    ) -> Packet<'b> {
+        match ticks.zip(interface) {
+            Some((ticks, interface)) => *self.last = interface.time(ticks),
+            None => *self.without_time += 1,
+        }
+        Packet {
+            at: *self.last,
+            link: interface.and_then(|interface| interface.link),
+            bytes,
+            original_length,
+        }
+    }
+}
+
+impl Interface {
+    /// An instant in ns; before 1970 is 1970.
+    fn time(&self, ticks: u128) -> Time {
+        let ns = ticks.saturating_mul(1_000_000_000) / self.units_per_s;
+        let ns = i128::try_from(ns).unwrap_or(i128::MAX);
+        let offset = i128::from(self.offset_s) * 1_000_000_000;
+        Time(u64::try_from(ns.saturating_add(offset).max(0)).unwrap_or(u64::MAX))
+    }
+}
+
+/// Of the option if_tsresol: a power of ten, or of two where the upper bit is set.
+fn units_per_s(resolution: u8) -> u128 {
+    let exponent = u32::from(resolution & 0x7f);
+    if resolution & 0x80 == 0 {
+        10_u128.checked_pow(exponent)
+    } else {
+        1_u128.checked_shl(exponent)
+    }
+    .unwrap_or(u128::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_has_any_resolution_and_may_be_shifted() {
+        let at = |resolution, offset_s, ticks| {
+            Interface {
+                link: None,
+                units_per_s: units_per_s(resolution),
+                offset_s,
+            }
+            .time(ticks)
+            .0
+        };
+        assert_eq!(at(6, 0, 1_500_000), 1_500_000_000);
+        assert_eq!(at(9, 2, 7), 2_000_000_007);
+        assert_eq!(at(0x80 | 10, 0, 1536), 1_500_000_000);
+        assert_eq!(at(3, -5, 1000), 0);
+        assert_eq!(at(255, i64::MAX, u128::MAX), u64::MAX);
+    }
+}
