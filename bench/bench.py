@@ -26,6 +26,7 @@ from fabric import FabricBench
 from figure import Figure, table
 from peers import Load, Pattern, Portal
 from storage import StorageBench
+from watch import WatchBench
 
 KIB, MIB = 1024, 1024 * 1024
 TARGET_CPU, CLIENT_CPU = 0, 1
@@ -186,6 +187,7 @@ def main() -> int:
         bench = Bench(a.rounds, a.seconds, a.long_seconds, Path(folder))
         storage = StorageBench(bench.binary, a.rounds, a.seconds, Path(lus), (TARGET_CPU, CLIENT_CPU))
         fabric = FabricBench(bench.binary, a.rounds, a.seconds, Path(folder))
+        watch = WatchBench(bench.binary, a.rounds, a.seconds, Path(folder))
         parts: list[Callable[[], list[Figure]]] = [
             bench.array_under_iscsi_perf,
             bench.array_depth_1,
@@ -200,6 +202,7 @@ def main() -> int:
             fabric.fabric_round_trip,
             fabric.fabric_rate,
             fabric.fabric_loss,
+            watch.watch_tcp_overhead,
         ]
         if baseline is not None:
             parts.append(partial(storage.read_path, baseline))

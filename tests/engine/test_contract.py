@@ -233,6 +233,11 @@ CONFIGURATIONS: list[contract.EngineConfig] = [
         time_limit_s=60.0,
     ),
     contract.WatchConfig(machine=True),
+    contract.WatchConfig(
+        tcp=contract.TcpWatch(
+            interval_us=1000, ports=[3260], trace="on", file="/run/tcp.series", file_bytes_max=1 << 20
+        )
+    ),
     contract.ProbeServer(listen="10.77.0.1:0"),
     contract.ProbeClient(connect="10.77.0.1:5000", seconds=0.5, round_trips=100),
 ]

@@ -133,13 +133,17 @@ def test_the_page_lists_what_a_backup_gives() -> None:
     }
 
 
-def test_the_page_lists_what_watch_gives() -> None:
+def test_the_page_lists_what_watch_gives(tmp_path: Path) -> None:
     page = _documented()
-    engine = Engine({"engine": "watch", "machine": True})
+    tcp = {"interval_us": 1000, "ports": [1], "trace": "off", "file": str(tmp_path / "tcp.series")}
+    engine = Engine({"engine": "watch", "machine": True, "tcp": tcp})
     try:
         given = _given(_started(engine))
+        result = engine.stop()
     finally:
         engine.close()
+    cumulative = {name for entity, name in given if entity == "tcp_watch" and not name.endswith("_now")}
+    assert set(result) == {f"tcp_{name}" for name in cumulative}
     # A kernel without pressure accounting lacks those; nothing else may be missing.
     missing = (page["watch"] | page["Every engine"]) - given
     assert given <= page["watch"] | page["Every engine"]

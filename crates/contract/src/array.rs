@@ -192,18 +192,6 @@ pub struct Placement {
     pub offset_bytes: u64,
 }
 
-/// Configuration of the `watch` engine: counters of the node it runs in, read from procfs and netlink.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct WatchConfig {
-    /// Distance of samples, milliseconds, 100 to 60 000. Default 1000.
-    #[serde(default = "second")]
-    pub sample_interval_ms: u32,
-    /// Whole-machine counters too (CPU, interrupts, memory, pressure); one watch per machine does that.
-    #[serde(default)]
-    pub machine: bool,
-}
-
 /// Configuration of the `probe` engine: measures a path before it is trusted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "role", rename_all = "snake_case", deny_unknown_fields)]

@@ -22,6 +22,7 @@ pub mod fabric;
 pub mod manage;
 pub mod message;
 mod target_keys;
+pub mod watch;
 
 pub use access::{AccessConfig, AccessRule, LuAccess};
 pub use array::*;
@@ -32,6 +33,7 @@ pub use hakaru_initiator::config as initiator;
 pub use manage::*;
 pub use message::*;
 pub use target_keys::TargetKeys;
+pub use watch::*;
 
 /// Version of the contract. Both sides refuse another one.
 pub const CONTRACT_VERSION: u32 = 1;

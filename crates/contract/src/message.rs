@@ -6,9 +6,10 @@ use hakaru_initiator::config::InitiatorConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::array::{ArrayConfig, ProbeConfig, WatchConfig};
+use crate::array::{ArrayConfig, ProbeConfig};
 use crate::fabric::FabricEngineConfig;
 use crate::manage::ManageAction;
+use crate::watch::WatchConfig;
 
 /// From the control plane to an engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -10,6 +10,7 @@ use crate::failure::Failure;
 pub struct Schedule {
     interval: Duration,
     next: Option<Time>,
+    missed: u64,
 }
 
 impl Schedule {
@@ -22,10 +23,22 @@ impl Schedule {
             let message = format!("sample_interval_ms is {interval_ms}; it must be 100 to 60000");
             return Err(Failure::usage(message, "correct the configuration"));
         }
-        Ok(Schedule {
-            interval: Duration::from_millis(interval_ms.into()),
+        Ok(Schedule::every(Duration::from_millis(interval_ms.into())))
+    }
+
+    /// As [`Schedule::new`], with a distance that has been checked and is not nought.
+    pub fn every(interval: Duration) -> Schedule {
+        Schedule {
+            interval,
             next: None,
-        })
+            missed: 0,
+        }
+    }
+
+    /// Instants that passed while the one before them was still waiting to be served: nothing was sampled for them.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.missed
     }
 
     /// The first sample is due at `at`.
@@ -47,6 +60,7 @@ impl Schedule {
         };
         let interval = self.interval.as_nanos() as u64;
         let passed = now.ns_since(next) / interval + 1;
+        self.missed += passed - 1;
         self.next = Some(next + Duration::from_nanos(passed * interval));
         true
     }
@@ -66,5 +80,9 @@ mod tests {
         assert_eq!(schedule.next(), Some(Time(2_000_000_500)));
         assert!(!schedule.due(Time(1_900_000_000)));
         assert!(schedule.due(Time(2_000_000_500)));
+        assert_eq!(schedule.missed(), 0);
+        assert!(schedule.due(Time(5_100_000_000)));
+        assert_eq!(schedule.missed(), 2);
+        assert_eq!(schedule.next(), Some(Time(6_000_000_500)));
     }
 }

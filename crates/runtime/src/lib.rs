@@ -13,6 +13,8 @@
 //! | [`disk`] | a pool's metadata on a file; the lock on its folder |
 //! | [`net`] | non-blocking TCP: listen, accept, connect, receive, gather-send |
 //! | [`tcp_info`] | what the kernel's TCP knows of a connection |
+//! | [`sock_diag`] | a netlink socket that asks the kernel for TCP sockets |
+//! | [`tracefs`], [`trace_ring`] | the kernel's tracepoints: their layouts, their events |
 //! | [`packet`] | whole Ethernet frames of an interface, super-frames included |
 //! | [`lines`] | lines from stdin, lines to stdout |
 //! | [`memory`] | an LU's bytes in RAM, thin |
@@ -29,7 +31,10 @@ pub mod packet;
 mod packet_batch;
 pub mod process;
 pub mod reactor;
+pub mod sock_diag;
 pub mod tcp_info;
+pub mod trace_ring;
+pub mod tracefs;
 mod virtio;
 pub mod worker;
 

@@ -160,6 +160,14 @@ impl ResourceUse {
     }
 }
 
+/// CPU time of the calling thread so far, in user mode and in the kernel, ns.
+#[must_use]
+pub fn thread_cpu_ns() -> u64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    // Neither is ever negative.
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
 /// The unit of CPU times in procfs.
 #[must_use]
 pub fn clock_ticks_per_s() -> u64 {

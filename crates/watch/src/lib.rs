@@ -13,15 +13,22 @@
 //! | `/proc/net/snmp`, `/proc/net/netstat` | [`tcp::parse_snmp`] | `tcp` |
 //! | `/proc/interrupts` | [`interrupts::parse_interrupts`] | `irq/NAME` |
 //! | `/proc/softirqs` | [`interrupts::parse_softirqs`] | `softirq/NAME` |
+//!
+//! Single sockets are watched by [`tcp_sockets::TcpSockets`]: [`sock_diag`] says how the kernel is asked for them, [`trace`] how its tracepoints are
+//! read, [`series`] how what they tell is written.
 #![forbid(unsafe_code)]
 
 pub mod cpu;
 pub mod interrupts;
 pub mod memory;
 pub mod net;
+pub mod series;
+pub mod sock_diag;
 pub mod tcp;
 pub mod tcp_info;
+pub mod tcp_sockets;
 pub mod tcp_state;
+pub mod trace;
 
 /// Takes entity, name and value of each counter.
 pub type Visit<'a> = dyn FnMut(&str, &str, f64) + 'a;

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from hakaru.engine import contract
 from hakaru.run.configure_iscsi import login_keys, socket_options, target_keys
@@ -18,6 +19,7 @@ from hakaru.study.seating import seat
 
 INITIATOR_NAME = "iqn.2011-10.example.hakaru"
 MS = 1_000_000
+US = 1000
 ONLY = "array"
 """Whose seed the array of a study with `array` gets, whatever the lab calls it."""
 
@@ -143,9 +145,30 @@ def initiator_configs(
     }
 
 
-def watch_config(expanded: Expanded, *, machine: bool) -> contract.WatchConfig:
-    """A watch; one of a machine's watches takes the whole machine's counters too."""
-    return contract.WatchConfig(sample_interval_ms=expanded.measure.sample_interval // MS, machine=machine)
+def watch_config(
+    expanded: Expanded, *, machine: bool, tcp_file: Path | None = None, ports: Sequence[int] = ()
+) -> contract.WatchConfig:
+    """A watch; one of a machine's watches takes the whole machine's counters too.
+
+    `tcp_file`: where it writes the series of the TCP connections of `ports`, if the study wants one.
+    """
+    watch, tcp = expanded.study.watch, None
+    if watch is not None and tcp_file is not None:
+        tcp = contract.TcpWatch(
+            interval_us=watch.tcp_interval // US, ports=list(ports), trace=watch.tcp_trace, file=str(tcp_file)
+        )
+    return contract.WatchConfig(sample_interval_ms=expanded.measure.sample_interval // MS, machine=machine, tcp=tcp)
+
+
+def iscsi_ports(load: contract.InitiatorConfig | contract.BackupConfig) -> set[int]:
+    """The portals' ports that a load connects to."""
+    portals = []
+    if isinstance(load, contract.InitiatorConfig):
+        ends = [vm.destination for vm in load.vms]
+        portals = [end.portal for end in ends if isinstance(end, contract.IscsiDestination)]
+    else:
+        portals = [end.portal for job in load.jobs for end in (job.source, job.destination)]
+    return {int(portal.rpartition(":")[2]) for portal in portals}
 
 
 def _place(vms: Vms, columns: Sequence[Sequence[Unit]], i: int) -> tuple[Unit, contract.Region]:

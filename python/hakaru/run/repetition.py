@@ -13,13 +13,14 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from hakaru.analysis.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.engine.process import EngineProcess, gang_start
 from hakaru.errors import EnvironmentError_, HakaruError, LostError
-from hakaru.run.configure import watch_config
+from hakaru.run.configure import iscsi_ports, watch_config
 from hakaru.run.place import Place
 from hakaru.run.plan import load_limit_s
 from hakaru.store import Histograms, Samples
@@ -47,6 +48,8 @@ class Outcome:
     record: dict[str, Any]
     samples: Samples
     histograms: Histograms
+    tcp: dict[str, Path]
+    """Node → the file of its TCP series, where the study wants one."""
 
 
 @dataclass
@@ -57,6 +60,7 @@ class _Gang:
     arrays: list[EngineProcess] = field(default_factory=list)
     watches: list[EngineProcess] = field(default_factory=list)
     loads: list[EngineProcess] = field(default_factory=list)
+    tcp: dict[str, Path] = field(default_factory=dict)
 
     def all(self) -> list[EngineProcess]:
         """Causes before what they make fail."""
@@ -78,14 +82,16 @@ class _Heard:
 OnSample = Callable[[str, contract.Sample], None]
 
 
-async def run_repetition(place: Place, expanded: Expanded, turn: Repetition, on_sample: OnSample) -> Outcome:
-    """Run it. `on_sample(node, sample)` hears every sample of the initiators or backups.
+async def run_repetition(
+    place: Place, expanded: Expanded, turn: Repetition, on_sample: OnSample, folder: Path
+) -> Outcome:
+    """Run it. `on_sample(node, sample)` hears every sample of the initiators or backups; `folder` is for TCP series.
 
     Raises what the engine that caused the failure raised; engines are gone when this returns or raises.
     """
     heard = _Heard()
     await place.take_on(expanded, turn)
-    async with _gang(place, expanded, turn, heard) as gang:
+    async with _gang(place, expanded, turn, heard, folder) as gang:
         try:
             start_ns = await gang_start(gang.all())
         except EnvironmentError_ as e:
@@ -106,20 +112,27 @@ async def run_repetition(place: Place, expanded: Expanded, turn: Repetition, on_
 
 
 @contextlib.asynccontextmanager
-async def _gang(place: Place, expanded: Expanded, turn: Repetition, heard: _Heard) -> AsyncIterator[_Gang]:
+async def _gang(
+    place: Place, expanded: Expanded, turn: Repetition, heard: _Heard, folder: Path
+) -> AsyncIterator[_Gang]:
     """Engines that are ready to start; closed at the end, whatever happens."""
     gang = _Gang()
     try:
         for node, fabric in place.fabrics(expanded, turn).items():
             gang.fabrics.append(await place.start(node, fabric))
         await _ready(gang.fabrics, heard)
-        for node, array in place.arrays(expanded, turn).items():
+        arrays, loads = place.arrays(expanded, turn), place.loads(expanded, turn)
+        for node, array in arrays.items():
             gang.arrays.append(await place.start(node, array))
+        ports = sorted(set().union(*(iscsi_ports(load) for load in loads.values())))
+        if expanded.study.watch is not None:
+            # Switches have no connections of their own.
+            gang.tcp = {node: folder / f"{turn.name}-{node}.series" for node in (*arrays, *loads)}
         for node in place.nodes:
-            config = watch_config(expanded, machine=node == place.nodes[-1])
+            config = watch_config(expanded, machine=node == place.nodes[-1], tcp_file=gang.tcp.get(node), ports=ports)
             gang.watches.append(await place.start(node, config))
         await _ready([*gang.arrays, *gang.watches], heard)
-        for host, load in place.loads(expanded, turn).items():
+        for host, load in loads.items():
             gang.loads.append(await place.start(host, load))
         await _ready(gang.loads, heard)
         yield gang
@@ -210,7 +223,7 @@ def _outcome(place: Place, expanded: Expanded, turn: Repetition, gang: _Gang, he
         "caveats": caveats,
         "engines": engines,
     }
-    return Outcome(record, heard.samples, heard.histograms)
+    return Outcome(record, heard.samples, heard.histograms, gang.tcp)
 
 
 def _caveats(study: Study, gang: _Gang, heard: _Heard) -> list[Caveat]:

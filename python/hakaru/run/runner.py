@@ -35,7 +35,7 @@ from hakaru.run.options import Options, expand_options
 from hakaru.run.place import LabPlace, Place
 from hakaru.run.preflight import check_machine
 from hakaru.run.progress import Watchers
-from hakaru.run.repetition import LateStartError, run_repetition
+from hakaru.run.repetition import LateStartError, Outcome, run_repetition
 from hakaru.run.site import Site, SitePlace, check_writes
 from hakaru.store import FORMAT, RunReader, RunWriter, find_run
 from hakaru.study import Expanded, Loaded, Repetition
@@ -302,8 +302,8 @@ class Run:
         for turn in self._left:
             self._watch.turn(turn, len(self._done), self._total, self._clock.left_s(self._left))
             began = time.monotonic()
-            outcome = await self._repetition(place, turn)
-            writer.write_repetition(outcome.record, outcome.samples, outcome.histograms)
+            outcome = await self._repetition(place, turn, writer.series_folder(self._expanded.study.watch is not None))
+            writer.write_repetition(outcome.record, outcome.samples, outcome.histograms, outcome.tcp)
             self._done.add(turn.name)
             self._clock.took(turn, time.monotonic() - began)
             found = next((e["version"] for e in outcome.record["engines"]), None)
@@ -312,7 +312,7 @@ class Run:
                 "repetition", **{k: outcome.record[k] for k in ("point", "repetition", "factors", "measure", "caveats")}
             )
 
-    async def _repetition(self, place: Place, turn: Repetition) -> Any:
+    async def _repetition(self, place: Place, turn: Repetition, folder: Path) -> Outcome:
         """One repetition; tried again if this machine was too busy to start the engines together."""
         began = time.monotonic()
         meter = meter_of(self._expanded, turn, place)
@@ -324,7 +324,7 @@ class Run:
 
         for attempt in range(1, LATE_STARTS_MAX + 1):
             try:
-                return await run_repetition(place, self._expanded, turn, on_sample)
+                return await run_repetition(place, self._expanded, turn, on_sample, folder)
             except LateStartError:
                 if attempt == LATE_STARTS_MAX:
                     raise

@@ -3,8 +3,9 @@
     RunWriter      writes RUN.partial/, each file aside, synced and renamed; `finish` gives it its name
     RunReader      reads RUN/ (or RUN.partial/)
     find_run       `latest`, a name or a path → directory
+    read_series, series_table, write_tcp   what a watch wrote about TCP connections, as a table
     Samples, Histograms   columns being collected for one repetition's Parquet files
-    query          SQL over runs, points, repetitions, samples, histograms, metrics (read only)
+    query          SQL over runs, points, repetitions, samples, histograms, tcp, metrics (read only)
 
 The format is drawn in ARCHITECTURE.md, "A run directory".
 """
@@ -12,16 +13,21 @@ The format is drawn in ARCHITECTURE.md, "A run directory".
 from hakaru.store.directory import FORMAT, RunReader, RunWriter, find_run, list_runs, runs_folder
 from hakaru.store.files import write_atomic, write_json
 from hakaru.store.tables import Histograms, Samples
+from hakaru.store.tcp import TCP, read_series, series_table, write_tcp
 
 __all__ = [
     "FORMAT",
+    "TCP",
     "Histograms",
     "RunReader",
     "RunWriter",
     "Samples",
     "find_run",
     "list_runs",
+    "read_series",
     "runs_folder",
+    "series_table",
     "write_atomic",
     "write_json",
+    "write_tcp",
 ]

@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import pyarrow.parquet as pq
 from hakaru.errors import UsageError
 from hakaru.store.files import environment_error, sync_directory, write_atomic, write_json
 from hakaru.store.tables import Histograms, Samples
+from hakaru.store.tcp import write_tcp
 
 FORMAT = 1
 PARTIAL = ".partial"
@@ -109,19 +111,45 @@ class RunWriter:
         """`FILE` with the bytes `raw`."""
         write_atomic(self.directory / file, lambda out: out.write(raw))
 
-    def write_repetition(self, repetition: dict[str, Any], samples: Samples, histograms: Histograms) -> None:
-        """One repetition; its JSON comes last, since its presence says that the rest is whole."""
+    def series_folder(self, wanted: bool = True) -> Path:
+        """Where watches write during a repetition; made, and cleared of what a killed run left, if it is `wanted`."""
+        folder = self.directory / "tcp"
+        if wanted:
+            try:
+                folder.mkdir(exist_ok=True)
+                for left in folder.glob("*.series"):
+                    left.unlink()
+            except OSError as e:
+                raise environment_error(folder, "cannot write to", e) from e
+        return folder
+
+    def write_repetition(
+        self,
+        repetition: dict[str, Any],
+        samples: Samples,
+        histograms: Histograms,
+        tcp: Mapping[str, Path] | None = None,
+    ) -> None:
+        """One repetition; its JSON comes last, since its presence says that the rest is whole.
+
+        `tcp`: node → the file that its watch wrote, which is then removed.
+        """
         stem = f"{repetition['point']}-{repetition['repetition']}"
         samples.write(self.directory / "samples" / f"{stem}.parquet")
         histograms.write(self.directory / "histograms" / f"{stem}.parquet")
+        if tcp:
+            write_tcp(self.directory / "tcp" / f"{stem}.parquet", tcp)
+            for file in tcp.values():
+                file.unlink(missing_ok=True)
         write_json(self.directory / "repetitions" / f"{stem}.json", repetition)
 
     def forget_repetition(self, point: str, repetition: int) -> None:
         """Remove a repetition that is to be done again; its JSON goes first."""
         stem = f"{point}-{repetition}"
         try:
-            for file in (f"repetitions/{stem}.json", f"samples/{stem}.parquet", f"histograms/{stem}.parquet"):
-                (self.directory / file).unlink(missing_ok=True)
+            (self.directory / "repetitions" / f"{stem}.json").unlink(missing_ok=True)
+            for kind in ("samples", "histograms", "tcp"):
+                (self.directory / kind / f"{stem}.parquet").unlink(missing_ok=True)
         except OSError as e:
             raise environment_error(self.directory, "cannot go on with", e) from e
 
@@ -174,6 +202,11 @@ class RunReader:
     def histograms(self, point: str, repetition: int) -> pa.Table:
         """Histograms of one repetition."""
         return self._table("histograms", point, repetition)
+
+    def tcp(self, point: str, repetition: int) -> pa.Table | None:
+        """Series of the TCP connections of one repetition (`store.tcp.TCP`); None if the study did not want one."""
+        path = self.directory / "tcp" / f"{point}-{repetition}.parquet"
+        return self._table("tcp", point, repetition) if path.exists() else None
 
     def _table(self, kind: str, point: str, repetition: int) -> pa.Table:
         path = self.directory / kind / f"{point}-{repetition}.parquet"

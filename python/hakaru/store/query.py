@@ -7,6 +7,7 @@
 | `repetitions` | run, point, repetition, turn, status, origin, start_ns, end_ns, error |
 | `samples` | run, point, repetition, node, engine, entity, name, at_ns, value |
 | `histograms` | run, point, repetition, node, engine, entity, name, at_ns, hdr |
+| `tcp` | run, point, repetition, and the columns of a TCP series (`docs/reference/watch.md`) |
 | `metrics` | run, point, factors (JSON), origin, metric, mean, low, high, n, unit; from `summary.json` |
 
 The views are Arrow data handed to an in-memory DuckDB whose external access is off and whose settings are locked, so a
@@ -28,6 +29,7 @@ import pyarrow.dataset as ds
 from hakaru.errors import UsageError
 from hakaru.store.directory import PARTIAL, RunReader, list_runs
 from hakaru.store.tables import HISTOGRAMS, SAMPLES
+from hakaru.store.tcp import TCP
 
 VIEWS: dict[str, dict[str, pa.DataType]] = {
     "runs": {
@@ -88,6 +90,7 @@ def query(sql: str, folder: Path) -> Answer:
             connection.register(view, pa.Table.from_pylist(rows[view], schema=pa.schema(list(columns.items()))))
         connection.register("samples", _dataset(runs, "samples", SAMPLES))
         connection.register("histograms", _dataset(runs, "histograms", HISTOGRAMS))
+        connection.register("tcp", _dataset(runs, "tcp", TCP))
         # Or a query could name variables of this process as tables.
         connection.execute("SET python_enable_replacements = false")
         connection.execute("SET enable_external_access = false")
@@ -98,7 +101,7 @@ def query(sql: str, folder: Path) -> Answer:
     except (duckdb.Error, pa.ArrowException, OSError) as e:
         message = str(e).strip()
         raise UsageError(
-            f"the query failed: {message}", f"views are {', '.join((*VIEWS, 'samples', 'histograms'))}"
+            f"the query failed: {message}", f"views are {', '.join((*VIEWS, 'samples', 'histograms', 'tcp'))}"
         ) from e
     finally:
         connection.close()
@@ -137,6 +140,8 @@ def _dataset(runs: Iterable[Path], kind: str, columns: pa.Schema) -> ds.Dataset:
         for finished in sorted((directory / "repetitions").glob("*.json")):
             point, _, repetition = finished.stem.rpartition("-")
             path = directory / kind / f"{finished.stem}.parquet"
+            if kind == "tcp" and not path.exists():
+                continue  # The study did not want one.
             where = (ds.field("run") == directory.name.removesuffix(PARTIAL)) & (ds.field("point") == point)
             where &= ds.field("repetition") == pa.scalar(int(repetition), pa.int32())
             fragments.append(

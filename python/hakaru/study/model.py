@@ -24,6 +24,7 @@ from hakaru.study.part import SECOND_NS, FactorName, Id, Level, Line, Part, Text
 from hakaru.study.storage import ArrayModel, ArraySpec, InlineModel, Lu, NoModel, Placement, PresetModel
 from hakaru.study.variables import Change, Changes, Variable, apply, changes_of
 from hakaru.study.vms import Closed, Open, Pattern, SizeWeight, Vms
+from hakaru.study.watch import Watch
 from hakaru.units import Duration
 
 POINTS_MAX = 1000
@@ -70,7 +71,9 @@ class Quick(Part):
 class Study(Part):
     """A study file."""
 
-    _later: ClassVar[frozenset[str]] = frozenset({"array", "arrays", "vms", "patterns", "iscsi", "backup", "variables"})
+    _later: ClassVar[frozenset[str]] = frozenset(
+        {"array", "arrays", "vms", "patterns", "iscsi", "backup", "variables", "watch"}
+    )
 
     format: Literal[1]
     id: Id
@@ -90,6 +93,7 @@ class Study(Part):
     variables: dict[FactorName, Variable] = Field(default_factory=dict, max_length=100)
     factors: list[Factors] = Field(min_length=1, max_length=100, description="blocks of points, one after the other")
     measure: Measure
+    watch: Watch | None = Field(default=None, description="what is watched beyond the counters that always are")
     seed: int = Field(default=1, ge=0, lt=1 << 63)
     quick: Quick | None = None
     reference: list[Reference] = Field(default_factory=list, max_length=20)
@@ -175,5 +179,6 @@ __all__ = [
     "Study",
     "Text",
     "Vms",
+    "Watch",
     "quick_form",
 ]

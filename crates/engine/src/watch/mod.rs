@@ -1,18 +1,23 @@
 //! The `watch` engine: reads the counters of the node it runs in, once per interval.
 //!
 //! Interfaces and TCP are those of its network namespace (`--netns`). CPUs, interrupts, memory and pressure belong to the machine,
-//! whatever the namespace; one watch per machine reads them.
+//! whatever the namespace; one watch per machine reads them. Single TCP connections are watched beside it, at an interval of their own.
+mod series_file;
+mod tcp;
+mod trace;
+
 use std::collections::BTreeMap;
 use std::fs;
 
 use hakaru_contract::WatchConfig;
 use hakaru_runtime::{Events, Reactor, clock, process};
-use hakaru_watch::{Visit, cpu, interrupts, memory, net, tcp};
+use hakaru_watch::{Visit, cpu, interrupts, memory, net, tcp as tcp_counters};
 use serde_json::json;
 
 use crate::control::{Control, Counters, Order};
 use crate::failure::{Failure, OrEnvironment};
 use crate::sampling::Schedule;
+use tcp::TcpWatcher;
 
 /// Runs the engine until `stop`.
 ///
@@ -22,28 +27,62 @@ pub fn run(config: &WatchConfig, reactor: &Reactor, control: &mut Control) -> Re
     let mut samples = Schedule::new(config.sample_interval_ms)?;
     let sources = readable_sources(config.machine)?;
     let files: Vec<&str> = sources.iter().map(|source| source.path).collect();
-    control.ready(BTreeMap::from([("files".to_owned(), json!(files))]));
+    let mut watcher = match &config.tcp {
+        Some(tcp) => Some(TcpWatcher::open(tcp, reactor)?),
+        None => None,
+    };
+    let mut found = BTreeMap::from([("files".to_owned(), json!(files))]);
+    if let Some(watcher) = &watcher {
+        found.insert("tcp".to_owned(), watcher.found());
+    }
+    control.ready(found);
     let mut events = Events::with_capacity(4);
     loop {
-        control.wait(reactor, &mut events, samples.next())?;
+        let tcp_next = watcher.as_ref().and_then(TcpWatcher::next);
+        let next = samples.next().into_iter().chain(tcp_next).min();
+        control.wait(reactor, &mut events, next)?;
+        let mut trace_waits = false;
         for event in events.iter() {
+            trace_waits |= event.token == tcp::TRACE;
             control.handle_event(event)?;
         }
-        let now = clock::now();
         while let Some(order) = control.poll_order() {
             match order {
-                Order::Start(at) => samples.start(at.max(now)),
+                Order::Start(at) => {
+                    let at = at.max(clock::now());
+                    samples.start(at);
+                    if let Some(watcher) = &mut watcher {
+                        watcher.start(at)?;
+                    }
+                }
                 Order::Stop => {
-                    sample(&sources, control);
-                    control.result(clock::now(), BTreeMap::new(), Vec::new());
+                    if let Some(watcher) = &mut watcher {
+                        watcher.finish()?;
+                    }
+                    sample(&sources, watcher.as_ref(), control);
+                    control.result(clock::now(), result(watcher.as_ref()), Vec::new());
                     return Ok(());
                 }
             }
         }
-        if samples.due(now) {
-            sample(&sources, control);
+        if let Some(watcher) = &mut watcher {
+            watcher.handle(clock::now(), trace_waits)?;
+        }
+        if samples.due(clock::now()) {
+            sample(&sources, watcher.as_ref(), control);
         }
     }
+}
+
+/// What the TCP watch came to.
+fn result(watcher: Option<&TcpWatcher>) -> BTreeMap<String, f64> {
+    let counters = watcher.map(TcpWatcher::counters).unwrap_or_default();
+    let cumulative = counters
+        .into_iter()
+        .filter(|(name, _)| !name.ends_with("_now"));
+    cumulative
+        .map(|(name, value)| (format!("tcp_{name}"), value))
+        .collect()
 }
 
 /// A file and how it is parsed.
@@ -60,11 +99,11 @@ static INTERFACES: Source = Source {
 static TCP: [Source; 2] = [
     Source {
         path: "/proc/self/net/snmp",
-        parse: tcp::parse_snmp,
+        parse: tcp_counters::parse_snmp,
     },
     Source {
         path: "/proc/self/net/netstat",
-        parse: tcp::parse_snmp,
+        parse: tcp_counters::parse_snmp,
     },
 ];
 
@@ -114,7 +153,7 @@ fn readable_sources(machine: bool) -> Result<Vec<&'static Source>, Failure> {
     Ok(std::iter::once(&INTERFACES).chain(more).collect())
 }
 
-fn sample(sources: &[&Source], control: &Control) {
+fn sample(sources: &[&Source], watcher: Option<&TcpWatcher>, control: &Control) {
     let at = clock::now();
     let mut counters = Counters::new();
     for source in sources {
@@ -128,6 +167,9 @@ fn sample(sources: &[&Source], control: &Control) {
                 .or_default()
                 .insert(name.to_owned(), value);
         });
+    }
+    if let Some(watcher) = watcher {
+        counters.insert("tcp_watch".to_owned(), watcher.counters());
     }
     control.sample(at, counters, Vec::new());
 }

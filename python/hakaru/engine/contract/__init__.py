@@ -116,7 +116,7 @@ from hakaru.engine.contract.message import (
 )
 from hakaru.engine.contract.part import Message
 from hakaru.engine.contract.probe import ProbeClient, ProbeServer
-from hakaru.engine.contract.watch import WatchConfig
+from hakaru.engine.contract.watch import TcpTrace, TcpWatch, WatchConfig
 
 __all__ = [
     "CONTRACT_VERSION",
@@ -212,6 +212,8 @@ __all__ = [
     "SwitchEnd",
     "TailDrop",
     "TargetKeys",
+    "TcpTrace",
+    "TcpWatch",
     "ThinStore",
     "UniformJitter",
     "Vm",

@@ -6,6 +6,18 @@ from typing import Literal
 
 from hakaru.engine.contract.part import Message
 
+TcpTrace = Literal["auto", "on", "off"]
+
+
+class TcpWatch(Message):
+    """Which TCP connections are watched, and how closely. The engine writes the series of their states to `file`."""
+
+    interval_us: int
+    ports: list[int] = []
+    trace: TcpTrace = "auto"
+    file: str
+    file_bytes_max: int = 4 * 1024**3
+
 
 class WatchConfig(Message):
     """The `watch` engine."""
@@ -13,3 +25,4 @@ class WatchConfig(Message):
     engine: Literal["watch"] = "watch"
     sample_interval_ms: int = 1000
     machine: bool = False
+    tcp: TcpWatch | None = None

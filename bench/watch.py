@@ -1,0 +1,157 @@
+"""What watching TCP costs the connection that is watched: one bulk flow over loopback, without a watch and with one.
+
+The two of a pair of slices follow each other on the same connection, so that what else the machine does meets both; a
+round's ratio is the median over its pairs. The flow is as fast as the cores let it be, and all CPUs are busy: that
+is the hardest case, since whatever the watch and the kernel's tracepoints take is taken from the flow.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import statistics
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from figure import Figure
+
+PIECE_BYTES = 1 << 20
+SLICE_S = 0.5
+PAIRS_PER_SECOND = 1
+GOAL = 0.99
+
+
+class Flow:
+    """One TCP connection over loopback, both of its ends threads here; counts what arrives."""
+
+    def __init__(self) -> None:
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = listener.getsockname()[1]
+        self._sender = socket.create_connection(("127.0.0.1", self.port))
+        self._receiver, _ = listener.accept()
+        listener.close()
+        self.bytes = 0
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._send, self._receive)]
+        for thread in self._threads:
+            thread.start()
+
+    def _send(self) -> None:
+        piece = bytes(PIECE_BYTES)
+        try:
+            while True:
+                self._sender.sendall(piece)
+        except OSError:
+            return
+
+    def _receive(self) -> None:
+        piece = bytearray(PIECE_BYTES)
+        while count := self._receiver.recv_into(piece):
+            self.bytes += count
+
+    def bits_per_s(self, seconds: float) -> float:
+        """Its rate over the next `seconds`."""
+        began, before = time.monotonic(), self.bytes
+        time.sleep(seconds)
+        return 8 * (self.bytes - before) / (time.monotonic() - began)
+
+    def end(self) -> None:
+        """Away with it."""
+        self._sender.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        self._sender.close()
+        self._receiver.close()
+
+
+@contextmanager
+def watch(binary: Path, **tcp: Any) -> Iterator[dict[str, float]]:
+    """A watch engine that runs; the values of its result are there at the end."""
+    process = subprocess.Popen([binary, "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None and process.stdout is not None
+    values: dict[str, float] = {}
+
+    def say(**command: Any) -> None:
+        print(json.dumps(command), file=process.stdin, flush=True)
+
+    def hear(kind: str) -> dict[str, Any]:
+        for line in process.stdout or ():
+            event: dict[str, Any] = json.loads(line)
+            if event["type"] == kind:
+                return event
+            if event["type"] == "error":
+                raise RuntimeError(event["message"])
+        raise RuntimeError(f"the engine ended before it said {kind}")
+
+    try:
+        say(type="configure", contract=hear("hello")["contract"], config={"engine": "watch", "tcp": tcp})
+        hear("ready")
+        say(type="start", at_ns=0)
+        hear("sample")
+        yield values
+        say(type="stop")
+        values |= hear("result")["values"]
+    finally:
+        process.stdin.close()
+        process.wait(10)
+
+
+@dataclass(frozen=True)
+class WatchBench:
+    """Settings. `binary`: the engine; `folder`: for series."""
+
+    binary: Path
+    rounds: int
+    seconds: int
+    folder: Path
+
+    def watch_tcp_overhead(self) -> list[Figure]:
+        """Rate of the flow while it is watched, beside its rate while it is not."""
+        cases = [
+            ("10ms", {"interval_us": 10_000, "trace": "off"}),
+            ("1ms", {"interval_us": 1000, "trace": "off"}),
+            ("10ms_traced", {"interval_us": 10_000, "trace": "on"}),
+        ]
+        figures = []
+        for name, tcp in cases:
+            rate = Figure(f"watch_tcp_{name}_flow", "bit/s", goal={"unwatched": GOAL})
+            records = Figure(f"watch_tcp_{name}_records", "1/s")
+            cpu = Figure(f"watch_tcp_{name}_cpu", "%", lower_is_better=True)
+            lost = Figure(f"watch_tcp_{name}_lost", "count", lower_is_better=True, limit=0)
+            for _ in range(self.rounds):
+                self._round(rate, records, cpu, lost, tcp)
+            figures += [rate, records, cpu, lost]
+        return figures
+
+    def _round(self, rate: Figure, records: Figure, cpu: Figure, lost: Figure, tcp: dict[str, Any]) -> None:
+        flow = Flow()
+        series = str(self.folder / "bench.series")
+        watched, ratios, totals = [], [], {"records": 0.0, "cpu_ns": 0.0, "events_lost": 0.0}
+        try:
+            flow.bits_per_s(SLICE_S)
+            pairs = max(3, self.seconds * PAIRS_PER_SECOND)
+            for pair in range(pairs):
+                # Each comes first as often as second: a rate that drifts favours neither.
+                halves: dict[bool, float] = {}
+                for on in (pair % 2 == 0, pair % 2 != 0):
+                    if on:
+                        with watch(self.binary, ports=[flow.port], file=series, **tcp) as values:
+                            halves[True] = flow.bits_per_s(SLICE_S)
+                        for key in totals:
+                            totals[key] += values[f"tcp_{key}"]
+                    else:
+                        halves[False] = flow.bits_per_s(SLICE_S)
+                watched.append(halves[True])
+                ratios.append(halves[True] / halves[False])
+        finally:
+            flow.end()
+        ours = statistics.median(watched)
+        rate.add(ours, unwatched=ours / statistics.median(ratios))
+        records.add(totals["records"] / (pairs * SLICE_S))
+        cpu.add(100 * totals["cpu_ns"] / 1e9 / (pairs * SLICE_S))
+        lost.add(totals["events_lost"])

@@ -1,0 +1,73 @@
+//! The file that a TCP watch writes its series to: in large pieces, up to a limit.
+use std::fs::File;
+use std::io::Write as _;
+
+use hakaru_watch::series::{self, Series};
+
+use crate::failure::{Failure, OrEnvironment};
+
+/// Written at once: few system calls while the load runs, little lost if the process is killed.
+const PIECE_BYTES: usize = 256 << 10;
+const HINT: &str = "free some space, or name another file";
+
+pub struct SeriesFile {
+    path: String,
+    file: File,
+    bytes: u64,
+    bytes_max: u64,
+    piece: Vec<u8>,
+    records: u64,
+    dropped: u64,
+}
+
+impl SeriesFile {
+    pub fn create(path: &str, bytes_max: u64) -> Result<SeriesFile, Failure> {
+        let hint = "name a file in a folder that exists and that this user may write to";
+        let doing = || format!("write the TCP series {path}");
+        let mut file = File::create(path).or_environment(doing(), hint)?;
+        let header = series::header();
+        file.write_all(header.as_bytes())
+            .or_environment(doing(), HINT)?;
+        Ok(SeriesFile {
+            path: path.to_owned(),
+            file,
+            bytes: header.len() as u64,
+            bytes_max,
+            piece: Vec::with_capacity(PIECE_BYTES),
+            records: 0,
+            dropped: 0,
+        })
+    }
+
+    /// Takes what the series has collected, once it is worth a write.
+    pub fn take(&mut self, series: &mut Series) -> Result<(), Failure> {
+        if series.bytes() < PIECE_BYTES {
+            return Ok(());
+        }
+        self.flush(series)
+    }
+
+    /// Writes what the series has collected.
+    pub fn flush(&mut self, series: &mut Series) -> Result<(), Failure> {
+        self.piece.clear();
+        let records = series.take(&mut self.piece);
+        let bytes = self.bytes + self.piece.len() as u64;
+        if bytes > self.bytes_max {
+            self.dropped += records;
+            // What is smaller might still fit, and would hide that something is missing before it.
+            self.bytes = self.bytes_max;
+            return Ok(());
+        }
+        self.file
+            .write_all(&self.piece)
+            .or_environment(format_args!("write the TCP series {}", self.path), HINT)?;
+        self.bytes = bytes;
+        self.records += records;
+        Ok(())
+    }
+
+    /// Bytes, records written and records dropped since the file has reached its limit.
+    pub fn totals(&self) -> (u64, u64, u64) {
+        (self.bytes, self.records, self.dropped)
+    }
+}

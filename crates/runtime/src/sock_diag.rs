@@ -1,0 +1,54 @@
+//! A netlink socket to the kernel's `sock_diag`. What goes over it is `hakaru_watch::sock_diag`'s.
+//!
+//! The kernel answers a request for one socket, and the first part of a dump, before `send` returns: nothing here waits.
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
+
+/// Longer than what the kernel puts into one datagram (32 KiB).
+const DATAGRAM: usize = 65_536;
+
+/// Of the network namespace that the thread is in when it opens it. Needs no privilege.
+pub struct SockDiag {
+    socket: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+impl SockDiag {
+    /// # Errors
+    /// The kernel has no `inet_diag` (module `tcp_diag`), or no descriptors are left.
+    pub fn open() -> io::Result<SockDiag> {
+        let socket = rustix::net::socket_with(
+            AddressFamily::NETLINK,
+            SocketType::RAW,
+            SocketFlags::CLOEXEC,
+            Some(netlink::SOCK_DIAG),
+        )?;
+        Ok(SockDiag {
+            socket,
+            buffer: vec![0; DATAGRAM],
+        })
+    }
+
+    /// Sends requests, one or several.
+    ///
+    /// # Errors
+    /// The system has no memory left.
+    pub fn send(&self, requests: &[u8]) -> io::Result<()> {
+        rustix::net::send(&self.socket, requests, SendFlags::empty())?;
+        Ok(())
+    }
+
+    /// The next datagram of answers, if there is one.
+    ///
+    /// # Errors
+    /// `ENOBUFS`: more was asked for at a time than the socket's buffer holds; answers are missing.
+    pub fn receive(&mut self) -> io::Result<Option<&[u8]>> {
+        match rustix::net::recv(&self.socket, &mut self.buffer, RecvFlags::DONTWAIT) {
+            Ok((length, _)) => Ok(Some(&self.buffer[..length])),
+            Err(rustix::io::Errno::AGAIN) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+}

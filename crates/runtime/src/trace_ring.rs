@@ -1,0 +1,236 @@
+//! Events of tracepoints through `perf_event_open`: one ring in memory per CPU, which the kernel fills and this process empties.
+//!
+//! The kernel takes everything down with the last descriptor, so that nothing stays behind however this process ends. The records' form is
+//! `hakaru_watch::trace`'s. Times are of `CLOCK_MONOTONIC`.
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use memmap2::{MmapOptions, MmapRaw};
+
+const PERF_TYPE_TRACEPOINT: u32 = 2;
+const PERF_SAMPLE_TIME: u64 = 1 << 2;
+const PERF_SAMPLE_RAW: u64 = 1 << 10;
+const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
+
+const DISABLED: u64 = 1;
+const WATERMARK: u64 = 1 << 14;
+const SAMPLE_ID_ALL: u64 = 1 << 18;
+const USE_CLOCKID: u64 = 1 << 25;
+
+const IOC_ENABLE: libc::c_ulong = 0x2400;
+const IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
+const IOC_SET_FILTER: libc::c_ulong = 0x4008_2406;
+
+/// Where the kernel keeps both ends of the ring, in the page before it (`struct perf_event_mmap_page`).
+const DATA_HEAD: usize = 1024;
+const DATA_TAIL: usize = 1032;
+
+/// `struct perf_event_attr`, as far as Linux 4.1 knew it.
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup: u32,
+    breakpoint: u32,
+    config_1: u64,
+    config_2: u64,
+    branches: u64,
+    registers_user: u64,
+    stack_user: u32,
+    clock: i32,
+    registers_interrupt: u64,
+    aux_watermark: u32,
+    stack_max: u16,
+    reserved: u16,
+}
+
+/// A tracepoint to be recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct Tracepoint<'a> {
+    /// Its number, of its `format` file.
+    pub id: u16,
+    /// The kernel's filter on its fields; empty: none.
+    pub filter: &'a str,
+}
+
+/// Tracepoints on all CPUs that are online when it is opened.
+pub struct TraceRings {
+    rings: Vec<Ring>,
+    /// Those that write into the ring of another one.
+    others: Vec<OwnedFd>,
+    scratch: Vec<u8>,
+}
+
+struct Ring {
+    event: OwnedFd,
+    map: MmapRaw,
+    tail: u64,
+}
+
+impl TraceRings {
+    /// Opens them, not yet [enabled](TraceRings::enable). `ring_bytes`: of each CPU, a power of two and at least a page.
+    ///
+    /// # Errors
+    /// This user may not trace (`CAP_PERFMON` of the machine, or `kernel.perf_event_paranoid` -1), a filter names a field that the
+    /// tracepoint lacks, or the rings take more memory than may be locked (`kernel.perf_event_mlock_kb`).
+    pub fn open(points: &[Tracepoint<'_>], ring_bytes: usize) -> io::Result<TraceRings> {
+        let mut rings = TraceRings {
+            rings: Vec::new(),
+            others: Vec::new(),
+            scratch: Vec::new(),
+        };
+        for cpu in online_cpus()? {
+            let mut of_cpu: Option<Ring> = None;
+            for point in points {
+                let event = open_event(point.id, cpu, ring_bytes)?;
+                if !point.filter.is_empty() {
+                    set_filter(&event, point.filter)?;
+                }
+                match &of_cpu {
+                    None => of_cpu = Some(Ring::map(event, ring_bytes)?),
+                    Some(ring) => {
+                        set_output(&event, &ring.event)?;
+                        rings.others.push(event);
+                    }
+                }
+            }
+            rings.rings.extend(of_cpu);
+        }
+        Ok(rings)
+    }
+
+    /// Begins to record.
+    ///
+    /// # Errors
+    /// None that is known.
+    pub fn enable(&self) -> io::Result<()> {
+        let own = self.rings.iter().map(|ring| &ring.event);
+        for event in own.chain(&self.others) {
+            // SAFETY: the request takes no argument.
+            check(unsafe { libc::ioctl(event.as_raw_fd(), IOC_ENABLE, 0) })?;
+        }
+        Ok(())
+    }
+
+    /// To be waited for: readable when a ring is a quarter full.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.rings.iter().map(|ring| ring.event.as_fd())
+    }
+
+    /// Hands over what has been recorded since: for each CPU whole records, in their order.
+    pub fn drain(&mut self, take: &mut dyn FnMut(&[u8])) {
+        for ring in &mut self.rings {
+            ring.read(&mut self.scratch);
+            if !self.scratch.is_empty() {
+                take(&self.scratch);
+            }
+        }
+    }
+}
+
+impl Ring {
+    fn map(event: OwnedFd, ring_bytes: usize) -> io::Result<Ring> {
+        let length = rustix::param::page_size() + ring_bytes;
+        let map = MmapOptions::new().len(length).map_raw(&event)?;
+        Ok(Ring {
+            event,
+            map,
+            tail: 0,
+        })
+    }
+
+    /// Copies what is there into `out` and gives its room back to the kernel.
+    fn read(&mut self, out: &mut Vec<u8>) {
+        out.clear();
+        let page = rustix::param::page_size();
+        let ring_bytes = self.map.len() - page;
+        // The kernel orders its writes of the records before that of the head.
+        let head = self.end(DATA_HEAD).load(Ordering::Acquire);
+        let length = head.wrapping_sub(self.tail) as usize;
+        if length == 0 || length > ring_bytes {
+            return;
+        }
+        let begin = self.tail as usize & (ring_bytes - 1);
+        let first = length.min(ring_bytes - begin);
+        out.reserve(length);
+        // SAFETY: the data lies behind the first page and is `ring_bytes` long; `begin + first` and `length - first` are within it; the kernel does not
+        // write between tail and head; `out` has room for `length`, all of which is written.
+        unsafe {
+            let data = self.map.as_ptr().add(page);
+            std::ptr::copy_nonoverlapping(data.add(begin), out.as_mut_ptr(), first);
+            std::ptr::copy_nonoverlapping(data, out.as_mut_ptr().add(first), length - first);
+            out.set_len(length);
+        }
+        self.tail = head;
+        self.end(DATA_TAIL).store(head, Ordering::Release);
+    }
+
+    fn end(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY: the page is mapped as long as `self` lives, shared with the kernel, which uses both places as aligned 64-bit numbers.
+        unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(offset).cast()) }
+    }
+}
+
+fn open_event(id: u16, cpu: u32, ring_bytes: usize) -> io::Result<OwnedFd> {
+    let attributes = Attributes {
+        kind: PERF_TYPE_TRACEPOINT,
+        size: size_of::<Attributes>() as u32,
+        config: id.into(),
+        sample_period: 1,
+        sample_type: PERF_SAMPLE_TIME | PERF_SAMPLE_RAW,
+        flags: DISABLED | WATERMARK | SAMPLE_ID_ALL | USE_CLOCKID,
+        wakeup: u32::try_from(ring_bytes / 4).unwrap_or(u32::MAX),
+        clock: libc::CLOCK_MONOTONIC,
+        ..Attributes::default()
+    };
+    // SAFETY: `attributes` is as long as it says and outlives the call; the result is checked and owned by nothing else.
+    unsafe {
+        let result = libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attributes,
+            -1,
+            cpu as libc::c_int,
+            -1,
+            PERF_FLAG_FD_CLOEXEC,
+        );
+        check(result as libc::c_int)?;
+        Ok(OwnedFd::from_raw_fd(result as libc::c_int))
+    }
+}
+
+fn set_filter(event: &OwnedFd, filter: &str) -> io::Result<()> {
+    let text = std::ffi::CString::new(filter)?;
+    // SAFETY: the text outlives the call, which only reads it.
+    check(unsafe { libc::ioctl(event.as_raw_fd(), IOC_SET_FILTER, text.as_ptr()) })
+}
+
+fn set_output(event: &OwnedFd, to: &OwnedFd) -> io::Result<()> {
+    // SAFETY: the request takes a descriptor, which is open.
+    check(unsafe { libc::ioctl(event.as_raw_fd(), IOC_SET_OUTPUT, to.as_raw_fd()) })
+}
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// `0-3,6` of sysfs.
+fn online_cpus() -> io::Result<Vec<u32>> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
+    let mut cpus = Vec::new();
+    for range in text.trim().split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let number = |text: &str| text.parse::<u32>().map_err(io::Error::other);
+        cpus.extend(number(first)?..=number(last)?);
+    }
+    Ok(cpus)
+}

@@ -1,0 +1,352 @@
+//! What the tracepoints of TCP say, in one form for all kernels.
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use super::format::{Field, Format};
+use crate::tcp_state::CongestionState;
+
+/// A tracepoint that is understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `tcp:tcp_probe`
+    Probe,
+    /// `tcp:tcp_retransmit_skb`
+    Retransmit,
+    /// `tcp:tcp_cong_state_set`
+    State,
+}
+
+impl Kind {
+    /// All of them; the first is the one without which tracing makes no sense.
+    pub const ALL: [Kind; 3] = [Kind::Probe, Kind::Retransmit, Kind::State];
+
+    /// Its folder below `events/` of tracefs.
+    #[must_use]
+    pub fn path(self) -> &'static str {
+        match self {
+            Kind::Probe => "tcp/tcp_probe",
+            Kind::Retransmit => "tcp/tcp_retransmit_skb",
+            Kind::State => "tcp/tcp_cong_state_set",
+        }
+    }
+
+    /// The kernel's filter for events of these ports at either end; empty for all ports.
+    #[must_use]
+    pub fn filter(ports: &[u16]) -> String {
+        let each = ports.iter().map(|p| format!("sport=={p}||dport=={p}"));
+        each.collect::<Vec<_>>().join("||")
+    }
+}
+
+/// An event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpEvent {
+    /// When, ns of `CLOCK_MONOTONIC`.
+    pub at_ns: u64,
+    /// The socket's own address.
+    pub local: SocketAddr,
+    /// Its peer's.
+    pub peer: SocketAddr,
+    /// The socket's cookie, where the event has it.
+    pub cookie: Option<u64>,
+    /// Where the socket lies in the kernel's memory: the same for all events of one socket, and after its end perhaps for those of another.
+    pub place: Option<u64>,
+    /// What happened.
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A segment came in.
+    Probe(Probe),
+    /// A segment was sent again.
+    Retransmit,
+    /// Congestion control entered a state.
+    State(CongestionState),
+}
+
+/// The connection as it was until the segment came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Probe {
+    /// Congestion window, segments.
+    pub congestion_window_segments: Option<u64>,
+    /// `tcp_current_ssthresh`, segments: unlike the threshold of `tcp_info` at least three quarters of the congestion window, unless a loss is being repaired.
+    pub current_threshold_segments: Option<u64>,
+    /// Smoothed round-trip time, µs.
+    pub rtt_us: Option<u64>,
+    /// Bytes sent and not yet acknowledged.
+    pub unacked_bytes: Option<u64>,
+    /// Window that the peer advertises, bytes.
+    pub peer_window_bytes: Option<u64>,
+    /// Window advertised to the peer, bytes.
+    pub receive_window_bytes: Option<u64>,
+    /// Payload of the segment, bytes.
+    pub data_bytes: Option<u64>,
+}
+
+/// The layouts of one kernel.
+#[derive(Clone, Debug, Default)]
+pub struct Layouts(Vec<Layout>);
+
+#[derive(Clone, Debug)]
+struct Layout {
+    kind: Kind,
+    id: u16,
+    addresses: Addresses,
+    cookie: Option<Field>,
+    place: Option<Field>,
+    window: Option<Field>,
+    threshold: Option<Field>,
+    rtt: Option<Field>,
+    next: Option<Field>,
+    unacknowledged: Option<Field>,
+    peer_window: Option<Field>,
+    receive_window: Option<Field>,
+    data: Option<Field>,
+    state: Option<Field>,
+}
+
+/// `tcp_probe` has a `struct sockaddr` for each end, the others have the addresses of both families apart.
+#[derive(Clone, Copy, Debug)]
+struct Addresses {
+    source: Field,
+    destination: Field,
+    source_port: Field,
+    destination_port: Field,
+    /// Of the others, and the family that says which counts.
+    v6: Option<(Field, Field, Option<Field>)>,
+}
+
+impl Layouts {
+    /// Takes the layout of a tracepoint; `false` if it lacks what tells whose an event is.
+    pub fn add(&mut self, kind: Kind, format: &Format) -> bool {
+        let field = |name: &str| format.field(name);
+        let Some(addresses) = Addresses::of(format) else {
+            return false;
+        };
+        self.0.push(Layout {
+            kind,
+            id: format.id,
+            addresses,
+            cookie: field("sock_cookie"),
+            place: field("skaddr"),
+            window: field("snd_cwnd"),
+            threshold: field("ssthresh"),
+            rtt: field("srtt"),
+            next: field("snd_nxt"),
+            unacknowledged: field("snd_una"),
+            peer_window: field("snd_wnd"),
+            receive_window: field("rcv_wnd"),
+            data: field("data_len"),
+            state: field("cong_state"),
+        });
+        true
+    }
+
+    /// The event of a raw record; `None` for another tracepoint's and for what is cut short.
+    #[must_use]
+    pub fn parse(&self, at_ns: u64, raw: &[u8]) -> Option<TcpEvent> {
+        let id = u16::from_ne_bytes(raw.get(..2)?.try_into().ok()?);
+        let layout = self.0.iter().find(|layout| layout.id == id)?;
+        let number = |field: Option<Field>| field?.number(raw);
+        let (local, peer) = layout.addresses.read(raw)?;
+        let what = match layout.kind {
+            Kind::Probe => What::Probe(layout.probe(raw)),
+            Kind::Retransmit => What::Retransmit,
+            Kind::State => What::State(CongestionState(number(layout.state)?.try_into().ok()?)),
+        };
+        Some(TcpEvent {
+            at_ns,
+            local,
+            peer,
+            cookie: number(layout.cookie),
+            place: number(layout.place),
+            what,
+        })
+    }
+}
+
+impl Layout {
+    fn probe(&self, raw: &[u8]) -> Probe {
+        let number = |field: Option<Field>| field?.number(raw);
+        let unacked = || {
+            // Sequence numbers wrap.
+            let (next, first) = (number(self.next)?, number(self.unacknowledged)?);
+            Some(u64::from((next as u32).wrapping_sub(first as u32)))
+        };
+        Probe {
+            congestion_window_segments: number(self.window),
+            current_threshold_segments: number(self.threshold).filter(|t| *t < 0x7fff_ffff),
+            rtt_us: number(self.rtt),
+            unacked_bytes: unacked(),
+            peer_window_bytes: number(self.peer_window),
+            receive_window_bytes: number(self.receive_window),
+            data_bytes: number(self.data),
+        }
+    }
+}
+
+impl Addresses {
+    fn of(format: &Format) -> Option<Addresses> {
+        let field = |name: &str| format.field(name);
+        let source = field("saddr")?;
+        let v6 = if source.size == 4 {
+            Some((field("saddr_v6")?, field("daddr_v6")?, field("family")))
+        } else {
+            None
+        };
+        Some(Addresses {
+            source,
+            destination: field("daddr")?,
+            source_port: field("sport")?,
+            destination_port: field("dport")?,
+            v6,
+        })
+    }
+
+    fn read(&self, raw: &[u8]) -> Option<(SocketAddr, SocketAddr)> {
+        let (local, peer) = match self.v6 {
+            None => (
+                socket_address(self.source.bytes(raw)?)?,
+                socket_address(self.destination.bytes(raw)?)?,
+            ),
+            Some((source, destination, family)) => {
+                let is_v6 = family.and_then(|field| field.number(raw)) == Some(10);
+                let ends = if is_v6 {
+                    (source, destination)
+                } else {
+                    (self.source, self.destination)
+                };
+                (address(ends.0.bytes(raw)?)?, address(ends.1.bytes(raw)?)?)
+            }
+        };
+        let port = |field: Field| u16::try_from(field.number(raw)?).ok();
+        let local = SocketAddr::new(local, port(self.source_port)?);
+        Some((local, SocketAddr::new(peer, port(self.destination_port)?)))
+    }
+}
+
+/// Of a `struct sockaddr_in` or `sockaddr_in6`.
+fn socket_address(bytes: &[u8]) -> Option<std::net::IpAddr> {
+    match u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?) {
+        2 => address(bytes.get(4..8)?),
+        10 => address(bytes.get(8..24)?),
+        _ => None,
+    }
+}
+
+fn address(bytes: &[u8]) -> Option<std::net::IpAddr> {
+    match bytes.len() {
+        4 => Some(Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?).into()),
+        16 => Some(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?).to_canonical()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROBE: &str = include_str!("../../tests/trace/tcp_probe");
+    const RETRANSMIT: &str = include_str!("../../tests/trace/tcp_retransmit_skb");
+    const STATE: &str = include_str!("../../tests/trace/tcp_cong_state_set");
+
+    fn layouts() -> Layouts {
+        let mut layouts = Layouts::default();
+        for (kind, text) in Kind::ALL.into_iter().zip([PROBE, RETRANSMIT, STATE]) {
+            assert!(layouts.add(kind, &Format::parse(text).unwrap()));
+        }
+        layouts
+    }
+
+    fn put(raw: &mut [u8], text: &str, name: &str, bytes: &[u8]) {
+        let field = Format::parse(text).unwrap().field(name).unwrap();
+        raw[field.offset..field.offset + bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn number(raw: &mut [u8], text: &str, name: &str, value: u64) {
+        let field = Format::parse(text).unwrap().field(name).unwrap();
+        put(raw, text, name, &value.to_le_bytes()[..field.size]);
+    }
+
+    #[cfg(target_endian = "little")]
+    fn probe() -> Vec<u8> {
+        let mut raw = vec![0; 140];
+        number(&mut raw, PROBE, "common_type", 2273);
+        put(&mut raw, PROBE, "saddr", &[2, 0, 0, 0, 10, 0, 0, 1]);
+        put(&mut raw, PROBE, "daddr", &[2, 0, 0, 0, 10, 0, 0, 2]);
+        for (name, value) in [
+            ("sport", 3260),
+            ("dport", 40_000),
+            ("snd_cwnd", 10),
+            ("ssthresh", 0x7fff_ffff),
+            ("srtt", 20_000),
+            ("snd_nxt", 5),
+            ("snd_una", 0xffff_fffb),
+            ("sock_cookie", 0x1_0000_0007),
+            ("skaddr", 0xffff_8880_0000_1000),
+        ] {
+            number(&mut raw, PROBE, name, value);
+        }
+        raw
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn probe_is_read_by_the_kernels_own_layout() {
+        let event = layouts().parse(77, &probe()).unwrap();
+        assert_eq!(event.at_ns, 77);
+        assert_eq!(event.local, "10.0.0.1:3260".parse().unwrap());
+        assert_eq!(event.peer, "10.0.0.2:40000".parse().unwrap());
+        assert_eq!(event.cookie, Some(0x1_0000_0007));
+        assert_eq!(event.place, Some(0xffff_8880_0000_1000));
+        let What::Probe(probe) = event.what else {
+            panic!("{event:?}")
+        };
+        assert_eq!(probe.congestion_window_segments, Some(10));
+        assert_eq!(probe.current_threshold_segments, None);
+        assert_eq!(probe.rtt_us, Some(20_000));
+        assert_eq!(probe.unacked_bytes, Some(10), "sequence numbers wrap");
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn state_is_read_with_addresses_of_either_family() {
+        let mut raw = vec![0; 64];
+        number(&mut raw, STATE, "common_type", 2271);
+        number(&mut raw, STATE, "family", 10);
+        number(&mut raw, STATE, "cong_state", 4);
+        let mut loopback = [0; 16];
+        loopback[15] = 1;
+        put(&mut raw, STATE, "saddr_v6", &loopback);
+        let event = layouts().parse(1, &raw).unwrap();
+        assert_eq!(event.local, "[::1]:0".parse().unwrap());
+        assert_eq!(event.cookie, None);
+        assert_eq!(event.what, What::State(CongestionState::LOSS));
+        number(&mut raw, STATE, "family", 2);
+        put(&mut raw, STATE, "saddr", &[10, 0, 0, 9]);
+        let event = layouts().parse(1, &raw).unwrap();
+        assert_eq!(event.local, "10.0.0.9:0".parse().unwrap());
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn records_of_others_and_records_cut_short_are_none() {
+        let layouts = layouts();
+        assert_eq!(layouts.parse(1, &[9, 9, 0, 0]), None);
+        let probe = probe();
+        for length in 0..68 {
+            assert_eq!(layouts.parse(1, &probe[..length]), None, "{length}");
+        }
+        for length in 68..probe.len() {
+            let _ = layouts.parse(1, &probe[..length]);
+        }
+    }
+
+    #[test]
+    fn filter_names_every_port_at_either_end() {
+        assert_eq!(Kind::filter(&[]), "");
+        let two = "sport==3260||dport==3260||sport==860||dport==860";
+        assert_eq!(Kind::filter(&[3260, 860]), two);
+    }
+}

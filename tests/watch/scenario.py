@@ -1,0 +1,159 @@
+"""Run inside a network namespace of its own: TCP over a wire that loses frames, watched. Prints one JSON object.
+
+python -m tests.watch.scenario ENGINE SERIES timeout|loss on|auto
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+from tests.watch.wire import ADDRESS, Host, Wire, tcp_payload
+
+PORT = 3260
+DELAY_S = 0.01
+SECONDS = 3.0
+
+
+class Watch:
+    """The watch engine on a host."""
+
+    def __init__(self, binary: str, host: Host, series: str, trace: str) -> None:
+        words = [binary, "run", "--netns", str(host.namespace)]
+        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        tcp = {"interval_us": 1000, "ports": [PORT], "file": series, "trace": trace}
+        self._say(type="configure", contract=1, config={"engine": "watch", "tcp": tcp})
+        self.found = self._hear("ready")["found"]["tcp"]
+
+    def start(self) -> None:
+        """From now on."""
+        self._say(type="start", at_ns=0)
+        self._hear("sample")
+
+    def stop(self) -> dict[str, Any]:
+        """The result's values."""
+        self._say(type="stop")
+        values: dict[str, Any] = self._hear("result")["values"]
+        self._process.wait(10)
+        return values
+
+    def _say(self, **command: Any) -> None:
+        assert self._process.stdin is not None
+        print(json.dumps(command), file=self._process.stdin, flush=True)
+
+    def _hear(self, kind: str) -> dict[str, Any]:
+        for line in self._process.stdout or ():
+            event: dict[str, Any] = json.loads(line)
+            if event["type"] == kind:
+                return event
+            assert event["type"] != "error", event
+        raise AssertionError(f"the engine ended before it said {kind}")
+
+
+def connect(a: Host, b: Host) -> tuple[socket.socket, socket.socket]:
+    """A connection, its ends at `a` and `b`."""
+    with b.socket() as listener:
+        listener.bind((ADDRESS["b"], PORT))
+        listener.listen()
+        client = a.socket()
+        client.connect((ADDRESS["b"], PORT))
+        server, _ = listener.accept()
+    server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    server.settimeout(20)
+    return client, server
+
+
+def ask(client: socket.socket, server: socket.socket, times: int) -> None:
+    """So many questions of 100 bytes and their answers, one after the other."""
+    for _ in range(times):
+        client.sendall(bytes(100))
+        assert len(server.recv(100, socket.MSG_WAITALL)) == 100
+        server.sendall(b".")
+        assert client.recv(1) == b"."
+
+
+def plant_timeout(client: socket.socket, server: socket.socket, lose: list[int]) -> dict[str, Any]:
+    """One segment is lost, nothing else: no other is under way that could tell of it."""
+    ask(client, server, 20)
+    lose[0] = 1
+    began = time.monotonic_ns()
+    ask(client, server, 1)
+    ended = time.monotonic_ns()
+    ask(client, server, 20)
+    return {"began_ns": began, "ended_ns": ended, "left_to_lose": lose[0]}
+
+
+def send_all_along(a: Host, client: socket.socket, server: socket.socket) -> dict[str, Any]:
+    """A flow as fast as the wire lets it; what `ss` says meanwhile."""
+    ended = threading.Event()
+
+    def drain() -> None:
+        while server.recv(1 << 16):
+            pass
+
+    def send() -> None:
+        while not ended.is_set():
+            client.sendall(bytes(1 << 14))
+        client.shutdown(socket.SHUT_WR)
+
+    threads = [threading.Thread(target=work) for work in (drain, send)]
+    for thread in threads:
+        thread.start()
+    said, until = [], time.monotonic() + SECONDS
+    while time.monotonic() < until:
+        before = time.monotonic_ns()
+        words = a.inside("ss", "-tinH", "dport", "=", f":{PORT}")
+        text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        window = re.search(r"\bcwnd:(\d+)", text)
+        if window:
+            said.append([before, time.monotonic_ns(), int(window.group(1))])
+    ended.set()
+    for thread in threads:
+        thread.join()
+    return {"ss": said}
+
+
+def main() -> None:
+    """See above."""
+    binary, series, what, trace = sys.argv[1:]
+    hosts = a, b = Host("a"), Host("b")
+    # Only the timeout itself is to tell of a lost segment that nothing follows.
+    a.set("tcp_early_retrans", "0")
+    a.set("tcp_congestion_control", "reno")
+    # Or a thread that was kept waiting would lower the congestion window although nothing came in.
+    a.set("tcp_slow_start_after_idle", "0")
+    lose, seen = [0], [0]
+
+    def loses(frame: bytes) -> bool:
+        if tcp_payload(frame) <= 0:
+            return False
+        seen[0] += 1
+        if lose[0] > 0 or (what == "loss" and seen[0] % 400 == 0):
+            lose[0] -= 1
+            return True
+        return False
+
+    wire = Wire(DELAY_S, loses)
+    try:
+        client, server = connect(a, b)
+        watch = Watch(binary, a, series, trace)
+        watch.start()
+        said = plant_timeout(client, server, lose) if what == "timeout" else send_all_along(a, client, server)
+        local = "{}:{}".format(*client.getsockname())
+        client.close()
+        server.close()
+        print(json.dumps({**said, "found": watch.found, "values": watch.stop(), "local": local}))
+    finally:
+        wire.end()
+        for host in hosts:
+            host.end()
+
+
+if __name__ == "__main__":
+    main()
