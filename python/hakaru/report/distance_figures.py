@@ -135,7 +135,9 @@ def _shares(summary: Summary, points: list[Json], name: str, parts: tuple[str, .
     names = [say(language, f"metric.{part}_percent") for part in parts]
     title, axis = say(language, f"figure.distance.{name}"), say(language, "axis.share")
     spec = lambda size: stacked.shares(stacks, names, axis, size)  # noqa: E731
-    return [Figure(name, title, note(about, language, "shares"), spec)]
+    caption = note(about, language, "shares")
+    caption += say(language, "figure.distance.phases.note") if name == "phases" else ""
+    return [Figure(name, title, caption, spec)]
 
 
 def _window(summary: Summary, shown: list[Json], language: str) -> list[Figure]:

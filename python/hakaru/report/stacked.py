@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hakaru.report.charts import INK, Size, Spec, config, wrap
 
 # Dark and light in turn, so that neighbours keep apart in greyscale.
-SHADES = ("#0b5394", "#e3c78f", "#6a3d9a", "#a9cdea", "#1b7a4b", "#dfe3e7", "#8a5a00")
+SHADES = ("#0b5394", "#e3c78f", "#6a3d9a", "#a9cdea", "#1b7a4b", "#dfe3e7", "#8a5a00", "#f0d0d0")
 ROW_PX = 22
 TOLD_FROM = 9.0
 """Percent from which a part has its number in it."""
@@ -29,7 +29,7 @@ def shares(stacks: Sequence[Stack], parts: Sequence[str], axis: str, size: Size)
     left = min(round(room * 0.42), 14 + max(round(_pixels(line)) for s in stacks for line in wrap(s.label, room // 2)))
     width = room - left
     present = [i for i in range(len(parts)) if any((s.percents[i] or 0.0) >= 0.5 for s in stacks)]
-    key, top = _key([(parts[i], SHADES[place]) for place, i in enumerate(present)], width)
+    key, top = _key([(parts[i], SHADES[place % len(SHADES)]) for place, i in enumerate(present)], width)
     rows, names, height = _rows(stacks, present, left, top)
     x = {
         "field": "x",
@@ -42,12 +42,12 @@ def shares(stacks: Sequence[Stack], parts: Sequence[str], axis: str, size: Size)
     layers: list[Spec] = []
     for place in range(len(present)):
         shown = [r for r in rows if r["part"] == place]
-        mark = {"type": "rect", "color": SHADES[place], "stroke": "#ffffff", "strokeWidth": 0.8}
+        mark = {"type": "rect", "color": SHADES[place % len(SHADES)], "stroke": "#ffffff", "strokeWidth": 0.8}
         ends = {"x": x, "x2": {"field": "x2"}, "y": y, "y2": {"field": "y2"}}
         layers.append({"data": {"values": shown}, "mark": mark, "encoding": ends})
     for row in rows:
         if row["x2"] - row["x"] >= TOLD_FROM:
-            dark = row["part"] % 2 == 0
+            dark = row["part"] % len(SHADES) % 2 == 0
             text = {"type": "text", "text": f"{row['x2'] - row['x']:.0f}", "color": "#ffffff" if dark else INK}
             middle = {"values": [{"x": (row["x"] + row["x2"]) / 2, "y": (row["y"] + row["y2"]) / 2}]}
             layers.append({"data": middle, "mark": text | {"baseline": "middle"}, "encoding": {"x": x, "y": y}})

@@ -30,8 +30,12 @@ BACKUP_METRICS = frozenset(
 """Metrics that references and expectations may name; a test holds that analysis computes them all."""
 DISTANCE_METRICS = frozenset(
     {"payload_percent", "bound_mb_per_s", "bound_share_percent", "r2ts_per_command", "command_ms_mean", "timeouts"}
-    | {f"{phase}_percent" for phase in ("wait_r2t", "r2t_to_data", "write_data_transfer", "write_data_to_response")}
-    | {f"{phase}_percent" for phase in ("command_to_data", "read_data_transfer", "read_data_to_response")}
+    | {
+        f"{phase}_percent"
+        for phase in ("command_wait", "wait_r2t", "r2t_to_data", "write_data_transfer", "write_data_to_response")
+    }
+    | {f"{phase}_percent" for phase in ("write_data_to_response", "command_to_data", "read_data_transfer")}
+    | {"read_data_to_response_percent"}
     | {f"tcp_{share}_percent" for share in ("idle", "receive_window", "send_buffer", "path")}
     | {"retransmitted_percent", "timeout_wait_s", "dropped_frames", "link_busy_percent"}
 )

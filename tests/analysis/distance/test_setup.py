@@ -57,9 +57,14 @@ def test_reads_come_the_other_way_with_the_initiators_segments() -> None:
 
 
 def test_what_the_login_came_to_takes_the_place_of_what_was_asked() -> None:
-    told = of_negotiated(at(), {"MaxBurstLength": 65536, "InitialR2T": "No", "TargetMaxRecvDataSegmentLength": "4096"})
+    agreed = {"max_burst_bytes": 65536, "initial_r2t": False, "max_send_segment_bytes": 4096, "immediate_data": None}
+    told = of_negotiated(at(), agreed)
     assert told.exchange is not None
     assert (told.exchange.burst_bytes, told.exchange.initial_r2t, told.exchange.segment_bytes) == (65536, False, 4096)
+    assert told.exchange.immediate_data is False
+    reads = of_negotiated(setup_at(STUDY, factors() | {"pattern": "read-4m"}), agreed)
+    assert reads.exchange is not None
+    assert reads.exchange.segment_bytes == 128 * KIB
 
 
 def test_buffers_are_the_sockets_own_doubled_else_what_they_may_grow_to() -> None:

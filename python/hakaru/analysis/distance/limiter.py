@@ -2,7 +2,8 @@
 
 Looked at in this order (docs/methodology/limiter.md); the first that holds is named:
 
-    fabric             the emulated network itself: its process is at its limit, or it lost packets outside of its model
+    fabric             the emulated network itself: it lost packets outside of its model, or its process is at its limit
+                       and the load stays under 95 % of its lowest bound
     link               the narrowest link of the data's way is busy 90 % of the time
     array              a device of the array's timing model is at its limit
     congestion_window  TCP sent again in the measuring phase, and the path held it back for most of the unused time
@@ -31,6 +32,8 @@ FULL_PERCENT = 90.0
 EXPLAINS = 0.5
 """Share of the unused time from which a stall is its reason."""
 NEAR_BOUND = 0.85
+AT_BOUND_PERCENT = 95.0
+"""From here on the bound says why, whatever else is busy."""
 GROWTH = 1.2
 """Congestion window at the end over that at the begin, from which slow start (or its successor) is still under way."""
 
@@ -54,7 +57,7 @@ def judge(
         return Verdict(UNDETERMINED, None, {"reason": "no_value"})
     evidence = _evidence(setup, means, used, bounds, lost, growth)
     found = (
-        _fabric(used, lost)
+        _fabric(used, means, lost)
         or _link(setup, means)
         or _array(used)
         or _lossy(means, evidence)
@@ -110,10 +113,11 @@ _TOLD = (
 )
 
 
-def _fabric(used: Means, lost: float) -> Found:
-    if used.get("cpu/fabric", 0.0) >= limit_of("cpu/fabric"):
-        return "fabric", "cpu/fabric"
-    return ("fabric", None) if lost > 0 else None
+def _fabric(used: Means, means: Means, lost: float) -> Found:
+    if lost > 0:
+        return "fabric", None
+    full = used.get("cpu/fabric", 0.0) >= limit_of("cpu/fabric")
+    return ("fabric", "cpu/fabric") if full and means.get("bound_share_percent", 0.0) < AT_BOUND_PERCENT else None
 
 
 def _link(setup: Setup, means: Means) -> Found:

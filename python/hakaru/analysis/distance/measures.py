@@ -22,6 +22,7 @@ from hakaru.analysis.run_data import Repetition
 NAN = float("nan")
 
 PHASES = (
+    "command_wait",
     "wait_r2t",
     "r2t_to_data",
     "write_data_transfer",
@@ -30,7 +31,7 @@ PHASES = (
     "read_data_transfer",
     "read_data_to_response",
 )
-"""In the order in which a command passes through them; of writes, then of reads."""
+"""In the order in which a command passes through them: of both, of writes, of reads."""
 SHARES = ("idle", "receive_window", "send_buffer", "path")
 """TCP's, of the sender of the data."""
 

@@ -1,8 +1,8 @@
 """What holds at one point of a load over a distance: the way of the data, what both sides agree on, the buffers.
 
 Made from `study.json` alone. What a study does not say is the engines' default, kept here beside `crates/initiator`
-(`LoginKeys`) and `crates/target` (`Limits`); a test holds them together. What came of the negotiation, the initiator
-says when it is ready (`found.negotiated`), and `of_negotiated` takes it over.
+(`LoginKeys`) and `crates/contract` (`TargetKeys`); a test holds them together. What came of the negotiation, the
+initiator says when it is ready (`found.negotiated`), and `of_negotiated` takes it over.
 """
 
 from __future__ import annotations
@@ -39,12 +39,17 @@ BUFFER_OF_2009 = 4 << 20
 """How far TCP's buffers grow by themselves in `lab.tcp.stack: 2009` (docs/reference/lab.md)."""
 
 NEGOTIATED = {
-    "MaxBurstLength": "burst_bytes",
-    "FirstBurstLength": "first_burst_bytes",
-    "InitialR2T": "initial_r2t",
-    "ImmediateData": "immediate_data",
-    "MaxOutstandingR2T": "outstanding_r2ts",
+    "max_burst_bytes": "burst_bytes",
+    "first_burst_bytes": "first_burst_bytes",
+    "initial_r2t": "initial_r2t",
+    "immediate_data": "immediate_data",
+    "max_outstanding_r2t": "outstanding_r2ts",
+    "header_digest": "header_digest",
+    "data_digest": "data_digest",
 }
+"""What the initiator says of its sessions (`found.negotiated`) → field of an `Exchange`."""
+SEND_SEGMENT = "max_send_segment_bytes"
+"""MaxRecvDataSegmentLength of the target: of writes alone."""
 
 
 @dataclass(frozen=True)
@@ -115,21 +120,17 @@ def setup_at(study: Mapping[str, Any], factors: Mapping[str, Any]) -> Setup:
 
 
 def of_negotiated(setup: Setup, agreed: Mapping[str, Any]) -> Setup:
-    """With what the initiator says was agreed on (RFC 7143's keys), in place of what follows from the study."""
+    """With what the initiator says was agreed on, in place of what follows from the study."""
     exchange = setup.exchange
     if exchange is None:
         return setup
-    side = "Initiator" if exchange.op == "read" else "Target"
-    known = NEGOTIATED | {f"{side}MaxRecvDataSegmentLength": "segment_bytes"}
-    plain: dict[str, Any] = {field: _plain(agreed.get(key)) for key, field in known.items()}
-    told = {field: value for field, value in plain.items() if value is not None}
+    known = NEGOTIATED | ({SEND_SEGMENT: "segment_bytes"} if exchange.op == "write" else {})
+    told: dict[str, Any] = {}
+    for key, field in known.items():
+        value, kind = agreed.get(key), type(getattr(exchange, field))
+        if isinstance(value, (int, float)) and (kind is bool) == isinstance(value, bool):
+            told[field] = kind(value)
     return replace(setup, exchange=replace(exchange, **told)) if told else setup
-
-
-def _plain(value: Any) -> int | bool | None:
-    if isinstance(value, str):
-        return {"Yes": True, "No": False}.get(value, int(value) if value.isdigit() else None)
-    return value if isinstance(value, bool) else int(value) if isinstance(value, (int, float)) else None
 
 
 def _given(side: Any) -> dict[str, Any]:
