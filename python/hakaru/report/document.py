@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hakaru.analysis import sentences
-from hakaru.report import backup, backup_figures, charts, distance, distance_figures, figures
+from hakaru.report import backup, backup_figures, charts, distance, distance_figures, figures, tuning
 from hakaru.report.figures import Figure, Sweep
 from hakaru.report.lab import describe_lab, flat
 from hakaru.wording import number, say, tenths
@@ -59,8 +59,11 @@ def build(inputs: Inputs, language: str) -> Json:
     far = distance.parts(summary, letters, language) if distance.is_distance(summary) else None
     if far is not None:
         far["figures"] = [_figure(f, 0) for f in distance_figures.of_run(summary, language)]
+    tuned = tuning.parts(summary, language) if tuning.is_tuning(summary) else None
+    if tuned is not None:
+        tuned["figures"] = [_figure(f, 0) for f in tuning.figures(summary, language)]
     numbered = 0
-    for group in (*sweeps, *(part for part in (copies, far) if part)):
+    for group in (*sweeps, *(part for part in (copies, far, tuned) if part)):
         for figure in group["figures"]:
             numbered += 1
             figure["label"] = say(language, "figure", {"n": numbered})
@@ -76,6 +79,7 @@ def build(inputs: Inputs, language: str) -> Json:
         "tiles": _tiles(summary, language),
         "copies": copies,
         "far": far,
+        "tuned": tuned,
         "lab": describe_lab(inputs.lab, clean, language),
         "method": _method(inputs, summary, language),
         "sweeps": sweeps,
@@ -122,6 +126,8 @@ def _answer(summary: Json, language: str) -> list[Json]:
         chief = backup.chief_findings(summary)
     elif distance.is_distance(summary):
         chief = distance.chief_findings(summary)
+    elif tuning.is_tuning(summary):
+        chief = [f for f in summary["findings"] if f["kind"] in tuning.CHIEF]
     else:
         chief = [f for f in summary["findings"] if f["kind"] in ("peak", "limiter", "decline")]
     for finding in chief:
@@ -138,6 +144,8 @@ def _tiles(summary: Json, language: str) -> list[Json]:
         return backup.tiles(summary, language)
     if distance.is_distance(summary):
         return distance.tiles(summary, language)
+    if tuning.is_tuning(summary):
+        return tuning.tiles(summary, language)
     curves = [i for i, s in enumerate(summary["sweeps"]) if s["peak"] and len(s["points"]) > 1]
     if not curves:
         return []
@@ -319,7 +327,10 @@ def _caveats(summary: Json, letters: dict[str, str], language: str) -> list[Json
     by_point = {i: (Sweep(summary, s), i) for s, raw in enumerate(summary["sweeps"]) for i in raw["points"]}
     for name, letter in letters.items():
         about = [(p, c) for p in summary["points"] for c in p["caveats"] if c["caveat"] == name]
-        places = [_place(point, by_point, language) for point, _ in about]
+        if tuning.is_tuning(summary):  # whose points differ in a dozen knobs
+            places = [str(point["point"]) for point, _ in about]
+        else:
+            places = [_place(point, by_point, language) for point, _ in about]
         if len(places) == len(summary["points"]) > 3:
             places = [say(language, "caveats.all")]
         found.append(_caveat([c for _, c in about], letter, places, language))
@@ -379,6 +390,8 @@ def _environment(summary: Json, machine: Json, language: str) -> list[tuple[str,
 
 def _redo(summary: Json) -> list[str]:
     run = summary["run"]
+    if tuning.is_tuning(summary):
+        return [shlex.join(map(str, run["command"])), ""]
     quick = " --quick" if run.get("quick") else ""
     commands = [f"hakaru run {shlex.quote(str(summary['study']['id']))}{quick} --seed {run.get('seed')}"]
     started = run.get("command")

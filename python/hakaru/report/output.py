@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from hakaru.analysis import summarise
 from hakaru.errors import UsageError
-from hakaru.report import backup, backup_figures, charts, document, figures
+from hakaru.report import backup, backup_figures, charts, document, figures, tuning
 from hakaru.report.fonts import FACES, FAMILY, face
 from hakaru.store import write_atomic
 from hakaru.wording import LANGUAGES
@@ -63,7 +63,9 @@ def figure(run_dir: Path, name: str, path: Path, *, language: str = "en", series
     `series` counts the curves of the run. Raises `UsageError` for a figure that the run does not have.
     """
     summary = summarise(run_dir)
-    if backup.is_backup(summary):
+    if tuning.is_tuning(summary):
+        drawn = tuning.figures(summary, language)
+    elif backup.is_backup(summary):
         drawn = backup_figures.of_run(summary, language)
     else:
         drawn = figures.of_sweep(summary, series, language) if series < len(summary["sweeps"]) else []

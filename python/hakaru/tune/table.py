@@ -59,8 +59,12 @@ def _contributions(tuning: dict[str, Any]) -> Table:
 
 
 def _caveats(summary: dict[str, Any]) -> list[str]:
+    """Of the run, and of what the advice rests on; settings that only the search tried have theirs in the report."""
+    trials = summary["tuning"]["trials"]
+    rests_on = {t["point"] for t in trials if t["phase"] != "search" or t["trial"] == 1}
+    points = [p for p in summary["points"] if p["point"] in rests_on]
     found: dict[str, str] = {}
-    for caveat in [*summary["caveats"], *(c for p in summary["points"] for c in p["caveats"])]:
+    for caveat in [*summary["caveats"], *(c for p in points for c in p["caveats"])]:
         if caveat["severity"] != "note":
             found.setdefault(caveat["caveat"], f"{caveat['caveat']}: {caveat['text']}")
     return list(found.values())
