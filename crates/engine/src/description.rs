@@ -1,5 +1,7 @@
-//! Sessions and LUs in the words of `ready`.
+//! Sessions, LUs and sockets in the words of the contract.
+use hakaru_contract::initiator as contract;
 use hakaru_initiator::{LuFacts, Negotiated};
+use hakaru_runtime::socket_options::{SocketFacts, SocketOptions};
 use serde_json::{Value, json};
 
 /// What an LU said of itself.
@@ -25,5 +27,27 @@ pub fn describe_keys(keys: &Negotiated) -> Value {
         "max_burst_bytes": keys.max_burst,
         "first_burst_bytes": keys.first_burst,
         "max_outstanding_r2t": keys.max_outstanding_r2t,
+    })
+}
+
+/// Options of a socket as the system takes them.
+pub fn socket_options(options: &contract::SocketOptions) -> SocketOptions {
+    SocketOptions {
+        send_buffer_bytes: options.send_buffer_bytes,
+        receive_buffer_bytes: options.receive_buffer_bytes,
+        congestion_control: options.congestion_control.clone(),
+        not_sent_low_water_bytes: options.not_sent_low_water_bytes,
+        no_delay: options.no_delay,
+    }
+}
+
+/// What the kernel has made of them.
+pub fn describe_socket(facts: &SocketFacts) -> Value {
+    json!({
+        "send_buffer_bytes": facts.send_buffer_bytes,
+        "receive_buffer_bytes": facts.receive_buffer_bytes,
+        "congestion_control": facts.congestion_control,
+        "not_sent_low_water_bytes": facts.not_sent_low_water_bytes,
+        "no_delay": facts.no_delay,
     })
 }

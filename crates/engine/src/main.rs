@@ -18,6 +18,7 @@ mod sampling;
 mod schema;
 mod secret;
 mod sockets;
+mod tcp;
 mod watch;
 
 use std::path::{Path, PathBuf};

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use hakaru_initiator::Transmit;
 use hakaru_runtime::net::Socket;
+use hakaru_runtime::socket_options::SocketOptions;
 use hakaru_runtime::{Event, Interest, Reactor, Token, clock};
 use hakaru_units::Time;
 
@@ -69,6 +70,7 @@ pub struct Sockets<'r> {
     reactor: &'r Reactor,
     /// Limit for a connection attempt.
     timeout: Duration,
+    options: SocketOptions,
     places: Vec<Place>,
     timers: BinaryHeap<Reverse<(Time, usize)>>,
     buffer: Box<[u8]>,
@@ -76,10 +78,11 @@ pub struct Sockets<'r> {
 
 impl<'r> Sockets<'r> {
     /// None yet; a connection attempt may take as long as `timeout`.
-    pub fn new(reactor: &'r Reactor, timeout: Duration) -> Sockets<'r> {
+    pub fn new(reactor: &'r Reactor, timeout: Duration, options: SocketOptions) -> Sockets<'r> {
         Sockets {
             reactor,
             timeout,
+            options,
             places: Vec::new(),
             timers: BinaryHeap::new(),
             buffer: vec![0; RECEIVE_BYTES].into(),
@@ -166,7 +169,7 @@ impl<'r> Sockets<'r> {
     /// Begins to connect.
     pub fn connect(&mut self, index: usize, machines: &mut impl Machines) {
         let place = &mut self.places[index];
-        let begun = Socket::connect(place.address).and_then(|socket| {
+        let begun = Socket::connect_with(place.address, &self.options).and_then(|socket| {
             self.reactor
                 .register(&socket, Token(index as u64), Interest::Edge)?;
             Ok(socket)
@@ -282,7 +285,7 @@ fn send_once(socket: &Socket, transmit: &mut Transmit) -> io::Result<bool> {
         length += slice.len();
     }
     let sent = socket.send_vectored(&slices[..count])?;
-    transmit.advance(sent);
+    transmit.advance(clock::now(), sent);
     Ok(sent == length)
 }
 

@@ -1,6 +1,9 @@
 //! What a VM did, counted.
 use hakaru_stats::Latency;
 
+use crate::pattern::Op;
+use crate::session::Phases;
+
 /// Cumulative counters of one VM (or a sum of several). Names and meanings are those of `docs/reference/metrics.md`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -26,6 +29,26 @@ pub struct Counters {
     pub late: u64,
     /// Answers BUSY or TASK SET FULL, each followed by another try.
     pub busy: u64,
+    /// Commands that ended; a request is one, unless it was split.
+    pub commands: u64,
+    /// R2Ts that came for them.
+    pub r2ts: u64,
+    /// Sum of their times from submission until the first byte was out.
+    pub command_wait_ns_sum: u64,
+    /// Sum of the writes' times with nothing to send before the next R2T.
+    pub wait_r2t_ns_sum: u64,
+    /// Sum of the writes' times between an R2T and its first data.
+    pub r2t_to_data_ns_sum: u64,
+    /// Sum of the writes' times with data going out.
+    pub write_data_transfer_ns_sum: u64,
+    /// Sum of the writes' times from the last data to the status.
+    pub write_data_to_response_ns_sum: u64,
+    /// Sum of the reads' times until the first data.
+    pub command_to_data_ns_sum: u64,
+    /// Sum of the reads' times with data coming in.
+    pub read_data_transfer_ns_sum: u64,
+    /// Sum of the reads' times from the last data to the status.
+    pub read_data_to_response_ns_sum: u64,
 }
 
 impl Counters {
@@ -43,9 +66,49 @@ impl Counters {
             ("in_flight_now", self.in_flight_now),
             ("late", self.late),
             ("busy", self.busy),
+            ("commands", self.commands),
+            ("r2ts", self.r2ts),
+            ("command_wait_ns_sum", self.command_wait_ns_sum),
+            ("wait_r2t_ns_sum", self.wait_r2t_ns_sum),
+            ("r2t_to_data_ns_sum", self.r2t_to_data_ns_sum),
+            (
+                "write_data_transfer_ns_sum",
+                self.write_data_transfer_ns_sum,
+            ),
+            (
+                "write_data_to_response_ns_sum",
+                self.write_data_to_response_ns_sum,
+            ),
+            ("command_to_data_ns_sum", self.command_to_data_ns_sum),
+            ("read_data_transfer_ns_sum", self.read_data_transfer_ns_sum),
+            (
+                "read_data_to_response_ns_sum",
+                self.read_data_to_response_ns_sum,
+            ),
         ];
         all.into_iter()
             .for_each(|(name, value)| see(name, value as f64));
+    }
+
+    /// A command has ended that was where for so long.
+    #[inline]
+    pub(crate) fn count_command(&mut self, op: Op, phases: &Phases) {
+        self.commands += 1;
+        self.command_wait_ns_sum += phases.waiting_ns;
+        match op {
+            Op::Write => {
+                self.r2ts += u64::from(phases.r2ts);
+                self.wait_r2t_ns_sum += phases.turn_ns;
+                self.r2t_to_data_ns_sum += phases.asked_ns;
+                self.write_data_transfer_ns_sum += phases.transfer_ns;
+                self.write_data_to_response_ns_sum += phases.response_ns;
+            }
+            Op::Read => {
+                self.command_to_data_ns_sum += phases.turn_ns;
+                self.read_data_transfer_ns_sum += phases.transfer_ns;
+                self.read_data_to_response_ns_sum += phases.response_ns;
+            }
+        }
     }
 
     /// Adds `other` to every counter.
@@ -61,6 +124,16 @@ impl Counters {
         self.in_flight_now += other.in_flight_now;
         self.late += other.late;
         self.busy += other.busy;
+        self.commands += other.commands;
+        self.r2ts += other.r2ts;
+        self.command_wait_ns_sum += other.command_wait_ns_sum;
+        self.wait_r2t_ns_sum += other.wait_r2t_ns_sum;
+        self.r2t_to_data_ns_sum += other.r2t_to_data_ns_sum;
+        self.write_data_transfer_ns_sum += other.write_data_transfer_ns_sum;
+        self.write_data_to_response_ns_sum += other.write_data_to_response_ns_sum;
+        self.command_to_data_ns_sum += other.command_to_data_ns_sum;
+        self.read_data_transfer_ns_sum += other.read_data_transfer_ns_sum;
+        self.read_data_to_response_ns_sum += other.read_data_to_response_ns_sum;
     }
 
     /// What was counted since `earlier`, an earlier state of the same counters; gauges stay as they are.
@@ -78,6 +151,20 @@ impl Counters {
             in_flight_now: self.in_flight_now,
             late: self.late - earlier.late,
             busy: self.busy - earlier.busy,
+            commands: self.commands - earlier.commands,
+            r2ts: self.r2ts - earlier.r2ts,
+            command_wait_ns_sum: self.command_wait_ns_sum - earlier.command_wait_ns_sum,
+            wait_r2t_ns_sum: self.wait_r2t_ns_sum - earlier.wait_r2t_ns_sum,
+            r2t_to_data_ns_sum: self.r2t_to_data_ns_sum - earlier.r2t_to_data_ns_sum,
+            write_data_transfer_ns_sum: self.write_data_transfer_ns_sum
+                - earlier.write_data_transfer_ns_sum,
+            write_data_to_response_ns_sum: self.write_data_to_response_ns_sum
+                - earlier.write_data_to_response_ns_sum,
+            command_to_data_ns_sum: self.command_to_data_ns_sum - earlier.command_to_data_ns_sum,
+            read_data_transfer_ns_sum: self.read_data_transfer_ns_sum
+                - earlier.read_data_transfer_ns_sum,
+            read_data_to_response_ns_sum: self.read_data_to_response_ns_sum
+                - earlier.read_data_to_response_ns_sum,
         }
     }
 }

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod commands;
 pub mod config;
 mod counters;
 mod error;
@@ -34,11 +35,11 @@ pub use nexus::{Nexus, NexusError, NexusEvent, REDIRECTS_MAX};
 pub use pattern::{Access, Accesses, Extent, Op};
 pub use payload::Payload;
 pub use session::{
-    Chap, DiscoveredTarget, Done, Event, Negotiated, Purpose, Session, SessionConfig, Task,
+    Chap, DiscoveredTarget, Done, Event, Negotiated, Phases, Purpose, Session, SessionConfig, Task,
     TaskData,
 };
 pub use survey::{LuFacts, Survey, SurveyError};
 pub use transmit::Transmit;
 pub use validate::ConfigError;
 pub use verify::{Corruption, Fault, Verifier, volume_id};
-pub use vm::{IscsiVm, Settings, VmError, VmEvent};
+pub use vm::{CommandLimits, IscsiVm, Settings, VmError, VmEvent};

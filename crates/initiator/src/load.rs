@@ -13,6 +13,7 @@ use crate::config::Vm;
 use crate::counters::{Counters, Latencies};
 use crate::pacing::Pacing;
 use crate::pattern::{Access, Accesses, Extent, Op};
+use crate::session::Phases;
 use crate::verify::{Corruption, Verifier};
 
 /// An open-loop request that is issued this much after its instant counts as late: the generator, or its cap of requests in flight, was behind.
@@ -199,14 +200,14 @@ impl Load {
         }
     }
 
-    /// Checks what a read in flight has brought.
+    /// Checks what a read in flight, or a part of it, has brought.
     ///
     /// # Errors
     /// [`Corruption`] names the first block that is not what it should be.
-    pub fn check(&mut self, id: RequestId, bytes: &[u8]) -> Result<(), Corruption> {
-        match (&mut self.verifier, &self.places[id.0 as usize]) {
-            (Some(verifier), Some(in_flight)) => verifier.check(&in_flight.access, bytes),
-            _ => Ok(()),
+    pub fn check(&mut self, access: &Access, bytes: &[u8]) -> Result<(), Corruption> {
+        match &mut self.verifier {
+            Some(verifier) => verifier.check(access, bytes),
+            None => Ok(()),
         }
     }
 
@@ -230,6 +231,12 @@ impl Load {
     /// Counts a retry after BUSY or TASK SET FULL.
     pub fn count_busy(&mut self, times: u64) {
         self.counters.busy += times;
+    }
+
+    /// Counts a command that has ended, and how long it was where.
+    #[inline]
+    pub fn count_command(&mut self, op: Op, phases: &Phases) {
+        self.counters.count_command(op, phases);
     }
 
     /// Counters with every integral complete until `now`.

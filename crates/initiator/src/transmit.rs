@@ -2,6 +2,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use hakaru_units::Time;
+
+use crate::session::Mark;
+
 #[derive(Debug)]
 enum Segment {
     /// This many bytes of the arena, after those of the segments before.
@@ -34,6 +38,12 @@ pub struct Transmit {
     /// Bytes of the first segment that were sent.
     first_sent: usize,
     length: usize,
+    /// Bytes sent since the beginning.
+    sent: u64,
+    /// Places in the stream of bytes that a command waits for to be passed, in order.
+    marks: VecDeque<(u64, Mark)>,
+    /// Those that were passed, and when.
+    passed: VecDeque<(Time, Mark)>,
 }
 
 impl Transmit {
@@ -71,13 +81,20 @@ impl Transmit {
         })
     }
 
-    /// The first `n` bytes were sent.
+    /// The first `n` bytes were sent; by `now` the network has them.
     ///
     /// # Panics
     /// Panics if fewer are queued: a defect of the caller.
-    pub fn advance(&mut self, mut n: usize) {
+    pub fn advance(&mut self, now: Time, mut n: usize) {
         assert!(n <= self.length, "{n} bytes sent of {} queued", self.length);
         self.length -= n;
+        self.sent += n as u64;
+        while let Some(&(place, mark)) = self.marks.front()
+            && place <= self.sent
+        {
+            self.marks.pop_front();
+            self.passed.push_back((now, mark));
+        }
         while n > 0 {
             let first = self
                 .segments
@@ -100,6 +117,24 @@ impl Transmit {
     /// Forgets everything that is queued.
     pub(crate) fn clear(&mut self) {
         *self = Transmit::default();
+    }
+
+    /// Tells of `mark` once the first byte of what is queued next was sent.
+    pub(crate) fn mark_next(&mut self, mark: Mark) {
+        let place = self.sent + self.length as u64 + 1;
+        self.marks.push_back((place, mark));
+    }
+
+    /// Tells of `mark` once all that is queued was sent.
+    pub(crate) fn mark_all(&mut self, mark: Mark) {
+        let place = self.sent + self.length as u64;
+        self.marks.push_back((place, mark));
+    }
+
+    /// The next mark that was passed, and when.
+    #[inline]
+    pub(crate) fn poll_passed(&mut self) -> Option<(Time, Mark)> {
+        self.passed.pop_front()
     }
 
     /// Queues `bytes`.
@@ -159,7 +194,7 @@ mod tests {
                 let all: Vec<u8> = transmit.slices().flatten().copied().collect();
                 assert_eq!(all.len(), transmit.len());
                 got.extend_from_slice(&all[..n]);
-                transmit.advance(n);
+                transmit.advance(Time(0), n);
             };
             for (copied, length) in pieces {
                 let begin = (expected.len() * 13) % 1000;
@@ -172,6 +207,27 @@ mod tests {
             }
             prop_assert_eq!(got, expected);
         }
+    }
+
+    #[test]
+    fn marks_are_told_when_their_bytes_were_sent_and_in_order() {
+        let mark = |n| Mark::burst_ended(hakaru_wire::iscsi::Itt(n), n);
+        let mut transmit = Transmit::default();
+        transmit.push(&[0; 10]);
+        transmit.mark_next(mark(1));
+        transmit.push(&[0; 10]);
+        transmit.mark_all(mark(2));
+        transmit.mark_next(mark(3));
+        let sent = |transmit: &mut Transmit, at, n| {
+            transmit.advance(Time(at), n);
+            std::iter::from_fn(|| transmit.poll_passed()).collect::<Vec<_>>()
+        };
+        assert_eq!(sent(&mut transmit, 1, 10), []);
+        assert_eq!(sent(&mut transmit, 2, 1), [(Time(2), mark(1))]);
+        assert_eq!(sent(&mut transmit, 3, 8), []);
+        assert_eq!(sent(&mut transmit, 4, 1), [(Time(4), mark(2))]);
+        transmit.push(&[0; 1]);
+        assert_eq!(sent(&mut transmit, 5, 1), [(Time(5), mark(3))]);
     }
 
     #[test]

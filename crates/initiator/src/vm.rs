@@ -1,9 +1,10 @@
-//! One emulated VM over iSCSI: its nexus and its load, as one machine.
+//! One emulated VM over iSCSI: its sessions with one LU and its load, as one machine.
 //!
 //! ```text
 //!   connected → logged in → surveyed → Ready ──begin──→ load ──end──→ drained ──log_out──→ LoggedOut
 //! ```
-//! A shell owns the socket; `world` (virtual time) owns the other end.
+//! Mostly there is one session; of several each is a *leg*, numbered from 0, with a connection of its own, and commands go to them in turn. A shell owns the
+//! sockets; `world` (virtual time) owns the other end.
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,17 +12,18 @@ use hakaru_units::Time;
 use hakaru_wire::iscsi::Lun;
 use hakaru_wire::scsi::{Cdb, Transfer};
 
-use crate::config::{Destination, LoginKeys, Vm};
+use crate::commands::{Command, Commands};
+use crate::config::{Destination, InitiatorConfig, LoginKeys, Vm};
 use crate::counters::{Counters, Latencies};
 use crate::error::{SessionError, TaskError};
-use crate::load::{Load, Request, RequestId};
+use crate::load::{Load, Request};
 use crate::nexus::{Nexus, NexusError, NexusEvent};
 use crate::pattern::Op;
 use crate::payload::Payload;
 use crate::session::{Chap, Done, Negotiated, Purpose, SessionConfig, Task, TaskData};
 use crate::survey::{LuFacts, SurveyError};
 use crate::transmit::Transmit;
-use crate::validate::ConfigError;
+use crate::validate::{COMMANDS_MAX, ConfigError, refuse};
 use crate::verify::{Corruption, Verifier, volume_id};
 
 /// What all VMs of an engine share.
@@ -37,15 +39,52 @@ pub struct Settings {
     pub payload: Payload,
     /// Stamp and check every block; the number tells this run's stamps from earlier ones'.
     pub verify_run: Option<u32>,
+    /// How requests become commands.
+    pub commands: CommandLimits,
+}
+
+/// How requests become commands, and over how many sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandLimits {
+    /// Sessions of each VM, 1 to 64. Default 1.
+    pub sessions: u32,
+    /// Longest command, bytes, a multiple of the LU's block. Default: as long as requests are.
+    pub bytes_max: Option<u32>,
+    /// Commands outstanding per session, 1 to 4096. Default 4096.
+    pub outstanding_max: u32,
+}
+
+impl Default for CommandLimits {
+    fn default() -> Self {
+        CommandLimits {
+            sessions: 1,
+            bytes_max: None,
+            outstanding_max: COMMANDS_MAX,
+        }
+    }
+}
+
+impl CommandLimits {
+    /// Those of a configuration that was validated.
+    #[must_use]
+    pub fn of(config: &InitiatorConfig) -> CommandLimits {
+        CommandLimits {
+            sessions: config.sessions_per_vm,
+            bytes_max: config.command_bytes_max,
+            outstanding_max: config.commands_max.unwrap_or(COMMANDS_MAX),
+        }
+    }
 }
 
 /// What happened to a VM.
 #[derive(Clone, Debug, PartialEq)]
 pub enum VmEvent {
-    /// Logged in and surveyed: [`IscsiVm::begin`] may be called.
+    /// Every leg is logged in and has surveyed the LU: [`IscsiVm::begin`] may be called.
     Ready(LuFacts),
     /// Connect again, to this address, then call [`IscsiVm::handle_connected`].
     Redirected {
+        /// The leg.
+        leg: usize,
         /// `address:port`.
         address: String,
     },
@@ -60,7 +99,7 @@ pub enum VmEvent {
     Corrupt(Corruption),
     /// The VM cannot go on; its requests in flight were counted as errors.
     Failed(VmError),
-    /// The session ended as asked.
+    /// Every session ended as asked.
     LoggedOut,
 }
 
@@ -90,8 +129,29 @@ impl From<NexusError> for VmError {
 #[derive(Debug)]
 enum Stage {
     Survey,
-    Load(Box<Load>),
+    Load(Box<Work>),
     Failed,
+}
+
+/// A load, and its requests as commands.
+#[derive(Debug)]
+struct Work {
+    load: Load,
+    commands: Commands,
+}
+
+/// A session of the VM.
+#[derive(Debug)]
+struct Leg {
+    nexus: Nexus,
+    ready: bool,
+    logged_out: bool,
+    /// Commands of the load that are under way there.
+    outstanding: u32,
+    /// Answers BUSY that were counted.
+    busies: u64,
+    /// It was given something to send since it was served last.
+    given: bool,
 }
 
 /// One VM. See the module.
@@ -101,18 +161,19 @@ pub struct IscsiVm {
     settings: Arc<Settings>,
     lun: u8,
     field: String,
-    nexus: Nexus,
+    legs: Vec<Leg>,
+    /// The leg whose turn it is.
+    turn: usize,
     stage: Stage,
     block_bytes: u32,
     writes: u64,
-    busies: u64,
     events: Vec<VmEvent>,
     /// Counters of a VM that has failed.
     last: Counters,
 }
 
 impl IscsiVm {
-    /// The VM that `config` describes; `index` is its place in the engine and keeps its session ID apart from the others'.
+    /// The VM that `config` describes; `index` is its place in the engine and keeps its session IDs apart from the others'.
     ///
     /// # Panics
     /// Panics if the VM's destination is not iSCSI: the caller drives files otherwise.
@@ -121,70 +182,105 @@ impl IscsiVm {
         let Destination::Iscsi { lun, .. } = config.destination else {
             panic!("{} has no iSCSI destination", config.name);
         };
-        let nexus = Nexus::new(lun, session_config(&config, &settings, index));
+        let sessions = settings.commands.sessions as usize;
+        let leg = |leg: usize| Leg {
+            nexus: Nexus::new(
+                lun,
+                session_config(&config, &settings, index * sessions + leg),
+            ),
+            ready: false,
+            logged_out: false,
+            outstanding: 0,
+            busies: 0,
+            given: false,
+        };
+        let legs = (0..sessions).map(leg).collect();
         IscsiVm {
             config,
             settings,
             lun,
             field: format!("vms[{index}]"),
-            nexus,
+            legs,
+            turn: 0,
             stage: Stage::Survey,
             block_bytes: 512,
             writes: 0,
-            busies: 0,
             events: Vec::new(),
             last: Counters::default(),
         }
     }
 
-    /// The connection stands.
-    pub fn handle_connected(&mut self, now: Time) {
-        self.nexus.handle_connected(now);
+    /// The leg's connection stands.
+    pub fn handle_connected(&mut self, now: Time, leg: usize) {
+        self.legs[leg].nexus.handle_connected(now);
     }
 
-    /// Takes what was received; new requests may be waiting to be sent then.
-    pub fn handle_received(&mut self, now: Time, bytes: &[u8], latencies: &mut Latencies) {
-        self.nexus.handle_received(now, bytes);
-        self.advance(now, latencies);
+    /// Takes what a leg received; new requests may be waiting to be sent then.
+    pub fn handle_received(
+        &mut self,
+        now: Time,
+        leg: usize,
+        bytes: &[u8],
+        latencies: &mut Latencies,
+    ) {
+        self.legs[leg].nexus.handle_received(now, bytes);
+        self.advance(now, leg, latencies);
     }
 
-    /// The connection ended; `why` completes "connection lost …".
-    pub fn handle_closed(&mut self, now: Time, why: &'static str, latencies: &mut Latencies) {
-        self.nexus.handle_closed(now, why);
-        self.advance(now, latencies);
+    /// The leg's connection ended; `why` completes "connection lost …".
+    pub fn handle_closed(
+        &mut self,
+        now: Time,
+        leg: usize,
+        why: &'static str,
+        latencies: &mut Latencies,
+    ) {
+        self.legs[leg].nexus.handle_closed(now, why);
+        self.advance(now, leg, latencies);
     }
 
     /// Something may be due; harmless when nothing is.
-    pub fn handle_timeout(&mut self, now: Time, latencies: &mut Latencies) {
-        self.nexus.handle_timeout(now);
-        self.advance(now, latencies);
+    pub fn handle_timeout(&mut self, now: Time, leg: usize, latencies: &mut Latencies) {
+        self.legs[leg].nexus.handle_timeout(now);
+        self.advance(now, leg, latencies);
     }
 
-    /// When [`IscsiVm::handle_timeout`] is wanted next.
+    /// When [`IscsiVm::handle_timeout`] is wanted next. The load's own times are the first leg's.
     #[must_use]
-    pub fn poll_timeout(&self) -> Option<Time> {
+    pub fn poll_timeout(&self, leg: usize) -> Option<Time> {
         let load = match &self.stage {
-            Stage::Load(load) => load.poll_timeout(),
+            Stage::Load(work) if leg == 0 => work.load.poll_timeout(),
             _ => None,
         };
-        match (self.nexus.poll_timeout(), load) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
+        [load, self.legs[leg].nexus.poll_timeout()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Another leg than the one that was served, if it has been given something to send meanwhile.
+    pub fn poll_transmit(&mut self, served: usize) -> Option<usize> {
+        if self.legs.len() == 1 {
+            return None;
         }
+        self.legs[served].given = false;
+        let given = self.legs.iter().position(|leg| leg.given)?;
+        self.legs[given].given = false;
+        Some(given)
     }
 
     /// The load begins. Wants [`VmEvent::Ready`] to have come.
     pub fn begin(&mut self, now: Time) {
-        if let Stage::Load(load) = &mut self.stage {
-            load.begin(now);
+        if let Stage::Load(work) = &mut self.stage {
+            work.load.begin(now);
         }
         self.issue(now);
     }
 
     /// The load ends; requests in flight still do.
     pub fn end(&mut self) {
-        if let Stage::Load(load) = &mut self.stage {
-            load.end();
+        if let Stage::Load(work) = &mut self.stage {
+            work.load.end();
         }
     }
 
@@ -192,15 +288,18 @@ impl IscsiVm {
     #[must_use]
     pub fn in_flight(&self) -> usize {
         match &self.stage {
-            Stage::Load(load) => load.in_flight(),
+            Stage::Load(work) => work.load.in_flight(),
             _ => 0,
         }
     }
 
-    /// Ends the session; [`VmEvent::LoggedOut`] comes.
+    /// Ends the sessions; [`VmEvent::LoggedOut`] comes.
     pub fn log_out(&mut self, now: Time, latencies: &mut Latencies) {
-        self.nexus.log_out(now);
-        self.advance(now, latencies);
+        for leg in 0..self.legs.len() {
+            self.legs[leg].nexus.log_out(now);
+            self.legs[leg].given = true;
+            self.advance(now, leg, latencies);
+        }
     }
 
     /// The next thing that happened.
@@ -213,26 +312,32 @@ impl IscsiVm {
     }
 
     /// What is to be sent.
-    pub fn transmit(&mut self) -> &mut Transmit {
-        self.nexus.transmit()
+    pub fn transmit(&mut self, leg: usize) -> &mut Transmit {
+        self.legs[leg].nexus.transmit()
     }
 
-    /// The connection is of no use any more.
+    /// Its sessions.
     #[must_use]
-    pub fn is_ended(&self) -> bool {
-        self.nexus.is_ended()
+    pub fn legs(&self) -> usize {
+        self.legs.len()
     }
 
-    /// Keys as negotiated.
+    /// The leg's connection is of no use any more.
+    #[must_use]
+    pub fn is_ended(&self, leg: usize) -> bool {
+        self.legs[leg].nexus.is_ended()
+    }
+
+    /// Keys as negotiated, by the first leg.
     #[must_use]
     pub fn negotiated(&self) -> &Negotiated {
-        self.nexus.negotiated()
+        self.legs[0].nexus.negotiated()
     }
 
     /// Counters, complete until `now`.
     pub fn counters(&mut self, now: Time) -> Counters {
         match &mut self.stage {
-            Stage::Load(load) => load.counters(now),
+            Stage::Load(work) => work.load.counters(now),
             _ => self.last,
         }
     }
@@ -243,55 +348,79 @@ impl IscsiVm {
         &self.config
     }
 
-    fn advance(&mut self, now: Time, latencies: &mut Latencies) {
-        while let Some(done) = self.nexus.poll_done() {
-            self.handle_request_done(now, done, latencies);
+    fn advance(&mut self, now: Time, leg: usize, latencies: &mut Latencies) {
+        while let Some(done) = self.legs[leg].nexus.poll_done() {
+            self.handle_command_done(now, leg, done, latencies);
         }
-        while let Some(event) = self.nexus.poll_event() {
+        while let Some(event) = self.legs[leg].nexus.poll_event() {
             match event {
-                NexusEvent::Ready(facts) => self.become_ready(now, facts, latencies),
+                NexusEvent::Ready(facts) => {
+                    self.legs[leg].ready = true;
+                    if self.legs.iter().all(|leg| leg.ready) {
+                        self.become_ready(now, facts, latencies);
+                    }
+                }
                 NexusEvent::Redirected { address } => {
-                    self.events.push(VmEvent::Redirected { address });
+                    self.events.push(VmEvent::Redirected { leg, address });
                 }
                 NexusEvent::Failed(error) => self.fail(now, error.into(), latencies),
-                NexusEvent::LoggedOut => self.events.push(VmEvent::LoggedOut),
+                NexusEvent::LoggedOut => {
+                    self.legs[leg].logged_out = true;
+                    if self.legs.iter().all(|leg| leg.logged_out) {
+                        self.events.push(VmEvent::LoggedOut);
+                    }
+                }
             }
         }
         self.issue(now);
     }
 
-    fn handle_request_done(&mut self, now: Time, done: Done, latencies: &mut Latencies) {
-        let Stage::Load(load) = &mut self.stage else {
+    fn handle_command_done(
+        &mut self,
+        now: Time,
+        leg: usize,
+        done: Done,
+        latencies: &mut Latencies,
+    ) {
+        let Stage::Load(work) = &mut self.stage else {
             return;
         };
-        let id = RequestId(done.tag);
-        let access = load.access(id);
+        self.legs[leg].outstanding -= 1;
+        let access = work.commands.access(done.tag);
         let expected = access.length_bytes;
-        let mut result = done.result;
-        if let Ok(moved) = result
-            && moved != expected
+        work.load.count_command(access.op, &done.phases);
+        let result = match done.result {
+            Ok(moved) if moved != expected => Err(TaskError::Short { moved, expected }),
+            Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if result.is_ok()
+            && access.op == Op::Read
+            && let Err(corruption) = work.load.check(&access, &done.data)
         {
-            result = Err(TaskError::Short { moved, expected });
+            self.events.push(VmEvent::Corrupt(corruption));
         }
-        match result {
-            Ok(_) if access.op == Op::Read => {
-                if let Err(corruption) = load.check(id, &done.data) {
-                    self.events.push(VmEvent::Corrupt(corruption));
-                }
+        let ended = work.commands.handle_done(done.tag, result);
+        if let Some(result) = ended.result {
+            let done_well = result.is_ok();
+            if let Err(error) = result {
+                let op = access.op;
+                self.events.push(VmEvent::RequestFailed { op, error });
             }
-            Ok(_) => {}
-            Err(error) => self.events.push(VmEvent::RequestFailed {
-                op: access.op,
-                error,
-            }),
+            work.load
+                .handle_done(now, ended.request, done_well, latencies);
         }
-        load.handle_done(now, id, result.is_ok(), latencies);
-        self.nexus.recycle(done.data);
+        self.legs[leg].nexus.recycle(done.data);
     }
 
     fn become_ready(&mut self, now: Time, facts: LuFacts, latencies: &mut Latencies) {
         let (config, volume) = (&self.config, facts.volume);
-        let extent = match config.region.resolve(&self.field, &config.pattern, &volume) {
+        let longest = self.settings.commands.bytes_max;
+        let extent = match config
+            .region
+            .resolve(&self.field, &config.pattern, &volume)
+            .and_then(|extent| check_command(longest, volume.block_bytes).map(|()| extent))
+        {
             Ok(extent) => extent,
             Err(error) => return self.fail(now, error.into(), latencies),
         };
@@ -302,14 +431,15 @@ impl IscsiVm {
             load = load.with_verifier(Verifier::new(id, run, volume.block_bytes, payload));
         }
         self.block_bytes = volume.block_bytes;
-        self.stage = Stage::Load(Box::new(load));
+        let commands = Commands::new(longest);
+        self.stage = Stage::Load(Box::new(Work { load, commands }));
         self.events.push(VmEvent::Ready(facts));
     }
 
     fn fail(&mut self, now: Time, error: VmError, latencies: &mut Latencies) {
-        if let Stage::Load(load) = &mut self.stage {
-            load.handle_lost(now, latencies);
-            self.last = load.counters(now);
+        if let Stage::Load(work) = &mut self.stage {
+            work.load.handle_lost(now, latencies);
+            self.last = work.load.counters(now);
         }
         if !matches!(self.stage, Stage::Failed) {
             self.stage = Stage::Failed;
@@ -317,27 +447,82 @@ impl IscsiVm {
         }
     }
 
-    /// Submits every request that is due.
+    /// Takes every request that is due, and submits commands as far as sessions take them.
     fn issue(&mut self, now: Time) {
-        let Stage::Load(load) = &mut self.stage else {
+        let Stage::Load(work) = &mut self.stage else {
             return;
         };
-        let busies = self.nexus.busies();
-        load.count_busy(busies - self.busies);
-        self.busies = busies;
-        while let Some(request) = load.poll_request(now) {
-            let task = new_task(
-                load,
+        for leg in &mut self.legs {
+            let busies = leg.nexus.busies();
+            work.load.count_busy(busies - leg.busies);
+            leg.busies = busies;
+        }
+        while let Some(request) = work.load.poll_request(now) {
+            let data = data_of(
+                &mut work.load,
                 &request,
-                self.lun,
-                self.block_bytes,
                 &self.settings.payload,
-                self.writes,
+                &mut self.writes,
             );
-            self.writes += u64::from(request.access.op == Op::Write);
-            self.nexus.submit(now, task);
+            work.commands.admit(&request, data);
+        }
+        while work.commands.is_waiting() {
+            let Some(leg) = next_leg(&self.legs, self.turn, &self.settings.commands) else {
+                return;
+            };
+            let Some(command) = work.commands.poll_command() else {
+                return;
+            };
+            self.turn = (leg + 1) % self.legs.len();
+            let keep = work.load.verifies();
+            let task = new_task(command, self.lun, self.block_bytes, keep);
+            let leg = &mut self.legs[leg];
+            leg.outstanding += 1;
+            leg.given = true;
+            leg.nexus.submit(now, task);
         }
     }
+}
+
+/// The first leg from `turn` on that takes a command.
+fn next_leg(legs: &[Leg], turn: usize, limits: &CommandLimits) -> Option<usize> {
+    (0..legs.len())
+        .map(|i| (turn + i) % legs.len())
+        .find(|&leg| legs[leg].outstanding < limits.outstanding_max)
+}
+
+/// A command that is cut off inside a block cannot be.
+fn check_command(longest: Option<u32>, block_bytes: u32) -> Result<(), ConfigError> {
+    match longest {
+        Some(bytes) if bytes % block_bytes != 0 => refuse(
+            "command_bytes_max",
+            format!("{bytes} is not a multiple of the LU's block, {block_bytes} bytes"),
+            "align it",
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// The bytes of a write, stamped where that is wanted: a buffer, and where in it they begin.
+fn data_of(
+    load: &mut Load,
+    request: &Request,
+    payload: &Payload,
+    writes: &mut u64,
+) -> Option<(Arc<Vec<u8>>, usize)> {
+    let access = request.access;
+    if access.op == Op::Read {
+        return None;
+    }
+    let number = *writes;
+    *writes += 1;
+    if load.verifies() {
+        let mut stamped = Vec::with_capacity(access.length_bytes as usize);
+        load.stamp(&access, &mut stamped);
+        return Some((Arc::new(stamped), 0));
+    }
+    let begin = payload.begin_of(number, access.length_bytes);
+    Some((Arc::clone(payload.bytes()), begin))
 }
 
 fn session_config(config: &Vm, settings: &Settings, index: usize) -> SessionConfig {
@@ -361,58 +546,27 @@ fn session_config(config: &Vm, settings: &Settings, index: usize) -> SessionConf
     }
 }
 
-fn new_task(
-    load: &mut Load,
-    request: &Request,
-    lun: u8,
-    block_bytes: u32,
-    payload: &Payload,
-    writes: u64,
-) -> Task {
-    let access = request.access;
+fn new_task(command: Command, lun: u8, block_bytes: u32, keep: bool) -> Task {
+    let access = command.access;
     let transfer = Transfer {
         lba: access.offset_bytes / u64::from(block_bytes),
         blocks: access.length_bytes / block_bytes,
         ..Transfer::default()
     };
     let length = access.length_bytes;
-    let (cdb, data) = match access.op {
-        Op::Read => (
-            Cdb::Read(transfer),
-            TaskData::In {
+    let (cdb, data) = match command.data {
+        None => (Cdb::Read(transfer), TaskData::In { length, keep }),
+        Some((buffer, begin)) => (
+            Cdb::Write(transfer),
+            TaskData::Out {
+                buffer,
+                begin,
                 length,
-                keep: load.verifies(),
             },
         ),
-        Op::Write if load.verifies() => {
-            let mut stamped = Vec::with_capacity(length as usize);
-            load.stamp(&access, &mut stamped);
-            (
-                Cdb::Write(transfer),
-                TaskData::Out {
-                    buffer: Arc::new(stamped),
-                    begin: 0,
-                    length,
-                },
-            )
-        }
-        Op::Write => {
-            let (buffer, begin) = (
-                Arc::clone(payload.bytes()),
-                payload.begin_of(writes, length),
-            );
-            (
-                Cdb::Write(transfer),
-                TaskData::Out {
-                    buffer,
-                    begin,
-                    length,
-                },
-            )
-        }
     };
     Task {
-        tag: request.id.0,
+        tag: command.tag,
         lun: Lun::new(lun.into()),
         cdb: cdb.emit(),
         data,

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use hakaru_initiator::config::{LoginKeys, Vm};
 use hakaru_initiator::{
-    IscsiVm, Latencies, Payload, SessionError, Settings, SurveyError, VmError, VmEvent,
+    CommandLimits, IscsiVm, Latencies, Payload, SessionError, Settings, SurveyError, VmError,
+    VmEvent,
 };
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{Itt, Stage};
@@ -164,13 +165,14 @@ impl FakeTarget {
             timeout: peer::TIMEOUT,
             payload: Payload::new(4096, 1),
             verify_run: None,
+            commands: CommandLimits::default(),
         };
         let mut target = FakeTarget {
             vm: IscsiVm::new(Arc::new(vm), Arc::new(settings), 0),
             peer: Peer::connected(peer::config(LoginKeys::default())),
             latencies: Latencies::default(),
         };
-        target.vm.handle_connected(Time(0));
+        target.vm.handle_connected(Time(0), 0);
         target.log_in();
         target
     }
@@ -204,15 +206,15 @@ impl FakeTarget {
     }
 
     fn take_sent(&mut self) -> Vec<u8> {
-        let transmit = self.vm.transmit();
+        let transmit = self.vm.transmit(0);
         let bytes: Vec<u8> = transmit.slices().flatten().copied().collect();
-        transmit.advance(bytes.len());
+        transmit.advance(Time(1_000), bytes.len());
         bytes
     }
 
     fn receive(&mut self, bytes: &[u8]) {
         self.vm
-            .handle_received(Time(1_000), bytes, &mut self.latencies);
+            .handle_received(Time(1_000), 0, bytes, &mut self.latencies);
     }
 
     /// The command that the VM has sent last, if it has.
@@ -350,19 +352,21 @@ fn endless_redirects_are_given_up() {
         timeout: peer::TIMEOUT,
         payload: Payload::new(4096, 1),
         verify_run: None,
+        commands: CommandLimits::default(),
     };
     target.vm = IscsiVm::new(config, Arc::new(settings), 0);
     for _ in 0..8 {
-        target.vm.handle_connected(Time(0));
+        target.vm.handle_connected(Time(0), 0);
         target.receive(&bytes);
         assert_eq!(
             target.vm.poll_event(),
             Some(VmEvent::Redirected {
+                leg: 0,
                 address: "192.0.2.9:3260".into()
             })
         );
     }
-    target.vm.handle_connected(Time(0));
+    target.vm.handle_connected(Time(0), 0);
     target.receive(&bytes);
     assert_eq!(
         target.vm.poll_event(),
@@ -378,9 +382,12 @@ fn vm_whose_target_vanishes_counts_what_was_in_flight() {
     target.answer_survey(2047, 512);
     target.vm.begin(Time(5_000));
     assert_eq!(target.vm.in_flight(), 2);
-    target
-        .vm
-        .handle_closed(Time(9_000), "(closed by the target)", &mut target.latencies);
+    target.vm.handle_closed(
+        Time(9_000),
+        0,
+        "(closed by the target)",
+        &mut target.latencies,
+    );
     let events: Vec<VmEvent> = std::iter::from_fn(|| target.vm.poll_event()).collect();
     assert!(matches!(
         events.last(),

@@ -15,6 +15,7 @@
 //! | [`tcp_info`] | what the kernel's TCP knows of a connection |
 //! | [`sock_diag`] | a netlink socket that asks the kernel for TCP sockets |
 //! | [`tracefs`], [`trace_ring`] | the kernel's tracepoints: their layouts, their events |
+//! | [`socket_options`] | what sockets are told before they connect or listen |
 //! | [`packet`] | whole Ethernet frames of an interface, super-frames included |
 //! | [`lines`] | lines from stdin, lines to stdout |
 //! | [`memory`] | an LU's bytes in RAM, thin |
@@ -32,6 +33,7 @@ mod packet_batch;
 pub mod process;
 pub mod reactor;
 pub mod sock_diag;
+pub mod socket_options;
 pub mod tcp_info;
 pub mod trace_ring;
 pub mod tracefs;

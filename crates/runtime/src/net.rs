@@ -1,4 +1,4 @@
-//! Non-blocking TCP, as the shells need it: every socket has `TCP_NODELAY`, every send gathers.
+//! Non-blocking TCP, as the shells need it: every socket has `TCP_NODELAY` unless told otherwise, every send gathers.
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -7,6 +7,8 @@ use rustix::net::{
     self, AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrAny, SocketFlags,
     SocketType, sockopt,
 };
+
+use crate::socket_options::SocketOptions;
 
 /// Connections that may wait to be accepted. A storm of logins of 10 000 sessions overruns it only if the shell sleeps;
 /// the kernel cuts it to `net.core.somaxconn` (4096 by default since Linux 5.4).
@@ -17,7 +19,10 @@ pub const SLICES_MAX: usize = 1024;
 
 /// A listening socket.
 #[derive(Debug)]
-pub struct Listener(OwnedFd);
+pub struct Listener {
+    fd: OwnedFd,
+    options: SocketOptions,
+}
 
 impl Listener {
     /// Listens on `address` with `SO_REUSEADDR`; port 0 lets the system choose.
@@ -25,11 +30,23 @@ impl Listener {
     /// # Errors
     /// The address is in use, is not of this host (or namespace), or its port needs privilege.
     pub fn bind(address: SocketAddr) -> io::Result<Listener> {
+        Listener::bind_with(address, &SocketOptions::default())
+    }
+
+    /// The same, with options for it and all connections that it gives.
+    ///
+    /// # Errors
+    /// As [`Listener::bind`], and as [`SocketOptions::apply`].
+    pub fn bind_with(address: SocketAddr, options: &SocketOptions) -> io::Result<Listener> {
         let fd = new_socket(address)?;
+        options.apply(&fd)?;
         sockopt::set_socket_reuseaddr(&fd, true)?;
         net::bind(&fd, &address)?;
         net::listen(&fd, BACKLOG)?;
-        Ok(Listener(fd))
+        Ok(Listener {
+            fd,
+            options: options.clone(),
+        })
     }
 
     /// The address as bound.
@@ -37,7 +54,7 @@ impl Listener {
     /// # Errors
     /// None that occur on an open TCP socket.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
-        to_socket_address(net::getsockname(&self.0)?)
+        to_socket_address(net::getsockname(&self.fd)?)
     }
 
     /// The next connection and its peer's address, or `None` if none waits.
@@ -48,9 +65,10 @@ impl Listener {
         use rustix::io::Errno;
         loop {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            match net::acceptfrom_with(&self.0, flags) {
+            match net::acceptfrom_with(&self.fd, flags) {
+                // It has the listener's other options: Linux copies them (`sk_clone_lock`, `tcp_create_openreq_child`).
                 Ok((fd, Some(peer))) => {
-                    sockopt::set_tcp_nodelay(&fd, true)?;
+                    self.options.apply_congestion_control(&fd)?;
                     return Ok(Some((Socket(fd), to_socket_address(peer)?)));
                 }
                 Ok((_, None)) | Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
@@ -63,7 +81,7 @@ impl Listener {
 
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.fd.as_fd()
     }
 }
 
@@ -78,10 +96,21 @@ impl Socket {
     /// # Errors
     /// What is known at once: no route, no descriptors.
     pub fn connect(address: SocketAddr) -> io::Result<Socket> {
+        Socket::connect_with(address, &SocketOptions::default())
+    }
+
+    /// The same, with options.
+    ///
+    /// # Errors
+    /// As [`Socket::connect`], and as [`SocketOptions::apply`].
+    pub fn connect_with(address: SocketAddr, options: &SocketOptions) -> io::Result<Socket> {
         let fd = new_socket(address)?;
-        sockopt::set_tcp_nodelay(&fd, true)?;
+        options.apply(&fd)?;
         match net::connect(&fd, &address) {
-            Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(Socket(fd)),
+            Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {
+                options.apply_congestion_control(&fd)?;
+                Ok(Socket(fd))
+            }
             Err(e) => Err(e.into()),
         }
     }

@@ -2,7 +2,9 @@
 use std::time::Duration;
 
 use hakaru_drive::config::ArrayModel;
+use hakaru_initiator::CommandLimits;
 use hakaru_initiator::config::{LoginKeys, Vm};
+use hakaru_target::Limits;
 
 /// A target, its drives, its VMs and the wire between.
 #[derive(Clone, Debug)]
@@ -17,6 +19,10 @@ pub struct WorldConfig {
     pub vms: Vec<Vm>,
     /// Login keys of all VMs.
     pub keys: LoginKeys,
+    /// How requests become commands; one session per VM.
+    pub commands: CommandLimits,
+    /// What the target agrees to, and its other bounds.
+    pub limits: Limits,
     /// Limit for a login, a command, a ping and a logout. Default of the engine: 30 s.
     pub timeout: Duration,
     /// The one path between all VMs and the target.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hakaru_drive::ModelError;
-use hakaru_initiator::{Counters, IscsiVm, Latencies, Payload, Settings, VmEvent};
-use hakaru_target::{ConnectionId, Limits, Segment as Piece, Target, TargetConfig};
+use hakaru_initiator::{CommandLimits, Counters, IscsiVm, Latencies, Payload, Settings, VmEvent};
+use hakaru_target::{ConnectionId, Segment as Piece, Target, TargetConfig};
 use hakaru_units::Time;
 use thiserror::Error;
 
@@ -103,7 +103,7 @@ impl World {
             portals: vec![address(0)],
             lus: storage.descriptions(),
             access: hakaru_target::Access::default(),
-            limits: Limits::default(),
+            limits: config.limits.clone(),
         });
         let vms = config.vms.len();
         Ok(World {
@@ -143,7 +143,7 @@ impl World {
                 self.vm_of[connection.index()] = index;
             }
             self.guests[index].connection = connection;
-            self.guests[index].vm.handle_connected(self.now);
+            self.guests[index].vm.handle_connected(self.now, 0);
             self.after_vm(index);
         }
         self.after_target();
@@ -253,7 +253,7 @@ impl World {
             Event::VmTimer(index) => {
                 let guest = &mut self.guests[index];
                 if guest.timer.fire(at) {
-                    guest.vm.handle_timeout(at, &mut self.latencies);
+                    guest.vm.handle_timeout(at, 0, &mut self.latencies);
                     self.after_vm(index);
                 }
             }
@@ -310,9 +310,9 @@ impl World {
         let Segment { vm, bytes } = self.down.arrived();
         let guest = &mut self.guests[vm].vm;
         if bytes.is_empty() {
-            guest.handle_closed(self.now, "by the target", &mut self.latencies);
+            guest.handle_closed(self.now, 0, "by the target", &mut self.latencies);
         } else {
-            guest.handle_received(self.now, &bytes, &mut self.latencies);
+            guest.handle_received(self.now, 0, &bytes, &mut self.latencies);
             self.down.recycle(bytes);
         }
         self.after_vm(vm);
@@ -334,11 +334,11 @@ impl World {
                 }
             }
         }
-        let wanted = guest.vm.poll_timeout();
+        let wanted = guest.vm.poll_timeout(0);
         guest
             .timer
             .want(wanted, self.now, Event::VmTimer(index), &mut self.events);
-        if !guest.vm.transmit().is_empty() {
+        if !guest.vm.transmit(0).is_empty() {
             self.up.offer(index);
             self.send_next(Direction::Up);
         }
@@ -403,7 +403,7 @@ impl World {
 
     fn take_from_vm(&mut self, vm: usize) -> Vec<u8> {
         let mut bytes = self.up.buffer();
-        let transmit = self.guests[vm].vm.transmit();
+        let transmit = self.guests[vm].vm.transmit(0);
         for slice in transmit.slices() {
             let room = self.up.segment_bytes() - bytes.len();
             bytes.extend_from_slice(&slice[..slice.len().min(room)]);
@@ -411,7 +411,7 @@ impl World {
                 break;
             }
         }
-        transmit.advance(bytes.len());
+        transmit.advance(self.now, bytes.len());
         if !transmit.is_empty() {
             self.up.offer(vm);
         }
@@ -461,6 +461,10 @@ fn guests(config: &WorldConfig) -> Vec<Guest> {
         timeout: config.timeout,
         payload: Payload::new(longest, config.seed),
         verify_run: config.verify_run,
+        commands: CommandLimits {
+            sessions: 1,
+            ..config.commands
+        },
     });
     let guest = |(index, vm): (usize, &hakaru_initiator::config::Vm)| Guest {
         vm: IscsiVm::new(Arc::new(vm.clone()), Arc::clone(&settings), index),

@@ -186,7 +186,7 @@ impl Lab {
             if !up.is_empty() {
                 moved = true;
                 let length = up.len();
-                self.session.transmit().advance(length);
+                self.session.transmit().advance(self.now, length);
                 self.disturb(0, &mut up);
                 self.target.handle_received(self.now, self.connection, &up);
             }

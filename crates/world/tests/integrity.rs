@@ -2,7 +2,9 @@
 use std::time::Duration;
 
 use hakaru_drive::config::Model;
+use hakaru_initiator::CommandLimits;
 use hakaru_initiator::config::{Destination, Load, LoginKeys, Pattern, Region, SizeWeight, Vm};
+use hakaru_target::Limits;
 use hakaru_units::{GIB, MIB};
 use hakaru_world::{LuSetup, Snapshot, Wire, World, WorldConfig, WorldError};
 
@@ -45,6 +47,8 @@ fn config(vms: u64, keys: LoginKeys) -> WorldConfig {
         model: None,
         vms: (0..vms).map(vm).collect(),
         keys,
+        commands: CommandLimits::default(),
+        limits: Limits::default(),
         timeout: Duration::from_secs(30),
         wire: Wire::gigabit_ethernet(),
         verify_run: Some(1),

@@ -2,7 +2,9 @@
 use std::time::Duration;
 
 use hakaru_drive::config::Model;
+use hakaru_initiator::CommandLimits;
 use hakaru_initiator::config::{Destination, Load, LoginKeys, Pattern, Region, SizeWeight, Vm};
+use hakaru_target::Limits;
 use hakaru_units::GIB;
 use hakaru_world::{LuSetup, Snapshot, Wire, World, WorldConfig};
 
@@ -56,6 +58,8 @@ fn study(vms: u64, pattern: &Pattern, seed: u64) -> WorldConfig {
         .expect("a preset is valid"),
         vms: (0..vms).map(|i| vm(i, pattern, seed)).collect(),
         keys: LoginKeys::default(),
+        commands: CommandLimits::default(),
+        limits: Limits::default(),
         timeout: Duration::from_secs(30),
         wire: Wire::gigabit_ethernet(),
         verify_run: None,

@@ -334,7 +334,7 @@ impl Scene {
             .extend(std::iter::from_fn(|| self.job.poll_event()));
         for leg in self.job.legs() {
             let bytes: Vec<u8> = self.job.transmit(leg).slices().flatten().copied().collect();
-            self.job.transmit(leg).advance(bytes.len());
+            self.job.transmit(leg).advance(self.now, bytes.len());
             self.send(&bytes, |piece| Flight::ToTarget(leg, piece));
         }
         for side in 0..2 {

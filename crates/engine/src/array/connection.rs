@@ -46,6 +46,11 @@ impl Connection {
         }
     }
 
+    /// Its socket.
+    pub fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
     /// Notes what the reactor told.
     pub fn handle_event(&mut self, event: hakaru_runtime::Event) {
         self.unread |= event.readable;

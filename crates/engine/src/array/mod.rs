@@ -14,6 +14,7 @@
 //! | `check.rs` | a pool that no array has open, checked |
 //! | `pools.rs` | the pools checked, opened and grown to what was configured |
 //! | `connection.rs` | one socket: receiving in turns, sending gathered |
+//! | `tcp.rs` | what TCP says of the connections |
 //! | `storage/` | the LUs' bytes and the timing model |
 mod access;
 mod check;
@@ -22,6 +23,7 @@ mod manage;
 mod pools;
 mod setup;
 mod storage;
+mod tcp;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
@@ -31,6 +33,7 @@ use std::time::Duration;
 use hakaru_contract::{ArrayConfig, ErrorClass};
 use hakaru_runtime::file::FileQueue;
 use hakaru_runtime::net::{Listener, Socket};
+use hakaru_runtime::socket_options::{SocketFacts, SocketOptions};
 use hakaru_runtime::{Event, Events, Interest, Reactor, Token, clock, entropy, process};
 use hakaru_target::{ConnectionId, Limits, Space, Target, TargetConfig};
 use hakaru_units::Time;
@@ -41,8 +44,10 @@ pub use self::check::check_pool;
 use self::connection::{Connection, Turn};
 use self::manage::Orders;
 use self::storage::{Notice, Storage};
+use self::tcp::Tcp;
 use crate::contain::contain;
 use crate::control::{Control, Counters, Order};
+use crate::description::{describe_socket, socket_options};
 use crate::failure::{Failure, OrEnvironment};
 use crate::sampling::Schedule;
 
@@ -94,6 +99,7 @@ struct Shell<'r> {
     open: usize,
     /// The last turn ended before all had moved.
     unsettled: bool,
+    tcp: Tcp,
     /// Connections whose turn ended with more to receive.
     again: VecDeque<ConnectionId>,
     buffer: Box<[u8]>,
@@ -130,7 +136,7 @@ impl<'r> Shell<'r> {
             descriptions.push(setup::describe(lu, parameters.as_ref(), state, pool)?);
             storage.attach(lu.lun, opened);
         }
-        let listeners = listen(&addresses, reactor)?;
+        let listeners = listen(&addresses, &socket_options(&config.socket), reactor)?;
         let mut portals = Vec::new();
         for listener in &listeners {
             portals.push(
@@ -164,6 +170,7 @@ impl<'r> Shell<'r> {
             connections: Vec::new(),
             open: 0,
             unsettled: false,
+            tcp: Tcp::default(),
             again: VecDeque::new(),
             buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
             slices: Vec::new(),
@@ -191,6 +198,7 @@ impl<'r> Shell<'r> {
             .iter()
             .map(|lu| json!({"lun": lu.lun, "size_bytes": lu.size_bytes, "block_bytes": lu.block_bytes, "store": lu.store}))
             .collect();
+        let socket = self.listeners.first().map(SocketFacts::of);
         let pools: Vec<Value> = (0..self.storage.pools().len())
             .map(|pool| pools::figures(&self.storage, pool))
             .collect();
@@ -201,6 +209,10 @@ impl<'r> Shell<'r> {
             ("pools".to_owned(), json!(pools)),
             ("io_backend".to_owned(), json!(self.storage.io_backend())),
             ("model".to_owned(), json!(config.model)),
+            (
+                "socket".to_owned(),
+                json!(socket.and_then(Result::ok).as_ref().map(describe_socket)),
+            ),
             ("sessions_max".to_owned(), json!(self.sessions_max)),
         ]))
     }
@@ -421,7 +433,8 @@ impl<'r> Shell<'r> {
     }
 
     fn close(&mut self, index: usize) {
-        if self.connections[index].take().is_some() {
+        if let Some(connection) = self.connections[index].take() {
+            self.tcp.forget(index, &connection);
             self.open -= 1;
             self.set_listening(true);
         }
@@ -523,6 +536,9 @@ impl<'r> Shell<'r> {
         };
         self.storage.visit_counters(now, &mut visit);
         self.target.visit_counters(&mut visit);
+        if let Some(tcp) = self.tcp.counters(&self.connections, self.open) {
+            counters.insert("tcp/sessions".to_owned(), tcp);
+        }
         counters
     }
 
@@ -546,10 +562,14 @@ impl<'r> Shell<'r> {
     }
 }
 
-fn listen(addresses: &[std::net::SocketAddr], reactor: &Reactor) -> Result<Vec<Listener>, Failure> {
+fn listen(
+    addresses: &[std::net::SocketAddr],
+    options: &SocketOptions,
+    reactor: &Reactor,
+) -> Result<Vec<Listener>, Failure> {
     let mut listeners = Vec::new();
     for (portal, address) in addresses.iter().enumerate() {
-        let listener = Listener::bind(*address).or_environment(
+        let listener = Listener::bind_with(*address, options).or_environment(
             format_args!("listen on {address}"),
             "choose a free port of an address that this machine (or namespace) has",
         )?;

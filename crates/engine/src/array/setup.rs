@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use hakaru_contract::drive::{ArrayModel, Drive};
-use hakaru_contract::initiator::SocketOptions;
 use hakaru_contract::{ArrayConfig, LuConfig, StoreConfig, TargetKeys};
 use hakaru_drive::Array;
 use hakaru_runtime::file::FileHandle;
@@ -82,10 +81,6 @@ pub fn check(config: &ArrayConfig, model: Option<&Array>) -> Result<(), Failure>
         let hint = e.hint.clone();
         Failure::usage(e, hint)
     })?;
-    if config.socket != SocketOptions::default() {
-        let message = "`socket` cannot be carried out yet";
-        return Err(Failure::usage(message, "leave it out"));
-    }
     let least = u64::from(config.pools.is_empty());
     bound("number of lus", config.lus.len() as u64, least, 256)?;
     let name = config.target_name.as_str();

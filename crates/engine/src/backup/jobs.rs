@@ -7,17 +7,17 @@ use std::sync::Arc;
 use hakaru_backup::config::BackupConfig;
 use hakaru_backup::{Job, JobError, JobEvent, Leg, Settings, Side};
 use hakaru_initiator::{Latencies, NexusError, SessionError, Transmit};
-use hakaru_runtime::tcp_info::{self, TcpInfo, Unwrapped};
+use hakaru_runtime::socket_options::SocketOptions;
 use hakaru_runtime::{Event, Reactor};
 use hakaru_units::Time;
 use serde_json::{Value, json};
 
 use super::failures::{of_connect, of_job};
-use super::tcp;
 use crate::address::parse_address;
 use crate::description::{describe_keys, describe_lu};
 use crate::failure::Failure;
 use crate::sockets::{Machines, Sockets};
+use crate::tcp::{self, TcpLog};
 
 /// Sessions that log in at the same time.
 const LOGINS_MAX: usize = 64;
@@ -28,8 +28,8 @@ pub struct Jobs<'r> {
     crew: Crew,
     /// Jobs before this one have begun to log in.
     opened: usize,
-    /// What TCP last said of each socket, and what its counters of 16 bits have come to.
-    tcp: Vec<(TcpInfo, Unwrapped)>,
+    /// What TCP last said of each socket.
+    tcp: TcpLog,
 }
 
 /// The jobs, and what has come of them.
@@ -59,7 +59,7 @@ impl<'r> Jobs<'r> {
         config: &BackupConfig,
         settings: &Settings,
     ) -> Result<Jobs<'r>, Failure> {
-        let mut sockets = Sockets::new(reactor, settings.timeout);
+        let mut sockets = Sockets::new(reactor, settings.timeout, SocketOptions::default());
         let mut crew = Crew::default();
         for (index, job) in config.jobs.iter().enumerate() {
             let first = sockets.count();
@@ -77,12 +77,11 @@ impl<'r> Jobs<'r> {
             crew.first.push(first);
             crew.jobs.push(job);
         }
-        let tcp = vec![(TcpInfo::default(), Unwrapped::default()); sockets.count()];
         Ok(Jobs {
             sockets,
             crew,
             opened: 0,
-            tcp,
+            tcp: TcpLog::default(),
         })
     }
 
@@ -164,17 +163,15 @@ impl<'r> Jobs<'r> {
 
     /// What TCP says of each job's connections, as entity and counters. A connection that is gone says what it said last.
     pub fn visit_tcp(&mut self, see: &mut dyn FnMut(String, BTreeMap<String, f64>)) {
-        for (index, (last, unwrapped)) in self.tcp.iter_mut().enumerate() {
-            let socket = self.sockets.socket(index);
-            if let Some(info) = socket.and_then(|socket| tcp_info::of(socket).ok()) {
-                *last = unwrapped.follow(info);
+        for index in 0..self.sockets.count() {
+            if let Some(socket) = self.sockets.socket(index) {
+                self.tcp.read(index, socket);
             }
         }
         for (job, first) in self.crew.jobs.iter().zip(&self.crew.first) {
-            let of_job = &self.tcp[*first..first + job.legs().count()];
+            let of_job = self.tcp.of(*first..first + job.legs().count());
             for side in [Side::Source, Side::Destination] {
-                let streams = of_job.iter().map(|(info, _)| info);
-                let streams = streams.skip(side as usize).step_by(2);
+                let streams = of_job.clone().skip(side as usize).step_by(2);
                 let entity = format!("tcp/{}/{}", job.config().name, side.name());
                 see(entity, tcp::counters(streams));
             }

@@ -11,7 +11,6 @@
 mod failures;
 mod jobs;
 mod meter;
-mod tcp;
 
 use std::time::Duration;
 

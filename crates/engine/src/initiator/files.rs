@@ -191,7 +191,7 @@ impl Files {
         let result = done.result;
         if result.is_ok()
             && access.op == Op::Read
-            && let Err(corruption) = place.load.check(id, &done.buffer)
+            && let Err(corruption) = place.load.check(&access, &done.buffer)
         {
             ledger.fail(of_corruption(&place.vm, &corruption));
         }

@@ -71,6 +71,8 @@ impl Meter {
         sessions.visit_counters(at, &mut add);
         files.visit_counters(at, &mut add);
         each.push((ALL.to_owned(), sum));
+        let mut tcp = Vec::new();
+        sessions.visit_tcp(&mut |entity, counters| tcp.push((entity, counters)));
         let measured = self.phase == Some(Phase::Measure);
         let read = latencies.read.take_interval(measured, Histogram::clone);
         let write = latencies.write.take_interval(measured, Histogram::clone);
@@ -82,6 +84,7 @@ impl Meter {
             let counters = each
                 .iter()
                 .map(|(entity, counters)| (entity.clone(), named(counters)))
+                .chain(tcp.iter().cloned())
                 .collect();
             (counters, encode(&read, &write))
         });

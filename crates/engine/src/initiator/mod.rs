@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hakaru_contract::initiator::{Destination, InitiatorConfig, SocketOptions};
-use hakaru_initiator::{Latencies, Payload, Settings};
+use hakaru_contract::initiator::{Destination, InitiatorConfig};
+use hakaru_initiator::{CommandLimits, Latencies, Payload, Settings};
 use hakaru_runtime::{Events, Reactor, clock, process};
 use hakaru_units::Time;
 use serde_json::{Value, json};
@@ -27,6 +27,7 @@ use self::meter::Meter;
 use self::phases::Phases;
 use self::sessions::Sessions;
 use crate::control::{Control, Order};
+use crate::description::socket_options;
 use crate::failure::{Failure, OrEnvironment};
 use crate::secret;
 
@@ -63,16 +64,6 @@ pub fn run(
     control: &mut Control,
 ) -> Result<(), Failure> {
     config.validate().map_err(|e| usage_of(&e))?;
-    if config.socket != SocketOptions::default()
-        || config.sessions_per_vm != 1
-        || config.command_bytes_max.is_some()
-        || config.commands_max.is_some()
-    {
-        return Err(Failure::usage(
-            "`socket`, `sessions_per_vm`, `command_bytes_max` and `commands_max` cannot be carried out yet",
-            "leave them out",
-        ));
-    }
     let mut engine = Engine::new(config, reactor)?;
     let outcome = engine.prepare(control).and_then(|ready| {
         if ready {
@@ -125,8 +116,10 @@ impl<'r> Engine<'r> {
             payload: Payload::new(config.longest_request_bytes(), config.vms[0].seed),
             // Stamps of this run differ from those of the run before, whatever the seed: by the clock.
             verify_run: config.verify.then(|| (clock::now().as_ns() >> 10) as u32),
+            commands: CommandLimits::of(config),
         });
-        let mut sessions = Sessions::new(reactor, Arc::clone(&settings));
+        let options = socket_options(&config.socket);
+        let mut sessions = Sessions::new(reactor, Arc::clone(&settings), options);
         let mut files = Files::new(reactor, settings)?;
         for (index, vm) in config.vms.iter().enumerate() {
             match vm.destination {
@@ -134,9 +127,9 @@ impl<'r> Engine<'r> {
                 Destination::File { .. } => files.add(vm, index)?,
             }
         }
-        process::reserve_descriptors(sessions.count() as u64).or_environment(
-            "hold a socket for every VM",
-            "raise it with `ulimit -n`, or use fewer VMs",
+        process::reserve_descriptors(sessions.sessions() as u64).or_environment(
+            "hold a socket for every session",
+            "raise it with `ulimit -n`, or use fewer VMs or sessions",
         )?;
         Ok(Engine {
             reactor,

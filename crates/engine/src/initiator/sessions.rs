@@ -1,4 +1,4 @@
-//! The VMs that speak iSCSI, over the engine's sockets.
+//! The VMs that speak iSCSI, over the engine's sockets: session `leg` of VM `vm` has socket `vm * sessions + leg`.
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -6,18 +6,24 @@ use std::sync::Arc;
 
 use hakaru_contract::initiator::{Destination, Vm};
 use hakaru_initiator::{Counters, IscsiVm, SessionError, Settings, Transmit, VmError, VmEvent};
+use hakaru_runtime::socket_options::{SocketFacts, SocketOptions};
 use hakaru_runtime::{Event, Reactor, clock};
 use hakaru_units::Time;
 use serde_json::{Value, json};
 
 use super::Ledger;
 use super::failures::{of_connect, of_corruption, of_request, of_vm};
-use crate::description::{describe_keys, describe_lu};
+use crate::description::{describe_keys, describe_lu, describe_socket};
 use crate::failure::Failure;
 use crate::sockets::{Machines, Sockets};
+use crate::tcp::{self, TcpLog};
 
 /// Sessions that log in at the same time: enough to hide the round trips, few enough for any target's backlog.
 const LOGINS_MAX: usize = 64;
+/// VMs of whose connections TCP is told one by one.
+const TCP_VMS_MAX: usize = 16;
+/// Sessions of which TCP is told at all.
+const TCP_SESSIONS_MAX: usize = 1024;
 
 /// All iSCSI VMs of the engine.
 pub struct Sessions<'r> {
@@ -26,12 +32,16 @@ pub struct Sessions<'r> {
     crowd: Crowd,
     /// VMs before this one have begun to log in.
     opened: usize,
+    /// What TCP last said of each socket.
+    tcp: TcpLog,
 }
 
-/// The VMs, each by the number of its socket.
+/// The VMs.
 #[derive(Default)]
 struct Crowd {
     vms: Vec<IscsiVm>,
+    /// Sessions of each.
+    legs: usize,
     ready: usize,
     ended: usize,
     /// What the first session found, for `ready`.
@@ -45,12 +55,20 @@ struct Served<'a> {
 }
 
 impl<'r> Sessions<'r> {
-    pub fn new(reactor: &'r Reactor, settings: Arc<Settings>) -> Sessions<'r> {
+    pub fn new(
+        reactor: &'r Reactor,
+        settings: Arc<Settings>,
+        options: SocketOptions,
+    ) -> Sessions<'r> {
         Sessions {
-            sockets: Sockets::new(reactor, settings.timeout),
+            sockets: Sockets::new(reactor, settings.timeout, options),
+            crowd: Crowd {
+                legs: settings.commands.sessions as usize,
+                ..Crowd::default()
+            },
             settings,
-            crowd: Crowd::default(),
             opened: 0,
+            tcp: TcpLog::default(),
         }
     }
 
@@ -65,14 +83,22 @@ impl<'r> Sessions<'r> {
                 "address:port",
             )
         })?;
-        self.sockets.add(address);
+        for _ in 0..self.crowd.legs {
+            self.sockets.add(address);
+        }
         let vm = IscsiVm::new(vm, Arc::clone(&self.settings), index);
         self.crowd.vms.push(vm);
         Ok(())
     }
 
+    /// VMs.
     pub fn count(&self) -> usize {
         self.crowd.vms.len()
+    }
+
+    /// Sessions of all of them.
+    pub fn sessions(&self) -> usize {
+        self.sockets.count()
     }
 
     pub fn all_ready(&self) -> bool {
@@ -85,19 +111,24 @@ impl<'r> Sessions<'r> {
 
     /// Lets more VMs log in, as many as may at a time.
     pub fn open_more(&mut self, ledger: &mut Ledger) {
-        while self.opened < self.count() && self.opened - self.crowd.ready < LOGINS_MAX {
-            let index = self.opened;
+        let legs = self.crowd.legs;
+        while self.opened < self.count()
+            && (self.opened - self.crowd.ready) * legs < LOGINS_MAX.max(legs)
+        {
+            let first = self.opened * legs;
             self.opened += 1;
-            let crowd = &mut self.crowd;
-            self.sockets.connect(index, &mut Served { crowd, ledger });
+            for index in first..first + legs {
+                let crowd = &mut self.crowd;
+                self.sockets.connect(index, &mut Served { crowd, ledger });
+            }
         }
     }
 
     /// Every VM's load begins.
     pub fn begin(&mut self, ledger: &mut Ledger) {
-        for index in 0..self.count() {
-            self.crowd.vms[index].begin(clock::now());
-            self.flush(index, ledger);
+        for vm in 0..self.count() {
+            self.crowd.vms[vm].begin(clock::now());
+            self.flush(vm, ledger);
         }
     }
 
@@ -113,9 +144,9 @@ impl<'r> Sessions<'r> {
 
     /// Every session logs out.
     pub fn log_out(&mut self, ledger: &mut Ledger) {
-        for index in 0..self.count() {
-            self.crowd.vms[index].log_out(clock::now(), &mut ledger.latencies);
-            self.flush(index, ledger);
+        for vm in 0..self.count() {
+            self.crowd.vms[vm].log_out(clock::now(), &mut ledger.latencies);
+            self.flush(vm, ledger);
         }
     }
 
@@ -126,10 +157,39 @@ impl<'r> Sessions<'r> {
         }
     }
 
-    /// What `ready` tells: sessions, and of the first of them the LU and the keys.
+    /// What TCP says of the VMs' connections, as entity and counters: VM by VM if they are few, else of all together. Of too many, nothing: reading takes
+    /// a microsecond each, during which no session is served.
+    pub fn visit_tcp(&mut self, see: &mut dyn FnMut(String, BTreeMap<String, f64>)) {
+        if !(1..=TCP_SESSIONS_MAX).contains(&self.sessions()) {
+            return;
+        }
+        for index in 0..self.sessions() {
+            if let Some(socket) = self.sockets.socket(index) {
+                self.tcp.read(index, socket);
+            }
+        }
+        if self.count() > TCP_VMS_MAX {
+            let all = tcp::counters(self.tcp.of(0..self.sessions()));
+            return see("tcp/vms".to_owned(), all);
+        }
+        let legs = self.crowd.legs;
+        for (index, vm) in self.crowd.vms.iter().enumerate() {
+            let first = index * legs;
+            let counters = tcp::counters(self.tcp.of(first..first + legs));
+            see(format!("tcp/{}", vm.config().name), counters);
+        }
+    }
+
+    /// What `ready` tells: sessions, and of the first of them the LU, the keys and the socket.
     pub fn found(&self) -> BTreeMap<String, Value> {
         let mut found = self.crowd.found.clone();
-        found.insert("sessions".to_owned(), json!(self.count()));
+        found.insert("sessions".to_owned(), json!(self.sessions()));
+        let socket = (self.sessions() > 0)
+            .then(|| self.sockets.socket(0))
+            .flatten();
+        if let Some(Ok(facts)) = socket.map(SocketFacts::of) {
+            found.insert("socket".to_owned(), describe_socket(&facts));
+        }
         found
     }
 
@@ -151,49 +211,76 @@ impl<'r> Sessions<'r> {
             .handle_event(event, &mut Served { crowd, ledger });
     }
 
-    fn flush(&mut self, index: usize, ledger: &mut Ledger) {
+    /// Sends what a VM has to send, over whichever of its sessions.
+    fn flush(&mut self, vm: usize, ledger: &mut Ledger) {
         let crowd = &mut self.crowd;
-        self.sockets.flush(index, &mut Served { crowd, ledger });
+        let first = vm * crowd.legs;
+        self.sockets.flush(first, &mut Served { crowd, ledger });
+    }
+}
+
+impl Crowd {
+    /// VM and leg of a socket.
+    fn place(&self, index: usize) -> (usize, usize) {
+        (index / self.legs, index % self.legs)
     }
 }
 
 impl Machines for Served<'_> {
     fn handle_connected(&mut self, now: Time, index: usize) {
-        self.crowd.vms[index].handle_connected(now);
+        let (vm, leg) = self.crowd.place(index);
+        self.crowd.vms[vm].handle_connected(now, leg);
     }
 
     fn handle_unreachable(&mut self, index: usize, error: &io::Error) {
+        let (vm, _) = self.crowd.place(index);
         self.ledger
-            .fail(of_connect(self.crowd.vms[index].config(), error));
+            .fail(of_connect(self.crowd.vms[vm].config(), error));
     }
 
     fn handle_received(&mut self, now: Time, index: usize, bytes: &[u8]) {
-        self.crowd.vms[index].handle_received(now, bytes, &mut self.ledger.latencies);
+        let (vm, leg) = self.crowd.place(index);
+        let latencies = &mut self.ledger.latencies;
+        self.crowd.vms[vm].handle_received(now, leg, bytes, latencies);
     }
 
     fn handle_closed(&mut self, now: Time, index: usize, why: &'static str) {
-        self.crowd.vms[index].handle_closed(now, why, &mut self.ledger.latencies);
+        let (vm, leg) = self.crowd.place(index);
+        let latencies = &mut self.ledger.latencies;
+        self.crowd.vms[vm].handle_closed(now, leg, why, latencies);
     }
 
     fn handle_timeout(&mut self, now: Time, index: usize) {
-        self.crowd.vms[index].handle_timeout(now, &mut self.ledger.latencies);
+        let (vm, leg) = self.crowd.place(index);
+        let latencies = &mut self.ledger.latencies;
+        self.crowd.vms[vm].handle_timeout(now, leg, latencies);
     }
 
     fn poll_timeout(&self, index: usize) -> Option<Time> {
-        self.crowd.vms[index].poll_timeout()
+        let (vm, leg) = self.crowd.place(index);
+        self.crowd.vms[vm].poll_timeout(leg)
     }
 
     fn transmit(&mut self, index: usize) -> &mut Transmit {
-        self.crowd.vms[index].transmit()
+        let (vm, leg) = self.crowd.place(index);
+        self.crowd.vms[vm].transmit(leg)
     }
 
     fn is_ended(&self, index: usize) -> bool {
-        self.crowd.vms[index].is_ended()
+        let (vm, leg) = self.crowd.place(index);
+        self.crowd.vms[vm].is_ended(leg)
+    }
+
+    fn poll_transmit(&mut self, index: usize) -> Option<usize> {
+        let (vm, leg) = self.crowd.place(index);
+        let other = self.crowd.vms[vm].poll_transmit(leg)?;
+        Some(vm * self.crowd.legs + other)
     }
 
     fn settle(&mut self, index: usize) -> Option<SocketAddr> {
+        let (vm, leg) = self.crowd.place(index);
         let Served { crowd, ledger } = self;
-        let vm = &mut crowd.vms[index];
+        let vm = &mut crowd.vms[vm];
         while let Some(event) = vm.poll_event() {
             match event {
                 VmEvent::Ready(facts) => {
@@ -204,8 +291,12 @@ impl Machines for Served<'_> {
                         crowd.found.insert("negotiated".into(), keys);
                     }
                 }
-                VmEvent::Redirected { address } => match address.parse() {
-                    Ok(portal) => return Some(portal),
+                // It comes from the leg that is served: nobody else could have told of it.
+                VmEvent::Redirected { leg: told, address } => match address.parse() {
+                    Ok(portal) => {
+                        debug_assert_eq!(told, leg);
+                        return Some(portal);
+                    }
                     Err(_) => {
                         let error = VmError::Session(SessionError::RedirectAddress(address));
                         ledger.fail(of_vm(vm.config(), &error));

@@ -81,11 +81,12 @@ impl Client {
     }
 
     fn send(&mut self) -> Result<(), Gone> {
+        let now = self.now();
         let transmit = self.session.transmit();
         while !transmit.is_empty() {
             let first = transmit.slices().next();
             let sent = self.stream.write(first.unwrap_or_default());
-            transmit.advance(sent.map_err(|_| Gone)?);
+            transmit.advance(now, sent.map_err(|_| Gone)?);
         }
         Ok(())
     }

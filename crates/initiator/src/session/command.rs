@@ -1,6 +1,8 @@
 //! Sending tasks: commands within the window, immediate and unsolicited data, and data that R2Ts ask for.
+use hakaru_units::Time;
 use hakaru_wire::iscsi::{DataOut, Itt, R2t, ScsiCommand, TaskAttribute, Ttt, digest};
 
+use super::phases::Mark;
 use super::task::TaskData;
 use super::{Phase, Session};
 use crate::error::SessionError;
@@ -55,10 +57,16 @@ impl Session {
             data_segment_length: immediate,
         };
         live.moved = immediate + unsolicited;
+        live.clock.queue(live.moved);
+        let moved = live.moved;
+        self.transmit.mark_next(Mark::command(itt));
         self.push_header(|out| header.emit(out));
         self.push_task_data(slot, 0, immediate);
         if unsolicited > 0 {
             self.send_data_out(slot, itt, Ttt::RESERVED, immediate, unsolicited);
+        }
+        if moved > 0 {
+            self.transmit.mark_all(Mark::burst_ended(itt, moved));
         }
     }
 
@@ -115,7 +123,7 @@ impl Session {
 
     /// The target asks for a part of a write (RFC 7143 section 11.8). As DataSequenceInOrder is Yes, R2Ts ask for the data from
     /// front to back, each byte once; so however many a hostile target sends, what is queued is bounded by the write.
-    pub(super) fn handle_r2t(&mut self, r2t: &R2t) -> Result<(), SessionError> {
+    pub(super) fn handle_r2t(&mut self, now: Time, r2t: &R2t) -> Result<(), SessionError> {
         self.take_window(&r2t.numbers);
         let slot = self
             .tasks
@@ -140,7 +148,10 @@ impl Session {
         }
         live.next_sn = live.next_sn.wrapping_add(1);
         live.moved += wanted;
+        live.clock.ask(now);
+        self.transmit.mark_next(Mark::burst_begins(r2t.itt));
         self.send_data_out(slot, r2t.itt, r2t.ttt, r2t.buffer_offset, wanted);
+        self.transmit.mark_all(Mark::burst_ended(r2t.itt, wanted));
         Ok(())
     }
 }

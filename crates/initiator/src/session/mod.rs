@@ -13,6 +13,7 @@
 mod authentication;
 mod command;
 mod login;
+mod phases;
 mod response;
 mod task;
 
@@ -29,6 +30,9 @@ use hakaru_wire::iscsi::{
 pub use self::authentication::Chap;
 use self::login::Login;
 pub use self::login::Negotiated;
+use self::phases::Clock;
+pub(crate) use self::phases::Mark;
+pub use self::phases::Phases;
 use self::response::Receiving;
 pub use self::task::{Done, Task, TaskData};
 use self::task::{LOGOUT, Live, PING, TEXT, Tasks};
@@ -239,7 +243,12 @@ impl Session {
             _ => Vec::new(),
         };
         let deadline = now + self.config.timeout;
+        let sends = match task.data {
+            TaskData::Out { length, .. } => length,
+            _ => 0,
+        };
         let live = Live {
+            clock: Clock::new(now, sends),
             task,
             deadline,
             sent: false,

@@ -44,10 +44,11 @@ impl Session {
             return; // Of a connection that a redirect has left behind.
         }
         self.heard = now;
+        self.take_passed();
         while !self.is_ended() {
             let handled = match self.framer.next(&mut bytes) {
                 Ok(None) => break,
-                Ok(Some(Frame::Header { bhs, .. })) => self.handle_header(bhs),
+                Ok(Some(Frame::Header { bhs, .. })) => self.handle_header(now, bhs),
                 Ok(Some(Frame::Data { bytes, .. })) => self.handle_data(bytes),
                 Ok(Some(Frame::End { data_digest_ok })) => self.handle_end(now, data_digest_ok),
                 Err(error) => Err(error.into()),
@@ -59,8 +60,20 @@ impl Session {
         self.send_ready();
     }
 
+    /// What went out since the last look, as far as it is of commands that have not ended.
     #[inline]
-    fn handle_header(&mut self, bhs: Bhs) -> Result<(), SessionError> {
+    fn take_passed(&mut self) {
+        while let Some((at, mark)) = self.transmit.poll_passed() {
+            if let Some(slot) = self.tasks.find(mark.itt)
+                && let Some(live) = self.tasks.get_mut(slot)
+            {
+                live.clock.pass(at, mark);
+            }
+        }
+    }
+
+    #[inline]
+    fn handle_header(&mut self, now: Time, bhs: Bhs) -> Result<(), SessionError> {
         let in_login = matches!(self.phase, Phase::Login(_));
         match bhs.opcode() {
             Some(Opcode::LoginResponse) if in_login => {}
@@ -73,7 +86,7 @@ impl Session {
             }
         }
         self.receiving = if bhs.opcode_code() == Opcode::DataIn.code() {
-            self.begin_data_in(&DataIn::parse(&bhs)?)?
+            self.begin_data_in(now, &DataIn::parse(&bhs)?)?
         } else {
             self.collected.clear();
             Receiving::Other(bhs)
@@ -83,7 +96,7 @@ impl Session {
 
     /// DataPDUInOrder and DataSequenceInOrder are Yes (we offer no other, and Yes wins): data comes from front to back.
     #[inline]
-    fn begin_data_in(&mut self, pdu: &DataIn) -> Result<Receiving, SessionError> {
+    fn begin_data_in(&mut self, now: Time, pdu: &DataIn) -> Result<Receiving, SessionError> {
         let slot = self
             .tasks
             .find(pdu.itt)
@@ -104,6 +117,7 @@ impl Session {
             return Err(SessionError::Protocol("Data-In beyond the expected length"));
         }
         live.next_sn = live.next_sn.wrapping_add(1);
+        live.clock.receive(now);
         self.take_window(&pdu.numbers);
         if pdu.status.is_some() {
             self.take_stat_sn(pdu.numbers.stat_sn)?;
@@ -140,7 +154,17 @@ impl Session {
             return Err(SessionError::DataDigest);
         }
         match std::mem::replace(&mut self.receiving, Receiving::Nothing) {
-            Receiving::Nothing | Receiving::DataIn { status: None, .. } => Ok(()),
+            Receiving::Nothing => Ok(()),
+            Receiving::DataIn { slot, status: None } => {
+                let live = self
+                    .tasks
+                    .get_mut(slot)
+                    .expect("the task lives until its status");
+                if live.moved == live.task.data.length() {
+                    live.clock.received(now);
+                }
+                Ok(())
+            }
             Receiving::DataIn {
                 slot,
                 status:
@@ -161,7 +185,7 @@ impl Session {
             Some(Opcode::ScsiResponse) => {
                 self.handle_scsi_response(now, &ScsiResponse::parse(bhs)?)
             }
-            Some(Opcode::R2t) => self.handle_r2t(&R2t::parse(bhs)?),
+            Some(Opcode::R2t) => self.handle_r2t(now, &R2t::parse(bhs)?),
             Some(Opcode::NopIn) => self.handle_nop_in(&NopIn::parse(bhs)?),
             Some(Opcode::LoginResponse) => self.handle_login_response(now, bhs),
             Some(Opcode::TextResponse) => {
@@ -185,7 +209,11 @@ impl Session {
             .find(pdu.itt)
             .ok_or(SessionError::Protocol("SCSI Response for an unknown task"))?;
         if pdu.response != ScsiResponseCode::Completed {
-            self.finish_task(slot, Err(TaskError::TargetFailure(pdu.response.code())));
+            self.finish_task(
+                now,
+                slot,
+                Err(TaskError::TargetFailure(pdu.response.code())),
+            );
             return Ok(());
         }
         let sense = Sense::parse_response_data(&self.collected);
@@ -217,14 +245,14 @@ impl Session {
                 if sense.key == SenseKey::UnitAttention && live.attentions < ATTENTIONS_MAX =>
             {
                 live.attentions += 1;
-                live.rewind();
+                live.rewind(now);
                 self.ready.push_back(slot);
                 return;
             }
             (Status::BUSY | Status::TASK_SET_FULL, _) => {
                 let pause = PAUSE_FIRST * (1 << live.busies.min(PAUSE_DOUBLINGS_MAX));
                 live.busies = live.busies.saturating_add(1);
-                live.rewind();
+                live.rewind(now);
                 self.busies += 1;
                 self.delayed.push((now + pause, slot));
                 return;
@@ -233,14 +261,15 @@ impl Session {
             (Status::CHECK_CONDITION, None) => Err(TaskError::CheckWithoutSense),
             (other, _) => Err(TaskError::Status(other)),
         };
-        self.finish_task(slot, result);
+        self.finish_task(now, slot, result);
     }
 
-    fn finish_task(&mut self, slot: u16, result: Result<u32, TaskError>) {
-        if let Some(live) = self.tasks.remove(slot) {
+    fn finish_task(&mut self, now: Time, slot: u16, result: Result<u32, TaskError>) {
+        if let Some(mut live) = self.tasks.remove(slot) {
             self.done.push_back(Done {
                 tag: live.task.tag,
                 result,
+                phases: live.clock.end(now),
                 data: live.kept,
             });
         }

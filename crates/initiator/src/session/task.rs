@@ -4,6 +4,7 @@ use std::sync::Arc;
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{Itt, Lun};
 
+use super::phases::{Clock, Phases};
 use crate::error::TaskError;
 
 /// Data of a task.
@@ -59,6 +60,8 @@ pub struct Done {
     pub tag: u32,
     /// Bytes moved, or how it failed.
     pub result: Result<u32, TaskError>,
+    /// How long it was where.
+    pub phases: Phases,
     /// What was read, where the caller asked to keep it. [`super::Session::recycle`] takes the buffer back.
     pub data: Vec<u8>,
 }
@@ -67,6 +70,7 @@ pub struct Done {
 #[derive(Debug)]
 pub(super) struct Live {
     pub task: Task,
+    pub clock: Clock,
     /// By then the task must have ended.
     pub deadline: Time,
     /// It was sent and has not been answered.
@@ -85,7 +89,8 @@ pub(super) struct Live {
 
 impl Live {
     /// As before it was sent for the first time.
-    pub(super) fn rewind(&mut self) {
+    pub(super) fn rewind(&mut self, now: Time) {
+        self.clock.rewind(now);
         self.sent = false;
         self.moved = 0;
         self.next_sn = 0;

@@ -120,7 +120,7 @@ impl Peer {
             .flatten()
             .copied()
             .collect();
-        self.session.transmit().advance(bytes.len());
+        self.session.transmit().advance(self.time, bytes.len());
         let mut rest = bytes.as_slice();
         while let Some(frame) = self
             .framer

@@ -1,13 +1,14 @@
-//! What the kernel's TCP says of the jobs' own connections, summed over the streams of a job, each side apart.
+//! What the kernel's TCP says of an engine's own connections, summed over those that belong together.
 use std::collections::BTreeMap;
 
-use hakaru_runtime::tcp_info::TcpInfo;
+use hakaru_runtime::net::Socket;
+use hakaru_runtime::tcp_info::{self, TcpInfo, Unwrapped};
 
 /// A field, and how it is told: its name on the contract and a factor.
 type Field = (&'static str, fn(&TcpInfo) -> Option<u64>, u64);
 
-/// Sums over the streams.
-const SUMS: [Field; 12] = [
+/// Sums over the connections.
+const SUMS: [Field; 17] = [
     ("retransmits", |i| i.retransmits, 1),
     ("retransmitted_bytes", |i| i.retransmitted_bytes, 1),
     ("timeouts", |i| i.timeouts, 1),
@@ -28,15 +29,60 @@ const SUMS: [Field; 12] = [
         |i| Some(i.congestion_window_segments? * i.segment_bytes?),
         1,
     ),
+    (
+        "slow_start_threshold_bytes_now",
+        |i| Some(i.slow_start_threshold_segments? * i.segment_bytes?),
+        1,
+    ),
+    (
+        "unacked_bytes_now",
+        |i| Some(i.unacked_segments? * i.segment_bytes?),
+        1,
+    ),
+    ("not_sent_bytes_now", |i| i.not_sent_bytes, 1),
+    ("pacing_bytes_per_s_now", |i| i.pacing_bytes_per_s, 1),
+    ("delivery_bytes_per_s_now", |i| i.delivery_bytes_per_s, 1),
 ];
 
-/// The largest of the streams.
+/// The largest of the connections.
 const LARGEST: [Field; 2] = [
     ("rtt_us_now", |i| i.rtt_us, 1),
     ("rto_us_now", |i| i.rto_us, 1),
 ];
 
-/// The counters of one side of a job. What the kernel does not tell is left out.
+/// What TCP last said of each connection of an engine; one that is gone says what it said last.
+#[derive(Debug, Default)]
+pub struct TcpLog(Vec<(TcpInfo, Unwrapped)>);
+
+impl TcpLog {
+    /// Takes down what TCP says of connection `index` now.
+    pub fn read(&mut self, index: usize, socket: &Socket) {
+        if self.0.len() <= index {
+            self.0.resize_with(index + 1, Default::default);
+        }
+        let (last, unwrapped) = &mut self.0[index];
+        if let Ok(info) = tcp_info::of(socket) {
+            *last = unwrapped.follow(info);
+        }
+    }
+
+    /// The connection is gone, and its place another's.
+    pub fn forget(&mut self, index: usize) {
+        if let Some(place) = self.0.get_mut(index) {
+            *place = Default::default();
+        }
+    }
+
+    /// What it last said of some connections.
+    pub fn of(&self, indices: std::ops::Range<usize>) -> impl Iterator<Item = &TcpInfo> + Clone {
+        let known = self.0.len();
+        self.0[indices.start.min(known)..indices.end.min(known)]
+            .iter()
+            .map(|(info, _)| info)
+    }
+}
+
+/// The counters of connections that belong together. What the kernel does not tell is left out.
 pub fn counters<'a>(streams: impl Iterator<Item = &'a TcpInfo> + Clone) -> BTreeMap<String, f64> {
     let mut counters = BTreeMap::new();
     for (name, field, factor) in SUMS {

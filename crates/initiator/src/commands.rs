@@ -1,0 +1,235 @@
+//! A VM's requests as commands: a long one goes as several, and what a session may not take yet waits here.
+//!
+//! 1. [`Commands::admit`] takes a request of the load, with the data of a write;
+//! 2. [`Commands::poll_command`] gives the next command for a session that has room: those of the oldest request first;
+//! 3. [`Commands::handle_done`] ends one, and tells when it was the last of its request.
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::error::TaskError;
+use crate::load::{Request, RequestId};
+use crate::pattern::Access;
+
+/// A command to carry out.
+#[derive(Clone, Debug)]
+pub(crate) struct Command {
+    /// To be given back to [`Commands::handle_done`].
+    pub tag: u32,
+    /// The part of the request that it does.
+    pub access: Access,
+    /// Of a write: the request's bytes, and where in them those of this command begin.
+    pub data: Option<(Arc<Vec<u8>>, usize)>,
+}
+
+/// What became of a command.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// Its request.
+    pub request: RequestId,
+    /// Of the last command of the request: how the request ended.
+    pub result: Option<Result<(), TaskError>>,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    access: Access,
+    data: Option<(Arc<Vec<u8>>, usize)>,
+    /// Bytes that commands were made for.
+    given: u32,
+    /// Commands that have not ended.
+    open: u32,
+    /// The first that failed.
+    error: Option<TaskError>,
+}
+
+/// The requests of a VM that are under way. See the module.
+#[derive(Debug)]
+pub(crate) struct Commands {
+    longest: u32,
+    /// By [`RequestId`].
+    requests: Vec<Option<UnderWay>>,
+    /// Requests with bytes that no command was made for, oldest first.
+    waiting: VecDeque<RequestId>,
+    /// By tag; free places keep what was there.
+    open: Vec<(RequestId, Access)>,
+    free: Vec<u32>,
+}
+
+impl Commands {
+    /// Commands of at most `longest` bytes, above 0 and a multiple of the LU's block; `None`: as long as requests are.
+    pub(crate) fn new(longest: Option<u32>) -> Commands {
+        Commands {
+            longest: longest.unwrap_or(u32::MAX),
+            requests: Vec::new(),
+            waiting: VecDeque::new(),
+            open: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    /// A request to carry out; `data` of a write: a buffer and where in it its bytes begin.
+    pub(crate) fn admit(&mut self, request: &Request, data: Option<(Arc<Vec<u8>>, usize)>) {
+        let place = request.id.0 as usize;
+        if self.requests.len() <= place {
+            self.requests.resize_with(place + 1, || None);
+        }
+        self.requests[place] = Some(UnderWay {
+            access: request.access,
+            data,
+            given: 0,
+            open: 0,
+            error: None,
+        });
+        self.waiting.push_back(request.id);
+    }
+
+    /// Whether a command waits to be given.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// The next command.
+    pub(crate) fn poll_command(&mut self) -> Option<Command> {
+        let request = *self.waiting.front()?;
+        let under_way = self.requests[request.0 as usize]
+            .as_mut()
+            .expect("what waits is under way");
+        let length_bytes = self
+            .longest
+            .min(under_way.access.length_bytes - under_way.given);
+        let access = Access {
+            offset_bytes: under_way.access.offset_bytes + u64::from(under_way.given),
+            length_bytes,
+            ..under_way.access
+        };
+        let data = under_way
+            .data
+            .as_ref()
+            .map(|(buffer, begin)| (Arc::clone(buffer), begin + under_way.given as usize));
+        under_way.given += length_bytes;
+        under_way.open += 1;
+        if under_way.given == under_way.access.length_bytes {
+            // The last commands hold the bytes.
+            under_way.data = None;
+            self.waiting.pop_front();
+        }
+        let tag = match self.free.pop() {
+            Some(tag) => {
+                self.open[tag as usize] = (request, access);
+                tag
+            }
+            None => {
+                self.open.push((request, access));
+                (self.open.len() - 1) as u32
+            }
+        };
+        Some(Command { tag, access, data })
+    }
+
+    /// What a command that is under way does.
+    pub(crate) fn access(&self, tag: u32) -> Access {
+        self.open[tag as usize].1
+    }
+
+    /// A command has ended.
+    pub(crate) fn handle_done(&mut self, tag: u32, result: Result<(), TaskError>) -> Ended {
+        let (request, _) = self.open[tag as usize];
+        self.free.push(tag);
+        let place = &mut self.requests[request.0 as usize];
+        let under_way = place.as_mut().expect("a command of it was under way");
+        under_way.open -= 1;
+        if let Err(error) = result {
+            under_way.error.get_or_insert(error);
+        }
+        let last = under_way.open == 0 && under_way.given == under_way.access.length_bytes;
+        let result = if last {
+            place
+                .take()
+                .map(|request| request.error.map_or(Ok(()), Err))
+        } else {
+            None
+        };
+        Ended { request, result }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pattern::Op;
+    use hakaru_units::Time;
+
+    fn request(id: u32, offset_bytes: u64, length_bytes: u32) -> Request {
+        let access = Access {
+            op: Op::Write,
+            offset_bytes,
+            length_bytes,
+        };
+        Request {
+            id: RequestId(id),
+            access,
+            due: Time(0),
+        }
+    }
+
+    #[test]
+    fn long_requests_go_as_several_commands_and_end_with_the_last() {
+        let mut commands = Commands::new(Some(4096));
+        let bytes = Arc::new(vec![0; 20_000]);
+        commands.admit(&request(0, 1 << 20, 10_240), Some((Arc::clone(&bytes), 64)));
+        commands.admit(&request(1, 0, 512), Some((bytes, 0)));
+        let given: Vec<Command> = std::iter::from_fn(|| commands.poll_command()).collect();
+        let places: Vec<_> = given
+            .iter()
+            .map(|c| {
+                (
+                    c.access.offset_bytes - (1 << 20) * u64::from(c.access.offset_bytes > 0),
+                    c.access.length_bytes,
+                    c.data.as_ref().unwrap().1,
+                )
+            })
+            .collect();
+        assert_eq!(
+            places,
+            [
+                (0, 4096, 64),
+                (4096, 4096, 4160),
+                (8192, 2048, 8256),
+                (0, 512, 0)
+            ]
+        );
+        assert!(!commands.is_waiting());
+        // In any order; the first failure is the request's.
+        assert!(commands.handle_done(given[2].tag, Ok(())).result.is_none());
+        let error = TaskError::CheckWithoutSense;
+        assert!(
+            commands
+                .handle_done(given[0].tag, Err(error))
+                .result
+                .is_none()
+        );
+        assert_eq!(
+            commands.handle_done(given[3].tag, Ok(())).result,
+            Some(Ok(()))
+        );
+        let last = commands.handle_done(given[1].tag, Err(TaskError::TargetFailure(1)));
+        assert_eq!(
+            (last.request, last.result),
+            (RequestId(0), Some(Err(TaskError::CheckWithoutSense)))
+        );
+        // Places are used again.
+        commands.admit(&request(0, 0, 512), None);
+        assert!(commands.poll_command().unwrap().tag < 4);
+    }
+
+    #[test]
+    fn requests_are_not_split_unless_told() {
+        let mut commands = Commands::new(None);
+        commands.admit(&request(7, 0, 16 << 20), None);
+        assert_eq!(
+            commands.poll_command().unwrap().access.length_bytes,
+            16 << 20
+        );
+        assert!(commands.poll_command().is_none());
+    }
+}

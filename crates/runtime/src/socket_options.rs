@@ -1,0 +1,296 @@
+//! Options of a TCP socket that are set before it connects or listens, and what the kernel made of them (socket(7), tcp(7)).
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, AsRawFd};
+
+use libc::{IPPROTO_TCP, SOL_SOCKET, c_int, c_void, socklen_t};
+
+/// Longest name of a congestion control algorithm, with the NUL that ends it (`TCP_CA_NAME_MAX`).
+const ALGORITHM_BYTES: usize = 16;
+
+/// What a socket is to be told. `None` leaves it as the kernel has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SocketOptions {
+    /// `SO_SNDBUF`, bytes; Linux grants twice as much.
+    pub send_buffer_bytes: Option<u32>,
+    /// `SO_RCVBUF`, bytes; Linux grants twice as much.
+    pub receive_buffer_bytes: Option<u32>,
+    /// `TCP_CONGESTION`.
+    pub congestion_control: Option<String>,
+    /// `TCP_NOTSENT_LOWAT`, bytes.
+    pub not_sent_low_water_bytes: Option<u32>,
+    /// `TCP_NODELAY`.
+    pub no_delay: bool,
+}
+
+impl Default for SocketOptions {
+    fn default() -> Self {
+        SocketOptions {
+            send_buffer_bytes: None,
+            receive_buffer_bytes: None,
+            congestion_control: None,
+            not_sent_low_water_bytes: None,
+            no_delay: true,
+        }
+    }
+}
+
+/// What the kernel says of a socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SocketFacts {
+    /// Send buffer as the kernel accounts it, bytes: twice what was asked for, or what it has adapted it to by now.
+    pub send_buffer_bytes: u32,
+    /// Receive buffer likewise.
+    pub receive_buffer_bytes: u32,
+    /// Congestion control.
+    pub congestion_control: String,
+    /// `TCP_NOTSENT_LOWAT`, bytes; `None`: no limit, or that of the whole system.
+    pub not_sent_low_water_bytes: Option<u32>,
+    /// `TCP_NODELAY`.
+    pub no_delay: bool,
+}
+
+impl SocketOptions {
+    /// Sets them.
+    ///
+    /// # Errors
+    /// An option that the kernel refuses, or grants less of than was asked for; the message names it and what would do.
+    pub fn apply(&self, socket: impl AsFd) -> io::Result<()> {
+        let socket = socket.as_fd();
+        let fd = socket.as_raw_fd();
+        let buffers = [
+            (
+                "SO_SNDBUF",
+                libc::SO_SNDBUF,
+                libc::SO_SNDBUFFORCE,
+                "net.core.wmem_max",
+                self.send_buffer_bytes,
+            ),
+            (
+                "SO_RCVBUF",
+                libc::SO_RCVBUF,
+                libc::SO_RCVBUFFORCE,
+                "net.core.rmem_max",
+                self.receive_buffer_bytes,
+            ),
+        ];
+        for (name, option, force, limit, bytes) in buffers {
+            if let Some(bytes) = bytes {
+                set_buffer(fd, (name, option, force, limit), bytes)?;
+            }
+        }
+        self.apply_congestion_control(socket)?;
+        if let Some(bytes) = self.not_sent_low_water_bytes {
+            let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);
+            set_int(fd, IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)?;
+        }
+        set_int(fd, IPPROTO_TCP, libc::TCP_NODELAY, self.no_delay.into())
+    }
+
+    /// Sets the congestion control again: a connection takes that of its route when it is made (`tcp_ca_dst_init`, `tcp_ca_openreq_child`), whatever the
+    /// socket was told before.
+    ///
+    /// # Errors
+    /// As [`SocketOptions::apply`].
+    pub fn apply_congestion_control(&self, socket: impl AsFd) -> io::Result<()> {
+        let Some(algorithm) = &self.congestion_control else {
+            return Ok(());
+        };
+        let fd = socket.as_fd().as_raw_fd();
+        set_bytes(fd, IPPROTO_TCP, libc::TCP_CONGESTION, algorithm.as_bytes())
+            .map_err(|e| of_algorithm(algorithm, &e))
+    }
+}
+
+impl SocketFacts {
+    /// Of a TCP socket.
+    ///
+    /// # Errors
+    /// It is no TCP socket.
+    pub fn of(socket: impl AsFd) -> io::Result<SocketFacts> {
+        let fd = socket.as_fd().as_raw_fd();
+        let bytes = |option| Ok::<_, io::Error>(get_int(fd, SOL_SOCKET, option)?.max(0) as u32);
+        let low_water = get_int(fd, IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT)? as u32;
+        Ok(SocketFacts {
+            send_buffer_bytes: bytes(libc::SO_SNDBUF)?,
+            receive_buffer_bytes: bytes(libc::SO_RCVBUF)?,
+            congestion_control: get_algorithm(fd)?,
+            // 0: as net.ipv4.tcp_notsent_lowat has it, which is no limit by default.
+            not_sent_low_water_bytes: Some(low_water)
+                .filter(|&bytes| bytes != 0 && bytes != u32::MAX),
+            no_delay: get_int(fd, IPPROTO_TCP, libc::TCP_NODELAY)? != 0,
+        })
+    }
+}
+
+/// A buffer of exactly so much: past the system's limit if this process may, else within it, else not at all.
+fn set_buffer(
+    fd: c_int,
+    (name, option, force, limit): (&str, c_int, c_int, &str),
+    bytes: u32,
+) -> io::Result<()> {
+    let asked = c_int::try_from(bytes).unwrap_or(c_int::MAX);
+    match set_int(fd, SOL_SOCKET, force, asked) {
+        Err(e) if e.kind() == ErrorKind::PermissionDenied => {
+            set_int(fd, SOL_SOCKET, option, asked)?;
+        }
+        other => other?,
+    }
+    let granted = get_int(fd, SOL_SOCKET, option)?.max(0) as u32 / 2;
+    if granted < bytes {
+        return Err(io::Error::new(
+            ErrorKind::PermissionDenied,
+            format!(
+                "{name} of {bytes} bytes was asked for and {granted} granted: raise {limit} (sysctl) to as much, or be root"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+fn of_algorithm(name: &str, error: &io::Error) -> io::Error {
+    let what = match error.kind() {
+        ErrorKind::NotFound => {
+            format!(
+                "this kernel has no congestion control `{name}`; `sysctl net.ipv4.tcp_available_congestion_control` lists them"
+            )
+        }
+        ErrorKind::PermissionDenied => {
+            format!(
+                "congestion control `{name}` is not for everyone: add it to net.ipv4.tcp_allowed_congestion_control, or be root"
+            )
+        }
+        _ => format!("congestion control `{name}`: {error}"),
+    };
+    io::Error::new(error.kind(), what)
+}
+
+fn set_int(fd: c_int, level: c_int, option: c_int, value: c_int) -> io::Result<()> {
+    set_bytes(fd, level, option, &value.to_ne_bytes())
+}
+
+fn set_bytes(fd: c_int, level: c_int, option: c_int, value: &[u8]) -> io::Result<()> {
+    // SAFETY: the kernel reads `value.len()` bytes from `value`, which has as many.
+    let result = unsafe {
+        libc::setsockopt(
+            fd,
+            level,
+            option,
+            value.as_ptr().cast::<c_void>(),
+            value.len() as socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+fn get_int(fd: c_int, level: c_int, option: c_int) -> io::Result<c_int> {
+    let mut value = [0; size_of::<c_int>()];
+    get_bytes(fd, level, option, &mut value)?;
+    Ok(c_int::from_ne_bytes(value))
+}
+
+fn get_algorithm(fd: c_int) -> io::Result<String> {
+    let mut name = [0; ALGORITHM_BYTES];
+    let length = get_bytes(fd, IPPROTO_TCP, libc::TCP_CONGESTION, &mut name)?;
+    let name = name[..length]
+        .split(|&byte| byte == 0)
+        .next()
+        .unwrap_or_default();
+    Ok(String::from_utf8_lossy(name).into_owned())
+}
+
+/// How many bytes the kernel gave.
+fn get_bytes(fd: c_int, level: c_int, option: c_int, value: &mut [u8]) -> io::Result<usize> {
+    let mut length = value.len() as socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `value`, which has as many, and puts into `length` how many it wrote.
+    let result = unsafe {
+        libc::getsockopt(
+            fd,
+            level,
+            option,
+            value.as_mut_ptr().cast::<c_void>(),
+            &raw mut length,
+        )
+    };
+    if result == 0 {
+        Ok((length as usize).min(value.len()))
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::{Listener, Socket};
+
+    fn options() -> SocketOptions {
+        SocketOptions {
+            send_buffer_bytes: Some(50_000),
+            receive_buffer_bytes: Some(60_000),
+            congestion_control: Some("reno".into()),
+            not_sent_low_water_bytes: Some(16_384),
+            no_delay: false,
+        }
+    }
+
+    fn as_asked(facts: &SocketFacts) -> bool {
+        let expected = SocketFacts {
+            send_buffer_bytes: 100_000,
+            receive_buffer_bytes: 120_000,
+            congestion_control: "reno".into(),
+            not_sent_low_water_bytes: Some(16_384),
+            no_delay: false,
+        };
+        *facts == expected
+    }
+
+    /// The connection that is on its way.
+    fn accepted(listener: &Listener) -> Socket {
+        loop {
+            if let Some((server, _)) = listener.accept().unwrap() {
+                return server;
+            }
+        }
+    }
+
+    #[test]
+    fn options_hold_for_both_ends_of_a_connection() {
+        let any = "127.0.0.1:0".parse().unwrap();
+        let listener = Listener::bind_with(any, &options()).unwrap();
+        let client = Socket::connect_with(listener.local_address().unwrap(), &options()).unwrap();
+        let server = accepted(&listener);
+        for facts in [
+            SocketFacts::of(&listener),
+            SocketFacts::of(&client),
+            SocketFacts::of(&server),
+        ] {
+            assert!(as_asked(facts.as_ref().unwrap()), "{facts:?}");
+        }
+    }
+
+    #[test]
+    fn sockets_are_as_the_kernel_has_them_but_for_no_delay() {
+        let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let client = Socket::connect(listener.local_address().unwrap()).unwrap();
+        let server = accepted(&listener);
+        for facts in [SocketFacts::of(&client), SocketFacts::of(&server)] {
+            let facts = facts.unwrap();
+            assert!(facts.no_delay);
+            assert_eq!(facts.not_sent_low_water_bytes, None);
+        }
+    }
+
+    #[test]
+    fn algorithm_that_the_kernel_has_not_is_refused_by_name() {
+        let options = SocketOptions {
+            congestion_control: Some("nosuch".into()),
+            ..SocketOptions::default()
+        };
+        let error = Listener::bind_with("127.0.0.1:0".parse().unwrap(), &options).unwrap_err();
+        assert!(error.to_string().contains("`nosuch`"), "{error}");
+    }
+}

@@ -1,0 +1,307 @@
+//! Calibration of the phases: over a wire of known delay and rate each must be what arithmetic says, and together they are the latency.
+use std::time::Duration;
+
+use hakaru_initiator::CommandLimits;
+use hakaru_initiator::config::{Destination, Load, LoginKeys, Pattern, Region, SizeWeight, Vm};
+use hakaru_target::Limits;
+use hakaru_units::MIB;
+use hakaru_world::{LuSetup, Snapshot, Wire, World, WorldConfig};
+
+const TARGET: &str = "iqn.2026-01.example.hakaru:array";
+/// One way, so that a round trip takes 20 ms.
+const DELAY: Duration = Duration::from_millis(10);
+const RATE: f64 = 125e6;
+/// What a sender sends at a time.
+const SEGMENT: u64 = 16 << 10;
+const HEADER: u64 = 48;
+/// Nanoseconds that rounding may make.
+const ROUNDING: u64 = 50;
+
+fn config(read_percent: u8, bytes: u32, depth: u32) -> WorldConfig {
+    let vm = Vm {
+        name: "vm1".to_owned(),
+        destination: Destination::Iscsi {
+            portal: "10.0.0.1:3260".to_owned(),
+            target_name: TARGET.to_owned(),
+            lun: 0,
+            initiator_name: "iqn.2026-01.example.hakaru:vm1".to_owned(),
+        },
+        region: Region {
+            offset_bytes: 0,
+            length_bytes: 64 * MIB,
+        },
+        pattern: Pattern {
+            sizes: vec![SizeWeight { bytes, weight: 1 }],
+            read_percent,
+            random_percent: 0,
+            align_bytes: None,
+        },
+        load: Load::Closed { queue_depth: depth },
+        seed: 7,
+    };
+    WorldConfig {
+        target_name: TARGET.to_owned(),
+        lus: vec![LuSetup {
+            lun: 0,
+            size_bytes: 64 * MIB,
+            block_bytes: 512,
+            group: 0,
+            group_offset_bytes: 0,
+        }],
+        model: None,
+        vms: vec![vm],
+        keys: LoginKeys::default(),
+        commands: CommandLimits::default(),
+        limits: Limits::default(),
+        timeout: Duration::from_secs(30),
+        wire: Wire {
+            rate_bytes_per_s: RATE,
+            delay: DELAY,
+            segment_bytes: SEGMENT as usize,
+        },
+        verify_run: Some(1),
+        seed: 1,
+    }
+}
+
+/// What a load that ends by itself has counted.
+fn run(config: &WorldConfig, seconds: u64) -> Snapshot {
+    let mut world = World::new(config).expect("the lab can be");
+    world.log_in().expect("the VM logs in");
+    world.begin();
+    world
+        .run_for(Duration::from_secs(seconds))
+        .expect("nothing fails");
+    world.log_out().expect("the VM logs out");
+    world.counters()
+}
+
+fn counter(counters: &Snapshot, name: &str) -> u64 {
+    counters["vms"][name] as u64
+}
+
+/// Nanoseconds that so many bytes take on the wire.
+fn wire_ns(bytes: u64) -> u64 {
+    (bytes as f64 * 1e9 / RATE) as u64
+}
+
+const RTT_NS: u64 = 2 * DELAY.as_nanos() as u64;
+
+/// Each counter over the number of commands must be what is said, in nanoseconds.
+fn assert_per_command(counters: &Snapshot, expected: &[(&str, u64)]) {
+    let commands = counter(counters, "commands");
+    assert!(commands > 5);
+    for (name, ns) in expected {
+        let found = counter(counters, name) / commands;
+        assert!(
+            found.abs_diff(*ns) <= ROUNDING,
+            "{name}: {found} ns, not {ns}"
+        );
+    }
+}
+
+/// All phases of reads and writes, and the time before commands were out.
+fn phases_ns(counters: &Snapshot) -> u64 {
+    let names = [
+        "command_wait_ns_sum",
+        "wait_r2t_ns_sum",
+        "r2t_to_data_ns_sum",
+        "write_data_transfer_ns_sum",
+        "write_data_to_response_ns_sum",
+        "command_to_data_ns_sum",
+        "read_data_transfer_ns_sum",
+        "read_data_to_response_ns_sum",
+    ];
+    names.iter().map(|name| counter(counters, name)).sum()
+}
+
+fn latency_ns(counters: &Snapshot) -> u64 {
+    counter(counters, "read_latency_ns_sum") + counter(counters, "write_latency_ns_sum")
+}
+
+/// A target as iSCSI Enterprise Target was by default: every burst of 256 KiB wants an R2T of its own.
+fn asked_for_everything() -> Limits {
+    Limits {
+        initial_r2t: true,
+        immediate_data: false,
+        max_burst_bytes: 256 << 10,
+        outstanding_r2t_max: 1,
+        ..Limits::default()
+    }
+}
+
+#[test]
+fn write_waits_a_round_trip_for_each_r2t_and_one_for_the_response() {
+    let config = WorldConfig {
+        limits: asked_for_everything(),
+        ..config(0, 512 << 10, 1)
+    };
+    let counters = run(&config, 2);
+    let exchange = RTT_NS + 2 * wire_ns(HEADER);
+    assert_eq!(
+        counter(&counters, "r2ts"),
+        2 * counter(&counters, "commands")
+    );
+    assert_per_command(
+        &counters,
+        &[
+            ("command_wait_ns_sum", 0),
+            ("wait_r2t_ns_sum", 2 * exchange),
+            ("r2t_to_data_ns_sum", 0),
+            // The last segment of a burst, its 48 last bytes, is out when it begins to be sent.
+            ("write_data_transfer_ns_sum", 2 * wire_ns(256 << 10)),
+            ("write_data_to_response_ns_sum", exchange),
+        ],
+    );
+    assert_eq!(phases_ns(&counters), latency_ns(&counters));
+}
+
+#[test]
+fn write_that_needs_no_r2t_waits_for_its_response_alone() {
+    let config = config(0, 64 << 10, 1);
+    let counters = run(&config, 1);
+    let exchange = RTT_NS + 2 * wire_ns(HEADER);
+    assert_eq!(counter(&counters, "r2ts"), 0);
+    assert_per_command(
+        &counters,
+        &[
+            ("wait_r2t_ns_sum", 0),
+            ("r2t_to_data_ns_sum", 0),
+            ("write_data_transfer_ns_sum", wire_ns(64 << 10)),
+            ("write_data_to_response_ns_sum", exchange),
+        ],
+    );
+    assert_eq!(phases_ns(&counters), latency_ns(&counters));
+}
+
+#[test]
+fn read_waits_a_round_trip_and_then_for_the_rest_of_its_data() {
+    let counters = run(&config(100, 512 << 10, 1), 1);
+    let all = (512 << 10) + 2 * HEADER;
+    assert_per_command(
+        &counters,
+        &[
+            ("command_wait_ns_sum", 0),
+            (
+                "command_to_data_ns_sum",
+                RTT_NS + wire_ns(HEADER) + wire_ns(SEGMENT),
+            ),
+            ("read_data_transfer_ns_sum", wire_ns(all - SEGMENT)),
+            // The status came with the last data.
+            ("read_data_to_response_ns_sum", 0),
+            ("wait_r2t_ns_sum", 0),
+        ],
+    );
+    assert_eq!(phases_ns(&counters), latency_ns(&counters));
+}
+
+/// Reads and writes of all sizes, many at once, R2Ts outstanding, unsolicited and immediate data, digests: no instant is lost or counted twice.
+#[test]
+fn phases_are_the_latency_whatever_is_negotiated() {
+    for (initial_r2t, immediate_data, outstanding, segment) in [
+        (false, true, 1, 8 << 10),
+        (true, true, 4, 64 << 10),
+        (false, false, 8, 512),
+        (true, false, 2, 256 << 10),
+    ] {
+        let mut config = WorldConfig {
+            limits: Limits {
+                initial_r2t,
+                immediate_data,
+                data_segment_bytes_max: segment,
+                max_burst_bytes: 128 << 10,
+                ..Limits::default()
+            },
+            keys: LoginKeys {
+                max_outstanding_r2t: outstanding,
+                data_digest: initial_r2t,
+                ..LoginKeys::default()
+            },
+            ..config(50, 4096, 8)
+        };
+        let pattern = &mut config.vms[0].pattern;
+        pattern.random_percent = 80;
+        pattern.sizes = [512, 4 << 10, 60 << 10, 1 << 20]
+            .map(|bytes| SizeWeight { bytes, weight: 1 })
+            .to_vec();
+        let counters = run(&config, 3);
+        assert!(counter(&counters, "commands") > 300);
+        assert!(counter(&counters, "r2ts") > 0);
+        assert_eq!(phases_ns(&counters), latency_ns(&counters));
+    }
+}
+
+#[test]
+fn blocks_go_as_commands_one_after_the_other_and_take_as_long_as_these_together() {
+    let limits = asked_for_everything();
+    let whole = WorldConfig {
+        limits: limits.clone(),
+        ..config(0, 512 << 10, 1)
+    };
+    let one = run(&whole, 1);
+    let each = latency_ns(&one) / counter(&one, "writes");
+    let split = WorldConfig {
+        limits,
+        commands: CommandLimits {
+            bytes_max: Some(512 << 10),
+            outstanding_max: 1,
+            ..CommandLimits::default()
+        },
+        ..config(0, 4 << 20, 1)
+    };
+    let counters = run(&split, 4);
+    let writes = counter(&counters, "writes");
+    assert!(writes > 3);
+    assert_eq!(counter(&counters, "commands"), 8 * writes);
+    let block = latency_ns(&counters) / writes;
+    assert!(
+        block.abs_diff(8 * each) <= 8 * ROUNDING,
+        "{block} ns, not 8 times {each}"
+    );
+}
+
+/// With all eight commands of a block outstanding at once their waits overlap, and the wire is what is left.
+#[test]
+fn commands_of_a_block_overlap_where_they_may() {
+    let split = |outstanding_max| WorldConfig {
+        limits: asked_for_everything(),
+        commands: CommandLimits {
+            bytes_max: Some(512 << 10),
+            outstanding_max,
+            ..CommandLimits::default()
+        },
+        ..config(0, 4 << 20, 1)
+    };
+    let (one, all) = (run(&split(1), 4), run(&split(8), 4));
+    let mean = |counters: &Snapshot| latency_ns(counters) / counter(counters, "writes");
+    // Three round trips and the block's own 33.6 ms, all of which but the last 4 MiB of transfer can overlap.
+    assert!(
+        mean(&all) < 3 * RTT_NS + wire_ns(4 << 20) + RTT_NS / 10,
+        "{}",
+        mean(&all)
+    );
+    assert!(mean(&one) > 8 * 3 * RTT_NS, "{}", mean(&one));
+}
+
+/// What was stamped as one request is checked as one, whatever commands brought and fetched it.
+#[test]
+fn verification_holds_for_requests_that_are_split() {
+    let mut config = WorldConfig {
+        commands: CommandLimits {
+            bytes_max: Some(4096),
+            outstanding_max: 3,
+            ..CommandLimits::default()
+        },
+        ..config(50, 64 << 10, 4)
+    };
+    config.vms[0].region.length_bytes = 2 * MIB;
+    config.vms[0].pattern.random_percent = 60;
+    config.wire.delay = Duration::from_micros(50);
+    let counters = run(&config, 2);
+    assert!(counter(&counters, "reads") > 500);
+    assert_eq!(
+        counter(&counters, "commands"),
+        16 * (counter(&counters, "reads") + counter(&counters, "writes"))
+    );
+    assert_eq!(counter(&counters, "errors"), 0);
+}
