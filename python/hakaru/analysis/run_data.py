@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hakaru.analysis.caveats import Caveat
 from hakaru.analysis.counters import Counters
-from hakaru.errors import UsageError
 from hakaru.store import RunReader
 
 
@@ -68,11 +66,7 @@ class RunData:
 
     def tcp_series(self, point: str, number: int) -> pa.Table | None:
         """What the run's watch saw of TCP sockets in a repetition; None where it watched none."""
-        path = self.directory / "tcp" / f"{point}-{number}.parquet"
-        try:
-            return pq.read_table(path) if path.is_file() else None
-        except (OSError, pa.ArrowException) as e:
-            raise UsageError(f"{path}: {e}", "the run directory is not complete") from e
+        return RunReader(self.directory).tcp(point, number)
 
     def repetitions(self, point: str) -> Iterator[Repetition]:
         """Finished repetitions of a point (failed ones too), loaded one after the other."""

@@ -23,6 +23,13 @@ GAUGES = {
     "window_in_flight_mb": "unacked_bytes_now",
     "window_not_sent_mb": "not_sent_bytes_now",
 }
+WATCHED = {
+    "window_congestion_mb": "congestion_window_bytes",
+    "window_in_flight_mb": "unacked_bytes",
+    "window_not_sent_mb": "not_sent_bytes",
+    "window_buffered_mb": "send_queue_bytes",
+}
+"""What is shown → the column of the series that says it (`hakaru.store.tcp.TCP`)."""
 
 Series = dict[str, list[float | None]]
 
@@ -67,11 +74,10 @@ def _watched(run: RunData, repetition: Repetition, setup: Setup) -> Series:
     rows = run.tcp_series(repetition.point, repetition.number)
     if rows is None or rows.num_rows == 0:
         return {}
-    needed = ("at_ns", "source", "node", "local", "peer", "congestion_window_bytes")
-    if any(name not in rows.column_names for name in needed):
-        return {}
-    named = rows.column_names
-    columns: dict[str, Any] = {name: np.asarray(rows.column(name).to_pylist(), dtype=object) for name in named}
+    needed = ("at_ns", "source", "node", "local", "peer", *WATCHED.values())
+    columns: dict[str, Any] = {
+        name: np.asarray(rows.column(name).to_pylist(), dtype=object) for name in needed if name in rows.column_names
+    }
     start = repetition.window[0]
     span = int(max(1.0, SPAN_RTTS * setup.path.rtt_s) * 1e9)
     at = columns["at_ns"].astype(np.int64)
@@ -87,17 +93,7 @@ def _watched(run: RunData, repetition: Repetition, setup: Setup) -> Series:
     order = np.flatnonzero(kept)[np.argsort(at[kept], kind="stable")]
     order = order[:: max(1, len(order) // SHOWN_MAX)]
     found: Series = {"window_t_s": [float(t) for t in (at[order] - start) / 1e9]}
-    for name, choices in WATCHED.items():
-        column = next((c for c in choices if c in columns), None)
-        if column is not None:
+    for name, column in WATCHED.items():
+        if column in columns:
             found[name] = [None if v is None else float(v) / 1e6 for v in columns[column][order]]
     return found
-
-
-WATCHED = {
-    "window_congestion_mb": ("congestion_window_bytes",),
-    "window_in_flight_mb": ("unacked_bytes",),
-    "window_not_sent_mb": ("not_sent_bytes", "not_sent"),
-    "window_buffered_mb": ("send_queue_bytes",),
-}
-"""What is shown → the columns of the series that say it."""
