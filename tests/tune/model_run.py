@@ -74,7 +74,7 @@ class ModelRun(tuning.TuningRun):
         writer.write("run.json", self._meta)
         yield Nowhere()
 
-    async def _repetition(self, place: Any, turn: Repetition) -> Outcome:
+    async def _repetition(self, place: Any, turn: Repetition, folder: Path) -> Outcome:
         settings = settings_of(self._setup, turn.point.factors)
         if self._before is not None and self._before(settings, turn.order):
             await asyncio.get_running_loop().create_future()  # until a signal is heard
@@ -120,7 +120,7 @@ def outcome(turn: Repetition, bytes_per_s: float, block: int) -> Outcome:
         "caveats": [],
         "engines": [{"node": "host", "engine": "initiator", "version": "0", "found": {}, "values": {}}],
     }
-    return Outcome(record, samples, histograms)
+    return Outcome(record, samples, histograms, {})
 
 
 def run_model(folder: Path, setup: Setup, before: Before | None = None, share: float = 1.0) -> Path:

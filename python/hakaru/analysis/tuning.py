@@ -149,7 +149,11 @@ def findings(setup: Setup, found: Json) -> list[Finding]:
         return said
     rate, before = best["mb_per_s"], default["mb_per_s"]["mean"]
     values = {"mb": rate["mean"], "default": before, "times": rate["mean"] / before if before else None}
-    add("tuning_best", "best", values, {"settings": best["settings"]})
+    if rate["low"] is None:
+        add("tuning_best", "best", values, {"settings": best["settings"]})
+    else:
+        interval = {"low": rate["low"], "high": rate["high"]}
+        add("tuning_best", "best.interval", values | interval, {"settings": best["settings"]} | interval)
     if best["reachable_percent"] is not None:
         add("tuning_reach", "reach", {"percent": best["reachable_percent"], "reachable": found["reachable_mb_per_s"]})
     if found["ended"]:
@@ -166,6 +170,10 @@ def findings(setup: Setup, found: Json) -> list[Finding]:
     idle = [k for k in best["settings"] if advised and k not in advised["settings"]]
     if idle:
         add("tuning_idle", "idle", {"knobs": idle})
+    idle_alone = {c["knob"] for c in found["contributions"] if not c["contributes"]}
+    kept = [k for k in (advised["settings"] if advised else {}) if k in idle_alone]
+    if kept:
+        add("tuning_kept", "kept", {"knobs": kept})
     if advised and advised["confirmed"] and idle:
         add("tuning_advised", "advised", {"mb": advised["mb_per_s"]["mean"]})
     return said

@@ -25,6 +25,7 @@ from hakaru.run.place import Place
 from hakaru.run.plan import LAB_S, REPETITION_S, REPORT_S
 from hakaru.run.preflight import check_machine
 from hakaru.run.progress import Watchers
+from hakaru.run.repetition import Outcome
 from hakaru.run.runner import Prepared, Run, drive
 from hakaru.run.site import Site, check_writes
 from hakaru.store import Histograms, RunReader, RunWriter, Samples, find_run
@@ -122,27 +123,26 @@ class TuningRun(Run):
             self._write_plan(writer, turn)
             self._watch.turn(turn, len(self._trials), self._total, self.left_s([]))
             began = time.monotonic()
-            outcome = await self._measured(place, turn)
-            record, samples, histograms = outcome
-            record[RECORD] = {
+            outcome = await self._measured(place, turn, writer.series_folder(False))
+            outcome.record[RECORD] = {
                 "phase": step.phase,
                 "knob": step.knob,
                 "settings": step.settings,
                 "seconds": round(time.monotonic() - began, 3),
             }
-            writer.write_repetition(record, samples, histograms)
+            writer.write_repetition(outcome.record, outcome.samples, outcome.histograms)
             self._done.add(turn.name)
-            self._keep(writer, record)
+            self._keep(writer, outcome.record)
 
-    async def _measured(self, place: Place, turn: Repetition) -> tuple[dict[str, Any], Samples, Histograms]:
+    async def _measured(self, place: Place, turn: Repetition, folder: Path) -> Outcome:
         """One repetition; settings that the target or an engine does not live with are a trial that failed."""
         try:
-            outcome = await self._repetition(place, turn)
+            outcome = await self._repetition(place, turn, folder)
         except LostError as e:
-            return self._failed(place, turn, e), Samples(), Histograms()
+            return Outcome(self._failed(place, turn, e), Samples(), Histograms(), {})
         found = next((e["version"] for e in outcome.record["engines"]), None)
         self._meta["versions"]["hakaru_engine"] = found
-        return outcome.record, outcome.samples, outcome.histograms
+        return outcome
 
     def _failed(self, place: Place, turn: Repetition, error: LostError) -> dict[str, Any]:
         return {
