@@ -77,6 +77,33 @@ def studies(*, json_: Json = False) -> int:
 
 
 @app.command
+def analyse(
+    *captures: Path,
+    port: Annotated[
+        tuple[int, ...], Parameter(consume_multiple=False, negative=(), help="Where targets listen. Default: 3260.")
+    ] = (3260,),
+    json_: Json = False,
+) -> int:
+    """Say where the time of iSCSI commands went, from a capture (pcap or pcapng) of anybody's equipment.
+
+    Parameters
+    ----------
+    captures
+        The file; several are the parts of one capture that was rotated.
+    """
+    from hakaru import capture
+
+    if not captures:
+        raise UsageError("no capture is named", "hakaru analyse capture.pcapng")
+    found = capture.analyse(captures, port, progress=sys.stderr.isatty())
+    if json_:
+        print_json(found)
+    else:
+        print("\n".join(capture.lines(found)))
+    return 0
+
+
+@app.command
 def plan(
     study: str,
     /,

@@ -1,0 +1,156 @@
+"""`hakaru analyse` on a capture of open-iscsi and tgt, well and badly kept; tshark is the judge of what is in it."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hakaru.capture import analyse, findings, lines
+from hakaru.errors import EnvironmentError_, UsageError
+
+from tests.capture.record_open_iscsi import CAPTURE
+from tests.peers.array import need
+
+# RFC 7143 section 11.2.1.2.
+OPCODES = {
+    "NopOut": 0x00, "ScsiCommand": 0x01, "TaskManagementRequest": 0x02, "LoginRequest": 0x03, "TextRequest": 0x04,
+    "DataOut": 0x05, "LogoutRequest": 0x06, "NopIn": 0x20, "ScsiResponse": 0x21, "TaskManagementResponse": 0x22,
+    "LoginResponse": 0x23, "TextResponse": 0x24, "DataIn": 0x25, "LogoutResponse": 0x26, "R2t": 0x31,
+    "AsyncMessage": 0x32, "Reject": 0x3F,
+}  # fmt: skip
+
+
+def only_session(found: dict[str, Any]) -> dict[str, Any]:
+    (session,) = found["capture"]["sessions"]
+    for kind in ("reads", "writes"):
+        phases = session[kind]["phases"].values()
+        assert sum(phase["sum_ns"] for phase in phases) == session[kind]["latency_sum_ns"]
+    return dict(session)
+
+
+def counted(session: dict[str, Any]) -> Counter[int]:
+    counts: Counter[int] = Counter()
+    for side in ("from_initiator", "from_target"):
+        for name, count in session[side]["pdus"].items():
+            counts[OPCODES[name]] += count
+    return counts
+
+
+def blocks(pcapng: bytes) -> list[bytes]:
+    """The blocks of a little-endian pcapng file."""
+    found, at = [], 0
+    while at < len(pcapng):
+        (length,) = struct.unpack_from("<I", pcapng, at + 4)
+        found.append(pcapng[at : at + length])
+        at += length
+    return found
+
+
+def is_packet(block: bytes) -> bool:
+    return block[:4] == struct.pack("<I", 6)
+
+
+def snapped(block: bytes, bytes_kept: int) -> bytes:
+    """A packet as a snap length leaves it, without options."""
+    interface, high, low, length, original = struct.unpack_from("<5I", block, 8)
+    kept = block[28 : 28 + min(length, bytes_kept)]
+    body = struct.pack("<5I", interface, high, low, len(kept), original) + kept + bytes(-len(kept) % 4)
+    return struct.pack("<2I", 6, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
+
+
+def test_phases_sum_to_the_latency_and_the_session_is_told() -> None:
+    found = analyse([CAPTURE])
+    session = only_session(found)
+    assert session["initiator_name"] == "iqn.2026-01.org.hakaru:recorded"
+    assert session["target_name"] == "iqn.2011-10.example.tgt:peer"
+    assert session["negotiated"]["ImmediateData"] == "Yes"
+    # What the recording's dd wrote and read; the kernel reads partition tables beside that.
+    assert session["writes"]["bytes"] == (16 + 256 + 512) << 10
+    assert session["reads"]["bytes"] >= (16 + 256) << 10
+    # 256 KiB and 512 KiB, of which the first burst of 64 KiB needs no R2T.
+    assert session["writes"]["r2ts"] >= 2
+    assert (session["commands_not_whole"], session["commands_unfinished"], session["assumed_pdus"]) == (0, 0, 0)
+    for side in ("from_initiator", "from_target"):
+        assert (session[side]["skipped_bytes"], session[side]["missing_bytes"]) == (0, 0)
+    printed = "\n".join(lines(found))
+    assert "wait_r2t" in printed and "iqn.2011-10.example.tgt:peer" in printed
+
+
+def test_pdus_by_opcode_are_as_many_as_tshark_counts() -> None:
+    tshark = need("tshark", "tshark")
+    session = only_session(analyse([CAPTURE]))
+    port = session["target"].rpartition(":")[2]
+    command = [tshark, "-r", str(CAPTURE), "-d", f"tcp.port=={port},iscsi", "-T", "fields", "-e", "iscsi.opcode"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    theirs = Counter(int(opcode, 0) for opcode in said.replace(",", " ").split())
+    assert theirs and counted(session) == theirs
+
+
+def test_every_tenth_packet_lost_by_the_capture_costs_commands_and_is_said(tmp_path: Path) -> None:
+    thinned = tmp_path / "thinned.pcapng"
+    kept = [b for n, b in enumerate(blocks(CAPTURE.read_bytes())) if not is_packet(b) or n % 10 != 7 or n < 60]
+    thinned.write_bytes(b"".join(kept))
+    session = only_session(analyse([thinned]))
+    missing = session["from_initiator"]["missing_bytes"] + session["from_target"]["missing_bytes"]
+    told = sum(session[kind]["commands"] for kind in ("reads", "writes", "others"))
+    untold = ("commands_not_whole", "commands_unfinished", "commands_without_response")
+    assert missing > 10_000
+    assert told + sum(session[name] for name in untold) == session["commands"]
+    assert any("in no packet" in sentence for sentence in findings(session))
+
+
+def test_a_snap_length_cuts_data_and_changes_no_byte_count(tmp_path: Path) -> None:
+    whole = only_session(analyse([CAPTURE]))
+    cut = tmp_path / "cut.pcapng"
+    # The login's texts are longer.
+    kept = [b if n < 60 or not is_packet(b) else snapped(b, 160) for n, b in enumerate(blocks(CAPTURE.read_bytes()))]
+    cut.write_bytes(b"".join(kept))
+    session = only_session(analyse([cut]))
+    for side in ("from_initiator", "from_target"):
+        assert session[side]["bytes"] == whole[side]["bytes"]
+    assert session["from_initiator"]["cut_bytes"] > 100_000
+    for kind in ("reads", "writes"):
+        # Nothing is made up: fewer commands may be timed, and those that are have the time they had.
+        assert session[kind]["commands"] <= whole[kind]["commands"]
+    assert session["writes"]["bytes"] == whole["writes"]["bytes"] or session["commands_not_whole"]
+
+
+def test_parts_of_a_capture_are_read_in_the_order_of_their_time(tmp_path: Path) -> None:
+    all_blocks = blocks(CAPTURE.read_bytes())
+    head = [b for b in all_blocks if not is_packet(b)][:2]
+    packets = [b for b in all_blocks if is_packet(b)]
+    middle = len(packets) // 2
+    first, second = tmp_path / "z.pcapng", tmp_path / "a.pcapng"
+    first.write_bytes(b"".join(head + packets[:middle]))
+    second.write_bytes(b"".join(head + packets[middle:]))
+    assert only_session(analyse([second, first])) == only_session(analyse([CAPTURE]))
+
+
+def test_what_is_cut_off_in_the_middle_of_a_packet_is_read_to_there(tmp_path: Path) -> None:
+    short = tmp_path / "short.pcapng"
+    short.write_bytes(CAPTURE.read_bytes()[:300_001])
+    found = analyse([short])
+    assert found["files"][0]["truncated"] and found["files"][0]["packets"] == found["capture"]["packets"] > 50
+    assert any("ends within a packet" in line for line in lines(found))
+
+
+def test_what_is_no_capture_of_iscsi_is_refused_with_a_reason(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentError_, match="cannot open"):
+        analyse([tmp_path / "nowhere.pcapng"])
+    text = tmp_path / "text.pcapng"
+    text.write_text("this is no capture " * 10)
+    with pytest.raises(UsageError, match="neither pcap nor pcapng"):
+        analyse([text])
+    (tmp_path / "empty").touch()
+    with pytest.raises(UsageError, match="is empty"):
+        analyse([tmp_path / "empty"])
+    # A pcap file of one ARP packet.
+    arp = tmp_path / "arp.pcap"
+    arp.write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1) + struct.pack("<4I", 1, 0, 42, 42))
+    arp.write_bytes(arp.read_bytes() + bytes(12) + b"\x08\x06" + bytes(28))
+    with pytest.raises(UsageError, match=r"no iSCSI in .*: 1 packets"):
+        analyse([arp])
