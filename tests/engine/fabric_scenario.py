@@ -6,6 +6,7 @@ python -m tests.engine.fabric_scenario ENGINE
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import struct
 import subprocess
@@ -20,6 +21,8 @@ ETH_P_ALL = 3
 SOL_PACKET, PACKET_AUXDATA = 263, 8
 DELAY_US = 20_000
 FRAMES = 200
+# Fits into the sockets' memory whatever the machine allows, and is more than one call writes.
+AT_ONCE = 150
 SOURCE, DESTINATION = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
 LOCAL_EXPERIMENTAL = b"\x88\xb5"
 
@@ -64,6 +67,18 @@ def through_with_tag(a: socket.socket, b: socket.socket) -> dict[str, Any]:
     return {"vlan": tci & 0xFFF, "priority": tci >> 13, "payload": frame[14:20].decode()}
 
 
+def through_at_once(engine: subprocess.Popen[str], a: socket.socket, b: socket.socket) -> list[int]:
+    """Numbered frames that are all due when the engine, stopped until then, goes on; the order in which they come."""
+    engine.send_signal(signal.SIGSTOP)
+    for number in range(AT_ONCE):
+        a.send(DESTINATION + SOURCE + LOCAL_EXPERIMENTAL + number.to_bytes(4) + bytes(60))
+    due = time.monotonic() + 2 * DELAY_US / 1e6
+    while (left := due - time.monotonic()) > 0:
+        time.sleep(left)
+    engine.send_signal(signal.SIGCONT)
+    return [numbered(b) for _ in range(AT_ONCE)]
+
+
 def main() -> None:
     """Sends numbered frames from `a0` and takes them at `b0`."""
     make_wires()
@@ -96,6 +111,7 @@ def main() -> None:
             a.send(DESTINATION + SOURCE + LOCAL_EXPERIMENTAL + number.to_bytes(4) + bytes(1496))
             order.append(numbered(b))
             took_ms.append(1e3 * (time.monotonic() - sent))
+        burst = through_at_once(engine, a, b)
         tagged = through_with_tag(a, b)
         say(type="stop")
         counters = hear("sample")["counters"]
@@ -106,6 +122,7 @@ def main() -> None:
         "found": found,
         "took_ms": took_ms,
         "order": order,
+        "burst": burst,
         "counters": counters,
         "code": engine.returncode,
     }

@@ -46,6 +46,11 @@ def test_frames_come_in_order_and_after_delay_and_serialisation(seen: dict[str, 
     assert seen["code"] == 0
 
 
+def test_frames_that_are_due_together_come_in_order(seen: dict[str, Any]) -> None:
+    # So many are written by the thread beside, and what follows behind them.
+    assert seen["burst"] == list(range(len(seen["burst"]))) and len(seen["burst"]) > 64
+
+
 def test_every_frame_is_accounted_for(seen: dict[str, Any]) -> None:
     assert seen["found"]["interfaces"] == ["pa", "pb"]
     for way in ("a-b", "b-a"):

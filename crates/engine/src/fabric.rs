@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hakaru_contract::{FabricEngineConfig, NamedHistogram};
-use hakaru_fabric::{Bin, Fabric, OutFrame, Packet};
-use hakaru_runtime::packet::{Cut, Offload, Outgoing, PacketSocket, Received};
+use hakaru_fabric::{Bin, Fabric, Packet};
+use hakaru_runtime::packet::{PacketSocket, Received};
+use hakaru_runtime::packet_writer::{PacketWriter, Packets as _, Written};
 use hakaru_runtime::{Events, Inbox, Interest, Outbox, PACKET_BATCH, Reactor, Token, clock};
 use hakaru_stats::{Histogram, Latency};
 use hakaru_units::Time;
@@ -17,6 +18,11 @@ use serde_json::json;
 use crate::control::{Control, Counters, Order};
 use crate::failure::{Failure, OrEnvironment};
 use crate::sampling::Schedule;
+
+mod leaving;
+mod timing;
+use leaving::Leaving;
+use timing::{Lead, Sleep};
 
 /// Runs the engine until `stop`.
 ///
@@ -41,22 +47,29 @@ pub fn run(
     shell.serve(control)
 }
 
+/// Calls' worth of packets of one interface that the writer may have before more wait in the fabric, and how long until that is looked at again.
+const PENDING_MAX: u32 = 4;
+const PENDING_WAIT: Duration = Duration::from_micros(20);
+
 struct Shell<'r> {
     reactor: &'r Reactor,
     fabric: Fabric,
     interfaces: Vec<Interface>,
     inbox: Inbox,
     outbox: Outbox,
+    /// On a machine with more than one processor.
+    writer: Option<PacketWriter<Leaving>>,
     /// Memory of packets that are gone.
     bin: Bin,
-    /// What goes out in one call, and the headers that were written anew.
-    leaving: Vec<OutFrame>,
-    heads: Vec<Vec<u8>>,
+    /// What goes out next, and memory for what goes out after it.
+    leaving: Leaving,
+    spare: Vec<Leaving>,
     /// How much later than modelled each packet was written.
     lateness: Latency,
     samples: Schedule,
     spin: Duration,
     sleep: Sleep,
+    lead: Lead,
 }
 
 /// An interface, which the fabric knows by its place in the list.
@@ -79,52 +92,6 @@ struct Lost {
     refused: u64,
     /// Packets that it had taken and dropped before the engine began.
     dropped_before: f64,
-}
-
-/// How long before an instant to wake up, so that it is met: a kernel wakes a sleeper some 20 to 100 µs late.
-///
-/// Awake before its time the engine spins, so it does this only after a sleep of at least [`Sleep::LONG`] times that: it costs a tenth of
-/// a core at most.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sleep {
-    /// About the 90th percentile of how late it woke, ns.
-    early_ns: u64,
-    /// When it wanted to wake up.
-    wanted: Option<Time>,
-}
-
-impl Sleep {
-    const EARLY_NS_MAX: u64 = 100_000;
-    const LONG: u64 = 10;
-
-    /// When to wake up so as to be ready at `deadline`.
-    fn wake_for(&mut self, now: Time, deadline: Time) -> Time {
-        let ahead = deadline.ns_since(now);
-        self.wanted = None;
-        if ahead > Self::LONG * self.early_ns {
-            let wake = Time(deadline.as_ns() - self.early_ns);
-            self.wanted = Some(wake);
-            return wake;
-        }
-        if ahead <= self.early_ns {
-            now
-        } else {
-            deadline
-        }
-    }
-
-    /// It woke up with nothing else to do.
-    fn woke(&mut self, now: Time) {
-        if let Some(wanted) = self.wanted.take().filter(|wanted| *wanted <= now) {
-            let late = now.ns_since(wanted);
-            // A step up nine times as long as the step down settles where one in ten is later.
-            let step = if late > self.early_ns { 1800 } else { -200_i64 };
-            self.early_ns = self
-                .early_ns
-                .saturating_add_signed(step)
-                .min(Self::EARLY_NS_MAX);
-        }
-    }
 }
 
 impl<'r> Shell<'r> {
@@ -152,19 +119,26 @@ impl<'r> Shell<'r> {
                 },
             });
         }
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let writer = (processors > 1)
+            .then(|| PacketWriter::new(interfaces.len()))
+            .transpose()
+            .or_environment("start a thread", "raise the limit of processes")?;
         Ok(Shell {
             reactor,
             fabric,
+            writer,
             interfaces,
             inbox: Inbox::default(),
             outbox: Outbox::default(),
             bin: Bin::default(),
-            leaving: Vec::with_capacity(PACKET_BATCH),
-            heads: vec![Vec::new(); PACKET_BATCH],
+            leaving: Leaving::default(),
+            spare: Vec::new(),
             lateness: Latency::new(),
             samples: Schedule::new(config.sample_interval_ms)?,
             spin: Duration::from_micros(config.spin_us.into()),
             sleep: Sleep::default(),
+            lead: Lead::default(),
         })
     }
 
@@ -213,9 +187,19 @@ impl<'r> Shell<'r> {
         if now < awake_until {
             return Some(Time::ZERO);
         }
-        let happens = self.fabric.poll_timeout();
+        let leaves = (0..self.interfaces.len()).filter_map(|index| {
+            let at = self.leaves(index)?;
+            let full = self.pending(index) >= PENDING_MAX;
+            Some(if full { at.max(now + PENDING_WAIT) } else { at })
+        });
+        let happens = leaves.chain(self.fabric.poll_timeout()).min();
         let happens = happens.map(|at| self.sleep.wake_for(now, at));
         [happens, self.samples.next()].into_iter().flatten().min()
+    }
+
+    /// When writing the next frame of an interface begins.
+    fn leaves(&self, index: usize) -> Option<Time> {
+        self.fabric.frame_due(index).map(|due| self.lead.begin(due))
     }
 
     /// Takes what came in, lets time pass until `now`, writes what arrived; whether anything moved.
@@ -225,8 +209,9 @@ impl<'r> Shell<'r> {
             moved |= self.receive(index);
         }
         self.fabric.handle_timeout(now);
+        self.collect();
         for index in 0..self.interfaces.len() {
-            moved |= self.send(index);
+            moved |= self.send(index, now);
         }
         while let Some(buffer) = self.bin.take() {
             self.inbox.give_back(buffer);
@@ -258,36 +243,78 @@ impl<'r> Shell<'r> {
         got > 0
     }
 
-    fn send(&mut self, index: usize) -> bool {
-        let interface = &mut self.interfaces[index];
+    /// Writes what is to be written at `now`.
+    fn send(&mut self, index: usize, now: Time) -> bool {
         let mut moved = false;
         loop {
-            let fabric = &mut self.fabric;
-            let next = std::iter::from_fn(|| fabric.poll_frame(index));
-            self.leaving.extend(next.take(PACKET_BATCH));
+            if self.pending(index) >= PENDING_MAX {
+                return moved;
+            }
+            while !self.leaving.is_full() && self.leaves(index).is_some_and(|at| at <= now) {
+                if let Some(frame) = self.fabric.poll_frame(index) {
+                    self.leaving.push(frame);
+                }
+            }
             if self.leaving.is_empty() {
                 return moved;
             }
             moved = true;
-            let all = self.leaving.iter().zip(&mut self.heads);
-            let packets: Vec<_> = all
-                .map(|(frame, head)| {
-                    let body = frame.emit(head);
-                    Outgoing {
-                        head,
-                        body,
-                        offload: offload_of(frame),
-                    }
-                })
-                .collect();
-            let now = clock::now();
-            for frame in &self.leaving {
-                self.lateness.record_ns(now.ns_since(frame.due()));
-            }
-            interface.lost.refused += interface.socket.send(&packets, &mut self.outbox);
-            drop(packets);
-            self.leaving.clear();
+            self.write(index, now);
         }
+    }
+
+    /// Calls' worth of packets that the writer's thread has for an interface.
+    fn pending(&self, index: usize) -> u32 {
+        let writer = self.writer.as_ref();
+        writer.map_or(0, |writer| writer.pending(index))
+    }
+
+    /// Writes what is leaving, or has it written behind what is pending.
+    fn write(&mut self, index: usize, now: Time) {
+        let hand_over = self.pending(index) > 0 || self.leaving.is_much();
+        let interface = &mut self.interfaces[index];
+        let after_pause = self.lead.after_pause(now);
+        self.lead.wrote(now);
+        if let Some(writer) = self.writer.as_mut().filter(|_| hand_over) {
+            let next = self.spare.pop().unwrap_or_default();
+            let leaving = std::mem::replace(&mut self.leaving, next);
+            return writer.submit(index, &interface.socket, leaving);
+        }
+        let mut at = clock::now();
+        let packets = self.leaving.outgoing();
+        interface.lost.refused += match packets.as_slice() {
+            [alone] if after_pause => {
+                let (refused, had) = interface.socket.send_stamped(alone, &mut self.outbox);
+                if let Some(had) = had {
+                    self.lead.took(had.ns_since(now));
+                    self.fabric.tell_ahead(self.lead.duration());
+                    at = had;
+                }
+                refused
+            }
+            packets => interface.socket.send(packets, &mut self.outbox),
+        };
+        drop(packets);
+        for due in self.leaving.dues() {
+            self.lateness.record_ns(at.ns_since(*due));
+        }
+        self.leaving.clear();
+    }
+
+    /// What the writer's thread has written.
+    fn collect(&mut self) {
+        while let Some(written) = self.writer.as_mut().and_then(PacketWriter::poll_written) {
+            self.written(written);
+        }
+    }
+
+    fn written(&mut self, mut written: Written<Leaving>) {
+        self.interfaces[written.interface].lost.refused += written.refused;
+        for due in written.packets.dues() {
+            self.lateness.record_ns(written.at.ns_since(*due));
+        }
+        written.packets.clear();
+        self.spare.push(written.packets);
     }
 
     fn sample(&mut self, now: Time, control: &Control) -> Result<(), Failure> {
@@ -354,6 +381,9 @@ impl<'r> Shell<'r> {
 
     /// The totals of all links, and the histograms since the start.
     fn finish(&mut self, control: &Control) -> Result<(), Failure> {
+        while let Some(written) = self.writer.as_mut().and_then(PacketWriter::wait_written) {
+            self.written(written);
+        }
         let now = clock::now();
         self.sample(now, control)?;
         let mut values = BTreeMap::new();
@@ -368,18 +398,6 @@ impl<'r> Shell<'r> {
         let histograms = histograms(self.lateness.total(), self.fabric.queue_depths());
         control.result(now, values, histograms);
         Ok(())
-    }
-}
-
-fn offload_of(frame: &OutFrame) -> Offload {
-    let segmentation = frame.segmentation().map(|cut| Cut {
-        udp: frame.is_udp(),
-        header_bytes: cut.header_bytes,
-        payload_bytes: cut.payload_bytes,
-    });
-    Offload {
-        checksum: frame.checksum(),
-        segmentation,
     }
 }
 

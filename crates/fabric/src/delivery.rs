@@ -33,6 +33,11 @@ impl Delivery {
         }
     }
 
+    /// When the next one arrives.
+    pub(crate) fn due(&self) -> Option<Time> {
+        self.waiting.front().map(|frame| frame.due)
+    }
+
     pub(crate) fn pop(&mut self) -> Option<OutFrame> {
         self.waiting.pop_front()
     }
@@ -43,6 +48,12 @@ impl OutFrame {
     #[must_use]
     pub const fn due(&self) -> Time {
         self.due
+    }
+
+    /// Bytes of its frames, with FCS.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.train.bytes()
     }
 
     /// How the interface is to cut it; `None`: it is one frame.

@@ -1,5 +1,6 @@
 //! The owner of switches, channels and events; what a shell calls.
-use std::rc::Rc;
+use core::time::Duration;
+use std::sync::Arc;
 
 use hakaru_stats::Histogram;
 use hakaru_units::Time;
@@ -52,6 +53,8 @@ pub struct Fabric {
     arrivals: Vec<(Time, Train)>,
     /// Everything until here has happened.
     now: Time,
+    /// By how much frames are told before they reach an interface.
+    ahead_ns: u64,
     lateness: Lateness,
 }
 
@@ -135,6 +138,7 @@ impl Fabric {
             route: Vec::new(),
             arrivals: Vec::new(),
             now: Time::ZERO,
+            ahead_ns: 0,
             lateness: Lateness::default(),
         };
         for link in &config.links {
@@ -215,6 +219,12 @@ impl Fabric {
         }
     }
 
+    /// From now on tells frames so much before they reach an interface, as far as they are on the line by then: nothing changes any more when they
+    /// arrive. For a shell that wants to have begun to write by that instant, which [`OutFrame::due`] says.
+    pub fn tell_ahead(&mut self, by: Duration) {
+        self.ahead_ns = by.as_nanos() as u64;
+    }
+
     /// Names of the interfaces, in the order of their numbers.
     pub fn interfaces(&self) -> impl Iterator<Item = &str> {
         self.ports.iter().map(|port| port.name.as_str())
@@ -234,7 +244,7 @@ impl Fabric {
         let late = self.now.ns_since(at);
         self.lateness.packets += u64::from(late > 0);
         self.lateness.ns += late;
-        let train = Train::whole(Rc::new(packet));
+        let train = Train::whole(Arc::new(packet));
         self.ports[port].entering_bytes += train.bytes();
         self.schedule(at.max(self.now), What::Enter { port, train });
     }
@@ -270,6 +280,12 @@ impl Fabric {
     /// The next frame, or super-frame, that goes out to interface `port`.
     pub fn poll_frame(&mut self, port: usize) -> Option<OutFrame> {
         self.ports[port].delivery.pop()
+    }
+
+    /// When the next frame of [`Fabric::poll_frame`] arrives: later than now only with [`Fabric::tell_ahead`].
+    #[must_use]
+    pub fn frame_due(&self, port: usize) -> Option<Time> {
+        self.ports[port].delivery.due()
     }
 
     /// Counters of each direction of each link, as `link/NAME/a-b` and `link/NAME/b-a`.
@@ -335,10 +351,14 @@ impl Fabric {
         });
         let cuts_through = matches!(self.sinks[channel], Sink::Switch { switch, .. }
             if self.switches[switch].forwarding == Forwarding::CutThrough);
+        let to_interface = matches!(self.sinks[channel], Sink::Port(_));
         let single = arrivals.len() == 1;
         for (complete_at, train) in arrivals.drain(..) {
             let at = match busy {
                 Some(busy) if cuts_through && single => busy.header_at.min(complete_at),
+                _ if to_interface => {
+                    Time(complete_at.as_ns().saturating_sub(self.ahead_ns)).max(now)
+                }
                 _ => complete_at,
             };
             let what = What::Arrive {
@@ -392,7 +412,7 @@ impl Fabric {
                     None => train.packet.tag(),
                     Some(switch) => self.tag_out_of(switch, channel, train.vlan),
                 };
-                self.ports[port].delivery.push(now, train, tag);
+                self.ports[port].delivery.push(complete_at, train, tag);
             }
             Sink::Switch { switch, port } => {
                 // Between two switches the VLAN travels with the train, as the tag would.

@@ -2,8 +2,7 @@
 //!
 //! With segmentation offload a host hands over up to 64 KiB of TCP payload as one *super-frame*; on a wire it would be many frames. A [`Packet`] stays
 //! in one piece, but the fabric counts, queues and drops the frames that it stands for: a [`Train`] is some of them, in a row.
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hakaru_units::Time;
 use thiserror::Error;
@@ -43,22 +42,34 @@ pub struct Packet {
     checksum: Option<(u16, u16)>,
 }
 
-/// Memory of packets that are gone, for who wants to use it again.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Bin(Rc<RefCell<Vec<Vec<u8>>>>);
+/// Memory of packets that are gone, wherever they went, for who wants to use it again.
+#[derive(Clone, Debug, Default)]
+pub struct Bin(Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl Bin {
     /// Memory of one of them.
     #[must_use]
     pub fn take(&self) -> Option<Vec<u8>> {
-        self.0.borrow_mut().pop()
+        let mut bin = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        bin.pop()
     }
 }
+
+impl PartialEq for Bin {
+    /// The same bin.
+    fn eq(&self, other: &Bin) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Bin {}
 
 impl Drop for Packet {
     fn drop(&mut self) {
         if let Some(bin) = &self.bin {
-            bin.0.borrow_mut().push(core::mem::take(&mut self.bytes));
+            let bytes = core::mem::take(&mut self.bytes);
+            let mut bin = bin.0.lock().unwrap_or_else(PoisonError::into_inner);
+            bin.push(bytes);
         }
     }
 }
@@ -225,7 +236,7 @@ fn tag(bytes: &[u8]) -> Option<u16> {
 /// Frames of one packet in a row, which travel together.
 #[derive(Clone, Debug)]
 pub(crate) struct Train {
-    pub(crate) packet: Rc<Packet>,
+    pub(crate) packet: Arc<Packet>,
     pub(crate) first: u32,
     /// At least 1.
     pub(crate) count: u32,
@@ -240,7 +251,7 @@ pub(crate) struct Train {
 }
 
 impl Train {
-    pub(crate) fn whole(packet: Rc<Packet>) -> Train {
+    pub(crate) fn whole(packet: Arc<Packet>) -> Train {
         Train {
             first: 0,
             count: packet.frames(),
@@ -309,7 +320,7 @@ impl Train {
 
     /// `next` are the frames that follow, and nothing happened to either that did not happen to the other.
     pub(crate) fn goes_on_in(&self, next: &Train) -> bool {
-        Rc::ptr_eq(&self.packet, &next.packet)
+        Arc::ptr_eq(&self.packet, &next.packet)
             && self.first + self.count == next.first
             && (self.vlan, self.marked, self.hop) == (next.vlan, next.marked, next.hop)
             && self.corrupt.is_none()
@@ -355,7 +366,7 @@ mod tests {
     fn a_super_frame_is_as_many_bytes_as_its_frames() {
         let packet = super_frame(1448 * 3 + 100);
         assert_eq!(packet.frames(), 4);
-        let all = Train::whole(Rc::new(packet.clone()));
+        let all = Train::whole(Arc::new(packet.clone()));
         let one_by_one: u32 = (0..4).map(|i| packet.frame_bytes(i)).sum();
         assert_eq!(all.bytes(), u64::from(one_by_one));
         assert_eq!(one_by_one, 3 * (66 + 1448 + 4) + 66 + 100 + 4);
@@ -382,7 +393,7 @@ mod tests {
 
     #[test]
     fn a_train_parts_without_loss() {
-        let mut rest = Train::whole(Rc::new(super_frame(1448 * 10 + 1)));
+        let mut rest = Train::whole(Arc::new(super_frame(1448 * 10 + 1)));
         let all = rest.bytes();
         let front = rest.take_front(4);
         assert_eq!(

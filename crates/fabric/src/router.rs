@@ -7,7 +7,7 @@
 //! fragments), IP options that the router would have to follow, routing protocols, limits on how many ICMP messages it sends.
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hakaru_units::Time;
@@ -298,7 +298,8 @@ impl Router {
     fn originate(&mut self, vlan: u16, bytes: Vec<u8>) {
         if let Ok(packet) = Packet::new(bytes, None, None) {
             self.counters.originated += 1;
-            self.output.push_back((vlan, Train::whole(Rc::new(packet))));
+            self.output
+                .push_back((vlan, Train::whole(Arc::new(packet))));
         }
     }
 

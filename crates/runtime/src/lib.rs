@@ -17,6 +17,7 @@
 //! | [`tracefs`], [`trace_ring`] | the kernel's tracepoints: their layouts, their events |
 //! | [`socket_options`] | what sockets are told before they connect or listen |
 //! | [`packet`] | whole Ethernet frames of an interface, super-frames included |
+//! | [`packet_writer`] | short packets written by a thread of their own |
 //! | [`lines`] | lines from stdin, lines to stdout |
 //! | [`memory`] | an LU's bytes in RAM, thin |
 //! | [`worker`] | blocking work on a thread of its own |
@@ -30,6 +31,7 @@ pub mod memory;
 pub mod net;
 pub mod packet;
 mod packet_batch;
+pub mod packet_writer;
 pub mod process;
 pub mod reactor;
 pub mod sock_diag;

@@ -7,6 +7,7 @@
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
 
 use hakaru_units::Time;
 
@@ -63,7 +64,11 @@ pub struct Outgoing<'a> {
 
 /// An interface of this network namespace.
 #[derive(Debug)]
-pub struct PacketSocket(OwnedFd);
+pub struct PacketSocket {
+    receive: OwnedFd,
+    /// Another socket, of no protocol: what is sent there wakes nobody who waits for packets.
+    send: Arc<OwnedFd>,
+}
 
 impl PacketSocket {
     /// Opens an interface: everything that it receives is read here, whoever it is for, and nothing that it sends.
@@ -77,39 +82,46 @@ impl PacketSocket {
         if index == 0 {
             return Err(io::Error::last_os_error());
         }
-        let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: makes a descriptor, which nobody else owns. Protocol 0: nothing is received before it is bound.
-        let socket = unsafe {
-            let fd = libc::socket(libc::AF_PACKET, kind, 0);
-            if fd < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            PacketSocket(OwnedFd::from_raw_fd(fd))
-        };
-        socket.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1_i32)?;
-        socket.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32)?;
-        // Straight to the device: a queue in between would be one more that the model does not know of.
-        socket.set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1_i32)?;
-        socket.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1_i32)?;
-        socket.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)?;
-        // Beyond what is allowed to everyone where this user may; else what is.
-        for (forced, plain, bytes) in [
-            (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, RECEIVE_BUFFER_BYTES),
-            (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, SEND_BUFFER_BYTES),
-        ] {
-            if socket.set(libc::SOL_SOCKET, forced, &bytes).is_err() {
-                socket.set(libc::SOL_SOCKET, plain, &bytes)?;
-            }
-        }
+        let receive = open_socket()?;
+        set(&receive, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1_i32)?;
+        set(
+            &receive,
+            libc::SOL_PACKET,
+            libc::PACKET_IGNORE_OUTGOING,
+            &1_i32,
+        )?;
+        set(&receive, libc::SOL_PACKET, libc::PACKET_AUXDATA, &1_i32)?;
+        set(&receive, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)?;
+        let (forced, plain) = (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF);
+        set_size(&receive, forced, plain, RECEIVE_BUFFER_BYTES)?;
         let promiscuous = libc::packet_mreq {
             mr_ifindex: index as libc::c_int,
             mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
             mr_alen: 0,
             mr_address: [0; 8],
         };
-        socket.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &promiscuous)?;
-        socket.bind(index)?;
-        Ok(socket)
+        set(
+            &receive,
+            libc::SOL_PACKET,
+            libc::PACKET_ADD_MEMBERSHIP,
+            &promiscuous,
+        )?;
+        bind(&receive, index, libc::ETH_P_ALL as u16)?;
+
+        let send = open_socket()?;
+        set(&send, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1_i32)?;
+        // Straight to the device: a queue in between would be one more that the model does not know of.
+        set(&send, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1_i32)?;
+        // Stamps are told of those messages that ask for one.
+        let told = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+        set(&send, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &told)?;
+        let (forced, plain) = (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF);
+        set_size(&send, forced, plain, SEND_BUFFER_BYTES)?;
+        bind(&send, index, 0)?;
+        Ok(PacketSocket {
+            receive,
+            send: Arc::new(send),
+        })
     }
 
     /// Receives what waits, up to the inbox's room; then [`Inbox::take`] gives the packets. How many there are; fewer than the room: no
@@ -118,12 +130,30 @@ impl PacketSocket {
     /// # Errors
     /// `WouldBlock` if none waits; the interface went down.
     pub fn receive(&self, inbox: &mut Inbox) -> io::Result<usize> {
-        inbox.receive_from(self.0.as_fd())
+        inbox.receive_from(self.receive.as_fd())
     }
 
     /// Sends packets, in order; how many the interface did not take, which are lost.
     pub fn send(&self, packets: &[Outgoing<'_>], outbox: &mut Outbox) -> u64 {
-        outbox.send_to(self.0.as_fd(), packets)
+        Self::send_through(&self.send, packets, outbox)
+    }
+
+    /// What [`PacketSocket::send_through`] sends by, wherever that is.
+    pub(crate) fn sender(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.send)
+    }
+
+    pub(crate) fn send_through(
+        sender: &OwnedFd,
+        packets: &[Outgoing<'_>],
+        outbox: &mut Outbox,
+    ) -> u64 {
+        outbox.send_to(sender.as_fd(), packets)
+    }
+
+    /// Sends one packet as [`PacketSocket::send`] does, and asks when the interface had it, if it can tell: `(refused, when)`.
+    pub fn send_stamped(&self, packet: &Outgoing<'_>, outbox: &mut Outbox) -> (u64, Option<Time>) {
+        outbox.send_stamped_to(self.send.as_fd(), packet)
     }
 
     /// Packets that were lost since this was asked last, for want of room while the shell did something else.
@@ -139,7 +169,7 @@ impl PacketSocket {
         // SAFETY: the kernel writes at most `length` bytes to `statistics`.
         let result = unsafe {
             libc::getsockopt(
-                self.0.as_raw_fd(),
+                self.receive.as_raw_fd(),
                 libc::SOL_PACKET,
                 libc::PACKET_STATISTICS,
                 (&raw mut statistics).cast(),
@@ -151,45 +181,69 @@ impl PacketSocket {
         }
         Ok(statistics.tp_drops.into())
     }
+}
 
-    fn bind(&self, index: libc::c_uint) -> io::Result<()> {
-        // SAFETY: zero is a valid `sockaddr_ll`.
-        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-        address.sll_family = libc::AF_PACKET as libc::c_ushort;
-        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-        address.sll_ifindex = index as libc::c_int;
-        let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-        // SAFETY: `address` is a `sockaddr_ll` of that length.
-        let result = unsafe { libc::bind(self.0.as_raw_fd(), (&raw const address).cast(), length) };
-        if result == 0 {
-            Ok(())
-        } else {
-            Err(io::Error::last_os_error())
+fn open_socket() -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: makes a descriptor, which nobody else owns. Protocol 0: nothing is received before it is bound.
+    unsafe {
+        let fd = libc::socket(libc::AF_PACKET, kind, 0);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
         }
+        Ok(OwnedFd::from_raw_fd(fd))
     }
+}
 
-    fn set<T>(&self, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
-        // SAFETY: `value` is plain memory of the size given.
-        let result = unsafe {
-            libc::setsockopt(
-                self.0.as_raw_fd(),
-                level,
-                option,
-                std::ptr::from_ref(value).cast(),
-                size_of::<T>() as libc::socklen_t,
-            )
-        };
-        if result == 0 {
-            Ok(())
-        } else {
-            Err(io::Error::last_os_error())
-        }
+/// `protocol`: what is received; 0: nothing.
+fn bind(socket: &OwnedFd, index: libc::c_uint, protocol: u16) -> io::Result<()> {
+    // SAFETY: zero is a valid `sockaddr_ll`.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as libc::c_ushort;
+    address.sll_protocol = protocol.to_be();
+    address.sll_ifindex = index as libc::c_int;
+    let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: `address` is a `sockaddr_ll` of that length.
+    let result = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Beyond what is allowed to everyone where this user may; else what is.
+fn set_size(
+    socket: &OwnedFd,
+    forced: libc::c_int,
+    plain: libc::c_int,
+    bytes: libc::c_int,
+) -> io::Result<()> {
+    set(socket, libc::SOL_SOCKET, forced, &bytes)
+        .or_else(|_| set(socket, libc::SOL_SOCKET, plain, &bytes))
+}
+
+fn set<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+    // SAFETY: `value` is plain memory of the size given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            std::ptr::from_ref(value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
     }
 }
 
 impl AsFd for PacketSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.receive.as_fd()
     }
 }
 

@@ -103,9 +103,7 @@ impl Inbox {
         };
         let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
         self.used = got;
-        let (now, real) = (clock::now(), clock_gettime(ClockId::Realtime));
-        let real = i128::from(real.tv_sec) * 1_000_000_000 + i128::from(real.tv_nsec);
-        self.clocks = (i128::from(now.as_ns()) - real, now);
+        self.clocks = clocks();
         self.full = 0..got;
         Ok(got)
     }
@@ -131,9 +129,9 @@ impl Inbox {
             self.give_back(bytes);
             return Some(Err(Unknown));
         };
-        let (difference, now) = self.clocks;
-        let at = stamp.and_then(|stamp| u64::try_from(stamp + difference).ok());
-        let at = at.map_or(now, |at| Time(at).min(now));
+        let now = self.clocks.1;
+        let at = stamp.and_then(|stamp| monotonic(stamp, self.clocks));
+        let at = at.map_or(now, |at| at.min(now));
         Some(Ok(Received { bytes, offload, at }))
     }
 
@@ -167,6 +165,17 @@ impl Inbox {
     }
 }
 
+/// `CLOCK_MONOTONIC` less `CLOCK_REALTIME`, by which the kernel stamps, and now.
+fn clocks() -> (i128, Time) {
+    let (now, real) = (clock::now(), clock_gettime(ClockId::Realtime));
+    let real = i128::from(real.tv_sec) * 1_000_000_000 + i128::from(real.tv_nsec);
+    (i128::from(now.as_ns()) - real, now)
+}
+
+fn monotonic(stamp: i128, (difference, _): (i128, Time)) -> Option<Time> {
+    u64::try_from(stamp + difference).ok().map(Time)
+}
+
 /// What the kernel tells beside a packet: `CLOCK_REALTIME` when the interface had it, ns; the tag that was taken out of it.
 fn beside(message: &libc::msghdr) -> (Option<i128>, Option<[u8; 4]>) {
     let (mut stamp, mut tag) = (None, None);
@@ -178,7 +187,10 @@ fn beside(message: &libc::msghdr) -> (Option<i128>, Option<[u8; 4]>) {
             let data = libc::CMSG_DATA(at);
             let has = |bytes: usize| control.cmsg_len >= libc::CMSG_LEN(bytes as u32) as usize;
             match (control.cmsg_level, control.cmsg_type) {
-                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) if has(size_of::<libc::timespec>()) => {
+                // That of SO_TIMESTAMPING begins with the stamp that the software took.
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS | libc::SCM_TIMESTAMPING)
+                    if has(size_of::<libc::timespec>()) =>
+                {
                     let time = data.cast::<libc::timespec>().read_unaligned();
                     stamp =
                         Some(i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec));
@@ -239,6 +251,36 @@ impl Outbox {
         refused
     }
 
+    /// Sends one packet: how many were refused, and when the interface had it.
+    pub(crate) fn send_stamped_to(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        packet: &Outgoing<'_>,
+    ) -> (u64, Option<Time>) {
+        self.fill(std::slice::from_ref(packet));
+        let mut control = [0_u64; 4];
+        let message = &mut self.messages[0].msg_hdr;
+        message.msg_control = control.as_mut_ptr().cast();
+        // SAFETY: `control` has room for one control message of four bytes, which CMSG_FIRSTHDR therefore finds.
+        unsafe {
+            message.msg_controllen = libc::CMSG_SPACE(4) as _;
+            let first = libc::CMSG_FIRSTHDR(message);
+            (*first).cmsg_level = libc::SOL_SOCKET;
+            (*first).cmsg_type = libc::SO_TIMESTAMPING;
+            (*first).cmsg_len = libc::CMSG_LEN(4) as _;
+            let wanted = libc::SOF_TIMESTAMPING_TX_SOFTWARE;
+            libc::CMSG_DATA(first)
+                .cast::<libc::c_uint>()
+                .write_unaligned(wanted);
+        }
+        // SAFETY: the message names a header in `self`, the bytes of `packet` and `control`, all of which live until the call returns.
+        let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), message, libc::MSG_DONTWAIT) };
+        if sent < 0 {
+            return (1, None);
+        }
+        (0, stamp_of_sent(socket))
+    }
+
     fn fill(&mut self, packets: &[Outgoing<'_>]) {
         self.headers.clear();
         self.headers
@@ -260,6 +302,23 @@ impl Outbox {
             message
         }));
     }
+}
+
+/// The stamp of what was sent last, if the interface has taken it by now.
+fn stamp_of_sent(socket: BorrowedFd<'_>) -> Option<Time> {
+    let mut control = [0_u64; CONTROL_WORDS];
+    // SAFETY: zero is a valid `msghdr`.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(&control);
+    let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+    // SAFETY: the message names `control`, with its length, and nothing else.
+    let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
+    if got < 0 {
+        return None;
+    }
+    let (stamp, _) = beside(&message);
+    monotonic(stamp?, clocks())
 }
 
 #[cfg(test)]
