@@ -242,4 +242,7 @@ def _caveats(study: Study, gang: _Gang, heard: _Heard) -> list[Caveat]:
             found.append(Caveat("not_finished", {"jobs": left, "total": study.backup.jobs, "limit": limit}))
     if lost := total(gang.fabrics, *LOST):
         found.append(Caveat("fabric_limit", {"lost": lost}))
+    events, records = total(gang.watches, "tcp_events_lost"), total(gang.watches, "tcp_records_dropped")
+    if events or records:
+        found.append(Caveat("tcp_series_incomplete", {"events": events, "records": records}))
     return found
