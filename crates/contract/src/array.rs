@@ -155,6 +155,11 @@ pub struct PoolConfig {
     /// Used share at which initiators are told (THIN PROVISIONING SOFT THRESHOLD REACHED), percent, 1 to 100. Default 70.
     #[serde(default = "seventy")]
     pub soft_threshold_percent: u8,
+    /// How long a write is held where the pool has no page for it, seconds, at most 3600, before it is refused; space that comes back
+    /// meanwhile (UNMAP, another group) lets it go on. dm-thin's queue mode holds 60 s. Initiators give a command up after 30 s or so
+    /// unless told otherwise. A volume at its quota refuses at once. Default 0: refused at once.
+    #[serde(default)]
+    pub hold_when_full_s: u32,
     /// Data go past the page cache (`O_DIRECT`). Default false.
     #[serde(default)]
     pub direct: bool,

@@ -49,6 +49,8 @@ pub struct Control {
     input: LineReader,
     /// stdin is a regular file or the like, which is always readable and cannot be polled.
     input_unpollable: bool,
+    /// The reactor watches stdin.
+    input_watched: bool,
     output: LineWriter<Line>,
     output_waker: Waker,
     signal: TerminationSignal,
@@ -83,6 +85,7 @@ impl Control {
             Ok(Control {
                 input,
                 input_unpollable,
+                input_watched: !input_unpollable,
                 output,
                 output_waker,
                 signal,
@@ -139,6 +142,12 @@ impl Control {
     ) -> Result<(), Failure> {
         if self.input_unpollable {
             self.read_input()?;
+        }
+        if self.stopped && std::mem::take(&mut self.input_watched) {
+            // What is said after `stop` is of no interest, and the end of stdin would wake the reactor for ever.
+            reactor
+                .deregister(self.input.descriptor())
+                .or_environment("let go of stdin", "see dmesg")?;
         }
         let managing = self.managing.as_ref().is_some_and(|m| !m.is_empty());
         let until = if self.orders.is_empty() && self.configured.is_none() && !managing {
@@ -206,7 +215,6 @@ impl Control {
 
     fn read_input(&mut self) -> Result<(), Failure> {
         if self.stopped {
-            // What is said after `stop` is of no interest, and the end of stdin would wake the reactor for ever.
             return Ok(());
         }
         self.input

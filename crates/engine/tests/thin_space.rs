@@ -3,7 +3,7 @@ mod support;
 
 use serde_json::json;
 use support::array::{Array, MIB, Scratch, check, config, group, pool, thin};
-use support::client::{BLOCK, Client, NO_SPACE, sense};
+use support::client::{BLOCK, Client, NO_SPACE, outgoing, sense, write_16};
 
 /// Bytes of a page, and blocks of one.
 const PAGE: u64 = 64 << 10;
@@ -169,4 +169,60 @@ fn write_same_fills_pages_or_gives_them_back_and_the_status_tells_which() {
         NO_SPACE
     );
     client.flush(0).unwrap();
+}
+
+#[test]
+fn a_full_pool_that_holds_writes_lets_them_go_on_and_ends_them_with_their_session() {
+    let scratch = Scratch::new("held");
+    let mut pools = json!([pool(&scratch.join("pool"), 2)]);
+    pools[0]["hold_when_full_s"] = json!(3600);
+    let mut array = Array::start(&config(json!([thin(0, "v", 64 * MIB)]), pools));
+    let mut client = Client::login(array.portal(), 1);
+    let mut other = Client::login(array.portal(), 2);
+    for page in 0..2 {
+        client
+            .write(0, page * PAGE_BLOCKS, &blocks(page, 1))
+            .unwrap();
+    }
+    let held = client.submit(
+        0,
+        &write_16(9 * PAGE_BLOCKS, 1, false),
+        outgoing(&blocks(9, 1)),
+    );
+    // P-03 holds meanwhile, on the same session and others.
+    client.write(0, 0, &blocks(7, 1)).unwrap();
+    assert!(other.read(0, 0, 1).unwrap() == blocks(7, 1));
+    other.unmap(0, PAGE_BLOCKS, PAGE_BLOCKS as u32).unwrap();
+    assert!(client.wait(held).unwrap().result.is_ok());
+    assert!(other.read(0, 9 * PAGE_BLOCKS, 1).unwrap() == blocks(9, 1));
+    // Two more wait; one of them with a session whose place another takes. It cannot before nothing of the old one is under way.
+    let lost = client.submit(
+        0,
+        &write_16(11 * PAGE_BLOCKS, 1, false),
+        outgoing(&blocks(11, 1)),
+    );
+    let kept = other.submit(
+        0,
+        &write_16(12 * PAGE_BLOCKS, 1, false),
+        outgoing(&blocks(12, 1)),
+    );
+    let mut again = Client::login(array.portal(), 1);
+    assert!(client.wait(lost).is_err(), "its session has ended");
+    let grow = json!({"kind": "grow", "pool": "pool", "group": group("b", 4)});
+    array.manage(grow).unwrap();
+    assert!(other.wait(kept).unwrap().result.is_ok());
+    assert!(again.read(0, 12 * PAGE_BLOCKS, 1).unwrap() == blocks(12, 1));
+    assert_eq!(again.read(0, 11 * PAGE_BLOCKS, 1).unwrap(), vec![0; BLOCK]);
+    // An end does not wait for what is held.
+    for page in 20..23 {
+        again
+            .write(0, page * PAGE_BLOCKS, &blocks(page, 1))
+            .unwrap();
+    }
+    again.submit(
+        0,
+        &write_16(30 * PAGE_BLOCKS, 1, false),
+        outgoing(&blocks(30, 1)),
+    );
+    assert_eq!(array.stop(), Some(0));
 }

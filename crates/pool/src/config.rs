@@ -26,6 +26,10 @@ pub struct PoolConfig {
     /// Longest time for which a changed map stays in memory without a flush being asked for, default 5 s. Pages that
     /// were freed come back after at most this time. Costs one sync of the data and one commit.
     pub commit_interval: Duration,
+    /// How long a write waits for space where there is none, before it fails with [`crate::Failure::Full`]: dm-thin's queue mode, whose
+    /// `no_space_timeout` is 60 s. What gives space back (UNMAP, another group) lets it go on. A volume at its quota refuses at once all
+    /// the same. Default 0: refused at once.
+    pub hold_when_full: Duration,
 }
 
 impl Default for PoolConfig {
@@ -33,6 +37,7 @@ impl Default for PoolConfig {
         PoolConfig {
             soft_threshold_percent: 70,
             commit_interval: Duration::from_secs(5),
+            hold_when_full: Duration::ZERO,
         }
     }
 }

@@ -109,12 +109,18 @@ pub(crate) enum WaitFor {
     Others,
     /// Pages that are being freed.
     Space,
+    /// That somebody gives pages back, or adds some.
+    Room,
 }
 
 #[derive(Debug)]
 struct Waiting {
     id: RequestId,
     request: Request,
+    /// What for.
+    why: WaitFor,
+    /// When it fails if there is still no room; `None`: it has not waited for that yet.
+    until: Option<Time>,
 }
 
 impl Pool {
@@ -163,7 +169,12 @@ impl Pool {
             return;
         }
         if let Step::Wait(why) = self.start(id, &request) {
-            self.put_off(why, Waiting { id, request });
+            self.put_off(Waiting {
+                id,
+                request,
+                why,
+                until: None,
+            });
         }
         self.settle();
     }
@@ -213,6 +224,7 @@ impl Pool {
             self.rounds.deadline = None;
             self.rounds.want();
         }
+        self.retry |= self.room_deadline().is_some_and(|at| at <= now);
         self.settle();
     }
 
@@ -256,7 +268,17 @@ impl Pool {
     /// When [`Pool::handle_timeout`] is wanted.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.rounds.deadline
+        let deadlines = [self.rounds.deadline, self.room_deadline()];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// When the first of those that wait for room fails.
+    fn room_deadline(&self) -> Option<Time> {
+        let held = self
+            .waiting
+            .iter()
+            .filter(|waiting| waiting.why == WaitFor::Room);
+        held.filter_map(|waiting| waiting.until).min()
     }
 
     /// Bytes of a page.
@@ -396,15 +418,21 @@ impl Pool {
             let waiting = self.waiting.pop_front().expect("counted above");
             self.release_barrier(&waiting.request);
             if let Step::Wait(why) = self.start(waiting.id, &waiting.request) {
-                self.put_off(why, waiting);
+                self.put_off(Waiting { why, ..waiting });
             }
         }
     }
 
-    fn put_off(&mut self, why: WaitFor, waiting: Waiting) {
-        if why == WaitFor::Space {
+    fn put_off(&mut self, mut waiting: Waiting) {
+        if waiting.why == WaitFor::Space {
             self.space_is_wanted = true;
             self.rounds.want_space();
+        }
+        if waiting.why == WaitFor::Room {
+            let until = self.now + self.config.hold_when_full;
+            if *waiting.until.get_or_insert(until) <= self.now {
+                return self.fail(waiting.id, Failure::Full);
+            }
         }
         self.take_barrier(&waiting.request);
         self.waiting.push_back(waiting);

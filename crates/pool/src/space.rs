@@ -15,7 +15,7 @@ pub(crate) enum Space {
     Here,
     /// When what was freed has come back, or after those who wait already.
     Coming,
-    /// No.
+    /// No, unless somebody gives pages back or adds some.
     Full,
 }
 
@@ -66,6 +66,7 @@ impl Pool {
         self.group(page.group).drop_reference(page.page);
         self.rounds.dropped.push(page);
         self.mark_metadata_changed();
+        self.retry = true;
     }
 
     /// Pages that can hold data, and those that do.

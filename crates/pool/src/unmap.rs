@@ -86,10 +86,7 @@ impl Pool {
         match self.space_for(shared.len() as u64) {
             Space::Here => {}
             Space::Coming => return Step::Wait(WaitFor::Space),
-            Space::Full => {
-                self.fail(id, Failure::Full);
-                return Step::Gone;
-            }
+            Space::Full => return Step::Wait(WaitFor::Room),
         }
         self.free_pages(volume_id, &plan.whole);
         if plan.parts.is_empty() {

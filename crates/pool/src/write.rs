@@ -92,10 +92,7 @@ impl Pool {
         match self.space_for(fresh + shared) {
             Space::Here => {}
             Space::Coming => return Step::Wait(WaitFor::Space),
-            Space::Full => {
-                self.fail(id, Failure::Full);
-                return Step::Gone;
-            }
+            Space::Full => return Step::Wait(WaitFor::Room),
         }
         if fresh > 0 {
             for page in first..=last {

@@ -11,14 +11,19 @@ use hakaru_pool::{
     Access, Action, ActionFailure, ActionKind, Failure, Outcome, PoolConfig, Request, RequestId,
     VolumeId,
 };
+use hakaru_units::Time;
 use support::{Disks, Driver, PAGE};
 
 fn pool(pages: u64) -> (Driver, VolumeId) {
+    pool_with(PoolConfig::default(), pages)
+}
+
+fn pool_with(config: PoolConfig, pages: u64) -> (Driver, VolumeId) {
     let disks = Disks {
         metadata: Arc::new(MemoryDisk::new(0)),
         groups: BTreeMap::new(),
     };
-    let mut driver = Driver::create(PoolConfig::default(), disks).unwrap();
+    let mut driver = Driver::create(config, disks).unwrap();
     driver
         .grow("g0", Arc::new(MemoryDisk::new(0)), (pages + 1) * PAGE)
         .unwrap();
@@ -381,4 +386,92 @@ fn names_and_sizes_out_of_bounds_are_refused() {
         driver.unmap(VolumeId(99), &[], false),
         Err(Failure::NoVolume)
     );
+}
+
+fn refused_with(driver: &mut Driver, id: RequestId, failure: Failure) -> bool {
+    matches!(driver.take_reply(id), Some(Outcome::Failed(told)) if told == failure)
+}
+
+/// A pool of two pages, both taken, that holds writes for a minute.
+fn full_pool_that_holds() -> (Driver, VolumeId) {
+    let config = PoolConfig {
+        hold_when_full: Duration::from_secs(60),
+        ..PoolConfig::default()
+    };
+    let (mut driver, volume) = pool_with(config, 2);
+    for page in 0..2 {
+        driver.write(volume, page * PAGE, &[1; 512], false).unwrap();
+    }
+    driver.flush().unwrap();
+    driver.settle();
+    (driver, volume)
+}
+
+#[test]
+fn a_write_is_held_for_room_and_fails_when_its_time_is_over() {
+    let (mut driver, volume) = full_pool_that_holds();
+    let began = driver.now;
+    let first = driver.submit(write(volume, 5));
+    driver.now = began + Duration::from_secs(20);
+    let second = driver.submit(write(volume, 6));
+    for (held, until) in [(first, 60), (second, 80)] {
+        let until = began + Duration::from_secs(until);
+        assert_eq!(driver.pool.poll_timeout(), Some(until));
+        driver.now = Time(until.0 - 1);
+        driver.pool.handle_timeout(driver.now);
+        driver.settle();
+        waits(&mut driver, held);
+        driver.now = until;
+        driver.pool.handle_timeout(driver.now);
+        assert!(refused_with(&mut driver, held, Failure::Full));
+    }
+    assert!(driver.pool.is_idle());
+    driver.assert_clean();
+}
+
+#[test]
+fn what_gives_pages_back_or_adds_some_lets_held_writes_go_on() {
+    let (mut driver, volume) = full_pool_that_holds();
+    let held = [5, 6, 7].map(|page| driver.submit(write(volume, page)));
+    // What has its page is not held, and reads are not.
+    driver.write(volume, 0, &[2; 512], false).unwrap();
+    assert_eq!(driver.read(volume, 0, 512).unwrap(), [2; 512]);
+    held.iter().for_each(|held| waits(&mut driver, *held));
+    driver.unmap(volume, &[(PAGE, PAGE)], false).unwrap();
+    driver.settle();
+    let access = ready(&mut driver, held[0]);
+    driver.moved(access, true);
+    waits(&mut driver, held[1]);
+    driver
+        .grow("g1", Arc::new(MemoryDisk::new(0)), 3 * PAGE)
+        .unwrap();
+    driver.settle();
+    for held in &held[1..] {
+        let access = ready(&mut driver, *held);
+        driver.moved(access, true);
+    }
+    driver.flush().unwrap();
+    driver.settle();
+    assert_eq!(driver.pool.status().free_bytes, 0);
+    driver.assert_clean();
+}
+
+#[test]
+fn a_held_write_that_nobody_wants_any_more_is_let_go_and_takes_nothing() {
+    let (mut driver, volume) = full_pool_that_holds();
+    let held = driver.submit(write(volume, 5));
+    assert!(driver.pool.cancel(driver.now, held));
+    driver.unmap(volume, &[(PAGE, PAGE)], true).unwrap();
+    driver.settle();
+    waits(&mut driver, held);
+    assert_eq!(driver.pool.status().free_bytes, PAGE);
+    assert!(driver.pool.is_idle());
+}
+
+#[test]
+fn a_volume_at_its_quota_is_refused_at_once_even_where_writes_are_held() {
+    let (mut driver, _) = full_pool_that_holds();
+    let small = driver.create_volume("w", 1 << 20, Some(0)).unwrap();
+    let id = driver.submit(write(small, 0));
+    assert!(refused_with(&mut driver, id, Failure::Quota));
 }

@@ -12,7 +12,7 @@ use hakaru_wire::scsi::Sense;
 
 use crate::access::Rights;
 use crate::connection::{Phase, Sink};
-use crate::io::ConnectionId;
+use crate::io::{ConnectionId, IoId};
 use crate::session::{Held, Payload};
 use crate::slab::Key;
 use crate::target::Target;
@@ -338,6 +338,7 @@ impl Target {
                 self.release_copying(key);
                 if let Some(task) = self.tasks.get_mut(key) {
                     task.stage = Stage::Aborted;
+                    self.unwanted.push_back(IoId(key));
                     let (connection, itt) = (task.connection, task.itt);
                     if let Some(session) = self
                         .connections

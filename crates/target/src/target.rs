@@ -13,7 +13,7 @@ use crate::buffers::Buffers;
 use crate::config::TargetConfig;
 use crate::connection::{Connection, Phase};
 use crate::counters::Counters;
-use crate::io::{ConnectionId, Io};
+use crate::io::{ConnectionId, Io, IoId};
 use crate::login::port_number;
 use crate::management::Barrier;
 use crate::ranges::Ranges;
@@ -88,6 +88,8 @@ pub struct Target {
     pub(crate) remains: Remains,
     pub(crate) ranges: Ranges,
     pub(crate) ios: VecDeque<Io>,
+    /// Accesses of tasks that were aborted.
+    pub(crate) unwanted: VecDeque<IoId>,
     to_transmit: VecDeque<ConnectionId>,
     to_close: VecDeque<ConnectionId>,
     /// Connections in login phase, in all and by address.
@@ -178,6 +180,7 @@ impl Target {
             remains: Remains::default(),
             ranges: Ranges::default(),
             ios: VecDeque::new(),
+            unwanted: VecDeque::new(),
             to_transmit: VecDeque::new(),
             to_close: VecDeque::new(),
             logins_now: 0,
@@ -290,6 +293,12 @@ impl Target {
     /// The next access to an LU that is to be done.
     pub fn poll_io(&mut self) -> Option<Io> {
         self.ios.pop_front()
+    }
+
+    /// An access that was given out and that nobody wants any more: one that is still held (for space) may be ended at once. It is answered by
+    /// [`Target::handle_io_done`] all the same.
+    pub fn poll_unwanted(&mut self) -> Option<IoId> {
+        self.unwanted.pop_front()
     }
 
     /// A connection to which something was queued since it was last named here.

@@ -76,11 +76,15 @@ fn an_aborted_read_is_not_answered() {
     pair.stalled = true;
     let command = initiator.command(0, &read(), true, false, 512);
     initiator.send_command(&mut pair, &command, &[]);
+    assert_eq!(pair.target.poll_unwanted(), None);
     assert_eq!(
         abort(&mut initiator, &mut pair, &command),
         None,
         "it waits for the storage"
     );
+    // A store that only holds it need not do it.
+    assert_eq!(pair.target.poll_unwanted(), Some(pair.held[0].id));
+    assert_eq!(pair.target.poll_unwanted(), None);
     pair.release();
     assert_eq!(
         result_of(&mut initiator, &mut pair),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from hakaru.array.consistency import volume_name
 from hakaru.array.load import Loaded
-from hakaru.array.model import MS_NS, ChapUser, FileStore, Lu, Pool, ThinStore
+from hakaru.array.model import MS_NS, SECOND_NS, ChapUser, FileStore, Lu, Pool, ThinStore
 from hakaru.array.state import POOLS, RESERVATIONS, Online, OnlineLu
 from hakaru.engine import contract
 from hakaru.run.configure import engine_model, seed_of
@@ -139,6 +139,7 @@ def _pool(loaded: Loaded, pool: Pool, online: Online) -> contract.PoolConfig:
         directory=pool_directory(loaded, pool),
         page_bytes=pool.page,
         soft_threshold_percent=pool.soft_threshold_percent,
+        hold_when_full_s=pool.hold_when_full // SECOND_NS,
         direct=pool.direct,
         groups=declared + added,
     )

@@ -18,6 +18,7 @@ MIB = 1 << 20
 GIB = 1 << 30
 TIB = 1 << 40
 MS_NS = 1_000_000
+SECOND_NS = 1_000_000_000
 
 # A path as the operator writes it; relative ones count from the array file's folder.
 PathText = Annotated[str, StringConstraints(min_length=1, max_length=4000, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -85,6 +86,13 @@ class Pool(Part):
     )
     soft_threshold_percent: int = Field(
         default=70, ge=1, le=100, description="used share at which initiators are told (06h/38h/07h)"
+    )
+    hold_when_full: Duration = Field(
+        default=0,
+        ge=0,
+        le=3600 * SECOND_NS,
+        multiple_of=SECOND_NS,
+        description="how long a write is held where there is no space, before it is refused; 0 s: refused at once",
     )
     direct: bool = Field(default=False, description="data go past the page cache (O_DIRECT)")
     groups: list[Group] = Field(

@@ -450,6 +450,9 @@ impl<'r> Shell<'r> {
                 moved = true;
                 self.storage.submit(now, io, &mut self.target);
             }
+            while let Some(id) = self.target.poll_unwanted() {
+                moved |= self.storage.cancel(now, id);
+            }
             self.storage.flush_files(now);
             while let Some((id, result)) = self.storage.poll_done() {
                 moved = true;

@@ -18,6 +18,9 @@ pub const STORES: u64 = (1 << 33) + 16;
 /// Most pools of one array.
 const POOLS_MAX: usize = 16;
 
+/// Longest time a write may be held where there is no space.
+const HOLD_S_MAX: u32 = 3600;
+
 /// Checks what can be checked before anything is opened.
 ///
 /// # Errors
@@ -81,6 +84,10 @@ fn check_pool(pool: &PoolConfig) -> Result<(), Failure> {
     if !(1..=100).contains(&pool.soft_threshold_percent) {
         let what = format!("soft_threshold_percent is {}", pool.soft_threshold_percent);
         return usage(&what, "it must be 1 to 100".to_owned());
+    }
+    if pool.hold_when_full_s > HOLD_S_MAX {
+        let what = format!("hold_when_full_s is {}", pool.hold_when_full_s);
+        return usage(&what, format!("it must be 0 to {HOLD_S_MAX}"));
     }
     Ok(())
 }

@@ -77,6 +77,7 @@ class PoolConfig(Message):
     directory: str
     page_bytes: int = 262_144
     soft_threshold_percent: int = 70
+    hold_when_full_s: int = 0
     direct: bool = False
     groups: list[GroupConfig]
 

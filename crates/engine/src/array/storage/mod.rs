@@ -321,6 +321,13 @@ impl Storage {
         }
     }
 
+    /// Ends an access that a pool still holds, for space or a copy; false: there is none such.
+    pub fn cancel(&mut self, now: Time, io: IoId) -> bool {
+        self.way.now = now;
+        let way = &mut self.way;
+        self.pools.iter_mut().any(|pool| pool.cancel(io, way))
+    }
+
     fn hold(&mut self, io: Io, op: Op, mut stretches: Vec<Stretch>) {
         if stretches.is_empty() {
             // A pool without groups: it costs the controller a command.

@@ -36,6 +36,12 @@ impl<T> Slab<T> {
         entry.expect("a number comes back once")
     }
 
+    /// The number of the first that is wanted. Looks at all of them.
+    pub fn find(&self, wanted: impl Fn(&T) -> bool) -> Option<u64> {
+        let entry = |entry: &Option<T>| entry.as_ref().is_some_and(&wanted);
+        self.entries.iter().position(entry).map(|at| at as u64)
+    }
+
     /// What has the number.
     ///
     /// # Panics

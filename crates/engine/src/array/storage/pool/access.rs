@@ -155,6 +155,27 @@ impl PoolStore {
         self.ask(Whom::Operator(order), Vec::new(), request, way);
     }
 
+    /// Ends an access that still waits for space or for a copy; false: it is not such a one.
+    pub fn cancel(&mut self, io: IoId, way: &mut Way) -> bool {
+        let of = |asked: &Asked| match &asked.whom {
+            Whom::Read(id)
+            | Whom::Write { io: id, .. }
+            | Whom::Same { io: id, .. }
+            | Whom::Plain(id, _) => *id == io,
+            Whom::Operator(_) => false,
+        };
+        let Some(id) = self.asked.find(of) else {
+            return false;
+        };
+        if !self.core.cancel(way.now, RequestId(id)) {
+            return false;
+        }
+        self.asked.remove(id);
+        way.done.push_back((io, IoResult::Failed(IoFailure::Space)));
+        self.settle(way);
+        true
+    }
+
     fn ask(&mut self, whom: Whom, bytes: Vec<u8>, request: Request, way: &mut Way) {
         let id = self.asked.insert(Asked {
             whom,

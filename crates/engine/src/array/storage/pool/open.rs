@@ -10,6 +10,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use hakaru_contract::{GroupConfig, PoolConfig};
 use hakaru_pool::disk::Disk;
@@ -77,6 +78,7 @@ impl PoolStore {
         let lock = PoolLock::acquire(&directory)?;
         let settings = hakaru_pool::PoolConfig {
             soft_threshold_percent: config.soft_threshold_percent,
+            hold_when_full: Duration::from_secs(config.hold_when_full_s.into()),
             ..hakaru_pool::PoolConfig::default()
         };
         let refused = |error| PoolFailure::Open {
