@@ -36,7 +36,7 @@ class Timeout:
 
 def timeouts(table: pa.Table) -> list[Timeout]:
     """In the order of their instants; several firings in a row are several."""
-    found = []
+    found: list[Timeout] = []
     for key, rows in _connections(table):
         found += _of_connection(key, rows)
     return sorted(found, key=lambda timeout: timeout.at_ns)
@@ -105,5 +105,6 @@ def _numbers(rows: pa.Table, name: str) -> np.ndarray[Any, Any]:
     """A column; NaN where it is null. Instants stay exact: they are never null."""
     column = rows[name]
     if column.null_count:
-        return column.cast(pa.float64(), safe=False).to_numpy()
-    return column.to_numpy()
+        column = column.cast(pa.float64(), safe=False)
+    numbers: np.ndarray[Any, Any] = column.to_numpy()
+    return numbers

@@ -25,7 +25,7 @@ def analyse(paths: Sequence[Path], ports: Sequence[int] = (3260,), *, progress: 
     it.
     """
     options = [f"--port={port}" for port in ports] + (["--progress"] if progress else [])
-    command = [find_engine(), "analyse", *options, "--", *paths]
+    command: list[str | Path] = [find_engine(), "analyse", *options, "--", *paths]
     with tempfile.TemporaryFile() as out, subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE) as engine:
         said = _pass_progress_on(engine.stderr)
         if engine.wait() != 0:
