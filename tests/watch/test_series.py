@@ -41,6 +41,7 @@ HEADER = {
             ],
         },
         "retransmit": {"kind": 4, "columns": [["at_ns", "u64"], ["socket", "u32"]]},
+        "state": {"kind": 5, "columns": [["at_ns", "u64"], ["socket", "u32"], ["congestion_state", "u8"]]},
         "lost": {"kind": 6, "columns": [["at_ns", "u64"], ["lost_events", "u64"]]},
     },
 }
@@ -153,4 +154,21 @@ def test_timeouts_of_a_kernel_that_only_counts_those_in_a_row(tmp_path: Path) ->
     assert [(t.at_ns, t.silent_ns, t.over_ns, t.traced) for t in found] == [
         (400, 200, 600, False),
         (500, 300, 600, False),
+    ]
+
+
+def test_timeouts_that_no_event_tells_of_are_found_by_the_counter(tmp_path: Path) -> None:
+    readings = [
+        struct.pack(READING, at, 10, 7, state, 10, 60, 1, in_a_row)
+        for at, state, in_a_row in [(100, 0, 0), (200, 4, 1), (300, 4, 2), (400, 4, 3), (500, 0, 0), (600, 4, 1)]
+    ]
+    # Told: the first, the third (during a reading), and that three were over; neither the second nor the last.
+    events = [struct.pack("<QIB", *event) for event in [(150, 7, 4), (405, 7, 4), (470, 7, 0)]]
+    body = header() + block(1, socket_record(7, 1, "10.0.0.2:1")) + block(2, *readings) + block(5, *events)
+    found = timeouts(series_table("a", read_series(written(tmp_path, body))))
+    assert [(t.at_ns, t.over_ns, t.traced) for t in found] == [
+        (150, 470, True),
+        (300, 470, False),
+        (405, 470, True),
+        (600, None, False),
     ]

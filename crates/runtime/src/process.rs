@@ -4,7 +4,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::thread::{
+    CpuSet, LinkNameSpaceType, move_into_link_name_space, sched_getaffinity, sched_setaffinity,
+};
 
 /// Descriptors kept for what is no connection: standard streams, epoll, wakers, listeners, stores.
 const DESCRIPTORS_OF_OUR_OWN: u64 = 64;
@@ -166,6 +168,24 @@ pub fn thread_cpu_ns() -> u64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     // Neither is ever negative.
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Does `work` with the calling thread on one CPU; afterwards the thread may run where it might before.
+///
+/// # Errors
+/// This process may not use that CPU, or there is none of that number.
+pub fn on_cpu<T>(cpu: u32, work: impl FnOnce() -> T) -> io::Result<T> {
+    let cpu = cpu as usize;
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let allowed = sched_getaffinity(None)?;
+    let mut only = CpuSet::new();
+    only.set(cpu);
+    sched_setaffinity(None, &only)?;
+    let done = work();
+    sched_setaffinity(None, &allowed)?;
+    Ok(done)
 }
 
 /// The unit of CPU times in procfs.

@@ -69,6 +69,7 @@ pub struct TraceRings {
 }
 
 struct Ring {
+    cpu: u32,
     event: OwnedFd,
     map: MmapRaw,
     tail: u64,
@@ -94,7 +95,7 @@ impl TraceRings {
                     set_filter(&event, point.filter)?;
                 }
                 match &of_cpu {
-                    None => of_cpu = Some(Ring::map(event, ring_bytes)?),
+                    None => of_cpu = Some(Ring::map(cpu, event, ring_bytes)?),
                     Some(ring) => {
                         set_output(&event, &ring.event)?;
                         rings.others.push(event);
@@ -124,22 +125,28 @@ impl TraceRings {
         self.rings.iter().map(|ring| ring.event.as_fd())
     }
 
-    /// Hands over what has been recorded since: for each CPU whole records, in their order.
-    pub fn drain(&mut self, take: &mut dyn FnMut(&[u8])) {
+    /// The CPUs whose events are recorded.
+    pub fn cpus(&self) -> impl Iterator<Item = u32> {
+        self.rings.iter().map(|ring| ring.cpu)
+    }
+
+    /// Hands over what has been recorded since: of each CPU whole records, in their order.
+    pub fn drain(&mut self, take: &mut dyn FnMut(u32, &[u8])) {
         for ring in &mut self.rings {
             ring.read(&mut self.scratch);
             if !self.scratch.is_empty() {
-                take(&self.scratch);
+                take(ring.cpu, &self.scratch);
             }
         }
     }
 }
 
 impl Ring {
-    fn map(event: OwnedFd, ring_bytes: usize) -> io::Result<Ring> {
+    fn map(cpu: u32, event: OwnedFd, ring_bytes: usize) -> io::Result<Ring> {
         let length = rustix::param::page_size() + ring_bytes;
         let map = MmapOptions::new().len(length).map_raw(&event)?;
         Ok(Ring {
+            cpu,
             event,
             map,
             tail: 0,

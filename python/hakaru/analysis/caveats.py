@@ -33,6 +33,7 @@ CAVEATS: dict[str, Severity] = {
     "not_finished": "warning",  # {jobs} of {total} copies had not ended after {limit}
     "fabric_limit": "invalid",  # the emulated network lost {lost} packets that a real one would not have
     "tcp_series_incomplete": "note",  # {events} events and {records} records of the TCP series are missing
+    "tcp_trace_deaf": "note",  # TCP's events on {cpus} CPUs are not handed over while those are idle
     "io_fallback": "note",  # io_uring is forbidden here; {backend} was used instead
     # found by analysis
     "no_data": "invalid",  # no repetition gave a value

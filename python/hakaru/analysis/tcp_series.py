@@ -27,7 +27,7 @@ class Timeout:
     at_ns: int
     """When it fired; where it was not traced, when it was first seen."""
     traced: bool
-    """Told by the kernel's event; else by its counter, so that `at_ns` is late by up to the distance of readings."""
+    """Told by the kernel's event; else by its counter alone: `at_ns` is late by up to the distance of readings."""
     silent_ns: int | None
     """How long data had been under way and nothing of it acknowledged; to the distance of readings. None: not seen."""
     over_ns: int | None
@@ -56,32 +56,36 @@ def _of_connection(key: tuple[str, str, str], rows: pa.Table) -> Iterator[Timeou
     readings = rows.filter(pc.equal(source, READING))
     events = rows.filter(pc.equal(source, STATE))
     progress = _Progress(readings)
-    if len(events):
-        lost = pc.equal(events["congestion_state"].cast(pa.string()), LOSS).to_numpy(zero_copy_only=False)
-        at = _numbers(events, "at_ns")
-        fired, left = at[lost], at[~lost]
-    else:
-        fired = _counted(readings)
-        left = progress.at[progress.state != LOSS]
-    for at_ns in fired:
+    lost = pc.equal(events["congestion_state"].cast(pa.string()), LOSS).to_numpy(zero_copy_only=False)
+    at = _numbers(events, "at_ns")
+    traced = at[lost]
+    # What a reading shows to be over is over, also where the event that would have told of it is missing.
+    left = np.sort(np.concatenate([at[~lost], progress.at[progress.state != LOSS]]))
+    fired = [(int(at_ns), True) for at_ns in traced] + [(at_ns, False) for at_ns in _untraced(readings, traced)]
+    for at_ns, by_event in sorted(fired):
         after = left[left > at_ns]
         yield Timeout(
             *key,
-            at_ns=int(at_ns),
-            traced=len(events) > 0,
-            silent_ns=progress.silent_ns(int(at_ns)),
+            at_ns=at_ns,
+            traced=by_event,
+            silent_ns=progress.silent_ns(at_ns),
             over_ns=int(after[0]) if len(after) else None,
         )
 
 
-def _counted(readings: pa.Table) -> np.ndarray[Any, Any]:
-    """Readings at which the counter of timeouts, or else of those in a row, had grown; as often as it had."""
+def _untraced(readings: pa.Table, traced: np.ndarray[Any, Any]) -> list[int]:
+    """Readings at which the counter of timeouts, or else of those in a row, had grown by more than events had told."""
     for name in ("timeouts", "unanswered_timeouts"):
         if readings[name].null_count < len(readings):
-            grown = np.diff(_numbers(readings, name), prepend=np.nan)
-            times = np.where(grown > 0, grown, 0).astype(np.int64)
-            return np.repeat(_numbers(readings, "at_ns"), times)
-    return np.empty(0)
+            grown = np.nan_to_num(np.diff(_numbers(readings, name), prepend=np.nan)).clip(0).astype(np.int64)
+            break
+    else:
+        return []
+    at, within = _numbers(readings, "at_ns"), np.nan_to_num(_numbers(readings, "within_ns")).astype(np.int64)
+    # The kernel made a reading somewhere within its span: an event until the end of it may be in it.
+    told = np.searchsorted(traced, at + within, side="right") - np.searchsorted(traced, at[:1], side="left")
+    missing = np.maximum.accumulate(np.cumsum(grown) - told).clip(0)
+    return [int(at_ns) for at_ns in np.repeat(at, np.diff(missing, prepend=0))]
 
 
 class _Progress:

@@ -245,4 +245,8 @@ def _caveats(study: Study, gang: _Gang, heard: _Heard) -> list[Caveat]:
     events, records = total(gang.watches, "tcp_events_lost"), total(gang.watches, "tcp_records_dropped")
     if events or records:
         found.append(Caveat("tcp_series_incomplete", {"events": events, "records": records}))
+    # CPUs are the machine's, and each watch tries them all.
+    cpus = max((int(heard.results[e.name].values.get("tcp_unheard_cpus", 0)) for e in gang.watches), default=0)
+    if cpus:
+        found.append(Caveat("tcp_trace_deaf", {"cpus": cpus}))
     return found

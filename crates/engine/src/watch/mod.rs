@@ -2,6 +2,7 @@
 //!
 //! Interfaces and TCP are those of its network namespace (`--netns`). CPUs, interrupts, memory and pressure belong to the machine,
 //! whatever the namespace; one watch per machine reads them. Single TCP connections are watched beside it, at an interval of their own.
+mod idle_check;
 mod series_file;
 mod tcp;
 mod trace;

@@ -143,6 +143,7 @@ impl TcpWatcher {
     /// Entity `tcp_watch` of a sample.
     pub fn counters(&self) -> BTreeMap<String, f64> {
         let (bytes, records, dropped) = self.file.totals();
+        let unheard = self.trace.as_ref().map_or(0, Trace::unheard_cpus);
         let (lost, not_understood) = self.trace.as_ref().map_or((0, 0), Trace::missing);
         [
             ("readings", self.readings),
@@ -152,6 +153,7 @@ impl TcpWatcher {
             ("records_dropped", dropped),
             ("written_bytes", bytes),
             ("events_lost", lost + not_understood),
+            ("unheard_cpus", unheard as u64),
             ("events_of_others", self.sockets.unattributed()),
             ("sockets_seen", self.sockets.seen().into()),
             ("sockets_refused", self.sockets.refused() as u64),
@@ -173,6 +175,9 @@ impl TcpWatcher {
             let now = clock::now();
             if now >= self.next_dump {
                 self.look_for_new()?;
+                if let Some(trace) = &mut self.trace {
+                    trace.idle_check().look();
+                }
                 let took = clock::now().ns_since(now);
                 let apart = DUMPS_APART.max(Duration::from_nanos(took * DUMP_SHARE));
                 self.next_dump = now + apart;

@@ -3,6 +3,8 @@ use hakaru_runtime::trace_ring::{TraceRings, Tracepoint};
 use hakaru_runtime::tracefs::Tracefs;
 use hakaru_watch::trace::{Format, Kind, Layouts, Record, TcpEvent, records};
 
+use super::idle_check::IdleCheck;
+
 /// Of each CPU. A record takes some 170 bytes, and a flow of 10 Gbit/s makes 40 000 a second: what comes while this process is kept waiting for half a second.
 const RING_BYTES: usize = 4 << 20;
 
@@ -11,6 +13,7 @@ pub struct Trace {
     layouts: Layouts,
     /// Names of those that this kernel has.
     names: Vec<&'static str>,
+    idle_check: IdleCheck,
     events: Vec<TcpEvent>,
     losses: Vec<(u64, u64)>,
     lost: u64,
@@ -64,6 +67,7 @@ impl Trace {
             rings,
             layouts,
             names,
+            idle_check: IdleCheck::begin(&tracefs),
             events: Vec::new(),
             losses: Vec::new(),
             lost: 0,
@@ -73,6 +77,16 @@ impl Trace {
 
     pub fn names(&self) -> &[&'static str] {
         &self.names
+    }
+
+    /// See [`IdleCheck`]; to be looked at now and then.
+    pub fn idle_check(&mut self) -> &mut IdleCheck {
+        &mut self.idle_check
+    }
+
+    /// CPUs of which nothing is heard while they are idle.
+    pub fn unheard_cpus(&self) -> usize {
+        self.idle_check.unheard()
     }
 
     pub fn rings(&self) -> &TraceRings {
@@ -97,7 +111,7 @@ impl Trace {
         } = self;
         events.clear();
         losses.clear();
-        rings.drain(&mut |bytes| {
+        rings.drain(&mut |_, bytes| {
             for record in records(bytes) {
                 match record {
                     Record::Sample { at_ns, raw } => match layouts.parse(at_ns, raw) {
