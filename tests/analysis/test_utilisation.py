@@ -66,6 +66,23 @@ def test_processor_of_the_busiest_process_counts() -> None:
     assert found["cpu/machine"].percent == pytest.approx(50)
 
 
+def test_busiest_thread_counts_where_an_engine_tells_of_its_threads() -> None:
+    def fabric(loop: float, writer: float) -> float:
+        counted = counters(
+            ("fabric", "fabric", "process", "cpu_user_ns", (loop + writer) * S),
+            ("fabric", "fabric", "process", "cpu_system_ns", 0.1 * S),
+            ("fabric", "fabric", "thread/loop", "cpu_ns", loop * S),
+            ("fabric", "fabric", "thread/writer", "cpu_ns", writer * S),
+        )
+        use = of_repetition(counted, WINDOW, [])["cpu/fabric"]
+        assert use.member == ("fabric/loop" if loop > writer else "fabric/writer")
+        return use.percent
+
+    assert fabric(1.9, 0.1) == pytest.approx(95)
+    # As much in all, and neither is at its limit.
+    assert fabric(0.9, 1.1) == pytest.approx(55)
+
+
 def test_unrated_links_have_no_utilisation() -> None:
     link = {"node": "a", "interface": "eth0", "name": "a.0", "rate_bits_per_s": None, "mtu": 1500}
     assert nics_of_lab({"links": [link]}) == []

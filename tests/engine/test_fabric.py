@@ -75,6 +75,14 @@ def test_each_frame_is_in_a_histogram_of_what_it_met_and_of_how_late_it_went(see
     assert found["fabric", "lateness_ns"].total_count == frames_out
 
 
+def test_threads_tell_their_own_time_within_that_of_the_process(seen: dict[str, Any]) -> None:
+    threads = {entity: c["cpu_ns"] for entity, c in seen["counters"].items() if entity.startswith("thread/")}
+    assert set(threads) == ({"thread/loop", "thread/writer"} if len(os.sched_getaffinity(0)) > 1 else {"thread/loop"})
+    assert min(threads.values()) > 0
+    process = seen["counters"]["process"]
+    assert sum(threads.values()) <= process["cpu_user_ns"] + process["cpu_system_ns"]
+
+
 def test_a_tag_goes_through(seen: dict[str, Any]) -> None:
     # Linux takes the tag out of what it receives; the fabric puts it back, and the receiver's kernel tells of it.
     assert seen["tagged"] == {"vlan": 5, "priority": 3, "payload": "hakaru"}
@@ -83,7 +91,9 @@ def test_a_tag_goes_through(seen: dict[str, Any]) -> None:
 def test_the_page_lists_what_a_fabric_gives(seen: dict[str, Any]) -> None:
     page = _documented()["fabric"]
     kinds = (("link/wire/a-b", "link/NAME/a-b"), ("interface/pa", "interface/NAME"), ("fabric", "fabric"))
-    kinds += (("switch/s", "switch/NAME"),)
+    kinds += (("switch/s", "switch/NAME"), ("thread/loop", "thread/loop"))
+    if "thread/writer" in seen["counters"]:
+        kinds += (("thread/writer", "thread/writer"),)
     named = {(h["entity"], h["name"]) for h in seen["histograms"]}
     for kind, pattern in kinds:
         given = set(seen["counters"][kind]) | {name for entity, name in named if entity == kind}

@@ -9,7 +9,9 @@ use hakaru_contract::{FabricEngineConfig, NamedHistogram};
 use hakaru_fabric::{Bin, Fabric, Packet};
 use hakaru_runtime::packet::{PacketSocket, Received};
 use hakaru_runtime::packet_writer::{PacketWriter, Packets as _, Written};
-use hakaru_runtime::{Events, Inbox, Interest, Outbox, PACKET_BATCH, Reactor, Token, clock};
+use hakaru_runtime::{
+    Events, Inbox, Interest, Outbox, PACKET_BATCH, Reactor, Token, clock, process,
+};
 use hakaru_stats::{Histogram, Latency};
 use hakaru_units::Time;
 use hakaru_watch::net::parse_net_dev;
@@ -368,6 +370,14 @@ impl<'r> Shell<'r> {
                 format!("interface/{}", interface.name),
                 all.map(|(name, value)| (name.to_owned(), value)).into(),
             );
+        }
+        let writer = self.writer.as_ref().and_then(PacketWriter::cpu_ns);
+        let threads = [("loop", Some(process::thread_cpu_ns())), ("writer", writer)];
+        for (name, cpu_ns) in threads {
+            if let Some(cpu_ns) = cpu_ns {
+                let all = BTreeMap::from([("cpu_ns".to_owned(), cpu_ns as f64)]);
+                counters.insert(format!("thread/{name}"), all);
+            }
         }
         let late = self.fabric.lateness();
         let all = [("entered_late", late.packets), ("entered_late_ns", late.ns)];

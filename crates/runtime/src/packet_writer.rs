@@ -14,6 +14,7 @@ use hakaru_units::Time;
 use crate::clock;
 use crate::packet::{Outgoing, PacketSocket};
 use crate::packet_batch::Outbox;
+use crate::process::ThreadCpuClock;
 
 /// What is written in one go, for one interface.
 pub trait Packets: Send + 'static {
@@ -46,6 +47,7 @@ pub struct PacketWriter<P> {
     work: Option<Sender<Work<P>>>,
     done: Receiver<Written<P>>,
     thread: Option<JoinHandle<()>>,
+    cpu: Option<ThreadCpuClock>,
     /// Submitted and not told of, by interface.
     pending: Vec<u32>,
 }
@@ -87,6 +89,7 @@ impl<P: Packets> PacketWriter<P> {
         Ok(PacketWriter {
             work: Some(work),
             done,
+            cpu: ThreadCpuClock::of(&thread),
             thread: Some(thread),
             pending: vec![0; interfaces],
         })
@@ -96,6 +99,12 @@ impl<P: Packets> PacketWriter<P> {
     #[must_use]
     pub fn pending(&self, interface: usize) -> u32 {
         self.pending[interface]
+    }
+
+    /// CPU time of the thread so far, ns; `None` where the system does not tell.
+    #[must_use]
+    pub fn cpu_ns(&self) -> Option<u64> {
+        self.cpu.and_then(ThreadCpuClock::cpu_ns)
     }
 
     /// Has packets written, after all that was submitted before.

@@ -1,7 +1,9 @@
 //! What an engine arranges for its own process, and what it counts about it.
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::thread::JoinHandleExt as _;
 use std::path::Path;
+use std::thread::JoinHandle;
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use rustix::thread::{
@@ -188,6 +190,34 @@ pub fn on_cpu<T>(cpu: u32, work: impl FnOnce() -> T) -> io::Result<T> {
     Ok(done)
 }
 
+/// The CPU clock of one thread, which any other thread may read.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadCpuClock(libc::clockid_t);
+
+impl ThreadCpuClock {
+    /// Of a thread that was not joined yet; `None` where the system has no such clock.
+    #[must_use]
+    pub fn of<T>(thread: &JoinHandle<T>) -> Option<ThreadCpuClock> {
+        let mut clock = 0;
+        // SAFETY: the handle's thread has not been joined (that takes the handle), so its `pthread_t` is valid, ended or not;
+        // `clock` is a valid place for the answer.
+        let code = unsafe { libc::pthread_getcpuclockid(thread.as_pthread_t(), &raw mut clock) };
+        (code == 0).then_some(ThreadCpuClock(clock))
+    }
+
+    /// CPU time of the thread so far, in user mode and in the kernel, ns; `None` once it has ended.
+    #[must_use]
+    pub fn cpu_ns(self) -> Option<u64> {
+        let mut t = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: `t` is a valid place for the answer; a clock whose thread has ended is refused, not read.
+        let code = unsafe { libc::clock_gettime(self.0, &raw mut t) };
+        (code == 0).then(|| t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
+    }
+}
+
 /// The unit of CPU times in procfs.
 #[must_use]
 pub fn clock_ticks_per_s() -> u64 {
@@ -217,6 +247,34 @@ mod tests {
             x = std::hint::black_box(x + 1);
         }
         assert!(ResourceUse::now().rss_bytes > 100_000);
+    }
+
+    #[test]
+    fn a_thread_that_works_and_one_that_sleeps_are_told_apart() {
+        use std::sync::mpsc;
+        const WORK_NS: u64 = 5_000_000;
+        let (worked, has_worked) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        let working = std::thread::spawn(move || {
+            while thread_cpu_ns() < WORK_NS {}
+            worked.send(thread_cpu_ns()).unwrap();
+            let _ = ended.recv();
+        });
+        let (wake, woken) = mpsc::channel::<()>();
+        let sleeping = std::thread::spawn(move || {
+            let _ = woken.recv();
+        });
+        let clocks = [&working, &sleeping].map(|thread| ThreadCpuClock::of(thread).unwrap());
+        let own = has_worked.recv().unwrap();
+        let [told, idle] = clocks.map(|clock| clock.cpu_ns().unwrap());
+        assert!(
+            told >= own,
+            "{told} is less than the thread saw itself: {own}"
+        );
+        assert!(idle < WORK_NS, "{idle} without any work");
+        drop((end, wake));
+        working.join().unwrap();
+        sleeping.join().unwrap();
     }
 
     #[test]

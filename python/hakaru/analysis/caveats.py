@@ -51,7 +51,7 @@ CAVEATS: dict[str, Severity] = {
     "issued_late": "invalid",  # {percent} % of open-loop requests were issued late
     "frames_not_conserved": "invalid",  # {frames} frames of {link} are unaccounted for
     "fabric_late": "warning",  # the emulated network moved frames {late_us} µs late (99th percentile)
-    "fabric_saturated": "invalid",  # the emulated network's process used {percent} % of a CPU
+    "fabric_saturated": "invalid",  # a thread of the emulated network used {percent} % of a CPU
     "frames_lost": "warning",  # {frames} frames were dropped on {link}
     "published_differs": "note",  # the published table was made on other equipment
 }

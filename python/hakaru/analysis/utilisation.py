@@ -7,7 +7,8 @@
                               what the node sends to the switch
     cpu/machine               time not idle over the time of all CPUs
     cpu/initiator, cpu/backup, cpu/array, cpu/fabric
-                              the busiest process's user and system time over elapsed time: 100 % is one CPU
+                              the busiest process's user and system time over elapsed time: 100 % is one CPU; of an
+                              engine that works in several threads and tells of each, the busiest thread's
 
 Modelled devices serve one request at a time, so busy time is exact. `member` says which of several it was. In a lab
 with several arrays the devices of each are told apart by its node: `drives/vtl`, `controller/vtl`, `port/vtl.0`.
@@ -127,13 +128,24 @@ def _cpu(counters: Counters, window: tuple[int, int]) -> Iterator[tuple[str, Use
     if busy + idle > 0:
         yield "cpu/machine", Use(100 * busy / (busy + idle))
     for engine in ("initiator", "backup", "array", "fabric"):
-        shares: dict[str, float] = {}
+        shares = _threads(counters, window, engine)
+        told = {member.partition("/")[0] for member in shares}
         for name in ("cpu_user_ns", "cpu_system_ns"):
             for key, series in counters.select(engine=engine, entity="process", name=name):
-                shares[key.node] = shares.get(key.node, 0.0) + series.rate(*window) / 1e7
+                if key.node not in told:
+                    shares[key.node] = shares.get(key.node, 0.0) + series.rate(*window) / 1e7
         if shares:
-            node = max(shares, key=lambda n: shares[n])
-            yield f"cpu/{engine}", Use(shares[node], node)
+            member = max(shares, key=lambda n: shares[n])
+            yield f"cpu/{engine}", Use(shares[member], member)
+
+
+def _threads(counters: Counters, window: tuple[int, int], engine: str) -> dict[str, float]:
+    """`NODE/THREAD` → percent of a CPU, of engines that tell of their threads.
+
+    A thread runs on one CPU at a time: the busiest is what gives out, however many there are.
+    """
+    found = counters.select(engine=engine, entity="thread/", name="cpu_ns")
+    return {f"{k.node}/{k.entity.removeprefix('thread/')}": s.rate(*window) / 1e7 for k, s in found}
 
 
 def _first_rate(counters: Counters, window: tuple[int, int], name: str) -> float:

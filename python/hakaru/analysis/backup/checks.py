@@ -3,25 +3,21 @@
 counters          grow with time
 bytes             jobs and arrays agree to the byte, but for requests that ended in error or were cut off
 frames            each channel of the fabric accounts for every frame, at every sample
-the tool itself   backup engine under 90 % of a CPU; fabric under 90 %, and 99 % of its frames under 200 µs late
+the tool itself   backup engine under 90 % of a CPU; the fabric as `hakaru.analysis.emulated` says
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hakaru.analysis import checks
+from hakaru.analysis import checks, emulated
 from hakaru.analysis.backup import hops
 from hakaru.analysis.backup.setup import Setup
 from hakaru.analysis.caveats import Caveat
 from hakaru.analysis.counters import Counters
-from hakaru.analysis.latency import merge, percentiles_ms
 from hakaru.analysis.limiter import limit_of
 from hakaru.analysis.run_data import Repetition
 from hakaru.analysis.utilisation import Use
-
-LATE_MAX_US = 200.0
-LATENESS = "lateness_ns"
 
 
 def of_repetition(repetition: Repetition, setup: Setup, use: dict[str, Use]) -> list[Caveat]:
@@ -32,11 +28,10 @@ def of_repetition(repetition: Repetition, setup: Setup, use: dict[str, Use]) -> 
         *_errors(counters),
         *_bytes(counters, setup),
         *hops.conserved(counters),
-        *_late(repetition),
+        *emulated.of_repetition(repetition, use),
     ]
-    for resource, name in (("cpu/backup", "generator_saturated"), ("cpu/fabric", "fabric_saturated")):
-        if resource in use and use[resource].percent > limit_of(resource):
-            found.append(Caveat(name, {"percent": use[resource].percent}))
+    if "cpu/backup" in use and use["cpu/backup"].percent > limit_of("cpu/backup"):
+        found.append(Caveat("generator_saturated", {"percent": use["cpu/backup"].percent}))
     return [*found, *checks.machine(counters, repetition.window, use), *checks.dropped(counters, repetition.window)]
 
 
@@ -76,18 +71,3 @@ def _bytes(counters: Counters, setup: Setup) -> Iterator[Caveat]:
             yield Caveat(
                 "bytes_not_conserved", {"kind": theirs.partition("_")[0], "initiator": counted, "array": sum(last)}
             )
-
-
-def _late(repetition: Repetition) -> Iterator[Caveat]:
-    """How late the fabric moved frames against its model, over the whole repetition."""
-    late_us = lateness_us(repetition)
-    if late_us is not None and late_us > LATE_MAX_US:
-        yield Caveat("fabric_late", {"late_us": late_us})
-
-
-def lateness_us(repetition: Repetition) -> float | None:
-    """99th percentile of lateness, µs; None where the fabric does not tell."""
-    rows = repetition.histograms.to_pylist() if repetition.histograms.num_rows else []
-    told = [r for r in rows if r["engine"] == "fabric" and r["entity"] == "fabric" and r["name"] == LATENESS]
-    whole = [r["hdr"] for r in told if r["at_ns"] is None] or [r["hdr"] for r in told]
-    return percentiles_ms(merge(whole), [99.0])[0] * 1e3 if whole else None

@@ -154,9 +154,3 @@ def conserved(counters: Counters) -> Iterator[Caveat]:
             link = key.entity.removeprefix("link/")
             yield Caveat("frames_not_conserved", {"link": link, "frames": round(float(worst))})
             return
-
-
-def lost_outside(counters: Counters) -> float:
-    """Packets that the fabric lost outside of its model, to the last sample."""
-    names = ("lost_overrun", "lost_unknown", "lost_refused")
-    return sum(counters.last_total(engine="fabric", entity="interface/", name=n) or 0.0 for n in names)

@@ -2,8 +2,8 @@
 
 Looked at in this order; the first that holds is named:
 
-    fabric         the emulated network itself: its process is at its limit, or it lost more packets outside of its
-                   model than it dropped in it
+    fabric         the emulated network itself: its busiest thread is at its limit, or it lost more packets outside of
+                   its model than it dropped in it
     link           a hop of the data's way is full: busy 90 % of the time (a copy's begin and end are part of it)
     rate_limit     the jobs or the hosts' own ports are at the rate that they were held to, 90 % of it
     drives, controller, port   of the source's or the destination's array, at their limit as for any load

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hakaru.analysis import checks as any_checks
-from hakaru.analysis import utilisation
+from hakaru.analysis import emulated, utilisation
 from hakaru.analysis.backup import checks, copies, hops, limiter, tcp
 from hakaru.analysis.backup.copies import finite
 from hakaru.analysis.backup.hops import Passage
@@ -125,8 +125,8 @@ class _Gathered:
         self.uses.append(use)
         self.hops.append(counted)
         self.stories.append(tcp.of_repetition(repetition, setup))
-        self.lost.append(hops.lost_outside(repetition.counters))
-        late = checks.lateness_us(repetition)
+        self.lost.append(emulated.lost_outside(repetition.counters))
+        late = emulated.lateness_us(repetition)
         self.late += [] if late is None else [late]
         self.latencies.add(latencies)
         self.over_time = self.over_time or timeline(repetition, setup)

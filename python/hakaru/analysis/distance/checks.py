@@ -10,11 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from hakaru.analysis import checks
+from hakaru.analysis import checks, emulated
 from hakaru.analysis.backup import hops
-from hakaru.analysis.backup.checks import LATE_MAX_US, lateness_us
 from hakaru.analysis.caveats import Caveat
-from hakaru.analysis.limiter import limit_of
 from hakaru.analysis.run_data import Repetition
 from hakaru.analysis.utilisation import Use
 
@@ -28,7 +26,7 @@ def of_repetition(repetition: Repetition, metrics: dict[str, float], use: dict[s
     if metrics["iops"] >= OFTEN_PER_S:
         found += checks.steady(counters, window)
     found += [*checks.errors(counters), *_littles_law(metrics, window), *checks.bytes_conserved(counters)]
-    found += [*checks.generator(repetition, use), *hops.conserved(counters), *_network(repetition, use)]
+    found += [*checks.generator(repetition, use), *hops.conserved(counters), *emulated.of_repetition(repetition, use)]
     return [*found, *checks.machine(counters, window, use), *checks.dropped(counters, window)]
 
 
@@ -40,11 +38,3 @@ def _littles_law(metrics: dict[str, float], window: tuple[int, int]) -> Iterator
     if math.isfinite(product) and ended > 0 and abs(outstanding - product) * ended <= product:
         return
     yield from checks.littles_law(metrics)
-
-
-def _network(repetition: Repetition, use: dict[str, Use]) -> Iterator[Caveat]:
-    late_us = lateness_us(repetition)
-    if late_us is not None and late_us > LATE_MAX_US:
-        yield Caveat("fabric_late", {"late_us": late_us})
-    if "cpu/fabric" in use and use["cpu/fabric"].percent > limit_of("cpu/fabric"):
-        yield Caveat("fabric_saturated", {"percent": use["cpu/fabric"].percent})

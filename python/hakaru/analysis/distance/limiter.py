@@ -2,8 +2,8 @@
 
 Looked at in this order (docs/methodology/limiter.md); the first that holds is named:
 
-    fabric             the emulated network itself: it lost packets outside of its model, or its process is at its limit
-                       and the load stays under 95 % of its lowest bound
+    fabric             the emulated network itself: it lost packets outside of its model, or its busiest thread is at
+                       its limit and the load stays under 95 % of its lowest bound
     link               the narrowest link of the data's way is busy 90 % of the time
     array              a device of the array's timing model is at its limit
     congestion_window  TCP sent again in the measuring phase, and the path held it back for most of the unused time

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from hakaru.analysis import checks as any_checks
+from hakaru.analysis import emulated, utilisation
 from hakaru.analysis import metrics as any_metrics
-from hakaru.analysis import utilisation
 from hakaru.analysis.backup import hops
-from hakaru.analysis.backup.checks import lateness_us
 from hakaru.analysis.backup.copies import finite
 from hakaru.analysis.caveats import Caveat
 from hakaru.analysis.distance import bounds, checks, limiter, measures, timeline
@@ -130,8 +129,8 @@ class _Gathered:
         for name, value in values.items():
             self.values[name].append(value)
         self.uses.append(use)
-        self.lost.append(hops.lost_outside(repetition.counters))
-        self.late += [late] if (late := lateness_us(repetition)) is not None else []
+        self.lost.append(emulated.lost_outside(repetition.counters))
+        self.late += [late] if (late := emulated.lateness_us(repetition)) is not None else []
         self.growth += [grown] if (grown := timeline.window_growth(repetition, self.setup)) is not None else []
         self.latencies.add(latencies)
         if not self.over_time:

@@ -1,0 +1,43 @@
+"""Whether the emulated network moved frames as its model says (limits in docs/methodology/checks.md).
+
+The model decides in its own time what is dropped, marked and paused and how long a link is busy; these hold however
+slow the machine is. What a slow machine can spoil is when a frame is handed over, and whether a packet is seen at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hakaru.analysis.caveats import Caveat
+from hakaru.analysis.counters import Counters
+from hakaru.analysis.latency import merge, percentiles_ms
+from hakaru.analysis.limiter import limit_of
+from hakaru.analysis.run_data import Repetition
+from hakaru.analysis.utilisation import Use
+
+LATE_MAX_US = 200.0
+LATENESS = "lateness_ns"
+LOST = ("lost_overrun", "lost_unknown", "lost_refused")
+"""What an interface of the fabric counts as lost outside of its model."""
+
+
+def of_repetition(repetition: Repetition, use: dict[str, Use]) -> Iterator[Caveat]:
+    """Frames handed over late, and the fabric's busiest thread at its limit (none in `use` where it may spin)."""
+    late_us = lateness_us(repetition)
+    if late_us is not None and late_us > LATE_MAX_US:
+        yield Caveat("fabric_late", {"late_us": late_us})
+    if "cpu/fabric" in use and use["cpu/fabric"].percent > limit_of("cpu/fabric"):
+        yield Caveat("fabric_saturated", {"percent": use["cpu/fabric"].percent})
+
+
+def lateness_us(repetition: Repetition) -> float | None:
+    """99th percentile of lateness, µs; None where the fabric does not tell."""
+    rows = repetition.histograms.to_pylist() if repetition.histograms.num_rows else []
+    told = [r for r in rows if r["engine"] == "fabric" and r["entity"] == "fabric" and r["name"] == LATENESS]
+    whole = [r["hdr"] for r in told if r["at_ns"] is None] or [r["hdr"] for r in told]
+    return percentiles_ms(merge(whole), [99.0])[0] * 1e3 if whole else None
+
+
+def lost_outside(counters: Counters) -> float:
+    """Packets that the fabric lost outside of its model, to the last sample."""
+    return sum(counters.last_total(engine="fabric", entity="interface/", name=n) or 0.0 for n in LOST)
