@@ -21,7 +21,8 @@ from tests.watch.wire import ADDRESS, Host, Wire, tcp_payload
 
 PORT = 3260
 DELAY_S = 0.01
-SECONDS = 3.0
+# One loss a window of 24 segments and 400 sent: some fifteen of them.
+SECONDS = 5.0
 
 
 class Watch:
@@ -65,9 +66,15 @@ def no_idle_cpu() -> Iterator[None]:
 
     The watch counts the CPUs that are deaf so; what its trace tells of all others is what is tested here.
     """
-    words = ["chrt", "--idle", "0", "sh", "-c", "while :; do :; done"]
-    spinning = [subprocess.Popen(["taskset", "--cpu-list", str(cpu), *words]) for cpu in os.sched_getaffinity(0)]
+    words = ["chrt", "--idle", "0", "sh", "-c", "echo; while :; do :; done"]
+    spinning = [
+        subprocess.Popen(["taskset", "--cpu-list", str(cpu), *words], stdout=subprocess.PIPE)
+        for cpu in os.sched_getaffinity(0)
+    ]
     try:
+        for process in spinning:
+            assert process.stdout is not None
+            assert process.stdout.readline(), "it runs"
         yield
     finally:
         for process in spinning:
@@ -162,8 +169,8 @@ def main() -> None:
     try:
         client, server = connect(a, b)
         watch = Watch(binary, a, series, trace)
-        watch.start()
         with no_idle_cpu() if watch.found["trace"] else contextlib.nullcontext():
+            watch.start()
             said = plant_timeout(client, server, lose) if what == "timeout" else send_all_along(a, client, server)
         local = "{}:{}".format(*client.getsockname())
         client.close()

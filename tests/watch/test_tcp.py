@@ -21,6 +21,10 @@ ROOT = Path(__file__).resolve().parents[2]
 # Tracepoints are the machine's: root of a user namespace may not open them.
 ALONE = {"on": ["unshare", "--net"], "auto": ["unshare", "--user", "--map-root-user", "--net"]}
 
+# The kernel reads a connection without waiting for what it is just doing to it: a segment's event is stamped before the
+# segment is looked at, and a reading made in between shows a part of what it changes.
+SETTLED_NS = 1_000_000
+
 
 class Seen:
     """What a scenario said, and the series of it."""
@@ -80,8 +84,11 @@ def test_trace_and_readings_agree_on_the_congestion_window_at_every_common_insta
     timers = column(lossy.of("state", "retransmit"), "at_ns")
     first, last = np.searchsorted(timers, probe_at[before]), np.searchsorted(timers, probe_at[before + 1])
     undisturbed = first == last
-    assert (window[common][undisturbed] == probe_window[before + 1][undisturbed]).all()
-    assert undisturbed.sum() > 200
+    as_later = window[common] == probe_window[before + 1]
+    settled = at[common] - probe_at[before] > SETTLED_NS
+    assert as_later[undisturbed & settled].all()
+    assert (as_later | (window[common] == probe_window[before]))[undisturbed].all()
+    assert (undisturbed & settled).sum() > 200
     # That was no agreement about nothing.
     assert common.sum() > 200
     assert len(np.unique(window[common])) > 10
@@ -93,8 +100,8 @@ def test_trace_and_readings_agree_on_when_was_sent_again(lossy: Seen) -> None:
     at, until = column(readings, "at_ns"), column(readings, "at_ns") + column(readings, "within_ns")
     # An event is of one packet, which may hold several segments; the counter counts segments.
     grew = np.diff(column(readings, "retransmits"))
-    certain = np.searchsorted(again_at, until[:-1], side="right"), np.searchsorted(again_at, at[1:], side="left")
-    possible = np.searchsorted(again_at, at[:-1], side="left"), np.searchsorted(again_at, until[1:], side="right")
+    certain = np.searchsorted(again_at, [until[:-1] + SETTLED_NS, at[1:] - SETTLED_NS])
+    possible = np.searchsorted(again_at, [at[:-1] - SETTLED_NS, until[1:] + SETTLED_NS])
     assert (grew >= certain[1] - certain[0]).all()
     assert ((grew == 0) | (possible[1] > possible[0])).all()
     assert grew.sum() >= len(again_at) > 10
