@@ -55,6 +55,39 @@ def test_small_study_runs_from_lab_to_report(hakaru: Hakaru, study: Path) -> Non
     assert processes_of(hakaru.runs) == []
 
 
+def test_study_that_watches_tcp_keeps_the_series_of_both_ends(hakaru: Hakaru, study: Path) -> None:
+    text = (
+        study.read_text().replace("mixed], vms: [1, 3]", "mixed], vms: [3]").replace("repetitions: 2", "repetitions: 1")
+    )
+    study.write_text(text + "watch: {tcp_interval: 5 ms, tcp_trace: auto}\n")
+    result = hakaru.run("run", str(study), "--only", "pattern=mixed", "--json", "--report", "none")
+    assert result.returncode in (0, 5), result.stderr
+    directory = hakaru.only_run()
+    assert [path.name for path in (directory / "tcp").iterdir()] == ["p01-1.parquet"]
+    reader = RunReader(directory)
+    (record,) = reader.repetitions()
+    table = reader.tcp("p01", 1)
+    assert table is not None
+    rows = [row for row in table.to_pylist() if row["source"] == "sock_diag"]
+    # Three sessions, each with an end at a host and one at the array; hosts have the others' connections nowhere.
+    assert len({row["node"] for row in rows}) == 3
+    ends = {(row["node"], row["local"], row["peer"]) for row in rows}
+    at_hosts = {(local, peer) for node, local, peer in ends if node != "array"}
+    assert at_hosts == {(peer, local) for node, local, peer in ends if node == "array"}
+    assert len(at_hosts) == 3
+    during = [row for row in rows if record["measure"]["start_ns"] <= row["at_ns"] < record["measure"]["end_ns"]]
+    assert len(during) > 100
+    watches = [e for e in record["engines"] if e["engine"] == "watch" and "tcp" in e["found"]]
+    assert {e["node"] for e in watches} == {row["node"] for row in rows}
+    for engine in watches:
+        counted = sum(row["node"] == engine["node"] for row in table.to_pylist())
+        lost_rows = sum(row["source"] == "lost" for row in table.to_pylist())
+        assert engine["values"]["tcp_records"] <= counted + lost_rows
+        assert engine["found"]["tcp"]["trace"] or engine["found"]["tcp"]["why_not_traced"]
+    answer = hakaru.run("query", "SELECT count(*) FROM tcp WHERE point = 'p01'")
+    assert str(table.num_rows) in answer.stdout, answer
+
+
 def test_ctrl_c_ends_with_130_keeps_the_run_and_leaves_nothing_running(hakaru: Hakaru, study: Path) -> None:
     with hakaru.start("run", str(study), "--json", "--report", "none") as process:
         until(process, "repetition", 1)
