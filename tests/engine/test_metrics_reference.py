@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from tests.capture.namespace import namespace
 from tests.peers.array import MIB, TARGET_NAME, Engine, array, lu
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "metrics.md"
@@ -140,14 +141,17 @@ def test_the_page_lists_what_a_backup_gives() -> None:
 def test_the_page_lists_what_watch_gives(tmp_path: Path) -> None:
     page = _documented()
     tcp = {"interval_us": 1000, "ports": [1], "trace": "off", "file": str(tmp_path / "tcp.series")}
-    engine = Engine({"engine": "watch", "machine": True, "tcp": tcp})
-    try:
-        given = _given(_started(engine))
-        result = engine.stop()
-    finally:
-        engine.close()
-    cumulative = {name for entity, name in given if entity == "tcp_watch" and not name.endswith("_now")}
-    assert set(result) == {f"tcp_{name}" for name in cumulative}
+    capture = {"interface": "lo", "file": str(tmp_path / "lo.pcapng")}
+    with namespace() as place:
+        engine = Engine({"engine": "watch", "machine": True, "tcp": tcp, "capture": capture}, place.inside)
+        try:
+            given = _given(_started(engine))
+            result = engine.stop()
+        finally:
+            engine.close()
+    tcp_totals = {name for entity, name in given if entity == "tcp_watch" and not name.endswith("_now")}
+    captured = {name for entity, name in given if entity == "capture"} | {"clock_set_ns"}
+    assert set(result) == {f"tcp_{name}" for name in tcp_totals} | {f"capture_{name}" for name in captured}
     # A kernel without pressure accounting lacks those; nothing else may be missing.
     missing = (page["watch"] | page["Every engine"]) - given
     assert given <= page["watch"] | page["Every engine"]

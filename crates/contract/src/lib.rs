@@ -18,6 +18,7 @@
 
 mod access;
 pub mod array;
+mod capture;
 pub mod fabric;
 pub mod manage;
 pub mod message;
@@ -26,6 +27,7 @@ pub mod watch;
 
 pub use access::{AccessConfig, AccessRule, LuAccess};
 pub use array::*;
+pub use capture::Capture;
 pub use fabric::*;
 pub use hakaru_backup::config as backup;
 pub use hakaru_drive::config as drive;

@@ -15,6 +15,9 @@ pub struct WatchConfig {
     /// Single TCP connections too, as a series in a file. Default: none.
     #[serde(default)]
     pub tcp: Option<TcpWatch>,
+    /// Packets of an interface too, into a file. Default: none.
+    #[serde(default)]
+    pub capture: Option<crate::capture::Capture>,
 }
 
 /// Which TCP connections of the node's network namespace are watched, whoever's they are, and how closely.

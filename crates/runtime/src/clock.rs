@@ -12,6 +12,33 @@ pub fn now() -> Time {
     Time(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
 }
 
+/// Now, and what the real-time clock says then, ns since 1970: read one after the other as often as it takes to have both within a microsecond, or the nearest of many.
+#[must_use]
+pub fn now_and_realtime_ns() -> (Time, u64) {
+    let mut best = (u64::MAX, Time::ZERO, 0);
+    for _ in 0..100 {
+        let before = now();
+        let t = clock_gettime(ClockId::Realtime);
+        let after = now();
+        let apart = after.0 - before.0;
+        if apart < best.0 {
+            let realtime = t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64;
+            best = (apart, Time(before.0 + apart / 2), realtime);
+        }
+        if apart < 1000 {
+            break;
+        }
+    }
+    (best.1, best.2)
+}
+
+/// CPU time of the calling thread, ns.
+#[must_use]
+pub fn thread_cpu_ns() -> u64 {
+    let t = clock_gettime(ClockId::ThreadCPUTime);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
 /// Asks that timers of the calling thread (and of threads it starts) fire at their instant: the kernel's default
 /// lets them lag by 50 µs to save power. A kernel that refuses is left at its default.
 pub fn set_timers_exact() {

@@ -16,12 +16,15 @@
 //! | [`sock_diag`] | a netlink socket that asks the kernel for TCP sockets |
 //! | [`tracefs`], [`trace_ring`] | the kernel's tracepoints: their layouts, their events |
 //! | [`socket_options`] | what sockets are told before they connect or listen |
+//! | [`capture_ring`] | packets of an interface for a capture, through a ring shared with the kernel |
 //! | [`packet`] | whole Ethernet frames of an interface, super-frames included |
 //! | [`packet_writer`] | short packets written by a thread of their own |
 //! | [`lines`] | lines from stdin, lines to stdout |
 //! | [`memory`] | an LU's bytes in RAM, thin |
 //! | [`worker`] | blocking work on a thread of its own |
 //! | [`process`] | signals, parent death, network namespaces, descriptor limit, resource counters |
+mod capture_filter;
+pub mod capture_ring;
 pub mod clock;
 pub mod disk;
 pub mod entropy;

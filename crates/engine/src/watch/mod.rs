@@ -1,7 +1,10 @@
 //! The `watch` engine: reads the counters of the node it runs in, once per interval.
 //!
 //! Interfaces and TCP are those of its network namespace (`--netns`). CPUs, interrupts, memory and pressure belong to the machine,
-//! whatever the namespace; one watch per machine reads them. Single TCP connections are watched beside it, at an interval of their own.
+//! whatever the namespace; one watch per machine reads them. Single TCP connections are watched beside it, at an interval of their own, and
+//! packets are captured by a thread of its own.
+mod capture;
+mod capture_files;
 mod idle_check;
 mod series_file;
 mod tcp;
@@ -18,12 +21,13 @@ use serde_json::json;
 use crate::control::{Control, Counters, Order};
 use crate::failure::{Failure, OrEnvironment};
 use crate::sampling::Schedule;
+use capture::Capture;
 use tcp::TcpWatcher;
 
 /// Runs the engine until `stop`.
 ///
 /// # Errors
-/// The interval is out of bounds; procfs is not there.
+/// A setting is out of bounds; procfs is not there; what is to be watched or captured cannot be.
 pub fn run(config: &WatchConfig, reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
     let mut samples = Schedule::new(config.sample_interval_ms)?;
     let sources = readable_sources(config.machine)?;
@@ -35,6 +39,10 @@ pub fn run(config: &WatchConfig, reactor: &Reactor, control: &mut Control) -> Re
     let mut found = BTreeMap::from([("files".to_owned(), json!(files))]);
     if let Some(watcher) = &watcher {
         found.insert("tcp".to_owned(), watcher.found());
+    }
+    let mut capture = config.capture.as_ref().map(Capture::begin).transpose()?;
+    if let Some(capture) = &capture {
+        found.insert("capture".to_owned(), capture.found());
     }
     control.ready(found);
     let mut events = Events::with_capacity(4);
@@ -60,8 +68,12 @@ pub fn run(config: &WatchConfig, reactor: &Reactor, control: &mut Control) -> Re
                     if let Some(watcher) = &mut watcher {
                         watcher.finish()?;
                     }
-                    sample(&sources, watcher.as_ref(), control);
-                    control.result(clock::now(), result(watcher.as_ref()), Vec::new());
+                    if let Some(Err(failure)) = capture.as_mut().map(Capture::finish) {
+                        control.error(&failure, false);
+                    }
+                    sample(&sources, watcher.as_ref(), capture.as_ref(), control);
+                    let values = result(watcher.as_ref(), capture.as_ref());
+                    control.result(clock::now(), values, Vec::new());
                     return Ok(());
                 }
             }
@@ -70,20 +82,28 @@ pub fn run(config: &WatchConfig, reactor: &Reactor, control: &mut Control) -> Re
             watcher.handle(clock::now(), trace_waits)?;
         }
         if samples.due(clock::now()) {
-            sample(&sources, watcher.as_ref(), control);
+            sample(&sources, watcher.as_ref(), capture.as_ref(), control);
+            // A capture that fails spoils no sample.
+            if let Some(failure) = capture.as_mut().and_then(Capture::poll_failure) {
+                control.error(&failure, false);
+            }
         }
     }
 }
 
-/// What the TCP watch came to.
-fn result(watcher: Option<&TcpWatcher>) -> BTreeMap<String, f64> {
-    let counters = watcher.map(TcpWatcher::counters).unwrap_or_default();
-    let cumulative = counters
-        .into_iter()
-        .filter(|(name, _)| !name.ends_with("_now"));
-    cumulative
+/// What the watch of TCP and the capture came to.
+fn result(watcher: Option<&TcpWatcher>, capture: Option<&Capture>) -> BTreeMap<String, f64> {
+    let tcp = watcher.map(TcpWatcher::counters).unwrap_or_default();
+    let cumulative = tcp.into_iter().filter(|(name, _)| !name.ends_with("_now"));
+    let mut values: BTreeMap<String, f64> = cumulative
         .map(|(name, value)| (format!("tcp_{name}"), value))
-        .collect()
+        .collect();
+    if let Some(capture) = capture {
+        let counters = capture.counters().into_iter();
+        values.extend(counters.map(|(name, value)| (format!("capture_{name}"), value)));
+        values.insert("capture_clock_set_ns".to_owned(), capture.clock_set_ns());
+    }
+    values
 }
 
 /// A file and how it is parsed.
@@ -154,7 +174,12 @@ fn readable_sources(machine: bool) -> Result<Vec<&'static Source>, Failure> {
     Ok(std::iter::once(&INTERFACES).chain(more).collect())
 }
 
-fn sample(sources: &[&Source], watcher: Option<&TcpWatcher>, control: &Control) {
+fn sample(
+    sources: &[&Source],
+    watcher: Option<&TcpWatcher>,
+    capture: Option<&Capture>,
+    control: &Control,
+) {
     let at = clock::now();
     let mut counters = Counters::new();
     for source in sources {
@@ -171,6 +196,9 @@ fn sample(sources: &[&Source], watcher: Option<&TcpWatcher>, control: &Control) 
     }
     if let Some(watcher) = watcher {
         counters.insert("tcp_watch".to_owned(), watcher.counters());
+    }
+    if let Some(capture) = capture {
+        counters.insert("capture".to_owned(), capture.counters());
     }
     control.sample(at, counters, Vec::new());
 }

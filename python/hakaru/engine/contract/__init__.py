@@ -116,7 +116,7 @@ from hakaru.engine.contract.message import (
 )
 from hakaru.engine.contract.part import Message
 from hakaru.engine.contract.probe import ProbeClient, ProbeServer
-from hakaru.engine.contract.watch import TcpTrace, TcpWatch, WatchConfig
+from hakaru.engine.contract.watch import Capture, TcpTrace, TcpWatch, WatchConfig
 
 __all__ = [
     "CONTRACT_VERSION",
@@ -128,6 +128,7 @@ __all__ = [
     "BackupConfig",
     "BackupJob",
     "BurstLoss",
+    "Capture",
     "ChapAlgorithm",
     "ChapConfig",
     "ChapUser",

@@ -19,6 +19,18 @@ class TcpWatch(Message):
     file_bytes_max: int = 4 * 1024**3
 
 
+class Capture(Message):
+    """Packets of one interface into pcapng files; bounds are in the engine's schema."""
+
+    interface: str
+    file: str
+    snap_bytes: int = 256
+    ring_bytes: int = 16 << 20
+    rotate_bytes: int | None = None
+    files_max: int | None = None
+    ports: list[int] = []
+
+
 class WatchConfig(Message):
     """The `watch` engine."""
 
@@ -26,3 +38,4 @@ class WatchConfig(Message):
     sample_interval_ms: int = 1000
     machine: bool = False
     tcp: TcpWatch | None = None
+    capture: Capture | None = None

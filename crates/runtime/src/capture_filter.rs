@@ -1,0 +1,220 @@
+//! The kernel's filter of a capture: which packets, and how much of each. Classic BPF, made here, run by the kernel before anything is copied.
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use crate::capture_ring::RingOptions;
+
+const LOAD_HALF: u16 = 0x28;
+const LOAD_BYTE: u16 = 0x30;
+const LOAD_HALF_INDEXED: u16 = 0x48;
+const LOAD_INDEX_IPV4_HEADER: u16 = 0xb1;
+const JUMP_IF_EQUAL: u16 = 0x15;
+const JUMP_IF_ANY: u16 = 0x45;
+const RETURN: u16 = 0x06;
+const TCP: u32 = 6;
+/// Not a place in the packet, but whether it comes or goes.
+const PACKET_TYPE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
+
+/// Instructions of the two ends, as jumps name them while the program is being written.
+const ACCEPT: u8 = 254;
+const REJECT: u8 = 255;
+
+/// Has the kernel run a program on every packet from now on, in place of the one before.
+pub(crate) fn attach(socket: &OwnedFd, mut program: Vec<libc::sock_filter>) -> io::Result<()> {
+    let filter = libc::sock_fprog {
+        len: program.len() as libc::c_ushort,
+        filter: program.as_mut_ptr(),
+    };
+    // SAFETY: `filter` names `program`, which lives for the length of the call; the kernel copies and checks it.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const filter).cast(),
+            size_of::<libc::sock_fprog>() as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// A program that keeps no packet.
+pub(crate) fn nothing() -> Vec<libc::sock_filter> {
+    vec![statement(RETURN, 0)]
+}
+
+/// A program that keeps `snap_bytes` of each TCP segment with one of `ports`, or of each packet if there are none.
+pub(crate) fn program(
+    ports: &[u16],
+    snap_bytes: u32,
+    loopback: bool,
+) -> io::Result<Vec<libc::sock_filter>> {
+    if ports.len() > RingOptions::PORTS_MAX {
+        let most = format!("at most {} ports", RingOptions::PORTS_MAX);
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, most));
+    }
+    let mut program = Vec::new();
+    let mut add = |code, k: u32, jt, jf| program.push(libc::sock_filter { code, jt, jf, k });
+    if loopback {
+        add(LOAD_BYTE, PACKET_TYPE, 0, 0);
+        add(JUMP_IF_EQUAL, libc::PACKET_OUTGOING.into(), REJECT, 0);
+    }
+    if !ports.is_empty() {
+        // One comparison for each port of each of the two fields.
+        let compares = 2 * (ports.len() as u8 + 1);
+        add(LOAD_HALF, 12, 0, 0);
+        // A tag that the kernel left in: rare enough to be kept whatever it carries.
+        add(JUMP_IF_EQUAL, 0x8100, ACCEPT, 0);
+        add(JUMP_IF_EQUAL, 0x0800, 0, 6 + compares);
+        add(LOAD_BYTE, 23, 0, 0);
+        add(JUMP_IF_EQUAL, TCP, 0, REJECT);
+        // Of fragments only the first has ports.
+        add(LOAD_HALF, 20, 0, 0);
+        add(JUMP_IF_ANY, 0x1fff, REJECT, 0);
+        add(LOAD_INDEX_IPV4_HEADER, 14, 0, 0);
+        for field in [14, 16] {
+            add(LOAD_HALF_INDEXED, field, 0, 0);
+            ports
+                .iter()
+                .for_each(|&port| add(JUMP_IF_EQUAL, port.into(), ACCEPT, 0));
+        }
+        add(RETURN, 0, 0, 0);
+        // IPv6, without extension headers.
+        add(JUMP_IF_EQUAL, 0x86dd, 0, REJECT);
+        add(LOAD_BYTE, 20, 0, 0);
+        add(JUMP_IF_EQUAL, TCP, 0, REJECT);
+        for field in [54, 56] {
+            add(LOAD_HALF, field, 0, 0);
+            ports
+                .iter()
+                .for_each(|&port| add(JUMP_IF_EQUAL, port.into(), ACCEPT, 0));
+        }
+        add(RETURN, 0, 0, 0);
+    }
+    let accept = program.len();
+    program.push(statement(RETURN, snap_bytes));
+    program.push(statement(RETURN, 0));
+    for (at, instruction) in program[..accept].iter_mut().enumerate() {
+        for jump in [&mut instruction.jt, &mut instruction.jf] {
+            let end = match *jump {
+                ACCEPT => accept,
+                REJECT => accept + 1,
+                _ => continue,
+            };
+            *jump = (end - at - 1) as u8;
+        }
+    }
+    Ok(program)
+}
+
+fn statement(code: u16, k: u32) -> libc::sock_filter {
+    libc::sock_filter {
+        code,
+        jt: 0,
+        jf: 0,
+        k,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the program keeps of a packet, by the rules of classic BPF: a load beyond the end keeps nothing.
+    fn kept(program: &[libc::sock_filter], packet: &[u8], outgoing: bool) -> u32 {
+        let load = |at: usize, bytes: usize| {
+            let field = packet.get(at..at + bytes)?;
+            Some(
+                field
+                    .iter()
+                    .fold(0, |sum, &byte| sum << 8 | u32::from(byte)),
+            )
+        };
+        let (mut a, mut x, mut at) = (0_u32, 0_usize, 0);
+        loop {
+            let step = program[at];
+            let k = step.k as usize;
+            let value = match step.code {
+                RETURN => return step.k,
+                LOAD_BYTE if step.k == PACKET_TYPE => Some(if outgoing { 4 } else { 0 }),
+                LOAD_BYTE => load(k, 1),
+                LOAD_HALF => load(k, 2),
+                LOAD_HALF_INDEXED => load(x + k, 2),
+                LOAD_INDEX_IPV4_HEADER => load(k, 1).map(|byte| {
+                    x = 4 * (byte & 15) as usize;
+                    a
+                }),
+                JUMP_IF_EQUAL | JUMP_IF_ANY => {
+                    let equal = step.code == JUMP_IF_EQUAL;
+                    let yes = if equal { a == step.k } else { a & step.k != 0 };
+                    at += usize::from(if yes { step.jt } else { step.jf });
+                    Some(a)
+                }
+                code => panic!("instruction {code:#x}"),
+            };
+            let Some(value) = value else { return 0 };
+            a = value;
+            at += 1;
+        }
+    }
+
+    fn ipv4(protocol: u8, options: usize, fragment: u16, ports: [u16; 2]) -> Vec<u8> {
+        let mut packet = vec![0; 12];
+        packet.extend([0x08, 0x00, 0x45 + (options / 4) as u8, 0, 0, 0, 0, 0]);
+        packet.extend(fragment.to_be_bytes());
+        packet.extend([64, protocol]);
+        packet.resize(14 + 20 + options, 0);
+        ports
+            .iter()
+            .for_each(|port| packet.extend(port.to_be_bytes()));
+        packet
+    }
+
+    fn ipv6(next: u8, ports: [u16; 2]) -> Vec<u8> {
+        let mut packet = vec![0; 12];
+        packet.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, next, 64]);
+        packet.resize(54, 0);
+        ports
+            .iter()
+            .for_each(|port| packet.extend(port.to_be_bytes()));
+        packet
+    }
+
+    #[test]
+    fn segments_of_the_ports_are_kept_and_nothing_else() {
+        let many: Vec<u16> = (3000..3000 + RingOptions::PORTS_MAX as u16).collect();
+        for ports in [vec![3260], vec![860, 3260], [&many[1..], &[3260]].concat()] {
+            let program = program(&ports, 200, false).unwrap();
+            let keeps = |packet: &[u8]| kept(&program, packet, false);
+            assert_eq!(keeps(&ipv4(6, 0, 0x4000, [3260, 9])), 200);
+            assert_eq!(keeps(&ipv4(6, 12, 0, [9, 3260])), 200);
+            assert_eq!(keeps(&ipv6(6, [3260, 9])), 200);
+            assert_eq!(keeps(&ipv6(6, [9, 3260])), 200);
+            assert_eq!(keeps(&ipv4(6, 0, 0, [9, 10])), 0);
+            assert_eq!(keeps(&ipv6(6, [9, 10])), 0);
+            // UDP, a later fragment, ARP, a cut header.
+            assert_eq!(keeps(&ipv4(17, 0, 0, [3260, 3260])), 0);
+            assert_eq!(keeps(&ipv6(17, [3260, 3260])), 0);
+            assert_eq!(keeps(&ipv4(6, 0, 0x2001, [3260, 3260])), 0);
+            assert_eq!(keeps(&[&[0; 12][..], &[0x08, 0x06], &[0; 40]].concat()), 0);
+            assert_eq!(keeps(&ipv4(6, 0, 0, [3260, 9])[..30]), 0);
+        }
+    }
+
+    #[test]
+    fn without_ports_everything_is_kept_but_on_loopback_once() {
+        let any = program(&[], 96, false).unwrap();
+        assert_eq!(kept(&any, &[0; 14], true), 96);
+        let loopback = program(&[], 96, true).unwrap();
+        assert_eq!(kept(&loopback, &[0; 14], true), 0);
+        assert_eq!(kept(&loopback, &[0; 14], false), 96);
+        assert_eq!(kept(&nothing(), &[0; 14], false), 0);
+        let too_many = [1; RingOptions::PORTS_MAX + 1];
+        assert!(program(&too_many, 96, false).is_err());
+    }
+}

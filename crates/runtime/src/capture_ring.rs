@@ -1,0 +1,412 @@
+//! Packets of an interface, both ways, as the kernel writes them into a ring shared with it (TPACKET_V3): for captures.
+//!
+//! The kernel fills blocks; one that is full, or 20 ms old, is ours until it is given back. A packet that finds no free block is lost and counted. Only what
+//! passes the filter is copied, and of it no more than the snap length. Needs CAP_NET_RAW in the user namespace of the network namespace, like
+//! [`crate::packet`]; unlike there, the interface goes on as if nobody looked.
+use std::io;
+use std::mem::{offset_of, size_of};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::capture_filter;
+
+/// Size of a block; a packet is never longer.
+const BLOCK_BYTES: usize = 1 << 19;
+/// A block that is not full is handed on after this time.
+const RETIRE_MS: u32 = 20;
+
+/// What is captured of each packet, and of which.
+#[derive(Clone, Debug)]
+pub struct RingOptions {
+    /// Size of the ring, bytes; rounded up to whole blocks of 512 KiB, at least two.
+    pub ring_bytes: usize,
+    /// Bytes kept of each packet, from the Ethernet header on.
+    pub snap_bytes: u32,
+    /// Only TCP with one of these ports at either end; at most [`RingOptions::PORTS_MAX`]. Empty: everything.
+    pub ports: Vec<u16>,
+}
+
+impl RingOptions {
+    /// Jumps of the kernel's filters reach no further.
+    pub const PORTS_MAX: usize = 32;
+}
+
+/// A captured packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Captured<'a> {
+    /// When the kernel had it, ns since 1970: coming, from the driver; going, before it is handed to the driver.
+    pub realtime_ns: u64,
+    /// From the Ethernet header on, up to the snap length.
+    pub bytes: &'a [u8],
+    /// As it was, bytes.
+    pub original_length: u32,
+    /// An 802.1Q tag that was taken out of it: type and content. It belongs behind the two addresses.
+    pub tag: Option<(u16, u16)>,
+}
+
+/// An open ring.
+#[derive(Debug)]
+pub struct CaptureRing {
+    // Before the socket: unmapped first.
+    map: MmapRaw,
+    socket: OwnedFd,
+    blocks: usize,
+    next: usize,
+    down: bool,
+    received: u64,
+    dropped: u64,
+}
+
+impl CaptureRing {
+    /// Opens an interface of this network namespace; packets come from now on.
+    ///
+    /// # Errors
+    /// There is no such interface (`NotFound`), it is down (`NetworkDown`), it is none with Ethernet's header (`Unsupported`); CAP_NET_RAW is missing
+    /// (`PermissionDenied`); the kernel has no memory for the ring (`OutOfMemory`); too many ports (`InvalidInput`).
+    pub fn open(interface: &str, options: &RingOptions) -> io::Result<CaptureRing> {
+        let name = std::ffi::CString::new(interface)?;
+        // SAFETY: `name` is a C string for the length of the call.
+        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+        if index == 0 {
+            return Err(match io::Error::last_os_error() {
+                error if error.raw_os_error() == Some(libc::ENODEV) => no_interface(),
+                error => error,
+            });
+        }
+        // SAFETY: makes a descriptor, which nobody else owns. Protocol 0: nothing is received before it is bound.
+        let socket = unsafe {
+            let fd = libc::socket(
+                libc::AF_PACKET,
+                libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC,
+                0,
+            );
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            OwnedFd::from_raw_fd(fd)
+        };
+        let blocks = options.ring_bytes.div_ceil(BLOCK_BYTES).max(2);
+        let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
+        set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
+        // The frame size has no meaning in this version but must divide the block.
+        let request = libc::tpacket_req3 {
+            tp_block_size: BLOCK_BYTES as libc::c_uint,
+            tp_block_nr: blocks as libc::c_uint,
+            tp_frame_size: BLOCK_BYTES as libc::c_uint,
+            tp_frame_nr: blocks as libc::c_uint,
+            tp_retire_blk_tov: RETIRE_MS,
+            tp_sizeof_priv: 0,
+            tp_feature_req_word: 0,
+        };
+        set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+        let map = MmapOptions::new()
+            .len(blocks * BLOCK_BYTES)
+            .map_raw(&socket)?;
+        let loopback = bind(&socket, index, 0)? == libc::ARPHRD_LOOPBACK;
+        // On loopback every packet passes twice, out and in: once is enough.
+        let program = capture_filter::program(&options.ports, options.snap_bytes, loopback)?;
+        capture_filter::attach(&socket, program)?;
+        bind(&socket, index, libc::ETH_P_ALL as u16)?;
+        let ring = CaptureRing {
+            map,
+            socket,
+            blocks,
+            next: 0,
+            down: false,
+            received: 0,
+            dropped: 0,
+        };
+        // An interface that is down lets itself be bound to and tells it here.
+        ring.take_error().map_or(Ok(ring), Err)
+    }
+
+    /// Waits until a block is ready or the time is over. An interface that goes down may come up again: no error.
+    ///
+    /// # Errors
+    /// The interface has gone away (`NotFound`).
+    pub fn wait(&mut self, at_most: Duration) -> io::Result<()> {
+        let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
+        let timeout = Timespec::try_from(at_most).map_err(io::Error::other)?;
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if fds[0].revents().contains(PollFlags::ERR) {
+            match self.take_error() {
+                Some(error) if error.kind() == io::ErrorKind::NetworkDown => self.down = true,
+                Some(error) => return Err(error),
+                None => {}
+            }
+        }
+        // The kernel tells that it went down, and not that it was removed after that.
+        if self.down && address(&self.socket)?.sll_ifindex < 0 {
+            return Err(no_interface());
+        }
+        Ok(())
+    }
+
+    /// Hands over the packets of the blocks that are ready, once around the ring at most, and gives each block back.
+    ///
+    /// # Errors
+    /// Those of `handle`: the first ends it, and what the block still has is lost.
+    pub fn take<E>(
+        &mut self,
+        handle: &mut dyn FnMut(Captured<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let status_at = offset_of!(libc::tpacket_block_desc, hdr)
+            + offset_of!(libc::tpacket_hdr_v1, block_status);
+        for _ in 0..self.blocks {
+            let start = self.map.as_mut_ptr().wrapping_add(self.next * BLOCK_BYTES);
+            // SAFETY: the word lies in the map, is aligned, and is shared with the kernel by atomic access on both sides.
+            let status = unsafe { AtomicU32::from_ptr(start.wrapping_add(status_at).cast()) };
+            if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
+                break;
+            }
+            // SAFETY: the block lies in the map, which lives as long as `self`; until the status is set back, which is after the last use of the slice,
+            // neither the kernel nor anybody here writes to it.
+            let block = unsafe { std::slice::from_raw_parts(start.cast_const(), BLOCK_BYTES) };
+            let done = packets_of(block, handle);
+            status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
+            self.next = (self.next + 1) % self.blocks;
+            done?;
+        }
+        Ok(())
+    }
+
+    /// Lets nothing more in. What has come lies in blocks that are ready at the latest after [`CaptureRing::SETTLES_IN`].
+    ///
+    /// # Errors
+    /// None that occur on an open packet socket.
+    pub fn stop(&mut self) -> io::Result<()> {
+        capture_filter::attach(&self.socket, capture_filter::nothing())
+    }
+
+    /// When a block that is not full is handed on, twice over.
+    pub const SETTLES_IN: Duration = Duration::from_millis(2 * RETIRE_MS as u64);
+
+    /// Packets that passed the filter so far, and how many of them found no room.
+    ///
+    /// # Errors
+    /// None that occur on an open packet socket.
+    pub fn counts(&mut self) -> io::Result<(u64, u64)> {
+        // SAFETY: zero is a valid value of plain numbers.
+        let mut statistics: libc::tpacket_stats_v3 = unsafe { std::mem::zeroed() };
+        let mut length = size_of::<libc::tpacket_stats_v3>() as libc::socklen_t;
+        // SAFETY: the kernel writes at most `length` bytes to `statistics`.
+        let result = unsafe {
+            libc::getsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                (&raw mut statistics).cast(),
+                &raw mut length,
+            )
+        };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // Asking sets the kernel's counts back; lost ones are among the packets.
+        self.received += u64::from(statistics.tp_packets);
+        self.dropped += u64::from(statistics.tp_drops);
+        Ok((self.received, self.dropped))
+    }
+
+    /// What the kernel has noted on the socket, once.
+    fn take_error(&self) -> Option<io::Error> {
+        match rustix::net::sockopt::socket_error(&self.socket) {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) | Err(error) => Some(error.into()),
+        }
+    }
+}
+
+fn no_interface() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "there is no such interface")
+}
+
+/// Walks a block. What the kernel wrote is believed as far as it stays inside of the block.
+fn packets_of<E>(
+    block: &[u8],
+    handle: &mut dyn FnMut(Captured<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let head = offset_of!(libc::tpacket_block_desc, hdr);
+    let count = word(block, head + offset_of!(libc::tpacket_hdr_v1, num_pkts));
+    let first = head + offset_of!(libc::tpacket_hdr_v1, offset_to_first_pkt);
+    let mut at = word(block, first).unwrap_or(0) as usize;
+    for _ in 0..count.unwrap_or(0) {
+        if let Some(packet) = packet_at(block, at) {
+            handle(packet)?;
+        }
+        match word(block, at + offset_of!(libc::tpacket3_hdr, tp_next_offset)) {
+            Some(step) if step > 0 => at += step as usize,
+            _ => break,
+        }
+    }
+    Ok(())
+}
+
+/// The packet whose header is at `at`; `None`: it does not lie within the block.
+fn packet_at(block: &[u8], at: usize) -> Option<Captured<'_>> {
+    let field = |offset: usize| word(block, at + offset);
+    let more = offset_of!(libc::tpacket3_hdr, hv1);
+    let length = field(offset_of!(libc::tpacket3_hdr, tp_snaplen))? as usize;
+    let begin = at + usize::from(half(block, at + offset_of!(libc::tpacket3_hdr, tp_mac))?);
+    let status = field(offset_of!(libc::tpacket3_hdr, tp_status))?;
+    let content = field(more + offset_of!(libc::tpacket_hdr_variant1, tp_vlan_tci))? as u16;
+    let kind = at + more + offset_of!(libc::tpacket_hdr_variant1, tp_vlan_tpid);
+    let kind = half(block, kind)?;
+    let known = status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
+    let seconds = u64::from(field(offset_of!(libc::tpacket3_hdr, tp_sec))?);
+    Some(Captured {
+        realtime_ns: seconds * 1_000_000_000
+            + u64::from(field(offset_of!(libc::tpacket3_hdr, tp_nsec))?),
+        bytes: block.get(begin..begin + length)?,
+        original_length: field(offset_of!(libc::tpacket3_hdr, tp_len))?,
+        tag: (status & libc::TP_STATUS_VLAN_VALID != 0)
+            .then_some((if known { kind } else { 0x8100 }, content)),
+    })
+}
+
+fn word(block: &[u8], at: usize) -> Option<u32> {
+    let bytes = block.get(at..at + 4)?.try_into().ok()?;
+    Some(u32::from_ne_bytes(bytes))
+}
+
+fn half(block: &[u8], at: usize) -> Option<u16> {
+    let bytes = block.get(at..at + 2)?.try_into().ok()?;
+    Some(u16::from_ne_bytes(bytes))
+}
+
+/// Binds to the interface; its type of hardware. Protocol 0: nothing comes from it yet.
+fn bind(socket: &OwnedFd, index: libc::c_uint, protocol: u16) -> io::Result<u16> {
+    // SAFETY: zero is a valid `sockaddr_ll`.
+    let mut wanted: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    wanted.sll_family = libc::AF_PACKET as libc::c_ushort;
+    wanted.sll_protocol = protocol.to_be();
+    wanted.sll_ifindex = index as libc::c_int;
+    let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: `wanted` is a `sockaddr_ll` of that length.
+    let result = unsafe { libc::bind(socket.as_raw_fd(), (&raw const wanted).cast(), length) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    match address(socket)?.sll_hatype {
+        kind @ (libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK) => Ok(kind),
+        _ => Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "its packets have no Ethernet header",
+        )),
+    }
+}
+
+/// What the socket is bound to; the interface's number is -1 once it is gone.
+fn address(socket: &OwnedFd) -> io::Result<libc::sockaddr_ll> {
+    // SAFETY: zero is a valid `sockaddr_ll`.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    let mut length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: `address` is a `sockaddr_ll` of that length.
+    let result = unsafe {
+        libc::getsockname(
+            socket.as_raw_fd(),
+            (&raw mut address).cast(),
+            &raw mut length,
+        )
+    };
+    if result == 0 {
+        Ok(address)
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+fn set<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+    // SAFETY: `value` is plain memory of the size given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            std::ptr::from_ref(value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A block as the kernel lays it out, with packets of these lengths and steps.
+    fn block(count: u32, packets: &[(usize, u32, u32)]) -> Vec<u8> {
+        let mut block = vec![0; 4096];
+        let head = offset_of!(libc::tpacket_block_desc, hdr);
+        let mut put =
+            |at: usize, value: u32| block[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+        put(head + offset_of!(libc::tpacket_hdr_v1, num_pkts), count);
+        let first = offset_of!(libc::tpacket_hdr_v1, offset_to_first_pkt);
+        put(
+            head + first,
+            packets.first().map_or(0, |packet| packet.0 as u32),
+        );
+        for &(at, length, step) in packets {
+            put(at + offset_of!(libc::tpacket3_hdr, tp_next_offset), step);
+            put(at + offset_of!(libc::tpacket3_hdr, tp_sec), 2);
+            put(at + offset_of!(libc::tpacket3_hdr, tp_nsec), 3);
+            put(at + offset_of!(libc::tpacket3_hdr, tp_snaplen), length);
+            put(at + offset_of!(libc::tpacket3_hdr, tp_len), 1500);
+            put(at + offset_of!(libc::tpacket3_hdr, tp_mac), 80);
+        }
+        block
+    }
+
+    fn walked(block: &[u8]) -> Vec<(u64, usize, u32)> {
+        let mut found = Vec::new();
+        let done: Result<(), ()> = packets_of(block, &mut |packet| {
+            found.push((
+                packet.realtime_ns,
+                packet.bytes.len(),
+                packet.original_length,
+            ));
+            Ok(())
+        });
+        assert_eq!(done, Ok(()));
+        found
+    }
+
+    #[test]
+    fn a_block_is_walked_as_far_as_it_is_sound() {
+        let time = 2_000_000_003;
+        assert_eq!(
+            walked(&block(2, &[(48, 60, 160), (208, 96, 0)])),
+            [(time, 60, 1500), (time, 96, 1500)]
+        );
+        assert_eq!(walked(&block(0, &[])), []);
+        // More promised than there are; one that reaches beyond the block; a step out of it.
+        assert_eq!(walked(&block(9, &[(48, 60, 0)])), [(time, 60, 1500)]);
+        assert_eq!(
+            walked(&block(2, &[(48, 5000, 160), (208, 1, 0)])),
+            [(time, 1, 1500)]
+        );
+        assert_eq!(walked(&block(2, &[(48, 60, u32::MAX)])), [(time, 60, 1500)]);
+        assert_eq!(walked(&[]), []);
+    }
+
+    #[test]
+    fn the_first_error_ends_the_walk() {
+        let mut seen = 0;
+        let done = packets_of(&block(2, &[(48, 60, 160), (208, 96, 0)]), &mut |_| {
+            seen += 1;
+            Err("full")
+        });
+        assert_eq!((done, seen), (Err("full"), 1));
+    }
+}
