@@ -18,8 +18,9 @@ from hakaru.run.runner import drive
 from hakaru.store import Histograms, RunWriter, Samples
 from hakaru.study import Repetition
 from hakaru.tune import run as tuning
-from hakaru.tune.knobs import Defaults, Machine, Settings, space_of
+from hakaru.tune.knobs import Machine, Settings, space_of
 from hakaru.tune.setup import Setup
+from hakaru.tune.start import today
 from hakaru.tune.study import settings_of
 from hakaru.tune.tuning import Limits
 from hdrh.histogram import HdrHistogram
@@ -36,9 +37,9 @@ def small_setup(trials: int = 5, repetitions: int = 2, seed: int = 1, loss: floa
     path = conditions(20, loss)
     return Setup(
         conditions=path,
-        defaults=Defaults(),
+        defaults=today(),
         machine=MACHINE,
-        space=space_of(path, Defaults(), MACHINE, lab=lab),
+        space=space_of(path, today(), MACHINE, lab=lab),
         goal="throughput",
         seed=seed,
         limits=Limits(trials=trials, repetitions=repetitions),

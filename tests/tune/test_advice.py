@@ -9,7 +9,8 @@ import pytest
 from hakaru.tune.advice import Block, Names, blocks
 from hakaru.tune.closed_form import suggest
 from hakaru.tune.conditions import Conditions
-from hakaru.tune.knobs import AUTO, Defaults, Machine, Settings, changed, settle, space_of
+from hakaru.tune.knobs import AUTO, Machine, Settings, changed, settle, space_of
+from hakaru.tune.start import today
 
 GOLDEN = Path(__file__).parent / "golden"
 MACHINE = Machine(("cubic", "reno", "bbr"))
@@ -18,7 +19,7 @@ NAMES = Names("iqn.2003-01.org.example:disk", "192.0.2.10:3260", "1", "sdb")
 
 def text_of(op: str, loss: float, **values: object) -> tuple[str, list[Block]]:
     conditions = Conditions(20_000_000, loss, 10**9, 4 << 20, op, None)  # type: ignore[arg-type]
-    space = space_of(conditions, Defaults(), MACHINE, lab=True)
+    space = space_of(conditions, today(), MACHINE, lab=True)
     settings: Settings = settle(space, {**suggest(conditions, space, MACHINE), **values})  # type: ignore[dict-item]
     found = blocks(conditions, settings, [k.name for k in changed(space, settings)], MACHINE, NAMES)
     return "\n".join(f"# {b.name} {b.file}\n{b.text}" for b in found), found
@@ -26,7 +27,7 @@ def text_of(op: str, loss: float, **values: object) -> tuple[str, list[Block]]:
 
 CASES: dict[str, tuple[str, float, dict[str, object]]] = {
     "write": ("write", 0.0, {}),
-    "write-loss": ("write", 0.1, {"max_outstanding_r2t": 4, "commands": 128}),
+    "write-loss": ("write", 0.1, {"max_outstanding_r2t": 4, "commands": 128, "command_max": 4 << 20}),
     "write-auto": ("write", 0.0, {"send_buffer": AUTO}),
     "read": ("read", 0.0, {}),
 }
@@ -45,13 +46,13 @@ def test_text_is_as_it_was(name: str) -> None:
 
 def test_nothing_turned_is_nothing_to_set() -> None:
     conditions = Conditions(20_000_000, 0.0, 10**9, 4 << 20, "write", 1)
-    space = space_of(conditions, Defaults(), MACHINE, lab=True)
+    space = space_of(conditions, today(), MACHINE, lab=True)
     assert blocks(conditions, {k.name: k.default for k in space}, [], MACHINE) == []
 
 
 def test_only_what_is_turned_is_named() -> None:
     conditions = Conditions(20_000_000, 0.0, 10**9, 4 << 20, "write", 1)
-    space = space_of(conditions, Defaults(), MACHINE, lab=True)
+    space = space_of(conditions, today(), MACHINE, lab=True)
     found = blocks(conditions, suggest(conditions, space, MACHINE), ["initial_r2t"], MACHINE)
     assert [b.name for b in found] == ["open-iscsi-conf", "open-iscsi-node", "lio", "tgt"]
     assert all(len(b.lines) == 1 and "InitialR2T" in b.lines[0] for b in found)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ from hakaru.study import load
 from hakaru.study.consistency import problems
 from hakaru.tune import run as tuning
 from hakaru.tune.setup import Setup
+from hakaru.tune.start import peer_from, today
 from hakaru.tune.study import factors_of, load_base, settings_of
+from hakaru.tune.tuning import Peer
 
 from tests.tune.model_run import interrupt_at, refuse, resume_model, run_model, small_setup
 from tests.tune.path_model import PathModel, search_only
@@ -136,7 +139,7 @@ def test_summary_says_what_was_found_and_what_to_set(tmp_path: Path) -> None:
     found = summary["tuning"]
     assert summary["valid"] and found["finished"] and found["ended"] == "reached"
     assert found["default"]["settings"] == {}
-    assert found["best"]["mb_per_s"]["mean"] > 4 * found["default"]["mb_per_s"]["mean"]
+    assert found["best"]["mb_per_s"]["median"] > 4 * found["default"]["mb_per_s"]["median"]
     assert found["best"]["mb_per_s"]["n"] == 2
     assert found["best"]["reachable_percent"] > 97
     losses = [c["loss_percent"] for c in found["contributions"]]
@@ -144,9 +147,46 @@ def test_summary_says_what_was_found_and_what_to_set(tmp_path: Path) -> None:
     contributing = {c["knob"] for c in found["contributions"] if c["contributes"]}
     assert contributing <= set(found["advised"]["settings"]) and found["advised"]["confirmed"]
     text = {block["name"]: block["text"] for block in found["text"]}
-    assert "node.session.iscsi.InitialR2T = No" in text["open-iscsi-conf"]
-    assert "--name InitialR2T --value No" in text["tgt"]
-    assert "set parameter InitialR2T=No" in text["lio"]
+    assert "node.session.iscsi.MaxBurstLength = 4194304" in text["open-iscsi-conf"]
+    assert "--name MaxBurstLength --value 4194304" in text["tgt"]
+    assert "set parameter MaxBurstLength=4194304" in text["lio"]
+
+
+def test_setting_from_a_study_is_measured_beside_the_best(tmp_path: Path) -> None:
+    setup = small_setup()
+    name = "long-distance:settings=optimised"
+    settings = peer_from(name, setup.conditions, setup.space, setup.machine, lab=True)
+    # Half of the 32 MiB that buffers may grow to there, since the kernel doubles it; no level that the search draws.
+    assert settings["send_buffer"] == 16 << 20 and settings["commands"] == 32
+    with_peer = replace(setup, peer=Peer(name, settings))
+    assert Setup.of_json(with_peer.describe()) == with_peer
+    directory = run_model(tmp_path, with_peer)
+    found = summarise(directory)["tuning"]
+    best, peer = found["best"], found["peer"]
+    assert peer["name"] == name and peer["mb_per_s"]["n"] == best["mb_per_s"]["n"] == 2
+    # As many requests outstanding as the best has.
+    assert peer["settings"]["queue_depth"] == best["settings"]["queue_depth"]
+    assert peer["low"] <= peer["best_percent"] <= peer["high"]
+    assert peer["best_percent"] == pytest.approx(100, abs=3)
+    assert "(peer)" not in [c["knob"] for c in found["contributions"]]
+    assert "tuning_peer" in [f["kind"] for f in summarise(directory)["findings"]]
+
+
+def test_level_that_a_study_does_not_have_is_said(tmp_path: Path) -> None:
+    setup = small_setup()
+    with pytest.raises(UsageError, match="--against long-distance:setting=optimised: 'setting' is no variable"):
+        peer_from("long-distance:setting=optimised", setup.conditions, setup.space, setup.machine, lab=True)
+
+
+def test_defaults_are_a_setting_of_the_study_long_distance() -> None:
+    """Of open-iscsi 2.1 and LIO, as the README of the study has them with their sources."""
+    found = today()
+    assert (found.first_burst_length, found.max_burst_length, found.max_outstanding_r2t) == (64 << 10, 256 << 10, 1)
+    assert (found.initial_r2t, found.immediate_data) == (True, True)
+    assert (found.max_recv_initiator, found.max_recv_target) == (256 << 10, 8 << 10)
+    assert (found.command_max, found.commands) == (8 << 20, 32)
+    assert (found.send_initiator, found.receive_initiator) == (512 << 10, 512 << 10)
+    assert (found.send_target, found.receive_target, found.tcp_stack) == ("auto", "auto", "today")
 
 
 def test_finished_tuning_and_other_runs_are_not_gone_on_with(whole: Path, invented_run: Path) -> None:

@@ -7,6 +7,8 @@ requests; percentiles come from merged histograms. A repetition without a reques
 
 from __future__ import annotations
 
+import math
+
 from hakaru.analysis.latency import PERCENTILES, Latencies, percentiles_ms
 from hakaru.analysis.run_data import Repetition
 
@@ -29,6 +31,8 @@ UNITS: dict[str, str] = {
     "array_cpu_us_per_io": "µs",
 }
 """Every metric and its unit, in the order of the report."""
+RATES = ("iops", "read_iops", "write_iops", "mb_per_s", "read_mb_per_s", "write_mb_per_s", "mib_per_s")
+"""Those that are counted in whole requests."""
 
 
 def _ratio(above: float, below: float) -> float:
@@ -69,3 +73,18 @@ def of_repetition(repetition: Repetition, latencies: Latencies) -> dict[str, flo
         ]
         values[f"{engine}_cpu_us_per_io"] = _ratio(sum(cpu) / 1e3, reads + writes)
     return values
+
+
+def by_latency(values: dict[str, float]) -> dict[str, float]:
+    """Rates of a closed load as its outstanding requests and their latency make them (Little's law).
+
+    A count over some seconds is off by up to one request at each end: of requests that take half a second that is
+    more than what settings differ by, and can pass what the link carries. Requests over latency is neither, once the
+    load goes evenly. Nothing where requests failed or none ended.
+    """
+    outstanding, latency_ms = values["outstanding_mean"], values["latency_ms_mean"]
+    known = math.isfinite(outstanding) and math.isfinite(latency_ms) and latency_ms > 0
+    if not known or values["iops"] <= 0 or values["errors_per_s"] > 0:
+        return {}
+    factor = outstanding / (latency_ms / 1e3) / values["iops"]
+    return {name: values[name] * factor for name in RATES}

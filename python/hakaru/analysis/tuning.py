@@ -5,10 +5,10 @@ What is advised follows from the trials by the same pure rules by which they wer
 
 from __future__ import annotations
 
+from statistics import median
 from typing import Any
 
-from hakaru.analysis import points
-from hakaru.analysis.estimate import Estimate
+from hakaru.analysis import distance, points
 from hakaru.analysis.findings import Finding
 from hakaru.analysis.points import Point
 from hakaru.analysis.run_data import RunData
@@ -18,7 +18,7 @@ from hakaru.tune.knobs import Settings, changed, defaults_of, settle
 from hakaru.tune.measure import trials_of
 from hakaru.tune.setup import Setup
 from hakaru.tune.tuning import Trial
-from hakaru.wording import LANGUAGES, say
+from hakaru.wording import LANGUAGES, number, say
 
 Json = dict[str, Any]
 
@@ -30,7 +30,9 @@ def analyse(run: RunData) -> tuple[list[Point], list[Finding], Json, bool]:
     nics = nics_of_lab(run.lab)
     # Points of a tuning are what its trials made of it; one that was begun and never finished is none.
     made = {t.point for t in trials}
-    analysed = [points.analyse(run, raw, nics) for raw in run.points if raw["point"] in made]
+    # In the lab the way is known: what limits each setting follows from its closed forms, phases and clocks.
+    of_point = distance.points.analyse if setup.lab else points.analyse
+    analysed: list[Point] = [of_point(run, raw, nics) for raw in run.points if raw["point"] in made]
     found = describe(setup, trials, run.run)
     return analysed, findings(setup, found), found, _valid(setup, trials)
 
@@ -65,6 +67,7 @@ def describe(setup: Setup, trials: list[Trial], run: Json) -> Json:
         "default": _setting(setup, trials, default, ("search",)),
         "best": None if best is None else _setting(setup, trials, best, ("contribution",)),
         "contributions": contributions,
+        "peer": _peer(setup, trials, best),
         "advised": None
         if advised is None
         else _setting(setup, trials, advised, ("contribution", "advice")) | {"confirmed": measured},
@@ -74,11 +77,11 @@ def describe(setup: Setup, trials: list[Trial], run: Json) -> Json:
 
 def _trials(setup: Setup, trials: list[Trial]) -> list[Json]:
     found, best = [], 0.0
-    for number, t in enumerate(trials, start=1):
+    for order, t in enumerate(trials, start=1):
         best = max(best, (t.mb_per_s or 0.0) if t.phase == "search" else 0.0)
         found.append(
             {
-                "trial": number,
+                "trial": order,
                 "phase": t.phase,
                 "knob": t.knob,
                 "point": t.point,
@@ -102,20 +105,40 @@ def _shown(setup: Setup, settings: Settings) -> dict[str, str]:
 def _setting(setup: Setup, trials: list[Trial], settings: Settings, phases: tuple[str, ...]) -> Json:
     """A setting with what it came to in these phases; of one that was not measured there, in the search.
 
-    The trial by which the search chose a setting is the luckiest of many: measurements made afterwards are not.
+    The trial by which the search chose a setting is the luckiest of many: measurements made afterwards are not. They
+    are few, and the machine may have disturbed one: the median stands for them, with the least and the most.
     """
     alike = [t for t in trials if t.settings == settings and t.mb_per_s is not None]
     later = [t for t in alike if t.phase in phases]
-    values = [t.mb_per_s for t in (later or alike) if t.mb_per_s is not None]
-    estimate = Estimate.over(values, "MB/s")
+    rate = _rate([t.mb_per_s for t in (later or alike) if t.mb_per_s is not None])
     reachable = setup.reachable_mb_per_s
-    share = None if reachable is None or estimate.mean is None else 100 * estimate.mean / reachable
+    share = None if reachable is None or rate["median"] is None else 100 * rate["median"] / reachable
     return {
         "settings": _shown(setup, settings),
-        "mb_per_s": estimate.to_json(),
+        "mb_per_s": rate,
         "reachable_percent": share,
         "memory_bytes": setup.tuning.search.memory(settings),
     }
+
+
+def _rate(values: list[float]) -> Json:
+    if not values:
+        return {"median": None, "least": None, "most": None, "n": 0, "unit": "MB/s"}
+    return {"median": median(values), "least": min(values), "most": max(values), "n": len(values), "unit": "MB/s"}
+
+
+def _peer(setup: Setup, trials: list[Trial], best: Settings | None) -> Json | None:
+    """The peer, and the best in percent of it with a 95 % interval; None where there is none or it was not measured."""
+    peer, against = setup.peer, setup.tuning.against_peer(trials)
+    if peer is None or best is None or against is None:
+        return None
+    found = _setting(setup, trials, setup.tuning.of_peer(best), ("peer",))
+
+    def of_peer(loss: float | None) -> float | None:
+        return None if loss is None else 100 / (1 - loss / 100)
+
+    shares = {"best_percent": of_peer(against.loss_percent), "low": of_peer(against.low), "high": of_peer(against.high)}
+    return {"name": peer.name} | found | shares
 
 
 def _names(run: Json) -> advice.Names | None:
@@ -147,26 +170,32 @@ def findings(setup: Setup, found: Json) -> list[Finding]:
     if best is None:
         add("tuning_failed", "none", {})
         return said
-    rate, before = best["mb_per_s"], default["mb_per_s"]["mean"]
-    values = {"mb": rate["mean"], "default": before, "times": rate["mean"] / before if before else None}
-    if rate["low"] is None:
-        add("tuning_best", "best", values, {"settings": best["settings"]})
-    else:
-        interval = {"low": rate["low"], "high": rate["high"]}
-        add("tuning_best", "best.interval", values | interval, {"settings": best["settings"]} | interval)
+    rate, before = best["mb_per_s"], default["mb_per_s"]["median"]
+    values = {"mb": rate["median"], "default": before, "times": rate["median"] / before if before else None}
+    spread = {name: rate[name] for name in ("least", "most", "n")}
+    add(
+        "tuning_best", "best" if rate["n"] == 1 else "best.of", values | spread, {"settings": best["settings"]} | spread
+    )
     if best["reachable_percent"] is not None:
         add("tuning_reach", "reach", {"percent": best["reachable_percent"], "reachable": found["reachable_mb_per_s"]})
+    if (peer := found["peer"]) is not None:
+        values = {"name": peer["name"], "mb": peer["mb_per_s"]["median"], "percent": peer["best_percent"]}
+        interval = {name: peer[name] for name in ("low", "high")}
+        add("tuning_peer", "peer" if peer["low"] is None else "peer.interval", values | interval, values | interval)
     if found["ended"]:
         count = sum(t["phase"] == "search" for t in found["trials"])
         add("tuning_ended", f"ended.{found['ended']}", {"trials": count})
     for one in found["contributions"]:
         if one["contributes"]:
             values = {"knob": one["knob"], "to": one["to"], "back": one["from"], "loss": one["loss_percent"]}
-            if one["low"] is None:
-                add("tuning_knob", "knob", values, {"knob": one["knob"]})
-            else:
-                interval = {"low": one["low"], "high": one["high"]}
-                add("tuning_knob", "knob.interval", values | interval, {"knob": one["knob"]} | interval)
+            interval = {"low": one["low"], "high": one["high"]}
+            message = "knob" if one["low"] is None else "knob.interval"
+            add("tuning_knob", message, values | interval, {"knob": one["knob"]} | interval)
+    small = [c for c in found["contributions"] if c["measurable"] and not c["contributes"]]
+    unseen = [c for c in found["contributions"] if not c["measurable"]]
+    for kind, some in (("small", small), ("unmeasurable", unseen)):
+        if some:
+            add(f"tuning_{kind}", kind, {"intervals": some}, {"knobs": [c["knob"] for c in some]})
     idle = [k for k in best["settings"] if advised and k not in advised["settings"]]
     if idle:
         add("tuning_idle", "idle", {"knobs": idle})
@@ -175,7 +204,7 @@ def findings(setup: Setup, found: Json) -> list[Finding]:
     if kept:
         add("tuning_kept", "kept", {"knobs": kept})
     if advised and advised["confirmed"] and idle:
-        add("tuning_advised", "advised", {"mb": advised["mb_per_s"]["mean"]})
+        add("tuning_advised", "advised", {"mb": advised["mb_per_s"]["median"]})
     return said
 
 
@@ -186,4 +215,15 @@ def _named(values: Json, language: str) -> Json:
         named["knob"] = say(language, f"knob.{named['knob']}")
     if "knobs" in named:
         named["knobs"] = ", ".join(say(language, f"knob.{name}") for name in named["knobs"])
+    if "intervals" in named:
+        named["intervals"] = ", ".join(_interval(one, language) for one in named["intervals"])
     return named
+
+
+def _interval(one: Json, language: str) -> str:
+    """A knob and the interval of its loss."""
+    name = say(language, f"knob.{one['knob']}")
+    if one["low"] is None:
+        return f"{name} ({number(one['loss_percent'], language)} %)"
+    bounds = {"low": one["low"], "high": one["high"]}
+    return f"{name} ({say(language, 'tuning.bounds', bounds)})"

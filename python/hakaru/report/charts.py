@@ -292,24 +292,34 @@ def _steps(low: float, high: float) -> list[float]:
     return [s for s in found if low * 0.999 <= s <= high * 1.001] or [low]
 
 
-def bars(rows: Sequence[tuple[str, float]], axis: str, size: Size) -> Spec:
-    """Horizontal bars with their values in percent, largest first."""
+def bars(
+    rows: Sequence[tuple[str, float]], axis: str, size: Size, intervals: Sequence[tuple[float, float] | None] = ()
+) -> Spec:
+    """Horizontal bars with their values in percent, largest first; over each its interval, if `intervals` has one."""
     labels = size.labels + 60
-    values = [
-        {"name": "\n".join(wrap(n, labels)), "y": v, "text": f"{v:.0f} %"} for n, v in sorted(rows, key=lambda r: -r[1])
-    ]
+    spans = [*intervals, *([None] * (len(rows) - len(intervals)))]
+    values = []
+    for (name, value), span in sorted(zip(rows, spans, strict=True), key=lambda r: -r[0][1]):
+        one = {"name": "\n".join(wrap(name, labels)), "y": value, "text": f"{value:.0f} %", "end": value}
+        if span is not None:
+            one |= {"low": span[0], "high": span[1], "end": max(value, span[1])}
+        values.append(one)
     y = {
         "field": "name",
         "type": "nominal",
         "sort": None,
         "axis": {"title": None, "labelLimit": labels, "domain": False, "titleAngle": 0},
     }
+    scale = {"domain": [0, 100], "clamp": True}
     x = {
         "field": "y",
         "type": "quantitative",
-        "scale": {"domain": [0, 100], "clamp": True},
+        "scale": scale,
         "axis": {"title": axis, "values": [0, 25, 50, 75, 100]},
     }
+    ends = {"low": {"field": "low", "type": "quantitative", "scale": scale}, "high": {"field": "high"}}
+    there = [{"filter": "isValid(datum.low)"}]
+    span_mark = {"mark": {"type": "rule", "color": THEIRS, "strokeWidth": 2}, "transform": there}
     text = {"type": "text", "align": "left", "dx": 4}
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
@@ -319,7 +329,8 @@ def bars(rows: Sequence[tuple[str, float]], axis: str, size: Size) -> Spec:
         "data": {"values": values},
         "layer": [
             {"mark": {"type": "bar", "color": OURS, "height": 12}, "encoding": {"x": x, "y": y}},
-            {"mark": text, "encoding": {"x": x, "y": y, "text": {"field": "text"}}},
+            {**span_mark, "encoding": {"x": ends["low"], "x2": ends["high"], "y": y}},
+            {"mark": text, "encoding": {"x": {**x, "field": "end"}, "y": y, "text": {"field": "text"}}},
         ],
         "config": config(),
     }

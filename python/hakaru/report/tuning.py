@@ -15,7 +15,7 @@ from hakaru.units import format_size
 from hakaru.wording import number, say
 
 Json = dict[str, Any]
-CHIEF = ("tuning_failed", "tuning_best", "tuning_reach", "tuning_advised")
+CHIEF = ("tuning_failed", "tuning_best", "tuning_reach", "tuning_peer", "tuning_advised")
 """Findings that are the answer."""
 
 
@@ -44,11 +44,11 @@ def tiles(summary: Json, language: str) -> list[Json]:
     advised = tuning["advised"]
     if advised is None:
         return []
-    rate, before, reachable = advised["mb_per_s"], tuning["default"]["mb_per_s"]["mean"], tuning["reachable_mb_per_s"]
-    interval = "" if rate["low"] is None else say(language, "tile.interval", rate)
+    rate, before, reachable = advised["mb_per_s"], tuning["default"]["mb_per_s"]["median"], tuning["reachable_mb_per_s"]
+    spread = "" if rate["n"] == 1 else say(language, "tile.of", rate)
     share = advised["reachable_percent"]
     shown = [
-        ("advised", _mb(rate["mean"], language), interval),
+        ("advised", _mb(rate["median"], language), spread),
         ("default", _mb(before, language), say(language, "tile.search", {"trials": len(tuning["trials"])})),
         (
             "reachable",
@@ -74,9 +74,15 @@ def figures(summary: Json, language: str) -> list[Figure]:
         count = tuning["contributions"][0]["n"]
         note = say(language, "figure.knobs.note", {"origin": origins, "n": count})
         rows = [(say(language, f"knob.{c['knob']}"), max(0.0, c["loss_percent"])) for c in tuning["contributions"]]
-        axis = say(language, "axis.loss")
-        found.append(Figure("knobs", say(language, "figure.knobs"), note, lambda size: charts.bars(rows, axis, size)))
+        spans = [_span(c) for c in tuning["contributions"]]
+        axis, title = say(language, "axis.loss"), say(language, "figure.knobs")
+        found.append(Figure("knobs", title, note, lambda size: charts.bars(rows, axis, size, spans)))
     return found
+
+
+def _span(one: Json) -> tuple[float, float] | None:
+    """What of a knob's interval is a loss: a figure of losses begins at 0."""
+    return None if one["low"] is None else (max(0.0, one["low"]), max(0.0, one["high"]))
 
 
 def _course(searched: list[Json], tuning: Json, language: str, size: Size) -> Spec:
@@ -107,6 +113,8 @@ def _given(tuning: Json, language: str) -> list[tuple[str, str]]:
         ("goal", say(language, f"tuned.goal.{tuning['goal']}")),
         ("start", say(language, "tuned.start.defaults") if tuning["start"] == "defaults" else tuning["start"]),
     ]
+    if tuning["peer"] is not None:
+        rows.append(("peer", tuning["peer"]["name"]))
     return [(say(language, f"tuned.{name}"), value) for name, value in rows]
 
 
@@ -117,7 +125,7 @@ def _knob(tuning: Json, knob: Json, language: str) -> Json:
     worth = next((c for c in tuning["contributions"] if c["knob"] == name), None)
     interval = ""
     if worth is not None and worth["low"] is not None:
-        interval = f"{number(worth['low'], language)} – {number(worth['high'], language)}"
+        interval = say(language, "tuning.bounds", {"low": worth["low"], "high": worth["high"]})
     turned = advised is not None and name in advised["settings"]
     return {
         "name": say(language, f"knob.{name}"),
@@ -132,6 +140,8 @@ def _knob(tuning: Json, knob: Json, language: str) -> Json:
 
 def _trial(trial: Json, language: str) -> Json:
     knob = say(language, f"knob.{trial['knob']}") if trial["knob"] else ""
+    if trial["phase"] == "contribution" and not knob:
+        knob = say(language, "tuned.none")
     return {
         "trial": f"{trial['trial']} ({trial['point']})",
         "phase": " ".join(part for part in (say(language, f"tuned.phase.{trial['phase']}"), knob) if part),

@@ -113,7 +113,8 @@ def suggest(conditions: Conditions, space: Space, machine: Machine) -> dict[str,
     """The setting that follows from the closed forms; a default that is enough stays."""
     path = _path(conditions)
     block = conditions.block_bytes
-    depth = conditions.depth or max(1, -(-(path + block) // block))
+    # Twice what the path holds, and one that is being answered, as for the buffers.
+    depth = conditions.depth or max(1, -(-(2 * path + block) // block))
     wanted: dict[str, Value] = {
         "initial_r2t": False,
         "immediate_data": True,

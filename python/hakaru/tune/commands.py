@@ -35,6 +35,9 @@ def tune(
     from_: Annotated[
         str, Parameter(name="--from", help="`defaults` (open-iscsi and LIO), or STUDY[:FACTOR=LEVEL,…].")
     ] = "defaults",
+    against: Annotated[
+        str | None, Parameter(help="STUDY[:FACTOR=LEVEL,…]: a setting to measure beside the best.")
+    ] = None,
     target: Annotated[Path | None, Parameter(help="A site file: tune in front of real equipment.")] = None,
     seed: Annotated[int, Parameter(help="Of what the search draws.")] = 1,
     out: Annotated[Path | None, Parameter(help="Folder of runs. Default: $HAKARU_RUNS, else ./runs.")] = None,
@@ -69,6 +72,7 @@ def tune(
             _conditions(rtt, loss, rate, block, op, depth, site),
             lab=site is None,
             start=from_,
+            against=against,
             goal=goal,
             seed=seed,
             trials=_within("--trials", trials, 1, 1000),
@@ -108,6 +112,7 @@ def setup_of(
     *,
     lab: bool,
     start: str,
+    against: str | None,
     goal: Literal["throughput", "memory"],
     seed: int,
     trials: int,
@@ -119,22 +124,25 @@ def setup_of(
     from hakaru.tune.knobs import space_of
     from hakaru.tune.machine import this_machine
     from hakaru.tune.setup import Setup
-    from hakaru.tune.start import defaults_from
-    from hakaru.tune.tuning import Limits
+    from hakaru.tune.start import defaults_from, peer_from
+    from hakaru.tune.tuning import Limits, Peer
 
     defaults = defaults_from(start)
     machine = this_machine(buffer_max=defaults.buffer_max if lab else None)
+    space = space_of(conditions, defaults, machine, lab=lab)
+    peer = None if against is None else Peer(against, peer_from(against, conditions, space, machine, lab=lab))
     return Setup(
         conditions=conditions,
         defaults=defaults,
         machine=machine,
-        space=space_of(conditions, defaults, machine, lab=lab),
+        space=space,
         goal=goal,
         seed=seed,
         limits=Limits(trials=trials, budget_s=budget_s, repetitions=repetitions),
         trial_ns=trial_ns,
         start=start,
         lab=lab,
+        peer=peer,
     )
 
 
@@ -171,13 +179,6 @@ def _quantity(option: str, text: str, parse: Any) -> int:
         return int(parse(text))
     except ValueError as e:
         raise UsageError(f"{option}: {e}") from e
-
-
-def _trial_ns(text: str) -> int:
-    time_ns = _quantity("--trial-time", text, parse_duration)
-    if not 10**9 <= time_ns <= 3600 * 10**9:
-        raise UsageError(f"--trial-time {text}", "choose 1 s to 1 h")
-    return time_ns
 
 
 def _within(option: str, value: int, low: int, high: int) -> int:

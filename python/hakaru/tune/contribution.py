@@ -1,8 +1,14 @@
 """What each knob is worth: the best setting against the same with one knob switched back. Pure.
 
-Every setting is measured the same number of times; throughputs are compared by the logarithm, since what disturbs a
-measurement does so in proportion. The variance is pooled over all settings (each brings n - 1 degrees of freedom), so
-that a few repetitions of each give an interval that can be used: Student's t, 95 %.
+All settings are measured in rounds, each once in every round, in shuffled order. Throughputs are compared by the
+logarithm, since what disturbs a measurement does so in proportion. A machine that has other work as well disturbs in
+two ways, and neither may pass for what a knob is worth:
+
+whole rounds    become slower together: what a round has on top is taken off all (Tukey's median polish)
+single trials   fall out: a setting stands for the median of its rounds, and the spread is that of half the pairs
+
+Spread is pooled over all settings: the median distance of two measurements of one setting, over what it is for normal
+errors of standard deviation 1. So a few rounds give an interval that can be used: Student's t, 95 %.
 """
 
 from __future__ import annotations
@@ -10,11 +16,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from statistics import median
 from typing import Any
 
 CONFIDENCE = 0.95
 NOTHING_PERCENT = 2.0
 """A knob whose switching back costs less than this contributes nothing."""
+POLISH_MAX = 10
+"""Rounds and settings are polished in turn until nothing changes, at most so often."""
+PAIR_MEDIAN = 0.9539
+"""Median distance of two normal variates of standard deviation 1: sqrt(2) x 0.6745."""
+EFFICIENCY = 0.5
+"""Share of the degrees of freedom that an estimate by half the pairs has; a test holds the intervals that it makes."""
+MEDIAN_SPREAD = {1: 1.0, 2: 1.0, 3: 1.16, 4: 1.092, 5: 1.197, 6: 1.135, 7: 1.214}
+"""Standard error of the median of n normal variates over that of their mean; 1.2533 for many."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +42,18 @@ class Contribution:
     low: float | None
     high: float | None
     mb_per_s: float
+    """Median of its measurements, as they were."""
     n: int
+
+    @property
+    def measurable(self) -> bool:
+        """Whether the interval leaves out 0; without an interval what is told is one difference."""
+        return self.low is None or self.high is None or self.low > 0 or self.high < 0
 
     @property
     def contributes(self) -> bool:
         """Whether the knob has to be turned: the loss is there beyond doubt, and more than nothing."""
-        return self.loss_percent >= NOTHING_PERCENT and (self.low is None or self.low > 0)
+        return self.loss_percent >= NOTHING_PERCENT and self.measurable
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
@@ -42,53 +64,85 @@ class Contribution:
             "high": self.high,
             "mb_per_s": self.mb_per_s,
             "n": self.n,
+            "measurable": self.measurable,
             "contributes": self.contributes,
         }
 
 
-def contributions(best: Sequence[float], switched: Mapping[str, Sequence[float]]) -> list[Contribution]:
-    """Of every knob that was measured, the largest loss first; `best` and each of `switched` in MB/s, all above 0."""
-    groups = [_logs(best), *(_logs(values) for values in switched.values())]
-    spread, freedom = _pooled(groups)
+Rounds = Sequence[float | None]
+"""One setting's throughput in MB/s, round by round; None where it failed or was not measured."""
+
+
+def contributions(best: Rounds, switched: Mapping[str, Rounds]) -> list[Contribution]:
+    """Of every knob that was measured, the largest loss first; every throughput above 0."""
+    names = [name for name, values in switched.items() if _present(values)]
+    if not _present(best) or not names:
+        return []
+    table = [_logs(best), *(_logs(switched[name]) for name in names)]
+    polished = without_rounds(table)
+    spread, freedom = _spread(polished)
     found = []
-    for knob, values in switched.items():
-        if not values or not best:
-            continue
-        ratio = _mean(_logs(values)) - _mean(_logs(best))
+    for name, row in zip(names, polished[1:], strict=True):
+        of_best, of_knob = _present(polished[0]), _present(row)
+        ratio = median(of_knob) - median(of_best)
         low = high = None
         if freedom > 0:
-            half = _t(freedom) * spread * math.sqrt(1 / len(values) + 1 / len(best))
+            half = _t(freedom) * spread * math.hypot(_error(len(of_knob)), _error(len(of_best)))
             low, high = _loss(ratio + half), _loss(ratio - half)
-        mean = sum(values) / len(values)
-        found.append(Contribution(knob, _loss(ratio), low, high, mean, len(values)))
+        measured = _present(switched[name])
+        found.append(Contribution(name, _loss(ratio), low, high, median(measured), len(measured)))
     return sorted(found, key=lambda one: -one.loss_percent)
 
 
-def interval(values: Sequence[float]) -> tuple[float, float | None, float | None]:
-    """Mean and 95 % interval of one setting's throughput, by itself."""
-    from hakaru.analysis.estimate import Estimate
-
-    found = Estimate.over(values, "MB/s")
-    assert found.mean is not None, "there is at least one value"
-    return found.mean, found.low, found.high
-
-
-def _logs(values: Sequence[float]) -> list[float]:
-    return [math.log(max(value, 1e-9)) for value in values]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
-def _pooled(groups: Sequence[Sequence[float]]) -> tuple[float, int]:
-    """Standard deviation over all groups about their own means, and its degrees of freedom."""
-    freedom = sum(len(group) - 1 for group in groups if group)
-    squares = sum((value - _mean(group)) ** 2 for group in groups if group for value in group)
-    return (math.sqrt(squares / freedom), freedom) if freedom > 0 else (0.0, 0)
+def without_rounds(table: Sequence[Rounds]) -> list[list[float | None]]:
+    """The same less what each round has on top of the others; rows are settings, columns rounds."""
+    rows = [list(row) for row in table]
+    for _ in range(POLISH_MAX):
+        middles = [median(_present(row)) if _present(row) else 0.0 for row in rows]
+        changed = 0.0
+        for column in range(max(len(row) for row in rows)):
+            off = [
+                value - middle
+                for row, middle in zip(rows, middles, strict=True)
+                if column < len(row) and (value := row[column]) is not None
+            ]
+            effect = median(off) if len(off) > 1 else 0.0
+            changed = max(changed, abs(effect))
+            for row in rows:
+                if column < len(row) and (value := row[column]) is not None:
+                    row[column] = value - effect
+        if changed < 1e-9:
+            break
+    return rows
 
 
-def _t(freedom: int) -> float:
+def _spread(table: Sequence[Rounds]) -> tuple[float, float]:
+    """Standard deviation of one measurement, over all settings, and its degrees of freedom."""
+    groups = [_present(row) for row in table]
+    distances = [abs(a - b) for group in groups for a, b in combinations(group, 2)]
+    rounds = max(len(group) for group in groups)
+    # Every setting has its own middle, every round but one its own effect.
+    freedom = sum(len(group) - 1 for group in groups) - (rounds - 1)
+    if not distances or freedom <= 0:
+        return 0.0, 0.0
+    # Middles of rows and rounds were fitted to what is left, which makes it smaller.
+    fitted = math.sqrt(sum(len(group) - 1 for group in groups) / freedom)
+    return fitted * median(distances) / PAIR_MEDIAN, max(1.0, EFFICIENCY * freedom)
+
+
+def _error(n: int) -> float:
+    return MEDIAN_SPREAD.get(n, 1.2533) / math.sqrt(n)
+
+
+def _logs(values: Rounds) -> list[float | None]:
+    return [None if value is None else math.log(max(value, 1e-9)) for value in values]
+
+
+def _present(values: Rounds) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _t(freedom: float) -> float:
     from scipy import stats  # takes a second to import
 
     return float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom))

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from hakaru.tune.conditions import Conditions
+from hakaru.tune.conditions import DEPTH_MAX, Conditions
 from hakaru.units import format_size
 
 AUTO = "auto"
@@ -85,35 +85,31 @@ class Machine:
 
 @dataclass(frozen=True)
 class Defaults:
-    """What stands before anything is turned: what the two ends come to together, and the initiator's socket buffer.
+    """What stands before anything is turned: what the two ends come to together, and their socket buffers.
 
-    The initiator is open-iscsi 2.1 as packaged (iscsid.conf: FirstBurstLength 262144, MaxBurstLength 16776192,
-    InitialR2T No, ImmediateData Yes, MaxRecvDataSegmentLength 262144, queue_depth 32; tcp.window_size 524288 in its
-    records), the target LIO (iscsi_target_parameters.h: FirstBurstLength 65536, MaxBurstLength 262144, InitialR2T Yes,
-    ImmediateData Yes, MaxOutstandingR2T 1, MaxRecvDataSegmentLength 8192), whose sockets the kernel sizes; Linux splits
-    requests at 1280 KiB (BLK_DEF_MAX_SECTORS of 4.3 to 6.15). A key's result is the smaller number, or the OR of
-    InitialR2T and the AND of ImmediateData.
+    A key's result is the smaller number of both ends, the OR of InitialR2T, the AND of ImmediateData. Where the values
+    come from is `hakaru.tune.start`'s to say; this has none of its own.
     """
 
-    initial_r2t: bool = True
-    immediate_data: bool = True
-    first_burst_length: int = 64 * KIB
-    max_burst_length: int = 256 * KIB
-    max_outstanding_r2t: int = 1
-    max_recv_initiator: int = 256 * KIB
-    max_recv_target: int = 8 * KIB
-    command_max: int = 1280 * KIB
-    commands: int = 32
-    send_initiator: Value = 512 * KIB
-    receive_initiator: Value = 512 * KIB
-    send_target: Value = AUTO
-    receive_target: Value = AUTO
-    congestion_control: str = "cubic"
-    slow_start_after_idle: bool = True
-    queue_depth: int = 1
-    tcp_stack: str = "today"
-    buffer_max: int | None = None
+    initial_r2t: bool
+    immediate_data: bool
+    first_burst_length: int
+    max_burst_length: int
+    max_outstanding_r2t: int
+    max_recv_initiator: int
+    max_recv_target: int
+    command_max: int
+    commands: int
+    send_initiator: Value
+    receive_initiator: Value
+    send_target: Value
+    receive_target: Value
+    congestion_control: str
+    slow_start_after_idle: bool
+    tcp_stack: str
+    buffer_max: int | None
     """How far the kernel lets buffers grow in the lab; None: as it is here."""
+    queue_depth: int = 1
 
 
 def sizes(low: int, high: int, *more: Value) -> tuple[Value, ...]:
@@ -197,8 +193,15 @@ def _all(conditions: Conditions, defaults: Defaults, machine: Machine, lab: bool
     ]
     if conditions.depth is None:
         depth = defaults.queue_depth
-        knobs.append(Knob("queue_depth", "count", sizes(1, 64, depth), depth, ()))
+        knobs.append(Knob("queue_depth", "count", sizes(1, _depth_max(conditions), depth), depth, ()))
     return knobs
+
+
+def _depth_max(conditions: Conditions) -> int:
+    """Requests that hold four times what the path does, and four more: beyond that they only wait for one another."""
+    if conditions.rate_bits_per_s is None or conditions.rtt_ns is None:
+        return DEPTH_MAX
+    return min(DEPTH_MAX, 1 << (3 + 4 * path_bytes(conditions) // conditions.block_bytes).bit_length())
 
 
 def path_bytes(conditions: Conditions) -> int:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from hakaru.analysis import checks, metrics, utilisation
+from hakaru.analysis.distance import points as distance
+from hakaru.analysis.distance.setup import setup_at
 from hakaru.analysis.latency import Latencies
 from hakaru.analysis.run_data import Repetition, RunData
 from hakaru.analysis.utilisation import nics_of_lab
@@ -33,7 +35,7 @@ def trial_of(run: RunData, record: dict[str, Any], setup: Setup) -> Trial:
     """One trial, its throughput computed from its samples as for any point."""
     of = record[RECORD]
     found = next(r for r in run.repetitions(record["point"]) if r.number == record["repetition"])
-    rate, caveats = _judged(run, found) if found.done else (None, ())
+    rate, caveats = _judged(run, found, record, setup) if found.done else (None, ())
     return Trial(
         phase=of["phase"],
         settings=settle(setup.space, of["settings"]),
@@ -47,13 +49,22 @@ def trial_of(run: RunData, record: dict[str, Any], setup: Setup) -> Trial:
     )
 
 
-def _judged(run: RunData, repetition: Repetition) -> tuple[float | None, list[dict[str, Any]]]:
+def _judged(
+    run: RunData, repetition: Repetition, record: dict[str, Any], setup: Setup
+) -> tuple[float | None, list[dict[str, Any]]]:
+    """The rate by latency (`metrics.by_latency`): requests are few and long, and a count of them jumps by one."""
     nics = nics_of_lab(run.lab)
-    of_one = metrics.of_repetition(repetition, Latencies.of_table(repetition.histograms, repetition.window))
-    use = utilisation.of_repetition(repetition.counters, repetition.window, nics)
-    caveats = [*repetition.caveats, *checks.of_repetition(repetition, of_one, use, nics)]
-    rate = of_one["mb_per_s"]
-    return (rate if math.isfinite(rate) else None), [caveat.to_json() for caveat in caveats]
+    latencies = Latencies.of_table(repetition.histograms, repetition.window)
+    if setup.lab:
+        way = setup_at(run.study, record["factors"])
+        values, _, found = distance.measured(repetition, way, latencies, nics, spins=False)
+    else:
+        values = metrics.of_repetition(repetition, latencies)
+        use = utilisation.of_repetition(repetition.counters, repetition.window, nics)
+        found = checks.of_repetition(repetition, values, use, nics)
+        values = values | metrics.by_latency(values)
+    rate = values["mb_per_s"]
+    return (rate if math.isfinite(rate) else None), [caveat.to_json() for caveat in [*repetition.caveats, *found]]
 
 
 def with_measured(setup: Setup, run: RunData, first: dict[str, Any]) -> Setup:

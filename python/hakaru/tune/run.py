@@ -39,7 +39,7 @@ from hakaru.wording import number
 
 TUNING = "tuning"
 """Where run.json holds the setup; what makes a run a tuning."""
-LABELS = {"search": "search", "contribution": "switching back", "advice": "confirming"}
+LABELS = {"search": "search", "contribution": "switching back", "peer": "the peer", "advice": "confirming"}
 
 
 def prepare_new(setup: Setup, *, folder: Path, site: Site | None, command: list[str]) -> Prepared:
@@ -222,7 +222,7 @@ class TuningRun(Run):
         best = tuning.best(self._trials)
         turned = len(changed(self._setup.space, best)) if best else len(self._setup.space)
         search = searched if self._trials and tuning.search_ended(self._trials) else limits.trials
-        return search + limits.repetitions * (2 + turned)
+        return search + limits.repetitions * (2 + turned + (self._setup.peer is not None))
 
     @property
     def _left(self) -> list[Repetition]:

@@ -1,4 +1,4 @@
-"""What a tuning was asked to do, whole: kept as `tune.json` in its run directory, so that `--resume` needs no more."""
+"""What a tuning was asked to do, whole: kept in run.json under `tuning`, so that `--resume` needs no more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hakaru.tune.closed_form import reachable_bytes_per_s
 from hakaru.tune.conditions import Conditions
 from hakaru.tune.knobs import Defaults, Machine, Space
 from hakaru.tune.search import Goal, Search
-from hakaru.tune.tuning import Limits, Tuning
+from hakaru.tune.tuning import Limits, Peer, Tuning
 
 FORMAT = 1
 
@@ -33,12 +33,14 @@ class Setup:
     """What the knobs stand at before anything is turned: `defaults`, or the study they are from."""
     lab: bool
     """Both ends are ours; else a real target."""
+    peer: Peer | None = None
+    """A setting to be measured beside the best."""
 
     @property
     def tuning(self) -> Tuning:
         """Its course."""
         search = Search(self.conditions, self.space, self.machine, self.goal, self.seed)
-        return Tuning(search, self.limits)
+        return Tuning(search, self.limits, self.peer)
 
     @property
     def reachable_mb_per_s(self) -> float | None:
@@ -60,6 +62,7 @@ class Setup:
             "trial_ns": self.trial_ns,
             "start": self.start,
             "lab": self.lab,
+            "peer": None if self.peer is None else {"name": self.peer.name, "settings": dict(self.peer.settings)},
         }
 
     @classmethod
@@ -77,4 +80,5 @@ class Setup:
             trial_ns=value["trial_ns"],
             start=value["start"],
             lab=value["lab"],
+            peer=None if value["peer"] is None else Peer(value["peer"]["name"], value["peer"]["settings"]),
         )

@@ -17,12 +17,16 @@ from hakaru.study.load import validate
 from hakaru.tune.closed_form import depth_of
 from hakaru.tune.knobs import AUTO, Defaults, Knob, Settings, Value, changed, defaults_of, path_bytes, settle
 from hakaru.tune.setup import Setup
-from hakaru.units import format_duration, format_rate, format_size
+from hakaru.tune.tuning import Peer
+from hakaru.units import format_duration, format_rate, format_size, parse_size
 
 QUEUE_MIN_BYTES, QUEUE_MAX_BYTES = 8 << 20, 256 << 20
 SECOND_NS = 10**9
 WARMUP_ROUND_TRIPS = 50
 """Slow start to a thousand segments takes ten round trips; what it overshoots takes some more to mend."""
+WARMUP_FILLS = 1.5
+RATE_ASSUMED = 10**9
+"""Of a path whose rate is not known."""
 REGION_BLOCKS = 64
 ID = "tune"
 
@@ -62,16 +66,29 @@ def base(setup: Setup) -> dict[str, Any]:
         "vms": {"columns": [[0]], "image": region},
         "patterns": {c.op: pattern},
         "iscsi": {end: part for end, part in _iscsi(setup.defaults).items() if setup.lab or end == "initiator"},
-        "variables": {knob.name: _variable(knob) for knob in setup.space if knob.places},
+        "variables": {knob.name: _variable(knob, setup.peer) for knob in setup.space if knob.places},
         "factors": _factors(setup),
         "measure": {
-            "warmup": format_duration(max(SECOND_NS, WARMUP_ROUND_TRIPS * (c.rtt_ns or 0))),
+            "warmup": format_duration(_warmup_ns(setup)),
             "time": format_duration(setup.trial_ns),
             "repetitions": 1,
             "sample_interval": "200 ms",
         },
         "seed": setup.seed,
     }
+
+
+def _warmup_ns(setup: Setup) -> int:
+    """Until slow start is over, and every request that was there from the start has been replaced by another.
+
+    The first ones are all sent at once and wait for one another ever longer, so that their latencies say nothing yet.
+    """
+    c = setup.conditions
+    depth = c.depth or max(int(v) for k in setup.space if k.name == "queue_depth" for v in k.levels)
+    seconds = depth * c.block_bytes * 8 / (c.rate_bits_per_s or RATE_ASSUMED)
+    filled_ns = round(WARMUP_FILLS * seconds * SECOND_NS)
+    step = SECOND_NS // 10
+    return max(SECOND_NS, WARMUP_ROUND_TRIPS * (c.rtt_ns or 0), -(-filled_ns // step) * step)
 
 
 def load_base(setup: Setup) -> Loaded:
@@ -99,7 +116,8 @@ def settings_of(setup: Setup, factors: dict[str, Any]) -> dict[str, Value]:
     for knob in setup.space:
         if knob.name in factors:
             written = factors[knob.name]
-            settings[knob.name] = next((v for v in knob.levels if level(knob, v) == written), written)
+            known = next((v for v in knob.levels if level(knob, v) == written), None)
+            settings[knob.name] = known if known is not None else _value(knob, written)
     return settle(setup.space, settings)
 
 
@@ -115,10 +133,16 @@ def level(knob: Knob, value: Value) -> Value:
     return AUTO if written is None else written
 
 
-def _variable(knob: Knob) -> dict[str, Any]:
+def _value(knob: Knob, written: Any) -> Value:
+    """A value that is no level of the knob: the peer's."""
+    return parse_size(str(written)) if knob.kind == "size" else written
+
+
+def _variable(knob: Knob, peer: Peer | None) -> dict[str, Any]:
     if AUTO not in knob.levels:
         return {"sets": list(knob.places)}
-    return {str(level(knob, v)): {place: knob.written(v) for place in knob.places} for v in knob.levels}
+    values = dict.fromkeys([*knob.levels, *([peer.settings[knob.name]] if peer else [])])
+    return {str(level(knob, v)): {place: knob.written(v) for place in knob.places} for v in values}
 
 
 def _factors(setup: Setup) -> list[dict[str, Any]]:

@@ -49,12 +49,14 @@ def _trials(tuning: dict[str, Any]) -> Table:
 
 def _contributions(tuning: dict[str, Any]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for title in ("switched back", "from", "to", "MB/s", "loss %", "95 %"):
-        table.add_column(title, justify="left" if title in ("switched back",) else "right", no_wrap=True)
+    for title in ("switched back", "from", "to", "MB/s", "loss %", "95 %", "effect"):
+        left = title in ("switched back", "effect")
+        table.add_column(title, justify="left" if left else "right", no_wrap=True)
     for one in tuning["contributions"]:
         interval = "" if one["low"] is None else f"{number(one['low'])} to {number(one['high'])}"
-        cells = (one["knob"], one["to"], one["from"], number(one["mb_per_s"]), number(one["loss_percent"]), interval)
-        table.add_row(*cells)
+        effect = "not measurable" if not one["measurable"] else "" if one["contributes"] else "below 2 %"
+        cells = (one["knob"], one["to"], one["from"], number(one["mb_per_s"]), number(one["loss_percent"]))
+        table.add_row(*cells, interval, effect)
     return table
 
 

@@ -1,7 +1,8 @@
 """The course of a tuning: which measurement comes next, from those made. Pure, so that any of them can be the last.
 
     search         one trial each, until what can be reached is reached, nothing gets better, or trials or time are out
-    contribution   the best and the best with each knob switched back, in rounds of shuffled order
+    contribution   the best and the best with each knob switched back, in rounds of shuffled order; with them the peer,
+                   a setting from elsewhere that the best is to be compared with
     advice         the best with all knobs back that contribute nothing; if that is slower than the best, half of them
                    are turned again, those with the larger losses first, until it is not
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any, Literal
 
 from hakaru.tune.closed_form import reachable_bytes_per_s
@@ -20,8 +22,12 @@ from hakaru.tune.contribution import Contribution, contributions
 from hakaru.tune.knobs import Settings, Value, changed, defaults_of, settle
 from hakaru.tune.search import NEAR, Search, Tried
 
-Phase = Literal["search", "contribution", "advice"]
+Phase = Literal["search", "contribution", "peer", "advice"]
+ROUNDS: tuple[Phase, ...] = ("contribution", "peer")
+"""Phases whose measurements are made round by round."""
 Reason = Literal["reached", "patience", "trials", "time", "failed"]
+PEER = "(peer)"
+"""Where knobs are told apart by name, the peer's: no knob is called so."""
 AS_GOOD = 0.97
 """Advice may be this much slower than the best found: what repetitions of seconds vary."""
 FAILURES_MAX = 3
@@ -53,6 +59,14 @@ class Trial:
 
 
 @dataclass(frozen=True)
+class Peer:
+    """A setting from elsewhere, made by hand, say. `name`: as it was asked for."""
+
+    name: str
+    settings: Settings
+
+
+@dataclass(frozen=True)
 class Limits:
     """When to end. `patience`: trials of the search in a row without anything better."""
 
@@ -68,6 +82,7 @@ class Tuning:
 
     search: Search
     limits: Limits
+    peer: Peer | None = None
 
     def next(self, trials: Sequence[Trial]) -> Step | None:
         """What to measure next; None: all is measured."""
@@ -78,7 +93,7 @@ class Tuning:
         if best is None or self._out_of_time(trials):
             return None
         schedule = self.schedule(tried[best].settings)
-        done = [t for t in trials if t.phase == "contribution"]
+        done = [t for t in trials if t.phase in ROUNDS]
         if len(done) < len(schedule):
             return schedule[len(done)]
         return self._advice_step(trials, tried[best].settings)
@@ -112,7 +127,7 @@ class Tuning:
         best = self.search.best(tried)
         each = sum(t.seconds for t in trials) / len(trials)
         turned = len(changed(self.search.space, tried[best].settings)) if best is not None else 0
-        return each * (1 + self.limits.repetitions * (2 + turned))
+        return each * (1 + self.limits.repetitions * (2 + turned + (self.peer is not None)))
 
     def _out_of_time(self, trials: Sequence[Trial]) -> bool:
         return sum(t.seconds for t in trials) >= self.limits.budget_s or failed_in_a_row(trials) >= FAILURES_MAX
@@ -128,22 +143,37 @@ class Tuning:
 
     def schedule(self, best: Settings) -> list[Step]:
         """Every measurement of the contributions, in its order."""
-        variants: list[tuple[str | None, dict[str, Value]]] = [(None, settle(self.search.space, best))]
-        variants += list(self.switched(best).items())
+        variants = [Step("contribution", settle(self.search.space, best))]
+        variants += [Step("contribution", settings, knob) for knob, settings in self.switched(best).items()]
+        if self.peer is not None:
+            variants.append(Step("peer", self.of_peer(best)))
         steps = []
         for turn in range(self.limits.repetitions):
             order = list(variants)
             # Whatever drifts falls on all alike.
             random.Random(f"{self.search.seed}/contribution/{turn}").shuffle(order)
-            steps += [Step("contribution", settings, knob) for knob, settings in order]
+            steps += order
         return steps
+
+    def of_peer(self, best: Settings) -> dict[str, Value]:
+        """The peer's knobs, with as many requests outstanding as the best has."""
+        assert self.peer is not None, "asked for only where there is one"
+        same = {"queue_depth": best["queue_depth"]} if "queue_depth" in best else {}
+        return settle(self.search.space, {**self.peer.settings, **same})
 
     def contributions(self, trials: Sequence[Trial]) -> list[Contribution]:
         """What each knob is worth, of those that were measured."""
-        values: dict[str | None, list[float]] = {}
+        return [one for one in self._compared(trials) if one.knob != PEER]
+
+    def against_peer(self, trials: Sequence[Trial]) -> Contribution | None:
+        """What taking the peer in place of the best costs; below 0 where the peer is faster."""
+        return next((one for one in self._compared(trials) if one.knob == PEER), None)
+
+    def _compared(self, trials: Sequence[Trial]) -> list[Contribution]:
+        values: dict[str | None, list[float | None]] = {}
         for t in trials:
-            if t.phase == "contribution" and t.mb_per_s:
-                values.setdefault(t.knob, []).append(t.mb_per_s)
+            if t.phase in ROUNDS:
+                values.setdefault(PEER if t.phase == "peer" else t.knob, []).append(t.mb_per_s or None)
         return contributions(values.pop(None, []), {knob: v for knob, v in values.items() if knob is not None})
 
     def best(self, trials: Sequence[Trial]) -> dict[str, Value] | None:
@@ -203,7 +233,7 @@ class Tuning:
         reference = self._values(trials, "contribution", best)
         if not values or not reference:
             return False
-        return sum(values) / len(values) >= AS_GOOD * sum(reference) / len(reference)
+        return median(values) >= AS_GOOD * median(reference)
 
 
 def failed_in_a_row(trials: Sequence[Trial]) -> int:

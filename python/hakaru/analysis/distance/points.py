@@ -6,7 +6,6 @@ way so few requests end in the measuring time that a count would be off by one a
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +27,6 @@ from hakaru.analysis.points import timeline as rates_over_time
 from hakaru.analysis.run_data import Repetition, RunData
 from hakaru.analysis.utilisation import Nic, Use
 
-RATES = ("iops", "read_iops", "write_iops", "mb_per_s", "read_mb_per_s", "write_mb_per_s", "mib_per_s")
 UNITS = any_metrics.UNITS | measures.UNITS
 
 
@@ -121,10 +119,7 @@ class _Gathered:
         self.setup = of_negotiated(self.setup, _agreed(repetition))
         self.bounds = _bounds(self.setup)
         latencies = Latencies.of_table(repetition.histograms, repetition.window)
-        values = any_metrics.of_repetition(repetition, latencies)
-        use = _use(repetition, self.setup, nics, spins=spins)
-        found = checks.of_repetition(repetition, values, use)
-        values = values | _by_latency(values, self.setup) | measures.of_repetition(repetition, self.setup)
+        values, use, found = measured(repetition, self.setup, latencies, nics, spins=spins)
         values |= _shares(values["mb_per_s"], self.bounds)
         for name, value in values.items():
             self.values[name].append(value)
@@ -138,6 +133,18 @@ class _Gathered:
         return found
 
 
+def measured(
+    repetition: Repetition, setup: Setup, latencies: Latencies, nics: list[Nic], *, spins: bool
+) -> tuple[dict[str, float], dict[str, Use], list[Caveat]]:
+    """What one repetition came to, what it used, and what its checks say."""
+    values = any_metrics.of_repetition(repetition, latencies)
+    use = _use(repetition, setup, nics, spins=spins)
+    found = checks.of_repetition(repetition, values, use)
+    if setup.exchange is not None:  # a closed load of one size
+        values = values | any_metrics.by_latency(values)
+    return values | measures.of_repetition(repetition, setup), use, found
+
+
 def _bounds(setup: Setup) -> list[Bound]:
     return bounds.bounds(setup.path, setup.exchange, setup.window_bytes) if setup.exchange is not None else []
 
@@ -149,16 +156,6 @@ def _agreed(repetition: Repetition) -> dict[str, Any]:
         if isinstance(found, dict) and isinstance(found.get("negotiated"), dict):
             return dict(found["negotiated"])
     return {}
-
-
-def _by_latency(values: dict[str, float], setup: Setup) -> dict[str, float]:
-    """Rates of a closed load as its outstanding requests and their latency make them, where nothing failed."""
-    outstanding, latency_ms = values["outstanding_mean"], values["latency_ms_mean"]
-    known = setup.exchange is not None and math.isfinite(outstanding) and math.isfinite(latency_ms) and latency_ms > 0
-    if not known or values["iops"] <= 0 or values["errors_per_s"] > 0:
-        return {}
-    factor = outstanding / (latency_ms / 1e3) / values["iops"]
-    return {name: values[name] * factor for name in RATES}
 
 
 def _shares(mb_per_s: float, found: list[Bound]) -> dict[str, float]:
