@@ -5,15 +5,15 @@ The lab is the published one: host and source on 10 Gbit/s, a switch `edge` whos
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hakaru.store import FORMAT, Histograms, RunWriter, Samples
+from hakaru.store import Samples
 
-SECOND = 1_000_000_000
+from tests.analysis.run_files import SECOND, Counted, lateness, repetition, write
+
 START = 5_000 * SECOND
 FRAME_BYTES = 1518
 PAYLOAD = 1448
@@ -73,6 +73,11 @@ class Copy:
     link_busy: Mapping[str, float] = field(default_factory=dict)
     """`LINK DIRECTION` → share, where it is not what the rate makes it."""
     fabric_cpu: float = 0.3
+    late_us: float | None = None
+    """How late the fabric moved every frame; None: it does not tell."""
+    machine_cpu: float | None = None
+    cpu_wait: float = 0.0
+    """Share of the time in which some process waited for a processor."""
     backup_cpu: float = 0.2
     unaccounted: int = 0
     lost: int = 0
@@ -163,7 +168,7 @@ def values_of(copy: Copy) -> dict[str, float]:
     return found | {"bytes": copy.rate * 1e6 * copy.seconds * copy.jobs}
 
 
-def _write_rep(writer: RunWriter, point: str, number: int, factors: dict[str, Any], copy: Copy) -> None:
+def _counted(factors: dict[str, Any], copy: Copy) -> Counted:
     samples = Samples()
     for second in range(copy.seconds + 1):
         at, share = START + second * SECOND, second / copy.seconds
@@ -180,47 +185,26 @@ def _write_rep(writer: RunWriter, point: str, number: int, factors: dict[str, An
             samples.add(node, "array", at, array)
         sent = {"segments_out": round(octets / PAYLOAD), "retransmits": round(copy.retransmitted * share)}
         samples.add("kvm-1", "watch", at, {"tcp": sent | {"timeouts": round(copy.timeouts * share)}})
+        if copy.machine_cpu is not None:
+            shares = {"user_ns": copy.machine_cpu, "idle_ns": 1 - copy.machine_cpu, "pressure_cpu_ns": copy.cpu_wait}
+            samples.add("edge", "watch", at, {"machine": {n: v * second * SECOND for n, v in shares.items()}})
         samples.add(
             "vtl", "watch", at, {"tcp": {"segments_out": round(octets / PAYLOAD / 2), "out_of_order": 9 * second}}
         )
-    repetition = {
-        "point": point,
-        "repetition": number,
-        "order": number,
-        "factors": factors,
-        "status": copy.status,
-        "error": None if copy.status == "done" else "gone",
-        "measure": {"start_ns": START, "end_ns": START + copy.seconds * SECOND},
-        "origin": "emulated",
-        "caveats": [],
-        "engines": [{"node": "kvm-1", "engine": "backup", "found": {}, "values": values_of(copy)}],
-    }
-    writer.write_repetition(repetition, samples, Histograms())
+    ran = {"node": "kvm-1", "engine": "backup", "values": values_of(copy)}
+    error = None if copy.status == "done" else "gone"
+    record = repetition(START, copy.seconds, ran, status=copy.status, error=error)
+    return record, samples, lateness(copy.late_us)
 
 
 def write_run(folder: Path, points: Sequence[Pt], **more: Any) -> Path:
     """A finished run; `more` replaces parts of study.json."""
-    writer = RunWriter.create(folder, "copies", dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
-    run = {
-        "format": FORMAT,
-        "run": writer.name,
-        "study": "copies",
-        "status": "done",
-        "seed": 1,
-        "quick": False,
-        "origin": "emulated",
-        "started": "2026-01-01T00:00:00+00:00",
-        "ended": "2026-01-01T00:03:00+00:00",
-        "versions": {"hakaru": "0"},
-        "command": ["hakaru", "run", "copies"],
-    }
     end = {"lus": [0]}
     study: dict[str, Any] = {
         "id": "copies",
         "title": {"en": "Copies over a mismatch", "ja": "速度差を越える複写"},
         "question": {"en": "Why is it slow?", "ja": "なぜ遅いか。"},
         "expectation": {"en": "The buffer.", "ja": "バッファ。"},
-        "origin": "emulated",
         "lab": LAB,
         "variables": VARIABLES,
         "backup": {
@@ -231,19 +215,8 @@ def write_run(folder: Path, points: Sequence[Pt], **more: Any) -> Path:
             "from": {"array": "primary"} | end,
             "to": {"array": "vtl"} | end,
         },
-        "reference": [],
-        "expect": [],
     }
-    described = []
-    for place, point in enumerate(points, start=1):
-        name = f"p{place:02}"
-        described.append({"point": name, "factors": point.factors, "repetitions": len(point.reps)})
-        for number, copy in enumerate(point.reps, start=1):
-            _write_rep(writer, name, number, point.factors, copy)
-    parts = {"run": run, "study": study | more, "lab": {"nodes": [], "links": [], "checks": []}}
-    for name, value in (*parts.items(), ("machine", {"cpus": 2}), ("points", described)):
-        writer.write(f"{name}.json", value)
-    return writer.finish()
+    return write(folder, {"study": study | more}, points, _counted)
 
 
 PUBLISHED: dict[str, Any] = {

@@ -6,15 +6,15 @@ it: nothing in it knows the closed forms of `hakaru.analysis.distance.bounds`.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hakaru.store import FORMAT, Histograms, RunWriter, Samples
+from hakaru.store import Samples
 
-SECOND = 1_000_000_000
+from tests.analysis.run_files import SECOND, Counted, lateness, repetition, write
+
 START = 5_000 * SECOND
 RATE_BYTES_PER_S = 1e9 / 8 * 1448 / 1538
 KIB, MIB = 1 << 10, 1 << 20
@@ -177,6 +177,8 @@ class Load:
     """The load takes so many times as long as the simulation, for no reason that is told."""
     lost: int = 0
     fabric_cpu: float = 0.3
+    late_us: float | None = None
+    """How late the fabric moved every frame; None: it does not tell."""
     array_busy: float = 0.0
     tcp: bool = True
     """Whether the engines tell of TCP."""
@@ -255,7 +257,7 @@ def _channel(load: Load, found: Simulated, second: float, forward: bool) -> dict
     }
 
 
-def _write_rep(writer: RunWriter, point: str, number: int, factors: dict[str, Any], load: Load) -> None:
+def _counted(_: dict[str, Any], load: Load) -> Counted:
     samples, found = Samples(), simulate(load.asked)
     forward = load.asked.op == "write"
     for i in range(load.seconds * 5 + 1):
@@ -282,48 +284,17 @@ def _write_rep(writer: RunWriter, point: str, number: int, factors: dict[str, An
         }
         fabric["process"] = {"cpu_user_ns": load.fabric_cpu * second * 1e9, "cpu_system_ns": 0.0}
         samples.add("fabric", "fabric", at, fabric)
-    writer.write_repetition(
-        {
-            "point": point,
-            "repetition": number,
-            "order": number,
-            "factors": factors,
-            "status": "done",
-            "error": None,
-            "measure": {"start_ns": START, "end_ns": START + load.seconds * SECOND},
-            "origin": "emulated",
-            "caveats": [],
-            "engines": [
-                {"node": "host", "engine": "initiator", "found": {"negotiated": dict(load.negotiated)}, "values": {}}
-            ],
-        },
-        samples,
-        Histograms(),
-    )
+    ran = {"node": "host", "engine": "initiator", "found": {"negotiated": dict(load.negotiated)}}
+    return repetition(START, load.seconds, ran), samples, lateness(load.late_us)
 
 
 def write_run(folder: Path, points: Sequence[Pt], **more: Any) -> Path:
     """A finished run; `more` replaces parts of study.json."""
-    writer = RunWriter.create(folder, "far", dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
-    run = {
-        "format": FORMAT,
-        "run": writer.name,
-        "study": "far",
-        "status": "done",
-        "seed": 1,
-        "quick": False,
-        "origin": "emulated",
-        "started": "2026-01-01T00:00:00+00:00",
-        "ended": "2026-01-01T00:03:00+00:00",
-        "versions": {"hakaru": "0"},
-        "command": ["hakaru", "run", "far"],
-    }
     study: dict[str, Any] = {
         "id": "far",
         "title": {"en": "Writes over a long way", "ja": "長い経路を越える書き込み"},
         "question": {"en": "How fast?", "ja": "どれだけ速いか。"},
         "expectation": {"en": "Not very.", "ja": "あまり速くない。"},
-        "origin": "emulated",
         "lab": LAB,
         "array": {"model": {"kind": "none"}, "lus": [{"lun": 0}]},
         "vms": {"columns": [[0]]},
@@ -335,19 +306,8 @@ def write_run(folder: Path, points: Sequence[Pt], **more: Any) -> Path:
         "iscsi": ERA,
         "variables": VARIABLES,
         "measure": {"repetitions": 2, "warmup": "1 s", "time": "6 s", "sample_interval": "200 ms"},
-        "reference": [],
-        "expect": [],
     }
-    described = []
-    for place, point in enumerate(points, start=1):
-        name = f"p{place:02}"
-        described.append({"point": name, "factors": point.factors, "repetitions": len(point.reps)})
-        for number, load in enumerate(point.reps, start=1):
-            _write_rep(writer, name, number, point.factors, load)
-    parts = {"run": run, "study": study | more, "lab": {"nodes": [], "links": [], "checks": []}}
-    for name, value in (*parts.items(), ("machine", {"cpus": 2}), ("points", described)):
-        writer.write(f"{name}.json", value)
-    return writer.finish()
+    return write(folder, {"study": study | more}, points, _counted)
 
 
 def factors(rtt_ms: int = 20, settings: str = "default", **more: Any) -> dict[str, Any]:

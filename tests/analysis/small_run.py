@@ -5,16 +5,15 @@ A repetition is described by what its VMs did per second; counters follow from t
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hakaru.store import FORMAT, Histograms, RunWriter, Samples
-from hdrh.histogram import HdrHistogram
+from hakaru.store import Histograms, Samples
 
-SECOND = 1_000_000_000
+from tests.analysis.run_files import SECOND, Counted, alike, repetition, write
+
 START = 1_000 * SECOND
 
 
@@ -77,15 +76,7 @@ def counters_at(rep: Rep, second: int) -> dict[str, dict[str, float]]:
     return found | {f"vm/vm{i}": dict(per_vm) for i in range(rep.vms)}
 
 
-def histogram(rep: Rep, count: int) -> str:
-    """`count` requests, each of the repetition's latency."""
-    hdr = HdrHistogram(1, 3_600_000_000_000, 3)
-    if count:
-        hdr.record_value(rep.latency_ns, count)
-    return str(hdr.encode().decode())
-
-
-def write_rep(writer: RunWriter, point: str, number: int, factors: dict[str, Any], rep: Rep) -> None:
+def _counted(_: dict[str, Any], rep: Rep) -> Counted:
     """One repetition of `len(rep.reads)` seconds, measured from the start to the end."""
     samples, histograms = Samples(), Histograms()
     seconds = len(rep.reads)
@@ -109,47 +100,21 @@ def write_rep(writer: RunWriter, point: str, number: int, factors: dict[str, Any
             samples.add("array", "watch", at, {"nic/eth0": octets | packets})
     if rep.histograms:
         counts = {"read": sum(rep.reads) * rep.vms, "write": sum(rep.writes) * rep.vms}
-        named = [{"entity": "vms", "name": f"{k}_latency_ns", "hdr": histogram(rep, n)} for k, n in counts.items()]
+        named = [
+            {"entity": "vms", "name": f"{k}_latency_ns", "hdr": alike(rep.latency_ns, n)} for k, n in counts.items()
+        ]
         histograms.add("host-1", "initiator", None, named)
-    repetition = {
-        "point": point,
-        "repetition": number,
-        "order": number,
-        "factors": factors,
-        "status": rep.status,
-        "error": rep.error,
-        "measure": {"start_ns": START, "end_ns": START + seconds * SECOND},
-        "origin": "emulated",
-        "caveats": [],
-        "engines": [{"node": "host-1", "engine": "initiator", "found": {}, "values": {}}],
-    }
-    writer.write_repetition(repetition, samples, histograms)
+    ran = {"node": "host-1", "engine": "initiator"}
+    return repetition(START, seconds, ran, status=rep.status, error=rep.error), samples, histograms
 
 
 def write_run(folder: Path, points: Sequence[Pt], **more: Any) -> Path:
     """A finished run; `more` replaces parts of study.json (`title`, …), run.json (`run_…`), lab.json (`lab_…`)."""
-    writer = RunWriter.create(folder, "small", dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
-    run = {
-        "format": FORMAT,
-        "run": writer.name,
-        "study": "small",
-        "status": "done",
-        "seed": 1,
-        "quick": False,
-        "origin": "emulated",
-        "started": "2026-01-01T00:00:00+00:00",
-        "ended": "2026-01-01T00:03:00+00:00",
-        "versions": {"hakaru": "0"},
-        "command": ["hakaru", "run", "small"],
-    }
     study: dict[str, Any] = {
         "id": "small",
         "title": {"en": "A small study", "ja": "小さな検証"},
         "question": {"en": "What is it?", "ja": "何か。"},
         "expectation": {"en": "Nothing.", "ja": "なし。"},
-        "origin": "emulated",
-        "reference": [],
-        "expect": [],
     }
     link = {
         "name": "array.0",
@@ -164,17 +129,9 @@ def write_run(folder: Path, points: Sequence[Pt], **more: Any) -> Path:
         "queue_bytes": 524288,
         "mtu": 1500,
     }
-    lab: dict[str, Any] = {"nodes": [{"name": "array", "kind": "array"}], "links": [link], "checks": []}
-    parts = {"run": run, "study": study, "lab": lab, "machine": {"cpu_model": "x", "cpus": 2}}
+    lab: dict[str, Any] = {"nodes": [{"name": "array", "kind": "array"}], "links": [link]}
+    parts: dict[str, Any] = {"run": {}, "study": study, "lab": lab, "machine": {"cpu_model": "x"}}
     for name, value in more.items():
         part, _, key = name.partition("_")
         parts[part if key else "study"][key or name] = value
-    described = []
-    for place, point in enumerate(points, start=1):
-        name = f"p{place:02}"
-        described.append({"point": name, "factors": point.factors, "repetitions": len(point.reps)})
-        for number, rep in enumerate(point.reps, start=1):
-            write_rep(writer, name, number, point.factors, rep)
-    for name, value in (*parts.items(), ("points", described)):
-        writer.write(f"{name}.json", value)
-    return writer.finish()
+    return write(folder, parts, points, _counted)

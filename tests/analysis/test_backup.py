@@ -8,9 +8,9 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hakaru.analysis import summarise
+from hakaru.analysis import lost_packets, summarise
 
-from tests.analysis.small_backup import FULL, PUBLISHED, SLOW, Copy, Pt, published_shape, write_run
+from tests.analysis.small_backup import FULL, PUBLISHED, SLOW, VARIABLES, Copy, Pt, published_shape, write_run
 
 SCHEMA = Path(__file__).parents[2] / "schema" / "report.schema.json"
 PAYLOAD_1G = 1e9 / 8 * 1448 / 1538 / 1e6
@@ -120,6 +120,12 @@ def test_bytes_of_jobs_and_arrays_must_agree(tmp_path: Path) -> None:
         (Copy(rate=10.0), {}, "undetermined"),
         (Copy(rate=10.0, backup_cpu=0.95), {}, "generator_cpu"),
         (Copy(rate=10.0, fabric_cpu=0.97, dropped=50, retransmitted=50), {}, "fabric"),
+        (Copy(rate=10.0, fabric_cpu=0.97, late_us=900, dropped=50, retransmitted=50), {}, "fabric"),
+        (Copy(rate=10.0, fabric_cpu=0.97, late_us=90, dropped=50, retransmitted=50), {}, "switch_buffer"),
+        (Copy(rate=10.0, machine_cpu=0.97), {}, "machine_cpu"),
+        (Copy(rate=10.0, machine_cpu=0.82, cpu_wait=0.55), {}, "machine_cpu"),
+        (Copy(rate=10.0, machine_cpu=0.82, cpu_wait=0.45), {}, "undetermined"),
+        (Copy(rate=10.0, machine_cpu=0.60, cpu_wait=0.55, fabric_cpu=0.8), {}, "undetermined"),
         (Copy(rate=10.0, lost=600, dropped=500, retransmitted=500), {}, "fabric"),
         (Copy(rate=10.0, lost=1, dropped=500, retransmitted=500), {}, "switch_buffer"),
         (Copy(rate=28.0, link_busy={"vtl b-a": 0.5}), {"case": "throttled"}, "rate_limit"),
@@ -127,6 +133,50 @@ def test_bytes_of_jobs_and_arrays_must_agree(tmp_path: Path) -> None:
 )
 def test_what_limits_a_copy_is_named(tmp_path: Path, copy: Copy, factors: dict[str, Any], limiter: str) -> None:
     assert one(tmp_path, copy, **factors)["limiter"] == limiter
+
+
+def test_blocks_under_way_that_make_the_rate_are_told_with_the_arithmetic(tmp_path: Path) -> None:
+    # A block of 256 KiB takes 1 ms to read and 40 ms to write; four jobs of two make 51.2 MB/s.
+    backup = {"jobs": 4, "streams": 1, "depth": 2, "block": "256 KiB", "from": {"array": "primary"}}
+    backup |= {"to": {"array": "vtl"}}
+    copies = [Copy(rate=8 * 0.262144 / 0.041 / 4), Copy(rate=20.0)]
+    points = [Pt({"case": "unthrottled", "streams": i}, [copy]) for i, copy in enumerate(copies)]
+    summary = summarise(write_run(tmp_path, points, backup=backup, variables={"case": VARIABLES["case"]}))
+    assert [p["limiter"] for p in summary["points"]] == ["depth", "undetermined"]
+    text = next(f["text"] for f in summary["findings"] if f["kind"] == "limiter")
+    assert "8 blocks of 256 KiB are under way at most; each takes 1.0 ms to read and 40.0 ms to write" in text
+    assert "The busiest is the link" in text
+
+
+def test_machine_that_makes_processes_wait_is_told_with_how_long(tmp_path: Path) -> None:
+    summary = summarise(write_run(tmp_path, [Pt({"case": "unthrottled"}, [Copy(machine_cpu=0.82, cpu_wait=0.55)])]))
+    text = next(f["text"] for f in summary["findings"] if f["kind"] == "limiter")
+    assert "In 55.0 % of the time a process waited for a processor" in text
+
+
+def test_busy_fabric_spoils_a_number_only_where_frames_were_late(tmp_path: Path) -> None:
+    kept = one(tmp_path / "kept", Copy(fabric_cpu=0.97, late_us=90))
+    late = one(tmp_path / "late", Copy(fabric_cpu=0.97, late_us=900))
+    slow = one(tmp_path / "slow", Copy(fabric_cpu=0.5, late_us=900))
+    assert "fabric_saturated" not in names(kept) and kept["valid"]
+    assert {"fabric_saturated", "fabric_late"} <= set(names(late)) and not late["valid"]
+    assert "fabric_late" in names(slow) and slow["valid"]
+
+
+@pytest.mark.parametrize(
+    ("lost", "dropped", "caveat"),
+    [
+        (0, 4000, []),
+        (1, 899, ["fabric_limit"]),
+        (1, 900, ["fabric_lost"]),
+        (5, 4499, ["fabric_limit"]),
+        (3, 0, ["fabric_limit"]),
+    ],
+)
+def test_lost_packets_count_as_super_frames_beside_what_was_dropped_as_asked(
+    lost: int, dropped: int, caveat: list[str]
+) -> None:
+    assert [c.name for c in lost_packets.of_totals(lost, dropped)] == caveat
 
 
 def test_jobs_at_the_rate_they_were_held_to_are_limited_by_that(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ CAVEATS: dict[str, Severity] = {
     "not_expendable": "note",  # nothing was written: the site does not allow it
     "not_finished": "warning",  # {jobs} of {total} copies had not ended after {limit}
     "fabric_limit": "invalid",  # the emulated network lost {lost} packets that a real one would not have
+    "fabric_lost": "warning",  # {lost} packets lost outside of the model beside {dropped} frames dropped in it
     "tcp_series_incomplete": "note",  # {events} events and {records} records of the TCP series are missing
     "tcp_trace_deaf": "note",  # TCP's events on {cpus} CPUs are not handed over while those are idle
     "io_fallback": "note",  # io_uring is forbidden here; {backend} was used instead
@@ -51,7 +52,7 @@ CAVEATS: dict[str, Severity] = {
     "issued_late": "invalid",  # {percent} % of open-loop requests were issued late
     "frames_not_conserved": "invalid",  # {frames} frames of {link} are unaccounted for
     "fabric_late": "warning",  # the emulated network moved frames {late_us} µs late (99th percentile)
-    "fabric_saturated": "invalid",  # a thread of the emulated network used {percent} % of a CPU
+    "fabric_saturated": "invalid",  # a thread of the emulated network used {percent} % of a CPU, and frames came late
     "frames_lost": "warning",  # {frames} frames were dropped on {link}
     "published_differs": "note",  # the published table was made on other equipment
 }

@@ -1,4 +1,4 @@
-"""Whether the emulated network moved frames as its model says (limits in docs/methodology/checks.md).
+"""Whether the emulated network moved frames as its model says (limits and reasons in docs/methodology/checks.md).
 
 The model decides in its own time what is dropped, marked and paused and how long a link is busy; these hold however
 slow the machine is. What a slow machine can spoil is when a frame is handed over, and whether a packet is seen at all.
@@ -12,22 +12,29 @@ from hakaru.analysis.caveats import Caveat
 from hakaru.analysis.counters import Counters
 from hakaru.analysis.latency import merge, percentiles_ms
 from hakaru.analysis.limiter import limit_of
+from hakaru.analysis.lost_packets import LOST
 from hakaru.analysis.run_data import Repetition
 from hakaru.analysis.utilisation import Use
 
 LATE_MAX_US = 200.0
 LATENESS = "lateness_ns"
-LOST = ("lost_overrun", "lost_unknown", "lost_refused")
-"""What an interface of the fabric counts as lost outside of its model."""
 
 
 def of_repetition(repetition: Repetition, use: dict[str, Use]) -> Iterator[Caveat]:
-    """Frames handed over late, and the fabric's busiest thread at its limit (none in `use` where it may spin)."""
+    """Frames handed over late, and whether the fabric could not keep up (no CPU in `use` where it may spin)."""
     late_us = lateness_us(repetition)
     if late_us is not None and late_us > LATE_MAX_US:
         yield Caveat("fabric_late", {"late_us": late_us})
-    if "cpu/fabric" in use and use["cpu/fabric"].percent > limit_of("cpu/fabric"):
+    if "cpu/fabric" in use and fell_behind(use["cpu/fabric"].percent, late_us):
         yield Caveat("fabric_saturated", {"percent": use["cpu/fabric"].percent})
+
+
+def fell_behind(cpu_percent: float, late_us: float | None) -> bool:
+    """A thread of the fabric was at its limit, and frames came late: a full processor that meets its instants is none.
+
+    `late_us`: 99th percentile of lateness; where the fabric does not tell, the processor decides.
+    """
+    return cpu_percent >= limit_of("cpu/fabric") and (late_us is None or late_us > LATE_MAX_US)
 
 
 def lateness_us(repetition: Repetition) -> float | None:

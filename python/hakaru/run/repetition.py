@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hakaru.analysis import lost_packets
 from hakaru.analysis.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.engine.process import EngineProcess, gang_start
@@ -33,8 +34,6 @@ DRAIN_S = 45.0
 # When one engine fails because of another (a killed array fails every initiator), how long the cause may take to show.
 CAUSE_S = 0.5
 LOADS = ("initiator", "backup")
-LOST = ("lost_overrun", "lost_unknown", "lost_refused")
-"""What a fabric counts as lost outside of what was asked of it."""
 
 
 class LateStartError(EnvironmentError_):
@@ -240,8 +239,7 @@ def _caveats(study: Study, gang: _Gang, heard: _Heard) -> list[Caveat]:
         if left > 0:
             limit = format_duration(study.backup.time_limit)
             found.append(Caveat("not_finished", {"jobs": left, "total": study.backup.jobs, "limit": limit}))
-    if lost := total(gang.fabrics, *LOST):
-        found.append(Caveat("fabric_limit", {"lost": lost}))
+    found += lost_packets.of_totals(total(gang.fabrics, *lost_packets.LOST), total(gang.fabrics, *lost_packets.DROPPED))
     events, records = total(gang.watches, "tcp_events_lost"), total(gang.watches, "tcp_records_dropped")
     if events or records:
         found.append(Caveat("tcp_series_incomplete", {"events": events, "records": records}))

@@ -136,9 +136,22 @@ def test_array_at_its_limit_is_named(tmp_path: Path) -> None:
 
 def test_emulated_network_at_its_limit_speaks_of_the_tester(tmp_path: Path) -> None:
     assert one(tmp_path, stalled(fabric_cpu=0.95), settings="optimised", queue_depth=4)["limiter"] == "fabric"
+    late = one(tmp_path / "late", stalled(fabric_cpu=0.95, late_us=900), settings="optimised", queue_depth=4)
+    assert late["limiter"] == "fabric"
     lost = one(tmp_path, stalled(lost=12), settings="optimised", queue_depth=4)
     assert lost["limiter"] == "fabric"
     assert "12 packets outside of its model" in lost["finding"]["text"]
+
+
+def test_emulated_network_that_is_busy_and_keeps_its_instants_limits_nothing(tmp_path: Path) -> None:
+    point = one(tmp_path, stalled(fabric_cpu=0.95, late_us=90, receive_window=0.6), settings="optimised", queue_depth=4)
+    assert point["limiter"] == "receive_window"
+    assert point["valid"]
+
+
+def test_a_packet_lost_beside_thousands_dropped_as_asked_limits_nothing(tmp_path: Path) -> None:
+    load = stalled(retransmitted=0.01, window_bytes=6e5, lost=1)
+    assert one(tmp_path, load, settings="optimised", queue_depth=4)["limiter"] == "congestion_window"
 
 
 def test_numbers_that_do_not_say_leave_it_undetermined(tmp_path: Path) -> None:

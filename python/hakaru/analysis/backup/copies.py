@@ -36,6 +36,7 @@ UNITS: dict[str, str] = {
     "write_latency_ms_mean": "ms",
     **{f"{kind}_latency_ms_{name}": "ms" for kind in ("read", "write") for name in PERCENTILES},
     "errors": "requests",
+    "cpu_wait_percent": "percent",
 }
 """Every metric of a backup and its unit, in the order of the report; `mb_per_s/NAME` of each job comes on top."""
 
@@ -99,6 +100,7 @@ def of_repetition(repetition: Repetition, setup: Setup, latencies: Latencies) ->
         "jobs_done": sum(v.get("jobs_done", 0.0) for v in values) if values else NAN,
         "read_latency_ms_mean": read,
         "write_latency_ms_mean": write,
+        "cpu_wait_percent": _cpu_wait(repetition),
         "errors": _or_nan(grown_total(repetition, engine="backup", entity="backups", name="errors")),
     }
     found |= _waiting(repetition, setup, sum(s for _, s in copied.values()))
@@ -106,6 +108,12 @@ def of_repetition(repetition: Repetition, setup: Setup, latencies: Latencies) ->
         shown = percentiles_ms(histogram, PERCENTILES.values())
         found |= {f"{name}_latency_ms_{p}": ms for p, ms in zip(PERCENTILES, shown, strict=True)}
     return found | rates
+
+
+def _cpu_wait(repetition: Repetition) -> float:
+    """Time in which some process of this machine waited for a processor (the kernel's pressure clock), percent."""
+    found = repetition.counters.select(engine="watch", entity="machine", name="pressure_cpu_ns")
+    return next((series.rate(*repetition.window) / 1e7 for _, series in found), NAN)
 
 
 def _or_nan(value: float | None) -> float:

@@ -93,21 +93,47 @@ def why(language: str, verdict: Verdict) -> str:
     elif verdict.limiter == "rate_limit":
         parts = [say(language, "backup.limiter.rate_limit"), _drops(language, evidence)]
     elif verdict.limiter == "undetermined":
-        busiest = evidence.get("busiest")
-        parts = [say(language, "backup.limiter.undetermined")]
-        if busiest:
-            named = {"resource": sentences.resource(language, busiest)}
-            percent = {"percent": tenths(evidence["at_peak"][busiest], language)}
-            parts.append(say(language, "backup.limiter.busiest", named | percent))
+        parts = [say(language, "backup.limiter.undetermined"), _busiest(language, evidence)]
+    elif verdict.limiter == "depth":
+        parts = [_outstanding(language, evidence), _busiest(language, evidence), _drops(language, evidence)]
     elif verdict.resource is None:
         parts = [say(language, "backup.limiter.fabric_lost", {"lost": _count(evidence["lost_outside"])})]
     else:
         named = {"resource": sentences.resource(language, verdict.resource)}
         percent = {"percent": tenths(evidence["at_peak_percent"], language)}
         own = "own" if verdict.limiter in ("generator_cpu", "machine_cpu", "fabric") else "device"
-        parts = [say(language, f"backup.limiter.{own}", named | percent), _drops(language, evidence)]
+        parts = [say(language, f"backup.limiter.{own}", named | percent)]
+        if verdict.limiter == "machine_cpu":
+            parts.append(_machine(language, evidence))
+        parts.append(_drops(language, evidence))
     parts.append(say(language, "backup.rate" if evidence["path_percent"] is not None else "backup.rate.only", rate))
     return sentences.sentences(language, *parts)
+
+
+def _busiest(language: str, evidence: dict[str, Any]) -> str:
+    busiest = evidence["busiest"]
+    if not busiest:
+        return ""
+    named = {"resource": sentences.resource(language, busiest)}
+    return say(language, "backup.limiter.busiest", named | {"percent": tenths(evidence["at_peak"][busiest], language)})
+
+
+def _outstanding(language: str, evidence: dict[str, Any]) -> str:
+    """Little's law with its numbers."""
+    values = {
+        "blocks": evidence["jobs"] * evidence["streams"] * evidence["depth"],
+        "block": format_size(evidence["block_bytes"]),
+        "read": tenths(evidence["read_latency_ms_mean"], language),
+        "write": tenths(evidence["write_latency_ms_mean"], language),
+    }
+    return say(language, "backup.limiter.depth", values)
+
+
+def _machine(language: str, evidence: dict[str, Any]) -> str:
+    """How long processes waited for a processor, and what to do about it."""
+    wait = evidence["cpu_wait_percent"]
+    parts = [] if wait is None else [say(language, "backup.limiter.waited", {"percent": tenths(wait, language)})]
+    return sentences.sentences(language, *parts, say(language, "backup.limiter.machine.hint"))
 
 
 def _overflow(language: str, evidence: dict[str, Any]) -> str:

@@ -96,7 +96,7 @@ def analyse(run: RunData, raw: dict[str, Any], nics: list[Nic]) -> BackupPoint:
         way=way,
         tcp=tcp.to_json(gathered.stories),
         lateness_us=max(gathered.late, default=None),
-        verdict=limiter.judge(setup, metrics, used, way, lost),
+        verdict=limiter.judge(setup, metrics, used, way, lost=lost, late_us=max(gathered.late, default=None)),
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hakaru.analysis.network import Hop, at, names, rate_of, star, study_at, touched, way
+from hakaru.analysis.network import Hop, at, names, rate_of, size_of, star, study_at, touched, way
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,19 @@ class Setup:
     destination: str
     jobs: int
     streams: int
+    depth: int
+    block_bytes: int
     rate_limit_bytes_per_s: float | None
     """Of each job."""
     read: tuple[Hop, ...]
     write: tuple[Hop, ...]
     settings: dict[str, Any]
     """Place in the study → value there, of what the study's variables touch anywhere."""
+
+    @property
+    def outstanding_bytes(self) -> int:
+        """What all jobs together may have under way, reading or writing."""
+        return self.jobs * self.streams * self.depth * self.block_bytes
 
     @property
     def narrowest(self) -> Hop | None:
@@ -73,6 +80,8 @@ def setup_at(study: Mapping[str, Any], factors: Mapping[str, Any]) -> Setup:
         destination=destination,
         jobs=int(backup.get("jobs") or 1),
         streams=int(backup.get("streams") or 1),
+        depth=int(backup.get("depth") or 1),
+        block_bytes=size_of(backup.get("block")) or 0,
         rate_limit_bytes_per_s=limit / 8 if limit else None,
         read=read,
         write=write,

@@ -2,8 +2,9 @@
 
 Looked at in this order (docs/methodology/limiter.md); the first that holds is named:
 
-    fabric             the emulated network itself: it lost packets outside of its model, or its busiest thread is at
-                       its limit and the load stays under 95 % of its lowest bound
+    fabric             the emulated network itself: it lost packets outside of its model that count beside those it
+                       dropped in it, or its busiest thread is at its limit, frames came late and the load stays under
+                       95 % of its lowest bound
     link               the narrowest link of the data's way is busy 90 % of the time
     array              a device of the array's timing model is at its limit
     congestion_window  TCP sent again in the measuring phase, and the path held it back for most of the unused time
@@ -22,8 +23,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from hakaru.analysis import lost_packets
 from hakaru.analysis.distance.bounds import Bound
 from hakaru.analysis.distance.setup import Setup
+from hakaru.analysis.emulated import fell_behind
 from hakaru.analysis.estimate import Estimate
 from hakaru.analysis.limiter import IGNORED, OWN, kind_of, limit_of
 from hakaru.analysis.verdict import UNDETERMINED, Verdict
@@ -48,16 +51,20 @@ def judge(
     bounds: list[Bound],
     *,
     lost: float,
+    late_us: float | None,
     growth: float | None,
 ) -> Verdict:
-    """What gave out. `lost`: packets that the fabric lost outside of its model; `growth`: of the congestion window."""
+    """What gave out. `lost`: packets that the fabric lost outside of its model; `growth`: of the congestion window.
+
+    `late_us`: 99th percentile of how late the fabric moved frames.
+    """
     means = {n: e.mean for n, e in metrics.items() if e.mean is not None}
     used = {n: e.mean for n, e in use.items() if e.mean is not None and not n.startswith(IGNORED)}
     if "mb_per_s" not in means:
         return Verdict(UNDETERMINED, None, {"reason": "no_value"})
     evidence = _evidence(setup, means, used, bounds, lost, growth)
     found = (
-        _fabric(used, means, lost)
+        _fabric(used, means, lost, late_us)
         or _link(setup, means)
         or _array(used)
         or _lossy(means, evidence)
@@ -113,10 +120,10 @@ _TOLD = (
 )
 
 
-def _fabric(used: Means, means: Means, lost: float) -> Found:
-    if lost > 0:
+def _fabric(used: Means, means: Means, lost: float, late_us: float | None) -> Found:
+    if lost > 0 and not lost_packets.few(lost, means.get("dropped_frames", 0.0)):
         return "fabric", None
-    full = used.get("cpu/fabric", 0.0) >= limit_of("cpu/fabric")
+    full = fell_behind(used.get("cpu/fabric", 0.0), late_us)
     return ("fabric", "cpu/fabric") if full and means.get("bound_share_percent", 0.0) < AT_BOUND_PERCENT else None
 
 

@@ -96,7 +96,15 @@ def analyse(run: RunData, raw: dict[str, Any], nics: list[Nic]) -> DistancePoint
         setup=gathered.setup,
         bounds=gathered.bounds,
         lateness_us=max(gathered.late, default=None),
-        verdict=limiter.judge(gathered.setup, metrics, used, gathered.bounds, lost=lost, growth=growth),
+        verdict=limiter.judge(
+            gathered.setup,
+            metrics,
+            used,
+            gathered.bounds,
+            lost=lost,
+            late_us=max(gathered.late, default=None),
+            growth=growth,
+        ),
     )
 
 
