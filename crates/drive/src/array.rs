@@ -14,9 +14,9 @@ use crate::cache::{Action, Cache};
 use crate::config::{self, ArrayModel};
 use crate::groups::{Access, Groups, Owner, Wake};
 use crate::raid::Op;
-use crate::slab::Slab;
 use crate::usage::Usage;
 use crate::validate::{self, ModelError};
+use slab::Slab;
 
 /// What is asked of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,12 +46,12 @@ pub struct Completion {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    PortReceived { request: u32 },
-    ControllerDone { request: u32 },
-    CacheDone { request: u32 },
+    PortReceived { request: usize },
+    ControllerDone { request: usize },
+    CacheDone { request: usize },
     Cache,
     Drive { group: u32, drive: u32 },
-    PortSent { request: u32 },
+    PortSent { request: usize },
 }
 
 /// Serves one request at a time in order of arrival: the controller, one direction of a port.
@@ -208,7 +208,7 @@ impl Array {
             Event::PortReceived { request } => {
                 let &Request {
                     op, length_bytes, ..
-                } = self.active.get(request);
+                } = &self.active[request];
                 if let Some((ns_per_byte, receive, _)) = &mut self.port {
                     receive.usage.leave(
                         self.now,
@@ -222,7 +222,7 @@ impl Array {
             Event::ControllerDone { request } => {
                 let &Request {
                     op, length_bytes, ..
-                } = self.active.get(request);
+                } = &self.active[request];
                 let service = self.controller_ns(length_bytes);
                 self.controller
                     .usage
@@ -244,7 +244,7 @@ impl Array {
             Event::PortSent { request } => {
                 let &Request {
                     op, length_bytes, ..
-                } = self.active.get(request);
+                } = &self.active[request];
                 if let Some((ns_per_byte, _, send)) = &mut self.port {
                     send.usage.leave(
                         self.now,
@@ -266,15 +266,15 @@ impl Array {
         ((command_us + data_us_per_mib * bytes as f64 / MIB as f64) * 1e3) as u64
     }
 
-    fn enter_controller(&mut self, request: u32) {
-        let service = self.controller_ns(self.active.get(request).length_bytes);
+    fn enter_controller(&mut self, request: usize) {
+        let service = self.controller_ns(self.active[request].length_bytes);
         let at = self.controller.submit(self.now, service);
         self.schedule(at, Event::ControllerDone { request });
     }
 
     /// Past the controller.
-    fn enter_storage(&mut self, key: u32) {
-        let request = *self.active.get(key);
+    fn enter_storage(&mut self, key: usize) {
+        let request = self.active[key];
         match &mut self.cache {
             Some(cache) => cache.handle_request(self.now, key, &request),
             None => self.groups.submit(
@@ -345,20 +345,20 @@ impl Array {
         }
     }
 
-    fn leave_cache(&mut self, request: u32) {
+    fn leave_cache(&mut self, request: usize) {
         let &Request {
             op, length_bytes, ..
-        } = self.active.get(request);
+        } = &self.active[request];
         if let Some(cache) = &mut self.cache {
             cache.handle_left(self.now, op, length_bytes);
         }
         self.leave_storage(request);
     }
 
-    fn leave_storage(&mut self, request: u32) {
+    fn leave_storage(&mut self, request: usize) {
         let &Request {
             op, length_bytes, ..
-        } = self.active.get(request);
+        } = &self.active[request];
         match (&mut self.port, op) {
             (Some((ns_per_byte, _, send)), Op::Read) => {
                 let at = send.submit(self.now, (length_bytes as f64 * *ns_per_byte) as u64);
@@ -368,7 +368,7 @@ impl Array {
         }
     }
 
-    fn complete(&mut self, request: u32) {
+    fn complete(&mut self, request: usize) {
         let id = self.active.remove(request).id;
         self.completions.push_back(Completion { id, at: self.now });
     }

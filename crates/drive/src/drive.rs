@@ -13,7 +13,7 @@ use crate::usage::Usage;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Command {
     /// Whom to tell when it is done.
-    pub(crate) stage: u32,
+    pub(crate) stage: usize,
     pub(crate) op: Op,
     pub(crate) offset: u64,
     pub(crate) length: u64,

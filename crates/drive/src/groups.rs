@@ -11,8 +11,8 @@ use crate::config;
 use crate::drive::{Command, Drive};
 use crate::extents::Extents;
 use crate::raid::{Layout, Op, Piece, Stage};
-use crate::slab::Slab;
 use crate::usage::Usage;
+use slab::Slab;
 
 /// Something asked of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,9 +29,9 @@ pub(crate) struct Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// A request of the host, by its key.
-    Request(u32),
+    Request(usize),
     /// The cache, by its token.
-    Cache(u32),
+    Cache(usize),
 }
 
 /// An access under way.
@@ -44,7 +44,7 @@ struct Active {
 /// A stage under way: the drive commands of its current round that have not ended, and the round to come.
 #[derive(Clone, Debug, Default)]
 struct ActiveStage {
-    access: u32,
+    access: usize,
     left: u32,
     then: Vec<Piece>,
 }
@@ -168,7 +168,7 @@ impl Groups {
         }
     }
 
-    fn submit_pieces(&mut self, now: Time, group: u32, stage: u32, pieces: &[Piece]) {
+    fn submit_pieces(&mut self, now: Time, group: u32, stage: usize, pieces: &[Piece]) {
         for &Piece {
             drive,
             op,
@@ -187,8 +187,8 @@ impl Groups {
         }
     }
 
-    fn end_command(&mut self, now: Time, group: u32, key: u32) {
-        let stage = self.stages.get_mut(key);
+    fn end_command(&mut self, now: Time, group: u32, key: usize) {
+        let stage = &mut self.stages[key];
         stage.left -= 1;
         if stage.left > 0 {
             return;
@@ -202,9 +202,9 @@ impl Groups {
         }
     }
 
-    fn end_stage(&mut self, now: Time, stage: u32) {
+    fn end_stage(&mut self, now: Time, stage: usize) {
         let key = self.stages.remove(stage).access;
-        let active = self.active.get_mut(key);
+        let active = &mut self.active[key];
         active.stages_left -= 1;
         if active.stages_left == 0 {
             let access = self.active.remove(key).access;

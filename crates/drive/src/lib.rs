@@ -27,7 +27,6 @@ mod hdd;
 mod preset;
 mod raid;
 mod seek;
-mod slab;
 mod ssd;
 mod usage;
 mod validate;

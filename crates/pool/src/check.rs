@@ -287,7 +287,7 @@ impl Pool {
         let copies = self
             .accesses
             .iter()
-            .filter_map(|access| match &access.kind {
+            .filter_map(|(_, access)| match &access.kind {
                 Kind::Read => None,
                 Kind::Write(writing) => Some(&writing.copies),
                 Kind::Unmap(zeroing) => Some(&zeroing.copies),

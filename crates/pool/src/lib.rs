@@ -44,7 +44,6 @@ mod pool;
 mod recycle;
 mod request;
 mod round;
-mod slab;
 mod space;
 mod status;
 mod unmap;

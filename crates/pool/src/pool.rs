@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use hakaru_units::Time;
+use slab::Slab;
 
 use crate::action::{Action, ActionFailure, ActionId, ActionKind, Event};
 use crate::config::PoolConfig;
@@ -17,7 +18,6 @@ use crate::pieces::{Piece, Pieces};
 use crate::recycle::Recycler;
 use crate::request::{Access, Failure, Outcome, Reply, Request, RequestId};
 use crate::round::Rounds;
-use crate::slab::Slab;
 use crate::unmap::Zeroing;
 use crate::volume::{Volume, VolumeId};
 
@@ -83,7 +83,7 @@ pub(crate) enum Kind {
 pub(crate) enum Pending {
     /// A copy or zeroing for the access under this key.
     Access {
-        key: u32,
+        key: usize,
         index: usize,
     },
     RoundSync,
@@ -302,7 +302,7 @@ impl Pool {
     /// Nothing is under way: no access, action, or waiting request. (Changes may still be in memory only: flush.)
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.accesses.len() == 0 && self.pending.is_empty() && self.waiting.is_empty()
+        self.accesses.is_empty() && self.pending.is_empty() && self.waiting.is_empty()
     }
 
     pub(crate) fn reply(&mut self, id: RequestId, outcome: Outcome) {

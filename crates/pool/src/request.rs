@@ -10,7 +10,7 @@ pub struct RequestId(pub u64);
 
 /// Names the access of a [`Outcome::Ready`] until [`crate::Pool::handle_moved`].
 #[derive(Debug, PartialEq, Eq)]
-pub struct Access(pub(crate) u32);
+pub struct Access(pub(crate) usize);
 
 /// A range of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -161,8 +161,8 @@ impl Pool {
         }
     }
 
-    fn zeroing(&mut self, key: u32) -> &mut Zeroing {
-        let Kind::Unmap(zeroing) = &mut self.accesses.get_mut(key).kind else {
+    fn zeroing(&mut self, key: usize) -> &mut Zeroing {
+        let Kind::Unmap(zeroing) = &mut self.accesses[key].kind else {
             unreachable!("an unmapping stays one");
         };
         zeroing
@@ -170,7 +170,7 @@ impl Pool {
 
     pub(crate) fn handle_unmap_action(
         &mut self,
-        key: u32,
+        key: usize,
         volume: VolumeId,
         index: usize,
         result: Result<(), ActionFailure>,
@@ -200,7 +200,7 @@ impl Pool {
     }
 
     /// Zeroes the parts of pages where they lie now; a page that has gone meanwhile reads as zeros already.
-    fn start_zeroes(&mut self, key: u32, volume: VolumeId) {
+    fn start_zeroes(&mut self, key: usize, volume: VolumeId) {
         let parts = core::mem::take(&mut self.zeroing(key).parts);
         let mut places = Vec::with_capacity(parts.len());
         for part in parts {
@@ -225,7 +225,7 @@ impl Pool {
         }
     }
 
-    fn end_unmap(&mut self, key: u32) {
+    fn end_unmap(&mut self, key: usize) {
         let zeroing = self.zeroing(key);
         let (fua, failure) = (zeroing.fua, zeroing.failure);
         let id = self.leave(key);

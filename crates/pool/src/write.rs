@@ -115,7 +115,7 @@ impl Pool {
             self.make_write_ready(key);
         } else {
             let copies = self.start_copies(key, volume_id, first..=last, vec![(first, last)]);
-            let Kind::Write(writing) = &mut self.accesses.get_mut(key).kind else {
+            let Kind::Write(writing) = &mut self.accesses[key].kind else {
                 unreachable!("just put there");
             };
             writing.copies = copies;
@@ -167,7 +167,7 @@ impl Pool {
         id: RequestId,
         volume: VolumeId,
         kind: impl FnOnce(Copies) -> Kind,
-    ) -> u32 {
+    ) -> usize {
         let epoch = self.epochs.enter();
         self.volumes
             .get_mut(&volume)
@@ -198,7 +198,7 @@ impl Pool {
     /// Copies those of `pages` that others count on; meanwhile the ranges `busy` are. Space for them is there.
     pub(crate) fn start_copies(
         &mut self,
-        key: u32,
+        key: usize,
         volume: VolumeId,
         pages: impl Iterator<Item = u64>,
         busy: Vec<(u64, u64)>,
@@ -266,11 +266,11 @@ impl Pool {
     /// A copy or zeroing for an access ended.
     pub(crate) fn handle_page_action(
         &mut self,
-        key: u32,
+        key: usize,
         index: usize,
         result: Result<(), ActionFailure>,
     ) {
-        let access = self.accesses.get_mut(key);
+        let access = &mut self.accesses[key];
         let volume = access.volume;
         match &mut access.kind {
             Kind::Read => unreachable!("a read needs no action"),
@@ -278,7 +278,7 @@ impl Pool {
             Kind::Write(writing) => {
                 let mut copies = core::mem::take(&mut writing.copies);
                 let ended = self.end_copy(volume, &mut copies, index, result);
-                let Kind::Write(writing) = &mut self.accesses.get_mut(key).kind else {
+                let Kind::Write(writing) = &mut self.accesses[key].kind else {
                     unreachable!("seen above");
                 };
                 match ended {
@@ -294,7 +294,7 @@ impl Pool {
     }
 
     /// An access that changes pages of its volume is over.
-    pub(crate) fn leave(&mut self, key: u32) -> RequestId {
+    pub(crate) fn leave(&mut self, key: usize) -> RequestId {
         let ended = self.accesses.remove(key);
         self.epochs.leave(ended.epoch);
         self.leave_volume(ended.volume);
@@ -311,8 +311,8 @@ impl Pool {
         }
     }
 
-    fn make_write_ready(&mut self, key: u32) {
-        let access = self.accesses.get_mut(key);
+    fn make_write_ready(&mut self, key: usize) {
+        let access = &mut self.accesses[key];
         let Kind::Write(writing) = &mut access.kind else {
             unreachable!("a write stays one");
         };

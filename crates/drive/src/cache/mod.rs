@@ -15,9 +15,9 @@ use hakaru_units::Time;
 
 use crate::config;
 use crate::raid::Op;
-use crate::slab::Slab;
 use crate::usage::Usage;
 use segments::{Place, SECTOR_BYTES, Segments};
+use slab::Slab;
 use streams::Streams;
 use write::StalledWrite;
 
@@ -26,14 +26,14 @@ use write::StalledWrite;
 pub(crate) enum Action {
     /// Access a group, and tell [`Cache::handle_access_done`] with this token.
     Access {
-        token: u32,
+        token: usize,
         group: u32,
         op: Op,
         offset_bytes: u64,
         length_bytes: u64,
     },
     /// The request has been served; `hit`: by the cache's memory, which takes its time.
-    Ready { request: u32, hit: bool },
+    Ready { request: usize, hit: bool },
 }
 
 /// What a group's accesses are for.
@@ -45,7 +45,7 @@ enum Purpose {
     Destage { group: u32, slots: Vec<u32> },
     /// A write or unmap that the drives must have done before it is answered.
     Through {
-        request: u32,
+        request: usize,
         group: u32,
         /// What the cache holds afterwards.
         keep: Range<u64>,
@@ -64,7 +64,7 @@ struct Job {
 struct Fetch {
     end: u64,
     ahead: bool,
-    waiters: Vec<u32>,
+    waiters: Vec<usize>,
 }
 
 /// What it has counted. Bytes of sectors.
@@ -163,7 +163,7 @@ impl Cache {
     }
 
     /// Takes a request from the controller. `request` is answered by [`Action::Ready`], once.
-    pub(crate) fn handle_request(&mut self, now: Time, request: u32, asked: &crate::Request) {
+    pub(crate) fn handle_request(&mut self, now: Time, request: usize, asked: &crate::Request) {
         self.usage.arrive(now);
         let group = asked.group;
         let end = asked.offset_bytes + asked.length_bytes;
@@ -191,8 +191,8 @@ impl Cache {
     }
 
     /// A group has done what an action asked of it.
-    pub(crate) fn handle_access_done(&mut self, now: Time, token: u32) {
-        let job = self.jobs.get_mut(token);
+    pub(crate) fn handle_access_done(&mut self, now: Time, token: usize) {
+        let job = &mut self.jobs[token];
         job.left -= 1;
         if job.left > 0 {
             return;
@@ -273,7 +273,7 @@ impl Cache {
         }
     }
 
-    fn read(&mut self, request: u32, group: u32, sectors: Range<u64>) {
+    fn read(&mut self, request: usize, group: u32, sectors: Range<u64>) {
         let mut missing = Vec::new();
         let mut used_ahead = false;
         for part in self.segments.parts(group, sectors.clone()) {
@@ -376,7 +376,7 @@ impl Cache {
     }
 
     /// Reads sectors for a request, or ahead of one.
-    fn fetch(&mut self, group: u32, range: Range<u64>, request: Option<u32>) {
+    fn fetch(&mut self, group: u32, range: Range<u64>, request: Option<usize>) {
         let fetch = Fetch {
             end: range.end,
             ahead: request.is_none(),
@@ -430,23 +430,22 @@ impl Cache {
             }));
     }
 
-    fn set_waits(&mut self, request: u32, waits: u32) {
-        let index = request as usize;
-        if self.waits.len() <= index {
-            self.waits.resize(index + 1, 0);
+    fn set_waits(&mut self, request: usize, waits: u32) {
+        if self.waits.len() <= request {
+            self.waits.resize(request + 1, 0);
         }
-        self.waits[index] = waits;
+        self.waits[request] = waits;
     }
 
-    fn end_wait(&mut self, request: u32) {
-        let left = &mut self.waits[request as usize];
+    fn end_wait(&mut self, request: usize) {
+        let left = &mut self.waits[request];
         *left -= 1;
         if *left == 0 {
             self.ready_now(request, false);
         }
     }
 
-    fn ready_now(&mut self, request: u32, hit: bool) {
+    fn ready_now(&mut self, request: usize, hit: bool) {
         self.actions.push_back(Action::Ready { request, hit });
     }
 }

@@ -26,9 +26,9 @@ pub(super) struct Segment {
     /// Read ahead, and not asked for since.
     pub(super) ahead: u128,
     /// Requests that wait for the destage under way.
-    pub(super) waits_for_destage: Vec<u32>,
+    pub(super) waits_for_destage: Vec<usize>,
     /// Requests that wait for the destage after that: the first to take what is dirty now.
-    pub(super) waits_for_next: Vec<u32>,
+    pub(super) waits_for_next: Vec<usize>,
     older: u32,
     newer: u32,
 }

@@ -16,7 +16,7 @@ use crate::raid::Op;
 /// A write for which there is not yet room.
 #[derive(Clone, Debug)]
 pub(super) struct StalledWrite {
-    request: u32,
+    request: usize,
     group: u32,
     /// What it wrote.
     whole: Range<u64>,
@@ -30,7 +30,7 @@ impl Cache {
     pub(super) fn write(
         &mut self,
         now: Time,
-        request: u32,
+        request: usize,
         group: u32,
         sectors: Range<u64>,
         fua: bool,
@@ -93,7 +93,13 @@ impl Cache {
     }
 
     /// A write or unmap that goes to the drives before it is answered.
-    pub(super) fn write_through(&mut self, request: u32, group: u32, op: Op, sectors: Range<u64>) {
+    pub(super) fn write_through(
+        &mut self,
+        request: usize,
+        group: u32,
+        op: Op,
+        sectors: Range<u64>,
+    ) {
         let keep = if op == Op::Write {
             sectors.clone()
         } else {
@@ -142,7 +148,7 @@ impl Cache {
     /// Answers `request` when everything dirty in the range now is on drives. `hit`: how to answer if that is so already.
     pub(super) fn wait_for_destages(
         &mut self,
-        request: u32,
+        request: usize,
         group: u32,
         sectors: &Range<u64>,
         hit: bool,

@@ -14,12 +14,12 @@ const READS_IN_A_ROW: u32 = 8;
 pub(super) enum Work {
     /// A page into the register; `outward`: from there to the host.
     Read {
-        command: u32,
+        command: usize,
         bytes: u32,
         outward: bool,
     },
     /// A page of all planes from the buffer, or of a command that waits for it.
-    Program { command: Option<u32> },
+    Program { command: Option<usize> },
     /// Garbage collection: `reads` pages read to collect what fills one, out for the check and back in, and that one programmed.
     /// The way over the channel costs the die time, but does not keep others off the channel.
     Move { reads: f64 },

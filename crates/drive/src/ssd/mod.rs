@@ -21,10 +21,10 @@ use rand_pcg::Pcg64;
 use crate::config::Ssd;
 use crate::drive::Command;
 use crate::raid::Op;
-use crate::slab::Slab;
 use crate::usage::Usage;
 use dies::{Dies, Work};
 use ftl::{BLOCK_UNITS, Cost, Ftl};
+use slab::Slab;
 
 /// Of [`BLOCK_UNITS`] followed units each: over about so many the write amplification that is shown is averaged.
 const SMOOTHING: f64 = 8.0;
@@ -32,15 +32,15 @@ const SMOOTHING: f64 = 8.0;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// The controller has dealt with a command.
-    Started { command: u32 },
+    Started { command: usize },
     /// A write's data is in the drive.
-    Received { command: u32 },
+    Received { command: usize },
     /// A die has done its work.
     DieDone { die: u32 },
     /// Part of a read has crossed its channel.
-    Transferred { command: u32, bytes: u32 },
+    Transferred { command: usize, bytes: u32 },
     /// Part of a read has left the drive, or an unmap is done.
-    PartDone { command: u32 },
+    PartDone { command: usize },
 }
 
 /// A command under way.
@@ -111,7 +111,7 @@ pub(crate) struct SsdDrive {
     buffered: u64,
     unpaged: u64,
     /// Writes that wait for room in the buffer.
-    unbuffered: VecDeque<u32>,
+    unbuffered: VecDeque<usize>,
     active: Slab<Active>,
     active_count: u32,
     waiting: VecDeque<Command>,
@@ -119,7 +119,7 @@ pub(crate) struct SsdDrive {
     events_made: u64,
     /// When it is going to be called.
     wakes: BTreeSet<Time>,
-    done: Vec<u32>,
+    done: Vec<usize>,
     /// Written to flash: by the host, and moved.
     programmed_bytes: u64,
     moved_bytes: f64,
@@ -280,10 +280,10 @@ impl SsdDrive {
         (bytes as f64 * 1e9 / self.config.interface_bytes_per_s) as u64
     }
 
-    fn begin(&mut self, now: Time, key: u32) {
+    fn begin(&mut self, now: Time, key: usize) {
         let Command {
             op, offset, length, ..
-        } = self.active.get(key).command;
+        } = self.active[key].command;
         match op {
             Op::Read => self.read_pages(now, key, offset..offset + length, true),
             Op::Write => {
@@ -297,16 +297,16 @@ impl SsdDrive {
                 if op == Op::Unmap && !units.is_empty() {
                     self.ftl.trim(units);
                 }
-                self.active.get_mut(key).left = 1;
+                self.active[key].left = 1;
                 self.end_part(key);
             }
         }
     }
 
     /// Reads every page that holds part of a range; `outward`: its bytes are for the host.
-    fn read_pages(&mut self, now: Time, key: u32, range: Range<u64>, outward: bool) {
+    fn read_pages(&mut self, now: Time, key: usize, range: Range<u64>, outward: bool) {
         let pages = range.start / self.page_bytes..range.end.div_ceil(self.page_bytes);
-        self.active.get_mut(key).left += (pages.end - pages.start) as u32;
+        self.active[key].left += (pages.end - pages.start) as u32;
         for page in pages {
             let begin = range.start.max(page * self.page_bytes);
             let end = range.end.min((page + 1) * self.page_bytes);
@@ -341,7 +341,7 @@ impl SsdDrive {
                 self.schedule(at, Event::Transferred { command, bytes });
             }
             Work::Read { command, .. } => {
-                let active = self.active.get_mut(command);
+                let active = &mut self.active[command];
                 active.left -= 1;
                 if active.left == 0 {
                     self.buffer(now, command);
@@ -361,8 +361,8 @@ impl SsdDrive {
         }
     }
 
-    fn end_part(&mut self, key: u32) {
-        let active = self.active.get_mut(key);
+    fn end_part(&mut self, key: usize) {
+        let active = &mut self.active[key];
         active.left -= 1;
         if active.left == 0 {
             self.done.push(key);
@@ -370,9 +370,9 @@ impl SsdDrive {
     }
 
     /// A write's data has come: what it covers only part of is read first.
-    fn receive(&mut self, now: Time, key: u32) {
+    fn receive(&mut self, now: Time, key: usize) {
         let unit = u64::from(self.config.mapping_bytes);
-        let Command { offset, length, .. } = self.active.get(key).command;
+        let Command { offset, length, .. } = self.active[key].command;
         let end = offset + length;
         let (first, last) = (offset / unit, (end - 1) / unit);
         let head = !offset.is_multiple_of(unit) || end < (first + 1) * unit;
@@ -391,21 +391,21 @@ impl SsdDrive {
     }
 
     /// A write is whole units now: into the buffer, or straight to flash.
-    fn buffer(&mut self, now: Time, key: u32) {
+    fn buffer(&mut self, now: Time, key: usize) {
         let unit = u64::from(self.config.mapping_bytes);
-        let Command { offset, length, .. } = self.active.get(key).command;
+        let Command { offset, length, .. } = self.active[key].command;
         let units = offset / unit..(offset + length).div_ceil(unit);
         let bytes = (units.end - units.start) * unit;
         self.map(units);
         if self.config.buffer_bytes == 0 {
             let pages = bytes / self.page_bytes;
-            self.active.get_mut(key).left = pages as u32;
+            self.active[key].left = pages as u32;
             for _ in 0..pages {
                 self.program(now, Some(key));
             }
             return;
         }
-        self.active.get_mut(key).unbuffered = bytes;
+        self.active[key].unbuffered = bytes;
         self.unbuffered.push_back(key);
         self.fill_buffer(now);
     }
@@ -413,7 +413,7 @@ impl SsdDrive {
     /// Takes as much as there is room for, writes in order of arrival, and sends full pages on.
     fn fill_buffer(&mut self, now: Time) {
         while let Some(&key) = self.unbuffered.front() {
-            let active = self.active.get_mut(key);
+            let active = &mut self.active[key];
             let taken = active
                 .unbuffered
                 .min(self.config.buffer_bytes - self.buffered);
@@ -457,7 +457,7 @@ impl SsdDrive {
     }
 
     /// A page goes to flash, and with it what garbage collection is due.
-    fn program(&mut self, now: Time, command: Option<u32>) {
+    fn program(&mut self, now: Time, command: Option<usize>) {
         let units = self.page_bytes as f64 / f64::from(self.config.mapping_bytes);
         self.moves_due += self.pace.moves * units;
         self.erases_due += self.pace.erases * units;
