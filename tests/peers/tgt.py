@@ -27,6 +27,8 @@ class Tgt:
     portal: str
     backing: Path
     process: subprocess.Popen[bytes]
+    control: str
+    """Number of its control socket, as `tgtadm -C` takes it."""
 
     @property
     def url(self) -> str:
@@ -80,7 +82,7 @@ def tgt(
                 name, secret = account
                 assert admin("--op", "new", "--mode", "account", "--user", name, "--password", secret)
                 assert admin("--op", "bind", "--mode", "account", "--tid", "1", "--user", name, *outgoing)
-        yield Tgt(f"127.0.0.1:{port}", backing, daemon)
+        yield Tgt(f"127.0.0.1:{port}", backing, daemon, control)
     finally:
         daemon.kill()
         daemon.wait()

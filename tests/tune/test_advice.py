@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from hakaru.tune.closed_form import suggest
 from hakaru.tune.conditions import Conditions
 from hakaru.tune.knobs import AUTO, Machine, Settings, changed, settle, space_of
 from hakaru.tune.start import today
+
+from tests.peers.tgt import tgt
 
 GOLDEN = Path(__file__).parent / "golden"
 MACHINE = Machine(("cubic", "reno", "bbr"))
@@ -56,3 +59,26 @@ def test_only_what_is_turned_is_named() -> None:
     found = blocks(conditions, suggest(conditions, space, MACHINE), ["initial_r2t"], MACHINE)
     assert [b.name for b in found] == ["open-iscsi-conf", "open-iscsi-node", "lio", "tgt"]
     assert all(len(b.lines) == 1 and "InitialR2T" in b.lines[0] for b in found)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_tgt_takes_its_lines_and_holds_what_they_say(name: str, tmp_path: Path) -> None:
+    op, loss, values = CASES[name]
+    _, found = text_of(op, loss, **values)
+    lines = next((b.lines for b in found if b.name == "tgt"), ())
+    with tgt(tmp_path, 1 << 20) as target:
+
+        def run(line: str) -> str:
+            assert line.startswith("tgtadm ")
+            command = line.replace("tgtadm", f"tgtadm -C {target.control}", 1)
+            done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+            assert done.returncode == 0, (line, done.stderr)
+            return done.stdout
+
+        for line in lines:
+            run(line)
+        held = run("tgtadm --lld iscsi --mode target --op show --tid 1")
+        for line in lines:
+            words = line.split()
+            key, value = words[words.index("--name") + 1], words[words.index("--value") + 1]
+            assert f"{key}={value}" in held.splitlines()

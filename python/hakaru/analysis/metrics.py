@@ -75,16 +75,22 @@ def of_repetition(repetition: Repetition, latencies: Latencies) -> dict[str, flo
     return values
 
 
-def by_latency(values: dict[str, float]) -> dict[str, float]:
+COUNTED_MIN = 200
+"""Requests from which on a count is right to half a percent."""
+
+
+def by_latency(values: dict[str, float], window: tuple[int, int]) -> dict[str, float]:
     """Rates of a closed load as its outstanding requests and their latency make them (Little's law).
 
     A count over some seconds is off by up to one request at each end: of requests that take half a second that is
     more than what settings differ by, and can pass what the link carries. Requests over latency is neither, once the
-    load goes evenly. Nothing where requests failed or none ended.
+    load goes evenly. Nothing where many ended, since what they waited before the measuring phase would count then;
+    nor where requests failed or none ended.
     """
     outstanding, latency_ms = values["outstanding_mean"], values["latency_ms_mean"]
+    ended = values["iops"] * (window[1] - window[0]) / 1e9
     known = math.isfinite(outstanding) and math.isfinite(latency_ms) and latency_ms > 0
-    if not known or values["iops"] <= 0 or values["errors_per_s"] > 0:
+    if not known or not 0 < ended < COUNTED_MIN or values["errors_per_s"] > 0:
         return {}
     factor = outstanding / (latency_ms / 1e3) / values["iops"]
     return {name: values[name] * factor for name in RATES}

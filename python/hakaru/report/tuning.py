@@ -17,6 +17,8 @@ from hakaru.wording import number, say
 Json = dict[str, Any]
 CHIEF = ("tuning_failed", "tuning_best", "tuning_reach", "tuning_peer", "tuning_advised")
 """Findings that are the answer."""
+TICKS_MAX = 10
+"""Trials each of which has its tick; of more the axis chooses."""
 
 
 def is_tuning(summary: Json) -> bool:
@@ -27,10 +29,12 @@ def is_tuning(summary: Json) -> bool:
 def parts(summary: Json, language: str) -> Json:
     """Tables and texts of the tuning."""
     tuning = summary["tuning"]
+    limiters = {p["point"]: say(language, f"limiter.{p['limiter']}") for p in summary["points"] if p.get("limiter")}
     return {
+        "limited": bool(limiters),
         "given": _given(tuning, language),
         "knobs": [_knob(tuning, knob, language) for knob in tuning["knobs"]],
-        "trials": [_trial(t, language) for t in tuning["trials"]],
+        "trials": [_trial(t, limiters, language) for t in tuning["trials"]],
         "text": [
             {"title": say(language, f"tuning.text.{b['name']}"), "file": b["file"], "text": b["text"]}
             for b in tuning["text"]
@@ -97,7 +101,8 @@ def _course(searched: list[Json], tuning: Json, language: str, size: Size) -> Sp
     if reachable is not None:
         ends = [(float(t["trial"]), reachable, None, None) for t in (searched[0], searched[-1])]
         lines.append(Line(say(language, "course.reachable"), ends, charts.THEIRS, dash=(4, 3)))
-    return charts.lines(lines, Axes(say(language, "axis.trial"), "MB/s", x_whole=True), size)
+    few = [float(t["trial"]) for t in searched] if len(searched) <= TICKS_MAX else []
+    return charts.lines(lines, Axes(say(language, "axis.trial"), "MB/s", x_ticks=few, x_whole=True), size)
 
 
 def _given(tuning: Json, language: str) -> list[tuple[str, str]]:
@@ -138,7 +143,7 @@ def _knob(tuning: Json, knob: Json, language: str) -> Json:
     }
 
 
-def _trial(trial: Json, language: str) -> Json:
+def _trial(trial: Json, limiters: dict[str, str], language: str) -> Json:
     knob = say(language, f"knob.{trial['knob']}") if trial["knob"] else ""
     if trial["phase"] == "contribution" and not knob:
         knob = say(language, "tuned.none")
@@ -146,6 +151,7 @@ def _trial(trial: Json, language: str) -> Json:
         "trial": f"{trial['trial']} ({trial['point']})",
         "phase": " ".join(part for part in (say(language, f"tuned.phase.{trial['phase']}"), knob) if part),
         "mb_per_s": number(trial["mb_per_s"], language) if trial["error"] is None else trial["error"],
+        "limiter": limiters.get(trial["point"], "") if trial["error"] is None else "",
         "memory": _memory(trial["memory_bytes"]),
         "settings": ", ".join(f"{say(language, f'knob.{k}')} {v}" for k, v in trial["settings"].items()),
     }

@@ -29,6 +29,8 @@ TARGET_KEYS = {
     "max_outstanding_r2t": "MaxOutstandingR2T",
 }
 SEGMENT = "max_recv_data_segment_length"
+GRANTED_BYTES = 212_992
+"""What every Linux since 3.2 grants a socket that asks for a buffer (net.core.wmem_max; 4 MiB from 6.18 on)."""
 QUEUE_DEPTH_MAX = 1024
 """Of open-iscsi; it wants cmds_max as a power of two of at most 2048."""
 
@@ -133,17 +135,20 @@ def _lio(target: Mapping[str, str], chosen: Settings) -> list[tuple[str, str]]:
 
 def _sysctl(chosen: Settings, machine: Machine, writes: bool, *, initiator: bool) -> list[str]:
     """What a node's kernel needs. The initiator asks for its buffer itself, which `*mem_max` must allow; the target's
-    sockets are sized by the kernel, which `tcp_*mem` bounds (by what it doubles, so twice the number asked for)."""
+    sockets are sized by the kernel, which `tcp_*mem` bounds (by what it doubles, so twice the number asked for). Those
+    hold for every connection of the node, so nothing is lowered that a kernel grants by itself."""
     lines = []
     sends = writes == initiator
     name, direction = ("send_buffer", "w") if sends else ("receive_buffer", "r")
     buffer = chosen.get(name)
     if buffer is not None and buffer != AUTO:
         size = int(buffer)
-        if initiator:
+        if initiator and size > GRANTED_BYTES:
+            lines.append("# at least; what is larger already stays")
             lines += [f"net.core.{one}mem_max = {size}" for one in ("w", "r")]
-        else:
+        elif not initiator:
             start = 16_384 if sends else 131_072
+            lines.append("# bounds every connection of this machine, not this target's alone")
             lines.append(f"net.ipv4.tcp_{direction}mem = 4096 {start} {2 * size}")
     elif buffer == AUTO:
         most = machine.send_buffer_auto_max if sends else machine.receive_buffer_auto_max

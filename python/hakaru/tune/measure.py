@@ -62,7 +62,7 @@ def _judged(
         values = metrics.of_repetition(repetition, latencies)
         use = utilisation.of_repetition(repetition.counters, repetition.window, nics)
         found = checks.of_repetition(repetition, values, use, nics)
-        values = values | metrics.by_latency(values)
+        values = values | metrics.by_latency(values, repetition.window)
     rate = values["mb_per_s"]
     return (rate if math.isfinite(rate) else None), [caveat.to_json() for caveat in [*repetition.caveats, *found]]
 

@@ -28,8 +28,8 @@ ROUNDS: tuple[Phase, ...] = ("contribution", "peer")
 Reason = Literal["reached", "patience", "trials", "time", "failed"]
 PEER = "(peer)"
 """Where knobs are told apart by name, the peer's: no knob is called so."""
-AS_GOOD = 0.97
-"""Advice may be this much slower than the best found: what repetitions of seconds vary."""
+TOLERANCE, TOLERANCE_MAX = 0.03, 0.1
+"""Advice may be this share slower than the best found: what repetitions of seconds vary, on a machine that is busy."""
 FAILURES_MAX = 3
 """Failures in a row, from the start or later, that end a tuning: it is not the settings then."""
 
@@ -233,7 +233,14 @@ class Tuning:
         reference = self._values(trials, "contribution", best)
         if not values or not reference:
             return False
-        return median(values) >= AS_GOOD * median(reference)
+        return median(values) >= (1 - self._tolerance(trials)) * median(reference)
+
+    def _tolerance(self, trials: Sequence[Trial]) -> float:
+        """How much slower advice may be: where measurements differ more, that cannot be told apart, up to a limit."""
+        widths = [
+            (one.high - one.low) / 200 for one in self._compared(trials) if one.low is not None and one.high is not None
+        ]
+        return min(TOLERANCE_MAX, max(TOLERANCE, median(widths) if widths else 0.0))
 
 
 def failed_in_a_row(trials: Sequence[Trial]) -> int:

@@ -1,7 +1,8 @@
 """One point of a load over a distance: its repetitions' numbers as estimates, its bounds, and what limits it.
 
-**The rate** is requests outstanding times their length over the mean latency (Little's law), not a count: over a long
-way so few requests end in the measuring time that a count would be off by one at each end.
+**The rate** is requests outstanding times their length over the mean latency (Little's law) where fewer than 200 end:
+over a long way so few requests end in the measuring time that a count would be off by one at each end. Where Little's
+law does not hold, since requests take about as long as the measuring phase, it is what TCP delivered.
 """
 
 from __future__ import annotations
@@ -149,8 +150,26 @@ def measured(
     use = _use(repetition, setup, nics, spins=spins)
     found = checks.of_repetition(repetition, values, use)
     if setup.exchange is not None:  # a closed load of one size
-        values = values | any_metrics.by_latency(values)
+        few = any_metrics.by_latency(values, repetition.window)
+        if not values["iops"] or any(c.name == "littles_law" for c in found):
+            few = _delivered(repetition, setup) or few
+        values = values | few
     return values | measures.of_repetition(repetition, setup), use, found
+
+
+def _delivered(repetition: Repetition, setup: Setup) -> dict[str, float]:
+    """Rates by what TCP has delivered: for requests that take about as long as the measuring phase, of which latency
+    tells only the fast ones and a count next to nothing. Nothing where connections were not counted."""
+    series, exchange = measures.sender_series(repetition, setup, "acked_bytes"), setup.exchange
+    seconds = (repetition.window[1] - repetition.window[0]) / 1e9
+    if not series or exchange is None or seconds <= 0:
+        return {}
+    lengths = exchange.command_lengths
+    share = exchange.request_bytes / sum(exchange.on_stream(length) for length in lengths)
+    rate = sum(s.increase(*repetition.window) for s in series) * share / seconds
+    found = {"iops": rate / exchange.request_bytes, "mb_per_s": rate / 1e6}
+    mine = {f"{exchange.op}_{name}": value for name, value in found.items()}
+    return found | mine | {"mib_per_s": rate / (1 << 20)}
 
 
 def _bounds(setup: Setup) -> list[Bound]:
