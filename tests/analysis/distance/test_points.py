@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 from hakaru.analysis import summarise
 from hakaru.analysis.distance.measures import PHASES, SHARES
 
-from tests.analysis.small_distance import START, Load, Pt, asked_of, factors, published_shape, simulate, write_run
+from tests.analysis.small_distance import START, Load, Pt, asked_of, factors, published_shape, write_run
 
 SCHEMA = Path(__file__).parents[3] / "schema" / "report.schema.json"
 
@@ -56,49 +55,23 @@ def test_summary_is_what_the_schema_says(shape: dict[str, Any]) -> None:
     assert all(p["valid"] for p in shape["points"])
 
 
-def recounted(folder: Path, changed: Callable[[str, float], float]) -> dict[str, Any]:
-    """The only point of a run whose samples are changed, by name and value."""
-    samples = next(folder.glob("samples/*.parquet"))
-    table = pq.read_table(samples)
-    names, values = table.column("name").to_pylist(), table.column("value").to_pylist()
-    others = [changed(n, v) for n, v in zip(names, values, strict=True)]
-    assert others != values
-    column = table.schema.get_field_index("value")
-    pq.write_table(table.set_column(column, "value", pa.array(others)), samples)
-    point: dict[str, Any] = summarise(folder)["points"][0]
-    return point
-
-
 def test_rate_comes_from_latency_where_a_count_would_be_off_by_a_request(tmp_path: Path) -> None:
     """Two of the three requests of 1.5 s are counted in the 3 s: the rate is right nevertheless."""
     asked = asked_of("default", 20, request=12 << 20, command=512 << 10)
     pattern = {"sizes": [{"size": "12 MiB"}], "read_percent": 0, "load": {"kind": "closed", "queue_depth": 1}}
     folder = write_run(tmp_path, [Pt(factors(), [Load(asked, seconds=3)])], patterns={"write-4m": pattern})
+    samples = next(folder.glob("samples/*.parquet"))
+    table = pq.read_table(samples)
     # The engine counts a request when it has ended: in whole ones.
+    counted, values = table.column("name").to_pylist(), table.column("value").to_pylist()
     unit = {"writes": 1, "write_bytes": asked.request}
-    point = recounted(folder, lambda name, value: value // unit[name] * unit[name] if name in unit else value)
+    whole = [v // unit[n] * unit[n] if n in unit else v for n, v in zip(counted, values, strict=True)]
+    assert whole != values
+    column = table.schema.get_field_index("value")
+    pq.write_table(table.set_column(column, "value", pa.array(whole)), samples)
+    point = summarise(folder)["points"][0]
     latency_s = mean(point, "latency_ms_mean") / 1e3
     assert mean(point, "mb_per_s") == pytest.approx(asked.request / 1e6 / latency_s)
-
-
-@pytest.mark.parametrize("ended", [True, False])
-def test_rate_is_what_tcp_delivered_where_requests_take_longer_than_the_measuring_phase(
-    tmp_path: Path, ended: bool
-) -> None:
-    """Four outstanding that take 4 s each: those that end within 3 s are the fast ones, if any does."""
-    fast_ns = 0.3e9
-
-    def change(name: str, value: float) -> float:
-        if name in ("writes", "write_bytes") and not ended:
-            return 0.0
-        return value * fast_ns / 1e9 if name == "write_latency_ns_sum" else value
-
-    load = stalled(slower=30.0, seconds=3)
-    folder = write_run(tmp_path, [Pt(factors(settings="optimised", queue_depth=4), [load])])
-    point = recounted(folder, change)
-    sent = simulate(DEEP).mb_per_s / 30
-    assert mean(point, "mb_per_s") == pytest.approx(sent, rel=0.001)
-    assert mean(point, "write_iops") == pytest.approx(sent / 4.194304, rel=0.001)
 
 
 def test_shares_of_phases_and_of_tcp_add_up(shape: dict[str, Any]) -> None:

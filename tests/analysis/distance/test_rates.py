@@ -1,0 +1,45 @@
+"""Rates of requests that take about as long as the measuring phase: neither a count nor latency tells them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hakaru.analysis import summarise
+
+from tests.analysis.small_distance import Load, Pt, asked_of, factors, simulate, write_run
+
+DEEP = asked_of("optimised", 20, lanes=32, depth=4)
+SLOWER = 30.0
+
+
+def change(samples: Path, ended: bool) -> None:
+    """Of the requests those are told that were fast, or none."""
+    table = pq.read_table(samples)
+
+    def told(name: str, value: float) -> float:
+        if name in ("writes", "write_bytes") and not ended:
+            return 0.0
+        return 0.3 * value if name == "write_latency_ns_sum" else value
+
+    names, values = table.column("name").to_pylist(), table.column("value").to_pylist()
+    others = [told(n, v) for n, v in zip(names, values, strict=True)]
+    assert others != values
+    column = table.schema.get_field_index("value")
+    pq.write_table(table.set_column(column, "value", pa.array(others)), samples)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_rate_is_what_tcp_delivered_where_requests_take_longer_than_the_measuring_phase(
+    tmp_path: Path, ended: bool
+) -> None:
+    """Four outstanding that take 4 s each: those that end within 3 s are the fast ones, if any does."""
+    load = Load(DEEP, slower=SLOWER, seconds=3)
+    folder = write_run(tmp_path, [Pt(factors(settings="optimised", queue_depth=4), [load])])
+    change(next(folder.glob("samples/*.parquet")), ended)
+    found = summarise(folder)["points"][0]["metrics"]
+    sent = simulate(DEEP).mb_per_s / SLOWER
+    assert found["mb_per_s"]["mean"] == pytest.approx(sent, rel=0.001)
+    assert found["write_iops"]["mean"] == pytest.approx(sent / 4.194304, rel=0.001)
