@@ -1,6 +1,6 @@
 //! Commands, and where their time went, out of captured packets: whoever the initiator and the target are.
 //!
-//! Packets go in one by one, in the order of the capture; TCP streams are put in order , PDUs read over `wire`'s framer, commands matched by
+//! Packets go in one by one, in the order of the capture, as a [`CaptureFile`] gives them; TCP streams are put in order, PDUs read over `wire`'s framer, commands matched by
 //! their tag, and each split into the phases that the initiator of hakaru counts too. What cannot be decoded is counted by cause, never guessed at in silence.
 //! Memory is bounded, per stream and in all; whatever the bytes are, nothing panics.
 //!
@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod capture_file;
 mod command;
 mod connection;
 mod dissector;
@@ -28,6 +29,7 @@ mod session;
 mod stream;
 mod tally;
 
+pub use capture_file::{CaptureFile, CaptureFileError, Packet};
 pub use dissector::{CONNECTIONS_MAX, Dissector};
 pub use packet::{Link, NotSeen, Segment, parse};
 pub use report::{

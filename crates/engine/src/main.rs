@@ -21,6 +21,7 @@ mod sockets;
 mod tcp;
 mod watch;
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -71,42 +72,43 @@ enum Verb {
 
 fn main() -> ExitCode {
     match Arguments::parse().verb {
-        Verb::Schema => {
-            println!("{}", schema::contract());
-            ExitCode::SUCCESS
-        }
+        Verb::Schema => print(&schema::contract().to_string(), ExitCode::SUCCESS),
         Verb::Analyse {
             files,
             ports,
             progress,
         } => match analyse::analyse(&files, &ports, progress) {
-            Ok(report) => {
-                println!("{report}");
-                ExitCode::SUCCESS
-            }
-            Err(failure) => {
-                eprintln!("error: {}\nhint: {}", failure.message, failure.hint);
-                failure.exit_code()
-            }
+            Ok(report) => print(&report, ExitCode::SUCCESS),
+            Err(failure) => complain(&failure),
         },
         Verb::Check { directory } => match array::check_pool(&directory) {
-            Ok((report, sound)) => {
-                println!("{report}");
-                ExitCode::from(u8::from(!sound))
-            }
-            Err(failure) => {
-                eprintln!("error: {}\nhint: {}", failure.message, failure.hint);
-                failure.exit_code()
-            }
+            Ok((report, sound)) => print(&report.to_string(), ExitCode::from(u8::from(!sound))),
+            Err(failure) => complain(&failure),
         },
         Verb::Run { netns } => match run(netns.as_deref()) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(failure) => {
-                eprintln!("error: {}\nhint: {}", failure.message, failure.hint);
-                failure.exit_code()
-            }
+            Err(failure) => complain(&failure),
         },
     }
+}
+
+/// Data on stdout, then the status. Whoever read it may have gone (`head`): there is nobody to tell, and what was to be found out was.
+fn print(data: &str, status: ExitCode) -> ExitCode {
+    let mut out = io::stdout().lock();
+    match writeln!(out, "{data}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => complain(&Failure::environment(
+            format_args!("cannot write to stdout: {error}"),
+            "look at where it goes",
+        )),
+        _ => status,
+    }
+}
+
+/// The words on stderr, if anybody reads them, and the status.
+fn complain(failure: &Failure) -> ExitCode {
+    let (message, hint) = (&failure.message, &failure.hint);
+    let _ = writeln!(io::stderr(), "error: {message}\nhint: {hint}");
+    failure.exit_code()
 }
 
 fn run(netns: Option<&Path>) -> Result<(), Failure> {

@@ -271,3 +271,45 @@ fn a_namespace_that_is_none_is_refused() {
     assert_eq!(done.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&done.stderr).contains("hint: "));
 }
+
+#[test]
+fn whoever_stops_reading_ends_no_command_with_a_panic() {
+    let capture = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../tests/capture/data/open-iscsi-tgt.pcapng"
+    );
+    let cases: [(&[&str], i32); 3] = [
+        (&["schema"], 0),
+        (&["analyse", "--progress", capture], 0),
+        (&["analyse", "/nowhere.pcapng"], 3),
+    ];
+    for (arguments, status) in cases {
+        let gone = || {
+            let (reader, writer) = std::io::pipe().unwrap();
+            drop(reader);
+            writer
+        };
+        let mut engine = Command::new(env!("CARGO_BIN_EXE_hakaru-engine"));
+        engine.args(arguments).stdin(Stdio::null()).stdout(gone());
+        let ended = engine.stderr(Stdio::piped()).output().unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(status), "{arguments:?}: {said}");
+        assert!(!said.contains("panicked"), "{said}");
+        assert_eq!(said.starts_with("error: "), status != 0, "{said}");
+        let ended = engine.stderr(gone()).stdout(gone()).status().unwrap();
+        assert_eq!(ended.code(), Some(status), "{arguments:?}, nobody listens");
+    }
+    // Data that did not arrive is no success.
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let mut engine = Command::new(env!("CARGO_BIN_EXE_hakaru-engine"));
+    let ended = engine.arg("schema").stdout(full).output().unwrap();
+    assert_eq!(ended.status.code(), Some(3));
+    assert!(
+        String::from_utf8(ended.stderr)
+            .unwrap()
+            .contains("cannot write to stdout")
+    );
+}

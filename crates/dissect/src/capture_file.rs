@@ -1,20 +1,42 @@
-//! A capture file, pcap or pcapng, packet by packet. What other tools write is read as well: both byte orders, any resolution of time, several sections and interfaces.
-use std::fs::File;
-use std::path::{Path, PathBuf};
+//! A capture file, pcap or pcapng, packet by packet. What any tool writes is read: both byte orders, any resolution of time, several sections and interfaces.
+//!
+//! The bytes come from a reader that the caller opened.
+use std::io::{Cursor, Read};
 
-use hakaru_dissect::Link;
 use hakaru_units::Time;
 use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
 use pcap_parser::{Block, PcapBlockOwned, PcapError, create_reader};
+use thiserror::Error;
 
-use crate::failure::{Failure, OrEnvironment};
+use crate::packet::Link;
 
 const BUFFER_BYTES: usize = 1 << 20;
 /// A block that is longer is taken for damage.
 const BLOCK_BYTES_MAX: usize = 64 << 20;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
+/// Why there is nothing to be read, or nothing more.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum CaptureFileError {
+    /// No byte.
+    #[error("is empty")]
+    Empty,
+    /// Less than a header.
+    #[error("ends before its header does")]
+    CutShort,
+    /// As gzip does it.
+    #[error("is compressed")]
+    Compressed,
+    /// Something else.
+    #[error("is neither pcap nor pcapng")]
+    NoCapture,
+    /// The reader failed.
+    #[error("cannot be read")]
+    Unreadable,
+}
+
 /// A packet as the file has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
     /// Since 1970 mostly: as the file says.
     pub at: Time,
@@ -22,7 +44,7 @@ pub struct Packet<'a> {
     pub link: Option<Link>,
     /// As captured.
     pub bytes: &'a [u8],
-    /// As it was.
+    /// As it was, bytes.
     pub original_length: u32,
 }
 
@@ -35,9 +57,8 @@ struct Interface {
     offset_s: i64,
 }
 
-/// An open file.
+/// Reads a file from its beginning.
 pub struct CaptureFile {
-    path: PathBuf,
     reader: Box<dyn PcapReaderIterator + Send>,
     interfaces: Vec<Interface>,
     capacity: usize,
@@ -50,47 +71,28 @@ pub struct CaptureFile {
 }
 
 impl CaptureFile {
-    /// Opens a file and looks whether it is a capture.
+    /// Looks whether it is a capture.
     ///
     /// # Errors
-    /// It cannot be read; it is none.
-    pub fn open(path: &Path) -> Result<CaptureFile, Failure> {
-        let shown = path.display();
-        let mut file = File::open(path).or_environment(
-            format_args!("open {shown}"),
-            "name a capture file that exists and may be read",
-        )?;
-        let compressed = {
-            use std::io::{Read, Seek};
-            let mut magic = [0; 2];
-            let read = file
-                .read(&mut magic)
-                .and_then(|n| file.rewind().map(|()| n));
-            read.or_environment(
-                format_args!("read {shown}"),
-                "name a file, not a folder, that may be read",
-            )? == 2
-                && magic == GZIP
-        };
-        if compressed {
-            return Err(Failure::usage(
-                format_args!("{shown} is compressed"),
-                "gunzip it first",
-            ));
+    /// It is none, or cannot be read.
+    pub fn new(mut file: impl Read + Send + 'static) -> Result<CaptureFile, CaptureFileError> {
+        // The parser below looks for a header in what one read gives, which may be any part of it.
+        let mut begin = Vec::new();
+        (&mut file)
+            .take(BUFFER_BYTES as u64)
+            .read_to_end(&mut begin)
+            .map_err(|_| CaptureFileError::Unreadable)?;
+        if begin.starts_with(&GZIP) {
+            return Err(CaptureFileError::Compressed);
         }
-        let reader = create_reader(BUFFER_BYTES, file).map_err(|error| {
-            let why = match error {
-                PcapError::Eof => "is empty",
-                PcapError::Incomplete(_) => "ends before its header does",
-                _ => "is neither pcap nor pcapng",
-            };
-            Failure::usage(
-                format_args!("{shown} {why}"),
-                "captures are made by `watch` with `capture`, tcpdump -w, dumpcap and Wireshark",
-            )
+        let whole = Cursor::new(begin).chain(file);
+        let reader = create_reader(BUFFER_BYTES, whole).map_err(|error| match error {
+            PcapError::Eof => CaptureFileError::Empty,
+            PcapError::Incomplete(_) => CaptureFileError::CutShort,
+            PcapError::ReadError => CaptureFileError::Unreadable,
+            _ => CaptureFileError::NoCapture,
         })?;
         Ok(CaptureFile {
-            path: path.to_owned(),
             reader,
             interfaces: Vec::new(),
             capacity: BUFFER_BYTES,
@@ -107,7 +109,7 @@ impl CaptureFile {
     ///
     /// # Errors
     /// See [`CaptureFile::read`].
-    pub fn first_packet(mut self) -> Result<Option<u64>, Failure> {
+    pub fn first_packet(mut self) -> Result<Option<u64>, CaptureFileError> {
         let mut first = None;
         while first.is_none() && self.read(|packet| first = Some(packet.at.0))? {}
         Ok(first)
@@ -116,8 +118,8 @@ impl CaptureFile {
     /// Reads the next block and hands its packet, if it is one, to `handle`. `false`: the file has ended, where it should or before.
     ///
     /// # Errors
-    /// The file system fails.
-    pub fn read(&mut self, handle: impl FnOnce(Packet<'_>)) -> Result<bool, Failure> {
+    /// The reader fails.
+    pub fn read(&mut self, handle: impl FnOnce(Packet<'_>)) -> Result<bool, CaptureFileError> {
         loop {
             let length = match self.reader.next() {
                 Ok((length, block)) => {
@@ -152,7 +154,7 @@ impl CaptureFile {
                     self.refill()?;
                     continue;
                 }
-                Err(PcapError::ReadError) => return Err(self.unreadable()),
+                Err(PcapError::ReadError) => return Err(CaptureFileError::Unreadable),
                 // Cut off, or damaged: where one block is not understood, nobody knows where the next begins.
                 Err(_) => {
                     self.truncated = true;
@@ -164,18 +166,11 @@ impl CaptureFile {
         }
     }
 
-    fn refill(&mut self) -> Result<(), Failure> {
+    fn refill(&mut self) -> Result<(), CaptureFileError> {
         if self.reader.refill().is_err() {
-            return Err(self.unreadable());
+            return Err(CaptureFileError::Unreadable);
         }
         Ok(())
-    }
-
-    fn unreadable(&self) -> Failure {
-        Failure::environment(
-            format_args!("cannot read {}", self.path.display()),
-            "look at what the system says about its disk",
-        )
     }
 
     /// Bytes read.
@@ -337,6 +332,42 @@ fn units_per_s(resolution: u8) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Gives a byte at a time.
+    struct Trickle(&'static [u8]);
+
+    impl Read for Trickle {
+        fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+            let length = into.len().min(1);
+            self.0.read(&mut into[..length])
+        }
+    }
+
+    /// A capture of one packet, of which four bytes were kept, 2.000005 s after 1970.
+    const PCAP: [u8; 44] = [
+        0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0, 2, 0,
+        0, 0, 5, 0, 0, 0, 4, 0, 0, 0, 60, 0, 0, 0, 1, 2, 3, 4,
+    ];
+
+    #[test]
+    fn a_reader_may_give_as_little_at_a_time_as_it_likes() {
+        let mut file = CaptureFile::new(Trickle(&PCAP)).unwrap();
+        let mut seen = Vec::new();
+        while file
+            .read(|packet| seen.push((packet.at.0, packet.bytes.to_vec(), packet.original_length)))
+            .unwrap()
+        {}
+        assert_eq!(seen, [(2_000_005_000, vec![1, 2, 3, 4], 60)]);
+        assert!(!file.is_truncated());
+        let refused = |bytes| CaptureFile::new(Trickle(bytes)).err();
+        assert_eq!(refused(&[]), Some(CaptureFileError::Empty));
+        assert_eq!(refused(&PCAP[..9]), Some(CaptureFileError::CutShort));
+        assert_eq!(
+            refused(&[0x1f, 0x8b, 8]),
+            Some(CaptureFileError::Compressed)
+        );
+        assert_eq!(refused(&[7; 64]), Some(CaptureFileError::NoCapture));
+    }
 
     #[test]
     fn time_has_any_resolution_and_may_be_shifted() {
