@@ -80,5 +80,5 @@ class Setup:
             trial_ns=value["trial_ns"],
             start=value["start"],
             lab=value["lab"],
-            peer=None if value["peer"] is None else Peer(value["peer"]["name"], value["peer"]["settings"]),
+            peer=Peer(value["peer"]["name"], value["peer"]["settings"]) if value.get("peer") else None,
         )
