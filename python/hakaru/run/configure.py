@@ -134,6 +134,7 @@ def initiator_configs(
             sessions_per_vm=end.sessions,
             command_bytes_max=end.command_max,
             commands_max=end.commands,
+            command_timeout_s=end.command_timeout / 1e9,
             warmup_s=measure.warmup_ns / 1e9,
             measure_s=measure.time_ns / 1e9,
             sample_interval_ms=measure.sample_interval // MS,

@@ -15,8 +15,8 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from hakaru.study.part import Part
-from hakaru.units import Size, format_size
+from hakaru.study.part import SECOND_NS, Part
+from hakaru.units import Duration, Size, format_size
 
 LENGTH_MIN, LENGTH_MAX = 512, (1 << 24) - 1
 """Of data segments and bursts (RFC 7143 sections 13.12 to 13.14), bytes."""
@@ -69,6 +69,12 @@ class InitiatorEnd(Part):
         default=None, ge=1, le=4096, description="outstanding per session, as an LU's queue depth; default: no limit"
     )
     sessions: int = Field(default=1, ge=1, le=64, description="of each VM with its LU; commands go to them in turn")
+    command_timeout: Duration = Field(
+        default=30 * SECOND_NS,
+        ge=SECOND_NS // 10,
+        le=3600 * SECOND_NS,
+        description="an unanswered command ends the run after this; 30 s is what Linux gives a disk",
+    )
     socket: Socket = Socket()
 
 

@@ -114,7 +114,7 @@ def _in_flight(language: str, evidence: dict[str, Any], limiter: str) -> str:
 
 
 def _losses(language: str, evidence: dict[str, Any]) -> str:
-    again = {"again": tenths(evidence["retransmitted_percent"], language)}
+    again = {"again": evidence["retransmitted_percent"]}
     timeouts = evidence["timeouts"]
     first = say(language, "distance.limiter.congestion_window", again)
     if not timeouts:
