@@ -150,7 +150,7 @@ def test_the_page_lists_what_watch_gives(tmp_path: Path) -> None:
         finally:
             engine.close()
     tcp_totals = {name for entity, name in given if entity == "tcp_watch" and not name.endswith("_now")}
-    captured = {name for entity, name in given if entity == "capture"} | {"clock_set_ns"}
+    captured = {name for entity, name in given if entity == "capture"} | {"clock_set_ns", "cut_short"}
     assert set(result) == {f"tcp_{name}" for name in tcp_totals} | {f"capture_{name}" for name in captured}
     # A kernel without pressure accounting lacks those; nothing else may be missing.
     missing = (page["watch"] | page["Every engine"]) - given

@@ -50,6 +50,27 @@ def test_run_is_partial_until_it_is_finished(tmp_path: Path) -> None:
     assert finished.name == writer.name
 
 
+def test_captures_are_kept_under_the_repetitions_name_and_go_with_it(tmp_path: Path) -> None:
+    writer = write(tmp_path)
+    folder = writer.series_folder()
+    written = ["p01-3-a-00001.pcapng", "p01-3-a-1-00004.pcapng", "p01-3-a-1-00005.pcapng"]
+    for number, name in enumerate(written):
+        (folder / name).write_bytes(bytes(number))
+    record = {"point": "p01", "repetition": 3, "order": 2, "factors": {"vms": 1}}
+    told = {node: folder / f"p01-3-{node}.pcapng" for node in ("a", "a-1")}
+    writer.write_repetition(record, samples(), histograms(), captures=told)
+    reader = RunReader(writer.directory)
+    kept = {file.name: file.stat().st_size for file in reader.captures("p01", 3)}
+    # One part needs no number; of several the numbers tell that older ones were deleted.
+    assert kept == {"p01-3-a.pcapng": 0, "p01-3-a-1-00004.pcapng": 1, "p01-3-a-1-00005.pcapng": 2}
+    assert reader.captures("p01", 2) == []
+    (folder / "left-00001.pcapng").write_bytes(b"of a repetition that was killed")
+    assert list(writer.series_folder().iterdir()) == []
+    writer.forget_repetition("p01", 3)
+    assert reader.captures("p01", 3) == []
+    assert sorted(p.name for p in writer.finish().iterdir() if p.name in ("watching", "tcp")) == []
+
+
 def test_what_was_written_is_read_back(tmp_path: Path) -> None:
     reader = RunReader(write(tmp_path).finish())
     (record,) = reader.repetitions()

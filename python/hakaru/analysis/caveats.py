@@ -34,6 +34,7 @@ CAVEATS: dict[str, Severity] = {
     "fabric_limit": "invalid",  # the emulated network lost {lost} packets that a real one would not have
     "fabric_lost": "warning",  # {lost} packets lost outside of the model beside {dropped} frames dropped in it
     "tcp_series_incomplete": "note",  # {events} events and {records} records of the TCP series are missing
+    "capture_incomplete": "note",  # captures lack {packets} packets; on {nodes} nodes they ended before the end
     "tcp_trace_deaf": "note",  # TCP's events on {cpus} CPUs are not handed over while those are idle
     "io_fallback": "note",  # io_uring is forbidden here; {backend} was used instead
     # found by analysis

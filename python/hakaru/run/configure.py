@@ -20,6 +20,10 @@ from hakaru.study.seating import seat
 INITIATOR_NAME = "iqn.2011-10.example.hakaru"
 MS = 1_000_000
 US = 1000
+CAPTURE_RING_BYTES = 64 << 20
+"""Half a second of a link of 1 Gbit/s, whole packets."""
+CAPTURE_PARTS = 8
+"""A capture is kept in so many files at most: what is over its size goes by eighths."""
 ONLY = "array"
 """Whose seed the array of a study with `array` gets, whatever the lab calls it."""
 
@@ -147,18 +151,36 @@ def initiator_configs(
 
 
 def watch_config(
-    expanded: Expanded, *, machine: bool, tcp_file: Path | None = None, ports: Sequence[int] = ()
+    expanded: Expanded,
+    *,
+    machine: bool,
+    tcp_file: Path | None = None,
+    capture_file: Path | None = None,
+    ports: Sequence[int] = (),
 ) -> contract.WatchConfig:
     """A watch; one of a machine's watches takes the whole machine's counters too.
 
-    `tcp_file`: where it writes the series of the TCP connections of `ports`, if the study wants one.
+    `tcp_file`: where it writes the series of the TCP connections of `ports`, if the study wants one; `capture_file`:
+    where their packets go, in parts, if the study wants those.
     """
-    watch, tcp = expanded.study.watch, None
-    if watch is not None and tcp_file is not None:
+    watch, tcp, capture = expanded.study.watch, None, None
+    if watch is not None and watch.tcp_interval is not None and tcp_file is not None:
         tcp = contract.TcpWatch(
             interval_us=watch.tcp_interval // US, ports=list(ports), trace=watch.tcp_trace, file=str(tcp_file)
         )
-    return contract.WatchConfig(sample_interval_ms=expanded.measure.sample_interval // MS, machine=machine, tcp=tcp)
+    if watch is not None and watch.capture is not None and capture_file is not None:
+        capture = contract.Capture(
+            interface=watch.capture.interface,
+            file=str(capture_file),
+            snap_bytes=watch.capture.snap,
+            ring_bytes=CAPTURE_RING_BYTES,
+            rotate_bytes=watch.capture.keep // CAPTURE_PARTS,
+            files_max=CAPTURE_PARTS,
+            ports=list(ports),
+        )
+    return contract.WatchConfig(
+        sample_interval_ms=expanded.measure.sample_interval // MS, machine=machine, tcp=tcp, capture=capture
+    )
 
 
 def iscsi_ports(load: contract.InitiatorConfig | contract.BackupConfig) -> set[int]:

@@ -86,9 +86,18 @@ def estimate(expanded: Expanded, lab: LabPlan | None) -> Estimate:
     samples = [load_limit_s(measure, study) / interval_s for study in studies]
     disk = sum(n * (c * SAMPLE_BYTES + nodes * 2 * HISTOGRAM_BYTES) for n, c in zip(samples, counters, strict=True))
     arrays = len(lab.array_names) if lab else 0
+    disk += len(studies) * _captured_bytes(expanded.study, hosts, arrays)
     engines = 2 * hosts + (nodes - hosts if lab else 0) + arrays + (1 if lab and lab.fabric_node else 0)
     held = max((_held_bytes(expanded, point, lab) for point in expanded.points), default=0) if lab else 0
     return Estimate(seconds, int(disk), engines * ENGINE_BYTES + held, engines)
+
+
+def _captured_bytes(study: Study, hosts: int, arrays: int) -> int:
+    """What captures of one repetition may leave."""
+    capture = study.watch.capture if study.watch else None
+    if capture is None:
+        return 0
+    return capture.keep * {"hosts": hosts, "arrays": arrays, "both": hosts + arrays}[capture.at]
 
 
 def lab_of(study: Study, lab: LabPlan | None) -> LabPlan | None:

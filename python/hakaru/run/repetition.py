@@ -49,6 +49,8 @@ class Outcome:
     histograms: Histograms
     tcp: dict[str, Path]
     """Node → the file of its TCP series, where the study wants one."""
+    captures: dict[str, Path] = field(default_factory=dict)
+    """Node → the file that its capture was to be written to, in parts, where the study wants one."""
 
 
 @dataclass
@@ -60,6 +62,7 @@ class _Gang:
     watches: list[EngineProcess] = field(default_factory=list)
     loads: list[EngineProcess] = field(default_factory=list)
     tcp: dict[str, Path] = field(default_factory=dict)
+    captures: dict[str, Path] = field(default_factory=dict)
 
     def all(self) -> list[EngineProcess]:
         """Causes before what they make fail."""
@@ -84,9 +87,10 @@ OnSample = Callable[[str, contract.Sample], None]
 async def run_repetition(
     place: Place, expanded: Expanded, turn: Repetition, on_sample: OnSample, folder: Path
 ) -> Outcome:
-    """Run it. `on_sample(node, sample)` hears every sample of the initiators or backups; `folder` is for TCP series.
+    """Run it. `on_sample(node, sample)` hears every sample of the initiators or backups.
 
-    Raises what the engine that caused the failure raised; engines are gone when this returns or raises.
+    `folder` is for what watches write. Raises what the engine that caused the failure raised; engines are gone when
+    this returns or raises.
     """
     heard = _Heard()
     await place.take_on(expanded, turn)
@@ -124,11 +128,21 @@ async def _gang(
         for node, array in arrays.items():
             gang.arrays.append(await place.start(node, array))
         ports = sorted(set().union(*(iscsi_ports(load) for load in loads.values())))
-        if expanded.study.watch is not None:
+        watch = expanded.study.watch
+        if watch is not None and watch.tcp_interval is not None:
             # Switches have no connections of their own.
             gang.tcp = {node: folder / f"{turn.name}-{node}.series" for node in (*arrays, *loads)}
+        if watch is not None and watch.capture is not None:
+            of = {"hosts": (*loads,), "arrays": (*arrays,), "both": (*arrays, *loads)}[watch.capture.at]
+            gang.captures = {node: folder / f"{turn.name}-{node}.pcapng" for node in of}
         for node in place.nodes:
-            config = watch_config(expanded, machine=node == place.nodes[-1], tcp_file=gang.tcp.get(node), ports=ports)
+            config = watch_config(
+                expanded,
+                machine=node == place.nodes[-1],
+                tcp_file=gang.tcp.get(node),
+                capture_file=gang.captures.get(node),
+                ports=ports,
+            )
             gang.watches.append(await place.start(node, config))
         await _ready([*gang.arrays, *gang.watches], heard)
         for host, load in loads.items():
@@ -222,7 +236,7 @@ def _outcome(place: Place, expanded: Expanded, turn: Repetition, gang: _Gang, he
         "caveats": caveats,
         "engines": engines,
     }
-    return Outcome(record, heard.samples, heard.histograms, gang.tcp)
+    return Outcome(record, heard.samples, heard.histograms, gang.tcp, gang.captures)
 
 
 def _caveats(study: Study, gang: _Gang, heard: _Heard) -> list[Caveat]:
@@ -243,6 +257,9 @@ def _caveats(study: Study, gang: _Gang, heard: _Heard) -> list[Caveat]:
     events, records = total(gang.watches, "tcp_events_lost"), total(gang.watches, "tcp_records_dropped")
     if events or records:
         found.append(Caveat("tcp_series_incomplete", {"events": events, "records": records}))
+    packets, ended = total(gang.watches, "capture_dropped"), total(gang.watches, "capture_cut_short")
+    if packets or ended:
+        found.append(Caveat("capture_incomplete", {"packets": packets, "nodes": ended}))
     # CPUs are the machine's, and each watch tries them all.
     cpus = max((int(heard.results[e.name].values.get("tcp_unheard_cpus", 0)) for e in gang.watches), default=0)
     if cpus:

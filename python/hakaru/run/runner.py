@@ -303,7 +303,7 @@ class Run:
             self._watch.turn(turn, len(self._done), self._total, self._clock.left_s(self._left))
             began = time.monotonic()
             outcome = await self._repetition(place, turn, writer.series_folder(self._expanded.study.watch is not None))
-            writer.write_repetition(outcome.record, outcome.samples, outcome.histograms, outcome.tcp)
+            writer.write_repetition(outcome.record, outcome.samples, outcome.histograms, outcome.tcp, outcome.captures)
             self._done.add(turn.name)
             self._clock.took(turn, time.monotonic() - began)
             found = next((e["version"] for e in outcome.record["engines"]), None)

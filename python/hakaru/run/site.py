@@ -116,6 +116,7 @@ def _found(chap: SiteChap, folder: Path) -> SiteChap:
 
 def check_writes(site: Site, expanded: Expanded) -> bool:
     """Whether writes are allowed; raises `UsageError` if a point writes to what is not expendable."""
+    _check_captures(expanded)
     if expanded.study.backup is not None:
         _check_backup(site, expanded)
         return True
@@ -149,6 +150,16 @@ def _check_iscsi(expanded: Expanded) -> None:
                 f"nothing was written: the point {shown} sets `iscsi.target`, and a site's arrays are not ours to set",
                 "set it at the array, and leave it out here or choose other points with --only",
             )
+
+
+def _check_captures(expanded: Expanded) -> None:
+    """Engines of a site are on this host."""
+    watch = expanded.study.watch
+    if watch is not None and watch.capture is not None and watch.capture.at != "hosts":
+        raise UsageError(
+            f"nothing was written: the study captures at {watch.capture.at}, and a site's arrays are other machines",
+            "let `watch.capture.at` be `hosts`",
+        )
 
 
 def _check_backup(site: Site, expanded: Expanded) -> None:

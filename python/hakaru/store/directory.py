@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hakaru.errors import UsageError
+from hakaru.store.captures import SUFFIX, keep_captures
 from hakaru.store.files import environment_error, sync_directory, write_atomic, write_json
 from hakaru.store.tables import Histograms, Samples
 from hakaru.store.tcp import write_tcp
 
 FORMAT = 1
 PARTIAL = ".partial"
+WATCHING = "watching"
+"""In a run that is being written: what watches write until a repetition is over."""
 RUNS_ENV = "HAKARU_RUNS"
 
 
@@ -113,11 +117,11 @@ class RunWriter:
 
     def series_folder(self, wanted: bool = True) -> Path:
         """Where watches write during a repetition; made, and cleared of what a killed run left, if it is `wanted`."""
-        folder = self.directory / "tcp"
+        folder = self.directory / WATCHING
         if wanted:
             try:
                 folder.mkdir(exist_ok=True)
-                for left in folder.glob("*.series"):
+                for left in folder.iterdir():
                     left.unlink()
             except OSError as e:
                 raise environment_error(folder, "cannot write to", e) from e
@@ -129,15 +133,20 @@ class RunWriter:
         samples: Samples,
         histograms: Histograms,
         tcp: Mapping[str, Path] | None = None,
+        captures: Mapping[str, Path] | None = None,
     ) -> None:
         """One repetition; its JSON comes last, since its presence says that the rest is whole.
 
-        `tcp`: node → the file that its watch wrote, which is then removed.
+        `tcp`: node → the file that its watch wrote, which is then removed. `captures`: node → the file that its watch
+        was told to capture to, in parts, which are then moved.
         """
         stem = f"{repetition['point']}-{repetition['repetition']}"
         samples.write(self.directory / "samples" / f"{stem}.parquet")
         histograms.write(self.directory / "histograms" / f"{stem}.parquet")
+        if captures:
+            keep_captures(self.directory / "capture", stem, captures)
         if tcp:
+            (self.directory / "tcp").mkdir(exist_ok=True)
             write_tcp(self.directory / "tcp" / f"{stem}.parquet", tcp)
             for file in tcp.values():
                 file.unlink(missing_ok=True)
@@ -150,6 +159,8 @@ class RunWriter:
             (self.directory / "repetitions" / f"{stem}.json").unlink(missing_ok=True)
             for kind in ("samples", "histograms", "tcp"):
                 (self.directory / kind / f"{stem}.parquet").unlink(missing_ok=True)
+            for part in (self.directory / "capture").glob(f"{stem}-*{SUFFIX}"):
+                part.unlink()
         except OSError as e:
             raise environment_error(self.directory, "cannot go on with", e) from e
 
@@ -163,6 +174,8 @@ class RunWriter:
         """Give the run its name; returns the directory."""
         target = self.directory.with_name(self.name)
         try:
+            # A repetition that was not finished leaves something there.
+            shutil.rmtree(self.directory / WATCHING, ignore_errors=True)
             self.directory.rename(target)
             sync_directory(target.parent)
         except OSError as e:
@@ -207,6 +220,10 @@ class RunReader:
         """Series of the TCP connections of one repetition (`store.tcp.TCP`); None if the study did not want one."""
         path = self.directory / "tcp" / f"{point}-{repetition}.parquet"
         return self._table("tcp", point, repetition) if path.exists() else None
+
+    def captures(self, point: str, repetition: int) -> list[Path]:
+        """Captures of one repetition, `POINT-R-NODE.pcapng` or the parts of those; empty if the study wanted none."""
+        return sorted((self.directory / "capture").glob(f"{point}-{repetition}-*{SUFFIX}"))
 
     def _table(self, kind: str, point: str, repetition: int) -> pa.Table:
         path = self.directory / kind / f"{point}-{repetition}.parquet"

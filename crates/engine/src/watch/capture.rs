@@ -25,6 +25,7 @@ pub struct Capture {
     thread: Option<JoinHandle<Result<(), Failure>>>,
     found: Value,
     began: (u64, u64),
+    cut_short: bool,
 }
 
 /// What the thread tells while it runs.
@@ -71,6 +72,7 @@ impl Capture {
                 "realtime_ns": realtime,
             }),
             began: (monotonic.0, realtime),
+            cut_short: false,
         })
     }
 
@@ -118,12 +120,19 @@ impl Capture {
         (i128::from(realtime) - i128::from(self.began.1) - passed) as f64
     }
 
+    /// It ended before it was told to, or could not be written to the end.
+    pub fn is_cut_short(&self) -> bool {
+        self.cut_short
+    }
+
     fn join(&mut self) -> Result<(), Failure> {
         let Some(thread) = self.thread.take() else {
             return Ok(());
         };
         // A panic there has ended the process already (`contain`).
-        thread.join().expect("the capture thread does not panic")
+        let done = thread.join().expect("the capture thread does not panic");
+        self.cut_short = done.is_err();
+        done
     }
 }
 

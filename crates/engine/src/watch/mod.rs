@@ -102,6 +102,8 @@ fn result(watcher: Option<&TcpWatcher>, capture: Option<&Capture>) -> BTreeMap<S
         let counters = capture.counters().into_iter();
         values.extend(counters.map(|(name, value)| (format!("capture_{name}"), value)));
         values.insert("capture_clock_set_ns".to_owned(), capture.clock_set_ns());
+        let cut_short = f64::from(u8::from(capture.is_cut_short()));
+        values.insert("capture_cut_short".to_owned(), cut_short);
     }
     values
 }

@@ -1,0 +1,125 @@
+"""A study that captures: its files tell what the initiator itself counted, command by command and phase by phase."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hakaru.store import RunReader
+
+from tests.run.conftest import Hakaru
+
+RTT_NS = 50_000_000
+REQUEST_BYTES = 256 << 10
+BURST_BYTES = 64 << 10
+
+# Every write is four R2T turns of one round trip each and one for its response, every read is one. A burst goes out at
+# once: TCP begins with a window that takes it, and does not go back to it.
+STUDY = """\
+format: 1
+id: captured
+title: {en: Captured, ja: キャプチャー}
+question: {en: Do both tell the same?, ja: 一致するか}
+expectation: {en: They do., ja: 一致する}
+origin: emulated
+lab:
+  hosts: [kvm]
+  arrays: [array]
+  switches: {core: {}}
+  links:
+    kvm: {between: [kvm, core], rate: 200 Mbit/s, queue: 4 MiB}
+    array: {between: [array, core], rate: 200 Mbit/s, queue: 4 MiB, delay: 25 ms}
+  tcp: {slow_start_after_idle: false, initial_window: 100}
+array:
+  target_name: iqn.2011-10.example.hakaru:array
+  model: {kind: none}
+  lus: [{lun: 0, size: 64 MiB}]
+vms: {columns: [[0]], image: 32 MiB}
+patterns:
+  mixed: {sizes: [{size: 256 KiB}], read_percent: 50, random_percent: 100, load: {kind: closed, queue_depth: 1}}
+iscsi:
+  target: {initial_r2t: true, immediate_data: false, max_burst_length: 64 KiB, max_outstanding_r2t: 1}
+factors: [{pattern: [mixed], vms: [1]}]
+measure: {warmup: 0 s, time: 3 s, repetitions: 1, sample_interval: 100 ms}
+watch: {capture: {at: AT, snap: 256 KiB}}
+"""
+# What each calls its phases.
+WRITES = {
+    "wait_r2t": "wait_r2t_ns_sum",
+    "r2t_to_data": "r2t_to_data_ns_sum",
+    "data_transfer": "write_data_transfer_ns_sum",
+    "data_to_response": "write_data_to_response_ns_sum",
+}
+READS = {
+    "command_to_data": "command_to_data_ns_sum",
+    "data_transfer": "read_data_transfer_ns_sum",
+    "data_to_response": "read_data_to_response_ns_sum",
+}
+# The initiator sees an answer when it wakes up, the capture when it comes in: some hundred microseconds of a round trip
+# of 50 ms, more on a busy machine. Phases that were swapped would differ by a round trip of each command.
+SHARE = 0.2
+
+
+def captured(hakaru: Hakaru, folder: Path, at: str) -> RunReader:
+    study = folder / "captured" / "study.yaml"
+    study.parent.mkdir()
+    study.write_text(STUDY.replace("AT", at))
+    result = hakaru.run("run", str(study), "--report", "none")
+    assert result.returncode in (0, 5), result.stderr  # on a machine that is busy a point may be invalid
+    return RunReader(hakaru.only_run())
+
+
+def analysed(hakaru: Hakaru, file: Path) -> dict[str, Any]:
+    said = hakaru.run("analyse", str(file), "--json")
+    assert said.returncode == 0, said.stderr
+    return dict(json.loads(said.stdout))
+
+
+def counted(reader: RunReader) -> dict[str, float]:
+    """What the initiator had counted when it ended."""
+    rows = [row for row in reader.samples("p01", 1).to_pylist() if (row["node"], row["entity"]) == ("kvm", "vms")]
+    return {row["name"]: row["value"] for row in sorted(rows, key=lambda row: int(row["at_ns"]))}
+
+
+def test_capture_and_initiator_agree_on_every_command_and_on_its_phases(hakaru: Hakaru, tmp_path: Path) -> None:
+    reader = captured(hakaru, tmp_path, "hosts")
+    (file,) = reader.captures("p01", 1)
+    assert file.name == "p01-1-kvm.pcapng"
+    (record,) = reader.repetitions()
+    watches = {e["node"]: e["values"] for e in record["engines"] if e["engine"] == "watch"}
+    assert [node for node, values in watches.items() if "capture_packets" in values] == ["kvm"]
+    assert watches["kvm"]["capture_dropped"] == watches["kvm"]["capture_cut_short"] == 0
+    found = analysed(hakaru, file)
+    assert found["capture"]["packets"] == watches["kvm"]["capture_packets"]
+    (session,) = found["capture"]["sessions"]
+    assert session["from_start"] and session["negotiated"]["MaxBurstLength"] == str(BURST_BYTES)
+    assert session["commands_not_whole"] == session["commands_unfinished"] == session["assumed_pdus"] == 0
+    reads, writes, own = session["reads"], session["writes"], counted(reader)
+    assert reads["commands"] > 5 and writes["commands"] > 5
+    assert reads["commands"] + writes["commands"] == own["commands"] == own["reads"] + own["writes"]
+    assert writes["r2ts"] == own["r2ts"] == writes["commands"] * REQUEST_BYTES // BURST_BYTES
+    for seen, names in ((writes, WRITES), (reads, READS)):
+        total = seen["latency_sum_ns"]
+        assert sum(phase["sum_ns"] for phase in seen["phases"].values()) == total
+        assert sum(own[name] for name in names.values()) == pytest.approx(total, rel=SHARE)
+        for phase, name in names.items():
+            assert own[name] == pytest.approx(seen["phases"][phase]["sum_ns"], abs=SHARE * total), phase
+    for told in (own["wait_r2t_ns_sum"], writes["phases"]["wait_r2t"]["sum_ns"]):
+        assert told >= 0.95 * RTT_NS * own["r2ts"]
+    for told in (own["command_to_data_ns_sum"], reads["phases"]["command_to_data"]["sum_ns"]):
+        assert told >= 0.95 * RTT_NS * reads["commands"]
+
+
+def test_at_the_array_the_round_trip_lies_behind_the_r2t(hakaru: Hakaru, tmp_path: Path) -> None:
+    reader = captured(hakaru, tmp_path, "both")
+    files = {file.name: file for file in reader.captures("p01", 1)}
+    assert sorted(files) == ["p01-1-array.pcapng", "p01-1-kvm.pcapng"]
+    assert not (reader.directory / "watching").exists()
+    ends = {name: analysed(hakaru, file)["capture"]["sessions"][0] for name, file in files.items()}
+    array, host = ends["p01-1-array.pcapng"], ends["p01-1-kvm.pcapng"]
+    assert array["from_initiator"]["pdus"] == host["from_initiator"]["pdus"]
+    assert array["from_target"]["pdus"] == host["from_target"]["pdus"]
+    assert array["writes"]["phases"]["r2t_to_data"]["sum_ns"] >= 0.95 * RTT_NS * host["writes"]["r2ts"]
+    assert host["writes"]["phases"]["r2t_to_data"]["sum_ns"] < SHARE * host["writes"]["latency_sum_ns"]

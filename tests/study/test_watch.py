@@ -1,0 +1,79 @@
+"""The block `watch:` of a study: what it may say, and what the watch engines are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hakaru.engine import contract
+from hakaru.lab.plan import plan_lab
+from hakaru.run.configure import watch_config
+from hakaru.run.plan import estimate
+from hakaru.study import Expanded, Study, expand, load
+from hakaru.study.watch import Watch
+from pydantic import ValidationError
+
+STUDY = load("vm-sweep").study
+GIB = 1 << 30
+
+
+def watching(watch: dict[str, Any]) -> Expanded:
+    return expand(Study.model_validate(STUDY.written() | {"watch": watch}))
+
+
+def config(watch: dict[str, Any]) -> contract.WatchConfig:
+    return watch_config(
+        watching(watch), machine=False, tcp_file=Path("/t.series"), capture_file=Path("/c.pcapng"), ports=[3260]
+    )
+
+
+def test_captures_and_connections_are_watched_each_for_themselves() -> None:
+    assert config({"tcp_interval": "1 ms"}).capture is None
+    alone = config({"capture": {}})
+    assert alone.tcp is None and alone.capture is not None
+    assert (alone.capture.interface, alone.capture.snap_bytes, alone.capture.ports) == ("eth0", 256, [3260])
+    both = config({"tcp_interval": "1 ms", "capture": {"interface": "eth1", "snap": "256 KiB", "keep": "2 GiB"}})
+    assert both.tcp is not None and both.tcp.interval_us == 1000 and both.capture is not None
+    assert (both.capture.interface, both.capture.snap_bytes) == ("eth1", 256 << 10)
+    assert both.capture.rotate_bytes is not None and both.capture.files_max is not None
+    assert both.capture.rotate_bytes * both.capture.files_max == 2 * GIB
+
+
+@pytest.mark.parametrize(
+    ("watch", "reason"),
+    [
+        ({}, "say what is watched"),
+        ({"tcp_trace": "on", "capture": {}}, "goes with `tcp_interval`"),
+        ({"tcp_interval": "1 us"}, "greater than or equal"),
+        ({"capture": {"snap": "64 B"}}, "greater than or equal"),
+        ({"capture": {"keep": "1 MiB"}}, "greater than or equal"),
+        ({"capture": {"interface": "a/b"}}, "should match pattern"),
+        ({"capture": {"at": "switches"}}, "'hosts', 'arrays' or 'both'"),
+    ],
+)
+def test_what_cannot_be_is_refused(watch: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValidationError, match=reason):
+        Watch.model_validate(watch)
+
+
+def test_a_study_without_captures_is_recorded_as_it_was_before_there_were_any() -> None:
+    assert Watch.model_validate({"tcp_interval": "5 ms"}).model_dump(mode="json") == {
+        "tcp_interval": "5 ms",
+        "tcp_trace": "auto",
+    }
+    capture = {"at": "both", "interface": "eth0", "snap": "1 KiB", "keep": "1 GiB"}
+    assert Watch.model_validate({"capture": capture}).model_dump(mode="json") == {
+        "tcp_trace": "auto",
+        "capture": capture,
+    }
+
+
+def test_the_plan_counts_what_captures_may_leave() -> None:
+    lab = plan_lab(STUDY.lab)
+    before = estimate(expand(STUDY), lab).disk_bytes
+    nodes = {"hosts": len(lab.host_names), "arrays": 1, "both": len(lab.host_names) + 1}
+    for at, count in nodes.items():
+        expanded = watching({"capture": {"at": at, "keep": "1 GiB"}})
+        more = estimate(expanded, lab).disk_bytes - before
+        assert more == len(expanded.repetitions) * count * GIB
