@@ -10,6 +10,7 @@ from hakaru.engine import contract
 from hakaru.errors import UsageError
 from hakaru.run.site import SitePlace, check_writes, load_site
 from hakaru.study import expand, load
+from hakaru.study.watch import Watch
 
 STUDY = load("vm-sweep").study
 READ_ONLY = STUDY.model_copy(
@@ -32,6 +33,19 @@ def test_writing_needs_expendable_and_the_refusal_says_so(tmp_path: Path) -> Non
     assert "nothing was written" in e.value.message
     assert "LU 3" in e.value.message and "192.0.2.10:3260" in e.value.message
     assert "`expendable: true`" in e.value.hint
+
+
+def test_captures_are_of_this_host_since_arrays_are_other_machines(tmp_path: Path) -> None:
+    expendable = load_site(site(tmp_path, "    expendable: true\n"))
+    for at in ("hosts", "arrays", "both"):
+        watch = Watch.model_validate({"capture": {"at": at}})
+        expanded = expand(STUDY.model_copy(update={"watch": watch}))
+        if at == "hosts":
+            assert check_writes(expendable, expanded) is True
+            continue
+        with pytest.raises(UsageError, match=f"captures at {at}") as e:
+            check_writes(expendable, expanded)
+        assert "`hosts`" in e.value.hint
 
 
 def test_expendable_lu_may_be_written(tmp_path: Path) -> None:
