@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from hakaru.analysis import utilisation
 from hakaru.analysis.backup.copies import grown
 from hakaru.analysis.backup.setup import Setup
 from hakaru.analysis.caveats import Caveat
@@ -15,6 +16,7 @@ from hakaru.analysis.counters import Counters, Key, Series
 from hakaru.analysis.estimate import Estimate
 from hakaru.analysis.network import Hop
 from hakaru.analysis.run_data import Repetition
+from hakaru.analysis.utilisation import Nic, Use
 
 CAUSES = ("buffer", "early", "loss", "mtu")
 UNITS = {
@@ -154,3 +156,21 @@ def conserved(counters: Counters) -> Iterator[Caveat]:
             link = key.entity.removeprefix("link/")
             yield Caveat("frames_not_conserved", {"link": link, "frames": round(float(worst))})
             return
+
+
+def use(repetition: Repetition, nics: list[Nic], data: Iterable[Hop], *, spins: bool) -> dict[str, Use]:
+    """How much of each resource was used; links on the `data`'s way as the fabric counted them, where there is one.
+
+    `spins`: the fabric takes a whole CPU by design, so that its share says nothing.
+    """
+    used = utilisation.of_repetition(repetition.counters, repetition.window, nics)
+    counted = of_repetition(repetition)
+    if counted:
+        used = {r: u for r, u in used.items() if not r.startswith("link/")}
+        for hop in data:
+            busy = counted.get(f"link/{hop.link}/{hop.direction}", {}).get("busy_percent")
+            if busy is not None:
+                used[f"link/{hop.link}/{hop.source}>{hop.target}"] = Use(busy)
+    if spins:
+        used.pop("cpu/fabric", None)
+    return used

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from hakaru.analysis import checks as any_checks
-from hakaru.analysis import emulated, utilisation
 from hakaru.analysis.backup import checks, copies, hops, limiter, tcp
 from hakaru.analysis.backup.copies import finite
 from hakaru.analysis.backup.hops import Passage
 from hakaru.analysis.backup.setup import Setup, setup_at
-from hakaru.analysis.caveats import Caveat
 from hakaru.analysis.counters import Counters, Series
-from hakaru.analysis.estimate import Estimate
-from hakaru.analysis.latency import Latencies, curve
-from hakaru.analysis.points import Point, estimates, members, worst_of_each
+from hakaru.analysis.gathered import Gathered
+from hakaru.analysis.latency import Latencies
+from hakaru.analysis.points import Point
 from hakaru.analysis.run_data import Repetition, RunData
 from hakaru.analysis.utilisation import Nic, Use
 
@@ -60,58 +58,33 @@ class BackupPoint(Point):
 def analyse(run: RunData, raw: dict[str, Any], nics: list[Nic]) -> BackupPoint:
     """All that is computed about one point of the run."""
     setup = setup_at(run.study, raw["factors"])
-    gathered = _Gathered()
-    caveats: list[Caveat] = []
-    origin, failed = str(run.run.get("origin")), 0
+    gathered = _Copies(str(run.run.get("origin")), copies.UNITS)
+    data = [*setup.read, *setup.write]
     for repetition in run.repetitions(str(raw["point"])):
-        caveats += repetition.caveats
-        if not repetition.done:
-            failed += 1
-            continue
-        origin = repetition.origin
-        use = _use(repetition, setup, nics, spins=bool((run.study.get("lab") or {}).get("spin")))
-        caveats += checks.of_repetition(repetition, setup, use)
-        gathered.add(repetition, setup, use)
-    planned = raw.get("repetitions")
-    counted = planned if isinstance(planned, int) else failed + len(gathered.uses)
-    caveats += any_checks.of_point(gathered.values, counted, failed, "mb_per_s")
+        if gathered.begins(repetition):
+            use = hops.use(repetition, nics, data, spins=bool((run.study.get("lab") or {}).get("spin")))
+            gathered.caveats += checks.of_repetition(repetition, setup, use)
+            gathered.add(repetition, setup, use)
     units = copies.UNITS | {n: "MB/s" for n in gathered.values if n.startswith("mb_per_s/")}
-    metrics = {name: Estimate.over(gathered.values.get(name, []), unit) for name, unit in units.items()}
-    used, way = estimates(gathered.uses), hops.passages(setup, gathered.hops)
-    lost = float(np.mean(gathered.lost)) if gathered.lost else 0.0
-    merged = gathered.latencies
+    fields, way, late_us = gathered.point(raw, units), hops.passages(setup, gathered.hops), gathered.late_us
+    metrics, used = fields["metrics"], fields["utilisation"]
     return BackupPoint(
-        id=str(raw["point"]),
-        factors=dict(raw["factors"]),
-        origin=origin,
-        metrics=metrics,
-        utilisation=used,
-        members=members(gathered.uses),
-        per_repetition=gathered.values,
-        caveats=worst_of_each(caveats),
-        service_ms=None,
-        distribution={"all": curve(merged.all()), "read": curve(merged.read), "write": curve(merged.write)},
-        over_time=gathered.over_time,
+        **fields,
         setup=setup,
         way=way,
         tcp=tcp.to_json(gathered.stories),
-        lateness_us=max(gathered.late, default=None),
-        verdict=limiter.judge(setup, metrics, used, way, lost=lost, late_us=max(gathered.late, default=None)),
+        lateness_us=late_us,
+        verdict=limiter.judge(setup, metrics, used, way, lost=gathered.lost, late_us=late_us),
     )
 
 
-class _Gathered:
+class _Copies(Gathered):
     """What the repetitions of a point give, one after the other."""
 
-    def __init__(self) -> None:
-        self.values: dict[str, list[float]] = {name: [] for name in copies.UNITS}
-        self.uses: list[dict[str, Use]] = []
+    def __init__(self, origin: str, metrics: Iterable[str]) -> None:
+        super().__init__(origin, metrics)
         self.hops: list[dict[str, hops.Counted]] = []
         self.stories: list[tcp.Story] = []
-        self.lost: list[float] = []
-        self.late: list[float] = []
-        self.latencies = Latencies.none()
-        self.over_time: dict[str, list[float | None]] = {}
 
     def add(self, repetition: Repetition, setup: Setup, use: dict[str, Use]) -> None:
         """One repetition that gave a result."""
@@ -120,31 +93,10 @@ class _Gathered:
         values = copies.of_repetition(repetition, setup, latencies)
         for metric, name in (("dropped_frames", "dropped"), ("marked_frames", "marked"), ("pauses", "pauses")):
             values[metric] = sum(c.get(name, 0.0) for c in counted.values()) if counted else copies.NAN
-        for name, value in values.items():
-            self.values.setdefault(name, []).append(value)
-        self.uses.append(use)
+        self.take(repetition, values, use, latencies)
         self.hops.append(counted)
         self.stories.append(tcp.of_repetition(repetition, setup))
-        self.lost.append(emulated.lost_outside(repetition.counters))
-        late = emulated.lateness_us(repetition)
-        self.late += [] if late is None else [late]
-        self.latencies.add(latencies)
         self.over_time = self.over_time or timeline(repetition, setup)
-
-
-def _use(repetition: Repetition, setup: Setup, nics: list[Nic], *, spins: bool) -> dict[str, Use]:
-    """How much of each resource the copy used; links as the fabric counted them, where there is one."""
-    use = utilisation.of_repetition(repetition.counters, repetition.window, nics)
-    counted = hops.of_repetition(repetition)
-    if counted:
-        use = {r: u for r, u in use.items() if not r.startswith("link/")}
-        for _, carries, hop, entity in hops.ways(setup):
-            busy = counted.get(entity, {}).get("busy_percent")
-            if busy is not None and carries == "data":
-                use[f"link/{hop.link}/{hop.source}>{hop.target}"] = Use(busy)
-    if spins:  # it takes a whole CPU by design
-        use.pop("cpu/fabric", None)
-    return use
 
 
 def timeline(repetition: Repetition, setup: Setup) -> dict[str, list[float | None]]:

@@ -7,13 +7,12 @@ law does not hold, since requests take about as long as the measuring phase, it 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from hakaru.analysis import checks as any_checks
-from hakaru.analysis import emulated, utilisation
 from hakaru.analysis import metrics as any_metrics
 from hakaru.analysis.backup import hops
 from hakaru.analysis.backup.copies import finite
@@ -21,9 +20,9 @@ from hakaru.analysis.caveats import Caveat
 from hakaru.analysis.distance import bounds, checks, limiter, measures, timeline
 from hakaru.analysis.distance.bounds import Bound
 from hakaru.analysis.distance.setup import Setup, of_negotiated, setup_at
-from hakaru.analysis.estimate import Estimate
-from hakaru.analysis.latency import Latencies, curve
-from hakaru.analysis.points import Point, estimates, members, worst_of_each
+from hakaru.analysis.gathered import Gathered
+from hakaru.analysis.latency import Latencies
+from hakaru.analysis.points import Point
 from hakaru.analysis.points import timeline as rates_over_time
 from hakaru.analysis.run_data import Repetition, RunData
 from hakaru.analysis.utilisation import Nic, Use
@@ -64,82 +63,46 @@ class DistancePoint(Point):
 
 def analyse(run: RunData, raw: dict[str, Any], nics: list[Nic]) -> DistancePoint:
     """All that is computed about one point of the run."""
-    gathered = _Gathered(setup_at(run.study, raw["factors"]))
-    origin, failed = str(run.run.get("origin")), 0
+    gathered = _Loads(str(run.run.get("origin")), UNITS, setup_at(run.study, raw["factors"]))
     spins = bool((run.study.get("lab") or {}).get("spin"))
-    caveats: list[Caveat] = []
     for repetition in run.repetitions(str(raw["point"])):
-        caveats += repetition.caveats
-        if not repetition.done:
-            failed += 1
-            continue
-        origin = repetition.origin
-        caveats += gathered.add(run, repetition, nics, spins)
-    planned = raw.get("repetitions")
-    counted = planned if isinstance(planned, int) else failed + len(gathered.uses)
-    caveats += any_checks.of_point(gathered.values, counted, failed, "mb_per_s")
-    metrics = {name: Estimate.over(gathered.values.get(name, []), unit) for name, unit in UNITS.items()}
-    used, merged = estimates(gathered.uses), gathered.latencies
+        if gathered.begins(repetition):
+            gathered.add(run, repetition, nics, spins)
+    fields, setup, late_us = gathered.point(raw, UNITS), gathered.setup, gathered.late_us
+    metrics, used = fields["metrics"], fields["utilisation"]
     growth = float(np.mean(gathered.growth)) if gathered.growth else None
-    lost = float(np.mean(gathered.lost)) if gathered.lost else 0.0
     return DistancePoint(
-        id=str(raw["point"]),
-        factors=dict(raw["factors"]),
-        origin=origin,
-        metrics=metrics,
-        utilisation=used,
-        members=members(gathered.uses),
-        per_repetition=gathered.values,
-        caveats=worst_of_each(caveats),
-        service_ms=None,
-        distribution={"all": curve(merged.all()), "read": curve(merged.read), "write": curve(merged.write)},
-        over_time=gathered.over_time,
-        setup=gathered.setup,
+        **fields,
+        setup=setup,
         bounds=gathered.bounds,
-        lateness_us=max(gathered.late, default=None),
+        lateness_us=late_us,
         verdict=limiter.judge(
-            gathered.setup,
-            metrics,
-            used,
-            gathered.bounds,
-            lost=lost,
-            late_us=max(gathered.late, default=None),
-            growth=growth,
+            setup, metrics, used, gathered.bounds, lost=gathered.lost, late_us=late_us, growth=growth
         ),
     )
 
 
-class _Gathered:
+class _Loads(Gathered):
     """What the repetitions of a point give, one after the other."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, origin: str, metrics: Iterable[str], setup: Setup) -> None:
+        super().__init__(origin, metrics)
         self.setup = setup
         self.bounds = _bounds(setup)
-        self.values: dict[str, list[float]] = {name: [] for name in UNITS}
-        self.uses: list[dict[str, Use]] = []
-        self.lost: list[float] = []
-        self.late: list[float] = []
         self.growth: list[float] = []
-        self.latencies = Latencies.none()
-        self.over_time: dict[str, list[float | None]] = {}
 
-    def add(self, run: RunData, repetition: Repetition, nics: list[Nic], spins: bool) -> list[Caveat]:
-        """One repetition that gave a result; what its checks say."""
+    def add(self, run: RunData, repetition: Repetition, nics: list[Nic], spins: bool) -> None:
+        """One repetition that gave a result, and what its checks say."""
         self.setup = of_negotiated(self.setup, _agreed(repetition))
         self.bounds = _bounds(self.setup)
         latencies = Latencies.of_table(repetition.histograms, repetition.window)
         values, use, found = measured(repetition, self.setup, latencies, nics, spins=spins)
+        self.caveats += found
         values |= _shares(values["mb_per_s"], self.bounds)
-        for name, value in values.items():
-            self.values[name].append(value)
-        self.uses.append(use)
-        self.lost.append(emulated.lost_outside(repetition.counters))
-        self.late += [late] if (late := emulated.lateness_us(repetition)) is not None else []
+        self.take(repetition, values, use, latencies)
         self.growth += [grown] if (grown := timeline.window_growth(repetition, self.setup)) is not None else []
-        self.latencies.add(latencies)
         if not self.over_time:
             self.over_time = rates_over_time(repetition) | timeline.of_repetition(run, repetition, self.setup)
-        return found
 
 
 def measured(
@@ -147,7 +110,7 @@ def measured(
 ) -> tuple[dict[str, float], dict[str, Use], list[Caveat]]:
     """What one repetition came to, what it used, and what its checks say."""
     values = any_metrics.of_repetition(repetition, latencies)
-    use = _use(repetition, setup, nics, spins=spins)
+    use = hops.use(repetition, nics, setup.hops, spins=spins)
     found = checks.of_repetition(repetition, values, use)
     if setup.exchange is not None:  # a closed load of one size
         few = any_metrics.by_latency(values, repetition.window)
@@ -193,18 +156,3 @@ def _shares(mb_per_s: float, found: list[Bound]) -> dict[str, float]:
         "bound_mb_per_s": least / 1e6 if least else measures.NAN,
         "bound_share_percent": 1e8 * mb_per_s / least if least else measures.NAN,
     }
-
-
-def _use(repetition: Repetition, setup: Setup, nics: list[Nic], *, spins: bool) -> dict[str, Use]:
-    """How much of each resource was used; links as the fabric counted them, where there is one."""
-    use = utilisation.of_repetition(repetition.counters, repetition.window, nics)
-    counted = hops.of_repetition(repetition)
-    if counted:
-        use = {r: u for r, u in use.items() if not r.startswith("link/")}
-        for hop in setup.hops:
-            busy = counted.get(f"link/{hop.link}/{hop.direction}", {}).get("busy_percent")
-            if busy is not None:
-                use[f"link/{hop.link}/{hop.source}>{hop.target}"] = Use(busy)
-    if spins:  # it takes a whole CPU by design
-        use.pop("cpu/fabric", None)
-    return use

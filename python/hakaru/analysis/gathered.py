@@ -1,0 +1,82 @@
+"""What the repetitions of a point over an emulated network give, and what every such point is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from hakaru.analysis import checks, emulated
+from hakaru.analysis.caveats import Caveat
+from hakaru.analysis.estimate import Estimate
+from hakaru.analysis.latency import Latencies, curve
+from hakaru.analysis.points import estimates, members, worst_of_each
+from hakaru.analysis.run_data import Repetition
+from hakaru.analysis.utilisation import Use
+
+
+class Gathered:
+    """Lists over repetitions that gave a result. `metrics`: those that every one of them has."""
+
+    def __init__(self, origin: str, metrics: Iterable[str]) -> None:
+        self.origin = origin
+        self.values: dict[str, list[float]] = {name: [] for name in metrics}
+        self.uses: list[dict[str, Use]] = []
+        self.caveats: list[Caveat] = []
+        self.over_time: dict[str, list[float | None]] = {}
+        self._latencies = Latencies.none()
+        self._lost: list[float] = []
+        self._late: list[float] = []
+        self._failed = 0
+
+    def begins(self, repetition: Repetition) -> bool:
+        """Keeps the repetition's caveats; whether it gave a result."""
+        self.caveats += repetition.caveats
+        if repetition.done:
+            self.origin = repetition.origin
+        else:
+            self._failed += 1
+        return repetition.done
+
+    def take(
+        self, repetition: Repetition, values: Mapping[str, float], use: dict[str, Use], latencies: Latencies
+    ) -> None:
+        """What one repetition gave."""
+        for name, value in values.items():
+            self.values.setdefault(name, []).append(value)
+        self.uses.append(use)
+        self._latencies.add(latencies)
+        self._lost.append(emulated.lost_outside(repetition.counters))
+        late = emulated.lateness_us(repetition)
+        self._late += [] if late is None else [late]
+
+    @property
+    def lost(self) -> float:
+        """Packets that the fabric lost outside of its model, mean over repetitions."""
+        return float(np.mean(self._lost)) if self._lost else 0.0
+
+    @property
+    def late_us(self) -> float | None:
+        """99th percentile of how late the fabric moved frames, µs, of the worst repetition; None if not told."""
+        return max(self._late, default=None)
+
+    def point(self, raw: Mapping[str, Any], units: Mapping[str, str]) -> dict[str, Any]:
+        """The fields of a `Point`. `raw`: as the run describes it; `units`: every metric and its unit, in order."""
+        planned = raw.get("repetitions")
+        counted = planned if isinstance(planned, int) else self._failed + len(self.uses)
+        found = [*self.caveats, *checks.of_point(self.values, counted, self._failed, "mb_per_s")]
+        latencies = {"all": self._latencies.all(), "read": self._latencies.read, "write": self._latencies.write}
+        return {
+            "id": str(raw["point"]),
+            "factors": dict(raw["factors"]),
+            "origin": self.origin,
+            "metrics": {name: Estimate.over(self.values.get(name, []), unit) for name, unit in units.items()},
+            "utilisation": estimates(self.uses),
+            "members": members(self.uses),
+            "per_repetition": self.values,
+            "caveats": worst_of_each(found),
+            "service_ms": None,
+            "distribution": {name: curve(histogram) for name, histogram in latencies.items()},
+            "over_time": self.over_time,
+        }
