@@ -149,6 +149,14 @@ def test_emulated_network_that_is_busy_and_keeps_its_instants_limits_nothing(tmp
     assert point["valid"]
 
 
+def test_load_at_its_bound_is_not_spoilt_by_a_network_that_fell_behind(tmp_path: Path) -> None:
+    behind = {"fabric_cpu": 0.97, "late_us": 900}
+    near = one(tmp_path / "near", Load(asked_of("default", 20), **behind))
+    far = one(tmp_path / "far", Load(asked_of("default", 20), slower=1.5, **behind))
+    assert near["metrics"]["bound_share_percent"]["mean"] >= 95 > far["metrics"]["bound_share_percent"]["mean"]
+    assert near["valid"] and not far["valid"]
+
+
 def test_a_packet_lost_beside_thousands_dropped_as_asked_limits_nothing(tmp_path: Path) -> None:
     load = stalled(retransmitted=0.01, window_bytes=6e5, lost=1)
     assert one(tmp_path, load, settings="optimised", queue_depth=4)["limiter"] == "congestion_window"
