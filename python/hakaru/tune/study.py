@@ -201,6 +201,8 @@ def _iscsi(d: Defaults) -> dict[str, Any]:
             "max_recv_data_segment_length": format_size(d.max_recv_initiator),
             "command_max": format_size(d.command_max),
             "commands": d.commands,
+            # A setting that is slow under loss is a slow trial, not one that failed.
+            "command_timeout": "5 min",
             "socket": _socket(d.send_initiator, d.receive_initiator),
         },
         "target": {
