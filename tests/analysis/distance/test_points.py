@@ -125,6 +125,13 @@ def test_losses_and_a_path_that_holds_it_back_are_the_window(tmp_path: Path) -> 
     assert "0.600 MB on average in a round trip of 20 ms: 30 MB/s" in text
 
 
+def test_window_that_would_carry_far_more_is_not_what_limits(tmp_path: Path) -> None:
+    load = stalled(retransmitted=0.01, window_bytes=4e6)
+    assert one(tmp_path, load, settings="optimised", queue_depth=4)["limiter"] != "congestion_window"
+    load = stalled(retransmitted=0.01, timeouts=3, window_bytes=4e6)
+    assert one(tmp_path, load, settings="optimised", queue_depth=4)["limiter"] == "congestion_window"
+
+
 def test_window_that_still_grows_is_slow_start(tmp_path: Path) -> None:
     point = one(tmp_path, stalled(window_growth=3.0, busy=0.5), settings="optimised", queue_depth=4)
     assert point["limiter"] == "slow_start"

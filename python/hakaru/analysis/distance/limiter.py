@@ -34,6 +34,8 @@ from hakaru.analysis.verdict import UNDETERMINED, Verdict
 FULL_PERCENT = 90.0
 EXPLAINS = 0.5
 """Share of the unused time from which a stall is its reason."""
+WIDE = 3.0
+"""A congestion window that would carry so many times what was reached holds nothing back, unless timers ran."""
 NEAR_BOUND = 0.85
 AT_BOUND_PERCENT = 95.0
 """From here on the bound says why, whatever else is busy."""
@@ -143,6 +145,9 @@ def _lossy(means: Means, evidence: dict[str, Any]) -> Found:
     """After losses the window is small, and it is the path that TCP waits for."""
     unused = evidence["unused_percent"]
     if not means.get("retransmitted_percent") or unused is None:
+        return None
+    window, rtt_ms = means.get("congestion_window_mb_mean"), evidence["rtt_ms"]
+    if window and rtt_ms and not means.get("timeouts") and window / rtt_ms * 1e3 > WIDE * means["mb_per_s"]:
         return None
     held = means.get("tcp_path_percent", 0.0) - (100 - unused)
     return ("congestion_window", None) if held >= EXPLAINS * unused else None
