@@ -1,8 +1,8 @@
 """What watching TCP costs the connection that is watched: one bulk flow over loopback, without a watch and with one.
 
 The two of a pair of slices follow each other on the same connection, so that what else the machine does meets both; a
-round's ratio is the median over its pairs. One flow is paced as on 10 GbE and leaves CPU to others; the other is as fast as the cores let
-it be and all CPUs are busy: whatever the watch and the kernel's tracepoints take is taken from it.
+round's ratio is the median over its pairs. One flow is paced as on 10 GbE and leaves CPU to others; the other is as
+fast as the cores let it be and all CPUs are busy: what the watch and the tracepoints take is taken from it.
 """
 
 from __future__ import annotations
