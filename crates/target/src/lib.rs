@@ -31,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod answer;
 mod authentication;
 mod buffers;
 mod clock;

@@ -6,7 +6,8 @@ use hakaru_units::Time;
 use hakaru_wire::iscsi::{Itt, Lun, Residual, ScsiCommand};
 use hakaru_wire::scsi::{Sense, Status};
 
-use crate::command::{WRONG_DIRECTION, failure_sense, new_task, send_good};
+use crate::answer::{failure_sense, send_good};
+use crate::command::{WRONG_DIRECTION, new_task};
 use crate::connection::Connection;
 use crate::data_in::DataIn;
 use crate::io::{ConnectionId, Extent, Io, IoId, IoOp, IoResult};
