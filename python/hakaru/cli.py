@@ -283,7 +283,7 @@ def query(
     json_: Annotated[bool, Parameter(name="--json", negative=(), help="Rows as JSON lines.")] = False,
     csv_: Annotated[bool, Parameter(name="--csv", negative=(), help="Rows as CSV.")] = False,
 ) -> int:
-    """Ask the runs in SQL (DuckDB). Views: runs, points, repetitions, samples, histograms, metrics.
+    """Ask the runs in SQL (DuckDB). Views: runs, points, repetitions, metrics, samples, histograms, tcp.
 
     Parameters
     ----------
