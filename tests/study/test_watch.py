@@ -19,7 +19,7 @@ GIB = 1 << 30
 
 
 def watching(watch: dict[str, Any]) -> Expanded:
-    return expand(Study.model_validate(STUDY.written() | {"watch": watch}))
+    return expand(Study.model_validate({**STUDY.written, "watch": watch}))
 
 
 def config(watch: dict[str, Any]) -> contract.WatchConfig:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hakaru.lab.plan import check_adjustable, plan_lab
+from hakaru.lab.plan import LabPlan, check_adjustable, plan_lab
 from hakaru.lab.refusal import ImpossibleLabError
 from hakaru.study import consistency_backup, consistency_load
 from hakaru.study.consistency_points import blocks_of, forms_of, point_problems
@@ -46,9 +46,12 @@ def problems(study: Study) -> list[Problem]:
     """What does not fit together, in the order in which it is found."""
     found = [*_kind(study), *one_study(study), *_factors(study), *_variables(study)]
     # Points of a study that does not hold together would only say the same again.
-    return found or [
+    if found:
+        return found
+    lab = plan_lab(study.lab)
+    return [
         *_room(study),
-        *point_problems(study, lambda changed: one_study(changed) or [*_standing(study, changed)]),
+        *point_problems(study, lambda changed: one_study(changed) or [*_standing(lab, changed)]),
         *_expectations(study),
     ]
 
@@ -64,10 +67,10 @@ def one_study(study: Study) -> list[Problem]:
     return [*found, *consistency_load.problems(study)]
 
 
-def _standing(study: Study, changed: Study) -> Iterator[Problem]:
+def _standing(lab: LabPlan, changed: Study) -> Iterator[Problem]:
     """The lab is built once: a point can change what its nodes and links do, not which there are."""
     try:
-        check_adjustable(plan_lab(study.lab), plan_lab(changed.lab))
+        check_adjustable(lab, plan_lab(changed.lab))
     except ImpossibleLabError as e:
         yield ("lab", *e.path), e.message, e.hint
 

@@ -9,7 +9,7 @@ added by `hakaru.study.load`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -123,8 +123,9 @@ class Study(Part):
         assert self.vms is not None, "checked when the study was read: without `backup` there are VMs"
         return self.vms
 
-    def written(self) -> dict[str, Any]:
-        """As it would be written; `Study.model_validate` takes it back."""
+    @cached_property
+    def written(self) -> Mapping[str, Any]:
+        """As it would be written; `Study.model_validate` takes it back. Made once: a study has hundreds of points."""
         return self.model_dump(mode="json", by_alias=True, exclude={"quick"})
 
     def changed(self, changes: list[Change]) -> Study:
@@ -133,7 +134,7 @@ class Study(Part):
 
     def with_changes(self, changes: list[Change]) -> dict[str, Any]:
         """As it would be written with changes made; not validated. Raises `variables.PlaceError`."""
-        return apply(self.written(), changes, lambda path, data: known_keys(_schema(), path, data))
+        return apply(self.written, changes, lambda path, data: known_keys(_schema(), path, data))
 
     def at(self, factors: Mapping[str, Level]) -> Study:
         """As it is at a point. Raises as `changed`."""

@@ -109,11 +109,16 @@ def apply(written: Mapping[str, Any], changes: Iterable[Change], known: KnownKey
 
     Values are taken as they are: whether they fit, validation says.
     """
-    changed = copy.deepcopy(dict(written))
+    changed = dict(written)
+    own: set[str] = set()  # parts that are copies: the rest is shared with `written`
     for change in changes:
-        if change.path[0] not in CHANGEABLE:
+        part = change.path[0]
+        if part not in CHANGEABLE:
             hint = f"what can is under {', '.join(CHANGEABLE)}"
-            raise PlaceError(change, f"{change.path[0]!r} cannot be varied", hint)
+            raise PlaceError(change, f"{part!r} cannot be varied", hint)
+        if part in changed and part not in own:
+            changed[part] = copy.deepcopy(changed[part])
+            own.add(part)
         _set(changed, change, known)
     return changed
 
