@@ -8,7 +8,7 @@ use rand_pcg::Pcg64;
 use crate::config::Direction;
 use crate::counters::ChannelCounters;
 use crate::line::Line;
-use crate::packet::Train;
+use crate::packet::{TAG_BYTES, Train};
 use crate::queue::{EgressQueue, Room};
 
 /// What is sent in one go takes about this long, or less: see [`Channel::bound_go`]. Frames of one train reach the other end together, so this
@@ -35,6 +35,8 @@ pub(crate) struct Channel {
     stopped_at: Time,
     /// 802.3x is on.
     pub(crate) pause: bool,
+    /// It leaves a switch by a trunk: frames carry tags.
+    pub(crate) is_trunk: bool,
     counters: ChannelCounters,
 }
 
@@ -61,6 +63,7 @@ impl Channel {
             stops: 0,
             stopped_at: Time::ZERO,
             pause: config.pause,
+            is_trunk: false,
             counters: ChannelCounters::default(),
         }
     }
@@ -80,13 +83,16 @@ impl Channel {
     }
 
     /// Offers a train to a queue that has so much room.
-    pub(crate) fn offer(&mut self, now: Time, train: Train, room: Room, rng: &mut Pcg64) {
+    pub(crate) fn offer(&mut self, now: Time, mut train: Train, room: Room, rng: &mut Pcg64) {
+        // What comes from an interface is as it is (VLAN 0); a switch puts tags in and takes them out.
+        if train.vlan != 0 {
+            train.set_tagged(self.is_trunk && train.vlan != 1);
+        }
         let frames = u64::from(train.count);
         self.counters.frames_in += frames;
         self.counters.bytes_in += train.bytes();
         // FCS and Ethernet header are not the packet's; a tag lengthens the frame, not what it carries.
-        if train.longest_bytes() > self.mtu_bytes + 18 + 4 * u32::from(train.packet.tag().is_some())
-        {
+        if train.longest_bytes() > self.mtu_bytes + 18 + TAG_BYTES * u32::from(train.is_tagged()) {
             self.counters.drops.mtu += frames;
             return;
         }

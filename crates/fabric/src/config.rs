@@ -155,9 +155,12 @@ pub enum End {
     Switch {
         /// Which.
         name: String,
-        /// VLAN of untagged frames, 1 to 4094; tagged ones are refused. `None`: a trunk, which carries all, tagged (VLAN 1 untagged).
+        /// VLAN of untagged frames, 1 to 4094; tagged ones are refused. `None`: a trunk, which carries them tagged (VLAN 1 untagged).
         #[serde(default = "vlan_1")]
         vlan: Option<u16>,
+        /// VLANs that a trunk carries, in and out, each 1 to 4094; frames of others are refused. Default: all. Not for access ports.
+        #[serde(default)]
+        allowed: Option<Vec<u16>>,
     },
 }
 

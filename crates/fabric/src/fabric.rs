@@ -200,7 +200,11 @@ impl Fabric {
                 });
                 Sink::Port(self.ports.len() - 1)
             }
-            End::Switch { name, vlan } => {
+            End::Switch {
+                name,
+                vlan,
+                allowed,
+            } => {
                 let switch = config
                     .switches
                     .iter()
@@ -210,7 +214,9 @@ impl Fabric {
                 ports.push(SwitchPort {
                     egress,
                     vlan: *vlan,
+                    allowed: allowed.as_ref().map(|of| of.iter().copied().collect()),
                 });
+                self.channels[egress].is_trunk = vlan.is_none();
                 Sink::Switch {
                     switch,
                     port: ports.len() - 1,

@@ -13,6 +13,8 @@ use crate::router::Hop;
 const FCS_BYTES: u32 = 4;
 /// A shorter frame is padded.
 const FRAME_BYTES_MIN: u32 = 64;
+/// An 802.1Q tag.
+pub(crate) const TAG_BYTES: u32 = 4;
 /// Preamble, start delimiter and the gap to the next frame.
 const GAP_BYTES: u32 = 20;
 /// Ethernet header without tag.
@@ -242,6 +244,8 @@ pub(crate) struct Train {
     pub(crate) count: u32,
     /// VLAN that it travels in; 0 outside of switches.
     pub(crate) vlan: u16,
+    /// Its frames carry an 802.1Q tag on the link they are on.
+    tagged: bool,
     /// Congestion was experienced (ECN).
     pub(crate) marked: bool,
     /// The bit of the payload that is turned over.
@@ -255,6 +259,7 @@ impl Train {
         Train {
             first: 0,
             count: packet.frames(),
+            tagged: packet.tag().is_some(),
             packet,
             vlan: 0,
             marked: false,
@@ -290,11 +295,33 @@ impl Train {
         head
     }
 
-    /// Bytes of its frames with FCS.
+    /// Whether its frames carry an 802.1Q tag on the link they are on.
+    pub(crate) const fn is_tagged(&self) -> bool {
+        self.tagged
+    }
+
+    /// Its frames go out with a tag, or without.
+    pub(crate) const fn set_tagged(&mut self, tagged: bool) {
+        self.tagged = tagged;
+    }
+
+    /// Bytes of its frames with FCS, and with the tag if they carry one.
     pub(crate) fn bytes(&self) -> u64 {
         let last = self.first + self.count - 1;
-        u64::from(self.packet.frame_bytes(self.first)) * u64::from(self.count - 1)
-            + u64::from(self.packet.frame_bytes(last))
+        u64::from(self.frame_bytes(self.first)) * u64::from(self.count - 1)
+            + u64::from(self.frame_bytes(last))
+    }
+
+    /// Bytes of frame `index` of its packet on the link it is on.
+    fn frame_bytes(&self, index: u32) -> u32 {
+        let bytes = self.packet.frame_bytes(index);
+        match (self.packet.tag().is_some(), self.tagged) {
+            (false, true) => bytes + TAG_BYTES,
+            // A frame that was padded with its tag is padded without it.
+            (true, false) if bytes >= FRAME_BYTES_MIN + TAG_BYTES => bytes - TAG_BYTES,
+            (true, false) => FRAME_BYTES_MIN,
+            _ => bytes,
+        }
     }
 
     /// Bytes that pass while it is sent: preambles and gaps too.
@@ -304,7 +331,7 @@ impl Train {
 
     /// The longest of its frames.
     pub(crate) fn longest_bytes(&self) -> u32 {
-        self.packet.frame_bytes(self.first)
+        self.frame_bytes(self.first)
     }
 
     /// Its first frame; the rest, perhaps none, stays.

@@ -84,8 +84,11 @@ pub(crate) fn parse_ipv4(train: &Train) -> Option<Ipv4> {
         ttl: header[8].saturating_sub(train.hop.map_or(0, |hop| hop.hops)),
         forbids_fragments: fragment & 0x4000 != 0,
         first_fragment: fragment & 0x1fff == 0,
-        // Padding is not the packet's, but a frame that is padded is short anyway.
-        longest_bytes: train.longest_bytes().saturating_sub(at as u32 + 4),
+        // Padding is not the packet's, but a frame that is padded is short anyway. As it was handed over, tagged or not: so is `at`.
+        longest_bytes: train
+            .packet
+            .frame_bytes(train.first)
+            .saturating_sub(at as u32 + 4),
         at,
         header_bytes,
         protocol: header[9],

@@ -1,5 +1,5 @@
 //! A learning switch: which ports a frame goes to.
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use hakaru_units::Time;
@@ -62,12 +62,24 @@ impl Hasher for AddressHasher {
 }
 
 /// One of its ports, each of which is an end of a link.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct SwitchPort {
     /// The channel that goes out of it.
     pub(crate) egress: usize,
     /// VLAN of untagged frames; `None`: a trunk.
     pub(crate) vlan: Option<u16>,
+    /// Of a trunk: VLANs that pass; `None`: all.
+    pub(crate) allowed: Option<BTreeSet<u16>>,
+}
+
+impl SwitchPort {
+    fn carries(&self, vlan: u16) -> bool {
+        match (self.vlan, &self.allowed) {
+            (Some(own), _) => own == vlan,
+            (None, Some(allowed)) => allowed.contains(&vlan),
+            (None, None) => true,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -100,7 +112,7 @@ impl Switch {
         match (self.ports[port].vlan, tag) {
             (Some(vlan), None) => Some(vlan),
             (Some(_), Some(_)) => None,
-            (None, tag) => Some(tag.unwrap_or(1)),
+            (None, tag) => Some(tag.unwrap_or(1)).filter(|vlan| self.ports[port].carries(*vlan)),
         }
     }
 
@@ -169,7 +181,7 @@ impl Switch {
         match known {
             Some(known) => out.extend((Some(known.port) != from).then_some(known.port)),
             None => {
-                let carries = |port: &usize| self.ports[*port].vlan.is_none_or(|of| of == vlan);
+                let carries = |port: &usize| self.ports[*port].carries(vlan);
                 out.extend(
                     (0..self.ports.len())
                         .filter(|port| Some(*port) != from)

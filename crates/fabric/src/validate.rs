@@ -72,7 +72,11 @@ pub(crate) fn validate(config: &FabricConfig) -> Result<(), ConfigError> {
         for end in [&link.a, &link.b] {
             match end {
                 End::Interface { name } => unique(&mut interfaces, &place, name)?,
-                End::Switch { name, vlan } => {
+                End::Switch {
+                    name,
+                    vlan,
+                    allowed,
+                } => {
                     let known = config
                         .switches
                         .iter()
@@ -90,6 +94,9 @@ pub(crate) fn validate(config: &FabricConfig) -> Result<(), ConfigError> {
                         1.0,
                         4094.0,
                     )?;
+                    if let Some(allowed) = allowed {
+                        check_allowed(&place, *vlan, allowed)?;
+                    }
                 }
             }
         }
@@ -107,6 +114,25 @@ pub(crate) fn validate(config: &FabricConfig) -> Result<(), ConfigError> {
                 .filter(|of| **of == b)
                 .for_each(|of| *of = a);
         }
+    }
+    Ok(())
+}
+
+fn check_allowed(place: &str, vlan: Option<u16>, allowed: &[u16]) -> Result<(), ConfigError> {
+    if let Some(vlan) = vlan {
+        let what = format!("it is an access port of VLAN {vlan}, and has `allowed`");
+        return Err(error(
+            place,
+            what,
+            "`allowed` is for trunks: let `vlan` be null",
+        ));
+    }
+    if allowed.is_empty() {
+        let what = "a trunk that allows no VLAN".to_owned();
+        return Err(error(place, what, "name one, or leave `allowed` out"));
+    }
+    for vlan in allowed {
+        within(&format!("{place}: allowed"), f64::from(*vlan), 1.0, 4094.0)?;
     }
     Ok(())
 }

@@ -31,6 +31,7 @@ fn routed(mtu_bytes: u32) -> FabricConfig {
             b: End::Switch {
                 name: "s".into(),
                 vlan: Some(vlan),
+                allowed: None,
             },
             ..host(name, "s", rate(GIGABIT), rate(GIGABIT))
         });
@@ -166,6 +167,43 @@ fn a_super_frame_is_routed_whole() {
     let down = counters(&mut net.fabric, "2/b-a");
     // Three frames, and before them the answer to ARP.
     assert_eq!((down.frames_out, down.drops.all()), (3 + 1, 0));
+}
+
+#[test]
+fn a_full_frame_is_routed_over_a_trunk_whose_tag_is_not_the_packets() {
+    // The hosts are on a switch of their own; the router is behind a trunk.
+    let mut config = routed(1500);
+    config.switches.push(switch("e"));
+    for link in &mut config.links {
+        if let End::Switch { name, .. } = &mut link.b {
+            *name = "e".into();
+        }
+    }
+    let trunk = |name: &str| End::Switch {
+        name: name.into(),
+        vlan: None,
+        allowed: Some(vec![1, 2]),
+    };
+    config.links.push(LinkConfig {
+        name: "trunk".into(),
+        a: trunk("e"),
+        b: trunk("s"),
+        ..host("x", "s", rate(GIGABIT), rate(GIGABIT))
+    });
+    let mut net = Net {
+        fabric: Fabric::new(&config).unwrap(),
+        now: Time::ZERO,
+    };
+    // Host 2, whose VLAN is tagged on the trunk, to host 1, whose VLAN is not.
+    net.exchange(0, arp(1, (1, "10.0.1.1"), (UNKNOWN, "10.0.1.254")));
+    net.exchange(1, arp(1, (2, "10.0.2.2"), (UNKNOWN, "10.0.2.254")));
+    let before = counters(&mut net.fabric, "trunk/a-b").bytes_out;
+    let seen = net.exchange(1, ipv4(ROUTER, "10.0.1.1", 64, 17, &[0; 1480]));
+    assert_eq!((seen.len(), seen[0].0), (1, 0));
+    assert_eq!(net.switch().dropped_mtu, 0);
+    let up = counters(&mut net.fabric, "trunk/a-b");
+    assert_eq!(up.bytes_out - before, 1518 + 4, "with its tag");
+    assert_eq!(counters(&mut net.fabric, "1/b-a").drops.all(), 0);
 }
 
 #[test]

@@ -91,10 +91,12 @@ fn two_links_of_one_rate_need_no_buffer_between_them() {
     config.links[1].b = End::Switch {
         name: "t".into(),
         vlan: Some(1),
+        allowed: None,
     };
     let between = |name: &str| End::Switch {
         name: name.into(),
         vlan: Some(1),
+        allowed: None,
     };
     config.links.push(LinkConfig {
         a: between("s"),
@@ -264,12 +266,14 @@ fn vlans_keep_apart_and_trunks_carry_them() {
         b: End::Switch {
             name: of.into(),
             vlan: Some(vlan),
+            allowed: None,
         },
         ..host(name, of, rate(GIGABIT), rate(GIGABIT))
     };
     let trunk = |name: &str| End::Switch {
         name: name.into(),
         vlan: None,
+        allowed: None,
     };
     config.links = vec![
         access("1", "s", 10),
@@ -293,11 +297,81 @@ fn vlans_keep_apart_and_trunks_carry_them() {
         frame(1, 255, 64).bytes(),
         "an access port gives it out without a tag"
     );
+    // With its tag it is four bytes longer.
+    for (link, bytes) in [("1/a-b", 64), ("trunk/a-b", 68), ("3/b-a", 64)] {
+        assert_eq!(counters(&mut fabric, link).bytes_out, bytes, "{link}");
+    }
     // A tagged frame at an access port is refused.
     let mut bytes = frame(1, 255, 64).bytes().to_vec();
     bytes.splice(12..12, [0x81, 0, 0, 20]);
     fabric.handle_frame(Time(1), 0, Packet::new(bytes, None, None).unwrap());
     assert!(run(&mut fabric, 4).is_empty());
+}
+
+/// Hosts `1` and `3` in VLAN 10, `2` and `4` in VLAN 20, two each on switches that a trunk of VLAN 10 alone joins.
+fn pruned() -> FabricConfig {
+    let end = |name: &str, vlan, allowed| End::Switch {
+        name: name.into(),
+        vlan,
+        allowed,
+    };
+    let access = |name: &str, of: &str, vlan| LinkConfig {
+        b: end(of, Some(vlan), None),
+        ..host(name, of, rate(GIGABIT), rate(GIGABIT))
+    };
+    let mut config = star(2, GIGABIT, 512 << 10);
+    config.switches.push(switch("t"));
+    config.links = vec![
+        access("1", "s", 10),
+        access("2", "s", 20),
+        access("3", "t", 10),
+        access("4", "t", 20),
+        LinkConfig {
+            name: "trunk".into(),
+            a: end("s", None, Some(vec![10])),
+            b: end("t", None, None),
+            ..access("x", "s", 1)
+        },
+    ];
+    config
+}
+
+#[test]
+fn a_trunk_carries_the_vlans_it_allows_and_refuses_the_others() {
+    let mut fabric = Fabric::new(&pruned()).unwrap();
+    for (from, reached) in [(1, vec![2]), (2, vec![])] {
+        fabric.handle_frame(Time::ZERO, from - 1, frame(from as u8, 255, 64));
+        let ports: Vec<usize> = run(&mut fabric, 4).iter().map(|seen| seen.1).collect();
+        assert_eq!(ports, reached, "from host {from}");
+    }
+    assert_eq!(
+        counters(&mut fabric, "trunk/a-b").frames_in,
+        1,
+        "VLAN 20 does not leave"
+    );
+    // The other end allows all: what it sends is refused where it comes in.
+    fabric.handle_frame(Time(1), 3, frame(4, 255, 64));
+    assert!(run(&mut fabric, 4).is_empty());
+    assert_eq!(counters(&mut fabric, "trunk/b-a").frames_out, 1);
+    let of: Vec<_> = fabric.switch_counters().collect();
+    assert_eq!((of[0].1.dropped_vlan, of[1].1.dropped_vlan), (1, 0));
+    assert_conserved(&mut fabric);
+}
+
+#[test]
+fn what_a_trunk_cannot_allow_is_refused() {
+    let message = |vlan, allowed: &[u16]| {
+        let mut config = pruned();
+        config.links[4].a = End::Switch {
+            name: "s".into(),
+            vlan,
+            allowed: Some(allowed.to_vec()),
+        };
+        Fabric::new(&config).map(|_| ()).unwrap_err().to_string()
+    };
+    assert!(message(None, &[]).contains("allows no VLAN"));
+    assert!(message(None, &[10, 4095]).contains("1 to 4094"));
+    assert!(message(Some(10), &[10]).contains("access port of VLAN 10"));
 }
 
 #[test]
@@ -320,6 +394,7 @@ fn what_cannot_be_is_refused_with_the_bounds() {
             let ends = ["s", "t"].map(|name| End::Switch {
                 name: name.into(),
                 vlan: None,
+                allowed: None,
             });
             let [a, b] = ends;
             c.links.push(LinkConfig {

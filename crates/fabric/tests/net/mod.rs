@@ -54,6 +54,7 @@ pub fn host(name: &str, of: &str, up: Direction, down: Direction) -> LinkConfig 
         b: End::Switch {
             name: of.into(),
             vlan: Some(1),
+            allowed: None,
         },
         mtu_bytes: 1500,
         a_to_b: up,

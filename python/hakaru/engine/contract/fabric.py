@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from hakaru.engine.contract.part import Message
 
@@ -115,11 +115,18 @@ class InterfaceEnd(Message):
 
 
 class SwitchEnd(Message):
-    """A port of a switch; `vlan` None: a trunk."""
+    """A port of a switch; `vlan` None: a trunk, of the VLANs `allowed` (None: of all)."""
 
     kind: Literal["switch"] = "switch"
     name: str
     vlan: int | None = 1
+    allowed: list[int] | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_what_was_not_asked(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """An engine that is too old to know `allowed` runs whatever does not need it."""
+        data: dict[str, Any] = dump(self)
+        return data if self.allowed is not None else {k: v for k, v in data.items() if k != "allowed"}
 
 
 End = Annotated[InterfaceEnd | SwitchEnd, Field(discriminator="kind")]
