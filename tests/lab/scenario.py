@@ -231,6 +231,73 @@ def _seen(lab: Any, node: str) -> dict[str, Any]:
         return _look()
 
 
+def isolated() -> None:
+    """A lab with VLANs: who reaches which address of the array, and what the array saw of those who do not."""
+    asyncio.run(_isolated())
+
+
+async def _isolated() -> None:
+    from hakaru.lab.lab import Lab
+
+    async with Lab(plan_of(sys.argv[2])) as lab, lab.fabric() as fabric:
+        assert fabric is not None
+        array = lab.plan.array_name
+        servers = []
+        with lab.namespaces.inside(array):
+            for address in lab.plan.addresses(array):
+                servers.append(socket.create_server((address, 3260)))
+        reached = [
+            [host, address, await asyncio.to_thread(_connects, lab, host, address)]
+            for host in lab.plan.host_names
+            for address in lab.plan.addresses(array)
+        ]
+        # Even who tells its kernel that the other VLAN's subnet is at its own port gets no answer.
+        before = await _array_heard(lab, array)
+        await asyncio.to_thread(_force_route, lab, "other", "10.77.10.0/24")
+        forced = await asyncio.to_thread(_connects, lab, "other", "10.77.10.1")
+        after = await _array_heard(lab, array)
+        seen = {node: await asyncio.to_thread(_seen, lab, node) for node in (*lab.plan.host_names, array)}
+        await fabric.stop()
+        counters = {}
+        async for event in fabric.events():
+            if hasattr(event, "counters"):
+                counters = event.counters
+        say(reached=reached, forced=forced, before=before, after=after, seen=seen, counters=counters)
+        for server in servers:
+            server.close()
+
+
+def _connects(lab: Any, host: str, address: str) -> str:
+    with lab.namespaces.inside(host):
+        client = socket.socket()
+    client.settimeout(2)
+    try:
+        client.connect((address, 3260))
+    except OSError as error:
+        return type(error).__name__ if error.errno is None else os.strerror(error.errno)
+    finally:
+        client.close()
+    return "connected"
+
+
+def _force_route(lab: Any, host: str, network: str) -> None:
+    from pyroute2 import IPRoute
+
+    with lab.namespaces.inside(host), IPRoute() as routes:
+        routes.route("replace", dst=network, oif=routes.link_lookup(ifname="eth0")[0], scope="link")
+
+
+async def _array_heard(lab: Any, array: str) -> dict[str, int]:
+    """Packets that came in at each interface of the array."""
+
+    def read() -> dict[str, int]:
+        with lab.namespaces.inside(array):
+            lines = Path("/proc/thread-self/net/dev").read_text().splitlines()[2:]
+        return {line.split(":")[0].strip(): int(line.split(":")[1].split()[1]) for line in lines}
+
+    return await asyncio.to_thread(read)
+
+
 def begin_connection() -> None:
     """What a connection from the first host to the first array begins with, over a star of the kernel's."""
     asyncio.run(_begin_connection())
@@ -281,6 +348,7 @@ SCENARIOS: dict[str, Callable[[], None]] = {
         build,
         check_links,
         linked,
+        isolated,
         begin_connection,
         diagnose,
     )

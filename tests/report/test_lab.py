@@ -59,4 +59,4 @@ def test_tcp_is_told_as_the_kernel_has_it_not_as_it_was_asked_for() -> None:
 
 def test_lab_that_was_not_ours_has_nothing_to_tell() -> None:
     told = describe_lab({}, clean, "ja")
-    assert told == {"drawing": "", "links": [], "about": [], "tcp": [], "baselines": []}
+    assert told == {"drawing": "", "links": [], "about": [], "tcp": [], "baselines": [], "vlans": []}

@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hakaru.lab.model import LabSpec
+from hakaru.lab.parts import Link
+from hakaru.lab.plan import plan_lab
 from hakaru.lab.shape import tcp_payload_bits_per_s
 from hakaru.units import parse_duration, parse_rate, parse_size
 
@@ -133,7 +136,9 @@ def seconds_of(value: Any) -> float:
 
 
 def way(links: dict[str, Any], switches: set[str], lab: dict[str, Any], start: str, end: str) -> tuple[Hop, ...]:
-    """The hops from one node to another, by the fewest links; empty where there is no way."""
+    """The hops from one node to another, by the fewest links, with VLANs as they are routed; empty without a way."""
+    if lab.get("vlans"):
+        return _way_in_vlans(lab, start, end)
     reached: dict[str, tuple[Hop, ...]] = {start: ()}
     waiting = deque([start])
     while waiting and end not in reached:
@@ -153,3 +158,36 @@ def way(links: dict[str, Any], switches: set[str], lab: dict[str, Any], start: s
                 reached[other] = (*reached[node], hop)
                 waiting.append(other)
     return reached.get(end, ())
+
+
+def _way_in_vlans(lab: dict[str, Any], start: str, end: str) -> tuple[Hop, ...]:
+    """The first way that the lab's plan has: it may pass a trunk to a router twice, once in each direction."""
+    plan = plan_lab(LabSpec.model_validate(lab))
+    ways = plan.ways(start, end)
+    if not ways:
+        return ()
+    nodes = {switch.name: switch.name.partition(".")[0] for switch in plan.switches if switch.is_nic}
+    hops, at_end = list[Hop](), ways[0].source.switch if ways[0].source.inside else start
+    for hop, entity in zip(ways[0].hops, ways[0].directions, strict=True):
+        # Between an interface and its trunk nothing happens that a wire would show.
+        if isinstance(hop, Link) and hop.inside:
+            continue
+        first, second = hop.ends
+        target = second if at_end == first else first
+        at_node = isinstance(hop, Link) and at_end == hop.node
+        held = hop.send_rate_bits_per_s if isinstance(hop, Link) and at_node else None
+        rate = hop.rate_bits_per_s
+        hops.append(
+            Hop(
+                hop.name,
+                entity.rpartition("/")[2],
+                nodes.get(at_end, at_end),
+                nodes.get(target, target),
+                None if rate is None else float(rate),
+                None if at_node or at_end in nodes else hop.queue_bytes,
+                hop.mtu,
+                float(held) if held is not None and (rate is None or held < rate) else None,
+            )
+        )
+        at_end = target
+    return tuple(hops)

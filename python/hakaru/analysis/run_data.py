@@ -68,10 +68,14 @@ class RunData:
         """What the run's watch saw of TCP sockets in a repetition; None where it watched none."""
         return RunReader(self.directory).tcp(point, number)
 
+    def records(self, point: str) -> list[dict[str, Any]]:
+        """Records of the repetitions of a point, without what was measured in them."""
+        return sorted(self._repetitions.get(point, []), key=lambda r: int(r["repetition"]))
+
     def repetitions(self, point: str) -> Iterator[Repetition]:
         """Finished repetitions of a point (failed ones too), loaded one after the other."""
         reader = RunReader(self.directory)
-        for raw in sorted(self._repetitions.get(point, []), key=lambda r: int(r["repetition"])):
+        for raw in self.records(point):
             yield _load(reader, raw)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from hakaru.analysis import backup, distance, expectations, findings, limiter, points, reference, sentences, sweep
 from hakaru.analysis.backup.setup import is_backup
+from hakaru.analysis.captures import captures_of
 from hakaru.analysis.caveats import Caveat
 from hakaru.analysis.distance import curves
 from hakaru.analysis.limiter import Verdict
@@ -116,6 +117,7 @@ def _summary(
         "references": [c.to_json() for c in comparisons],
         "caveats": [_caveat(c) for c in _run_caveats(run, bool(comparisons))],
         "links": link_checks(run.lab),
+        "captures": captures_of(run),
         "valid": all(p.valid for p in analysed),
     }
 
@@ -172,8 +174,12 @@ def _run_caveats(run: RunData, compared: bool) -> list[Caveat]:
 
 
 def link_checks(lab: dict[str, Any]) -> list[dict[str, Any]]:
-    """Link checks as the lab recorded them."""
-    return list(lab.get("checks") or [])
+    """Link checks as the lab recorded them: as it was built, then as points changed links, with what they changed."""
+    found = list(lab.get("checks") or [])
+    for variant in lab.get("variants") or []:
+        about = {"points": variant["points"], "changed": variant["links"], "seconds": variant["seconds"]}
+        found += [{**check, **about} for check in variant["checks"]]
+    return found
 
 
 __all__ = ["SCHEMA_VERSION", "analyse", "link_checks", "summarise"]

@@ -68,8 +68,9 @@ class SetMtu:
 
 @dataclass(frozen=True)
 class SetRoute:
-    """The route to the subnet of an interface, and what connections over it begin with; None: as Linux does.
+    """A route out of an interface, and what connections over it begin with; None: as Linux does.
 
+    `network`: the interface's own subnet, or, by the router `via` there, another.
     `congestion_control`: the first of these that the kernel has; empty: as Linux does.
     """
 
@@ -80,6 +81,15 @@ class SetRoute:
     congestion_control: tuple[str, ...] = ()
     initial_window: int | None = None
     initial_receive_window: int | None = None
+    via: str | None = None
+
+
+@dataclass(frozen=True)
+class UnsetRoute:
+    """Takes away what `SetRoute` set."""
+
+    node: str
+    network: str
 
 
 @dataclass(frozen=True)
@@ -124,4 +134,4 @@ class Unqueue:
 
 Structure = CreateNamespace | CreateBridge | CreateVeth | AddAddress | SetUp
 Setting = SetMtu | SetRoute | SetSysctl | Shape | Impair
-Action = Structure | Setting | Unqueue
+Action = Structure | Setting | Unqueue | UnsetRoute

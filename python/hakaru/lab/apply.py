@@ -137,6 +137,10 @@ def apply_settings(
     for one in standing.settings:
         if isinstance(one, actions.SetSysctl) and (one.node, one.name) not in set_now:
             steps.append(replace(one, value=before[one.node, one.name]))
+    routes_now = {(one.node, one.network) for one in wanted.settings if isinstance(one, actions.SetRoute)}
+    for one in standing.settings:
+        if isinstance(one, actions.SetRoute) and (one.node, one.network) not in routes_now:
+            steps.append(actions.UnsetRoute(one.node, one.network))
     for one in wanted.settings:
         if isinstance(one, _QUEUES):
             if (one.node, one.interface) in changed:
@@ -275,10 +279,14 @@ def _set_route(namespaces: Namespaces, sockets: _Sockets, action: actions.SetRou
         "replace",
         dst=action.network,
         oif=sockets.index(action.node, action.interface),
-        scope="link",
         prefsrc=action.address,
+        **({"scope": "link"} if action.via is None else {"gateway": action.via}),
         **({"metrics": metrics} if metrics else {}),
     )
+
+
+def _unset_route(_: Namespaces, sockets: _Sockets, action: actions.UnsetRoute) -> None:
+    sockets[action.node].route("del", dst=action.network)
 
 
 def _choose_congestion_control(wanted: tuple[str, ...]) -> str:
@@ -340,6 +348,7 @@ _STEPS: dict[type[Any], Callable[[Namespaces, _Sockets, Any], None]] = {
     actions.SetUp: _set_up,
     actions.SetMtu: _set_mtu,
     actions.SetRoute: _set_route,
+    actions.UnsetRoute: _unset_route,
     actions.SetSysctl: _set_sysctl,
     actions.Impair: _impair,
     actions.Shape: _shape,

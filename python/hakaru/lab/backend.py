@@ -67,6 +67,8 @@ def check_backend(spec: LabSpec, backend: Backend) -> None:
     check_time("spin", spec.spin, ("spin",), SPIN_MAX_NS)
     if backend == "fabric":
         return
+    if spec.vlans is not None:
+        raise _refused("vlans", ("vlans",), "its bridges are one network each")
     if spec.spin:
         raise _refused("spin", ("spin",), "it has nothing that looks for frames")
     for name, switch in (spec.switches or {}).items():

@@ -16,13 +16,14 @@ question. A way that carries over 5 % less than needed (the slowest `sustained` 
 gets the caveat `link_off_rate`.
 
 About 5 s in all for up to 4 hosts on one path if all is well; a direction is measured for 0.2 to 1 s, on slow links for
-as long as 400 full frames take, on long ones for 60 round trips.
+as long as 400 full frames take, on long ones for 60 round trips. What a point of a study changes of its links is
+checked when the lab takes it on, see `variants`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hakaru.engine import clock, contract
@@ -30,26 +31,44 @@ from hakaru.engine.process import EngineProcess, gang_start
 from hakaru.errors import LostError
 from hakaru.lab.lab import Lab
 from hakaru.lab.link_check import LinkCheck
-from hakaru.lab.parts import Link
+from hakaru.lab.parts import Link, Trunk
 from hakaru.lab.plan import LabPlan, checking_plan
 from hakaru.lab.shape import ETHERNET_HEADER_BYTES, WIRE_OVERHEAD_BYTES
-from hakaru.lab.topology import together_bits_per_s
+from hakaru.lab.topology import Way, together_bits_per_s
 
-_TOTAL_S = 4.0
 _SECONDS_MIN, _SECONDS_MAX = 0.2, 1.0
-# On a slow link a moment is too few frames to take a rate from; on a long one TCP needs round trips to fill it.
-_FRAMES_MIN, _ROUND_TRIPS_TO_FILL = 400, 60
+# On a slow link a moment is too few frames to take a rate from.
+_FRAMES_MIN = 400
 _PROBE_SECONDS_MAX = 60.0
 _ATTEMPTS_MAX = 3
-_ROUND_TRIPS, _ROUND_TRIPS_TOGETHER, _ROUND_TRIPS_MIN = 200, 20, 20
-_ROUND_TRIPS_S = 2.0
+_ROUND_TRIPS_TOGETHER, _ROUND_TRIPS_MIN = 20, 20
 # What a probe takes besides its two directions: connecting, round trips; and room for a busy machine.
 _PATIENCE_S = 15.0
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """What a round of hosts is asked to carry to a portal of an array, and back; None: unlimited."""
+class Effort:
+    """How long a check may take: `total_s` for all directions together, `round_trips_s` for those of one way.
+
+    A direction takes 0.2 s at least, longer on slow links and on long ones: `round_trips_to_fill`, after which TCP has
+    filled them. A second attempt is made with all the effort there is.
+    """
+
+    total_s: float = 4.0
+    round_trips: int = 200
+    round_trips_s: float = 2.0
+    round_trips_to_fill: int = 60
+
+
+THOROUGH, BRIEF = Effort(), Effort(0.0, 50, 0.25, 30)
+
+
+@dataclass(frozen=True)
+class Round:
+    """Hosts that measure at once, to an address of an array and back; what they are asked to carry, None: unlimited.
+
+    `key` is the same where links are the same: the state of every link that is passed.
+    """
 
     hosts: tuple[str, ...]
     array_link: Link
@@ -58,94 +77,164 @@ class _Asked:
     rtt_us: float
     needed_to_array: int | None
     needed_from_array: int | None
+    tagged: bool
+    tagged_back: bool
+    over: str | None
+    limits: tuple[str, ...]
+    limits_back: tuple[str, ...]
+    key: Hashable
 
 
-async def check_links(lab: Lab) -> list[LinkCheck]:
-    """Measure every way of hosts to arrays. Raises as engines do, and EnvironmentError_ where the module says so."""
-    if lab.plan.is_star and lab.plan.fabric_node is None:
-        return await _check_all(lab)
-    wanted = lab.plan
-    await lab.adjust(checking_plan(wanted))
-    try:
-        async with lab.fabric(checking=True):
-            checks = await _check_all(lab)
-    finally:
-        await lab.adjust(wanted)
-    for check in checks:
-        check.refuse_if_short(wanted.backend)
-    return checks
+async def check_links(
+    lab: Lab, known: Mapping[Hashable, LinkCheck] | None = None, effort: Effort = THOROUGH
+) -> list[LinkCheck]:
+    """Measure every way of hosts to arrays, but those that are `known` by the key of their round.
 
-
-async def _check_all(lab: Lab) -> list[LinkCheck]:
-    checks = []
-    for array in lab.plan.array_names:
-        paths = [link for link in lab.plan.links if link.node == array]
-        servers = [await lab.start_engine(array, contract.ProbeServer(listen=f"{link.address}:0")) for link in paths]
+    Raises as engines do, and EnvironmentError_ where the module says so.
+    """
+    wanted, known = lab.plan, known or {}
+    rounds = rounds_of(wanted)
+    left = [one for one in rounds if one.key not in known]
+    if not left or (wanted.is_star and wanted.fabric_node is None):
+        measured = await _check_all(lab, left, effort)
+    else:
+        await lab.adjust(checking_plan(wanted))
         try:
-            for link, server in zip(paths, servers, strict=True):
-                portal = str((await server.ready()).found["listen"])
-                for asked in _rounds(lab.plan, link):
-                    checks.append(await _check_path(lab, asked, portal))
+            async with lab.fabric(checking=True):
+                measured = await _check_all(lab, left, effort)
         finally:
-            await asyncio.gather(*(server.close() for server in servers))
+            await lab.adjust(wanted)
+        for check in measured.values():
+            check.refuse_if_short(wanted.backend)
+    return [measured.get(one.key) or known[one.key] for one in rounds]
+
+
+async def _check_all(lab: Lab, rounds: Sequence[Round], effort: Effort) -> dict[Hashable, LinkCheck]:
+    checks: dict[Hashable, LinkCheck] = {}
+    for link in dict.fromkeys(one.array_link for one in rounds):
+        server = await lab.start_engine(link.node, contract.ProbeServer(listen=f"{link.address}:0"))
+        try:
+            portal = str((await server.ready()).found["listen"])
+            for one in rounds:
+                if one.array_link == link:
+                    checks[one.key] = await _check_path(lab, one, portal, effort)
+        finally:
+            await server.close()
     return checks
 
 
-def _rounds(plan: LabPlan, array_link: Link) -> list[_Asked]:
-    """Which hosts measure together: each alone, then all, if that asks for more than one alone."""
-    hosts = [link.node for link in plan.links if link.path == array_link.path and link.node in plan.host_names]
-    rounds = [_asked(plan, (host,), array_link) for host in hosts]
-    if len(hosts) > 1:
-        every = _asked(plan, tuple(hosts), array_link)
-        # Without a limit there is nothing to compare with.
-        alone = [one.to_array for one in rounds if one.to_array is not None]
-        if every.to_array is not None and every.to_array > max(alone, default=every.to_array):
-            rounds.append(every)
-    return rounds
+def rounds_of(plan: LabPlan) -> list[Round]:
+    """All that is measured, in order: at each address of each array every host alone, then all together.
+
+    Together only where that asks for more than one alone.
+    """
+    found = []
+    for array in plan.array_names:
+        # A lab may have very many ways; each is looked up once.
+        there = {host: plan.ways(host, array) for host in plan.host_names}
+        back = {host: plan.ways(array, host) for host in plan.host_names}
+        for link in plan.topology.links_of(array):
+            hosts = [host for host, ways in there.items() if any(way.destination == link for way in ways)]
+            pairs = {host: _pair(there[host], back[host], link) for host in hosts}
+            alone = [_round(plan, link, {host: pairs[host]}) for host in hosts]
+            found += alone
+            if len(hosts) > 1:
+                every = _round(plan, link, pairs)
+                # Without a limit there is nothing to compare with.
+                asked = [one.to_array for one in alone if one.to_array is not None]
+                if every.to_array is not None and every.to_array > max(asked, default=every.to_array):
+                    found.append(every)
+    return found
 
 
-def _asked(plan: LabPlan, hosts: tuple[str, ...], array_link: Link) -> _Asked:
-    ways = [
-        way for host in hosts for way in plan.ways(host, array_link.node) if way.destination.name == array_link.name
-    ]
-    sources = [way.source for way in ways]
-    return _Asked(
-        hosts,
-        array_link,
-        together_bits_per_s(plan.trunks, sources, array_link, back=False),
-        together_bits_per_s(plan.trunks, sources, array_link, back=True),
-        2 * max(way.delay_us for way in ways),
-        together_bits_per_s(plan.trunks, sources, array_link, back=False, needed=True),
-        together_bits_per_s(plan.trunks, sources, array_link, back=True, needed=True),
+def _pair(there: Sequence[Way], back: Sequence[Way], link: Link) -> tuple[Way, Way]:
+    """The way from a host to an address, and the way back."""
+    way = next(way for way in there if way.destination == link)
+    return way, next(one for one in back if (one.source, one.destination) == (link, way.source))
+
+
+def _round(plan: LabPlan, link: Link, pairs: Mapping[str, tuple[Way, Way]]) -> Round:
+    there, back = [pair[0] for pair in pairs.values()], [pair[1] for pair in pairs.values()]
+    to_array, from_array = together_bits_per_s(there), together_bits_per_s(back)
+    return Round(
+        tuple(pairs),
+        link,
+        to_array,
+        from_array,
+        max(one.delay_us + other.delay_us for one, other in zip(there, back, strict=True)),
+        together_bits_per_s(there, needed=True),
+        together_bits_per_s(back, needed=True),
+        _is_tagged(there, to_array),
+        _is_tagged(back, from_array),
+        next((vlan.name for vlan in plan.vlans if vlan.id == link.vlan), None),
+        _slowest(there, to_array),
+        _slowest(back, from_array),
+        (tuple(pairs), tuple(link_state(plan, hop) for way in (*there, *back) for hop in way.hops)),
     )
 
 
-def _seconds(plan: LabPlan, asked: _Asked) -> float:
+def _is_tagged(ways: Sequence[Way], limit: int | None) -> bool:
+    """Whether what holds the way to its rate is a trunk of VLANs, where each frame has a tag."""
+    slow = _slowest(ways, limit)
+    return any(isinstance(hop, Trunk) and hop.vlans and hop.name in slow for hop in ways[0].hops)
+
+
+def _slowest(ways: Sequence[Way], limit: int | None) -> tuple[str, ...]:
+    """Links that hold one way back to what was asked; of several ways those that they have in common."""
+    common = [hop for hop in ways[0].hops if all(hop in way.hops for way in ways)]
+    if limit is None:
+        return ()
+    slow = [hop.name for hop in common if limit in _rates(hop)]
+    return tuple(dict.fromkeys(slow)) or tuple(dict.fromkeys(hop.name for hop in common))
+
+
+def _rates(hop: Link | Trunk) -> tuple[int | None, ...]:
+    return (hop.rate_bits_per_s, hop.sends_bits_per_s) if isinstance(hop, Link) else (hop.rate_bits_per_s,)
+
+
+def link_state(plan: LabPlan, hop: Link | Trunk) -> tuple[tuple[str, object], ...]:
+    """What of a link its check depends on, as (field, value)."""
+    state: dict[str, object] = {
+        "name": hop.name,
+        "mtu": hop.mtu,
+        "rate_bits_per_s": hop.rate_bits_per_s,
+        "sustained_bits_per_s": hop.sustained_bits_per_s,
+        "delay_us": hop.line.delay_us,
+    }
+    if isinstance(hop, Link):
+        state["send_rate_bits_per_s"] = hop.send_rate_bits_per_s
+    if plan.is_star and plan.fabric_node is None:
+        # It is checked as it is used.
+        state["queue_bytes"] = hop.queue_bytes
+    return tuple(state.items())
+
+
+def _seconds(plan: LabPlan, asked: Round, effort: Effort) -> float:
     """For one direction. Hosts that measure together take long: all must send over the same stretch of time."""
     portals = sum(len(plan.addresses(array)) for array in plan.array_names)
     directions = 2 * len(plan.host_names) * portals
     alone = len(asked.hosts) == 1
-    seconds = min(_SECONDS_MAX, max(_SECONDS_MIN, _TOTAL_S / directions)) if alone else _SECONDS_MAX
+    seconds = min(_SECONDS_MAX, max(_SECONDS_MIN, effort.total_s / directions)) if alone else _SECONDS_MAX
     rates = [rate for rate in (asked.to_array, asked.from_array) if rate is not None]
     frame_bits = 8 * (asked.array_link.mtu + ETHERNET_HEADER_BYTES + WIRE_OVERHEAD_BYTES)
     slow = max((_FRAMES_MIN * frame_bits / rate for rate in rates), default=0.0)
-    return min(_PROBE_SECONDS_MAX, max(seconds, slow, _ROUND_TRIPS_TO_FILL * asked.rtt_us / 1e6))
+    return min(_PROBE_SECONDS_MAX, max(seconds, slow, effort.round_trips_to_fill * asked.rtt_us / 1e6))
 
 
-async def _check_path(lab: Lab, asked: _Asked, portal: str) -> LinkCheck:
+async def _check_path(lab: Lab, asked: Round, portal: str, effort: Effort) -> LinkCheck:
     attempts: list[LinkCheck] = []
     while not attempts or (len(attempts) < _ATTEMPTS_MAX and not attempts[-1].as_asked):
-        attempts.append(await _measure_path(lab, asked, portal))
+        attempts.append(await _measure_path(lab, asked, portal, THOROUGH if attempts else effort))
     return replace(min(attempts, key=lambda check: abs(check.error or 0)), attempts=len(attempts))
 
 
-async def _measure_path(lab: Lab, asked: _Asked, portal: str) -> LinkCheck:
+async def _measure_path(lab: Lab, asked: Round, portal: str, effort: Effort) -> LinkCheck:
     hosts = asked.hosts
     alone = len(hosts) == 1
-    seconds = _seconds(lab.plan, asked)
-    round_trips = _ROUND_TRIPS if alone else _ROUND_TRIPS_TOGETHER
+    seconds = _seconds(lab.plan, asked, effort)
+    round_trips = effort.round_trips if alone else _ROUND_TRIPS_TOGETHER
     if asked.rtt_us > 0:
-        round_trips = max(_ROUND_TRIPS_MIN, min(round_trips, int(_ROUND_TRIPS_S * 1e6 / asked.rtt_us)))
+        round_trips = max(_ROUND_TRIPS_MIN, min(round_trips, int(effort.round_trips_s * 1e6 / asked.rtt_us)))
     config = contract.ProbeClient(connect=portal, seconds=seconds, round_trips=round_trips)
     clients: list[EngineProcess] = []
     try:
@@ -171,6 +260,11 @@ async def _measure_path(lab: Lab, asked: _Asked, portal: str) -> LinkCheck:
         from_array_payload_bits_per_s=8 * sum(back),
         rtt_us_p50=max(rtt_p50),
         rtt_us_p99=max(rtt_p99),
+        tagged=asked.tagged,
+        tagged_back=asked.tagged_back,
+        over=asked.over,
+        limits=asked.limits,
+        limits_back=asked.limits_back,
     )
     if lab.plan.is_star:
         return check

@@ -34,6 +34,7 @@ from hakaru.lab.tcp import SACK, SACK_RACK, TCP_TODAY, TcpPlan, kernel_finds_los
 
 if TYPE_CHECKING:
     from hakaru.lab.link_check import LinkCheck
+    from hakaru.lab.variants import Variants
 
 
 class Lab:
@@ -46,6 +47,8 @@ class Lab:
         """What `check.check_links` found; part of `describe`."""
         self.baselines: list[dict[str, Any]] = []
         """What `baseline` found; part of `describe`."""
+        self.variants: Variants | None = None
+        """What points have changed of links, and what was found of it; part of `describe`."""
         self._engine = engine
         self.namespaces = Namespaces()
         """Of the nodes; empty before the lab stands."""
@@ -156,6 +159,8 @@ class Lab:
             described["checked"] = _CHECKED
         if "checked" in described or self.plan.tcp != TCP_TODAY:
             described["tcp"] = list(self._tcp.values())
+        if self.variants is not None and (variants := self.variants.describe()):
+            described["variants"] = variants
         if self.baselines:
             described["baselines"] = self.baselines
         return described

@@ -9,7 +9,7 @@ from typing import Any
 
 from hakaru.analysis.caveats import Caveat
 from hakaru.errors import EnvironmentError_
-from hakaru.lab.shape import tcp_payload_bits_per_s
+from hakaru.lab.shape import tcp_payload_bits_per_s, untagged_share
 from hakaru.units import format_rate
 
 TOLERANCE = 0.01
@@ -21,12 +21,13 @@ RTT_SLACK_US = 1000.0
 
 @dataclass(frozen=True)
 class Direction:
-    """One way of a path, bits per second on the wire. `needed`: by the load, at most `asked`."""
+    """One way of a path, bits per second on the wire. `needed`: by the load, at most `asked`. `links`: the slowest."""
 
     way: str
     asked: int
     needed: int
     measured: float
+    links: tuple[str, ...] = ()
 
     @property
     def error(self) -> float:
@@ -44,8 +45,10 @@ class Direction:
 class LinkCheck:
     """A path from hosts to an array as measured. Rates are bits per second on the wire; `asked` None: unlimited.
 
-    `asked_back_bits_per_s`: from the array, where that is another rate; `needed…`: what the load
-    needs of it. `asked_rtt_us`: the delays of the links, there and back, where the lab says.
+    `asked_back_bits_per_s`: from the array, where that is another rate; `needed…`: what the load needs of it.
+    `asked_rtt_us`: the delays of the links, there and back, where the lab says. `tagged`: frames carry 802.1Q tags
+    where the way is slowest. `over`: the VLAN of the array's address. `limits`: the links that hold the way to what was
+    asked.
     """
 
     hosts: tuple[str, ...]
@@ -62,23 +65,30 @@ class LinkCheck:
     asked_rtt_us: float | None = None
     needed_bits_per_s: int | None = None
     needed_back_bits_per_s: int | None = None
+    tagged: bool = False
+    tagged_back: bool = False
+    over: str | None = None
+    limits: tuple[str, ...] = ()
+    limits_back: tuple[str, ...] = ()
 
     @property
     def to_array_bits_per_s(self) -> float:
         """Rate on the wire, hosts → array."""
-        return self._on_wire(self.to_array_payload_bits_per_s)
+        return self._on_wire(self.to_array_payload_bits_per_s, self.tagged)
 
     @property
     def from_array_bits_per_s(self) -> float:
         """Rate on the wire, array → hosts."""
-        return self._on_wire(self.from_array_payload_bits_per_s)
+        return self._on_wire(self.from_array_payload_bits_per_s, self.tagged_back)
 
-    def _on_wire(self, payload: float) -> float:
-        return payload / tcp_payload_bits_per_s(1, self.mtu)
+    def _on_wire(self, payload: float, tagged: bool) -> float:
+        return payload / tcp_payload_bits_per_s(1, self.mtu) / (untagged_share(self.mtu) if tagged else 1)
 
     @property
     def name(self) -> str:
         """As people read it."""
+        if self.over is not None:
+            return f"{', '.join(self.hosts)} – {self.array} ({self.over})"
         return f"{', '.join(self.hosts)} – {self.array}.{self.path}"
 
     @property
@@ -90,9 +100,11 @@ class LinkCheck:
         hosts = ", ".join(self.hosts)
         if self.asked_bits_per_s is not None:
             needed = self.needed_bits_per_s or self.asked_bits_per_s
-            yield Direction(f"{hosts} → {self.array}", self.asked_bits_per_s, needed, self.to_array_bits_per_s)
+            there = f"{hosts} → {self.array}"
+            yield Direction(there, self.asked_bits_per_s, needed, self.to_array_bits_per_s, self.limits)
         if back is not None:
-            yield Direction(f"{self.array} → {hosts}", back, needed_back or back, self.from_array_bits_per_s)
+            measured, links = self.from_array_bits_per_s, self.limits_back
+            yield Direction(f"{self.array} → {hosts}", back, needed_back or back, measured, links)
 
     @property
     def worst(self) -> Direction | None:
@@ -138,10 +150,11 @@ class LinkCheck:
         """Raise EnvironmentError_ with the measured limit if this machine carries much less than was asked."""
         for one in self.directions:
             if one.measured < one.needed * (1 - SHORT):
-                other = "" if backend == "kernel" else ", or try `backend: kernel`"
+                other = "" if backend == "kernel" or self.over else ", or try `backend: kernel`"
+                links = f"link {', '.join(one.links)}; " if one.links else ""
                 raise EnvironmentError_(
                     f"this machine carries {one.measured / 1e6:.0f} Mbit/s of the {format_rate(one.needed)} asked "
-                    f"on the way {one.way} ({backend} backend, best of {self.attempts})",
+                    f"on the way {one.way} ({links}{backend} backend, best of {self.attempts})",
                     f"lower the rates on this way, or `sustained` to what the load needs of them{other}; something "
                     "else may keep this machine busy",
                 )
@@ -165,6 +178,8 @@ class LinkCheck:
             "rtt_us_p99": self.rtt_us_p99,
             "attempts": self.attempts,
         }
+        if self.over is not None:
+            described["vlan"] = self.over
         if not isinstance(self.asked_back_bits_per_s, EllipsisType):
             described |= {
                 "reverse_asked_bits_per_s": self.asked_back_bits_per_s,

@@ -1,7 +1,8 @@
 """A lab link by link: any tree of switches, any node with links to any of them.
 
 Switches that trunks join are one network. A node's first link into a network has an address in that network's first
-subnet, its second in the second, and so on: so two ways into one network stay two paths.
+subnet, its second in the second, and so on: so two ways into one network stay two paths. With `vlans` every VLAN is a
+network, see `linked_vlans`.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from hakaru.lab.linked_check import (
     check_link,
     check_names,
     check_reachable,
+    check_routed,
     check_sizes,
     check_switch,
+    check_without_vlans,
     is_trunk,
     networks_of,
 )
+from hakaru.lab.linked_vlans import NodeEnd, plan_vlans
 from hakaru.lab.model import STAR_FIELDS, LabSpec
 from hakaru.lab.model_link import LinkSpec, SwitchSpec
 from hakaru.lab.parts import Link, Node, Switch, Trunk
@@ -57,12 +61,32 @@ def linked(spec: LabSpec, backend: Backend) -> Topology:
         *(Node(name, "switch") for name in switches),
         *(Node(name, "array") for name in arrays),
     )
-    return Topology(
-        nodes,
-        _links(spec, links, [*arrays, *hosts], networks, kinds),
-        tuple(_trunk(spec, name, link) for name, link in links.items() if is_trunk(link, switches)),
-        tuple(_switch(name, switch) for name, switch in switches.items()),
-    )
+    trunks = {name: _trunk(spec, name, link) for name, link in links.items() if is_trunk(link, switches)}
+    made = tuple(_switch(name, switch) for name, switch in switches.items())
+    if spec.vlans is None:
+        check_without_vlans(switches, links)
+        of_nodes = _links(spec, links, [*arrays, *hosts], networks, kinds)
+        check_reachable(of_nodes, kinds)
+        return Topology(nodes, of_nodes, tuple(trunks.values()), made)
+    vlans = plan_vlans(spec, [*arrays, *hosts], _node_ends(spec, links, networks, kinds), trunks, made)
+    topology = Topology(nodes, vlans.links, vlans.trunks, vlans.switches, vlans.vlans)
+    check_routed(topology, hosts, arrays)
+    return topology
+
+
+def _node_ends(
+    spec: LabSpec, links: Mapping[str, LinkSpec], networks: Mapping[str, int], kinds: Mapping[str, str]
+) -> list[NodeEnd]:
+    """Links of nodes in the order of the study, before they are in VLANs: without addresses."""
+    ends = []
+    count: dict[str, int] = {}
+    for name, link in links.items():
+        if not is_trunk(link, networks):
+            node, switch = _node_and_switch(link, kinds)
+            interface = f"eth{count.get(node, 0)}"
+            count[node] = count.get(node, 0) + 1
+            ends.append(NodeEnd(name, link, _link(spec, name, link, node, switch, interface, 0, "", 0)))
+    return ends
 
 
 def _links(
@@ -95,7 +119,6 @@ def _links(
         made.append(
             _link(spec, name, links[name], node, switch, interface_of[name], path, address, subnets[path].prefixlen)
         )
-    check_reachable(made, kinds)
     return tuple(made)
 
 

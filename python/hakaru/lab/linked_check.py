@@ -19,6 +19,8 @@ from hakaru.lab.limits import (
 from hakaru.lab.model_link import DisciplineSpec, LinkSpec, SwitchSpec
 from hakaru.lab.parts import Link
 from hakaru.lab.refusal import ImpossibleLabError
+from hakaru.lab.routing import routed_ways, why_unreachable
+from hakaru.lab.topology import Topology
 from hakaru.units import format_rate, format_size
 
 
@@ -164,6 +166,19 @@ def networks_of(switches: Mapping[str, object], links: Mapping[str, LinkSpec]) -
     return networks
 
 
+def check_without_vlans(switches: Mapping[str, SwitchSpec], links: Mapping[str, LinkSpec]) -> None:
+    """A lab that names no VLANs has none at its ports, and nothing to route between."""
+    hint = "name the lab's VLANs: `vlans: {storage: {id: 10}}`"
+    for name, link in links.items():
+        for field in ("vlan", "vlans", "address"):
+            if getattr(link, field) is not None:
+                raise ImpossibleLabError(f"links.{name}.{field}: the lab has no `vlans`", hint, ("links", name, field))
+    for name, switch in switches.items():
+        if switch.router is not None:
+            path = ("switches", name, "router")
+            raise ImpossibleLabError(f"switches.{name}.router: the lab has no `vlans`", hint, path)
+
+
 def check_connected(kinds: Mapping[str, str], links: Mapping[str, LinkSpec]) -> None:
     joined = {end for link in links.values() for end in link.between}
     for node in kinds:
@@ -190,3 +205,16 @@ def check_reachable(links: Sequence[Link], kinds: Mapping[str, str]) -> None:
                 "leave it out, or give the others a second link",
                 ("links", link.name),
             )
+
+
+def check_routed(topology: Topology, hosts: Sequence[str], arrays: Sequence[str]) -> None:
+    """Every host reaches every array, within a VLAN or by a router."""
+    for host in hosts:
+        for array in arrays:
+            if not routed_ways(topology, host, array):
+                raise ImpossibleLabError(
+                    f"host {host!r} cannot reach array {array!r}: {why_unreachable(topology, host, array)}",
+                    "let a switch route between their VLANs (`router: {interfaces: […]}`), trunks carry them on the "
+                    "way, or put both into one VLAN",
+                    ("links",),
+                )

@@ -23,6 +23,9 @@ Link by link: any tree of switches.
         uplink:  {between: [core, edge], rate: 10 Gbit/s}
         vtl:     {between: [vtl, edge], rate: 1 Gbit/s, queue: 64 KiB}
 
+With VLANs, see `model_vlan`: `vlan: storage` at a link makes its port an access port, `vlans: [storage, servers]` a
+trunk.
+
 Shape and units only; whether such a lab can be is decided by `plan.plan_lab`.
 """
 
@@ -34,10 +37,11 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 
 from hakaru.lab.model_link import LinkSpec, StarLinkSpec, SwitchSpec
 from hakaru.lab.model_tcp import TcpSpec
+from hakaru.lab.model_vlan import VlanSpec
 from hakaru.units import Duration
 
 STAR_FIELDS = ("array", "switch", "paths", "host_link", "array_link")
-LINK_FIELDS = ("arrays", "switches", "links")
+LINK_FIELDS = ("arrays", "switches", "vlans", "links")
 
 
 class LabSpec(BaseModel):
@@ -67,6 +71,9 @@ class LabSpec(BaseModel):
     arrays: tuple[str, ...] | None = Field(default=None, description="Link by link: nodes that arrays run on.")
     switches: dict[str, SwitchSpec] | None = Field(default=None, description="Link by link: the switches.")
     links: dict[str, LinkSpec] | None = Field(default=None, description="Link by link: the links.")
+    vlans: dict[str, VlanSpec] | None = Field(
+        default=None, description="Link by link: VLANs, by name. Then every link says which it is in or carries."
+    )
     tcp: TcpSpec = Field(default=TcpSpec(), description="TCP of every node.")
     spin: Duration = Field(
         default=0,
@@ -77,7 +84,7 @@ class LabSpec(BaseModel):
     def _without_what_was_not_asked(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A star is recorded by the fields that make one, as ever; the rest where it says something."""
         data: dict[str, Any] = dump(self)
-        defaults = {"backend": None, "arrays": None, "switches": None, "links": None, "tcp": TcpSpec(), "spin": 0}
+        defaults = {**dict.fromkeys(("backend", *LINK_FIELDS)), "tcp": TcpSpec(), "spin": 0}
         hidden = {name for name, default in defaults.items() if getattr(self, name) == default}
         if self.links is not None:
             hidden |= set(STAR_FIELDS)

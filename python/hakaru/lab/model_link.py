@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from hakaru.lab.model_vlan import RouterSpec
 from hakaru.units import Duration, Rate, Size
 
 QUEUE_DEFAULT_BYTES = 2 * 1024**2
@@ -136,6 +137,21 @@ class LinkSpec(Part):
         default=0.0, ge=0, le=100, description="Share of frames with a bit turned over behind the back of the FCS."
     )
     reorder: ReorderSpec | None = Field(default=None, description="Frames that are overtaken.")
+    vlan: str | None = Field(
+        default=None,
+        description="In a lab with `vlans`: untagged, in this one. The switch's port is an access port of it; of a "
+        "link between switches, both are.",
+    )
+    vlans: tuple[str, ...] | None = Field(
+        default=None,
+        description="In a lab with `vlans`: a trunk, which carries these, tagged, and no other. A node on a trunk has "
+        "an interface and an address in each, as eth0.10.",
+    )
+    address: str | dict[str, str] | None = Field(
+        default=None,
+        description="Of the node, in its VLAN's subnet; on a trunk a mapping of VLANs to addresses. Default: one that "
+        "follows from the node's place in the lab.",
+    )
 
 
 class SharedBufferSpec(Part):
@@ -154,3 +170,4 @@ class SwitchSpec(Part):
     shared_buffer: SharedBufferSpec | None = Field(
         default=None, description="Default: each port has its own buffer (its link's `queue`)."
     )
+    router: RouterSpec | None = Field(default=None, description="It is an L3 switch. Default: it is not.")

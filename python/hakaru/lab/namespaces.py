@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from hakaru.lab.actions import AddAddress, SetMtu, SetRoute, SetSysctl, Setting, SetUp, Structure
 from hakaru.lab.parts import Link
+from hakaru.lab.routing import node_routes
 from hakaru.lab.tcp import TcpPlan
 from hakaru.lab.topology import Topology
 
@@ -41,15 +42,22 @@ def node_settings(topology: Topology, tcp: TcpPlan) -> Iterator[Setting]:
                 yield SetSysctl(node.name, name, value)
     for link in topology.links:
         subnet = ipaddress.IPv4Interface(f"{link.address}/{link.prefix_length}").network
-        yield SetRoute(
-            link.node,
-            link.interface,
-            str(subnet),
-            link.address,
-            tcp.congestion_control,
-            tcp.initial_window,
-            tcp.initial_receive_window,
-        )
+        yield _route(link, str(subnet), None, tcp)
+    for route in node_routes(topology):
+        yield _route(route.link, route.network, route.via, tcp)
+
+
+def _route(link: Link, network: str, via: str | None, tcp: TcpPlan) -> SetRoute:
+    return SetRoute(
+        link.node,
+        link.interface,
+        network,
+        link.address,
+        tcp.congestion_control,
+        tcp.initial_window,
+        tcp.initial_receive_window,
+        via,
+    )
 
 
 def mtu_settings(topology: Topology, switch_node: str | None, bridge: str | None) -> Iterator[Setting]:

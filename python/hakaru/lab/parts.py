@@ -28,13 +28,45 @@ class Node:
 
 
 @dataclass(frozen=True)
+class Vlan:
+    """A VLAN and its subnet, as `10.77.10.0/24`."""
+
+    name: str
+    id: int
+    subnet: str
+
+
+@dataclass(frozen=True)
+class RouterInterface:
+    """An address of an L3 switch in a VLAN (its id)."""
+
+    vlan: int
+    address: str
+    prefix_length: int
+
+
+@dataclass(frozen=True)
+class StaticRoute:
+    """Of an L3 switch: what is for `network` goes to the router that has the address `via`."""
+
+    network: str
+    via: str
+
+
+@dataclass(frozen=True)
 class Switch:
-    """How a switch forwards and where its frames wait."""
+    """How a switch forwards and where its frames wait; with `interfaces` it routes between their VLANs.
+
+    `is_nic`: it is no switch of the study's, but the end of a trunk in a node, which keeps the node's VLANs apart.
+    """
 
     name: str
     forwarding: Literal["store_and_forward", "cut_through"] = "store_and_forward"
     shared_bytes: int | None = None
     alpha: float = 1.0
+    interfaces: tuple[RouterInterface, ...] = ()
+    routes: tuple[StaticRoute, ...] = ()
+    is_nic: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,7 +88,9 @@ class Link:
 
     `queue_bytes` and `discipline` are the switch's, toward the node; `rate_bits_per_s` None: unlimited. `path` numbers
     the subnets: who has a link of the same path reaches this address. `node_first`: `a-b` is from node to switch.
-    `sustained_bits_per_s`: what this machine must carry over it, where that is less than its rate.
+    `sustained_bits_per_s`: what this machine must carry over it, where that is less than its rate. `vlan`: the id of
+    the VLAN that its address is in; None in a lab without. A node on a trunk has such a link for each VLAN, from its
+    interface to the switch that `Switch.is_nic` marks; it is `inside` the node: the trunk is the line.
     """
 
     name: str
@@ -76,6 +110,8 @@ class Link:
     line: Line = Line()
     node_first: bool = True
     sustained_bits_per_s: int | None = None
+    vlan: int | None = None
+    inside: bool = False
 
     @property
     def sends_bits_per_s(self) -> int | None:
@@ -90,7 +126,10 @@ class Link:
 
 @dataclass(frozen=True)
 class Trunk:
-    """A link between two switches; the queue is one at either end."""
+    """A link between two switches; the queue is one at either end.
+
+    In a lab with VLANs it carries `vlans` (ids) tagged, or `vlan` alone, untagged.
+    """
 
     name: str
     a: str
@@ -102,6 +141,12 @@ class Trunk:
     pause: bool = False
     line: Line = Line()
     sustained_bits_per_s: int | None = None
+    vlans: tuple[int, ...] = ()
+    vlan: int | None = None
+
+    def carries(self, vlan: int | None) -> bool:
+        """Whether frames of a VLAN pass; None: the lab has no VLANs."""
+        return vlan is None or vlan == self.vlan or vlan in self.vlans
 
     @property
     def ends(self) -> tuple[str, str]:

@@ -23,16 +23,17 @@ from hakaru.lab.actions import Action, Impair, SetRoute, SetSysctl, Setting, Sha
 from hakaru.lab.backend import backend_of, check_backend
 from hakaru.lab.limits import Backend
 from hakaru.lab.linked import linked
-from hakaru.lab.model import LabSpec
+from hakaru.lab.model import LINK_FIELDS, LabSpec
 from hakaru.lab.namespaces import mtu_settings, node_settings
-from hakaru.lab.parts import Line, Link, Node, Switch, Trunk
+from hakaru.lab.parts import Line, Link, Node, Switch, Trunk, Vlan
 from hakaru.lab.refusal import ImpossibleLabError
+from hakaru.lab.routing import routed_ways
 from hakaru.lab.star import star
 from hakaru.lab.tcp import TCP_TODAY, TcpPlan, plan_tcp
 from hakaru.lab.topology import Topology, Way, ways
 
 _LINKS, _TRUNKS = TypeAdapter(tuple[Link, ...]), TypeAdapter(tuple[Trunk, ...])
-_SWITCHES, _TCP = TypeAdapter(tuple[Switch, ...]), TypeAdapter(TcpPlan)
+_SWITCHES, _VLANS, _TCP = TypeAdapter(tuple[Switch, ...]), TypeAdapter(tuple[Vlan, ...]), TypeAdapter(TcpPlan)
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class LabPlan:
     spin_us: int = 0
     structure: tuple[Structure, ...] = ()
     settings: tuple[Setting, ...] = ()
+    vlans: tuple[Vlan, ...] = ()
 
     @property
     def actions(self) -> tuple[Action, ...]:
@@ -96,8 +98,20 @@ class LabPlan:
         return tuple(f"{address}:{port}" for address in self.addresses(array or self.array_name))
 
     def ways(self, source: str, destination: str) -> tuple[Way, ...]:
-        """Every way between two nodes, one per path that both are on."""
+        """Every way between two nodes: one per path that both are on; with VLANs as `routing` says."""
+        if self.vlans:
+            return routed_ways(self.topology, source, destination)
         return ways(self.links, self.trunks, source, destination)
+
+    @property
+    def topology(self) -> Topology:
+        """What is joined to what."""
+        return Topology(self.nodes, self.links, self.trunks, self.switches, self.vlans)
+
+    def reached(self, host: str) -> frozenset[str]:
+        """Addresses of arrays that a way leads to from a host."""
+        ends = (way.destination for array in self.array_names for way in self.ways(host, array))
+        return frozenset(end.address for end in ends)
 
     def describe(self) -> dict[str, Any]:
         """Nodes and links as plain data, for lab.json; a star of the kernel's is no more than these."""
@@ -114,6 +128,7 @@ class LabPlan:
             "spin_us": self.spin_us,
             "fabric_node": self.fabric_node,
             "tcp_plan": _TCP.dump_python(self.tcp, mode="json"),
+            **({"vlans": _VLANS.dump_python(self.vlans, mode="json")} if self.vlans else {}),
         }
 
     @classmethod
@@ -131,6 +146,7 @@ class LabPlan:
             lab.get("is_star", True),
             _TCP.validate_python(lab.get("tcp_plan", {})),
             lab.get("spin_us", 0),
+            vlans=_VLANS.validate_python(lab.get("vlans", ())),
         )
 
 
@@ -138,9 +154,9 @@ def plan_lab(spec: LabSpec) -> LabPlan:
     """The plan of a lab. Raises ImpossibleLabError (a UsageError) for one that cannot be, with what to change."""
     backend = backend_of(spec)
     is_star = spec.links is None
-    if is_star and (spec.arrays is not None or spec.switches is not None):
-        field = "arrays" if spec.arrays is not None else "switches"
-        raise ImpossibleLabError(f"`{field}` is given, but no `links`", "say what is joined to what", (field,))
+    for field in LINK_FIELDS:
+        if is_star and getattr(spec, field) is not None:
+            raise ImpossibleLabError(f"`{field}` is given, but no `links`", "say what is joined to what", (field,))
     check_backend(spec, backend)
     topology = star(spec, backend) if is_star else linked(spec, backend)
     if backend == "fabric" and fabric.FABRIC in {node.name for node in topology.nodes}:
@@ -175,6 +191,7 @@ def plan_lab(spec: LabSpec) -> LabPlan:
         spec.spin // 1000,
         structure,
         settings,
+        topology.vlans,
     )
 
 
@@ -190,7 +207,7 @@ def fabric_config(
     """Configuration of the fabric engine of a plan; see `fabric.plan_fabric`."""
     assert plan.fabric_node is not None, "the kernel backend has no fabric"
     return fabric.plan_fabric(
-        Topology(plan.nodes, plan.links, plan.trunks, plan.switches),
+        plan.topology,
         spin_us=plan.spin_us,
         seed=seed,
         sample_interval_ms=sample_interval_ms,

@@ -28,6 +28,7 @@ from hakaru.lab.actions import Shape
 ETHERNET_HEADER_BYTES = 14
 # Preamble 8, check sequence 4, gap 12 (IEEE 802.3).
 WIRE_OVERHEAD_BYTES = 24
+TAG_BYTES = 4
 SUPER_FRAME_MAX_BYTES = 65_536
 _SUPER_FRAME_S = 0.000_25
 _BUCKET_SLACK_S = 0.001
@@ -83,7 +84,7 @@ def plan_shape(
     )
 
 
-def plan_fabric_shape(node: str, interface: str, rate_bits_per_s: int, mtu: int) -> Shape:
+def plan_fabric_shape(node: str, interface: str, rate_bits_per_s: float, mtu: int) -> Shape:
     """The token bucket of a node in front of the fabric; why another, says the module."""
     one_ms = int(rate_bits_per_s / 8 * _BUCKET_SLACK_S)
     slack = max(one_ms, min(int(rate_bits_per_s / 8 * _FABRIC_SLACK_S), _FABRIC_SLACK_MAX_BYTES))
@@ -91,6 +92,12 @@ def plan_fabric_shape(node: str, interface: str, rate_bits_per_s: int, mtu: int)
     return plan_shape(
         node, interface, share, mtu, NODE_QUEUE_BYTES, super_frame_s=_FABRIC_SUPER_FRAME_S, slack_bytes=slack
     )
+
+
+def untagged_share(mtu: int) -> float:
+    """What full frames take of a wire without their 802.1Q tags, of what they take with them."""
+    wire = mtu + ETHERNET_HEADER_BYTES + WIRE_OVERHEAD_BYTES
+    return wire / (wire + TAG_BYTES)
 
 
 def tcp_payload_bits_per_s(rate_bits_per_s: float, mtu: int) -> float:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import inf
+from fractions import Fraction
 
-from hakaru.lab.parts import Link, Node, Switch, Trunk
+from hakaru.lab.parts import Link, Node, Switch, Trunk, Vlan
+
+
+@dataclass(frozen=True)
+class Cable:
+    """What one sees of a node's link: the line, the switch at its far end, and the addresses at its near one."""
+
+    line: Link | Trunk
+    switch: str
+    links: tuple[Link, ...]
 
 
 @dataclass(frozen=True)
@@ -18,6 +27,29 @@ class Topology:
     links: tuple[Link, ...]
     trunks: tuple[Trunk, ...] = ()
     switches: tuple[Switch, ...] = ()
+    vlans: tuple[Vlan, ...] = ()
+
+    def links_of(self, node: str) -> tuple[Link, ...]:
+        """Links of a host or an array: one for each of its addresses."""
+        return tuple(link for link in self.links if link.node == node)
+
+    def cables(self, node: str) -> tuple[Cable, ...]:
+        """Links of a host or an array as they are plugged: a trunk is one, however many addresses are on it."""
+        found = []
+        of_trunks: dict[str, list[Link]] = {}
+        for link in self.links_of(node):
+            if link.inside:
+                of_trunks.setdefault(link.switch, []).append(link)
+            else:
+                found.append(Cable(link, link.switch, (link,)))
+        for nic, links in of_trunks.items():
+            trunk = next(trunk for trunk in self.trunks if nic in trunk.ends)
+            found.append(Cable(trunk, trunk.b if trunk.a == nic else trunk.a, tuple(links)))
+        return tuple(found)
+
+    def vlan_name(self, vlan: int | None) -> str:
+        """As the study calls it, with its id."""
+        return next((f"{one.name} ({one.id})" for one in self.vlans if one.id == vlan), str(vlan))
 
 
 @dataclass(frozen=True)
@@ -36,9 +68,7 @@ class Way:
     @property
     def rate_bits_per_s(self) -> int | None:
         """The slowest of what is in series; None: nothing is limited."""
-        rates = [self.source.sends_bits_per_s, *(trunk.rate_bits_per_s for trunk in self.trunks)]
-        rates.append(self.destination.rate_bits_per_s)
-        return min((rate for rate in rates if rate is not None), default=None)
+        return together_bits_per_s([self])
 
     @property
     def delay_us(self) -> float:
@@ -83,28 +113,39 @@ def _between(trunks: tuple[Trunk, ...], start: str, end: str) -> tuple[Trunk, ..
     return routes[end]
 
 
-def together_bits_per_s(
-    trunks: tuple[Trunk, ...], sources: Sequence[Link], destination: Link, *, back: bool, needed: bool = False
-) -> int | None:
-    """What several nodes together can send to one (`back`: it to them) over a tree of switches; None: no limit.
+def together_bits_per_s(ways: Sequence[Way], *, needed: bool = False) -> int | None:
+    """What flows over several ways carry together, each its share of what they have in common; None: no limit.
 
-    `needed`: what the load needs of that, see `Link.sustained_bits_per_s`.
+    `needed`: what the load needs of that, see `Link.sustained_bits_per_s`. Shares are max-min fair: whatever is full
+    first is shared evenly by the flows over it, the rest goes on. In a tree with one end in common nothing carries
+    more.
     """
+    room: dict[str, Fraction] = {}
+    passes: dict[str, list[int]] = {}
+    for flow, way in enumerate(ways):
+        for entity, limit in zip(way.directions, _limits(way, needed=needed), strict=True):
+            if limit is not None:
+                room[entity] = Fraction(limit)
+                passes.setdefault(entity, []).append(flow)
+    going = set(range(len(ways)))
+    if any(all(flow not in flows for flows in passes.values()) for flow in going):
+        return None
+    total = Fraction(0)
+    while going:
+        # A flow that passes the same direction twice takes twice.
+        busy = {entity: sum(flow in going for flow in flows) for entity, flows in passes.items()}
+        more = min(room[entity] / flows for entity, flows in busy.items() if flows)
+        total += more * len(going)
+        for entity, flows in busy.items():
+            room[entity] -= more * flows
+        going -= {flow for entity, flows in passes.items() if not room[entity] for flow in flows}
+    return int(total)
 
-    def limit(link: Link | Trunk, *, sends: bool) -> float:
-        rates = [link.sends_bits_per_s if sends and isinstance(link, Link) else link.rate_bits_per_s]
+
+def _limits(way: Way, *, needed: bool) -> Iterator[int | None]:
+    """What each hop of a way carries in its direction."""
+    for hop in way.hops:
+        rates = [hop.sends_bits_per_s if hop is way.source and isinstance(hop, Link) else hop.rate_bits_per_s]
         if needed:
-            rates.append(link.sustained_bits_per_s)
-        return min((rate for rate in rates if rate is not None), default=inf)
-
-    def gather(switch: str, seen: Trunk | None) -> float:
-        """What comes together at a switch from all sides but that of the trunk `seen`."""
-        total = sum(limit(link, sends=not back) for link in sources if link.switch == switch)
-        for trunk in trunks:
-            if trunk is not seen and switch in trunk.ends:
-                other = trunk.b if switch == trunk.a else trunk.a
-                total += min(gather(other, trunk), limit(trunk, sends=False))
-        return total
-
-    all_of_it = min(gather(destination.switch, None), limit(destination, sends=back))
-    return None if all_of_it == inf else int(all_of_it)
+            rates.append(hop.sustained_bits_per_s)
+        yield min((rate for rate in rates if rate is not None), default=None)

@@ -7,6 +7,7 @@ disagree. Nothing here is markup except the SVG of figures, which we drew oursel
 from __future__ import annotations
 
 import datetime as dt
+import os
 import re
 import shlex
 from dataclasses import dataclass
@@ -14,7 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from hakaru.analysis import sentences
-from hakaru.report import backup, backup_figures, charts, distance, distance_figures, figures, tuning
+from hakaru.report import (
+    backup,
+    backup_figures,
+    capture_files,
+    charts,
+    distance,
+    distance_figures,
+    figures,
+    link_checks,
+    tuning,
+)
 from hakaru.report.figures import Figure, Sweep
 from hakaru.report.lab import describe_lab, flat
 from hakaru.wording import number, say, tenths
@@ -34,6 +45,8 @@ class Inputs:
     study: Json
     lab: Json
     machine: Json
+    to_run: str = ".."
+    """From where the report lies to the run directory."""
 
 
 def clean(text: object) -> str:
@@ -86,7 +99,9 @@ def build(inputs: Inputs, language: str) -> Json:
         "findings": [_finding(f, language) for f in summary["findings"]],
         "expectations": [_expectation(e, language) for e in summary["expectations"]],
         "caveats": _caveats(summary, letters, language),
-        "links": [_link(c) for c in summary["links"]],
+        "links": link_checks.groups(summary["links"], language),
+        "captures": capture_files.rows(summary, inputs.to_run, language),
+        "captures_more": max(0, len(summary.get("captures") or []) - capture_files.SHOWN_MAX),
         "environment": _environment(summary, _clean_all(inputs.machine), language),
         "redo": _redo(summary),
         "say": lambda message, **values: say(language, message, values),
@@ -362,21 +377,6 @@ def _place(point: Json, by_point: dict[str, tuple[Sweep, str]], language: str) -
     return " ".join(part for part in (sentences.series(sweep.where, language), level) if part)
 
 
-def _link(check: Json) -> Json:
-    def rate(name: str) -> str:
-        value = check.get(name)
-        return f"{number(float(value) / 1e6)} Mbit/s" if value else "–"
-
-    rtt = check.get("rtt_us_p50")
-    return {
-        "path": f"{check.get('from', '')} – {check.get('to', '')}",
-        "asked": rate("asked_bits_per_s"),
-        "measured": rate("measured_bits_per_s"),
-        "reverse": rate("reverse_bits_per_s"),
-        "rtt": f"{number(float(rtt))} µs" if rtt else "–",
-    }
-
-
 def _environment(summary: Json, machine: Json, language: str) -> list[tuple[str, str]]:
     run = summary["run"]
     rows = [
@@ -398,9 +398,10 @@ def _redo(summary: Json) -> list[str]:
     return [*commands, shlex.join(map(str, started)) if isinstance(started, list) else str(started or "")]
 
 
-def load(run_dir: Path, summary: Json) -> Inputs:
-    """The rest of what a report needs from the run directory."""
+def load(run_dir: Path, summary: Json, folder: Path) -> Inputs:
+    """The rest of what a report in `folder` needs from the run directory."""
     from hakaru.store import RunReader
 
     reader = RunReader(run_dir)
-    return Inputs(summary, reader.read("study.json"), reader.read("lab.json"), reader.read("machine.json"))
+    to_run = Path(os.path.relpath(run_dir.resolve(), folder.resolve())).as_posix()
+    return Inputs(summary, reader.read("study.json"), reader.read("lab.json"), reader.read("machine.json"), to_run)

@@ -24,23 +24,64 @@ SHOWN_ELSEWHERE = {
     "tcp_plan",
     "tcp",
     "baselines",
+    "vlans",
+    "variants",
 }
 """Parts of lab.json that have a table of their own, or that only who builds it again needs."""
 
 
 def describe_lab(lab: Json, clean: Callable[[object], str], language: str) -> Json:
     """Drawing, rows of links, pairs about how it was built, its TCPs and baselines; texts made safe by `clean`."""
-    ends = [("name", "node", "switch", "address", link) for link in lab.get("links") or []]
-    ends += [("name", "a", "b", "", trunk) for trunk in lab.get("trunks") or []]
-    links = [[clean(link.get(k, "")) for k in keys] + [_rate(link, language)] for *keys, link in ends]
+    links = [[clean(cell) for cell in row] for row in _links(lab, language)]
     about = [(clean(name), clean(value)) for name, value in [*_switches(lab, language), *_built(lab)]]
     return {
         "drawing": draw_lab(lab),
         "links": links,
+        "vlans": [[clean(cell) for cell in row] for row in _vlans(lab)],
         "about": about,
         "tcp": [_tcp(one, clean, language) for one in lab.get("tcp") or []],
         "baselines": [_baseline(one, clean, language) for one in lab.get("baselines") or []],
     }
+
+
+def _links(lab: Json, language: str) -> Iterator[list[str]]:
+    """Name, ends, addresses, rate of every link; with VLANs also those of its ports. A node's trunk is one link."""
+    inside: dict[str, list[str]] = {}
+    for link in lab.get("links") or []:
+        if link.get("inside"):
+            inside.setdefault(str(link["switch"]), []).append(str(link["address"]))
+        else:
+            ends = [str(link.get(k, "")) for k in ("name", "node", "switch", "address")]
+            yield [*ends, *_ports(lab, link, language), _rate(link, language)]
+    for trunk in lab.get("trunks") or []:
+        ends = [str(trunk.get("a", "")), str(trunk.get("b", ""))]
+        # The end in a node has the node's name and that of its interface.
+        nic = next((end for end in ends if end in inside), "")
+        other = [end for end in ends if end != nic]
+        named = [nic.partition(".")[0], *other] if nic else ends
+        addresses = ", ".join(inside.get(nic, []))
+        yield [str(trunk.get("name", "")), *named, addresses, *_ports(lab, trunk, language), _rate(trunk, language)]
+
+
+def _ports(lab: Json, link: Json, language: str) -> list[str]:
+    """The cell about VLANs, in a lab that has them."""
+    if not lab.get("vlans"):
+        return []
+    if link.get("vlans"):
+        return [say(language, "lab.trunk", {"ids": ", ".join(map(str, link["vlans"]))})]
+    return [say(language, "lab.access", {"id": str(link.get("vlan"))})]
+
+
+def _vlans(lab: Json) -> Iterator[list[str]]:
+    """Id, name and subnet of every VLAN, and who routes it with which address."""
+    for vlan in lab.get("vlans") or []:
+        routers = [
+            f"{switch['name']} {interface['address']}"
+            for switch in lab.get("switches") or []
+            for interface in switch.get("interfaces") or []
+            if interface["vlan"] == vlan["id"]
+        ]
+        yield [str(vlan["id"]), str(vlan["name"]), str(vlan["subnet"]), ", ".join(routers) or "–"]
 
 
 def _rate(link: Json, language: str) -> str:
@@ -50,10 +91,13 @@ def _rate(link: Json, language: str) -> str:
 
 def _switches(lab: Json, language: str) -> Iterator[tuple[str, str]]:
     for switch in lab.get("switches") or []:
+        if switch.get("is_nic"):
+            continue
         about = [str(switch.get("forwarding", "")).replace("_", "-")]
         if switch.get("shared_bytes"):
             shared = {"size": format_size(int(switch["shared_bytes"])), "alpha": switch.get("alpha")}
             about.append(say(language, "lab.shared", shared))
+        about += [f"{route['network']} → {route['via']}" for route in switch.get("routes") or []]
         yield say(language, "lab.switch", {"name": str(switch.get("name"))}), ", ".join(about)
 
 

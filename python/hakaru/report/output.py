@@ -47,7 +47,7 @@ def render(
         written.append(_write(folder / "report.json", (run_dir / "summary.json").read_bytes()))
     if not {"html", "pdf"} & set(formats):
         return written
-    inputs = document.load(run_dir, summary)
+    inputs = document.load(run_dir, summary, folder)
     for language in langs:
         html = page(document.build(inputs, language))
         if "html" in formats:

@@ -7,7 +7,7 @@ repetition and whose it is, so a run can be redone exactly and two repetitions n
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,10 @@ CAPTURE_PARTS = 8
 """A capture is kept in so many files at most: what is over its size goes by eighths."""
 ONLY = "array"
 """Whose seed the array of a study with `array` gets, whatever the lab calls it."""
+
+
+Reaches = Callable[[str, str], bool]
+"""(host, portal) → whether a way leads from one to the other."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +106,12 @@ def initiator_configs(
     *,
     allow_writes: bool = True,
     chap: contract.ChapConfig | None = None,
+    reaches: Reaches = lambda host, portal: True,
 ) -> dict[str, contract.InitiatorConfig]:
     """Host → its initiator; a host without a VM is left out.
 
-    VM i (from 0) runs on host i mod hosts, through portal i mod portals, on the LU and image that `seating` gives it.
+    VM i (from 0) runs on host i mod hosts, through portal i mod portals of those that the host `reaches`, on the LU and
+    image that `seating` gives it.
     """
     factors, measure, study = turn.point.factors, expanded.measure, expanded.at(turn.point)
     pattern = study.patterns[factors["pattern"]]
@@ -116,10 +122,12 @@ def initiator_configs(
     for i in range(factors["vms"]):
         name = f"vm{i + 1:0{width}}"
         unit, region = _place(study.seats, columns, i)
+        host = hosts[i % len(hosts)]
+        portals = tuple(portal for portal in unit.portals if reaches(host, portal))
         vm = contract.Vm(
             name=name,
             destination=contract.IscsiDestination(
-                portal=unit.portals[i % len(unit.portals)],
+                portal=portals[i % len(portals)],
                 target_name=unit.target_name,
                 lun=unit.lun,
                 initiator_name=f"{INITIATOR_NAME}:{name}",
@@ -129,7 +137,7 @@ def initiator_configs(
             load=load,
             seed=seed_of(expanded.seed, turn.name, name),
         )
-        vms.setdefault(hosts[i % len(hosts)], []).append(vm)
+        vms.setdefault(host, []).append(vm)
     return {
         host: contract.InitiatorConfig(
             vms=of_host,

@@ -6,10 +6,10 @@ Job i (from 0) runs on host i mod hosts, and reaches an array through its portal
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hakaru.engine import contract
-from hakaru.run.configure import INITIATOR_NAME, MS
+from hakaru.run.configure import INITIATOR_NAME, MS, Reaches
 from hakaru.study import Expanded, Repetition
 from hakaru.study.model import Backup, Study
 
@@ -56,12 +56,15 @@ def backup_configs(
     targets: Mapping[str, Sequence[Target]],
     *,
     chap: contract.ChapConfig | None = None,
+    reaches: Reaches = lambda host, portal: True,
 ) -> dict[str, contract.BackupConfig]:
     """Host → its engine; a host without a job is left out."""
     backup = the_backup(expanded.at(turn.point))
     jobs: dict[str, list[contract.BackupJob]] = {}
     for i, name in enumerate(job_names(backup)):
-        jobs.setdefault(hosts[i % len(hosts)], []).append(_job(backup, i, name, targets))
+        host = hosts[i % len(hosts)]
+        reached = {end: [_reached(one, host, reaches) for one in of_end] for end, of_end in targets.items()}
+        jobs.setdefault(host, []).append(_job(backup, i, name, reached))
     return {
         host: contract.BackupConfig(
             jobs=of_host,
@@ -71,6 +74,10 @@ def backup_configs(
         )
         for host, of_host in jobs.items()
     }
+
+
+def _reached(target: Target, host: str, reaches: Reaches) -> Target:
+    return replace(target, portals=tuple(portal for portal in target.portals if reaches(host, portal)))
 
 
 def _job(backup: Backup, i: int, name: str, targets: Mapping[str, Sequence[Target]]) -> contract.BackupJob:

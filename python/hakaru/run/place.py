@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from hakaru.analysis.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.engine.process import EngineProcess
 from hakaru.lab.lab import Lab
-from hakaru.lab.plan import fabric_config, plan_lab
-from hakaru.run.configure import MS, ONLY, array_config, initiator_configs, lab_units, seed_of
+from hakaru.lab.plan import LabPlan, fabric_config, plan_lab
+from hakaru.run.configure import MS, ONLY, Reaches, array_config, initiator_configs, lab_units, seed_of
 from hakaru.run.configure_backup import backup_configs, lab_targets
 from hakaru.study import Expanded, Repetition
 
@@ -27,8 +28,12 @@ class Place(Protocol):
     nodes: Sequence[str]
     """Nodes that are watched; the last one's watch takes the whole machine's counters."""
 
-    async def take_on(self, expanded: Expanded, turn: Repetition) -> None:
-        """Be as the point wants it; no engine runs meanwhile."""
+    def is_known(self, expanded: Expanded, turn: Repetition) -> bool:
+        """Whether the links are checked as the point wants them; else `take_on` will."""
+        ...
+
+    async def take_on(self, expanded: Expanded, turn: Repetition) -> list[Caveat]:
+        """Be as the point wants it, and checked so; no engine runs meanwhile. What is off is a caveat of the point."""
         ...
 
     async def start(self, node: str, config: contract.EngineConfig) -> EngineProcess:
@@ -60,11 +65,19 @@ class LabPlace:
         self.origin = origin
         self.nodes: Sequence[str] = lab.plan.namespaces
 
-    async def take_on(self, expanded: Expanded, turn: Repetition) -> None:
-        """Links, TCP and MTU of the point."""
+    def is_known(self, expanded: Expanded, turn: Repetition) -> bool:
+        """Whether they were as the point has them before."""
+        return self.lab.variants is None or self.lab.variants.is_known(plan_lab(expanded.at(turn.point).lab))
+
+    async def take_on(self, expanded: Expanded, turn: Repetition) -> list[Caveat]:
+        """Links, TCP and MTU of the point; what has not been so before is checked."""
         plan = plan_lab(expanded.at(turn.point).lab)
         if plan != self.lab.plan:
             await self.lab.adjust(plan)
+        if self.lab.variants is None:
+            return []
+        checks = await self.lab.variants.take_on(self.lab, turn.point.id)
+        return [caveat for check in checks for caveat in check.caveats()]
 
     async def start(self, node: str, config: contract.EngineConfig) -> EngineProcess:
         """An engine in a node's namespace, configured."""
@@ -92,9 +105,16 @@ class LabPlace:
         plan, study = self.lab.plan, expanded.at(turn.point)
         if study.backup is not None:
             targets = lab_targets(study, {name: plan.portals(name) for name in plan.array_names})
-            return backup_configs(expanded, turn, plan.host_names, targets)
-        return initiator_configs(expanded, turn, plan.host_names, lab_units(study, plan.portals()))
+            return backup_configs(expanded, turn, plan.host_names, targets, reaches=_reaches(plan))
+        units = lab_units(study, plan.portals())
+        return initiator_configs(expanded, turn, plan.host_names, units, reaches=_reaches(plan))
 
     def describe(self) -> dict[str, Any]:
         """The lab as built."""
         return self.lab.describe()
+
+
+def _reaches(plan: LabPlan) -> Reaches:
+    """Which portals a host has a way to; found once."""
+    reached = {host: plan.reached(host) for host in plan.host_names}
+    return lambda host, portal: portal.rpartition(":")[0] in reached[host]

@@ -5,9 +5,11 @@ Estimates are upper bounds where a bound is what matters (memory, disk) and expe
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from hakaru.lab.check import rounds_of
 from hakaru.lab.plan import LabPlan, plan_lab
 from hakaru.study import Expanded, Point, Repetition
 from hakaru.study.model import Measure, Study
@@ -18,6 +20,8 @@ from hakaru.units import format_duration, format_size
 LAB_S = 2.0
 LINK_CHECK_S, LINK_CHECKS_S_MAX = 1.1, 8.0
 REPETITION_S = 0.8
+# Links that a point changes, checked when it is first taken on.
+VARIANT_S = 1.5
 # What plain TCP makes of a lab link by link: each host to each array, both ways.
 BASELINE_S = 4.5
 REPORT_S = 12.0
@@ -77,6 +81,7 @@ def estimate(expanded: Expanded, lab: LabPlan | None) -> Estimate:
         checked = len(lab.host_names) * len(lab.array_names)
         seconds += LAB_S + min(LINK_CHECKS_S_MAX, checked * LINK_CHECK_S)
         seconds += 0 if lab.is_star else checked * BASELINE_S
+        seconds += VARIANT_S * len(_variants(studies, lab))
     nodes = len(lab.namespaces) if lab else 1
     drives = 12 * (len(lab.array_names) if lab else 0)
     # Links of a fabric have 17 counters each way, TCP of a namespace 10.
@@ -90,6 +95,13 @@ def estimate(expanded: Expanded, lab: LabPlan | None) -> Estimate:
     engines = 2 * hosts + (nodes - hosts if lab else 0) + arrays + (1 if lab and lab.fabric_node else 0)
     held = max((_held_bytes(expanded, point, lab) for point in expanded.points), default=0) if lab else 0
     return Estimate(seconds, int(disk), engines * ENGINE_BYTES + held, engines)
+
+
+def _variants(studies: Iterable[Study], lab: LabPlan) -> set[tuple[Hashable, ...]]:
+    """States that points put the links into, besides the first: each is checked once."""
+    plans = {plan_lab(study.lab) for study in studies}
+    states = {tuple(one.key for one in rounds_of(plan)) for plan in plans}
+    return states - {tuple(one.key for one in rounds_of(lab))}
 
 
 def _captured_bytes(study: Study, hosts: int, arrays: int) -> int:
@@ -175,7 +187,11 @@ def lines(expanded: Expanded, lab: LabPlan | None) -> list[str]:
 
 def lab_parts(lab: LabPlan) -> str:
     """`4 hosts, 1 switch, 1 array`."""
-    counts = {"host": len(lab.host_names), "switch": len(lab.switches) or 1, "array": len(lab.array_names)}
+    counts = {
+        "host": len(lab.host_names),
+        "switch": sum(not switch.is_nic for switch in lab.switches) or 1,
+        "array": len(lab.array_names),
+    }
     plural = {"switch": "switches"}
     return ", ".join(f"{n} {kind if n == 1 else plural.get(kind, kind + 's')}" for kind, n in counts.items())
 

@@ -93,7 +93,7 @@ async def run_repetition(
     this returns or raises.
     """
     heard = _Heard()
-    await place.take_on(expanded, turn)
+    off = await place.take_on(expanded, turn)
     async with _gang(place, expanded, turn, heard, folder) as gang:
         try:
             start_ns = await gang_start(gang.all())
@@ -111,7 +111,7 @@ async def run_repetition(
             for listener in listeners:
                 listener.cancel()
             await asyncio.gather(*listeners, return_exceptions=True)
-        return _outcome(place, expanded, turn, gang, heard, start_ns)
+        return _outcome(place, expanded, turn, gang, heard, start_ns, off)
 
 
 @contextlib.asynccontextmanager
@@ -201,7 +201,15 @@ async def _cause(listeners: list[asyncio.Task[None]]) -> BaseException:
     return next((e for e in errors if isinstance(e, HakaruError)), errors[0])
 
 
-def _outcome(place: Place, expanded: Expanded, turn: Repetition, gang: _Gang, heard: _Heard, start_ns: int) -> Outcome:
+def _outcome(
+    place: Place,
+    expanded: Expanded,
+    turn: Repetition,
+    gang: _Gang,
+    heard: _Heard,
+    start_ns: int,
+    off: list[Caveat],
+) -> Outcome:
     for engine in gang.all():
         result = heard.results[engine.name]
         heard.histograms.add(engine.node, engine.kind, None, [h.model_dump() for h in result.histograms])
@@ -212,7 +220,7 @@ def _outcome(place: Place, expanded: Expanded, turn: Repetition, gang: _Gang, he
     else:
         # Hosts that have copied all they have are done; the copy goes on until the last one is.
         measure_end = max(heard.drain_ns, default=measure_start)
-    caveats = [caveat.to_json() for caveat in _caveats(study, gang, heard)]
+    caveats = [caveat.to_json() for caveat in (*off, *_caveats(study, gang, heard))]
     engines = [
         {
             "node": engine.node,

@@ -28,6 +28,7 @@ from hakaru.errors import HakaruError, Interrupted, UsageError
 from hakaru.lab.check import check_links
 from hakaru.lab.lab import Lab
 from hakaru.lab.plan import LabPlan, plan_lab
+from hakaru.lab.variants import Variants
 from hakaru.run import plan as planned
 from hakaru.run.machine import describe_machine
 from hakaru.run.meter import meter_of
@@ -268,6 +269,7 @@ class Run:
         async with Lab(prepared.lab) as lab:
             self._watch.phase("check", "measuring every link", self._clock.left_s(self._left))
             lab.checks = await check_links(lab)
+            lab.variants = Variants(lab.plan, lab.checks, self._earlier_variants())
             for check in lab.checks:
                 for caveat in check.caveats():
                     self._caveat(caveat)
@@ -289,6 +291,14 @@ class Run:
                 # Every TCP that its points have asked for has stood by now.
                 writer.write("lab.json", lab.describe())
 
+    def _earlier_variants(self) -> list[dict[str, Any]]:
+        """What the points of a run that is resumed had changed of the links, as checked then."""
+        resumed = self._prepared.resumed
+        if resumed is None or not (resumed / "lab.json").is_file():
+            return []
+        found: list[dict[str, Any]] = RunReader(resumed).read("lab.json").get("variants") or []
+        return found
+
     def _caveat(self, caveat: Caveat) -> None:
         """Once in run.json, however often the run is resumed."""
         if caveat.to_json() not in self._meta["caveats"]:
@@ -300,6 +310,9 @@ class Run:
 
     async def _repetitions(self, writer: RunWriter, place: Place) -> None:
         for turn in self._left:
+            if not place.is_known(self._expanded, turn):
+                what = f"measuring the links that {turn.point.id} changes"
+                self._watch.phase("check", what, self._clock.left_s(self._left))
             self._watch.turn(turn, len(self._done), self._total, self._clock.left_s(self._left))
             began = time.monotonic()
             outcome = await self._repetition(place, turn, writer.series_folder(self._expanded.study.watch is not None))

@@ -25,6 +25,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
+from hakaru.analysis.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.engine.process import EngineProcess
 from hakaru.errors import UsageError
@@ -200,8 +201,13 @@ class SitePlace:
         self.allow_writes = allow_writes
         self.chap = site.chap.config() if site.chap else None
 
-    async def take_on(self, expanded: Expanded, turn: Repetition) -> None:
+    def is_known(self, expanded: Expanded, turn: Repetition) -> bool:
+        """Nothing of a site is ours to check."""
+        return True
+
+    async def take_on(self, expanded: Expanded, turn: Repetition) -> list[Caveat]:
         """A site is as it is."""
+        return []
 
     async def start(self, node: str, config: contract.EngineConfig) -> EngineProcess:
         """An engine on this host, in its own network."""

@@ -1,0 +1,70 @@
+"""The checks of links for the report: as the lab was built, then each state that points put them into."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hakaru.units import format_rate, format_size
+from hakaru.wording import number, say
+
+Json = dict[str, Any]
+_POINTS_NAMED_MAX = 6
+
+
+def groups(checks: list[Json], language: str) -> list[Json]:
+    """Tables, each with what is special about it (the first: nothing) and a row per path."""
+    found: list[Json] = []
+    for check in checks:
+        heading = _heading(check, language)
+        if not found or found[-1]["heading"] != heading:
+            found.append({"heading": heading, "rows": []})
+        found[-1]["rows"].append(_row(check, language))
+    return found
+
+
+def _heading(check: Json, language: str) -> str:
+    changed, points = check.get("changed"), check.get("points") or []
+    if changed is None:
+        return ""
+    shown = ", ".join(points)
+    if len(points) > _POINTS_NAMED_MAX:
+        shown = say(language, "links.points", {"count": len(points), "first": points[0], "last": points[-1]})
+    # Links that changed alike are named together.
+    alike: dict[str, list[str]] = {}
+    for link, fields in changed.items():
+        alike.setdefault(_change(fields, language), []).append(link)
+    changes = "; ".join(f"{', '.join(links)}: {change}" for change, links in alike.items())
+    return say(language, "links.variant", {"changes": changes, "points": shown, "seconds": check.get("seconds")})
+
+
+def _change(fields: Json, language: str) -> str:
+    said = []
+    for field, value in fields.items():
+        if field.endswith("bits_per_s"):
+            shown = say(language, "lab.unlimited") if value is None else format_rate(int(value))
+        elif field == "delay_us":
+            shown = f"{number(float(value) / 1e3, language)} ms"
+        else:
+            shown = format_size(int(value)) if field == "queue_bytes" else str(value)
+        said.append(f"{say(language, f'links.{field}')} {shown}")
+    return ", ".join(said)
+
+
+def _row(check: Json, language: str) -> Json:
+    def rate(name: str) -> str:
+        value = check.get(name)
+        return f"{number(float(value) / 1e6, language)} Mbit/s" if value else "–"
+
+    asked, back, rtt = rate("asked_bits_per_s"), rate("reverse_asked_bits_per_s"), check.get("rtt_us_p50")
+    vlan = f" ({check['vlan']})" if check.get("vlan") else ""
+    measured_rtt = f"{number(float(rtt), language)} µs" if rtt else "–"
+    if check.get("asked_rtt_us"):
+        measured_rtt += f" ({say(language, 'links.asked', {'value': number(float(check['asked_rtt_us']), language)})})"
+    return {
+        "path": f"{check.get('from', '')} – {check.get('to', '')}{vlan}",
+        "asked": asked if "reverse_asked_bits_per_s" not in check or asked == back else f"{asked} / {back}",
+        "measured": rate("measured_bits_per_s"),
+        "reverse": rate("reverse_bits_per_s"),
+        "rtt": measured_rtt,
+        "off": not (check.get("as_asked", True) and check.get("rtt_as_asked", True)),
+    }

@@ -1,0 +1,51 @@
+"""A lab with VLANs and a switch that routes, as text of a study: a host in one VLAN, an array on a trunk of two.
+
+kvm (servers) ┐                                  ┌ core: routes servers ↔ storage
+other (backup)┼ edge ══ uplink: all three ═══════┘
+array ════════┘ trunk: storage, backup
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from hakaru.lab.model import LabSpec
+from hakaru.lab.plan import LabPlan, plan_lab
+
+ROUTED: dict[str, Any] = {
+    "hosts": ["kvm", "other"],
+    "arrays": ["array"],
+    "vlans": {
+        "storage": {"id": 10, "subnet": "10.77.10.0/24"},
+        "servers": {"id": 20, "subnet": "10.77.20.0/24"},
+        "backup": {"id": 30, "subnet": "10.77.30.0/24"},
+    },
+    "switches": {"edge": {}, "core": {"router": {"interfaces": ["storage", "servers"]}}},
+    "links": {
+        "kvm": {"between": ["kvm", "edge"], "rate": "200 Mbit/s", "vlan": "servers"},
+        "other": {"between": ["other", "edge"], "rate": "200 Mbit/s", "vlan": "backup"},
+        "uplink": {"between": ["edge", "core"], "rate": "400 Mbit/s", "vlans": ["storage", "servers", "backup"]},
+        "array": {"between": ["edge", "array"], "rate": "200 Mbit/s", "vlans": ["storage", "backup"]},
+    },
+}
+
+
+def routed(**changes: Any) -> dict[str, Any]:
+    """The lab with changes by place, as `links__kvm__vlan="storage"`; None takes something away."""
+    fields = copy.deepcopy(ROUTED)
+    for place, value in changes.items():
+        *way, last = place.split("__")
+        part = fields
+        for step in way:
+            part = part.setdefault(step, {})
+        if value is None:
+            part.pop(last, None)
+        else:
+            part[last] = value
+    return fields
+
+
+def plan(**changes: Any) -> LabPlan:
+    """Its plan."""
+    return plan_lab(LabSpec.model_validate(routed(**changes)))
