@@ -50,8 +50,20 @@ class Bench:
             self.binary, portal, pattern, self.seconds, CLIENT_CPU, sessions, coalesce_us=coalesce_us
         )
 
+    def ceilings(self, size: int) -> tuple[float, float]:
+        """Messages per second of the echo at depth 32: payloads from the cache, and from memory as large as the LU."""
+        hot, cold = (
+            peers.echo(self.echo, 32, size, self.seconds, (TARGET_CPU, CLIENT_CPU), memory_bytes)
+            for memory_bytes in (0, peers.LU_BYTES)
+        )
+        return hot.iops, cold.iops
+
     def array_under_iscsi_perf(self) -> list[Figure]:
-        """The array and tgt under the same stranger, beside the ceiling (which both its ends batch)."""
+        """The array and tgt under the same stranger, beside the ceilings (which both their ends batch).
+
+        `echo` sends what is in its cache, `echo_memory` random blocks of as much memory as the LU has, which no
+        target that copies can pass.
+        """
         cases = [
             (Figure("array_4k_depth32_iops", "1/s", goal={"tgt": 3.3}), 4 * KIB),
             (Figure("array_1m_depth32_iops", "1/s", goal={"tgt": 2.8}), MIB),
@@ -61,9 +73,9 @@ class Bench:
             peers.fill(tgt)
             for _ in range(self.rounds):
                 for figure, size in cases:
-                    ceiling = peers.echo(self.echo, 32, size, self.seconds, (TARGET_CPU, CLIENT_CPU))
+                    hot, cold = self.ceilings(size)
                     mine, theirs = self.perf(ours, size, 32), self.perf(tgt, size, 32)
-                    figure.add(mine.iops, tgt=theirs.iops, echo=ceiling.iops)
+                    figure.add(mine.iops, tgt=theirs.iops, echo=hot, echo_memory=cold)
         return [figure for figure, _ in cases]
 
     def array_depth_1(self) -> list[Figure]:
@@ -105,8 +117,9 @@ class Bench:
             peers.fill(tgt)
             for _ in range(self.rounds):
                 theirs = self.perf(tgt, 4 * KIB, 32)
-                ceiling = peers.echo(self.echo, 32, 4 * KIB, self.seconds, (TARGET_CPU, CLIENT_CPU))
-                both.add(self.initiator(ours, 4 * KIB, 32).iops, tgt_iscsi_perf=theirs.iops, echo=ceiling.iops)
+                hot, cold = self.ceilings(4 * KIB)
+                mine = self.initiator(ours, 4 * KIB, 32)
+                both.add(mine.iops, tgt_iscsi_perf=theirs.iops, echo=hot, echo_memory=cold)
                 for figure, coalesce_us in ((cost, 50), (each, 0)):
                     mine = self.initiator(tgt, 4 * KIB, 32, coalesce_us=coalesce_us)
                     figure.add(mine.client_cpu_s_per_100k, iscsi_perf=theirs.client_cpu_s_per_100k)

@@ -337,9 +337,15 @@ def build_echo(folder: Path) -> Path:
     return program
 
 
-def echo(program: Path, depth: int, payload: int, seconds: float, cpus: tuple[int, int]) -> Load:
-    """Run the ceiling: a request of 48 bytes, an answer of 48 + payload; on the server's and the client's core."""
+def echo(program: Path, depth: int, payload: int, seconds: float, cpus: tuple[int, int], memory_bytes: int = 0) -> Load:
+    """Run the ceiling: a request of 48 bytes, an answer of 48 + payload; on the server's and the client's core.
+
+    `memory_bytes`: payloads come from random places of so much memory, as an LU's blocks do; 0: they stay in the
+    cache.
+    """
     words = [str(program), str(depth), str(payload), str(seconds), *map(str, cpus)]
+    if memory_bytes:
+        words.append(str(memory_bytes >> 20))
     values = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
     rate = values["messages_per_s"]
     return Load(

@@ -2,8 +2,10 @@
  *
  * The client keeps DEPTH requests of 48 bytes outstanding; the server answers each with 48 + PAYLOAD bytes. Everything
  * that is ready goes out in one writev on both sides, and nobody spins: the shape of a perfect target and initiator.
+ * Without MEMORY every payload is the same few bytes, which never leave the server's cache. With it each lies at a random place (a multiple
+ * of PAYLOAD) of so many MiB, as the blocks of an LU do: the ceiling for whoever sends random blocks out of memory.
  *
- * usage: tcp_echo DEPTH PAYLOAD SECONDS SERVER_CPU CLIENT_CPU
+ * usage: tcp_echo DEPTH PAYLOAD SECONDS SERVER_CPU CLIENT_CPU [MEMORY]
  * prints one line of JSON: messages per second, CPU seconds per 100 000 messages of each side.
  */
 #define _GNU_SOURCE
@@ -15,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -23,6 +26,10 @@
 #include <unistd.h>
 
 enum { REQUEST = 48, BATCH = 64, INPUT = 1 << 20 };
+
+/* Where payloads lie; places of them, 0: behind the header, always the same. */
+static char *memory;
+static size_t places;
 
 static void die(const char *what) {
     perror(what);
@@ -42,22 +49,37 @@ static void pin(int cpu) {
     sched_setaffinity(0, sizeof set, &set); /* on one core: stays where it is */
 }
 
-/* Send `count` copies of a message, BATCH to a writev. */
+/* xorshift64 (Marsaglia, 2003): the next place. */
+static size_t next_place(void) {
+    static unsigned long long x = 88172645463325252ULL;
+    x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+    return (size_t)(x % places);
+}
+
+/* Send `count` messages, BATCH to a writev: copies of `message`, or its header and a payload from memory. */
 static int send_messages(int fd, char *message, size_t length, size_t count) {
-    size_t sent_of_first = 0;
+    struct iovec v[2 * BATCH];
     while (count > 0) {
-        struct iovec v[BATCH];
-        int n = count < BATCH ? (int)count : BATCH;
-        for (int i = 0; i < n; i++) v[i] = (struct iovec){message, length};
-        v[0] = (struct iovec){message + sent_of_first, length - sent_of_first};
-        ssize_t r = writev(fd, v, n);
-        if (r < 0) {
-            if (errno == EINTR) continue;
-            return -1;
+        size_t batch = count < BATCH ? count : BATCH, left = batch * length;
+        int pieces = 0, first = 0;
+        for (size_t i = 0; i < batch; i++) {
+            if (places == 0) {
+                v[pieces++] = (struct iovec){message, length};
+                continue;
+            }
+            v[pieces++] = (struct iovec){message, REQUEST};
+            v[pieces++] = (struct iovec){memory + next_place() * (length - REQUEST), length - REQUEST};
         }
-        size_t total = sent_of_first + (size_t)r;
-        count -= total / length;
-        sent_of_first = total % length;
+        while (left > 0) {
+            ssize_t r = writev(fd, v + first, pieces - first);
+            if (r < 0 && errno == EINTR) continue;
+            if (r < 0) return -1;
+            size_t sent = (size_t)r;
+            left -= sent;
+            while (sent > 0 && sent >= v[first].iov_len) sent -= v[first++].iov_len;
+            if (sent > 0) v[first] = (struct iovec){(char *)v[first].iov_base + sent, v[first].iov_len - sent};
+        }
+        count -= batch;
     }
     return 0;
 }
@@ -96,6 +118,15 @@ static void serve(int listener, size_t response, int cpu) {
     _exit(0);
 }
 
+/* As an LU in memory is: written once, in huge pages where there are any. */
+static void make_memory(size_t bytes, size_t payload) {
+    memory = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) die("mmap");
+    madvise(memory, bytes, MADV_HUGEPAGE);
+    memset(memory, 7, bytes);
+    places = bytes / payload;
+}
+
 static double cpu_seconds(int who) {
     struct rusage u;
     getrusage(who, &u);
@@ -103,8 +134,8 @@ static double cpu_seconds(int who) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 6) {
-        fprintf(stderr, "usage: tcp_echo DEPTH PAYLOAD SECONDS SERVER_CPU CLIENT_CPU\n");
+    if (argc != 6 && argc != 7) {
+        fprintf(stderr, "usage: tcp_echo DEPTH PAYLOAD SECONDS SERVER_CPU CLIENT_CPU [MEMORY]\n");
         return 2;
     }
     size_t depth = strtoul(argv[1], 0, 10), response = REQUEST + strtoul(argv[2], 0, 10);
@@ -113,8 +144,11 @@ int main(int argc, char **argv) {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     socklen_t al = sizeof a;
     if (bind(listener, (void *)&a, al) || listen(listener, 1) || getsockname(listener, (void *)&a, &al)) die("listen");
+    if (argc == 7) make_memory(strtoul(argv[6], 0, 10) << 20, response - REQUEST);
+    double before = cpu_seconds(RUSAGE_SELF);
     pid_t child = fork();
     if (child == 0) serve(listener, response, atoi(argv[4]));
+    places = 0; /* the client's messages are its requests */
     pin(atoi(argv[5]));
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     if (connect(fd, (void *)&a, al)) die("connect");
@@ -135,5 +169,5 @@ int main(int argc, char **argv) {
     waitpid(child, 0, 0);
     double per = 1e5 / (double)messages;
     printf("{\"messages_per_s\": %.0f, \"server_cpu_s_per_100k\": %.4f, \"client_cpu_s_per_100k\": %.4f}\n",
-           (double)messages / (t - start), cpu_seconds(RUSAGE_CHILDREN) * per, cpu_seconds(RUSAGE_SELF) * per);
+           (double)messages / (t - start), cpu_seconds(RUSAGE_CHILDREN) * per, (cpu_seconds(RUSAGE_SELF) - before) * per);
 }
