@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hakaru.report import capture_files, link_checks
 from hakaru.report.document import clean
 from hakaru.report.lab import describe_lab
 
@@ -60,3 +61,76 @@ def test_tcp_is_told_as_the_kernel_has_it_not_as_it_was_asked_for() -> None:
 def test_lab_that_was_not_ours_has_nothing_to_tell() -> None:
     told = describe_lab({}, clean, "ja")
     assert told == {"drawing": "", "links": [], "about": [], "tcp": [], "baselines": [], "vlans": []}
+
+
+VLANS: dict[str, Any] = {
+    "vlans": [
+        {"name": "storage", "id": 10, "subnet": "10.77.10.0/24"},
+        {"name": "lan", "id": 20, "subnet": "10.2.0.0/16"},
+    ],
+    "links": [
+        {"name": "kvm", "node": "kvm", "switch": "core", "address": "10.2.0.2", "vlan": 20},
+        {"name": "a.10", "node": "a", "switch": "a.eth0", "address": "10.77.10.1", "vlan": 10, "inside": True},
+        {"name": "a.20", "node": "a", "switch": "a.eth0", "address": "10.2.0.1", "vlan": 20, "inside": True},
+    ],
+    "trunks": [{"name": "a", "a": "core", "b": "a.eth0", "rate_bits_per_s": 10**9, "vlans": [10, 20]}],
+    "switches": [
+        {
+            "name": "core",
+            "forwarding": "cut_through",
+            "interfaces": [{"vlan": 10, "address": "10.77.10.254", "prefix_length": 24}],
+            "routes": [{"network": "10.9.0.0/16", "via": "10.77.10.7"}],
+        },
+        {"name": "a.eth0", "forwarding": "cut_through", "is_nic": True},
+    ],
+}
+
+
+def test_ports_are_told_with_their_vlans_and_a_nodes_trunk_as_one_link() -> None:
+    told = describe_lab(VLANS, clean, "en")
+    assert told["links"] == [
+        ["kvm", "kvm", "core", "10.2.0.2", "access 20", "as fast as the machine"],
+        ["a", "a", "core", "10.77.10.1, 10.2.0.1", "trunk 10, 20", "1 Gbit/s"],
+    ]
+    assert told["vlans"] == [
+        ["10", "storage", "10.77.10.0/24", "core 10.77.10.254"],
+        ["20", "lan", "10.2.0.0/16", "–"],
+    ]
+    assert told["about"] == [("switch core", "cut-through, 10.9.0.0/16 → 10.77.10.7")]
+
+
+CHECK = {
+    "from": "kvm",
+    "to": "vtl",
+    "asked_bits_per_s": 10**9,
+    "measured_bits_per_s": 999e6,
+    "reverse_bits_per_s": 998e6,
+    "rtt_us_p50": 61.0,
+    "as_asked": True,
+}
+
+
+def test_checks_of_links_that_points_changed_stand_apart_and_say_what_changed() -> None:
+    changed = {"vtl": {"rate_bits_per_s": 10**8, "delay_us": 2500.0}, "kvm": {"mtu": 9000}, "uplink": {"mtu": 9000}}
+    later = CHECK | {"points": ["p02"], "changed": changed, "seconds": 1.25, "asked_rtt_us": 5000, "as_asked": False}
+    first, second = link_checks.groups([CHECK, later], {"p02": {"case": "far"}}, "en")
+    assert first["heading"] == ""
+    assert [row["off"] for row in first["rows"]] == [False]
+    assert second["heading"] == ("vtl: rate 100 Mbit/s, delay 2.50 ms; kvm, uplink: MTU 9000 (far; checked in 1.25 s)")
+    assert second["rows"][0]["rtt"] == "61 µs (asked 5,000)"
+    assert second["rows"][0]["off"]
+
+
+def test_captures_are_linked_with_what_they_hold_and_lost() -> None:
+    whole = {"point": "p01", "repetition": 1, "node": "kvm", "files": ["capture/p01-1-kvm.pcapng"], "bytes": 2_000_000}
+    whole |= {"packets": 12_345, "dropped": 0, "deleted_files": 0, "cut_short": False}
+    short = whole | {"files": ["capture/p01-2 a.pcapng"], "dropped": 7, "deleted_files": 2, "cut_short": True}
+    summary = {"points": [{"point": "p01", "factors": {"vms": 2}}], "captures": [whole, short]}
+    first, second = capture_files.rows(summary, "..", "en")
+    assert first["files"] == [{"name": "p01-1-kvm.pcapng", "href": "../capture/p01-1-kvm.pcapng"}]
+    assert (first["packets"], first["bytes"], first["lost"]) == ("12,345", "2000 kB", "nothing")
+    assert second["files"][0]["href"] == "../capture/p01-2%20a.pcapng"
+    assert second["lost"] == (
+        "7 packets that came too fast, the 2 oldest parts, deleted for newer ones, all after it ended early"
+    )
+    assert capture_files.rows({"points": []}, "..", "ja") == []

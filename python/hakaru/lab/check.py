@@ -33,7 +33,7 @@ from hakaru.lab.lab import Lab
 from hakaru.lab.link_check import LinkCheck
 from hakaru.lab.parts import Link, Trunk
 from hakaru.lab.plan import LabPlan, checking_plan
-from hakaru.lab.shape import ETHERNET_HEADER_BYTES, WIRE_OVERHEAD_BYTES
+from hakaru.lab.shape import ETHERNET_HEADER_BYTES, WIRE_OVERHEAD_BYTES, replies_share_max
 from hakaru.lab.topology import Way, together_bits_per_s
 
 _SECONDS_MIN, _SECONDS_MAX = 0.2, 1.0
@@ -51,7 +51,7 @@ class Effort:
     """How long a check may take: `total_s` for all directions together, `round_trips_s` for those of one way.
 
     A direction takes 0.2 s at least, longer on slow links and on long ones: `round_trips_to_fill`, after which TCP has
-    filled them. A second attempt is made with all the effort there is.
+    filled them. A second attempt takes all the time there is for the rates.
     """
 
     total_s: float = 4.0
@@ -60,7 +60,7 @@ class Effort:
     round_trips_to_fill: int = 60
 
 
-THOROUGH, BRIEF = Effort(), Effort(0.0, 50, 0.25, 30)
+THOROUGH, BRIEF = Effort(), Effort(0.0, 50, 0.25, 40)
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,7 @@ class Round:
     tagged: bool
     tagged_back: bool
     over: str | None
+    replies: bool
     limits: tuple[str, ...]
     limits_back: tuple[str, ...]
     key: Hashable
@@ -167,6 +168,7 @@ def _round(plan: LabPlan, link: Link, pairs: Mapping[str, tuple[Way, Way]]) -> R
         _is_tagged(there, to_array),
         _is_tagged(back, from_array),
         next((vlan.name for vlan in plan.vlans if vlan.id == link.vlan), None),
+        _is_shared(there, back, {*_slowest(there, to_array), *_slowest(back, from_array)}),
         _slowest(there, to_array),
         _slowest(back, from_array),
         (tuple(pairs), tuple(link_state(plan, hop) for way in (*there, *back) for hop in way.hops)),
@@ -177,6 +179,12 @@ def _is_tagged(ways: Sequence[Way], limit: int | None) -> bool:
     """Whether what holds the way to its rate is a trunk of VLANs, where each frame has a tag."""
     slow = _slowest(ways, limit)
     return any(isinstance(hop, Trunk) and hop.vlans and hop.name in slow for hop in ways[0].hops)
+
+
+def _is_shared(there: Sequence[Way], back: Sequence[Way], slow: set[str]) -> bool:
+    """Whether data and what acknowledges it pass a slow link in one direction: up and down the trunk of a router."""
+    passed = [{one for way in ways for one in way.directions} for ways in (there, back)]
+    return any(entity.split("/")[1] in slow for entity in passed[0] & passed[1])
 
 
 def _slowest(ways: Sequence[Way], limit: int | None) -> tuple[str, ...]:
@@ -224,7 +232,8 @@ def _seconds(plan: LabPlan, asked: Round, effort: Effort) -> float:
 async def _check_path(lab: Lab, asked: Round, portal: str, effort: Effort) -> LinkCheck:
     attempts: list[LinkCheck] = []
     while not attempts or (len(attempts) < _ATTEMPTS_MAX and not attempts[-1].as_asked):
-        attempts.append(await _measure_path(lab, asked, portal, THOROUGH if attempts else effort))
+        attempts.append(await _measure_path(lab, asked, portal, effort))
+        effort = replace(THOROUGH, round_trips=effort.round_trips, round_trips_s=effort.round_trips_s)
     return replace(min(attempts, key=lambda check: abs(check.error or 0)), attempts=len(attempts))
 
 
@@ -265,6 +274,7 @@ async def _measure_path(lab: Lab, asked: Round, portal: str, effort: Effort) -> 
         over=asked.over,
         limits=asked.limits,
         limits_back=asked.limits_back,
+        replies=replies_share_max(asked.array_link.mtu) if asked.replies else 0.0,
     )
     if lab.plan.is_star:
         return check

@@ -21,24 +21,30 @@ RTT_SLACK_US = 1000.0
 
 @dataclass(frozen=True)
 class Direction:
-    """One way of a path, bits per second on the wire. `needed`: by the load, at most `asked`. `links`: the slowest."""
+    """One way of a path, bits per second on the wire. `needed`: by the load, at most `asked`. `links`: the slowest.
+
+    `replies`: share of the rate that acknowledgements may take, where they pass the same link in the same direction.
+    """
 
     way: str
     asked: int
     needed: int
     measured: float
     links: tuple[str, ...] = ()
+    replies: float = 0.0
 
     @property
     def error(self) -> float:
         """Relative deviation from what was asked; 0 where only less was needed, and came."""
         error = self.measured / self.asked - 1
-        return 0.0 if error < 0 and self.measured >= self.needed and self.needed < self.asked else error
+        return 0.0 if error < 0 and self.measured >= self.needed * (1 - self.replies) else error
 
     @property
     def as_asked(self) -> bool:
         """Within 1 % of what was asked, or of what is needed of it."""
-        return self.measured / self.asked - 1 <= TOLERANCE and self.measured / self.needed - 1 >= -TOLERANCE
+        return (
+            self.measured / self.asked - 1 <= TOLERANCE and self.measured / self.needed - 1 >= -TOLERANCE - self.replies
+        )
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,7 @@ class LinkCheck:
     `asked_back_bits_per_s`: from the array, where that is another rate; `needed…`: what the load needs of it.
     `asked_rtt_us`: the delays of the links, there and back, where the lab says. `tagged`: frames carry 802.1Q tags
     where the way is slowest. `over`: the VLAN of the array's address. `limits`: the links that hold the way to what was
-    asked.
+    asked. `replies`: see `Direction`; more than 0 where a routed way goes up and down one trunk.
     """
 
     hosts: tuple[str, ...]
@@ -70,6 +76,7 @@ class LinkCheck:
     over: str | None = None
     limits: tuple[str, ...] = ()
     limits_back: tuple[str, ...] = ()
+    replies: float = 0.0
 
     @property
     def to_array_bits_per_s(self) -> float:
@@ -101,10 +108,10 @@ class LinkCheck:
         if self.asked_bits_per_s is not None:
             needed = self.needed_bits_per_s or self.asked_bits_per_s
             there = f"{hosts} → {self.array}"
-            yield Direction(there, self.asked_bits_per_s, needed, self.to_array_bits_per_s, self.limits)
+            yield Direction(there, self.asked_bits_per_s, needed, self.to_array_bits_per_s, self.limits, self.replies)
         if back is not None:
             measured, links = self.from_array_bits_per_s, self.limits_back
-            yield Direction(f"{self.array} → {hosts}", back, needed_back or back, measured, links)
+            yield Direction(f"{self.array} → {hosts}", back, needed_back or back, measured, links, self.replies)
 
     @property
     def worst(self) -> Direction | None:
@@ -149,7 +156,7 @@ class LinkCheck:
     def refuse_if_short(self, backend: str) -> None:
         """Raise EnvironmentError_ with the measured limit if this machine carries much less than was asked."""
         for one in self.directions:
-            if one.measured < one.needed * (1 - SHORT):
+            if one.measured < one.needed * (1 - SHORT - one.replies):
                 other = "" if backend == "kernel" or self.over else ", or try `backend: kernel`"
                 links = f"link {', '.join(one.links)}; " if one.links else ""
                 raise EnvironmentError_(
@@ -180,6 +187,8 @@ class LinkCheck:
         }
         if self.over is not None:
             described["vlan"] = self.over
+        if self.replies:
+            described["replies_percent_max"] = 100 * self.replies
         if not isinstance(self.asked_back_bits_per_s, EllipsisType):
             described |= {
                 "reverse_asked_bits_per_s": self.asked_back_bits_per_s,

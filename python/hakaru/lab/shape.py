@@ -100,6 +100,13 @@ def untagged_share(mtu: int) -> float:
     return wire / (wire + TAG_BYTES)
 
 
+def replies_share_max(mtu: int) -> float:
+    """What acknowledgements may take of a wire that carries them beside the data: one for every two full frames."""
+    frame = mtu + ETHERNET_HEADER_BYTES + WIRE_OVERHEAD_BYTES + TAG_BYTES
+    reply = _HEADERS_BYTES + WIRE_OVERHEAD_BYTES + TAG_BYTES
+    return reply / (2 * frame + reply)
+
+
 def tcp_payload_bits_per_s(rate_bits_per_s: float, mtu: int) -> float:
     """What TCP (IPv4, timestamps) carries over an Ethernet link of that rate: full frames, back to back, no loss."""
     return rate_bits_per_s * (mtu - 52) / (mtu + ETHERNET_HEADER_BYTES + WIRE_OVERHEAD_BYTES)

@@ -5,7 +5,7 @@
     variants.describe()                                    `variants` of lab.json
 
 Only ways with a link that differs are measured anew, and briefly: 0.2 s each way at least, a quarter of a second for
-round trips, 30 round trips where delay is long. One that is not as asked is measured again as thoroughly as the first
+round trips, 40 round trips where delay is long. One that is not as asked is measured again as thoroughly as the first
 were.
 """
 
@@ -102,5 +102,6 @@ def _changed(first: LabPlan, now: LabPlan) -> Json:
 
 
 def _states(plan: LabPlan) -> dict[str, dict[str, object]]:
-    hops: tuple[Link | Trunk, ...] = (*plan.links, *plan.trunks)
+    # What an interface on a trunk does follows from the trunk.
+    hops: tuple[Link | Trunk, ...] = (*(link for link in plan.links if not link.inside), *plan.trunks)
     return {hop.name: dict(link_state(plan, hop)) for hop in hops}

@@ -26,7 +26,7 @@ def _row(one: Json, factors: Mapping[str, Any], to_run: str, language: str) -> J
     files = [{"name": name.rpartition("/")[2], "href": quote(f"{to_run}/{name}")} for name in one["files"]]
     return {
         "files": files,
-        "what": ", ".join(part for part in (point, f"{one['point']}-{one['repetition']}") if part),
+        "what": ", ".join(part for part in (point, str(one["repetition"])) if part),
         "node": one["node"],
         "packets": number(one["packets"], language),
         "bytes": format_size(one["bytes"] >> 20 << 20) if one["bytes"] >= 1 << 24 else f"{one['bytes'] // 1000} kB",

@@ -46,11 +46,12 @@ def tiles(summary: Json, language: str) -> list[Json]:
     found = []
     for point in _chief_points(summary)[:TILES_MAX]:
         metrics = point["metrics"]
-        share = {"percent": tenths(metrics["payload_percent"]["mean"], language)}
-        share["limiter"] = say(language, f"limiter.{point['limiter']}")
+        limiter, percent = say(language, f"limiter.{point['limiter']}"), metrics["payload_percent"]["mean"]
+        share = {"percent": tenths(percent, language), "limiter": limiter}
+        small = limiter if percent is None else say(language, "tile.distance.share", share)
         value = f"{number(metrics['mb_per_s']['mean'], language)} MB/s"
         title = say(language, "tile.distance", {"series": distance_figures.label(summary, point)})
-        found.append({"title": title, "value": value, "small": say(language, "tile.distance.share", share)})
+        found.append({"title": title, "value": value, "small": small})
     return found
 
 

@@ -75,6 +75,7 @@ def build(inputs: Inputs, language: str) -> Json:
     tuned = tuning.parts(summary, language) if tuning.is_tuning(summary) else None
     if tuned is not None:
         tuned["figures"] = [_figure(f, 0) for f in tuning.figures(summary, language)]
+    factors = {point["point"]: point["factors"] for point in summary["points"]}
     numbered = 0
     for group in (*sweeps, *(part for part in (copies, far, tuned) if part)):
         for figure in group["figures"]:
@@ -99,7 +100,7 @@ def build(inputs: Inputs, language: str) -> Json:
         "findings": [_finding(f, language) for f in summary["findings"]],
         "expectations": [_expectation(e, language) for e in summary["expectations"]],
         "caveats": _caveats(summary, letters, language),
-        "links": link_checks.groups(summary["links"], language),
+        "links": link_checks.groups(summary["links"], factors, language),
         "captures": capture_files.rows(summary, inputs.to_run, language),
         "captures_more": max(0, len(summary.get("captures") or []) - capture_files.SHOWN_MAX),
         "environment": _environment(summary, _clean_all(inputs.machine), language),
@@ -226,7 +227,7 @@ def _method(inputs: Inputs, summary: Json, language: str) -> list[str]:
     if run.get("quick"):
         found.append(say(language, "method.quick"))
     took = _minutes(run)
-    return [*found, say(language, "method.took", {"minutes": took})] if took else found
+    return [*found, say(language, "method.took", {"minutes": tenths(took, language)})] if took else found
 
 
 def _pattern(name: str, pattern: Json, language: str) -> str:

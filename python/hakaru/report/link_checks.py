@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from hakaru.analysis import sentences
 from hakaru.units import format_rate, format_size
 from hakaru.wording import number, say
 
 Json = dict[str, Any]
-_POINTS_NAMED_MAX = 6
+_POINTS_NAMED_MAX = 3
 
 
-def groups(checks: list[Json], language: str) -> list[Json]:
-    """Tables, each with what is special about it (the first: nothing) and a row per path."""
+def groups(checks: list[Json], factors: Mapping[str, Json], language: str) -> list[Json]:
+    """Tables, each with what is special about it (the first: nothing) and a row per path; `factors` by point."""
     found: list[Json] = []
     for check in checks:
-        heading = _heading(check, language)
+        heading = _heading(check, factors, language)
         if not found or found[-1]["heading"] != heading:
             found.append({"heading": heading, "rows": []})
         found[-1]["rows"].append(_row(check, language))
     return found
 
 
-def _heading(check: Json, language: str) -> str:
+def _heading(check: Json, factors: Mapping[str, Json], language: str) -> str:
     changed, points = check.get("changed"), check.get("points") or []
     if changed is None:
         return ""
-    shown = ", ".join(points)
+    named = [sentences.series(factors.get(point, {}), language) or point for point in points]
+    shown = "; ".join(named)
     if len(points) > _POINTS_NAMED_MAX:
-        shown = say(language, "links.points", {"count": len(points), "first": points[0], "last": points[-1]})
+        shown = say(language, "links.points", {"count": len(points), "first": named[0]})
     # Links that changed alike are named together.
     alike: dict[str, list[str]] = {}
     for link, fields in changed.items():

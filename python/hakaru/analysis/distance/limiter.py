@@ -67,7 +67,7 @@ def judge(
     evidence = _evidence(setup, means, used, bounds, lost, growth)
     found = (
         _fabric(used, means, lost, late_us)
-        or _link(setup, means)
+        or _link(setup, means, used)
         or _array(used)
         or _lossy(means, evidence)
         or _stalled(means, evidence)
@@ -129,9 +129,14 @@ def _fabric(used: Means, means: Means, lost: float, late_us: float | None) -> Fo
     return ("fabric", "cpu/fabric") if full and means.get("bound_share_percent", 0.0) < AT_BOUND_PERCENT else None
 
 
-def _link(setup: Setup, means: Means) -> Found:
+def _link(setup: Setup, means: Means, used: Means) -> Found:
     if means.get("link_busy_percent", 0.0) < FULL_PERCENT:
         return None
+    # Hosts that share a link may fill it before each has filled its own, which is as narrow.
+    of_hops = [f"link/{h.link}/{h.source}>{h.target}" for h in setup.hops]
+    busiest = max((name for name in of_hops if name in used), key=lambda name: used[name], default=None)
+    if busiest is not None:
+        return "link", busiest
     narrow = min((h for h in setup.hops if h.rate_bits_per_s), key=lambda h: h.rate_bits_per_s or 0.0, default=None)
     return "link", f"link/{narrow.link}/{narrow.source}>{narrow.target}" if narrow else None
 
