@@ -16,6 +16,13 @@ const HUGE_PAGES_UP_TO_BYTES: u64 = 1 << 30;
 /// What the kernel gives and takes back at least: a page of every architecture we run on divides it or is it.
 const PAGE_BYTES: usize = 4096;
 
+/// Most that is fetched ahead. A processor sees by itself that a longer range is read in order; and 32 requests of as much fit its second-level cache.
+const PREFETCH_BYTES: usize = 4096;
+
+/// A cache line of x86-64.
+#[cfg(target_arch = "x86_64")]
+const CACHE_LINE_BYTES: usize = 64;
+
 /// Bytes in RAM, all zero at first.
 pub struct SparseMemory(MmapMut);
 
@@ -57,6 +64,23 @@ impl SparseMemory {
     pub fn bytes(&self, offset: u64, length: usize) -> &[u8] {
         let offset = offset as usize;
         &self.0[offset..offset + length]
+    }
+
+    /// Has the processor fetch the first 4 KiB of a range into its caches while other work goes on, so that `sendmsg` waits less for memory. Costs an
+    /// instruction per cache line; does nothing but on x86-64.
+    ///
+    /// # Panics
+    /// As [`SparseMemory::bytes`].
+    pub fn prefetch(&self, offset: u64, length: usize) {
+        let bytes = self.bytes(offset, length.min(PREFETCH_BYTES));
+        #[cfg(target_arch = "x86_64")]
+        for line in bytes.chunks(CACHE_LINE_BYTES) {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: the address is within a live mapping, and the instruction reads nothing that the program sees.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = bytes;
     }
 
     /// Writes `data` at `offset`.
@@ -124,6 +148,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn fetching_ahead_changes_nothing_and_takes_ranges_of_the_memory_alone() {
+        let mut memory = SparseMemory::new(1 << 20).unwrap();
+        memory.write((1 << 20) - 512, &[7; 512]);
+        for (offset, length) in [((1 << 20) - 512, 512), (0, 1 << 20), (5, 0)] {
+            memory.prefetch(offset, length);
+        }
+        assert_eq!(memory.bytes((1 << 20) - 512, 512), [7; 512]);
+        assert_eq!(memory.bytes(0, 512), [0; 512]);
+        let beyond = std::panic::AssertUnwindSafe(|| memory.prefetch((1 << 20) - 512, 1024));
+        assert!(std::panic::catch_unwind(beyond).is_err());
     }
 
     #[test]

@@ -138,7 +138,10 @@ impl<P> Files<P> {
 
     /// Lets what was submitted begin: once per turn, for all of it.
     pub fn flush(&mut self) {
-        self.queue.flush();
+        // An array in memory asks with every turn.
+        if !self.under_way.is_empty() {
+            self.queue.flush();
+        }
     }
 
     /// The reactor told of the queue's token.

@@ -86,7 +86,14 @@ impl MemoryStore {
             self.settle(offset_bytes, length_bytes.into(), false);
         }
         Accessed::Now(match op {
-            IoOp::Read { in_place: true, .. } => IoResult::ReadInPlace,
+            IoOp::Read {
+                offset_bytes,
+                length_bytes,
+                in_place: true,
+            } => {
+                self.memory.prefetch(offset_bytes, length_bytes as usize);
+                IoResult::ReadInPlace
+            }
             IoOp::Read {
                 offset_bytes,
                 length_bytes,
