@@ -22,11 +22,13 @@ mod pacing;
 mod pattern;
 mod payload;
 mod session;
+mod settings;
 mod survey;
 mod transmit;
 mod validate;
 mod verify;
 mod vm;
+mod work;
 
 pub use counters::{Counters, Latencies};
 pub use error::{SessionError, TaskError};
@@ -38,8 +40,9 @@ pub use session::{
     Chap, DiscoveredTarget, Done, Event, Negotiated, Phases, Purpose, Session, SessionConfig, Task,
     TaskData,
 };
+pub use settings::{CommandLimits, Settings};
 pub use survey::{LuFacts, Survey, SurveyError};
 pub use transmit::Transmit;
 pub use validate::ConfigError;
 pub use verify::{Corruption, Fault, Verifier, volume_id};
-pub use vm::{CommandLimits, IscsiVm, Settings, VmError, VmEvent};
+pub use vm::{IscsiVm, VmError, VmEvent};

@@ -6,75 +6,22 @@
 //! Mostly there is one session; of several each is a *leg*, numbered from 0, with a connection of its own, and commands go to them in turn. A shell owns the
 //! sockets; `world` (virtual time) owns the other end.
 use std::sync::Arc;
-use std::time::Duration;
 
 use hakaru_units::Time;
-use hakaru_wire::iscsi::Lun;
-use hakaru_wire::scsi::{Cdb, Transfer};
 
-use crate::commands::{Command, Commands};
-use crate::config::{Destination, InitiatorConfig, LoginKeys, Vm};
+use crate::config::{Destination, Vm};
 use crate::counters::{Counters, Latencies};
 use crate::error::{SessionError, TaskError};
-use crate::load::{Load, Request};
+use crate::load::Load;
 use crate::nexus::{Nexus, NexusError, NexusEvent};
 use crate::pattern::Op;
-use crate::payload::Payload;
-use crate::session::{Chap, Done, Negotiated, Purpose, SessionConfig, Task, TaskData};
+use crate::session::{Done, Negotiated, Purpose, SessionConfig};
+use crate::settings::{CommandLimits, Settings};
 use crate::survey::{LuFacts, SurveyError};
 use crate::transmit::Transmit;
-use crate::validate::{COMMANDS_MAX, ConfigError, refuse};
+use crate::validate::{ConfigError, refuse};
 use crate::verify::{Corruption, Verifier, volume_id};
-
-/// What all VMs of an engine share.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Login keys.
-    pub keys: LoginKeys,
-    /// How the VMs prove who they are.
-    pub chap: Option<Chap>,
-    /// Limit for a login, a command, a ping and a logout.
-    pub timeout: Duration,
-    /// What writes carry.
-    pub payload: Payload,
-    /// Stamp and check every block; the number tells this run's stamps from earlier ones'.
-    pub verify_run: Option<u32>,
-    /// How requests become commands.
-    pub commands: CommandLimits,
-}
-
-/// How requests become commands, and over how many sessions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CommandLimits {
-    /// Sessions of each VM, 1 to 64. Default 1.
-    pub sessions: u32,
-    /// Longest command, bytes, a multiple of the LU's block. Default: as long as requests are.
-    pub bytes_max: Option<u32>,
-    /// Commands outstanding per session, 1 to 4096. Default 4096.
-    pub outstanding_max: u32,
-}
-
-impl Default for CommandLimits {
-    fn default() -> Self {
-        CommandLimits {
-            sessions: 1,
-            bytes_max: None,
-            outstanding_max: COMMANDS_MAX,
-        }
-    }
-}
-
-impl CommandLimits {
-    /// Those of a configuration that was validated.
-    #[must_use]
-    pub fn of(config: &InitiatorConfig) -> CommandLimits {
-        CommandLimits {
-            sessions: config.sessions_per_vm,
-            bytes_max: config.command_bytes_max,
-            outstanding_max: config.commands_max.unwrap_or(COMMANDS_MAX),
-        }
-    }
-}
+use crate::work::Work;
 
 /// What happened to a VM.
 #[derive(Clone, Debug, PartialEq)]
@@ -133,13 +80,6 @@ enum Stage {
     Failed,
 }
 
-/// A load, and its requests as commands.
-#[derive(Debug)]
-struct Work {
-    load: Load,
-    commands: Commands,
-}
-
 /// A session of the VM.
 #[derive(Debug)]
 struct Leg {
@@ -165,8 +105,6 @@ pub struct IscsiVm {
     /// The leg whose turn it is.
     turn: usize,
     stage: Stage,
-    block_bytes: u32,
-    writes: u64,
     events: Vec<VmEvent>,
     /// Counters of a VM that has failed.
     last: Counters,
@@ -203,8 +141,6 @@ impl IscsiVm {
             legs,
             turn: 0,
             stage: Stage::Survey,
-            block_bytes: 512,
-            writes: 0,
             events: Vec::new(),
             last: Counters::default(),
         }
@@ -249,7 +185,7 @@ impl IscsiVm {
     #[must_use]
     pub fn poll_timeout(&self, leg: usize) -> Option<Time> {
         let load = match &self.stage {
-            Stage::Load(work) if leg == 0 => work.load.poll_timeout(),
+            Stage::Load(work) if leg == 0 => work.poll_timeout(),
             _ => None,
         };
         [load, self.legs[leg].nexus.poll_timeout()]
@@ -272,7 +208,7 @@ impl IscsiVm {
     /// The load begins. Wants [`VmEvent::Ready`] to have come.
     pub fn begin(&mut self, now: Time) {
         if let Stage::Load(work) = &mut self.stage {
-            work.load.begin(now);
+            work.begin(now);
         }
         self.issue(now);
     }
@@ -280,7 +216,7 @@ impl IscsiVm {
     /// The load ends; requests in flight still do.
     pub fn end(&mut self) {
         if let Stage::Load(work) = &mut self.stage {
-            work.load.end();
+            work.end();
         }
     }
 
@@ -288,7 +224,7 @@ impl IscsiVm {
     #[must_use]
     pub fn in_flight(&self) -> usize {
         match &self.stage {
-            Stage::Load(work) => work.load.in_flight(),
+            Stage::Load(work) => work.in_flight(),
             _ => 0,
         }
     }
@@ -337,7 +273,7 @@ impl IscsiVm {
     /// Counters, complete until `now`.
     pub fn counters(&mut self, now: Time) -> Counters {
         match &mut self.stage {
-            Stage::Load(work) => work.load.counters(now),
+            Stage::Load(work) => work.counters(now),
             _ => self.last,
         }
     }
@@ -379,37 +315,18 @@ impl IscsiVm {
         &mut self,
         now: Time,
         leg: usize,
-        done: Done,
+        mut done: Done,
         latencies: &mut Latencies,
     ) {
         let Stage::Load(work) = &mut self.stage else {
             return;
         };
         self.legs[leg].outstanding -= 1;
-        let access = work.commands.access(done.tag);
-        let expected = access.length_bytes;
-        work.load.count_command(access.op, &done.phases);
-        let result = match done.result {
-            Ok(moved) if moved != expected => Err(TaskError::Short { moved, expected }),
-            Ok(_) => Ok(()),
-            Err(error) => Err(error),
-        };
-        if result.is_ok()
-            && access.op == Op::Read
-            && let Err(corruption) = work.load.check(&access, &done.data)
-        {
-            self.events.push(VmEvent::Corrupt(corruption));
-        }
-        let ended = work.commands.handle_done(done.tag, result);
-        if let Some(result) = ended.result {
-            let done_well = result.is_ok();
-            if let Err(error) = result {
-                let op = access.op;
-                self.events.push(VmEvent::RequestFailed { op, error });
-            }
-            work.load
-                .handle_done(now, ended.request, done_well, latencies);
-        }
+        let outcome = work.handle_done(now, &mut done, latencies);
+        self.events.extend(outcome.corruption.map(VmEvent::Corrupt));
+        let failed = outcome.failure;
+        self.events
+            .extend(failed.map(|(op, error)| VmEvent::RequestFailed { op, error }));
         self.legs[leg].nexus.recycle(done.data);
     }
 
@@ -430,16 +347,16 @@ impl IscsiVm {
             let payload = Arc::clone(self.settings.payload.bytes());
             load = load.with_verifier(Verifier::new(id, run, volume.block_bytes, payload));
         }
-        self.block_bytes = volume.block_bytes;
-        let commands = Commands::new(longest);
-        self.stage = Stage::Load(Box::new(Work { load, commands }));
+        let payload = self.settings.payload.clone();
+        let work = Work::new(load, longest, self.lun, volume.block_bytes, payload);
+        self.stage = Stage::Load(Box::new(work));
         self.events.push(VmEvent::Ready(facts));
     }
 
     fn fail(&mut self, now: Time, error: VmError, latencies: &mut Latencies) {
         if let Stage::Load(work) = &mut self.stage {
-            work.load.handle_lost(now, latencies);
-            self.last = work.load.counters(now);
+            work.handle_lost(now, latencies);
+            self.last = work.counters(now);
         }
         if !matches!(self.stage, Stage::Failed) {
             self.stage = Stage::Failed;
@@ -454,28 +371,18 @@ impl IscsiVm {
         };
         for leg in &mut self.legs {
             let busies = leg.nexus.busies();
-            work.load.count_busy(busies - leg.busies);
+            work.count_busy(busies - leg.busies);
             leg.busies = busies;
         }
-        while let Some(request) = work.load.poll_request(now) {
-            let data = data_of(
-                &mut work.load,
-                &request,
-                &self.settings.payload,
-                &mut self.writes,
-            );
-            work.commands.admit(&request, data);
-        }
-        while work.commands.is_waiting() {
+        work.admit_due(now);
+        while work.is_waiting() {
             let Some(leg) = next_leg(&self.legs, self.turn, &self.settings.commands) else {
                 return;
             };
-            let Some(command) = work.commands.poll_command() else {
+            let Some(task) = work.poll_task() else {
                 return;
             };
             self.turn = (leg + 1) % self.legs.len();
-            let keep = work.load.verifies();
-            let task = new_task(command, self.lun, self.block_bytes, keep);
             let leg = &mut self.legs[leg];
             leg.outstanding += 1;
             leg.given = true;
@@ -503,28 +410,6 @@ fn check_command(longest: Option<u32>, block_bytes: u32) -> Result<(), ConfigErr
     }
 }
 
-/// The bytes of a write, stamped where that is wanted: a buffer, and where in it they begin.
-fn data_of(
-    load: &mut Load,
-    request: &Request,
-    payload: &Payload,
-    writes: &mut u64,
-) -> Option<(Arc<Vec<u8>>, usize)> {
-    let access = request.access;
-    if access.op == Op::Read {
-        return None;
-    }
-    let number = *writes;
-    *writes += 1;
-    if load.verifies() {
-        let mut stamped = Vec::with_capacity(access.length_bytes as usize);
-        load.stamp(&access, &mut stamped);
-        return Some((Arc::new(stamped), 0));
-    }
-    let begin = payload.begin_of(number, access.length_bytes);
-    Some((Arc::clone(payload.bytes()), begin))
-}
-
 fn session_config(config: &Vm, settings: &Settings, index: usize) -> SessionConfig {
     let Destination::Iscsi {
         target_name,
@@ -543,32 +428,5 @@ fn session_config(config: &Vm, settings: &Settings, index: usize) -> SessionConf
         keys: settings.keys.clone(),
         chap: settings.chap.clone(),
         timeout: settings.timeout,
-    }
-}
-
-fn new_task(command: Command, lun: u8, block_bytes: u32, keep: bool) -> Task {
-    let access = command.access;
-    let transfer = Transfer {
-        lba: access.offset_bytes / u64::from(block_bytes),
-        blocks: access.length_bytes / block_bytes,
-        ..Transfer::default()
-    };
-    let length = access.length_bytes;
-    let (cdb, data) = match command.data {
-        None => (Cdb::Read(transfer), TaskData::In { length, keep }),
-        Some((buffer, begin)) => (
-            Cdb::Write(transfer),
-            TaskData::Out {
-                buffer,
-                begin,
-                length,
-            },
-        ),
-    };
-    Task {
-        tag: command.tag,
-        lun: Lun::new(lun.into()),
-        cdb: cdb.emit(),
-        data,
     }
 }

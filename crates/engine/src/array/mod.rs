@@ -13,9 +13,12 @@
 //! | `manage.rs` | the operator's orders while it serves |
 //! | `check.rs` | a pool that no array has open, checked |
 //! | `pools.rs` | the pools checked, opened and grown to what was configured |
+//! | `accept.rs` | listeners, and the connections that they give |
 //! | `connection.rs` | one socket: receiving in turns, sending gathered |
+//! | `tell.rs` | what initiators and operator are told, counters |
 //! | `tcp.rs` | what TCP says of the connections |
 //! | `storage/` | the LUs' bytes and the timing model |
+mod accept;
 mod access;
 mod check;
 mod connection;
@@ -24,6 +27,7 @@ mod pools;
 mod setup;
 mod storage;
 mod tcp;
+mod tell;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
@@ -32,10 +36,10 @@ use std::time::Duration;
 
 use hakaru_contract::{ArrayConfig, ErrorClass};
 use hakaru_runtime::file::FileQueue;
-use hakaru_runtime::net::{Listener, Socket};
-use hakaru_runtime::socket_options::{SocketFacts, SocketOptions};
-use hakaru_runtime::{Event, Events, Interest, Reactor, Token, clock, entropy, process};
-use hakaru_target::{ConnectionId, Limits, Space, Target, TargetConfig};
+use hakaru_runtime::net::Listener;
+use hakaru_runtime::socket_options::SocketFacts;
+use hakaru_runtime::{Event, Events, Reactor, Token, clock, entropy, process};
+use hakaru_target::{ConnectionId, Limits, Target, TargetConfig};
 use hakaru_units::Time;
 use serde_json::{Value, json};
 
@@ -43,10 +47,10 @@ pub use self::check::check_pool;
 
 use self::connection::{Connection, Turn};
 use self::manage::Orders;
-use self::storage::{Notice, Storage};
+use self::storage::Storage;
 use self::tcp::Tcp;
 use crate::contain::contain;
-use crate::control::{Control, Counters, Order};
+use crate::control::{Control, Order};
 use crate::description::{describe_socket, socket_options};
 use crate::failure::{Failure, OrEnvironment};
 use crate::sampling::Schedule;
@@ -62,9 +66,6 @@ const KEEPER: Token = Token((1 << 33) + 1);
 
 /// One buffer for all connections: it fits the second-level cache, and 32 commands with 4 KiB each fit it.
 const RECEIVE_BYTES: usize = 256 << 10;
-
-/// Connections that one listener gives before the sessions have their turn: in a storm there is always one more.
-const ACCEPTS_PER_TURN: usize = 16;
 
 /// Rounds of accesses and their answers before the sockets are looked at again: some 50 us where all is done at once.
 const ROUNDS_PER_TURN: usize = 64;
@@ -136,7 +137,7 @@ impl<'r> Shell<'r> {
             descriptions.push(setup::describe(lu, parameters.as_ref(), state, pool)?);
             storage.attach(lu.lun, opened);
         }
-        let listeners = listen(&addresses, &socket_options(&config.socket), reactor)?;
+        let listeners = accept::listen(&addresses, &socket_options(&config.socket), reactor)?;
         let mut portals = Vec::new();
         for listener in &listeners {
             portals.push(
@@ -317,73 +318,6 @@ impl<'r> Shell<'r> {
         }
     }
 
-    fn accept(&mut self, now: Time, portal: usize, control: &Control) {
-        // Level-triggered: those that still wait are told of again, after everybody else had a turn.
-        for _ in 0..ACCEPTS_PER_TURN {
-            match self.listeners[portal].accept() {
-                Ok(Some((socket, peer))) => self.take_connection(now, portal, socket, peer),
-                Ok(None) => return,
-                Err(e) => {
-                    // Or it would be told of the same connection for ever.
-                    self.set_listening(false);
-                    let failure = Failure::environment(
-                        format_args!(
-                            "cannot accept a connection while {} are open: {e}",
-                            self.open
-                        ),
-                        "raise the limit of open files (ulimit -n)",
-                    );
-                    control.error(&failure, false);
-                    return;
-                }
-            }
-        }
-    }
-
-    fn take_connection(
-        &mut self,
-        now: Time,
-        portal: usize,
-        socket: Socket,
-        peer: std::net::SocketAddr,
-    ) {
-        // A peer that is gone already has no address any more; dropping the socket ends it.
-        let Ok(local) = socket.local_address() else {
-            return;
-        };
-        let Some(id) = self.target.handle_connected(now, portal, local, peer) else {
-            return;
-        };
-        if self
-            .reactor
-            .register(&socket, Token(id.index() as u64), Interest::Edge)
-            .is_err()
-        {
-            return self.target.handle_closed(now, id);
-        }
-        if self.connections.len() <= id.index() {
-            self.connections.resize_with(id.index() + 1, || None);
-        }
-        self.connections[id.index()] = Some(Connection::new(id, socket));
-        self.open += 1;
-    }
-
-    fn set_listening(&mut self, listening: bool) {
-        if self.listening == listening {
-            return;
-        }
-        self.listening = listening;
-        for (portal, listener) in self.listeners.iter().enumerate() {
-            let token = Token(LISTENERS + portal as u64);
-            // Neither fails for a descriptor that is open and in the state noted.
-            let _ = if listening {
-                self.reactor.register(listener, token, Interest::Level)
-            } else {
-                self.reactor.deregister(listener)
-            };
-        }
-    }
-
     fn receive(&mut self, now: Time, index: usize) {
         let Some(Some(connection)) = self.connections.get_mut(index) else {
             return;
@@ -472,114 +406,4 @@ impl<'r> Shell<'r> {
             }
         }
     }
-
-    /// Tells initiators and operator what became of the pools.
-    fn tell(&mut self, control: &Control) {
-        for pool in 0..self.space_told.len() {
-            let used = self.storage.pools()[pool].core().used_bytes();
-            if self.space_told[pool] != used {
-                self.space_told[pool] = used;
-                self.tell_space(pool);
-            }
-        }
-        while let Some(notice) = self.storage.poll_notice() {
-            match notice {
-                Notice::Threshold { pool } => {
-                    for lun in self.storage.luns_in(pool) {
-                        self.target.raise_threshold(lun);
-                    }
-                }
-                Notice::ReadOnly { pool } => {
-                    let name = self.storage.pools()[pool].name();
-                    let failure = Failure::environment(
-                        format_args!(
-                            "pool {name:?} takes no writes any more: what was written last may not be on stable storage"
-                        ),
-                        "see dmesg; restart the array once the cause is gone",
-                    );
-                    control.error(&failure, false);
-                }
-                Notice::Broken { pool, why } => {
-                    let name = self.storage.pools()[pool].name();
-                    let message = format!("pool {name:?}: {why}");
-                    control.error(&Failure::environment(message, "see dmesg"), false);
-                }
-            }
-        }
-    }
-
-    /// Tells the target what is left behind the LUs of a pool.
-    fn tell_space(&mut self, pool: usize) {
-        for lun in self.storage.luns_in(pool) {
-            if let Some((used_bytes, available_bytes)) = self.storage.space(lun) {
-                self.target.set_space(
-                    lun,
-                    Space {
-                        used_bytes,
-                        available_bytes,
-                    },
-                );
-            }
-        }
-    }
-
-    fn sample(&mut self, control: &Control) {
-        let now = clock::now();
-        let counters = self.counters(now);
-        control.sample(now, counters, Vec::new());
-    }
-
-    fn counters(&mut self, now: Time) -> Counters {
-        let mut counters = Counters::new();
-        let mut visit = |entity: &str, name: &str, value: f64| {
-            counters
-                .entry(entity.to_owned())
-                .or_default()
-                .insert(name.to_owned(), value);
-        };
-        self.storage.visit_counters(now, &mut visit);
-        self.target.visit_counters(&mut visit);
-        if let Some(tcp) = self.tcp.counters(&self.connections, self.open) {
-            counters.insert("tcp/sessions".to_owned(), tcp);
-        }
-        counters
-    }
-
-    /// The totals of all LUs and sessions.
-    fn finish(&mut self, control: &Control) -> Result<(), Failure> {
-        pools::flush(&mut self.storage, self.reactor)?;
-        let now = clock::now();
-        let mut values = BTreeMap::new();
-        for (entity, counters) in self.counters(now) {
-            if entity.starts_with("lu/") || entity == "sessions" {
-                for (name, value) in counters
-                    .into_iter()
-                    .filter(|(name, _)| !name.ends_with("_now"))
-                {
-                    *values.entry(name).or_insert(0.0) += value;
-                }
-            }
-        }
-        control.result(now, values, Vec::new());
-        Ok(())
-    }
-}
-
-fn listen(
-    addresses: &[std::net::SocketAddr],
-    options: &SocketOptions,
-    reactor: &Reactor,
-) -> Result<Vec<Listener>, Failure> {
-    let mut listeners = Vec::new();
-    for (portal, address) in addresses.iter().enumerate() {
-        let listener = Listener::bind_with(*address, options).or_environment(
-            format_args!("listen on {address}"),
-            "choose a free port of an address that this machine (or namespace) has",
-        )?;
-        reactor
-            .register(&listener, Token(LISTENERS + portal as u64), Interest::Level)
-            .or_environment("watch a listening socket", "raise the limit of open files")?;
-        listeners.push(listener);
-    }
-    Ok(listeners)
 }

@@ -1,0 +1,57 @@
+//! What all VMs of an engine share.
+use std::time::Duration;
+
+use crate::config::{InitiatorConfig, LoginKeys};
+use crate::payload::Payload;
+use crate::session::Chap;
+use crate::validate::COMMANDS_MAX;
+
+/// What all VMs of an engine share.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Login keys.
+    pub keys: LoginKeys,
+    /// How the VMs prove who they are.
+    pub chap: Option<Chap>,
+    /// Limit for a login, a command, a ping and a logout.
+    pub timeout: Duration,
+    /// What writes carry.
+    pub payload: Payload,
+    /// Stamp and check every block; the number tells this run's stamps from earlier ones'.
+    pub verify_run: Option<u32>,
+    /// How requests become commands.
+    pub commands: CommandLimits,
+}
+
+/// How requests become commands, and over how many sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandLimits {
+    /// Sessions of each VM, 1 to 64. Default 1.
+    pub sessions: u32,
+    /// Longest command, bytes, a multiple of the LU's block. Default: as long as requests are.
+    pub bytes_max: Option<u32>,
+    /// Commands outstanding per session, 1 to 4096. Default 4096.
+    pub outstanding_max: u32,
+}
+
+impl Default for CommandLimits {
+    fn default() -> Self {
+        CommandLimits {
+            sessions: 1,
+            bytes_max: None,
+            outstanding_max: COMMANDS_MAX,
+        }
+    }
+}
+
+impl CommandLimits {
+    /// Those of a configuration that was validated.
+    #[must_use]
+    pub fn of(config: &InitiatorConfig) -> CommandLimits {
+        CommandLimits {
+            sessions: config.sessions_per_vm,
+            bytes_max: config.command_bytes_max,
+            outstanding_max: config.commands_max.unwrap_or(COMMANDS_MAX),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! A VM's load as tasks of its sessions: what is due is admitted, with the bytes of a write; a task comes out for a session that has room; its end ends the
+//! command, and with the last one the request.
+use std::sync::Arc;
+
+use hakaru_units::Time;
+use hakaru_wire::iscsi::Lun;
+use hakaru_wire::scsi::{Cdb, Transfer};
+
+use crate::commands::{Command, Commands};
+use crate::counters::{Counters, Latencies};
+use crate::error::TaskError;
+use crate::load::{Load, Request};
+use crate::pattern::{Access, Op};
+use crate::payload::Payload;
+use crate::session::{Done, Task, TaskData};
+use crate::verify::Corruption;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Work {
+    load: Load,
+    commands: Commands,
+    lun: u8,
+    block_bytes: u32,
+    payload: Payload,
+    /// Writes that were given their bytes.
+    writes: u64,
+}
+
+/// What came of a task.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    /// It brought data that cannot be.
+    pub corruption: Option<Corruption>,
+    /// It was the last of its request, and this is how that failed.
+    pub failure: Option<(Op, TaskError)>,
+}
+
+impl Work {
+    /// On LU `lun` of blocks of `block_bytes`; commands of at most `longest` bytes, if that is given.
+    pub(crate) fn new(
+        load: Load,
+        longest: Option<u32>,
+        lun: u8,
+        block_bytes: u32,
+        payload: Payload,
+    ) -> Work {
+        Work {
+            load,
+            commands: Commands::new(longest),
+            lun,
+            block_bytes,
+            payload,
+            writes: 0,
+        }
+    }
+
+    /// It begins.
+    pub(crate) fn begin(&mut self, now: Time) {
+        self.load.begin(now);
+    }
+
+    /// It ends; requests in flight still do.
+    pub(crate) fn end(&mut self) {
+        self.load.end();
+    }
+
+    /// The way to the LU is lost.
+    pub(crate) fn handle_lost(&mut self, now: Time, latencies: &mut Latencies) {
+        self.load.handle_lost(now, latencies);
+    }
+
+    /// Requests in flight.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.load.in_flight()
+    }
+
+    /// When [`Work::admit_due`] is wanted next.
+    pub(crate) fn poll_timeout(&self) -> Option<Time> {
+        self.load.poll_timeout()
+    }
+
+    /// Counters, complete until `now`.
+    pub(crate) fn counters(&mut self, now: Time) -> Counters {
+        self.load.counters(now)
+    }
+
+    /// Counts retries after BUSY or TASK SET FULL.
+    pub(crate) fn count_busy(&mut self, times: u64) {
+        self.load.count_busy(times);
+    }
+
+    /// Takes every request that is due.
+    pub(crate) fn admit_due(&mut self, now: Time) {
+        while let Some(request) = self.load.poll_request(now) {
+            let data = self.data_of(&request);
+            self.commands.admit(&request, data);
+        }
+    }
+
+    /// Whether a task waits to be given.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.commands.is_waiting()
+    }
+
+    /// The next task.
+    pub(crate) fn poll_task(&mut self) -> Option<Task> {
+        let command = self.commands.poll_command()?;
+        let keep = self.load.verifies();
+        Some(new_task(command, self.lun, self.block_bytes, keep))
+    }
+
+    /// A task has ended; its buffer may be used again.
+    pub(crate) fn handle_done(
+        &mut self,
+        now: Time,
+        done: &mut Done,
+        latencies: &mut Latencies,
+    ) -> Outcome {
+        let access = self.commands.access(done.tag);
+        self.load.count_command(access.op, &done.phases);
+        let mut outcome = Outcome::default();
+        let result = result_of(done, &access);
+        if result.is_ok() && access.op == Op::Read {
+            outcome.corruption = self.load.check(&access, &done.data).err();
+        }
+        let ended = self.commands.handle_done(done.tag, result);
+        if let Some(result) = ended.result {
+            let done_well = result.is_ok();
+            outcome.failure = result.err().map(|error| (access.op, error));
+            self.load
+                .handle_done(now, ended.request, done_well, latencies);
+        }
+        outcome
+    }
+
+    /// The bytes of a write, stamped where that is wanted: a buffer, and where in it they begin.
+    fn data_of(&mut self, request: &Request) -> Option<(Arc<Vec<u8>>, usize)> {
+        let access = request.access;
+        if access.op == Op::Read {
+            return None;
+        }
+        let number = self.writes;
+        self.writes += 1;
+        if self.load.verifies() {
+            let mut stamped = Vec::with_capacity(access.length_bytes as usize);
+            self.load.stamp(&access, &mut stamped);
+            return Some((Arc::new(stamped), 0));
+        }
+        let begin = self.payload.begin_of(number, access.length_bytes);
+        Some((Arc::clone(self.payload.bytes()), begin))
+    }
+}
+
+/// How the task ended: less than was asked for is a failure.
+fn result_of(done: &mut Done, access: &Access) -> Result<(), TaskError> {
+    let expected = access.length_bytes;
+    match std::mem::replace(&mut done.result, Ok(0)) {
+        Ok(moved) if moved != expected => Err(TaskError::Short { moved, expected }),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn new_task(command: Command, lun: u8, block_bytes: u32, keep: bool) -> Task {
+    let access = command.access;
+    let transfer = Transfer {
+        lba: access.offset_bytes / u64::from(block_bytes),
+        blocks: access.length_bytes / block_bytes,
+        ..Transfer::default()
+    };
+    let length = access.length_bytes;
+    let (cdb, data) = match command.data {
+        None => (Cdb::Read(transfer), TaskData::In { length, keep }),
+        Some((buffer, begin)) => (
+            Cdb::Write(transfer),
+            TaskData::Out {
+                buffer,
+                begin,
+                length,
+            },
+        ),
+    };
+    Task {
+        tag: command.tag,
+        lun: Lun::new(lun.into()),
+        cdb: cdb.emit(),
+        data,
+    }
+}
