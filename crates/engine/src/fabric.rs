@@ -10,7 +10,7 @@ use hakaru_fabric::{Bin, Fabric, Packet};
 use hakaru_runtime::packet::{PacketSocket, Received};
 use hakaru_runtime::packet_writer::{PacketWriter, Packets as _, Written};
 use hakaru_runtime::{
-    Events, Inbox, Interest, Outbox, PACKET_BATCH, Reactor, Token, clock, process,
+    Events, Gone, Inbox, Interest, Outbox, PACKET_BATCH, Reactor, Token, clock, process,
 };
 use hakaru_stats::{Histogram, Latency};
 use hakaru_units::Time;
@@ -40,6 +40,8 @@ pub fn run(
         return Err(Failure::usage(message, "correct the configuration"));
     }
     let mut shell = Shell::new(config, reactor)?;
+    // After the writer's thread was made, which takes its time.
+    process::ask_for_short_turns(TURN);
     let names: Vec<&str> = shell
         .interfaces
         .iter()
@@ -49,9 +51,13 @@ pub fn run(
     shell.serve(control)
 }
 
-/// Calls' worth of packets of one interface that the writer may have before more wait in the fabric, and how long until that is looked at again.
+/// Calls' worth of packets of one interface that the writer may have before more wait in the fabric.
 const PENDING_MAX: u32 = 4;
-const PENDING_WAIT: Duration = Duration::from_micros(20);
+/// Whose packets are later than this on average (of the last 64) is behind, and then forwards them in trains of this length.
+const BEHIND_NS: u64 = 100_000;
+const TRAIN: Duration = Duration::from_micros(50);
+/// The shortest that Linux grants.
+const TURN: Duration = Duration::from_micros(100);
 
 struct Shell<'r> {
     reactor: &'r Reactor,
@@ -123,7 +129,10 @@ impl<'r> Shell<'r> {
         }
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let writer = (processors > 1)
-            .then(|| PacketWriter::new(interfaces.len()))
+            .then(|| {
+                let token = Token(interfaces.len() as u64);
+                PacketWriter::new(reactor, token, interfaces.len())
+            })
             .transpose()
             .or_environment("start a thread", "raise the limit of processes")?;
         Ok(Shell {
@@ -147,22 +156,34 @@ impl<'r> Shell<'r> {
     fn serve(&mut self, control: &mut Control) -> Result<(), Failure> {
         let mut events = Events::with_capacity(self.interfaces.len().max(4));
         let mut awake_until = Time::ZERO;
+        let mut moved = false;
         loop {
-            let deadline = self.deadline(awake_until);
+            let mut deadline = self.deadline(awake_until);
+            // It is behind: many packets for each of fewer turns are what catches up. Arrivals keep their instants, and need not wake anybody.
+            let is_behind = self.lateness.recent_ns() > BEHIND_NS;
+            if is_behind && moved && deadline != Some(Time::ZERO) {
+                clock::sleep_until(clock::now() + TRAIN);
+                deadline = Some(Time::ZERO);
+            }
             control.wait(self.reactor, &mut events, deadline)?;
             // Before the interfaces are read: what came until now is found there.
             let now = clock::now();
             let mut told = false;
             for event in events.iter() {
                 told = true;
-                if !control.handle_event(event)? && event.readable {
-                    self.interfaces[event.token.0 as usize].unread = true;
+                if control.handle_event(event)? {
+                    continue;
+                }
+                match self.interfaces.get_mut(event.token.0 as usize) {
+                    Some(interface) => interface.unread |= event.readable,
+                    None => self.writer.iter().for_each(PacketWriter::acknowledge),
                 }
             }
             if !told {
                 self.sleep.woke(now);
             }
-            if self.turn(now) && !self.spin.is_zero() {
+            moved = self.turn(now);
+            if moved && !self.spin.is_zero() {
                 awake_until = clock::now() + self.spin;
             }
             while let Some(order) = control.poll_order() {
@@ -189,12 +210,18 @@ impl<'r> Shell<'r> {
         if now < awake_until {
             return Some(Time::ZERO);
         }
+        let mut held = false;
         let leaves = (0..self.interfaces.len()).filter_map(|index| {
             let at = self.leaves(index)?;
-            let full = self.pending(index) >= PENDING_MAX;
-            Some(if full { at.max(now + PENDING_WAIT) } else { at })
+            let is_held = self.pending(index) >= PENDING_MAX;
+            held |= is_held;
+            (!is_held).then_some(at)
         });
-        let happens = leaves.chain(self.fabric.poll_timeout()).min();
+        let leaves = leaves.min();
+        if held && !self.writer.as_ref().is_none_or(PacketWriter::await_written) {
+            return Some(Time::ZERO);
+        }
+        let happens = leaves.into_iter().chain(self.fabric.poll_timeout()).min();
         let happens = happens.map(|at| self.sleep.wake_for(now, at));
         [happens, self.samples.next()].into_iter().flatten().min()
     }
@@ -226,20 +253,29 @@ impl<'r> Shell<'r> {
         if !interface.unread || !self.fabric.wants_frame(index) {
             return false;
         }
-        // An error: also an interface that went down; it tells when it is up again.
-        let got = interface.socket.receive(&mut self.inbox).unwrap_or(0);
-        interface.unread = got == PACKET_BATCH;
-        while let Some(received) = self.inbox.take() {
-            let packet = received.ok().and_then(|Received { bytes, offload, at }| {
-                let packet = match offload.segmentation {
-                    Some(cut) => Packet::super_frame(bytes, cut.payload_bytes, offload.checksum),
-                    None => Packet::new(bytes, None, offload.checksum),
-                };
-                Some((at, packet.ok()?.reuse(&self.bin)))
-            });
-            match packet {
-                Some((at, packet)) => self.fabric.handle_frame(at, index, packet),
-                None => interface.lost.unknown += 1,
+        self.inbox.look();
+        let mut got = 0;
+        while got < PACKET_BATCH {
+            let Some(received) = interface.socket.receive(&mut self.inbox) else {
+                interface.unread = false;
+                break;
+            };
+            got += 1;
+            match received {
+                Ok(Received { bytes, offload, at }) => {
+                    let packet = match offload.segmentation {
+                        Some(cut) => {
+                            Packet::super_frame(bytes, cut.payload_bytes, offload.checksum)
+                        }
+                        None => Packet::new(bytes, None, offload.checksum),
+                    };
+                    match packet {
+                        Ok(packet) => self.fabric.handle_frame(at, index, packet.reuse(&self.bin)),
+                        Err(_) => interface.lost.unknown += 1,
+                    }
+                }
+                Err(Gone::Unknown) => interface.lost.unknown += 1,
+                Err(Gone::NoRoom) => interface.lost.overrun += 1,
             }
         }
         got > 0

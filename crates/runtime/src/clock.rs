@@ -12,6 +12,14 @@ pub fn now() -> Time {
     Time(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
 }
 
+/// Sleeps until then, whatever comes; not at all if that instant has passed.
+pub fn sleep_until(until: Time) {
+    let left = until.ns_since(now());
+    if left > 0 {
+        std::thread::sleep(std::time::Duration::from_nanos(left));
+    }
+}
+
 /// Now, and what the real-time clock says then, ns since 1970: read one after the other as often as it takes to have both within a microsecond, or the nearest of many.
 #[must_use]
 pub fn now_and_realtime_ns() -> (Time, u64) {

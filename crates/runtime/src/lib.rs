@@ -34,6 +34,8 @@ pub mod memory;
 pub mod net;
 pub mod packet;
 mod packet_batch;
+mod packet_inbox;
+mod packet_ring;
 pub mod packet_writer;
 pub mod process;
 pub mod reactor;
@@ -45,5 +47,6 @@ pub mod tracefs;
 mod virtio;
 pub mod worker;
 
-pub use packet_batch::{BATCH as PACKET_BATCH, Inbox, Outbox};
+pub use packet_batch::{BATCH as PACKET_BATCH, Outbox};
+pub use packet_inbox::{Gone, Inbox};
 pub use reactor::{Event, Events, Interest, Reactor, Token, Waker};

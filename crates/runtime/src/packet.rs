@@ -1,4 +1,5 @@
-//! Whole Ethernet frames of an interface, super-frames included: an `AF_PACKET` socket with virtio-net headers, many packets a call.
+//! Whole Ethernet frames of an interface, super-frames included: `AF_PACKET` sockets with virtio-net headers, a ring for what comes, many packets a call for
+//! what goes.
 //!
 //! Needs CAP_NET_RAW in the user namespace of the network namespace, which whoever made the namespace has: no root.
 //!
@@ -11,9 +12,11 @@ use std::sync::Arc;
 
 use hakaru_units::Time;
 
-use crate::packet_batch::{Inbox, Outbox};
+use crate::packet_batch::Outbox;
+use crate::packet_inbox::{Gone, Inbox};
+use crate::packet_ring::ReceiveRing;
 
-/// Room for what comes while the shell does something else, bytes. A packet that finds none is lost and counted ([`PacketSocket::take_lost`]).
+/// Room for long packets that come while the shell does something else, bytes.
 const RECEIVE_BUFFER_BYTES: libc::c_int = 256 << 20;
 const SEND_BUFFER_BYTES: libc::c_int = 32 << 20;
 
@@ -65,6 +68,8 @@ pub struct Outgoing<'a> {
 /// An interface of this network namespace.
 #[derive(Debug)]
 pub struct PacketSocket {
+    // Before the socket: unmapped first.
+    ring: ReceiveRing,
     receive: OwnedFd,
     /// Another socket, of no protocol: what is sent there wakes nobody who waits for packets.
     send: Arc<OwnedFd>,
@@ -83,14 +88,14 @@ impl PacketSocket {
             return Err(io::Error::last_os_error());
         }
         let receive = open_socket()?;
-        set(&receive, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1_i32)?;
+        let ring = ReceiveRing::new(&receive)?;
         set(
             &receive,
             libc::SOL_PACKET,
             libc::PACKET_IGNORE_OUTGOING,
             &1_i32,
         )?;
-        set(&receive, libc::SOL_PACKET, libc::PACKET_AUXDATA, &1_i32)?;
+        // The driver's stamp, not that of the ring, which has a packet later.
         set(&receive, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)?;
         let (forced, plain) = (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF);
         set_size(&receive, forced, plain, RECEIVE_BUFFER_BYTES)?;
@@ -119,18 +124,15 @@ impl PacketSocket {
         set_size(&send, forced, plain, SEND_BUFFER_BYTES)?;
         bind(&send, index, 0)?;
         Ok(PacketSocket {
+            ring,
             receive,
             send: Arc::new(send),
         })
     }
 
-    /// Receives what waits, up to the inbox's room; then [`Inbox::take`] gives the packets. How many there are; fewer than the room: no
-    /// more waited.
-    ///
-    /// # Errors
-    /// `WouldBlock` if none waits; the interface went down.
-    pub fn receive(&self, inbox: &mut Inbox) -> io::Result<usize> {
-        inbox.receive_from(self.receive.as_fd())
+    /// The next packet that waits, if there is one. Before the first of many: [`Inbox::look`].
+    pub fn receive(&mut self, inbox: &mut Inbox) -> Option<Result<Received, Gone>> {
+        inbox.receive(&mut self.ring, self.receive.as_fd())
     }
 
     /// Sends packets, in order; how many the interface did not take, which are lost.
@@ -223,7 +225,12 @@ fn set_size(
         .or_else(|_| set(socket, libc::SOL_SOCKET, plain, &bytes))
 }
 
-fn set<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+pub(crate) fn set<T>(
+    socket: &OwnedFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
     // SAFETY: `value` is plain memory of the size given.
     let result = unsafe {
         libc::setsockopt(

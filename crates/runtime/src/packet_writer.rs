@@ -6,6 +6,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 
@@ -15,6 +16,7 @@ use crate::clock;
 use crate::packet::{Outgoing, PacketSocket};
 use crate::packet_batch::Outbox;
 use crate::process::ThreadCpuClock;
+use crate::reactor::{Reactor, Token, Waker};
 
 /// What is written in one go, for one interface.
 pub trait Packets: Send + 'static {
@@ -50,14 +52,27 @@ pub struct PacketWriter<P> {
     cpu: Option<ThreadCpuClock>,
     /// Submitted and not told of, by interface.
     pending: Vec<u32>,
+    progress: Arc<Progress>,
+    told: u64,
+    waker: Waker,
+}
+
+/// How far the thread is, and whether somebody sleeps until it is further.
+#[derive(Debug, Default)]
+struct Progress {
+    written: AtomicU64,
+    is_awaited: AtomicBool,
 }
 
 impl<P: Packets> PacketWriter<P> {
-    /// Starts the thread, for so many interfaces.
+    /// Starts the thread, for so many interfaces. `token`: what the reactor tells when [`PacketWriter::await_written`] was asked for.
     ///
     /// # Errors
-    /// No threads left.
-    pub fn new(interfaces: usize) -> io::Result<PacketWriter<P>> {
+    /// No threads or descriptors left.
+    pub fn new(reactor: &Reactor, token: Token, interfaces: usize) -> io::Result<PacketWriter<P>> {
+        let waker = Waker::new(reactor, token)?;
+        let progress = Arc::new(Progress::default());
+        let (wake, at) = (waker.clone(), Arc::clone(&progress));
         let (work, orders) = mpsc::channel::<Work<P>>();
         let (results, done) = mpsc::channel();
         let thread = std::thread::Builder::new()
@@ -70,7 +85,7 @@ impl<P: Packets> PacketWriter<P> {
                     mut packets,
                 } in orders
                 {
-                    let at = clock::now();
+                    let began = clock::now();
                     let outgoing = packets.outgoing();
                     let refused = PacketSocket::send_through(&socket, &outgoing, &mut outbox);
                     drop(outgoing);
@@ -78,11 +93,15 @@ impl<P: Packets> PacketWriter<P> {
                     let written = Written {
                         interface,
                         refused,
-                        at,
+                        at: began,
                         packets,
                     };
                     if results.send(written).is_err() {
                         return;
+                    }
+                    at.written.fetch_add(1, Ordering::SeqCst);
+                    if at.is_awaited.swap(false, Ordering::SeqCst) {
+                        wake.wake();
                     }
                 }
             })?;
@@ -92,6 +111,9 @@ impl<P: Packets> PacketWriter<P> {
             cpu: ThreadCpuClock::of(&thread),
             thread: Some(thread),
             pending: vec![0; interfaces],
+            progress,
+            told: 0,
+            waker,
         })
     }
 
@@ -128,8 +150,26 @@ impl<P: Packets> PacketWriter<P> {
     /// What became of packets since, the oldest first.
     pub fn poll_written(&mut self) -> Option<Written<P>> {
         let written = self.done.try_recv().ok()?;
-        self.pending[written.interface] -= 1;
+        self.tell(&written);
         Some(written)
+    }
+
+    fn tell(&mut self, written: &Written<P>) {
+        self.pending[written.interface] -= 1;
+        self.told += 1;
+    }
+
+    /// Wakes the reactor when more is written than was told of, by an event that [`PacketWriter::acknowledge`] takes back; false: there is
+    /// already.
+    pub fn await_written(&self) -> bool {
+        self.progress.is_awaited.store(true, Ordering::SeqCst);
+        // The other way round in the thread: one of the two sees what the other did.
+        self.progress.written.load(Ordering::SeqCst) == self.told
+    }
+
+    /// Takes back the event.
+    pub fn acknowledge(&self) {
+        self.waker.acknowledge();
     }
 
     /// Waits for the next packets to be written; `None`: nothing is pending.
@@ -138,7 +178,7 @@ impl<P: Packets> PacketWriter<P> {
             return None;
         }
         let written = self.done.recv().ok()?;
-        self.pending[written.interface] -= 1;
+        self.tell(&written);
         Some(written)
     }
 }

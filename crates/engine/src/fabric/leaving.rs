@@ -24,9 +24,9 @@ impl Default for Leaving {
 }
 
 impl Leaving {
-    /// So many packets for one interface, or bytes, are worth handing to the writer's thread; fewer are written where they are.
+    /// So many packets for one interface are worth handing to the writer's thread. Fewer are written where they are, super-frames too: those are little
+    /// but copying, which is faster where the bytes were read, and on two processors the hosts' own copying needs the other.
     const HANDED_OVER_MIN: usize = 16;
-    const HANDED_OVER_BYTES_MIN: u64 = 32 << 10;
 
     pub(super) fn push(&mut self, frame: OutFrame) {
         self.dues.push(frame.due());
@@ -44,7 +44,6 @@ impl Leaving {
     /// Waking up another thread for it pays.
     pub(super) fn is_much(&self) -> bool {
         self.frames.len() >= Self::HANDED_OVER_MIN
-            || self.frames.iter().map(OutFrame::bytes).sum::<u64>() >= Self::HANDED_OVER_BYTES_MIN
     }
 
     /// When each was due; until it is cleared, also after they were released.
