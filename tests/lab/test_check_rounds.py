@@ -57,3 +57,12 @@ def test_only_ways_over_a_link_that_changed_are_measured_anew() -> None:
     assert variants.is_known(linked(links__vtl__queue="32 KiB", tcp__stack=2009, links__vtl__loss={"percent": 1}))
     for changes in ({"links__vtl__delay": "5 ms"}, {"links__uplink__rate": "1 Gbit/s"}, {"mtu": 9000}):
         assert not variants.is_known(linked(**changes))
+
+
+def test_a_run_that_is_resumed_keeps_what_was_checked_before() -> None:
+    before = [
+        {"points": ["p02"], "links": {"vtl": {"rate_bits_per_s": 10**8}}, "seconds": 1.0, "checks": [{"to": "vtl"}]},
+        {"points": ["p03"], "links": {"vtl": {"delay_us": 5000.0}}, "seconds": 2.0, "checks": []},
+    ]
+    variants = Variants(linked(), [None, None], before)  # type: ignore[list-item]
+    assert variants.describe() == before

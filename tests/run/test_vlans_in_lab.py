@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from hakaru.lab import actions
@@ -140,3 +141,20 @@ def test_the_report_names_vlans_checks_and_captures(ran: RunReader) -> None:
         *(("p01", 1, "array"), ("p01", 2, "array"), ("p02", 1, "array"), ("p02", 2, "array"))
     ]
     assert all(one["packets"] > 100 and one["dropped"] == 0 for one in summary["captures"])
+
+
+def test_links_of_a_point_that_this_machine_cannot_carry_are_refused_with_their_names(
+    hakaru: Hakaru, tmp_path: Path
+) -> None:
+    study = tmp_path / "routed" / "study.yaml"
+    study.parent.mkdir()
+    fast = STUDY.replace("rate: [200 Mbit/s, 8 Mbit/s]", "rate: [200 Mbit/s, 25 Gbit/s]")
+    study.write_text(fast.replace("rate: 400 Mbit/s", "rate: 25 Gbit/s").replace(", delay: 1 ms", ""))
+    result = hakaru.run("run", str(study), "--report", "none", "--only", "rate=25 Gbit/s")
+    assert result.returncode == 3, result.stderr
+    (error,) = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert "the links of point p02: this machine carries" in error
+    assert "of the 25 Gbit/s asked on the way" in error
+    assert "(link kvm, uplink, array; fabric backend, best of 3)" in error
+    (hint,) = [line for line in result.stderr.splitlines() if line.startswith("hint: ")]
+    assert "`sustained`" in hint and "--only" in hint

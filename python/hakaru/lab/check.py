@@ -189,7 +189,8 @@ def _is_shared(there: Sequence[Way], back: Sequence[Way], slow: set[str]) -> boo
 
 def _slowest(ways: Sequence[Way], limit: int | None) -> tuple[str, ...]:
     """Links that hold one way back to what was asked; of several ways those that they have in common."""
-    common = [hop for hop in ways[0].hops if all(hop in way.hops for way in ways)]
+    own = [hop for hop in ways[0].hops if isinstance(hop, Trunk) or not hop.inside]
+    common = [hop for hop in own if all(hop in way.hops for way in ways)]
     if limit is None:
         return ()
     slow = [hop.name for hop in common if limit in _rates(hop)]
