@@ -11,6 +11,7 @@ from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import plan_lab
 
 from .linked_lab import plan
+from .vlan_lab import plan as vlans
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -51,6 +52,16 @@ def test_a_lab_link_by_link_says_what_was_asked_of_each_link() -> None:
     assert {"kvm-1: 10 Gbit/s", "uplink: 10 Gbit/s", "vtl: 1 Gbit/s", "eth0 10.77.0.3"} <= set(said)
     assert {"queue 2 MiB, sends 1 Gbit/s", "pause", "queue 64 KiB", "delay 0.1 ms, loss 0.1 %"} <= set(said)
     check_places(linked)
+
+
+def test_vlans_stand_at_their_ports_and_a_nodes_trunk_is_one_line() -> None:
+    drawn = ElementTree.fromstring(draw(vlans(links__uplink__vlans=["storage", "servers"])))
+    said = texts(drawn)
+    assert {"access VLAN 20", "access VLAN 30", "trunk VLAN 10, 30", "trunk VLAN 10, 20"} <= set(said)
+    assert {"routes VLAN 10, 20", "eth0.10 10.77.10.1", "eth0.30 10.77.30.1"} <= set(said)
+    assert said.count("array: 200 Mbit/s") == 1
+    assert "array.eth0" not in said, "what tags for a node is no switch that anybody bought"
+    check_places(drawn)
 
 
 def test_a_tree_of_switches_with_folded_hosts_and_two_paths_stays_in_the_picture() -> None:

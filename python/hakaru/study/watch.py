@@ -20,7 +20,7 @@ class Capture(Part):
     interface: str = Field(
         default="eth0",
         pattern=r"^[^\s/]{1,15}$",
-        description="of each such node; a lab's are eth0, eth1, … in the order of its paths",
+        description="of each such node; a lab's are eth0, eth1, … in the order of its paths, on a trunk eth0.10",
     )
     snap: Size = Field(
         default=256,
