@@ -1,7 +1,8 @@
 """The fabric beside its peers: how fast, how exact. Each case is `bench/fabric_scene.py`, in namespaces of its own.
 
 `tun_delay` is the loop of mahimahi's mm-delay, written anew (Debian 12 does not package mahimahi); `tbf` is the
-kernel's token bucket; `veth` is nothing in between. Kernels without `sch_tbf` leave that peer out.
+kernel's token bucket; `veth` is nothing in between; `sleeps` is what this machine's timers alone add to two delays,
+which says how much of an error is the fabric's. Kernels without `sch_tbf` leave that peer out.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ RATES_BITS_PER_S = {"10m": 10**7, "100m": 10**8, "1g": 10**9, "5g": 5 * 10**9}
 LOSS_PERCENT, DATAGRAMS = 1.0, 20_000
 
 
-def build_tun_delay(folder: Path) -> Path:
-    """Compiles the stand-in for mm-delay."""
-    program = folder / "tun_delay"
-    subprocess.run(["cc", "-O2", "-o", str(program), str(SCENE.with_name("tun_delay.c"))], check=True)
+def build(folder: Path, name: str) -> Path:
+    """Compiles a peer, `NAME.c`."""
+    program = folder / name
+    subprocess.run(["cc", "-O2", "-o", str(program), str(SCENE.with_name(f"{name}.c"))], check=True)
     return program
 
 
@@ -40,7 +41,7 @@ class FabricBench:
 
     def fabric_tcp_through_10_ms(self) -> list[Figure]:
         """One TCP flow, one emulated switch, 10 ms each way, the same socket buffers everywhere."""
-        tun_delay = str(build_tun_delay(self.folder))
+        tun_delay = str(build(self.folder, "tun_delay"))
         figures = []
         for name, offloads in (("super_frames", True), ("frame_by_frame", False)):
             figure = Figure(f"fabric_tcp_10ms_{name}", "bit/s", goal={"tun_delay": 8.0} if offloads else {})
@@ -54,23 +55,36 @@ class FabricBench:
         return figures
 
     def fabric_round_trip(self) -> list[Figure]:
-        """What a lone echo takes beyond the 20 ms asked, asleep and spinning; `veth` is what it takes with no delay."""
-        tun_delay = str(build_tun_delay(self.folder))
+        """What a lone echo takes beyond the 20 ms asked, asleep and spinning; `veth` is what it takes with no delay.
+
+        `sleeps` stands beside what sleeps: a process that waits for the same instants and does nothing else.
+        """
+        tun_delay = str(build(self.folder, "tun_delay"))
+        sleeps = str(build(self.folder, "sleeps"))
         figures = []
         for name, spin_us, limits in (("asleep", 0, (60.0, 200.0)), ("spinning", 100_000, (15.0, 40.0))):
             p50, p99 = (
                 Figure(f"fabric_rtt_error_{name}_{share}", "us", lower_is_better=True, limit=limit)
                 for share, limit in zip(("p50", "p99"), limits, strict=True)
             )
-            echoes = {"measure": "rtt", "count": 200 * self.seconds, "every_ms": 2}
+            count, every_ms = 200 * self.seconds, 2
+            echoes = {"measure": "rtt", "count": count, "every_ms": every_ms}
             for _ in range(self.rounds):
                 ours = self._case(medium="fabric", delay_us=TEN_MS_US, spin_us=spin_us, **echoes)
                 tun = self._case(medium="tun_delay", delay_us=TEN_MS_US, tun_delay=tun_delay, **echoes)
                 none = self._case(medium="veth", **echoes)
+                least = {} if spin_us else {"sleeps": self._sleeps(sleeps, count, 1000 * every_ms)}
                 for figure, key in ((p50, "error_us_p50"), (p99, "error_us_p99")):
-                    figure.add(ours[key], tun_delay=tun[key], veth=none[key])
+                    bare = {peer: values[key] for peer, values in least.items()}
+                    figure.add(ours[key], tun_delay=tun[key], veth=none[key], **bare)
             figures += [p50, p99]
         return figures
+
+    @staticmethod
+    def _sleeps(program: str, count: int, every_us: int) -> dict[str, float]:
+        words = [program, str(count), str(every_us), str(TEN_MS_US)]
+        found: dict[str, float] = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+        return found
 
     def fabric_rate(self) -> list[Figure]:
         """How far the rate of a link is from what was asked, percent, as a TCP receiver sees it."""
