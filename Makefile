@@ -37,8 +37,12 @@ lint: setup
 test-rust: setup
 	cargo test --workspace --quiet
 
+# What only computes runs on every core; what loads sockets, labs and arrays runs alone, since it measures.
+COMPUTING := tests/analysis tests/report tests/store tests/study
+
 test-python: setup
-	$(BIN)/pytest -q --ignore=tests/guests
+	$(BIN)/pytest -q -n auto --dist loadfile $(COMPUTING)
+	$(BIN)/pytest -q $(addprefix --ignore=,tests/guests $(COMPUTING))
 
 # A stock Debian guest against the array: minutes where its processor is emulated. Brings 100 MB of packages once.
 test-guests: setup
