@@ -21,11 +21,11 @@ MISMATCH: dict[str, Any] = {
 }
 
 
-def mismatch(**changes: Any) -> dict[str, Any]:
-    """The lab with changes by place: `links_vtl_queue="32 KiB"`, None takes something away."""
-    fields = copy.deepcopy(MISMATCH)
+def changed(lab: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """A lab with changes by place: `links__vtl__queue="32 KiB"`; None takes something away."""
+    fields = copy.deepcopy(lab)
     for place, value in changes.items():
-        *way, last = place.replace("kvm_1", "kvm-1").split("__")
+        *way, last = place.split("__")
         part = fields
         for step in way:
             part = part.setdefault(step, {})
@@ -34,6 +34,11 @@ def mismatch(**changes: Any) -> dict[str, Any]:
         else:
             part[last] = value
     return fields
+
+
+def mismatch(**changes: Any) -> dict[str, Any]:
+    """The lab with changes by place, `kvm_1` for kvm-1."""
+    return changed(MISMATCH, {place.replace("kvm_1", "kvm-1"): value for place, value in changes.items()})
 
 
 def plan(**changes: Any) -> LabPlan:

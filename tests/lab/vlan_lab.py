@@ -7,11 +7,12 @@ array ════════┘ trunk: storage, backup
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import LabPlan, plan_lab
+
+from .linked_lab import changed
 
 ROUTED: dict[str, Any] = {
     "hosts": ["kvm", "other"],
@@ -33,17 +34,7 @@ ROUTED: dict[str, Any] = {
 
 def routed(**changes: Any) -> dict[str, Any]:
     """The lab with changes by place, as `links__kvm__vlan="storage"`; None takes something away."""
-    fields = copy.deepcopy(ROUTED)
-    for place, value in changes.items():
-        *way, last = place.split("__")
-        part = fields
-        for step in way:
-            part = part.setdefault(step, {})
-        if value is None:
-            part.pop(last, None)
-        else:
-            part[last] = value
-    return fields
+    return changed(ROUTED, changes)
 
 
 def plan(**changes: Any) -> LabPlan:
