@@ -12,6 +12,7 @@ from hakaru.lab.tcp import SWITCHES_2009, kernel_finds_losses_by_rack_only
 
 from .conftest import Someone
 from .linked_lab import mismatch
+from .undisturbed import LABS_MAX, as_asked
 
 # Slow enough that a busy machine carries it; a queue of four frames before the last link.
 SMALL: dict[str, Any] = {
@@ -24,7 +25,6 @@ SMALL: dict[str, Any] = {
     "links__vtl__queue": "6 KiB",
     "switches__edge": {},
 }
-LABS_MAX = 6
 
 
 def lines(someone: Someone, name: str, *arguments: dict[str, Any]) -> list[dict[str, Any]]:
@@ -61,12 +61,8 @@ def test_a_lab_on_the_fabric_is_as_asked_drops_where_it_is_shallow_and_takes_on_
 ) -> None:
     wanted = mismatch(**SMALL)
     other = mismatch(**{**SMALL, "links__vtl__queue": "1 MiB", "mtu": 9000, "tcp__stack": 2009, "tcp__sack": False})
-    checks: list[dict[str, Any]] = []
-    for _ in range(LABS_MAX):
-        described, shallow, baselines, deep = lines(someone, "linked", wanted, other)
-        checks = described["lab"]["checks"]
-        if all(check["as_asked"] for check in checks):
-            break
+    described, shallow, baselines, deep = as_asked(lambda: lines(someone, "linked", wanted, other))
+    checks = described["lab"]["checks"]
     asked = [(check["from"], check["to"], check["asked_bits_per_s"]) for check in checks]
     assert asked == [("kvm-1", "primary", 200_000_000), ("kvm-1", "vtl", 20_000_000)]
     assert all(check["as_asked"] for check in checks), checks
@@ -171,12 +167,8 @@ def test_the_kernel_backend_builds_trees_of_switches(someone: Someone) -> None:
         links__primary__rate="200 Mbit/s",
         links__uplink__rate="200 Mbit/s",
     )
-    checks: list[dict[str, Any]] = []
-    for _ in range(LABS_MAX):
-        (report,) = lines(someone, "check_links", fields)
-        checks = report["lab"]["checks"]
-        if all(check["as_asked"] for check in checks):
-            break
+    (report,) = as_asked(lambda: lines(someone, "check_links", fields))
+    checks = report["lab"]["checks"]
     rates = [(check["to"], check["asked_bits_per_s"], check["reverse_asked_bits_per_s"]) for check in checks]
     assert rates == [("primary", 50_000_000, 200_000_000), ("vtl", 50_000_000, 100_000_000)]
     assert all(check["as_asked"] for check in checks), checks

@@ -3,7 +3,9 @@
 //! Tracepoints know no namespaces: they fire for every socket of the machine, and another network namespace may have the same addresses. A socket's
 //! cookie is unique, so an event with a cookie is ours if `sock_diag` of our namespace knows a socket of that cookie. Events without one tell
 //! where the socket lies in the kernel's memory; `tcp_probe` tells both, so an event is ours if the last probe from that place was, and the
-//! addresses are the same. What cannot be told to be ours is not recorded, and counted.
+//! addresses are the same. Before a socket's first probe (nothing has come in since the watch began: its first segments may be lost and sent again) such an event waits
+//! for that probe: the place that it tells was already this socket's when the event came, if the socket had been read before. What cannot be told to be ours is not
+//! recorded, and counted.
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 
@@ -16,6 +18,8 @@ use crate::trace::{TcpEvent, What};
 pub const SOCKETS_MAX: usize = 1024;
 /// Sockets of others that are remembered as such; then all are forgotten, which costs a question each.
 const FOREIGN_MAX: usize = 65_536;
+/// Events of one socket that wait for its first probe: a flow whose acknowledgements all got lost sends again a handful of times.
+const WAITING_MAX: usize = 256;
 
 /// See above.
 #[derive(Default)]
@@ -25,6 +29,8 @@ pub struct TcpSockets {
     order: Vec<u64>,
     /// Place in the kernel's memory → cookie.
     places: HashMap<u64, u64>,
+    /// Local and remote end → cookie of those whose place is not known yet.
+    placeless: HashMap<(SocketAddr, SocketAddr), u64>,
     foreign: HashSet<u64>,
     last_number: u32,
     refused: HashSet<u64>,
@@ -38,6 +44,10 @@ struct Known {
     segment_bytes: Option<u64>,
     congestion_control: Option<String>,
     place: Option<u64>,
+    /// It was there from this instant on, for certain.
+    since_ns: u64,
+    /// See above.
+    waiting: Vec<TcpEvent>,
 }
 
 impl TcpSockets {
@@ -94,7 +104,7 @@ impl TcpSockets {
             self.handle_gone(cookie);
             return;
         }
-        if !self.known.contains_key(&cookie) && !self.learn(cookie, socket) {
+        if !self.known.contains_key(&cookie) && !self.learn(at, cookie, socket) {
             return;
         }
         let known = self.known.get_mut(&cookie).expect("learned just now");
@@ -110,7 +120,7 @@ impl TcpSockets {
     }
 
     /// Whether it is watched from now on.
-    fn learn(&mut self, cookie: u64, socket: &Socket) -> bool {
+    fn learn(&mut self, at: (u64, u32), cookie: u64, socket: &Socket) -> bool {
         if self.order.len() >= SOCKETS_MAX {
             if self.refused.len() < FOREIGN_MAX {
                 self.refused.insert(cookie);
@@ -127,7 +137,10 @@ impl TcpSockets {
             segment_bytes: None,
             congestion_control: None,
             place: None,
+            since_ns: at.0 + u64::from(at.1),
+            waiting: Vec::new(),
         };
+        self.placeless.insert(ends(&socket.id), cookie);
         self.known.insert(cookie, known);
         true
     }
@@ -136,9 +149,11 @@ impl TcpSockets {
     pub fn handle_gone(&mut self, cookie: u64) {
         if let Some(known) = self.known.remove(&cookie) {
             self.order.retain(|of| *of != cookie);
-            if let Some(place) = known.place {
-                self.places.remove(&place);
-            }
+            match known.place {
+                Some(place) => self.places.remove(&place),
+                None => self.placeless.remove(&ends(&known.id)),
+            };
+            self.unattributed += known.waiting.len() as u64;
         }
         if self.foreign.len() >= FOREIGN_MAX {
             self.foreign.clear();
@@ -163,19 +178,45 @@ impl TcpSockets {
         unknown
     }
 
-    /// Takes an event and records it if it is a watched socket's. Events in the order of their instants.
+    /// Takes an event and records it if it is a watched socket's, or once it is known to be. Events in the order of their instants.
     pub fn handle_event(&mut self, event: &TcpEvent, series: &mut Series) {
         let Some(cookie) = self.owner(event) else {
-            self.unattributed += 1;
+            if !self.defer(event) {
+                self.unattributed += 1;
+            }
             return;
         };
-        let known = &self.known[&cookie];
-        match &event.what {
-            What::Probe(probe) => {
-                series.add_probe(event.at_ns, known.number, probe, known.segment_bytes);
+        let known = self.known.get_mut(&cookie).expect("an owner is watched");
+        for waiting in std::mem::take(&mut known.waiting) {
+            if waiting.place == known.place {
+                record(&waiting, known, series);
+            } else {
+                self.unattributed += 1;
             }
-            What::Retransmit => series.add_retransmit(event.at_ns, known.number),
-            What::State(state) => series.add_state(event.at_ns, known.number, state.0),
+        }
+        record(event, known, series);
+    }
+
+    /// Keeps an event that may be of a socket whose place is not known yet; whether it does.
+    fn defer(&mut self, event: &TcpEvent) -> bool {
+        if event.cookie.is_some() || event.place.is_none() {
+            return false;
+        }
+        let cookie = self.placeless.get(&(event.local, event.peer));
+        let Some(known) = cookie.and_then(|cookie| self.known.get_mut(cookie)) else {
+            return false;
+        };
+        let keeps = event.at_ns >= known.since_ns && known.waiting.len() < WAITING_MAX;
+        if keeps {
+            known.waiting.push(*event);
+        }
+        keeps
+    }
+
+    /// No event comes any more: those that still wait are nobody's.
+    pub fn finish(&mut self) {
+        for known in self.known.values_mut() {
+            self.unattributed += std::mem::take(&mut known.waiting).len() as u64;
         }
     }
 
@@ -190,13 +231,29 @@ impl TcpSockets {
                 };
             }
             let known = known?;
+            if known.place.is_none() && event.place.is_some() {
+                self.placeless.remove(&ends(&known.id));
+            }
             known.place = event.place;
             return Some(cookie);
         }
         let cookie = *self.places.get(&event.place?)?;
         let known = self.known.get(&cookie)?;
-        let ends: (SocketAddr, SocketAddr) = (known.id.local(), known.id.peer());
-        (ends == (event.local, event.peer)).then_some(cookie)
+        (ends(&known.id) == (event.local, event.peer)).then_some(cookie)
+    }
+}
+
+fn ends(id: &SocketId) -> (SocketAddr, SocketAddr) {
+    (id.local(), id.peer())
+}
+
+fn record(event: &TcpEvent, of: &Known, series: &mut Series) {
+    match &event.what {
+        What::Probe(probe) => {
+            series.add_probe(event.at_ns, of.number, probe, of.segment_bytes);
+        }
+        What::Retransmit => series.add_retransmit(event.at_ns, of.number),
+        What::State(state) => series.add_state(event.at_ns, of.number, state.0),
     }
 }
 
@@ -254,9 +311,6 @@ mod tests {
         let (mut sockets, mut series) = (TcpSockets::default(), Series::default());
         sockets.handle_socket((1, 0), &socket(7), &mut series);
         assert_eq!(recorded(&mut series), 1);
-        // Its place is not known yet: somebody else with these addresses might have sent again.
-        sockets.handle_event(&event(None, 0x1000, LOSS), &mut series);
-        assert_eq!(recorded(&mut series), 0);
         sockets.handle_event(&event(Some(7), 0x1000, PROBE), &mut series);
         sockets.handle_event(&event(None, 0x1000, LOSS), &mut series);
         assert_eq!(recorded(&mut series), 2);
@@ -264,7 +318,44 @@ mod tests {
         sockets.handle_event(&event(Some(8), 0x2000, PROBE), &mut series);
         sockets.handle_event(&event(None, 0x2000, What::Retransmit), &mut series);
         assert_eq!(recorded(&mut series), 0);
-        assert_eq!(sockets.unattributed(), 3);
+        assert_eq!(sockets.unattributed(), 2);
+    }
+
+    #[test]
+    fn event_before_the_first_probe_waits_for_it() {
+        let (mut sockets, mut series) = (TcpSockets::default(), Series::default());
+        sockets.handle_socket((1, 0), &socket(7), &mut series);
+        recorded(&mut series);
+        // Its place is not known yet: somebody else with these addresses might have sent again, and one of these two has.
+        sockets.handle_event(&event(None, 0x1000, LOSS), &mut series);
+        sockets.handle_event(&event(None, 0x2000, LOSS), &mut series);
+        assert_eq!((recorded(&mut series), sockets.unattributed()), (0, 0));
+        sockets.handle_event(&event(Some(7), 0x1000, PROBE), &mut series);
+        assert_eq!((recorded(&mut series), sockets.unattributed()), (2, 1));
+    }
+
+    #[test]
+    fn event_that_waits_for_nothing_is_counted() {
+        let (mut sockets, mut series) = (TcpSockets::default(), Series::default());
+        // First read after the event: whoever was at that place then may be gone.
+        sockets.handle_socket((2, 0), &socket(7), &mut series);
+        sockets.handle_event(&event(None, 0x1000, LOSS), &mut series);
+        assert_eq!(sockets.unattributed(), 1);
+        let mut later = event(None, 0x1000, What::Retransmit);
+        later.at_ns = 3;
+        for _ in 0..WAITING_MAX + 2 {
+            sockets.handle_event(&later, &mut series);
+        }
+        assert_eq!(
+            sockets.unattributed(),
+            3,
+            "it does not keep them without end"
+        );
+        sockets.finish();
+        sockets.handle_gone(7);
+        assert_eq!(sockets.unattributed(), 3 + WAITING_MAX as u64);
+        sockets.handle_event(&later, &mut series);
+        assert_eq!(sockets.unattributed(), 4 + WAITING_MAX as u64);
     }
 
     #[test]

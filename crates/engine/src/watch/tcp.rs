@@ -137,6 +137,7 @@ impl TcpWatcher {
     /// The last reading, and all to the file.
     pub fn finish(&mut self) -> Result<(), Failure> {
         self.read(self.schedule.next().is_some())?;
+        self.sockets.finish();
         self.file.flush(&mut self.series)
     }
 
