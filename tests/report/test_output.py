@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hakaru.errors import EnvironmentError_, UsageError
 from hakaru.report import figure, render
+from hakaru.report.output import bound
 from hakaru.wording import LANGUAGES, number
 from PIL import Image
 from pypdf import PdfReader
@@ -194,3 +195,8 @@ def test_what_cannot_be_drawn_or_written_is_a_clear_error(invented_run: Path, tm
     (tmp_path / "file").write_text("")
     with pytest.raises(EnvironmentError_, match="file"):
         render(invented_run, ["json"], ["en"], tmp_path / "file" / "x")
+
+
+def test_numbers_stay_with_their_units() -> None:
+    sentence = "At most 90 %, 12 KiB of 3 MB/s, 40 ms: 5 sessions, 2 Gbit/s"
+    assert bound(sentence) == "At most 90\u00a0%, 12\u00a0KiB of 3\u00a0MB/s, 40\u00a0ms: 5 sessions, 2\u00a0Gbit/s"

@@ -19,6 +19,8 @@ from hakaru.wording import LANGUAGES
 
 FORMATS = ("html", "pdf", "json")
 TEMPLATES = Path(__file__).parent / "templates"
+# The space between a number and its unit.
+_UNIT_OF_NUMBER = re.compile(r"(?<=\d) (?=(?:%|[kKMGT]?i?B(?:/s)?|[kMGT]?bit/s|[nµm]?s|IOPS|GHz|台|秒)(?!\w))")
 
 
 def render(
@@ -95,10 +97,16 @@ def page(shown: dict[str, Any]) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined
     )
+    environment.filters["bound"] = bound
     css = (TEMPLATES / "report.css").read_text()
     drawn = environment.get_template("report.html.j2").render(**shown, css="@@FACES@@" + css)
     # Which letters the page needs is known once it is there: the fonts come last.
     return drawn.replace("@@FACES@@", faces(str(Markup(drawn).striptags()) + css), 1)
+
+
+def bound(text: str) -> str:
+    """A sentence whose numbers stay on one line with their units."""
+    return _UNIT_OF_NUMBER.sub("\u00a0", text)
 
 
 def faces(text: str) -> str:
