@@ -1,0 +1,107 @@
+//! Where a VM's requests go: addresses, names and paths that can be.
+use super::{ConfigError, refuse};
+use crate::config::Destination;
+
+/// Longest iSCSI name (RFC 7143 section 4.2.7.1), bytes.
+const ISCSI_NAME_MAX: usize = 223;
+
+impl Destination {
+    /// A name that is the same for every VM (and every run) that uses the same volume.
+    #[must_use]
+    pub fn volume_name(&self) -> String {
+        match self {
+            Destination::Iscsi {
+                target_name, lun, ..
+            } => format!("{target_name}/{lun}"),
+            Destination::File { path, .. } => path.clone(),
+        }
+    }
+
+    /// Checks addresses, names and paths; `field` is what holds it, for the message.
+    ///
+    /// # Errors
+    /// The first field that cannot be.
+    pub fn validate(&self, field: &str) -> Result<(), ConfigError> {
+        match self {
+            Destination::Iscsi {
+                portal,
+                target_name,
+                initiator_name,
+                ..
+            } => {
+                if portal.parse::<std::net::SocketAddr>().is_err() {
+                    let what = format!("`{portal}` is not address:port");
+                    return refuse(
+                        format!("{field}.portal"),
+                        what,
+                        "write 192.0.2.1:3260 or [2001:db8::1]:3260",
+                    );
+                }
+                validate_iscsi_name(&format!("{field}.target_name"), target_name)?;
+                validate_iscsi_name(&format!("{field}.initiator_name"), initiator_name)
+            }
+            Destination::File { path, .. } if path.is_empty() || path.contains('\0') => refuse(
+                format!("{field}.path"),
+                "is empty or holds a NUL",
+                "name a file or block device",
+            ),
+            Destination::File { .. } => Ok(()),
+        }
+    }
+}
+
+/// RFC 7143 section 4.2.7: at most 223 bytes, one of three types, no white space or control characters.
+fn validate_iscsi_name(field: &str, name: &str) -> Result<(), ConfigError> {
+    let known = ["iqn.", "eui.", "naa."]
+        .iter()
+        .any(|kind| name.starts_with(kind));
+    let clean = name
+        .chars()
+        .all(|c| !c.is_control() && !c.is_whitespace() && c != ',');
+    if known && clean && name.len() <= ISCSI_NAME_MAX {
+        return Ok(());
+    }
+    refuse(
+        field,
+        format!("`{}` is no iSCSI name", name.escape_debug()),
+        "names are iqn.YYYY-MM.DOMAIN:NAME, eui.… or naa.…, at most 223 bytes, without white space",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::config;
+    use super::*;
+
+    #[test]
+    fn names_and_portals_are_checked_before_anything_is_sent() {
+        for name in [
+            "",
+            "disk",
+            "iqn.a b",
+            "iqn.a\n",
+            &format!("iqn.{}", "x".repeat(220)),
+        ] {
+            let mut changed = config();
+            let Destination::Iscsi { target_name, .. } = &mut changed.vms[0].destination else {
+                unreachable!()
+            };
+            *target_name = name.to_owned();
+            assert_eq!(
+                changed.validate().unwrap_err().field,
+                "vms[0].destination.target_name"
+            );
+        }
+        for address in ["", "127.0.0.1", "::1:3260", "example.org:3260"] {
+            let mut changed = config();
+            let Destination::Iscsi { portal, .. } = &mut changed.vms[0].destination else {
+                unreachable!()
+            };
+            *portal = address.to_owned();
+            assert_eq!(
+                changed.validate().unwrap_err().field,
+                "vms[0].destination.portal"
+            );
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Checks of a configuration: each refusal names the field, what is wrong with it and what to do.
+//!
+//! Here is what holds for all VMs together; `vm` checks one of them, `destination` where it goes, `region` its part of a volume once that is seen.
+mod destination;
+mod region;
+mod vm;
+
+use std::collections::HashSet;
+
+use crate::config::{InitiatorConfig, LoginKeys};
+
+/// Longest request, bytes.
+const REQUEST_MAX: u32 = 16 << 20;
+/// Most sessions of one VM.
+const SESSIONS_MAX: u32 = 64;
+/// Most commands of one session that are outstanding at once.
+pub(crate) const COMMANDS_MAX: u32 = 4096;
+/// Most sessions of one engine: their ISIDs count in 16 bits.
+const SESSIONS_IN_ALL_MAX: u64 = 65_536;
+/// Most VMs of one engine.
+const VMS_MAX: usize = 20_000;
+
+/// A configuration that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {what}")]
+pub struct ConfigError {
+    /// The field, as `vms[3].pattern.sizes[0].bytes`.
+    pub field: String,
+    /// What is wrong.
+    pub what: String,
+    /// What to do.
+    pub hint: String,
+}
+
+pub(crate) fn refuse<T>(
+    field: impl Into<String>,
+    what: impl Into<String>,
+    hint: impl Into<String>,
+) -> Result<T, ConfigError> {
+    Err(ConfigError {
+        field: field.into(),
+        what: what.into(),
+        hint: hint.into(),
+    })
+}
+
+impl InitiatorConfig {
+    /// Checks everything that can be known before a volume is seen.
+    ///
+    /// # Errors
+    /// The first field that cannot be.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if self.vms.is_empty() || self.vms.len() > VMS_MAX {
+            let what = format!("{} VMs", self.vms.len());
+            return refuse(
+                "vms",
+                what,
+                format!("give 1 to {VMS_MAX} VMs to one engine"),
+            );
+        }
+        self.login.validate()?;
+        self.socket.validate("socket")?;
+        self.validate_commands()?;
+        self.validate_times()?;
+        let mut names = HashSet::new();
+        for (i, vm) in self.vms.iter().enumerate() {
+            if !names.insert(vm.name.as_str()) {
+                return refuse(
+                    format!("vms[{i}].name"),
+                    format!("`{}` is used twice", vm.name),
+                    "give each VM its own name",
+                );
+            }
+            vm.validate(&format!("vms[{i}]"), self.allow_writes)?;
+        }
+        if self.verify {
+            self.validate_disjoint()
+        } else {
+            Ok(())
+        }
+    }
+
+    fn validate_commands(&self) -> Result<(), ConfigError> {
+        if !(1..=SESSIONS_MAX).contains(&self.sessions_per_vm) {
+            let what = format!("{} sessions", self.sessions_per_vm);
+            return refuse("sessions_per_vm", what, format!("1 to {SESSIONS_MAX}"));
+        }
+        let sessions = self.vms.len() as u64 * u64::from(self.sessions_per_vm);
+        if sessions > SESSIONS_IN_ALL_MAX {
+            let what = format!("{sessions} sessions of all VMs together");
+            return refuse(
+                "sessions_per_vm",
+                what,
+                format!("at most {SESSIONS_IN_ALL_MAX}; use fewer VMs, or fewer sessions of each"),
+            );
+        }
+        match self.command_bytes_max {
+            Some(bytes) if !(4096..=REQUEST_MAX).contains(&bytes) || bytes % 512 != 0 => {
+                let what = format!("{bytes} bytes");
+                return refuse(
+                    "command_bytes_max",
+                    what,
+                    "a multiple of 512, from 4096 to 16 MiB",
+                );
+            }
+            _ => {}
+        }
+        match self.commands_max {
+            Some(most) if !(1..=COMMANDS_MAX).contains(&most) => {
+                let what = format!("{most} commands");
+                refuse("commands_max", what, format!("1 to {COMMANDS_MAX}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn validate_times(&self) -> Result<(), ConfigError> {
+        let seconds = |field: &str, value: f64, least: f64| {
+            if value.is_finite() && (least..=1e8).contains(&value) {
+                return Ok(());
+            }
+            refuse(
+                field,
+                format!("{value} is not a time in seconds"),
+                format!("{least} or more, at most 1e8"),
+            )
+        };
+        seconds("warmup_s", self.warmup_s, 0.0)?;
+        seconds("measure_s", self.measure_s, 0.0)?;
+        seconds("command_timeout_s", self.command_timeout_s, 0.1)?;
+        if self.coalesce_us > 1000 {
+            let what = format!("{} us", self.coalesce_us);
+            return refuse("coalesce_us", what, "0 to 1000");
+        }
+        if !(100..=60_000).contains(&self.sample_interval_ms) {
+            let what = format!("{} ms", self.sample_interval_ms);
+            return refuse("sample_interval_ms", what, "100 to 60000");
+        }
+        Ok(())
+    }
+
+    /// Two VMs that write the same blocks cannot know what the other wrote last.
+    fn validate_disjoint(&self) -> Result<(), ConfigError> {
+        let mut by_place: Vec<_> = self
+            .vms
+            .iter()
+            .enumerate()
+            .map(|(i, vm)| (vm.destination.volume_name(), vm.region, i))
+            .collect();
+        by_place.sort_by(|a, b| (&a.0, a.1.offset_bytes).cmp(&(&b.0, b.1.offset_bytes)));
+        for pair in by_place.windows(2) {
+            let ((volume, region, first), (next_volume, next_region, second)) =
+                (&pair[0], &pair[1]);
+            let end = if region.length_bytes == 0 {
+                u64::MAX
+            } else {
+                region.offset_bytes.saturating_add(region.length_bytes)
+            };
+            if volume == next_volume && next_region.offset_bytes < end {
+                return refuse(
+                    format!("vms[{second}].region"),
+                    format!("overlaps the region of vms[{first}], and `verify` is on"),
+                    "give each VM a region of its own, or turn `verify` off",
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// The longest request of all patterns, bytes.
+    #[must_use]
+    pub fn longest_request_bytes(&self) -> u32 {
+        self.vms
+            .iter()
+            .flat_map(|vm| &vm.pattern.sizes)
+            .map(|size| size.bytes)
+            .max()
+            .unwrap_or(0)
+    }
+}
+
+impl LoginKeys {
+    /// Ranges of RFC 7143 section 13.
+    ///
+    /// # Errors
+    /// The first key that is outside.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let lengths = [
+            (
+                "max_recv_data_segment_length",
+                self.max_recv_data_segment_length,
+            ),
+            ("max_burst_length", self.max_burst_length),
+            ("first_burst_length", self.first_burst_length),
+        ];
+        for (name, bytes) in lengths {
+            if !(512..=(1 << 24) - 1).contains(&bytes) {
+                return refuse(
+                    format!("login.{name}"),
+                    format!("{bytes} bytes"),
+                    "512 to 16777215",
+                );
+            }
+        }
+        if !(1..=65_535).contains(&self.max_outstanding_r2t) {
+            let what = self.max_outstanding_r2t.to_string();
+            return refuse("login.max_outstanding_r2t", what, "1 to 65535");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Load;
+
+    pub(super) fn config() -> InitiatorConfig {
+        serde_json::from_value(serde_json::json!({
+            "vms": [vm("vm1", 0), vm("vm2", 1 << 20)],
+            "warmup_s": 1.0,
+            "measure_s": 2.0,
+        }))
+        .unwrap()
+    }
+
+    fn vm(name: &str, offset_bytes: u64) -> serde_json::Value {
+        serde_json::json!({
+            "name": name,
+            "destination": {"kind": "iscsi", "portal": "127.0.0.1:3260", "target_name": "iqn.2026-01.lab:a", "lun": 0,
+                "initiator_name": "iqn.2026-01.lab:vm"},
+            "region": {"offset_bytes": offset_bytes, "length_bytes": 1 << 20},
+            "pattern": {"sizes": [{"bytes": 4096}], "read_percent": 70, "random_percent": 100},
+            "load": {"kind": "closed", "queue_depth": 4},
+            "seed": 1,
+        })
+    }
+
+    /// One change to the configuration and the field that the refusal must name.
+    type Case = (fn(&mut InitiatorConfig), &'static str);
+
+    #[test]
+    fn every_refusal_names_its_field() {
+        let cases: [Case; 22] = [
+            (|c| c.vms.clear(), "vms"),
+            (|c| c.vms[1].name = "vm1".into(), "vms[1].name"),
+            (|c| c.vms[1].name = String::new(), "vms[1].name"),
+            (|c| c.vms[0].pattern.sizes.clear(), "vms[0].pattern.sizes"),
+            (
+                |c| c.vms[0].pattern.sizes[0].bytes = 1000,
+                "vms[0].pattern.sizes[0].bytes",
+            ),
+            (
+                |c| c.vms[0].pattern.sizes[0].weight = 0,
+                "vms[0].pattern.sizes[0].weight",
+            ),
+            (
+                |c| c.vms[0].pattern.read_percent = 101,
+                "vms[0].pattern.read_percent",
+            ),
+            (
+                |c| c.vms[0].pattern.align_bytes = Some(0),
+                "vms[0].pattern.align_bytes",
+            ),
+            (
+                |c| c.vms[0].load = Load::Closed { queue_depth: 0 },
+                "vms[0].load.queue_depth",
+            ),
+            (|c| c.allow_writes = false, "vms[0].pattern.read_percent"),
+            (|c| c.warmup_s = f64::NAN, "warmup_s"),
+            (|c| c.measure_s = -1.0, "measure_s"),
+            (|c| c.command_timeout_s = 0.0, "command_timeout_s"),
+            (|c| c.sample_interval_ms = 5, "sample_interval_ms"),
+            (|c| c.coalesce_us = 1001, "coalesce_us"),
+            (
+                |c| c.login.first_burst_length = 511,
+                "login.first_burst_length",
+            ),
+            (
+                |c| c.login.max_outstanding_r2t = 0,
+                "login.max_outstanding_r2t",
+            ),
+            (
+                |c| c.socket.send_buffer_bytes = Some(1),
+                "socket.send_buffer_bytes",
+            ),
+            (|c| c.sessions_per_vm = 0, "sessions_per_vm"),
+            (|c| c.command_bytes_max = Some(4097), "command_bytes_max"),
+            (|c| c.commands_max = Some(0), "commands_max"),
+            (
+                |c| {
+                    c.verify = true;
+                    c.vms[1].region.offset_bytes = 4096;
+                },
+                "vms[1].region",
+            ),
+        ];
+        assert_eq!(config().validate(), Ok(()));
+        for (change, field) in cases {
+            let mut changed = config();
+            change(&mut changed);
+            let error = changed.validate().unwrap_err();
+            assert_eq!(error.field, field);
+            assert!(!error.hint.is_empty());
+        }
+    }
+}

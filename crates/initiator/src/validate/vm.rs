@@ -1,0 +1,100 @@
+//! One VM: its name, what it asks and when.
+use super::{ConfigError, REQUEST_MAX, refuse};
+use crate::config::{Load, Pattern, Vm};
+
+impl Vm {
+    pub(super) fn validate(&self, field: &str, allow_writes: bool) -> Result<(), ConfigError> {
+        let length = self.name.len();
+        if !(1..=128).contains(&length) || self.name.chars().any(char::is_control) {
+            return refuse(
+                format!("{field}.name"),
+                "is not 1 to 128 printable bytes",
+                "a short name, as `vm1`",
+            );
+        }
+        self.destination.validate(&format!("{field}.destination"))?;
+        self.pattern.validate(&format!("{field}.pattern"))?;
+        self.load.validate(&format!("{field}.load"))?;
+        if self.pattern.read_percent < 100 && !allow_writes {
+            return refuse(
+                format!("{field}.pattern.read_percent"),
+                format!("{} writes, and writes are not allowed", self.name),
+                "make it 100, or mark the destination as expendable",
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Pattern {
+    fn validate(&self, field: &str) -> Result<(), ConfigError> {
+        if self.sizes.is_empty() || self.sizes.len() > 64 {
+            return refuse(
+                format!("{field}.sizes"),
+                format!("{} sizes", self.sizes.len()),
+                "give 1 to 64",
+            );
+        }
+        for (i, size) in self.sizes.iter().enumerate() {
+            if !(512..=REQUEST_MAX).contains(&size.bytes) || size.bytes % 512 != 0 {
+                let what = format!("{} bytes", size.bytes);
+                return refuse(
+                    format!("{field}.sizes[{i}].bytes"),
+                    what,
+                    "a multiple of 512, from 512 to 16 MiB",
+                );
+            }
+            if size.weight == 0 {
+                return refuse(
+                    format!("{field}.sizes[{i}].weight"),
+                    "is 0",
+                    "1 or more; leave out what is never drawn",
+                );
+            }
+        }
+        for (name, percent) in [
+            ("read_percent", self.read_percent),
+            ("random_percent", self.random_percent),
+        ] {
+            if percent > 100 {
+                return refuse(
+                    format!("{field}.{name}"),
+                    format!("{percent} %"),
+                    "0 to 100",
+                );
+            }
+        }
+        match self.align_bytes {
+            Some(align) if align == 0 || align % 512 != 0 => refuse(
+                format!("{field}.align_bytes"),
+                format!("{align} bytes"),
+                "a multiple of 512, or leave it out",
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Load {
+    fn validate(&self, field: &str) -> Result<(), ConfigError> {
+        let (name, places) = match *self {
+            Load::Closed { queue_depth } => ("queue_depth", queue_depth),
+            Load::Open { in_flight_max, .. } => ("in_flight_max", in_flight_max),
+        };
+        if !(1..=1024).contains(&places) {
+            return refuse(
+                format!("{field}.{name}"),
+                format!("{places} requests"),
+                "1 to 1024",
+            );
+        }
+        match *self {
+            Load::Open { rate_per_s, .. } if !(rate_per_s > 1e-6 && rate_per_s <= 1e7) => refuse(
+                format!("{field}.rate_per_s"),
+                format!("{rate_per_s} requests per second"),
+                "above 0, at most 1e7",
+            ),
+            _ => Ok(()),
+        }
+    }
+}
