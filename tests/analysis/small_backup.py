@@ -37,6 +37,8 @@ VARIABLES: dict[str, Any] = {
         "unthrottled": {},
         "throttled": {"lab.links.kvm-1.send_rate": "1 Gbit/s"},
         "ten-to-ten": {"lab.links.vtl.rate": "10 Gbit/s"},
+        "ecn": {"lab.tcp.ecn": True, "lab.links.vtl.discipline": {"mark": "4 KiB"}},
+        "deep": {"lab.links.vtl.queue": "2 MiB"},
     },
     "tcp": {"2009": {"lab.tcp.stack": "2009"}, "today": {"lab.tcp.stack": "today"}},
     "buffer": {"sets": ["lab.links.vtl.queue"]},
@@ -64,6 +66,8 @@ class Copy:
     dropped: int = 0
     """Frames dropped at edge's port to the destination."""
     dropped_elsewhere: int = 0
+    marked: int = 0
+    """Frames marked at the same port."""
     timeouts: int = 0
     recovering_s: float = 0.0
     """Of all connections, after their timers had run out."""
@@ -123,7 +127,7 @@ def channel(copy: Copy, factors: Mapping[str, Any], link: str, direction: str, s
         "frames_out": frames - (copy.unaccounted if port and second else 0),
         "bytes_out": frames * FRAME_BYTES,
         "dropped_buffer": lost,
-        "marked": 0,
+        "marked": round(copy.marked * share) if port else 0,
         "pauses": 0,
         "paused_ns": 0,
         "busy_ns": busy * second * SECOND,

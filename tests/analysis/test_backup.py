@@ -117,6 +117,15 @@ def test_bytes_of_jobs_and_arrays_must_agree(tmp_path: Path) -> None:
         (Copy(rate=28.0, dropped=9000, retransmitted=9000), {}, "link"),
         (Copy(rate=82.0, busy={"primary drive/0.0": 0.99}), {"case": "ten-to-ten"}, "drives"),
         (Copy(rate=82.0, busy={"vtl controller": 0.97}), {"case": "ten-to-ten"}, "controller"),
+        (Copy(rate=10.0, marked=9000, dropped=4, retransmitted=4), {}, "congestion_marks"),
+        (Copy(rate=10.0, marked=9000), {}, "congestion_marks"),
+        (Copy(rate=28.0, marked=9000), {}, "link"),
+        (Copy(rate=10.0, marked=900, dropped=500, retransmitted=500), {}, "switch_buffer"),
+        (
+            Copy(rate=6.0, marked=9000, dropped=400, retransmitted=400, timeouts=118, recovering_s=9),
+            {},
+            "switch_buffer",
+        ),
         (Copy(rate=10.0), {}, "undetermined"),
         (Copy(rate=10.0, backup_cpu=0.95), {}, "generator_cpu"),
         (Copy(rate=10.0, fabric_cpu=0.97, dropped=50, retransmitted=50), {}, "fabric"),
@@ -195,6 +204,13 @@ def test_sentence_about_the_slow_pattern_has_the_counters(shape: dict[str, Any])
     assert slow["evidence"]["dropped_elsewhere"] == 0
 
 
+def test_sentence_about_marks_has_the_counters(tmp_path: Path) -> None:
+    slow = one(tmp_path, Copy(rate=10, marked=9000, dropped=4, retransmitted=4))["findings"][0]
+    for said in ("1 Gbit/s port to vtl marks 9,000 of 220,", "It drops 4, none elsewhere", "66.0 %"):
+        assert said in slow["text"], slow["text"]
+    assert "9,000" in slow["text_ja"]
+
+
 def test_drops_elsewhere_are_told(tmp_path: Path) -> None:
     text = one(tmp_path, Copy(rate=6, dropped=500, dropped_elsewhere=7, retransmitted=500, timeouts=9))["findings"][0][
         "text"
@@ -270,6 +286,14 @@ def test_remedies_are_single_changes_with_the_cheapest_first(shape: dict[str, An
     assert found["where"] == {"case": "unthrottled", "tcp": "2009"}
     assert [c["kind"] for c in found["evidence"]["changes"]] == ["send_rate", "pause"]
     assert "port held to 1 Gbit/s" in found["text"]
+
+
+def test_change_that_takes_back_another_is_no_single_one(tmp_path: Path) -> None:
+    cases = {"unthrottled": Copy(rate=6, dropped=9), "ecn": Copy(rate=6, marked=900, dropped=9), "deep": Copy(rate=28)}
+    summary = summarise(write_run(tmp_path, [Pt({"case": case}, [copy]) for case, copy in cases.items()]))
+    (found,) = [f for f in summary["findings"] if f["kind"] == "remedy"]
+    assert found["where"] == {"case": "unthrottled"}
+    assert [change["kind"] for change in found["evidence"]["changes"]] == ["queue"]
 
 
 def test_least_buffer_and_fewest_streams_are_the_remedy(tmp_path: Path) -> None:

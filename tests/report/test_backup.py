@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hakaru.analysis import summarise
 from hakaru.report import backup, backup_figures, charts, compare, figure, render
 from hakaru.report.charts import NARROW, WIDE
 from hakaru.report.compare import Bar, Square
@@ -16,7 +17,7 @@ from hakaru.wording import LANGUAGES, number
 from PIL import Image
 from pypdf import PdfReader
 
-from tests.analysis.small_backup import SLOW, Copy, Pt, published_shape, write_run
+from tests.analysis.small_backup import PUBLISHED, SLOW, Copy, Pt, published_shape, write_run
 from tests.report.test_output import HOSTILE, Page, pdf_text, squeezed
 
 
@@ -78,6 +79,14 @@ def test_answer_is_about_the_slow_pattern_and_the_one_on_another_path(rendered: 
 def test_tiles_hold_the_slow_copy_against_the_one_of_the_ratio(rendered: dict[str, Path]) -> None:
     summary = json.loads(rendered["report.json"].read_text())
     values = [tile["value"] for tile in backup.tiles(summary, "en")]
+    assert values == ["24 MB/s", "112 MB/s", "4.67 times", "the switch's buffer"]
+
+
+def test_tiles_are_of_one_pair_where_a_case_beside_the_published_is_slower(tmp_path: Path) -> None:
+    copies = {"unthrottled": SLOW, "throttled": Copy(rate=28), "ecn": Copy(rate=3, marked=9000)}
+    points = [Pt({"case": case, "tcp": "2009"}, [copy]) for case, copy in copies.items()]
+    run = write_run(tmp_path, points, reference=[PUBLISHED])
+    values = [tile["value"] for tile in backup.tiles(summarise(run), "en")]
     assert values == ["24 MB/s", "112 MB/s", "4.67 times", "the switch's buffer"]
 
 

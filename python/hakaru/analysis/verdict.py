@@ -14,7 +14,7 @@ class Verdict:
 
     limiter: str
     """`drives`, `controller`, `port`, `link`, `generator_cpu`, `array_cpu`, `machine_cpu`, `fabric` or `undetermined`;
-    of a backup also `switch_buffer` and `rate_limit`."""
+    of a backup also `switch_buffer`, `congestion_marks` and `rate_limit`."""
     resource: str | None
     evidence: dict[str, Any]
 

@@ -23,14 +23,9 @@ def is_backup(summary: Json) -> bool:
     return "maps" in summary
 
 
-def slowest(summary: Json) -> Json | None:
-    """The plain point with the lowest throughput."""
-    return backup_figures.slowest(plain_points(summary))
-
-
 def chief_findings(summary: Json) -> list[Json]:
-    """Those that answer the question: about the slowest plain point, and about the points that another path limits."""
-    slow = slowest(summary)
+    """Those that answer the question: about the slow point, and about the points that another path limits."""
+    slow = backup_figures.slow_point(summary)
     if slow is None:
         return [f for f in summary["findings"] if f["kind"] in ANSWERS][:1]
     levels = slow["factors"].items()
@@ -49,7 +44,7 @@ def _elsewhere(point: Json, slow: Json) -> bool:
 
 def tiles(summary: Json, language: str) -> list[Json]:
     """The slow copy, the one that it is held against (on the same path), how many times, and why."""
-    slow = slowest(summary)
+    slow = backup_figures.slow_point(summary)
     if slow is None:
         return []
     shown = [_rate_tile(language, "slow", slow)]

@@ -4,7 +4,7 @@ patterns    MB/s of each plain point (those with the same factors as the study's
 jobs        MB/s of each job beside those of the published VMs, where the table has them
 map_N       throughput over buffer and streams, with the region of collapse framed
 changes     MB/s of the points that vary something else
-over_time   the slowest plain point: rate, longest queue, frames dropped, timeouts
+over_time   the slow point: rate, longest queue, frames dropped, timeouts
 """
 
 from __future__ import annotations
@@ -30,13 +30,19 @@ def of_run(summary: Summary, language: str) -> list[Figure]:
     found = [_patterns(summary, plain, language), *_jobs(summary, plain, language)]
     found += [_map(summary, i, language) for i in range(len(summary["maps"]))]
     found += _changes(summary, language)
-    slow = slowest(plain)
+    slow = slow_point(summary)
     return found + (_over_time(slow, language) if slow else [])
 
 
-def slowest(points: list[Json]) -> Json | None:
-    """The point with the lowest throughput; None where none was measured."""
-    measured = [p for p in points if p["metrics"]["mb_per_s"]["mean"] is not None]
+def slow_point(summary: Summary) -> Json | None:
+    """The point that the report answers for; None where nothing was measured.
+
+    Of the pairs that a ratio is told of the slow one, the slowest of several; without a ratio the slowest plain point.
+    """
+    measured = [p for p in plain_points(summary) if p["metrics"]["mb_per_s"]["mean"] is not None]
+    ratios = [f for f in summary["findings"] if f["kind"] == "ratio"]
+    slow = [f["where"] | {f["evidence"]["over"]: f["evidence"]["slow"]} for f in ratios]
+    measured = [p for p in measured if p["factors"] in slow] or measured
     return min(measured, key=lambda p: p["metrics"]["mb_per_s"]["mean"], default=None)
 
 

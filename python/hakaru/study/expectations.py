@@ -118,6 +118,7 @@ Limiter = Literal[
     "array_cpu",
     "machine_cpu",
     "switch_buffer",
+    "congestion_marks",
     "rate_limit",
     "fabric",
     "r2t_turns",

@@ -84,6 +84,8 @@ def why(language: str, verdict: Verdict) -> str:
     parts = []
     if verdict.limiter == "switch_buffer":
         parts = [_overflow(language, evidence), _waiting(language, evidence)]
+    elif verdict.limiter == "congestion_marks":
+        parts = [_marked(language, evidence)]
     elif verdict.limiter == "link":
         named = {"resource": sentences.resource(language, str(verdict.resource))}
         parts = [
@@ -137,8 +139,27 @@ def _machine(language: str, evidence: dict[str, Any]) -> str:
 
 
 def _overflow(language: str, evidence: dict[str, Any]) -> str:
-    port, sender, rate = evidence["port"], evidence["sender_rate_bits_per_s"], evidence["port_rate_bits_per_s"]
-    values = {
+    sender, rate = evidence["sender_rate_bits_per_s"], evidence["port_rate_bits_per_s"]
+    values = _port(language, evidence)
+    faster = bool(sender and rate and sender > rate)
+    burst = values | ({"sender": format_rate(int(sender))} if faster else {})
+    first = say(language, "backup.overflow.bursts" if faster else "backup.overflow", burst)
+    return sentences.sentences(language, first, _elsewhere(language, evidence))
+
+
+def _marked(language: str, evidence: dict[str, Any]) -> str:
+    unused = evidence["unused_percent"]
+    values = _port(language, evidence) | {"marked": _count(evidence["port_marked"])}
+    parts = [say(language, "backup.marks", values), _elsewhere(language, evidence)]
+    if unused is not None:
+        parts.append(say(language, "backup.marks.unused", {"unused": tenths(unused, language)}))
+    return sentences.sentences(language, *parts)
+
+
+def _port(language: str, evidence: dict[str, Any]) -> dict[str, Any]:
+    """The port that drops or marks, in words."""
+    port, rate = evidence["port"], evidence["port_rate_bits_per_s"]
+    return {
         "switch": port["from"],
         "target": port["to"],
         "rate": format_rate(int(rate)) if rate else say(language, "lab.unlimited"),
@@ -146,12 +167,11 @@ def _overflow(language: str, evidence: dict[str, Any]) -> str:
         "dropped": _count(evidence["port_dropped"]),
         "frames": _count(evidence["port_frames"]),
     }
-    faster = bool(sender and rate and sender > rate)
-    burst = values | ({"sender": format_rate(int(sender))} if faster else {})
-    first = say(language, "backup.overflow.bursts" if faster else "backup.overflow", burst)
+
+
+def _elsewhere(language: str, evidence: dict[str, Any]) -> str:
     elsewhere = _count(evidence["dropped_elsewhere"])
-    other = say(language, "backup.elsewhere" if elsewhere else "backup.elsewhere.none", {"frames": elsewhere})
-    return sentences.sentences(language, first, other)
+    return say(language, "backup.elsewhere" if elsewhere else "backup.elsewhere.none", {"frames": elsewhere})
 
 
 def _waiting(language: str, evidence: dict[str, Any]) -> str:

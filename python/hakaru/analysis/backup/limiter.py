@@ -7,6 +7,7 @@ Looked at in this order; the first that holds is named:
     link           a hop of the data's way is full: busy 90 % of the time (a copy's begin and end are part of it)
     rate_limit     the jobs or the hosts' own ports are at the rate that they were held to, 90 % of it
     drives, controller, port   of the source's or the destination's array, at their limit as for any load
+    congestion_marks  a port that is not full marks frames (ECN), ten for each that it drops, and TCP sends less
     switch_buffer  a port that is not full drops frames, and TCP sends them again
     generator_cpu, array_cpu, machine_cpu   a processor; the machine's also where nothing is busier and processes waited
                    for a processor at least half of the time, as the kernel's pressure clock says
@@ -29,6 +30,7 @@ FULL_PERCENT = 90.0
 WAITED_PERCENT = 50.0
 """Of the time, with some process waiting for a processor: of two processors, about what 80 % busy makes (M/M/2)."""
 LITTLE_MAX = 0.1
+MARKS_PER_DROP = 10
 MACHINE = "cpu/machine"
 Means = dict[str, float]
 
@@ -56,6 +58,7 @@ def judge(
         or _link(used, way)
         or _held(setup, means, used, way)
         or _device(used)
+        or _marks(evidence)
         or _buffer(evidence)
         or _processor(used, means)
         or _depth(setup, means)
@@ -70,7 +73,7 @@ def judge(
 def _evidence(setup: Setup, means: Means, used: Means, way: list[Passage], lost: float) -> dict[str, Any]:
     """The arithmetic: what was dropped where, what waiting it cost, and how much of the path stayed unused."""
     data = [p for p in way if p.carries == "data"]
-    worst = max(data, key=lambda p: p.mean("dropped_buffer") + p.mean("dropped_early"), default=None)
+    worst = max(data, key=lambda p: _dropped(p) + p.mean("marked"), default=None)
     found: dict[str, Any] = {"at_peak": used, "lost_outside": lost, "jobs": setup.jobs, "streams": setup.streams}
     found |= {"depth": setup.depth, "block_bytes": setup.block_bytes, "busiest": _busiest(used)}
     for name in (
@@ -88,7 +91,7 @@ def _evidence(setup: Setup, means: Means, used: Means, way: list[Passage], lost:
     found["unused_percent"] = max(0.0, 100 - means["path_percent"]) if "path_percent" in means else None
     found["dropped"] = sum(p.mean("dropped") for p in way)
     if worst is not None:
-        at_worst = worst.mean("dropped_buffer") + worst.mean("dropped_early")
+        at_worst = _dropped(worst)
         found |= {
             "port": {"link": worst.hop.link, "from": worst.hop.source, "to": worst.hop.target, "leg": worst.leg},
             "port_rate_bits_per_s": worst.hop.rate_bits_per_s,
@@ -96,10 +99,15 @@ def _evidence(setup: Setup, means: Means, used: Means, way: list[Passage], lost:
             "port_queue_peak_bytes": worst.mean("queue_peak_bytes"),
             "port_frames": worst.mean("frames_in"),
             "port_dropped": at_worst,
+            "port_marked": worst.mean("marked"),
             "dropped_elsewhere": found["dropped"] - at_worst,
             "sender_rate_bits_per_s": setup.fastest_before,
         }
     return found
+
+
+def _dropped(passage: Passage) -> float:
+    return passage.mean("dropped_buffer") + passage.mean("dropped_early")
 
 
 Found = tuple[str, str | None] | None
@@ -138,6 +146,15 @@ def _device(used: Means) -> Found:
         return None
     resource = max(full, key=lambda r: used[r] / limit_of(r))
     return kind_of(resource), resource
+
+
+def _marks(evidence: dict[str, Any]) -> Found:
+    """Not where waiting for timers explains most of what stayed unused: then it is what was dropped all the same."""
+    marked = evidence.get("port_marked", 0.0)
+    waits = (evidence["timeout_wait_percent"] or 0.0) >= (evidence["unused_percent"] or 0.0) / 2
+    waits = waits and (evidence["timeouts"] or 0.0) > 0
+    found = marked > 0 and marked >= MARKS_PER_DROP * evidence["port_dropped"] and not waits
+    return ("congestion_marks", None) if found else None
 
 
 def _buffer(evidence: dict[str, Any]) -> Found:

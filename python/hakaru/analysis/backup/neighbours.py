@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hakaru.analysis.backup.points import BackupPoint
-from hakaru.analysis.network import touched
+from hakaru.analysis.network import at, touched
 from hakaru.units import parse_rate, parse_size
 
 STACK = "lab.tcp.stack"
@@ -97,13 +97,19 @@ def aged(points: list[BackupPoint]) -> list[tuple[BackupPoint, BackupPoint]]:
 
 
 def remedies(study: Mapping[str, Any], slow: BackupPoint, points: list[BackupPoint]) -> list[Change]:
-    """Of each kind the least change that brings `slow` to 90 % of the best on the same path, cheapest first."""
+    """Of each kind the least change that brings `slow` to 90 % of the best on the same path, cheapest first.
+
+    A change sets something that `slow` leaves as the study has it by itself: to take back what a level sets and to set
+    something else as well would be two.
+    """
     alike = [p for p in points if same_path(slow, p) and _age(p) == _age(slow) and p.valid]
     best = max((p.mean("path_percent") or 0.0 for p in alike), default=0.0)
     good = [p for p in alike if (p.mean("path_percent") or 0.0) >= GOOD_SHARE * best]
     least: dict[str, Change] = {}
     for one in (change(study, slow, p) for p in good):
-        if one is not None and (one.kind not in least or _size(one) < _size(least[one.kind])):
+        if one is None or any(slow.setup.settings.get(p) != at(study, p) for p in differing(slow, one.point)):
+            continue
+        if one.kind not in least or _size(one) < _size(least[one.kind]):
             least[one.kind] = one
     return sorted(least.values(), key=lambda c: KINDS.index(c.kind) if c.kind in KINDS else len(KINDS))
 
