@@ -29,6 +29,8 @@ REPORT_S = 12.0
 SAMPLE_BYTES = 6
 HISTOGRAM_BYTES = 3000
 ENGINE_BYTES = 24 << 20
+# The kernel's, of each interface of a fabric: the ring of frames (crates/runtime/src/packet_ring.rs).
+FABRIC_RING_BYTES = 16 << 20
 LOOPBACK_BYTES_PER_S = 4_000_000_000
 # A copy that is read back at less is stuck.
 VERIFY_BYTES_PER_S = 5_000_000
@@ -36,7 +38,10 @@ VERIFY_BYTES_PER_S = 5_000_000
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run takes. `memory_bytes`: engines, and all that one repetition can write into LUs held in memory."""
+    """What a run takes.
+
+    `memory_bytes`: engines, a fabric's rings, and all that one repetition can write into LUs held in memory.
+    """
 
     seconds: float
     disk_bytes: int
@@ -94,7 +99,8 @@ def estimate(expanded: Expanded, lab: LabPlan | None) -> Estimate:
     disk += len(studies) * _captured_bytes(expanded.study, hosts, arrays)
     engines = 2 * hosts + (nodes - hosts if lab else 0) + arrays + (1 if lab and lab.fabric_node else 0)
     held = max((_held_bytes(expanded, point, lab) for point in expanded.points), default=0) if lab else 0
-    return Estimate(seconds, int(disk), engines * ENGINE_BYTES + held, engines)
+    rings = len(lab.links) * FABRIC_RING_BYTES if lab and lab.fabric_node else 0
+    return Estimate(seconds, int(disk), engines * ENGINE_BYTES + rings + held, engines)
 
 
 def _variants(studies: Iterable[Study], lab: LabPlan) -> set[tuple[Hashable, ...]]:
