@@ -139,3 +139,16 @@ def test_bound_that_the_interval_reaches_is_left_open(tmp_path: Path) -> None:
     ]
     assert outcome["held"] is None
     assert "too uncertain" in outcome["found"]
+
+
+def test_expectation_may_be_of_points_without_a_factor(tmp_path: Path) -> None:
+    rate: dict[str, Any] = {"writes": (0,) * 8, "vms": 1}
+    points = [
+        Pt({"pattern": "random", "vms": 1}, [Rep(reads=(500,) * 8, **rate)] * 3),
+        Pt({"pattern": "random", "vms": 1, "queue_depth": 8}, [Rep(reads=(5,) * 8, **rate)] * 3),
+    ]
+    bound = {"kind": "bound", "metric": "iops", "at_least": 400}
+    wheres = [{"pattern": "random"}, {"pattern": "random", "queue_depth": None}]
+    summary = summarise(write_run(tmp_path, points, expect=[bound | {"where": where} for where in wheres]))
+    assert [outcome["held"] for outcome in summary["expectations"]] == [False, True]
+    assert "None" not in summary["expectations"][1]["text"]

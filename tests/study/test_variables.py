@@ -64,6 +64,16 @@ def test_study_of_a_point_comes_back_from_the_record(tmp_path: Path, quick: bool
         assert (again.lab, again.backup, again.array) == (study.lab, study.backup, study.array)
 
 
+def test_null_in_an_expectation_means_points_without_that_factor(tmp_path: Path) -> None:
+    text = COPYING.replace("of: {case: checked}", "of: {case: fast, buffer: null}")
+    one = loaded(tmp_path, text.replace("where: {case: fast}", "where: {case: fast, streams: null}"))
+    recorded = json.loads(one.study.model_dump_json())
+    assert [recorded["expect"][0]["of"], recorded["expect"][1]["where"]] == [
+        {"case": "fast", "buffer": None},
+        {"case": "fast", "streams": None},
+    ]
+
+
 def test_levels_are_chosen_on_the_command_line_as_they_are_written(tmp_path: Path) -> None:
     study = loaded(tmp_path).study
     some = expand(study, only={"buffer": {"64 KiB"}, "streams": {"2"}})

@@ -42,7 +42,7 @@ class Results:
     """Every point of the run; those of a backup carry a verdict of their own and stand in no sweep."""
 
     def at(self, where: Mapping[str, Any]) -> list[Point]:
-        """Points that have these levels; they may have more factors."""
+        """Points that have these levels, or lack the factor where that is None; they may have more factors."""
         return [p for p in self.points if all(str(p.factors.get(f)) == str(level) for f, level in where.items())]
 
 

@@ -29,7 +29,8 @@ def level(language: str, factor: str, value: float | str) -> str:
 def series(where: Mapping[str, Any], language: str = "en") -> str:
     """The levels of the other factors, as written in the study: `random-32k`, `random-32k, queue_depth 8`."""
     numeric = (int, float)
-    shown = [level(language, f, v) if f != "pattern" and isinstance(v, numeric) else str(v) for f, v in where.items()]
+    told = {f: v for f, v in where.items() if v is not None}
+    shown = [level(language, f, v) if f != "pattern" and isinstance(v, numeric) else str(v) for f, v in told.items()]
     return ", ".join(shown)
 
 

@@ -6,13 +6,14 @@ are looked at as they are written and as they are at every point (`consistency_p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hakaru.lab.plan import LabPlan, check_adjustable, plan_lab
 from hakaru.lab.refusal import ImpossibleLabError
 from hakaru.study import consistency_backup, consistency_load
 from hakaru.study.consistency_points import blocks_of, forms_of, point_problems
+from hakaru.study.expectations import Where
 from hakaru.study.factors import LOAD_FACTORS
 from hakaru.study.model import POINTS_MAX, ArraySpec, InlineModel, Measure, NoModel, Study
 from hakaru.study.part import level_text
@@ -240,12 +241,18 @@ def _expectations(study: Study) -> Iterator[Problem]:
             yield from _single_points(study, place, part)
 
 
+def _has(point: Mapping[str, Any], where: Where) -> bool:
+    return all(
+        name not in point if level is None else name in point and level_text(point[name]) == level_text(level)
+        for name, level in where.items()
+    )
+
+
 def _single_points(study: Study, place: tuple[str | int, ...], ratio: Any) -> Iterator[Problem]:
     """Both sides of a ratio must be one point each in the full form; the quick form may lack it."""
     points = [point for block in study.factors for point in block.points()]
     for field in ("of", "to"):
-        wanted = {name: level_text(level) for name, level in getattr(ratio, field).items()}
-        fit = [p for p in points if all(k in p and level_text(p[k]) == v for k, v in wanted.items())]
+        fit = [p for p in points if _has(p, getattr(ratio, field))]
         if len(fit) != 1:
             what = "no point is" if not fit else f"{len(fit)} points are"
             hint = "name a level of every factor that tells them apart" if fit else "`hakaru plan` lists the points"

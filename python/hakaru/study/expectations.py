@@ -11,8 +11,11 @@ from pydantic import Field, model_validator
 
 from hakaru.study.part import FactorName, Id, Level, Line, Part, Text
 
-Where = dict[FactorName, Level]
-"""Factor → level of the points that something is about; points may have more factors than those."""
+Where = dict[FactorName, Level | None]
+"""Factor → level of the points that something is about; points may have more factors than those.
+
+A level `null`: points that lack the factor, so where it is as the study has it by itself.
+"""
 
 
 class Reference(Part):
