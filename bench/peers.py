@@ -264,12 +264,12 @@ def hakaru_initiator(
     seconds: float,
     cpu: int,
     sessions: int = 1,
-    coalesce_us: int = 50,
+    coalesce: tuple[int, float] = (50, 6.25),
     warmup_s: float = 0.5,
 ) -> Load:
     """hakaru's initiator: `sessions` VMs, each with a session and a share of the LU.
 
-    `coalesce_us`: as in the contract.
+    `coalesce`: `coalesce_us` and `coalesce_percent`, as in the contract.
     """
     size, depth = pattern.size_bytes, pattern.depth
     mix = {"read_percent": pattern.read_percent, "random_percent": pattern.random_percent}
@@ -284,7 +284,8 @@ def hakaru_initiator(
                 "sample_interval_ms": 60000,
                 "allow_writes": pattern.read_percent < 100,
                 "login": {"header_digest": pattern.digests, "data_digest": pattern.digests},
-                "coalesce_us": coalesce_us,
+                "coalesce_us": coalesce[0],
+                "coalesce_percent": coalesce[1],
                 "vms": [
                     {
                         "name": f"vm{i}",

@@ -11,7 +11,7 @@ from hakaru.lab.plan import plan_lab
 from hakaru.run.configure import array_config, initiator_configs, lab_units
 from hakaru.run.configure_iscsi import login_keys, socket_options, target_keys
 from hakaru.study import Loaded, expand, load
-from hakaru.study.iscsi import Iscsi
+from hakaru.study.iscsi import COALESCE_PERCENT, InitiatorEnd, Iscsi
 
 STUDY = """\
 format: 1
@@ -37,6 +37,8 @@ variables:
       iscsi.target.initial_r2t: true
       iscsi.target.max_burst_length: 256 KiB
       iscsi.target.socket.receive_buffer: 64 KiB
+      iscsi.initiator.coalesce: 200 us
+      iscsi.initiator.coalesce_percent: 25
   sessions: {sets: [iscsi.initiator.sessions]}
 factors: [{pattern: [write], vms: [1], settings: [default, era], sessions: [1, 2]}]
 measure: {warmup: 0 s, time: 1 s, repetitions: 1}
@@ -53,6 +55,24 @@ def test_defaults_are_the_engines() -> None:
     assert login_keys(iscsi.initiator) == contract.LoginKeys()
     assert target_keys(iscsi.target) == contract.TargetKeys()
     assert socket_options(iscsi.initiator.socket) == contract.SocketOptions()
+    waits = contract.InitiatorConfig.model_fields
+    assert (iscsi.initiator.coalesce, COALESCE_PERCENT) == (
+        waits["coalesce_us"].default * 1000,
+        waits["coalesce_percent"].default,
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "long"),
+    [
+        ({}, False),
+        ({"coalesce": "1 ms"}, False),
+        ({"coalesce_percent": 25}, True),
+        ({"coalesce_percent": 25, "coalesce": "0 us"}, False),
+    ],
+)
+def test_waiting_beyond_the_default_share_is_told(changes: dict[str, object], long: bool) -> None:
+    assert InitiatorEnd.model_validate(changes).gathers_long is long
 
 
 def test_levels_reach_both_ends(tmp_path: Path) -> None:
@@ -69,6 +89,7 @@ def test_levels_reach_both_ends(tmp_path: Path) -> None:
         assert array.socket.receive_buffer_bytes == (64 << 10 if era else None)
         assert (initiator.command_bytes_max, initiator.commands_max) == (512 << 10, 1)
         assert initiator.sessions_per_vm == factors["sessions"]
+        assert (initiator.coalesce_us, initiator.coalesce_percent) == ((200, 25) if era else (50, 6.25))
         seen.add((factors["settings"], factors["sessions"]))
     assert len(seen) == 4
 
@@ -82,6 +103,8 @@ def test_levels_reach_both_ends(tmp_path: Path) -> None:
         ("commands: 1", "max_burst_length: 64 KiB", "more than max_burst_length, 64 KiB"),
         ("commands: 1", "socket: {congestion_control: ../bbr}", "congestion_control"),
         ("commands: 1", "command: 1", "command"),
+        ("commands: 1", "coalesce_percent: 51", "coalesce_percent"),
+        ("commands: 1", "coalesce: 1500 ns", "not whole microseconds"),
         ("iscsi.target.initial_r2t", "iscsi.target.initial", "no 'initial' in iscsi.target"),
         (
             "iscsi.target.max_burst_length: 256 KiB",

@@ -197,11 +197,17 @@ pub struct InitiatorConfig {
     #[serde(default = "thirty")]
     pub command_timeout_s: f64,
     /// After each look at the sockets, wait up to this long before the next one, microseconds, 0 to 1000: what arrives meanwhile is
-    /// handled at once, as hypervisors and network cards coalesce interrupts. The wait is never longer than a sixteenth of the time that
-    /// requests took of late, and is left out below 20 µs, so that latencies are told at most 1/16 (on average 1/32) too long and quick
-    /// targets are measured without it. It saves CPU where many requests are in flight, the target's too. 0: never wait. Default 50.
+    /// handled at once, as hypervisors and network cards coalesce interrupts. The wait is never longer than `coalesce_percent` of the time that
+    /// requests took of late, and is left out below 20 µs: quick targets are measured without it. It saves CPU where many requests are in
+    /// flight, the target's too. 0: never wait. Default 50.
     #[serde(default = "fifty")]
     pub coalesce_us: u32,
+    /// The longest such wait, percent of the time that requests took of late (the mean; of reads and writes, the quicker kind's), 0 to 50. It is
+    /// what waiting may cost: latencies are told at most this much too long, half of it on average. Higher values, with a higher
+    /// `coalesce_us`, let an initiator that is short of CPU carry more load; latencies that were measured with different values cannot be compared.
+    /// 0: never wait. Default 6.25.
+    #[serde(default = "sixteenth")]
+    pub coalesce_percent: f64,
     /// Writes are allowed. A destination that is not expendable is only ever read. Default true.
     #[serde(default = "yes")]
     pub allow_writes: bool,
@@ -212,6 +218,9 @@ fn second() -> u32 {
 }
 fn fifty() -> u32 {
     50
+}
+fn sixteenth() -> f64 {
+    6.25
 }
 fn thirty() -> f64 {
     30.0

@@ -30,6 +30,7 @@ CAVEATS: dict[str, Severity] = {
     "cpu_shared": "note",  # {engines} engines share the {cpus} CPUs of one machine
     "host_stolen": "warning",  # the hypervisor took {percent} % of this machine's CPU
     "not_expendable": "note",  # nothing was written: the site does not allow it
+    "answers_gathered": "note",  # the initiator waited up to {longest}, {percent} % of a latency, for more answers
     "not_finished": "warning",  # {jobs} of {total} copies had not ended after {limit}
     "fabric_limit": "invalid",  # the emulated network lost {lost} packets that a real one would not have
     "fabric_lost": "warning",  # {lost} packets lost outside of the model beside {dropped} frames dropped in it

@@ -261,6 +261,10 @@ def _caveats(study: Study, gang: _Gang, heard: _Heard) -> list[Caveat]:
         if left > 0:
             limit = format_duration(study.backup.time_limit)
             found.append(Caveat("not_finished", {"jobs": left, "total": study.backup.jobs, "limit": limit}))
+    end = study.iscsi.initiator
+    if study.backup is None and end.gathers_long:
+        waits = {"longest": format_duration(end.coalesce), "percent": end.coalesce_percent}
+        found.append(Caveat("answers_gathered", waits))
     found += lost_packets.of_totals(total(gang.fabrics, *lost_packets.LOST), total(gang.fabrics, *lost_packets.DROPPED))
     events, records = total(gang.watches, "tcp_events_lost"), total(gang.watches, "tcp_records_dropped")
     if events or records:

@@ -7,6 +7,7 @@
 //! A VM that is lost ends the engine at once with an error that names it: what the others did without it is no measurement.
 mod failures;
 mod files;
+mod gathering;
 mod meter;
 mod phases;
 mod sessions;
@@ -23,6 +24,7 @@ use serde_json::{Value, json};
 
 use self::failures::usage_of;
 use self::files::Files;
+use self::gathering::Gathering;
 use self::meter::Meter;
 use self::phases::Phases;
 use self::sessions::Sessions;
@@ -81,24 +83,9 @@ pub fn run(
     outcome
 }
 
-/// A wait shorter than this costs as much as it saves.
-const GATHERING_MIN: Duration = Duration::from_micros(20);
-/// The part of what requests took of late that may be spent waiting for more answers.
-const GATHERING_SHARE: u64 = 16;
-
-/// How long to wait for more answers.
-fn gathering_time(longest: Duration, recent_ns: u64) -> Duration {
-    let pause = longest.min(Duration::from_nanos(recent_ns / GATHERING_SHARE));
-    if pause < GATHERING_MIN {
-        Duration::ZERO
-    } else {
-        pause
-    }
-}
-
 struct Engine<'r> {
     reactor: &'r Reactor,
-    coalesce: Duration,
+    gathering: Gathering,
     events: Events,
     sessions: Sessions<'r>,
     files: Files,
@@ -133,7 +120,7 @@ impl<'r> Engine<'r> {
         )?;
         Ok(Engine {
             reactor,
-            coalesce: Duration::from_micros(config.coalesce_us.into()),
+            gathering: Gathering::new(config),
             events: Events::with_capacity(EVENTS),
             sessions,
             files,
@@ -189,9 +176,9 @@ impl<'r> Engine<'r> {
         self.log_out(control)
     }
 
-    /// Waits a little, so that one look at the sockets finds several answers; see `coalesce_us`. Not beyond `until` or a timer.
+    /// Waits a little, so that one look at the sockets finds several answers; see [`Gathering`]. Not beyond `until` or a timer.
     fn let_answers_gather(&self, until: Time) {
-        let pause = gathering_time(self.coalesce, self.ledger.latencies.recent_ns());
+        let pause = self.gathering.pause(self.ledger.latencies.recent_ns());
         if pause.is_zero() {
             return;
         }
@@ -287,23 +274,5 @@ impl<'r> Engine<'r> {
             }
         }
         self.ledger.fatal.take().map_or(Ok(()), Err)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn answers_gather_for_a_sixteenth_of_a_request_at_most_and_never_before_quick_ones() {
-        let longest = Duration::from_micros(50);
-        assert_eq!(gathering_time(longest, 0), Duration::ZERO);
-        assert_eq!(gathering_time(longest, 100_000), Duration::ZERO);
-        assert_eq!(gathering_time(longest, 480_000), Duration::from_micros(30));
-        assert_eq!(gathering_time(longest, 5_000_000_000), longest);
-        assert_eq!(
-            gathering_time(Duration::ZERO, 5_000_000_000),
-            Duration::ZERO
-        );
     }
 }

@@ -132,6 +132,10 @@ impl InitiatorConfig {
             let what = format!("{} us", self.coalesce_us);
             return refuse("coalesce_us", what, "0 to 1000");
         }
+        if !(0.0..=50.0).contains(&self.coalesce_percent) {
+            let what = format!("{} %", self.coalesce_percent);
+            return refuse("coalesce_percent", what, "0 to 50");
+        }
         if !(100..=60_000).contains(&self.sample_interval_ms) {
             let what = format!("{} ms", self.sample_interval_ms);
             return refuse("sample_interval_ms", what, "100 to 60000");
@@ -241,7 +245,7 @@ mod tests {
 
     #[test]
     fn every_refusal_names_its_field() {
-        let cases: [Case; 22] = [
+        let cases: [Case; 24] = [
             (|c| c.vms.clear(), "vms"),
             (|c| c.vms[1].name = "vm1".into(), "vms[1].name"),
             (|c| c.vms[1].name = String::new(), "vms[1].name"),
@@ -272,6 +276,8 @@ mod tests {
             (|c| c.command_timeout_s = 0.0, "command_timeout_s"),
             (|c| c.sample_interval_ms = 5, "sample_interval_ms"),
             (|c| c.coalesce_us = 1001, "coalesce_us"),
+            (|c| c.coalesce_percent = 50.1, "coalesce_percent"),
+            (|c| c.coalesce_percent = f64::NAN, "coalesce_percent"),
             (
                 |c| c.login.first_burst_length = 511,
                 "login.first_burst_length",

@@ -124,4 +124,5 @@ class InitiatorConfig(Message):
     verify: bool = False
     command_timeout_s: float = 30.0
     coalesce_us: int = 50
+    coalesce_percent: float = 6.25
     allow_writes: bool = True
