@@ -1,7 +1,7 @@
 """The fabric beside its peers: how fast, how exact. Each case is `bench/fabric_scene.py`, in namespaces of its own.
 
 `tun_delay` is the loop of mahimahi's mm-delay, written anew (Debian 12 does not package mahimahi); `tbf` is the
-kernel's token bucket; `veth` is nothing in between; `sleeps` is what this machine's timers alone add to two delays,
+kernel's token bucket; `veth` is nothing in between; `waits` (sleeps.c) is what this machine alone adds to two delays,
 which says how much of an error is the fabric's. Kernels without `sch_tbf` leave that peer out.
 """
 
@@ -55,55 +55,77 @@ class FabricBench:
         return figures
 
     def fabric_round_trip(self) -> list[Figure]:
-        """What a lone echo takes beyond the 20 ms asked, asleep and spinning; `veth` is what it takes with no delay.
+        """By how much the delay that is added to a lone echo differs from the 20 ms asked, asleep and spinning.
 
-        `sleeps` stands beside what sleeps: a process that waits for the same instants and does nothing else.
+        `fabric_rtt_error_*`: what is added is the round trip less that of the same echoes over a bare veth pair in the
+        same round, as far apart as they are with a delay between (its median: hosts that have rested for 22 ms take
+        some 20 us for an echo whatever joins them). An echo that is early counts as one that is late. `waits` stands
+        beside it: a process that waits for the same instants in the same way, asleep or not, and does nothing else.
+
+        `fabric_rtt_uncorrected_*`: all that a round trip takes beyond 20 ms, which was called the error before; `veth`
+        is that of the bare pair.
         """
         tun_delay = str(build(self.folder, "tun_delay"))
-        sleeps = str(build(self.folder, "sleeps"))
+        waits = str(build(self.folder, "sleeps"))
         figures = []
         for name, spin_us, limits in (("asleep", 0, (60.0, 200.0)), ("spinning", 100_000, (15.0, 40.0))):
-            p50, p99 = (
+            shares = dict(zip(("p50", "p99"), limits, strict=True))
+            errors = [
                 Figure(f"fabric_rtt_error_{name}_{share}", "us", lower_is_better=True, limit=limit)
-                for share, limit in zip(("p50", "p99"), limits, strict=True)
-            )
+                for share, limit in shares.items()
+            ]
+            whole = [Figure(f"fabric_rtt_uncorrected_{name}_{share}", "us", lower_is_better=True) for share in shares]
             count, every_ms = 200 * self.seconds, 2
             echoes = {"measure": "rtt", "count": count, "every_ms": every_ms}
+            as_far_apart = {**echoes, "count": count // 2, "every_ms": every_ms + 2 * TEN_MS_US / 1000}
             for _ in range(self.rounds):
-                ours = self._case(medium="fabric", delay_us=TEN_MS_US, spin_us=spin_us, **echoes)
-                tun = self._case(medium="tun_delay", delay_us=TEN_MS_US, tun_delay=tun_delay, **echoes)
-                none = self._case(medium="veth", **echoes)
-                least = {} if spin_us else {"sleeps": self._sleeps(sleeps, count, 1000 * every_ms)}
-                for figure, key in ((p50, "error_us_p50"), (p99, "error_us_p99")):
-                    bare = {peer: values[key] for peer, values in least.items()}
-                    figure.add(ours[key], tun_delay=tun[key], veth=none[key], **bare)
-            figures += [p50, p99]
+                none = self._case(medium="veth", **as_far_apart)
+                delayed = {**echoes, "delay_us": TEN_MS_US, "hosts_us": none["beyond_us_p50"]}
+                ours = self._case(medium="fabric", spin_us=spin_us, **delayed)
+                tun = self._case(medium="tun_delay", tun_delay=tun_delay, **delayed)
+                least = self._waits(waits, count, 1000 * every_ms, spin_us > 0)
+                for share, error, all_of_it in zip(shares, errors, whole, strict=True):
+                    error_us, beyond_us = f"error_us_{share}", f"beyond_us_{share}"
+                    error.add(ours[error_us], tun_delay=tun[error_us], waits=least[error_us])
+                    all_of_it.add(ours[beyond_us], tun_delay=tun[beyond_us], veth=none[beyond_us])
+            figures += errors + whole
         return figures
 
     @staticmethod
-    def _sleeps(program: str, count: int, every_us: int) -> dict[str, float]:
-        words = [program, str(count), str(every_us), str(TEN_MS_US)]
+    def _waits(program: str, count: int, every_us: int, spinning: bool) -> dict[str, float]:
+        words = [program, str(count), str(every_us), str(TEN_MS_US), *(["spin"] if spinning else [])]
         found: dict[str, float] = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
         return found
 
     def fabric_rate(self) -> list[Figure]:
-        """How far the rate of a link is from what was asked, percent, as a TCP receiver sees it."""
+        """How far the rate of a link is from what was asked, percent, as a TCP receiver sees it.
+
+        `fabric_rate_error_*`: what the receiver got over the time that the link was busy, by the engine's `busy_ns`, in
+        one window of the wall clock: a sender that leaves the link idle for a while does not make it slower.
+        `fabric_rate_uncorrected_*` is by the wall clock alone, which was called the error before, and for `tbf`, which
+        does not tell when it was busy, still is. `fabric_rate_idle_*` is the link's idle time, percent of the window.
+        """
         figures = []
         for name, rate in RATES_BITS_PER_S.items():
             figure = Figure(f"fabric_rate_error_{name}", "%", lower_is_better=True, limit=1.0)
+            whole = Figure(f"fabric_rate_uncorrected_{name}", "%", lower_is_better=True)
+            idle = Figure(f"fabric_rate_idle_{name}", "%", lower_is_better=True)
             flow = {"measure": "rate", "seconds": self.seconds, "rate_bits_per_s": rate}
 
-            def error(medium: str, rate: int = rate, flow: dict[str, Any] = flow) -> float:
-                return abs(float(self._case(medium=medium, **flow)["wire_bits_per_s"]) / rate - 1) * 100
+            def error(got: float, rate: int = rate) -> float:
+                return abs(got / rate - 1) * 100
 
             for _ in range(self.rounds):
-                ours = error("fabric")
+                ours = self._case(medium="fabric", **flow)
+                figure.add(error(ours["busy_bits_per_s"]))
+                idle.add(100 * (1 - ours["busy_share"]))
+                peers = {}
                 try:
-                    figure.add(ours, tbf=error("tbf"))
+                    peers["tbf"] = error(self._case(medium="tbf", **flow)["wire_bits_per_s"])
                 except RuntimeError as missing:  # The kernel has no sch_tbf.
                     print(f"note: fabric_rate: no tbf beside it: {missing}", file=sys.stderr)
-                    figure.add(ours)
-            figures.append(figure)
+                whole.add(error(ours["wire_bits_per_s"]), **peers)
+            figures += [figure, whole, idle]
         return figures
 
     def fabric_loss(self) -> list[Figure]:

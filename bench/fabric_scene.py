@@ -12,6 +12,7 @@ usage (mostly by bench/fabric.py): unshare --user --map-root-user --net bench/fa
 
 from __future__ import annotations
 
+import bisect
 import json
 import os
 import socket
@@ -69,6 +70,7 @@ class Engine:
     def __init__(self, binary: str, config: dict[str, Any]) -> None:
         self.process = subprocess.Popen([binary, "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         contract = self.hear("hello")["contract"]
+        self.samples: list[dict[str, Any]] = []
         self.say(type="configure", contract=contract, config={"engine": "fabric", **config})
         self.hear("ready")
         self.say(type="start", at_ns=time.monotonic_ns())
@@ -83,6 +85,8 @@ class Engine:
             event: dict[str, Any] = json.loads(line)
             if event["type"] == kind:
                 return event
+            if event["type"] == "sample":
+                self.samples.append(event)
             if event["type"] == "error" and event["fatal"]:
                 raise RuntimeError(event["message"])
         raise RuntimeError(f"the engine ended before it said {kind}")
@@ -99,7 +103,9 @@ class Engine:
         late = HdrHistogram.decode(lateness)
         late_us = {f"late_us_p{share:g}": late.get_value_at_percentile(share) / 1e3 for share in (50, 99)}
         values: dict[str, Any] = {**result["values"], **cpu, **late_us}
-        return values
+        # How long the link towards `b` had been busy, and when, both in seconds.
+        busy = [(one["at_ns"] / 1e9, one["counters"]["link/b/b-a"]["busy_ns"] / 1e9) for one in self.samples]
+        return {**values, "busy": busy}
 
 
 def fabric_config(case: dict[str, Any]) -> dict[str, Any]:
@@ -115,7 +121,7 @@ def fabric_config(case: dict[str, Any]) -> dict[str, Any]:
         for name, ways in (("a", {"a_to_b": delay, "b_to_a": delay}), ("b", {"b_to_a": slow}))
     ]
     fabric = {"switches": [{"name": "s"}], "links": links, "seed": case.get("seed", 0)}
-    return {"fabric": fabric, "spin_us": case.get("spin_us", 0)}
+    return {"fabric": fabric, "spin_us": case.get("spin_us", 0), "sample_interval_ms": 100}
 
 
 @contextmanager
@@ -237,21 +243,25 @@ def rtt(case: dict[str, Any], a: Host, b: Host) -> dict[str, Any]:
     done = subprocess.run(a.inside(*words), capture_output=True, text=True, check=True)
     trips: list[float] = sorted(json.loads(done.stdout))
     wanted = 2 * case.get("delay_us", 0.0)
-    at = lambda share: trips[min(len(trips) - 1, int(share * len(trips)))] - wanted  # noqa: E731
+
+    def taken(of: list[float], share: float) -> float:
+        return of[min(len(of) - 1, int(share * len(of)))]
+
+    # Late or early: what the hosts themselves take is known to the caller.
+    errors = sorted(abs(trip - wanted - case.get("hosts_us", 0.0)) for trip in trips)
     return {
         "lost": case["count"] - len(trips),
-        "error_us_min": trips[0] - wanted,
-        "error_us_p50": statistics.median(trips) - wanted,
-        "error_us_p99": at(0.99),
-        "error_us_p999": at(0.999),
+        "beyond_us_min": trips[0] - wanted,
+        "beyond_us_p50": statistics.median(trips) - wanted,
+        "beyond_us_p99": taken(trips, 0.99) - wanted,
+        "error_us_p50": taken(errors, 0.50),
+        "error_us_p99": taken(errors, 0.99),
+        "error_us_p999": taken(errors, 0.999),
     }
 
 
 def rate(case: dict[str, Any], a: Host, b: Host) -> dict[str, Any]:
-    """The wire's rate, as what a TCP receiver gets in `seconds` after one that does not count says.
-
-    Full frames: 1448 bytes of payload are 1538 on the wire, preamble and gap included.
-    """
+    """What a TCP receiver has got, and when, in `seconds` after one that does not count."""
     seconds = case["seconds"] + 1
     words = [sys.executable, __file__, "--take"]
     with subprocess.Popen(b.inside(*words), stdout=subprocess.PIPE, text=True) as taker:
@@ -259,9 +269,34 @@ def rate(case: dict[str, Any], a: Host, b: Host) -> dict[str, Any]:
         taker.stdout.readline()
         run(*a.inside(sys.executable, __file__, "--give", str(seconds)))
         seen: list[tuple[float, int]] = json.loads(taker.stdout.readline())
-    counted = [(at, got) for at, got in seen if at >= seen[0][0] + 1]
-    (begin, before), (end, after) = counted[0], counted[-1]
-    return {"wire_bits_per_s": (after - before) * 8 / (end - begin) * 1538 / 1448}
+    return {"seen": [(at, got) for at, got in seen if at >= seen[0][0] + 1]}
+
+
+def wire_rate(seen: list[tuple[float, int]], busy: list[tuple[float, float]]) -> dict[str, float]:
+    """The wire's rate in full frames: 1448 bytes of payload are 1538 on the wire, preamble and gap included.
+
+    `wire_bits_per_s` is by the wall clock: a sender that leaves the link idle lowers it. `busy_bits_per_s` is what the
+    receiver got, by its own clock, over the time that the link was busy in the same window, which begins and ends with
+    a sample of the engine's. `busy`: those samples; none: no such figure.
+    """
+    (begin, before), (end, after) = seen[0], seen[-1]
+    found = {"wire_bits_per_s": (after - before) * 8 / (end - begin) * 1538 / 1448}
+    window = [sample for sample in busy if begin <= sample[0] <= end]
+    if window:
+        (begin, idle_before), (end, idle_after) = window[0], window[-1]
+        got = bytes_until(seen, end) - bytes_until(seen, begin)
+        took = idle_after - idle_before
+        found |= {"busy_bits_per_s": got * 8 / took * 1538 / 1448, "busy_share": took / (end - begin)}
+    return found
+
+
+def bytes_until(seen: list[tuple[float, int]], at: float) -> float:
+    """What had come until then, evenly between one read and the next."""
+    place = bisect.bisect_left(seen, at, key=lambda one: one[0])
+    if place == 0:
+        return seen[0][1]
+    (t0, n0), (t1, n1) = seen[place - 1], seen[min(place, len(seen) - 1)]
+    return n0 if t1 == t0 else n0 + (n1 - n0) * (at - t0) / (t1 - t0)
 
 
 def give(seconds: float) -> None:
@@ -270,9 +305,10 @@ def give(seconds: float) -> None:
         wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         wire.settimeout(0.05)
         until = time.monotonic() + seconds
+        data = bytes(256 << 10)
         while time.monotonic() < until:
             try:
-                wire.send(bytes(256 << 10))
+                wire.send(data)
             except TimeoutError:
                 continue
 
@@ -348,6 +384,9 @@ def main() -> None:
         with joined(case, a, b) as told:
             ways = {"tcp": tcp, "rtt": rtt, "rate": rate, "datagrams": datagrams}
             measured = ways[case["measure"]](case, a, b)
+        busy = told.pop("busy", [])
+        if seen := measured.pop("seen", None):
+            measured |= wire_rate(seen, busy)
         print(json.dumps({**measured, "medium": told}))
     finally:
         a.end()

@@ -1,14 +1,15 @@
-/* What this machine's timers alone add to echoes that are held back twice, asleep: nothing is sent, nothing is computed. An echo begins every
- * EVERY_US; it is due DELAY_US later, and again DELAY_US after that; one process sleeps until each instant. Its two latenesses are its error: the
- * least that whatever delays both ways and sleeps in between can have here.
+/* What this machine alone adds to echoes that are held back twice: nothing is sent, nothing is computed. An echo begins every EVERY_US; it is due
+ * DELAY_US later, and again DELAY_US after that; one process sleeps until each instant or, with `spin`, looks at the clock until then. Its two
+ * latenesses are its error: the least that whatever delays both ways and waits so in between can have here.
  *
- * usage: sleeps COUNT EVERY_US DELAY_US
+ * usage: sleeps COUNT EVERY_US DELAY_US [spin]
  * prints one line of JSON: error_us_p50, error_us_p99. */
 #define _GNU_SOURCE
 #include <err.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
 
@@ -18,7 +19,13 @@ static int64_t now_ns(void) {
     return at.tv_sec * 1000000000LL + at.tv_nsec;
 }
 
-static void sleep_until(int64_t at) {
+static int spins;
+
+static void wait_until(int64_t at) {
+    if (spins) {
+        while (now_ns() < at) {}
+        return;
+    }
     struct timespec then = {at / 1000000000, at % 1000000000};
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &then, NULL);
 }
@@ -29,7 +36,8 @@ static int ascending(const void *a, const void *b) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 4) errx(2, "usage: sleeps COUNT EVERY_US DELAY_US");
+    spins = argc == 5 && !strcmp(argv[4], "spin");
+    if (argc != 4 && !spins) errx(2, "usage: sleeps COUNT EVERY_US DELAY_US [spin]");
     const int count = atoi(argv[1]);
     const int64_t every = atoll(argv[2]) * 1000, delay = atoll(argv[3]) * 1000;
     /* When each echo is due at the far end, and back; the way back begins when the far end really had it. */
@@ -40,12 +48,12 @@ int main(int argc, char **argv) {
     for (int there = 0, home = 0; home < count;) {
         const int64_t due = begin + there * every + delay;
         if (there < count && (there == home || due <= back[home])) {
-            sleep_until(due);
+            wait_until(due);
             const int64_t at = now_ns();
             back[there] = at + delay;
             error[there++] = at - due;
         } else {
-            sleep_until(back[home]);
+            wait_until(back[home]);
             error[home] += now_ns() - back[home];
             home++;
         }

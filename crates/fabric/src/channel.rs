@@ -72,6 +72,11 @@ impl Channel {
         self.rate_bits_per_s
     }
 
+    /// What the line takes at least.
+    pub(crate) const fn delay_ns(&self) -> u64 {
+        self.line.delay_ns()
+    }
+
     /// Sends no more than this in one go. A train enters the next queue as a lump, and leaves this one so: where a queue is short, or marks early, lumps
     /// that are not much smaller would fill it as frames on a wire, between which others leave, do not.
     pub(crate) fn bound_go(&mut self, bytes: u64) {

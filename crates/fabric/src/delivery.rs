@@ -25,11 +25,10 @@ impl Delivery {
         {
             back.train.count += train.count;
         } else {
-            self.waiting.push_back(OutFrame {
-                train,
-                tag,
-                due: at,
-            });
+            // One that was told ahead may be known before others that arrive earlier.
+            let place = self.waiting.partition_point(|frame| frame.due <= at);
+            let due = at;
+            self.waiting.insert(place, OutFrame { train, tag, due });
         }
     }
 

@@ -20,6 +20,8 @@ use crate::validate::{ConfigError, validate};
 
 /// A train is at most this part of any queue it leaves or enters.
 const TRAINS_PER_QUEUE: u64 = 8;
+/// Trains that follow others more closely on a line are not told ahead of a switch: under load it would be twice the events, for nothing.
+const ALONE_NS: u64 = 100_000;
 
 /// Switches and links.
 ///
@@ -55,6 +57,8 @@ pub struct Fabric {
     now: Time,
     /// By how much frames are told before they reach an interface.
     ahead_ns: u64,
+    /// When what was sent last reaches the end of each channel.
+    last_arrivals: Vec<Time>,
     lateness: Lateness,
 }
 
@@ -139,6 +143,7 @@ impl Fabric {
             arrivals: Vec::new(),
             now: Time::ZERO,
             ahead_ns: 0,
+            last_arrivals: vec![Time::ZERO; 2 * config.links.len()],
             lateness: Lateness::default(),
         };
         for link in &config.links {
@@ -225,8 +230,8 @@ impl Fabric {
         }
     }
 
-    /// From now on tells frames so much before they reach an interface, as far as they are on the line by then: nothing changes any more when they
-    /// arrive. For a shell that wants to have begun to write by that instant, which [`OutFrame::due`] says.
+    /// From now on tells frames so much before they reach an interface, as far as it is known by then that nothing changes any more: those that are on the
+    /// line, and those that nothing can meet in the switch in between (see `is_settled`). For a shell that wants to have begun to write by that instant, which [`OutFrame::due`] says.
     pub fn tell_ahead(&mut self, by: Duration) {
         self.ahead_ns = by.as_nanos() as u64;
     }
@@ -360,10 +365,12 @@ impl Fabric {
         let to_interface = matches!(self.sinks[channel], Sink::Port(_));
         let single = arrivals.len() == 1;
         for (complete_at, train) in arrivals.drain(..) {
+            let is_alone = complete_at.ns_since(self.last_arrivals[channel]) > ALONE_NS;
+            self.last_arrivals[channel] = complete_at;
             let at = match busy {
                 Some(busy) if cuts_through && single => busy.header_at.min(complete_at),
-                _ if to_interface => {
-                    Time(complete_at.as_ns().saturating_sub(self.ahead_ns)).max(now)
+                _ if to_interface || is_alone && !cuts_through => {
+                    Time(complete_at.as_ns().saturating_sub(self.ahead_ns))
                 }
                 _ => complete_at,
             };
@@ -410,22 +417,29 @@ impl Fabric {
         }
     }
 
-    fn arrived(&mut self, now: Time, channel: usize, mut train: Train, complete_at: Time) {
+    fn arrived(&mut self, mut now: Time, channel: usize, mut train: Train, complete_at: Time) {
+        if let Sink::Switch { switch, port } = self.sinks[channel]
+            && now < complete_at
+            && self.switches[switch].forwarding == Forwarding::StoreAndForward
+        {
+            if !self.is_settled((now, complete_at), channel, (switch, port), &train) {
+                let what = What::Arrive {
+                    channel,
+                    train,
+                    complete_at,
+                };
+                return self.schedule(complete_at, what);
+            }
+            now = complete_at;
+        }
         self.channels[channel].arrived(&train);
         match self.sinks[channel] {
             Sink::Port(port) => {
-                let tag = match self.sources[channel] {
-                    None => train.packet.tag(),
-                    Some(switch) => self.tag_out_of(switch, channel, train.vlan),
-                };
+                let tag = self.tag_at_end(channel, &train);
                 self.ports[port].delivery.push(complete_at, train, tag);
             }
             Sink::Switch { switch, port } => {
-                // Between two switches the VLAN travels with the train, as the tag would.
-                let tag = match self.sources[channel] {
-                    None => train.packet.tag(),
-                    Some(other) => self.tag_out_of(other, channel, train.vlan),
-                };
+                let tag = self.tag_at_end(channel, &train);
                 let count = u64::from(train.count);
                 self.switches[switch].counters.frames_in += count;
                 let Some(vlan) = self.switches[switch].vlan_of(port, tag) else {
@@ -435,6 +449,53 @@ impl Fabric {
                 train.vlan = vlan;
                 self.switched(now, channel, (switch, port), train, complete_at);
             }
+        }
+    }
+
+    /// Whether what becomes of a train that reaches a switch at `at` is known `now`: nothing in the fabric happens before, and no frame that is still to
+    /// come could meet it in a queue.
+    fn is_settled(
+        &self,
+        (now, at): (Time, Time),
+        channel: usize,
+        (switch, port): (usize, usize),
+        train: &Train,
+    ) -> bool {
+        let of = &self.switches[switch];
+        if self.events.next().is_some_and(|next| next < at)
+            || self.channels[channel].pause
+            || of.shared.is_some()
+            || of.router.is_some()
+        {
+            return false;
+        }
+        let tag = self.tag_at_end(channel, train);
+        let Some(vlan) = of.vlan_of(port, tag) else {
+            return false;
+        };
+        // Nor may others find its sender's address sooner.
+        if of.known(at, train.source(), vlan) != Some(port) {
+            return false;
+        }
+        let Some(out) = of.known(at, train.destination(), vlan) else {
+            return false;
+        };
+        // Without a rate nothing ever waits there.
+        let others = of.ports.iter().enumerate();
+        self.channels[of.ports[out].egress]
+            .rate_bits_per_s()
+            .is_none()
+            || others.filter(|(other, _)| *other != out).all(|(_, other)| {
+                // The other direction of the same link.
+                self.channels[other.egress ^ 1].delay_ns() >= at.ns_since(now)
+            })
+    }
+
+    /// The tag of a train at the end of a channel. Between two switches the VLAN travels with the train, as the tag would.
+    fn tag_at_end(&self, channel: usize, train: &Train) -> Option<u16> {
+        match self.sources[channel] {
+            None => train.packet.tag(),
+            Some(switch) => self.tag_out_of(switch, channel, train.vlan),
         }
     }
 

@@ -160,6 +160,12 @@ impl Switch {
         }
     }
 
+    /// The port behind which an address is, as far as it is known.
+    pub(crate) fn known(&self, now: Time, address: [u8; 6], vlan: u16) -> Option<usize> {
+        let learned = self.learned.get(&Address::new(address, vlan))?;
+        (now.ns_since(learned.seen) < self.age_ns).then_some(learned.port)
+    }
+
     /// Tells each port that a frame goes out of; none if its receiver is where it came from, or it is for bridges alone.
     pub(crate) fn route(
         &self,
@@ -174,12 +180,8 @@ impl Switch {
         if destination[..5] == [0x01, 0x80, 0xc2, 0, 0] && destination[5] < 0x10 {
             return;
         }
-        let known = self
-            .learned
-            .get(&Address::new(destination, vlan))
-            .filter(|known| now.ns_since(known.seen) < self.age_ns);
-        match known {
-            Some(known) => out.extend((Some(known.port) != from).then_some(known.port)),
+        match self.known(now, destination, vlan) {
+            Some(known) => out.extend((Some(known) != from).then_some(known)),
             None => {
                 let carries = |port: &usize| self.ports[*port].carries(vlan);
                 out.extend(

@@ -57,20 +57,24 @@ impl Sleep {
 /// How long before an instant to begin to write a frame, so that the interface has it then.
 ///
 /// After a pause the code and data of a write, the kernel's too, have left the caches and are slow to come back: 5 to 50 µs, as the
-/// interface's own stamp says, where a frame behind others takes two. What is written after a pause begins its way earlier by what nine in
-/// ten of them took at least: so one in ten is early, by what it was faster. What follows another closely begins at its instant.
+/// interface's own stamp says, where a frame behind others takes two. What is written after a pause begins its way earlier by the median of what the last of
+/// them took: half of them are early, by what they were faster, half late, and the delay on average is the one that was asked for. What follows another
+/// closely begins at its instant.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lead {
-    /// About the 10th percentile of what it took after a pause, ns.
+    /// What the last writes after a pause took, ns; the oldest is at `next`.
+    took: [u64; Lead::KEPT],
+    next: usize,
+    /// Their median, ns.
     ns: u64,
     /// When something was written last.
     wrote: Time,
 }
 
 impl Lead {
+    const KEPT: usize = 31;
     const NS_MAX: u64 = 60_000;
     const PAUSE_NS: u64 = 200_000;
-    const STEP_NS: i64 = 100;
 
     /// When to begin to write what is due at `due`, as things stand.
     pub(super) fn begin(&self, due: Time) -> Time {
@@ -98,12 +102,15 @@ impl Lead {
 
     /// What was written after a pause took so long to reach the interface.
     pub(super) fn took(&mut self, ns: u64) {
-        let step = if ns > self.ns {
-            Self::STEP_NS
-        } else {
-            -9 * Self::STEP_NS
-        };
-        self.ns = self.ns.saturating_add_signed(step).min(Self::NS_MAX);
+        if self.ns == 0 {
+            // The first one stands for those that are still to come.
+            self.took = [ns; Self::KEPT];
+        }
+        self.took[self.next] = ns;
+        self.next = (self.next + 1) % Self::KEPT;
+        let mut sorted = self.took;
+        sorted.sort_unstable();
+        self.ns = sorted[Self::KEPT / 2].min(Self::NS_MAX);
     }
 }
 
@@ -127,15 +134,21 @@ mod tests {
     }
 
     #[test]
-    fn a_lead_settles_where_one_in_ten_is_faster_and_is_for_the_first_frame_after_a_pause() {
+    fn a_lead_is_the_median_of_the_last_writes_and_for_the_first_frame_after_a_pause() {
         let mut lead = Lead::default();
-        for n in 0..2000_u64 {
+        lead.took(30_000);
+        assert_eq!(lead.duration(), Duration::from_micros(30), "at once");
+        for n in 0..20_000_u64 {
             lead.took(10_000 + n * 7919 % 100 * 100);
         }
         let ns = lead.duration().as_nanos() as u64;
-        assert!((10_000..=13_000).contains(&ns), "{ns}");
+        assert!((13_500..=16_500).contains(&ns), "{ns}");
         lead.wrote(Time(1_000_000));
         assert_eq!(lead.begin(Time(1_100_000)), Time(1_100_000));
         assert_eq!(lead.begin(Time(2_000_000)), Time(2_000_000 - ns));
+        for _ in 0..Lead::KEPT {
+            lead.took(1_000_000);
+        }
+        assert_eq!(lead.duration(), Duration::from_nanos(Lead::NS_MAX));
     }
 }

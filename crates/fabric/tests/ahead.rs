@@ -1,0 +1,150 @@
+//! What is told ahead of its arrival, and that it changes nothing.
+mod net;
+
+use std::time::Duration;
+
+use hakaru_fabric::config::{Direction, FabricConfig};
+use hakaru_fabric::{Fabric, Packet};
+use hakaru_units::Time;
+use net::*;
+use proptest::prelude::*;
+
+const AHEAD: Duration = Duration::from_micros(20);
+/// When the frame in question is sent, ns.
+const SENT: u64 = 1_000_000_000;
+
+/// Hosts `1`, `2`, … on one switch, each with the delay of its way to the switch (µs), and the rates of the ways back.
+fn star(delays_us: &[f64], down: Option<u64>) -> FabricConfig {
+    let links = delays_us.iter().zip(1..).map(|(delay_us, n)| {
+        let up = Direction {
+            delay_us: *delay_us,
+            ..Direction::default()
+        };
+        let down = Direction {
+            rate_bits_per_s: down,
+            ..Direction::default()
+        };
+        host(&format!("{n}"), "s", up, down)
+    });
+    FabricConfig {
+        switches: vec![switch("s")],
+        links: links.collect(),
+        seed: 1,
+    }
+}
+
+/// By how much before it was due the frame was told that host 1 sent to host 2, ns. `others`: what host 3 sends to host 2, so long after.
+fn told_ahead(config: &FabricConfig, others: &[u64]) -> u64 {
+    let mut fabric = Fabric::new(config).unwrap();
+    fabric.handle_frame(Time::ZERO, 1, frame(2, 1, 64));
+    fabric.handle_frame(Time::ZERO, 0, frame(1, 2, 64));
+    run(&mut fabric, config.links.len());
+    fabric.tell_ahead(AHEAD);
+    fabric.handle_timeout(Time(SENT));
+    fabric.handle_frame(Time(SENT), 0, frame(1, 2, 1518));
+    for after in others {
+        fabric.handle_frame(Time(SENT + after), 2, frame(3, 2, 1518));
+    }
+    let seen = run(&mut fabric, config.links.len());
+    assert_conserved(&mut fabric);
+    assert_eq!(seen.len(), 1 + others.len());
+    let ours = seen.iter().find(|(_, _, out)| bytes_of(out)[11] == 1);
+    let (at, port, out) = ours.expect("it went out");
+    assert_eq!(*port, 1);
+    out.due().ns_since(*at)
+}
+
+#[test]
+fn a_lone_frame_is_told_ahead_through_a_switch_if_nothing_can_come_between() {
+    let ahead = AHEAD.as_nanos() as u64;
+    let delay = 10_000.0;
+    assert_eq!(told_ahead(&star(&[delay, 0.0], None), &[]), ahead);
+    let wire_ns = 12_144;
+    assert_eq!(told_ahead(&star(&[delay, 0.0], Some(GIGABIT)), &[]), ahead);
+    // Without a rate frames do not meet in a queue; with one, a third host's frame might come first, unless it has to come from afar.
+    assert_eq!(told_ahead(&star(&[delay, 0.0, 0.0], None), &[]), ahead);
+    assert_eq!(
+        told_ahead(&star(&[delay, 0.0, 20.0], Some(GIGABIT)), &[]),
+        ahead
+    );
+    assert_eq!(
+        told_ahead(&star(&[delay, 0.0, 19.0], Some(GIGABIT)), &[]),
+        wire_ns
+    );
+    // One that is known to come first is waited for.
+    let before = [10_000_000 - 30_000];
+    assert_eq!(
+        told_ahead(&star(&[delay, 0.0, 20.0], Some(GIGABIT)), &before),
+        wire_ns
+    );
+}
+
+#[test]
+fn frames_are_told_ahead_of_their_arrival_but_not_before_they_are_on_the_line() {
+    let ahead = Duration::from_micros(20);
+    for (delay_us, told_at) in [(10_000.0, 10_012_144 - 20_000), (0.0, 0)] {
+        let mut line = rate(GIGABIT);
+        line.delay_us = delay_us;
+        let mut fabric = Fabric::new(&wire(line)).unwrap();
+        fabric.tell_ahead(ahead);
+        fabric.handle_frame(Time::ZERO, 0, frame(1, 2, 1518));
+        fabric.handle_timeout(Time::ZERO);
+        assert_eq!(fabric.frame_due(1).is_some(), told_at == 0);
+        let seen = run(&mut fabric, 2);
+        let told: Vec<_> = seen
+            .iter()
+            .map(|(at, port, out)| (at.as_ns(), *port, out.due().as_ns()))
+            .collect();
+        // 1518 bytes, preamble and delimiter are 12.208 µs at 1 Gbit/s; what follows is the gap.
+        assert_eq!(told.len(), 1, "{told:?}");
+        let (at, port, due) = told[0];
+        assert_eq!(port, 1);
+        assert_eq!(due, (delay_us * 1e3) as u64 + 12_144);
+        assert_eq!(at, told_at);
+        assert_conserved(&mut fabric);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+    /// What arrives, where and when is the same whether it is told ahead or not.
+    #[test]
+    fn telling_ahead_changes_no_arrival(
+        sends in prop::collection::vec((0..3_usize, 1..4_u8, 0..8000_usize, 0..300_000_u64), 1..60),
+        delays_us in prop::collection::vec(prop::sample::select(vec![0.0, 5.0, 30.0, 200.0]), 3),
+        down in prop::sample::select(vec![None, Some(GIGABIT)]),
+        ahead_us in 0..60_u64,
+    ) {
+        let arrivals = |ahead: Duration| {
+            let mut fabric = Fabric::new(&star(&delays_us, down)).unwrap();
+            fabric.tell_ahead(ahead);
+            let mut seen: Vec<Vec<(Time, Vec<u8>)>> = vec![Vec::new(); 3];
+            // As a shell does: up to each instant at which something comes or happens, and no frame is taken before it is due.
+            let mut pass = |fabric: &mut Fabric, until: Time| loop {
+                for (port, seen) in seen.iter_mut().enumerate() {
+                    while fabric.frame_due(port).is_some_and(|due| due <= until) {
+                        let out = fabric.poll_frame(port).expect("it was told");
+                        seen.push((out.due(), bytes_of(&out)));
+                    }
+                }
+                match fabric.poll_timeout() {
+                    Some(next) if next <= until => fabric.handle_timeout(next),
+                    _ => return,
+                }
+            };
+            let mut now = Time::ZERO;
+            for (from, to, payload, gap) in &sends {
+                now += Duration::from_nanos(*gap);
+                pass(&mut fabric, now);
+                fabric.handle_timeout(now);
+                let packet: Packet = tcp(*from as u8 + 1, *to, *payload);
+                fabric.handle_frame(now, *from, packet);
+            }
+            pass(&mut fabric, Time::MAX);
+            assert_conserved(&mut fabric);
+            seen.iter_mut().for_each(|of| of.sort());
+            seen
+        };
+        prop_assert_eq!(arrivals(Duration::ZERO), arrivals(Duration::from_micros(ahead_us)));
+    }
+}
