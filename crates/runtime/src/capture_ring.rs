@@ -5,7 +5,7 @@
 //! [`crate::packet`]; unlike there, the interface goes on as if nobody looked.
 use std::io;
 use std::mem::{offset_of, size_of};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use memmap2::{MmapOptions, MmapRaw};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::capture_filter;
+use crate::packet::{bind, open_socket, set};
 
 /// Size of a block; a packet is never longer.
 const BLOCK_BYTES: usize = 1 << 19;
@@ -77,18 +78,7 @@ impl CaptureRing {
                 error => error,
             });
         }
-        // SAFETY: makes a descriptor, which nobody else owns. Protocol 0: nothing is received before it is bound.
-        let socket = unsafe {
-            let fd = libc::socket(
-                libc::AF_PACKET,
-                libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC,
-                0,
-            );
-            if fd < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            OwnedFd::from_raw_fd(fd)
-        };
+        let socket = open_socket()?;
         let blocks = options.ring_bytes.div_ceil(BLOCK_BYTES).max(2);
         let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
         set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
@@ -106,11 +96,11 @@ impl CaptureRing {
         let map = MmapOptions::new()
             .len(blocks * BLOCK_BYTES)
             .map_raw(&socket)?;
-        let loopback = bind(&socket, index, 0)? == libc::ARPHRD_LOOPBACK;
+        let loopback = bind_to(&socket, index, 0)? == libc::ARPHRD_LOOPBACK;
         // On loopback every packet passes twice, out and in: once is enough.
         let program = capture_filter::program(&options.ports, options.snap_bytes, loopback)?;
         capture_filter::attach(&socket, program)?;
-        bind(&socket, index, libc::ETH_P_ALL as u16)?;
+        bind_to(&socket, index, libc::ETH_P_ALL as u16)?;
         let ring = CaptureRing {
             map,
             socket,
@@ -282,18 +272,8 @@ fn half(block: &[u8], at: usize) -> Option<u16> {
 }
 
 /// Binds to the interface; its type of hardware. Protocol 0: nothing comes from it yet.
-fn bind(socket: &OwnedFd, index: libc::c_uint, protocol: u16) -> io::Result<u16> {
-    // SAFETY: zero is a valid `sockaddr_ll`.
-    let mut wanted: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    wanted.sll_family = libc::AF_PACKET as libc::c_ushort;
-    wanted.sll_protocol = protocol.to_be();
-    wanted.sll_ifindex = index as libc::c_int;
-    let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    // SAFETY: `wanted` is a `sockaddr_ll` of that length.
-    let result = unsafe { libc::bind(socket.as_raw_fd(), (&raw const wanted).cast(), length) };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
+fn bind_to(socket: &OwnedFd, index: libc::c_uint, protocol: u16) -> io::Result<u16> {
+    bind(socket, index, protocol)?;
     match address(socket)?.sll_hatype {
         kind @ (libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK) => Ok(kind),
         _ => Err(io::Error::new(
@@ -318,24 +298,6 @@ fn address(socket: &OwnedFd) -> io::Result<libc::sockaddr_ll> {
     };
     if result == 0 {
         Ok(address)
-    } else {
-        Err(io::Error::last_os_error())
-    }
-}
-
-fn set<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
-    // SAFETY: `value` is plain memory of the size given.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            std::ptr::from_ref(value).cast(),
-            size_of::<T>() as libc::socklen_t,
-        )
-    };
-    if result == 0 {
-        Ok(())
     } else {
         Err(io::Error::last_os_error())
     }

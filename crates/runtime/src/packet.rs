@@ -185,7 +185,8 @@ impl PacketSocket {
     }
 }
 
-fn open_socket() -> io::Result<OwnedFd> {
+/// A packet socket of no interface yet.
+pub(crate) fn open_socket() -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: makes a descriptor, which nobody else owns. Protocol 0: nothing is received before it is bound.
     unsafe {
@@ -198,7 +199,7 @@ fn open_socket() -> io::Result<OwnedFd> {
 }
 
 /// `protocol`: what is received; 0: nothing.
-fn bind(socket: &OwnedFd, index: libc::c_uint, protocol: u16) -> io::Result<()> {
+pub(crate) fn bind(socket: &OwnedFd, index: libc::c_uint, protocol: u16) -> io::Result<()> {
     // SAFETY: zero is a valid `sockaddr_ll`.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as libc::c_ushort;
