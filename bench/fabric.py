@@ -103,7 +103,9 @@ class FabricBench:
         `fabric_rate_error_*`: what the receiver got over the time that the link was busy, by the engine's `busy_ns`, in
         one window of the wall clock: a sender that leaves the link idle for a while does not make it slower.
         `fabric_rate_uncorrected_*` is by the wall clock alone, which was called the error before, and for `tbf`, which
-        does not tell when it was busy, still is. `fabric_rate_idle_*` is the link's idle time, percent of the window.
+        does not tell when it was busy, still is. `fabric_rate_idle_*` is the link's idle time, percent of the window:
+        the sender's gaps, and all that this machine does not carry, whoever in it is too slow. It may be a little below
+        0, since `busy_ns` counts 10 us ahead.
         """
         figures = []
         for name, rate in RATES_BITS_PER_S.items():
