@@ -100,17 +100,16 @@ class FabricBench:
     def fabric_rate(self) -> list[Figure]:
         """How far the rate of a link is from what was asked, percent, as a TCP receiver sees it.
 
-        `fabric_rate_error_*`: what the receiver got over the time that the link was busy, by the engine's `busy_ns`, in
-        one window of the wall clock: a sender that leaves the link idle for a while does not make it slower.
-        `fabric_rate_uncorrected_*` is by the wall clock alone, which was called the error before, and for `tbf`, which
-        does not tell when it was busy, still is. `fabric_rate_idle_*` is the link's idle time, percent of the window:
-        the sender's gaps, and all that this machine does not carry, whoever in it is too slow. It may be a little below
-        0, since `busy_ns` counts 10 us ahead.
+        `fabric_rate_error_*` is by the wall clock, as users of the link see it: a sender that leaves the link idle for
+        a while, and a fabric that is late, both make it larger. `fabric_rate_idle_*` is the link's idle time by the
+        engine's `busy_ns`, percent of the same window: what of the error is not the link's. It may be a little below 0,
+        since `busy_ns` counts 10 us ahead. `fabric_rate_error_while_busy_*`: what the receiver got over the busy time;
+        it holds the engine's account of itself against the receiver, and cannot see a fabric that is too slow.
         """
         figures = []
         for name, rate in RATES_BITS_PER_S.items():
             figure = Figure(f"fabric_rate_error_{name}", "%", lower_is_better=True, limit=1.0)
-            whole = Figure(f"fabric_rate_uncorrected_{name}", "%", lower_is_better=True)
+            while_busy = Figure(f"fabric_rate_error_while_busy_{name}", "%", lower_is_better=True)
             idle = Figure(f"fabric_rate_idle_{name}", "%", lower_is_better=True)
             flow = {"measure": "rate", "seconds": self.seconds, "rate_bits_per_s": rate}
 
@@ -119,15 +118,15 @@ class FabricBench:
 
             for _ in range(self.rounds):
                 ours = self._case(medium="fabric", **flow)
-                figure.add(error(ours["busy_bits_per_s"]))
+                while_busy.add(error(ours["busy_bits_per_s"]))
                 idle.add(100 * (1 - ours["busy_share"]))
                 peers = {}
                 try:
                     peers["tbf"] = error(self._case(medium="tbf", **flow)["wire_bits_per_s"])
                 except RuntimeError as missing:  # The kernel has no sch_tbf.
                     print(f"note: fabric_rate: no tbf beside it: {missing}", file=sys.stderr)
-                whole.add(error(ours["wire_bits_per_s"]), **peers)
-            figures += [figure, whole, idle]
+                figure.add(error(ours["wire_bits_per_s"]), **peers)
+            figures += [figure, while_busy, idle]
         return figures
 
     def fabric_loss(self) -> list[Figure]:
