@@ -44,7 +44,7 @@ def as_asked(build: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
         for check in off(told[0]):
             assert abs(check["error_percent"]) < OFF_MAX_PERCENT, check
         if "caveats" in told[0]:
-            named = [caveat for caveat in told[0]["caveats"] if caveat["kind"] == "link_off_rate"]
+            named = [caveat for caveat in told[0]["caveats"] if caveat["caveat"] == "link_off_rate"]
             assert len(named) == len(off(told[0])), "each is said"
         pytest.skip(f"the host took {min(shares):.1%} to {max(shares):.1%} of this machine's CPU: links were off by it")
     return told
