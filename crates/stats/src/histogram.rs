@@ -4,7 +4,10 @@ use base64::engine::general_purpose::STANDARD;
 use core::fmt;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 
-/// Durations of 1 ns to [`Histogram::MAX_NS`], each kept to 3 significant digits; 270 KB, whatever the count.
+/// Durations of 1 ns to [`Histogram::MAX_NS`], each kept to 3 significant digits.
+///
+/// Memory grows with the longest duration only: 16 KB up to 2 µs and 8 KB for each doubling from there (96 KB at 2 ms, 270 KB at an hour), so that the
+/// copy of one that is taken in the middle of a data path does not hold it up.
 ///
 /// A shorter duration counts as 1 ns, a longer one as the longest: nothing that happened goes uncounted.
 #[derive(Clone)]
@@ -44,23 +47,24 @@ impl Histogram {
     /// An empty histogram.
     #[must_use]
     pub fn new() -> Histogram {
-        let hdr =
-            hdrhistogram::Histogram::new_with_bounds(1, Self::MAX_NS, Self::SIGNIFICANT_DIGITS)
-                .expect("constant bounds are valid: 1 <= low, high >= 2 * low, digits <= 5");
+        let hdr = hdrhistogram::Histogram::new(Self::SIGNIFICANT_DIGITS)
+            .expect("5 digits or fewer are valid");
         Histogram { hdr }
     }
 
     /// Counts one duration.
     #[inline]
     pub fn record_ns(&mut self, duration_ns: u64) {
-        self.hdr.saturating_record(duration_ns.max(1));
+        self.hdr
+            .record(duration_ns.clamp(1, Self::MAX_NS))
+            .expect("it grows, and an hour's counts can be addressed");
     }
 
     /// Adds every count of `other`.
     pub fn merge(&mut self, other: &Histogram) {
         self.hdr
             .add(&other.hdr)
-            .expect("both have the same bounds, so every value of one fits the other");
+            .expect("it grows to whatever the other holds, at most an hour");
     }
 
     /// Number of durations counted.
@@ -95,7 +99,8 @@ impl Histogram {
 
     /// Forgets everything and keeps the memory.
     pub fn clear(&mut self) {
-        self.hdr.clear();
+        // `clear` would keep the longest and the shortest.
+        self.hdr.reset();
     }
 
     /// HdrHistogram V2, zlib-deflated, base64 with padding.
@@ -120,6 +125,9 @@ impl Histogram {
             .deserialize(&mut std::io::Cursor::new(bytes))
             .map_err(|e| DecodeError::Format(e.to_string()))?;
         let mut histogram = Histogram::new();
+        if read.max() > histogram.hdr.highest_equivalent(Self::MAX_NS) {
+            return Err(DecodeError::Range);
+        }
         histogram.hdr.add(&read).map_err(|_| DecodeError::Range)?;
         Ok(histogram)
     }
@@ -133,7 +141,14 @@ impl Default for Histogram {
 
 impl PartialEq for Histogram {
     fn eq(&self, other: &Self) -> bool {
-        self.hdr == other.hdr
+        // Not the room that either has for longer ones.
+        let counts = |of: &Self| {
+            let recorded = of.hdr.iter_recorded();
+            recorded
+                .map(|at| (at.value_iterated_to(), at.count_at_value()))
+                .collect::<Vec<_>>()
+        };
+        self.count() == other.count() && counts(self) == counts(other)
     }
 }
 
@@ -210,6 +225,34 @@ mod tests {
         assert_eq!(
             Histogram::decode(&Histogram::new().encode()).unwrap(),
             Histogram::new()
+        );
+    }
+
+    #[test]
+    fn room_for_longer_durations_does_not_tell_histograms_apart() {
+        let (mut short, mut long) = (Histogram::new(), Histogram::new());
+        long.record_ns(Histogram::MAX_NS);
+        long.clear();
+        short.record_ns(5);
+        long.record_ns(5);
+        assert_eq!(short, long);
+        assert_eq!(long, short);
+        long.record_ns(6);
+        assert_ne!(short, long);
+        assert_eq!(long.clone().max_ns(), 6);
+    }
+
+    #[test]
+    fn a_value_above_an_hour_is_refused() {
+        let mut other = hdrhistogram::Histogram::<u64>::new(Histogram::SIGNIFICANT_DIGITS).unwrap();
+        other.record(2 * Histogram::MAX_NS).unwrap();
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new()
+            .serialize(&other, &mut bytes)
+            .unwrap();
+        assert_eq!(
+            Histogram::decode(&STANDARD.encode(bytes)),
+            Err(DecodeError::Range)
         );
     }
 
