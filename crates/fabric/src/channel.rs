@@ -28,6 +28,8 @@ pub(crate) struct Channel {
     line: Line,
     /// Bytes that are being sent.
     sending_bytes: Option<u64>,
+    /// When it had sent what it sent last.
+    freed_at: Time,
     /// Part of a nanosecond that was owed at the end of the last go, in bits × 10⁹ / rate.
     owed: u64,
     /// Ends of other channels that want this one to stop.
@@ -59,6 +61,7 @@ impl Channel {
             queue: EgressQueue::new(&config.queue),
             line: Line::new(config, rng),
             sending_bytes: None,
+            freed_at: Time::ZERO,
             owed: 0,
             stops: 0,
             stopped_at: Time::ZERO,
@@ -147,7 +150,12 @@ impl Channel {
     pub(crate) fn freed(&mut self, now: Time) {
         if let Some(bytes) = self.sending_bytes.take() {
             self.queue.sent(now, bytes);
+            self.freed_at = now;
         }
+    }
+
+    pub(crate) const fn freed_at(&self) -> Time {
+        self.freed_at
     }
 
     /// Frames have reached the other end.

@@ -105,46 +105,90 @@ fn frames_are_told_ahead_of_their_arrival_but_not_before_they_are_on_the_line() 
     }
 }
 
+/// What arrived at each interface, and when.
+type Arrivals = Vec<Vec<(Time, Vec<u8>)>>;
+
+/// What arrives. `late`: so much after a frame came the fabric hears of it; told with it: how many of them could not begin their
+/// way when they came.
+fn arrivals(
+    config: &FabricConfig,
+    sends: &[(usize, u8, usize, u64)],
+    ahead: Duration,
+    late: Duration,
+) -> (Arrivals, u64) {
+    let mut fabric = Fabric::new(config).unwrap();
+    fabric.tell_ahead(ahead);
+    let mut seen: Arrivals = vec![Vec::new(); config.links.len()];
+    // As a shell does: up to each instant at which something comes or happens, and no frame is taken before it is due.
+    let mut pass = |fabric: &mut Fabric, until: Time| loop {
+        for (port, seen) in seen.iter_mut().enumerate() {
+            while fabric.frame_due(port).is_some_and(|due| due <= until) {
+                let out = fabric.poll_frame(port).expect("it was told");
+                seen.push((out.due(), bytes_of(&out)));
+            }
+        }
+        match fabric.poll_timeout() {
+            Some(next) if next <= until => fabric.handle_timeout(next),
+            _ => return,
+        }
+    };
+    let mut now = Time::ZERO;
+    for (from, to, payload, gap) in sends {
+        now += Duration::from_nanos(*gap);
+        pass(&mut fabric, now + late);
+        fabric.handle_timeout(now + late);
+        let packet: Packet = tcp(*from as u8 + 1, *to, *payload);
+        fabric.handle_frame(now, *from, packet);
+    }
+    pass(&mut fabric, Time::MAX);
+    assert_conserved(&mut fabric);
+    seen.iter_mut().for_each(|of| of.sort());
+    (seen, fabric.lateness().packets)
+}
+
+fn sends() -> impl Strategy<Value = Vec<(usize, u8, usize, u64)>> {
+    prop::collection::vec((0..3_usize, 1..4_u8, 0..8000_usize, 0..300_000_u64), 1..60)
+}
+
+fn rates() -> impl Strategy<Value = Option<u64>> {
+    prop::sample::select(vec![None, Some(GIGABIT)])
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     /// What arrives, where and when is the same whether it is told ahead or not.
     #[test]
     fn telling_ahead_changes_no_arrival(
-        sends in prop::collection::vec((0..3_usize, 1..4_u8, 0..8000_usize, 0..300_000_u64), 1..60),
+        sends in sends(),
         delays_us in prop::collection::vec(prop::sample::select(vec![0.0, 5.0, 30.0, 200.0]), 3),
-        down in prop::sample::select(vec![None, Some(GIGABIT)]),
+        down in rates(),
         ahead_us in 0..60_u64,
     ) {
-        let arrivals = |ahead: Duration| {
-            let mut fabric = Fabric::new(&star(&delays_us, down)).unwrap();
-            fabric.tell_ahead(ahead);
-            let mut seen: Vec<Vec<(Time, Vec<u8>)>> = vec![Vec::new(); 3];
-            // As a shell does: up to each instant at which something comes or happens, and no frame is taken before it is due.
-            let mut pass = |fabric: &mut Fabric, until: Time| loop {
-                for (port, seen) in seen.iter_mut().enumerate() {
-                    while fabric.frame_due(port).is_some_and(|due| due <= until) {
-                        let out = fabric.poll_frame(port).expect("it was told");
-                        seen.push((out.due(), bytes_of(&out)));
-                    }
-                }
-                match fabric.poll_timeout() {
-                    Some(next) if next <= until => fabric.handle_timeout(next),
-                    _ => return,
-                }
-            };
-            let mut now = Time::ZERO;
-            for (from, to, payload, gap) in &sends {
-                now += Duration::from_nanos(*gap);
-                pass(&mut fabric, now);
-                fabric.handle_timeout(now);
-                let packet: Packet = tcp(*from as u8 + 1, *to, *payload);
-                fabric.handle_frame(now, *from, packet);
-            }
-            pass(&mut fabric, Time::MAX);
-            assert_conserved(&mut fabric);
-            seen.iter_mut().for_each(|of| of.sort());
-            seen
-        };
-        prop_assert_eq!(arrivals(Duration::ZERO), arrivals(Duration::from_micros(ahead_us)));
+        let config = star(&delays_us, down);
+        let of = |ahead_us| arrivals(&config, &sends, Duration::from_micros(ahead_us), Duration::ZERO);
+        prop_assert_eq!(of(0), of(ahead_us));
+    }
+
+    /// A link that is longer than the fabric is late to hear of a frame carries it as if it had heard at once; what could not be so is counted.
+    #[test]
+    fn hearing_late_of_a_frame_changes_no_arrival_over_a_longer_link(
+        sends in sends(),
+        delays_us in prop::collection::vec(prop::sample::select(vec![0.0, 30.0, 31.0, 200.0]), 3),
+        (up, down) in (rates(), rates()),
+        ahead_us in prop::sample::select(vec![0, 0, 20]),
+        late_us in 0..40_u64,
+    ) {
+        let mut config = star(&delays_us, down);
+        config.links.iter_mut().for_each(|link| link.a_to_b.rate_bits_per_s = up);
+        let ahead = Duration::from_micros(ahead_us);
+        let (at_once, none) = arrivals(&config, &sends, ahead, Duration::ZERO);
+        prop_assert_eq!(none, 0);
+        let (later, begun_late) = arrivals(&config, &sends, ahead, Duration::from_micros(late_us));
+        let is_short = |delay_us: &f64| *delay_us < late_us as f64;
+        if begun_late == 0 {
+            prop_assert_eq!(at_once, later);
+        } else {
+            prop_assert!(ahead_us > 0 || delays_us.iter().any(is_short));
+        }
     }
 }
