@@ -77,7 +77,6 @@ struct Shell<'r> {
     samples: Schedule,
     spin: Duration,
     sleep: Sleep,
-    lead: Lead,
 }
 
 /// An interface, which the fabric knows by its place in the list.
@@ -86,6 +85,7 @@ struct Interface {
     socket: PacketSocket,
     /// Packets may wait that no further event will tell of.
     unread: bool,
+    lead: Lead,
     lost: Lost,
 }
 
@@ -121,6 +121,7 @@ impl<'r> Shell<'r> {
                 name: name.to_owned(),
                 socket,
                 unread: true,
+                lead: Lead::default(),
                 lost: Lost {
                     dropped_before: dropped.get(name).copied().unwrap_or(0.0),
                     ..Lost::default()
@@ -149,7 +150,6 @@ impl<'r> Shell<'r> {
             samples: Schedule::new(config.sample_interval_ms)?,
             spin: Duration::from_micros(config.spin_us.into()),
             sleep: Sleep::default(),
-            lead: Lead::default(),
         })
     }
 
@@ -228,7 +228,8 @@ impl<'r> Shell<'r> {
 
     /// When writing the next frame of an interface begins.
     fn leaves(&self, index: usize) -> Option<Time> {
-        self.fabric.frame_due(index).map(|due| self.lead.begin(due))
+        let lead = &self.interfaces[index].lead;
+        self.fabric.frame_due(index).map(|due| lead.begin(due))
     }
 
     /// Takes what came in, lets time pass until `now`, writes what arrived; whether anything moved.
@@ -311,8 +312,8 @@ impl<'r> Shell<'r> {
     fn write(&mut self, index: usize, now: Time) {
         let hand_over = self.pending(index) > 0 || self.leaving.is_much();
         let interface = &mut self.interfaces[index];
-        let after_pause = self.lead.after_pause(now);
-        self.lead.wrote(now);
+        let after_pause = interface.lead.after_pause(now);
+        interface.lead.wrote(now);
         if let Some(writer) = self.writer.as_mut().filter(|_| hand_over) {
             let next = self.spare.pop().unwrap_or_default();
             let leaving = std::mem::replace(&mut self.leaving, next);
@@ -324,8 +325,7 @@ impl<'r> Shell<'r> {
             [alone] if after_pause => {
                 let (refused, had) = interface.socket.send_stamped(alone, &mut self.outbox);
                 if let Some(had) = had {
-                    self.lead.took(had.ns_since(now));
-                    self.fabric.tell_ahead(self.lead.duration());
+                    interface.lead.took(had.ns_since(now));
                     at = had;
                 }
                 refused
@@ -333,6 +333,8 @@ impl<'r> Shell<'r> {
             packets => interface.socket.send(packets, &mut self.outbox),
         };
         drop(packets);
+        let leads = self.interfaces.iter().map(|of| of.lead.duration());
+        self.fabric.tell_ahead(leads.max().unwrap_or_default());
         for due in self.leaving.dues() {
             self.lateness.record_ns(at.ns_since(*due));
         }

@@ -54,7 +54,8 @@ impl Sleep {
     }
 }
 
-/// How long before an instant to begin to write a frame, so that the interface has it then.
+/// How long before an instant to begin to write a frame, so that the interface has it then. Each interface has its own: what is behind it, which takes
+/// the frame in the same call, differs.
 ///
 /// After a pause the code and data of a write, the kernel's too, have left the caches and are slow to come back: 5 to 50 µs, as the
 /// interface's own stamp says, where a frame behind others takes two. What is written after a pause begins its way earlier by the median of what the last of
@@ -64,10 +65,12 @@ impl Sleep {
 pub(super) struct Lead {
     /// What the last writes after a pause took, ns; the oldest is at `next`.
     took: [u64; Lead::KEPT],
+    /// How many of those there are.
+    known: usize,
     next: usize,
     /// Their median, ns.
     ns: u64,
-    /// When something was written last.
+    /// When something was written to this interface last.
     wrote: Time,
 }
 
@@ -102,15 +105,13 @@ impl Lead {
 
     /// What was written after a pause took so long to reach the interface.
     pub(super) fn took(&mut self, ns: u64) {
-        if self.ns == 0 {
-            // The first one stands for those that are still to come.
-            self.took = [ns; Self::KEPT];
-        }
         self.took[self.next] = ns;
         self.next = (self.next + 1) % Self::KEPT;
+        self.known = (self.known + 1).min(Self::KEPT);
         let mut sorted = self.took;
+        let sorted = &mut sorted[..self.known];
         sorted.sort_unstable();
-        self.ns = sorted[Self::KEPT / 2].min(Self::NS_MAX);
+        self.ns = sorted[self.known / 2].min(Self::NS_MAX);
     }
 }
 
@@ -138,6 +139,13 @@ mod tests {
         let mut lead = Lead::default();
         lead.took(30_000);
         assert_eq!(lead.duration(), Duration::from_micros(30), "at once");
+        lead.took(9_000);
+        lead.took(10_000);
+        assert_eq!(
+            lead.duration(),
+            Duration::from_micros(10),
+            "one that took long does not last"
+        );
         for n in 0..20_000_u64 {
             lead.took(10_000 + n * 7919 % 100 * 100);
         }
