@@ -15,6 +15,7 @@ from __future__ import annotations
 import bisect
 import json
 import os
+import select
 import socket
 import statistics
 import struct
@@ -34,6 +35,8 @@ SO_TIMESTAMPING = 37
 STAMP_SENT, STAMP_RECEIVED, STAMP_SOFTWARE, STAMP_ID, STAMP_ALONE = 1 << 1, 1 << 3, 1 << 4, 1 << 7, 1 << 11
 MEMORY_BYTES = 64 << 20
 PORT = 5202
+SO_TIMESTAMPNS, ETH_P_ALL = 35, 3
+ECHO_ID = 77
 
 
 def run(*words: str) -> None:
@@ -221,7 +224,7 @@ def echo(count: int, every_s: float) -> list[float]:
         wire.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, flags)
         wire.settimeout(2)
         for number in range(count):
-            body = struct.pack("!BBHHH", 8, 0, 0, 77, number & 0xFFFF) + bytes(56)
+            body = struct.pack("!BBHHH", 8, 0, 0, ECHO_ID, number & 0xFFFF) + bytes(56)
             body = body[:2] + struct.pack("!H", sum16(body)) + body[4:]
             wire.sendto(body, (ADDRESS["b"], 0))
             while True:
@@ -229,7 +232,7 @@ def echo(count: int, every_s: float) -> list[float]:
                     data, control, _, _ = wire.recvmsg(2048, 512)
                 except TimeoutError:
                     break
-                if data[20] == 0 and struct.unpack_from("!HH", data, 24) == (77, number & 0xFFFF):
+                if data[20] == 0 and struct.unpack_from("!HH", data, 24) == (ECHO_ID, number & 0xFFFF):
                     _, sent, _, _ = wire.recvmsg(2048, 512, socket.MSG_ERRQUEUE)
                     begin, end = stamp_of(sent), stamp_of(control)
                     if begin is not None and end is not None:
@@ -239,12 +242,70 @@ def echo(count: int, every_s: float) -> list[float]:
     return trips
 
 
+def passing() -> None:
+    """Until stdin ends: when the kernel had each frame of an echo on its way out of and into this host's `eth0`.
+
+    What waits is read now and then only, so that nobody wakes up because a frame passes.
+    """
+    seen: list[tuple[bool, int, int, int]] = []
+    # Cooked: without an Ethernet header, which a tun has not.
+    with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0) as wire:
+        wire.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        wire.bind(("eth0", ETH_P_ALL))
+        wire.setblocking(False)
+        print("ready", flush=True)
+        ended = False
+        while not ended:
+            ended = bool(select.select([sys.stdin], [], [], 0.5)[0])
+            while True:
+                try:
+                    data, control, _, address = wire.recvmsg(256, 256)
+                except BlockingIOError:
+                    break
+                if len(data) >= 28 and data[0] == 0x45 and data[9] == socket.IPPROTO_ICMP:
+                    kind, _, _, name, number = struct.unpack_from("!BBHHH", data, 20)
+                    if name == ECHO_ID:
+                        leaves = address[2] == socket.PACKET_OUTGOING
+                        seconds, nanoseconds = struct.unpack_from("qq", control[0][2])
+                        seen.append((leaves, kind, number, seconds * 10**9 + nanoseconds))
+    print(json.dumps(seen))
+
+
+@contextmanager
+def seen_passing(host: Host) -> Iterator[dict[tuple[bool, int, int], int]]:
+    """What `passing` saw at a host meanwhile, once it is over: (on its way out, ICMP type, number) -> ns."""
+    found: dict[tuple[bool, int, int], int] = {}
+    words = host.inside(sys.executable, __file__, "--passing")
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield found
+        finally:
+            process.stdin.close()
+            for leaves, kind, number, at in json.loads(process.stdout.readline()):
+                found[leaves, kind, number] = at
+
+
 def rtt(case: dict[str, Any], a: Host, b: Host) -> dict[str, Any]:
-    """`count` echoes, one every `every_ms`."""
+    """`count` echoes, one every `every_ms`.
+
+    `beyond_…` and `error_…` are of round trips as host `a` sees them. `way_…`: of each frame by itself, either way,
+    from its way out of one host's interface to its way into the other's: what the other host takes to answer is not in
+    it.
+    """
     words = [sys.executable, __file__, "--echo", str(case["count"]), str(case["every_ms"])]
-    done = subprocess.run(a.inside(*words), capture_output=True, text=True, check=True)
+    with seen_passing(a) as at_a, seen_passing(b) as at_b:
+        done = subprocess.run(a.inside(*words), capture_output=True, text=True, check=True)
     trips: list[float] = sorted(json.loads(done.stdout))
     wanted = 2 * case.get("delay_us", 0.0)
+    ways = [
+        (into[False, kind, number] - at) / 1e3 - case.get("delay_us", 0.0)
+        for out, into in ((at_a, at_b), (at_b, at_a))
+        for (leaves, kind, number), at in out.items()
+        if leaves and (False, kind, number) in into
+    ]
+    way_errors = sorted(abs(way - case.get("way_us", 0.0)) for way in ways)
 
     def taken(of: list[float], share: float) -> float:
         return of[min(len(of) - 1, int(share * len(of)))]
@@ -256,6 +317,10 @@ def rtt(case: dict[str, Any], a: Host, b: Host) -> dict[str, Any]:
         "beyond_us_min": trips[0] - wanted,
         "beyond_us_p50": statistics.median(trips) - wanted,
         "beyond_us_p99": taken(trips, 0.99) - wanted,
+        "way_us_p50": statistics.median(ways),
+        "way_error_us_p50": taken(way_errors, 0.50),
+        "way_error_us_p99": taken(way_errors, 0.99),
+        "ways": len(ways),
         "error_us_p50": taken(errors, 0.50),
         "error_us_p99": taken(errors, 0.99),
         "error_us_p999": taken(errors, 0.999),
@@ -372,6 +437,7 @@ def main() -> None:
     """A case, or a part of one in one of its namespaces."""
     parts = {
         "--echo": lambda: print(json.dumps(echo(int(sys.argv[2]), float(sys.argv[3]) / 1e3))),
+        "--passing": passing,
         "--give": lambda: give(float(sys.argv[2])),
         "--take": take,
         "--give-datagrams": lambda: give_datagrams(int(sys.argv[2])),
