@@ -1,0 +1,233 @@
+//! Frames that reach the end of a channel: out to an interface, or through a switch into the next.
+use hakaru_units::Time;
+
+use super::{Fabric, Sink, What};
+use crate::config::Forwarding;
+use crate::packet::Train;
+use crate::queue::Room;
+use crate::router::{Router, Verdict};
+
+impl Fabric {
+    pub(super) fn arrived(
+        &mut self,
+        mut now: Time,
+        channel: usize,
+        mut train: Train,
+        complete_at: Time,
+    ) {
+        if let Sink::Switch { switch, port } = self.sinks[channel]
+            && now < complete_at
+            && self.switches[switch].forwarding == Forwarding::StoreAndForward
+        {
+            if !self.is_settled((now, complete_at), channel, (switch, port), &train) {
+                let what = What::Arrive {
+                    channel,
+                    train,
+                    complete_at,
+                };
+                return self.schedule(complete_at, what);
+            }
+            now = complete_at;
+            self.settled = complete_at;
+        }
+        self.channels[channel].arrived(&train);
+        match self.sinks[channel] {
+            Sink::Port(port) => {
+                let tag = self.tag_at_end(channel, &train);
+                self.ports[port].delivery.push(complete_at, train, tag);
+            }
+            Sink::Switch { switch, port } => {
+                let tag = self.tag_at_end(channel, &train);
+                let count = u64::from(train.count);
+                self.switches[switch].counters.frames_in += count;
+                let Some(vlan) = self.switches[switch].vlan_of(port, tag) else {
+                    self.switches[switch].counters.dropped_vlan += count;
+                    return;
+                };
+                train.vlan = vlan;
+                self.switched(now, channel, (switch, port), train, complete_at);
+            }
+        }
+    }
+
+    /// Whether what becomes of a train that reaches a switch at `at` is known `now`: nothing in the fabric happens before, and no frame that is still to
+    /// come could meet it in a queue.
+    fn is_settled(
+        &self,
+        (now, at): (Time, Time),
+        channel: usize,
+        (switch, port): (usize, usize),
+        train: &Train,
+    ) -> bool {
+        let of = &self.switches[switch];
+        if self.events.next().is_some_and(|next| next < at)
+            || self.channels[channel].pause
+            || of.shared.is_some()
+            || of.router.is_some()
+        {
+            return false;
+        }
+        let tag = self.tag_at_end(channel, train);
+        let Some(vlan) = of.vlan_of(port, tag) else {
+            return false;
+        };
+        // Nor may others find its sender's address sooner.
+        if of.known(at, train.source(), vlan) != Some(port) {
+            return false;
+        }
+        let Some(out) = of.known(at, train.destination(), vlan) else {
+            return false;
+        };
+        // Without a rate nothing ever waits there.
+        let others = of.ports.iter().enumerate();
+        self.channels[of.ports[out].egress]
+            .rate_bits_per_s()
+            .is_none()
+            || others.filter(|(other, _)| *other != out).all(|(_, other)| {
+                // The other direction of the same link.
+                self.channels[other.egress ^ 1].delay_ns() >= at.ns_since(now)
+            })
+    }
+
+    /// The tag of a train at the end of a channel. Between two switches the VLAN travels with the train, as the tag would.
+    fn tag_at_end(&self, channel: usize, train: &Train) -> Option<u16> {
+        match self.sources[channel] {
+            None => train.packet.tag(),
+            Some(switch) => self.tag_out_of(switch, channel, train.vlan),
+        }
+    }
+
+    /// A train came to a port of a switch.
+    fn switched(
+        &mut self,
+        now: Time,
+        channel: usize,
+        (switch, port): (usize, usize),
+        train: Train,
+        complete_at: Time,
+    ) {
+        let vlan = train.vlan;
+        self.switches[switch].learn(now, port, train.source(), vlan);
+        let Some(router) = &mut self.switches[switch].router else {
+            return self.forward(now, Some(channel), (switch, Some(port)), train, complete_at);
+        };
+        let verdict = router.handle_train(now, vlan, &train);
+        self.routed(now, Some(channel), switch, complete_at);
+        if verdict == Verdict::Bridge {
+            self.forward(now, Some(channel), (switch, Some(port)), train, complete_at);
+        }
+    }
+
+    /// Sends what a router has to send. `from`: the channel that made it do so.
+    fn routed(&mut self, now: Time, from: Option<usize>, switch: usize, complete_at: Time) {
+        let output = |fabric: &mut Fabric| fabric.switches[switch].router.as_mut()?.poll_output();
+        while let Some((vlan, mut train)) = output(self) {
+            train.vlan = vlan;
+            self.forward(now, from, (switch, None), train, complete_at);
+        }
+        let again = self.switches[switch].router.as_ref();
+        let again = again.and_then(Router::poll_timeout);
+        if let Some(at) = again.filter(|at| self.switches[switch].router_at != Some(*at)) {
+            self.switches[switch].router_at = Some(at);
+            self.schedule(at, What::Router { switch });
+        }
+    }
+
+    pub(super) fn router_timeout(&mut self, now: Time, switch: usize) {
+        if let Some(router) = &mut self.switches[switch].router {
+            router.handle_timeout(now);
+        }
+        self.routed(now, None, switch, now);
+    }
+
+    /// A switch passes a train on within its VLAN. `port`: where it came in, to which it does not go back.
+    fn forward(
+        &mut self,
+        now: Time,
+        from: Option<usize>,
+        (switch, port): (usize, Option<usize>),
+        train: Train,
+        complete_at: Time,
+    ) {
+        let mut route = core::mem::take(&mut self.route);
+        let count = u64::from(train.count);
+        let of = &mut self.switches[switch];
+        of.route(now, port, train.destination(), train.vlan, &mut route);
+        of.counters.passed(count, route.len() as u64);
+        for port in &route {
+            let egress = self.switches[switch].ports[*port].egress;
+            match from.filter(|from| complete_at > now && self.is_faster(egress, *from)) {
+                Some(from) => {
+                    let train = train.clone();
+                    let what = What::Offer {
+                        from,
+                        egress,
+                        train,
+                    };
+                    self.schedule(complete_at, what);
+                }
+                None => self.offer(now, from, egress, train.clone()),
+            }
+        }
+        self.route = route;
+    }
+
+    fn tag_out_of(&self, switch: usize, egress: usize, vlan: u16) -> Option<u16> {
+        let switch = &self.switches[switch];
+        let port = switch.ports.iter().position(|port| port.egress == egress);
+        port.and_then(|port| switch.tag_of(port, vlan))
+    }
+
+    /// Whether `egress` would run out of bytes if it began before `ingress` has brought all.
+    fn is_faster(&self, egress: usize, ingress: usize) -> bool {
+        match (
+            self.channels[egress].rate_bits_per_s(),
+            self.channels[ingress].rate_bits_per_s(),
+        ) {
+            (_, None) => false,
+            (None, Some(_)) => true,
+            (Some(out), Some(into)) => out > into,
+        }
+    }
+
+    /// Frames want to go out of a switch.
+    pub(super) fn offer(&mut self, now: Time, from: Option<usize>, egress: usize, train: Train) {
+        let room = self.room(egress);
+        self.channels[egress].offer(now, train, room, &mut self.rng);
+        self.start(now, egress);
+        let high = self.limit_bytes(egress) / 2;
+        let Some(from) = from else { return };
+        if self.channels[from].pause
+            && self.channels[egress].queue().bytes() > high
+            && !self.stopped_by[egress].contains(&from)
+        {
+            self.channels[from].stop(now);
+            self.stopped_by[egress].push(from);
+        }
+    }
+
+    /// How long a channel's queue may get now.
+    pub(super) fn limit_bytes(&self, channel: usize) -> u64 {
+        let queue = self.channels[channel].queue();
+        self.room(channel)
+            .limit_bytes(queue.limit_bytes(), queue.bytes())
+    }
+
+    /// The bound of a switch's egress queue: its own and, where the switch shares its memory, its part of what is free.
+    fn room(&self, channel: usize) -> Room {
+        let Some(switch) = self.sources[channel].map(|switch| &self.switches[switch]) else {
+            return Room::Own;
+        };
+        let Some(shared) = switch.shared else {
+            return Room::Own;
+        };
+        let others = switch.ports.iter().filter(|port| port.egress != channel);
+        let used: u64 = others
+            .map(|port| self.channels[port.egress].queue().bytes())
+            .sum();
+        Room::Shared {
+            alpha: shared.alpha,
+            left_bytes: shared.bytes.saturating_sub(used),
+        }
+    }
+}

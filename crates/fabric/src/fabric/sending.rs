@@ -1,0 +1,95 @@
+//! Frames on their way into a channel and out of its serialiser.
+use hakaru_units::Time;
+
+use super::{Fabric, Sink, What};
+use crate::channel::Busy;
+use crate::config::Forwarding;
+use crate::packet::Train;
+use crate::queue::Room;
+
+/// Trains that follow others more closely on a line are not told ahead of a switch: under load it would be twice the events, for nothing.
+const ALONE_NS: u64 = 100_000;
+
+impl Fabric {
+    pub(super) fn entered(&mut self, now: Time, port: usize, train: Train) {
+        let port = &mut self.ports[port];
+        port.entering_bytes -= train.bytes();
+        let channel = port.ingress;
+        self.channels[channel].offer(now, train, Room::Endless, &mut self.rng);
+        self.start(now, channel);
+    }
+
+    pub(super) fn start(&mut self, now: Time, channel: usize) {
+        // Without a rate nothing has to pass before the next go.
+        while let Some(busy) = self.send(now, channel) {
+            if self.channels[channel].rate_bits_per_s().is_some() {
+                self.schedule(busy.free_at, What::Free { channel });
+                return;
+            }
+            self.channels[channel].freed(now);
+        }
+    }
+
+    /// Sends the next frames of a channel, if it can now.
+    fn send(&mut self, now: Time, channel: usize) -> Option<Busy> {
+        let mut arrivals = core::mem::take(&mut self.arrivals);
+        let busy = self.channels[channel].start(now, &mut self.rng, &mut |at, train| {
+            arrivals.push((at, train))
+        });
+        let cuts_through = matches!(self.sinks[channel], Sink::Switch { switch, .. }
+            if self.switches[switch].forwarding == Forwarding::CutThrough);
+        let to_interface = matches!(self.sinks[channel], Sink::Port(_));
+        let single = arrivals.len() == 1;
+        for (complete_at, train) in arrivals.drain(..) {
+            let is_alone = complete_at.ns_since(self.last_arrivals[channel]) > ALONE_NS;
+            self.last_arrivals[channel] = complete_at;
+            let at = match busy {
+                Some(busy) if cuts_through && single => busy.header_at.min(complete_at),
+                _ if to_interface || is_alone && !cuts_through => {
+                    Time(complete_at.as_ns().saturating_sub(self.ahead_ns))
+                }
+                _ => complete_at,
+            };
+            let what = What::Arrive {
+                channel,
+                train,
+                complete_at,
+            };
+            self.schedule(at, what);
+        }
+        self.arrivals = arrivals;
+        busy
+    }
+
+    pub(super) fn schedule(&mut self, at: Time, what: What) {
+        let lane = match what {
+            What::Enter { port, .. } => 3 * self.channels.len() + port,
+            What::Free { channel } => 3 * channel,
+            What::Arrive { channel, .. } => 3 * channel + 1,
+            What::Offer { from, .. } => 3 * from + 2,
+            What::Router { switch } => 3 * self.channels.len() + self.ports.len() + switch,
+        };
+        self.events.push(lane, at, what);
+    }
+
+    pub(super) fn freed(&mut self, now: Time, channel: usize) {
+        self.channels[channel].freed(now);
+        self.start(now, channel);
+        self.let_go_on(now, channel);
+    }
+
+    /// Lets those go on that a channel's queue has stopped, if it is short again.
+    fn let_go_on(&mut self, now: Time, channel: usize) {
+        if self.stopped_by[channel].is_empty() {
+            return;
+        }
+        let low = self.limit_bytes(channel) / 4;
+        if self.channels[channel].queue().bytes() <= low {
+            for stopped in core::mem::take(&mut self.stopped_by[channel]) {
+                self.channels[stopped].go_on(now);
+                self.start(now, stopped);
+                self.let_go_on(now, stopped);
+            }
+        }
+    }
+}
