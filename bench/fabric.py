@@ -122,6 +122,7 @@ class FabricBench:
             figure = Figure(f"fabric_rate_error_{name}", "%", lower_is_better=True, limit=1.0)
             while_busy = Figure(f"fabric_rate_error_while_busy_{name}", "%", lower_is_better=True)
             idle = Figure(f"fabric_rate_idle_{name}", "%", lower_is_better=True)
+            late = Figure(f"fabric_late_p99_{name}", "us", lower_is_better=True)
             flow = {"measure": "rate", "seconds": self.seconds, "rate_bits_per_s": rate}
 
             def error(got: float, rate: int = rate) -> float:
@@ -131,13 +132,14 @@ class FabricBench:
                 ours = self._case(medium="fabric", **flow)
                 while_busy.add(error(ours["busy_bits_per_s"]))
                 idle.add(100 * (1 - ours["busy_share"]))
+                late.add(ours["medium"]["late_us_p99"])
                 peers = {}
                 try:
                     peers["tbf"] = error(self._case(medium="tbf", **flow)["wire_bits_per_s"])
                 except RuntimeError as missing:  # The kernel has no sch_tbf.
                     print(f"note: fabric_rate: no tbf beside it: {missing}", file=sys.stderr)
                 figure.add(error(ours["wire_bits_per_s"]), **peers)
-            figures += [figure, while_busy, idle]
+            figures += [figure, while_busy, idle, late]
         return figures
 
     def fabric_loss(self) -> list[Figure]:
