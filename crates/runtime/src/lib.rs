@@ -21,6 +21,7 @@
 //! | [`packet_writer`] | short packets written by a thread of their own |
 //! | [`lines`] | lines from stdin, lines to stdout |
 //! | [`memory`] | an LU's bytes in RAM, thin |
+//! | [`page_pipe`] | memory on its way to a socket by reference |
 //! | [`worker`] | blocking work on a thread of its own |
 //! | [`process`] | signals, parent death, network namespaces, descriptor limit, resource counters |
 mod capture_filter;
@@ -29,6 +30,7 @@ pub mod clock;
 pub mod disk;
 pub mod entropy;
 pub mod file;
+mod lent;
 pub mod lines;
 pub mod memory;
 pub mod net;
@@ -37,6 +39,7 @@ mod packet_batch;
 mod packet_inbox;
 mod packet_ring;
 pub mod packet_writer;
+pub mod page_pipe;
 pub mod process;
 pub mod reactor;
 pub mod sock_diag;

@@ -2,9 +2,15 @@
 //!
 //! One private anonymous mapping as large as the LU. The kernel gives a page when it is first written, so what was never
 //! written takes none and reads as zero. Reads lend slices of it to `sendmsg`; nothing is copied on the way.
+//!
+//! Large reads lend the pages themselves ([`SparseMemory::lend`]), which the kernel or a receiver on this machine reads later. Such pages
+//! are not changed: a write puts new ones in their place, and the old ones go back to the kernel when the last reader is done.
 use std::io;
 
 use memmap2::{Advice, MmapMut, MmapOptions, UncheckedAdvice};
+
+use crate::lent::{Lent, PIECE_BYTES};
+use crate::page_pipe::PagePipe;
 
 /// Up to this size the mapping asks for 2 MiB pages; beyond it for none.
 ///
@@ -24,7 +30,10 @@ const PREFETCH_BYTES: usize = 4096;
 const CACHE_LINE_BYTES: usize = 64;
 
 /// Bytes in RAM, all zero at first.
-pub struct SparseMemory(MmapMut);
+pub struct SparseMemory {
+    map: MmapMut,
+    lent: Lent,
+}
 
 impl SparseMemory {
     /// `size_bytes` of zeroes, at least 1.
@@ -47,13 +56,16 @@ impl SparseMemory {
         };
         // Advice only: a kernel built without huge pages refuses it and nothing is lost.
         let _ = map.advise(pages);
-        Ok(SparseMemory(map))
+        Ok(SparseMemory {
+            map,
+            lent: Lent::default(),
+        })
     }
 
     /// How many they are.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        self.0.len() as u64
+        self.map.len() as u64
     }
 
     /// The bytes from `offset` on.
@@ -63,7 +75,7 @@ impl SparseMemory {
     #[must_use]
     pub fn bytes(&self, offset: u64, length: usize) -> &[u8] {
         let offset = offset as usize;
-        &self.0[offset..offset + length]
+        &self.map[offset..offset + length]
     }
 
     /// Has the processor fetch the first 4 KiB of a range into its caches while other work goes on, so that `sendmsg` waits less for memory. Costs an
@@ -88,8 +100,9 @@ impl SparseMemory {
     /// # Panics
     /// As [`SparseMemory::bytes`].
     pub fn write(&mut self, offset: u64, data: &[u8]) {
+        self.make_changeable(offset, data.len() as u64);
         let offset = offset as usize;
-        self.0[offset..offset + data.len()].copy_from_slice(data);
+        self.map[offset..offset + data.len()].copy_from_slice(data);
     }
 
     /// Makes the range read as zeros; the whole pages in it go back to the kernel.
@@ -98,29 +111,105 @@ impl SparseMemory {
     /// As [`SparseMemory::bytes`].
     pub fn discard(&mut self, offset: u64, length: u64) {
         let (start, end) = (offset as usize, (offset + length) as usize);
-        assert!(start <= end && end <= self.0.len());
+        assert!(start <= end && end <= self.map.len());
         let first = start.next_multiple_of(PAGE_BYTES).min(end);
         let last = (end / PAGE_BYTES * PAGE_BYTES).max(first);
-        self.0[start..first].fill(0);
-        self.0[last..end].fill(0);
+        self.zero(start, first);
+        self.zero(last, end);
         // SAFETY: the memory is anonymous and private, and borrowed for writing: after the call it reads as zeros, which is
         // what the caller asked for, and nobody holds a reference into it.
         let given = last == first
             || unsafe {
-                self.0
+                self.map
                     .unchecked_advise_range(UncheckedAdvice::DontNeed, first, last - first)
             }
             .is_ok();
         if !given {
             // Pages larger than ours, or locked ones: they must read as zeros all the same.
-            self.0[first..last].fill(0);
+            self.zero(first, last);
         }
+    }
+
+    fn zero(&mut self, start: usize, end: usize) {
+        self.make_changeable(start as u64, (end - start) as u64);
+        self.map[start..end].fill(0);
+    }
+
+    /// Lends the pages of a range to `pipe` as far as it has room; returns how many bytes that was. They read as they are now until
+    /// [`SparseMemory::take_back`] is called for the same bytes, whatever is written meanwhile.
+    ///
+    /// # Errors
+    /// As [`PagePipe::give`]; `Unsupported` where pages are larger than 4 KiB.
+    ///
+    /// # Panics
+    /// As [`SparseMemory::bytes`].
+    pub fn lend(&mut self, offset: u64, length: usize, pipe: &mut PagePipe) -> io::Result<usize> {
+        if rustix::param::page_size() != PAGE_BYTES {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        // SAFETY: what was lent is not changed in place before it is taken back, which the next line notes.
+        let taken = unsafe { pipe.give(self.bytes(offset, length)) }?;
+        self.lent.add(offset, taken as u64);
+        Ok(taken)
+    }
+
+    /// Nobody reads any more what was lent of this range at one time.
+    pub fn take_back(&mut self, offset: u64, length: u64) {
+        self.lent.remove(offset, length);
+    }
+
+    /// As [`SparseMemory::take_back`] where somebody may still read it, and nobody will say when not: the next write there gets new pages.
+    pub fn abandon(&mut self, offset: u64, length: u64) {
+        self.lent.abandon(offset, length);
+    }
+
+    /// Puts new pages in the place of those that are lent. The range itself then holds anything; what lies beside it is kept.
+    fn make_changeable(&mut self, offset: u64, length: u64) {
+        if length == 0 || self.lent.is_empty() {
+            return;
+        }
+        let size = self.size_bytes();
+        for piece in Lent::pieces(offset, length) {
+            let Some(state) = self.lent.get(piece) else {
+                continue;
+            };
+            let piece_start = piece * PIECE_BYTES;
+            let piece_end = (piece_start + PIECE_BYTES).min(size);
+            let start = offset.max(piece_start) as usize;
+            let end = (offset + length).min(piece_end) as usize;
+            if state.times == 0 {
+                // Once and for all.
+                self.lent.forget(piece);
+                self.renew(piece_start as usize, (start, end), piece_end as usize);
+            } else {
+                let first = start / PAGE_BYTES * PAGE_BYTES;
+                let last = end.next_multiple_of(PAGE_BYTES).min(piece_end as usize);
+                self.renew(first, (start, end), last);
+            }
+        }
+    }
+
+    /// New pages from `first` to `last`; all but what lies between `start` and `end` is kept.
+    fn renew(&mut self, first: usize, (start, end): (usize, usize), last: usize) {
+        let (head, tail) = (
+            self.map[first..start].to_vec(),
+            self.map[end..last].to_vec(),
+        );
+        // SAFETY: the memory is anonymous and private, and borrowed for writing: nobody in this process holds a reference into it.
+        let given = unsafe {
+            self.map
+                .unchecked_advise_range(UncheckedAdvice::DontNeed, first, last - first)
+        };
+        given.expect("memory that was lent is not locked");
+        self.map[first..start].copy_from_slice(&head);
+        self.map[end..last].copy_from_slice(&tail);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::{Listener, Socket};
     use crate::process::ResourceUse;
 
     #[test]
@@ -161,6 +250,147 @@ mod tests {
         assert_eq!(memory.bytes(0, 512), [0; 512]);
         let beyond = std::panic::AssertUnwindSafe(|| memory.prefetch((1 << 20) - 512, 1024));
         assert!(std::panic::catch_unwind(beyond).is_err());
+    }
+
+    /// Two ends of a connection.
+    fn pair() -> (Socket, Socket) {
+        let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let client = Socket::connect(listener.local_address().unwrap()).unwrap();
+        loop {
+            if let Some((server, _)) = listener.accept().unwrap() {
+                return (server, client);
+            }
+        }
+    }
+
+    /// Moves all of a pipe through a connection, over which it may not go at once.
+    fn drain(pipe: &mut PagePipe, from: &Socket, to: &Socket, out: &mut Vec<u8>) {
+        let mut buffer = vec![0; 1 << 16];
+        let before = out.len();
+        let mut sent = 0;
+        while !pipe.is_empty() || out.len() < before + sent {
+            match pipe.send(from, false) {
+                Ok(n) => sent += n,
+                Err(e) => assert_eq!(e.kind(), io::ErrorKind::WouldBlock),
+            }
+            match to.receive(&mut buffer) {
+                Ok(n) => out.extend_from_slice(&buffer[..n]),
+                Err(e) => assert_eq!(e.kind(), io::ErrorKind::WouldBlock),
+            }
+        }
+    }
+
+    const LENT: u64 = 128 << 10;
+
+    /// Sends `LENT` bytes of sevens that are lent, has `change` change the memory while they wait in the socket, and returns what arrived.
+    fn sent_while(
+        memory: &mut SparseMemory,
+        offset: u64,
+        change: impl FnOnce(&mut SparseMemory),
+    ) -> Vec<u8> {
+        memory.write(offset, &[7; LENT as usize]);
+        let (from, to) = pair();
+        let mut pipe = PagePipe::new().unwrap();
+        let mut at = 0;
+        let mut out = Vec::new();
+        while at < LENT {
+            at += memory
+                .lend(offset + at, (LENT - at) as usize, &mut pipe)
+                .unwrap() as u64;
+            // Into the socket, as far as it goes: what the receiver's socket holds are the same pages.
+            let _ = pipe.send(&from, false);
+            if !pipe.is_empty() {
+                drain(&mut pipe, &from, &to, &mut out);
+            }
+        }
+        change(memory);
+        let mut buffer = vec![0; 1 << 16];
+        while out.len() < LENT as usize {
+            match to.receive(&mut buffer) {
+                Ok(n) => out.extend_from_slice(&buffer[..n]),
+                Err(e) => assert_eq!(e.kind(), io::ErrorKind::WouldBlock),
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn what_is_lent_arrives_as_it_was_whatever_is_written_meanwhile() {
+        type Change = fn(&mut SparseMemory, u64);
+        let changes: [(&str, Change, u8); 5] = [
+            ("whole", |m, at| m.write(at, &[9; LENT as usize]), 9),
+            ("a block", |m, at| m.write(at + 5 * 512, &[9; 512]), 9),
+            (
+                "at its end",
+                |m, at| m.write(at + LENT - 700, &[9; 1400]),
+                9,
+            ),
+            ("given back", |m, at| m.discard(at, LENT), 0),
+            (
+                "a part of a page given back",
+                |m, at| m.discard(at + 512, 512),
+                0,
+            ),
+        ];
+        // Huge pages, small pages, and a range that is not aligned to them.
+        for (size, offset) in [(8 << 20, 0), (4 << 30, 1 << 20), (8 << 20, 512)] {
+            for (what, change, new) in changes {
+                let mut memory = SparseMemory::new(size).unwrap();
+                let mut expected = memory.bytes(0, 2 << 20).to_vec();
+                expected[offset as usize..][..LENT as usize].fill(7);
+                let arrived = sent_while(&mut memory, offset, |m| change(m, offset));
+                assert!(
+                    arrived == [7; LENT as usize],
+                    "{what}, at {offset} of {size}"
+                );
+                let changed = memory.bytes(0, 2 << 20);
+                for (at, (is, was)) in changed.iter().zip(&expected).enumerate() {
+                    assert!(is == was || *is == new, "{what}: {is} at {at}");
+                }
+                assert!(changed.iter().zip(&expected).any(|(is, was)| is != was));
+            }
+        }
+    }
+
+    #[test]
+    fn abandoned_memory_gets_new_pages_once() {
+        let mut memory = SparseMemory::new(8 << 20).unwrap();
+        let arrived = sent_while(&mut memory, 512, |m| {
+            m.abandon(512, LENT);
+            let pieces = m.lent.len();
+            m.write(PIECE_BYTES + 1024, &[9; 512]);
+            assert_eq!(m.lent.len(), pieces - 1);
+            m.write(PIECE_BYTES + 8192, &[9; 512]);
+            m.write(0, &[9; 512]);
+            m.discard(2 * PIECE_BYTES, 512);
+            assert!(m.lent.is_empty());
+        });
+        assert!(arrived == [7; LENT as usize]);
+        let place = PIECE_BYTES as usize;
+        for (at, byte) in memory.bytes(0, 3 * place).iter().enumerate() {
+            let expected = match at {
+                _ if at < 512 => 9,
+                _ if (place + 1024..place + 1536).contains(&at) => 9,
+                _ if (place + 8192..place + 8704).contains(&at) => 9,
+                _ if at >= 2 * place => 0,
+                _ => 7,
+            };
+            assert_eq!(*byte, expected, "at {at}");
+        }
+    }
+
+    #[test]
+    fn a_piece_that_was_abandoned_stays_lent_when_others_take_theirs_back() {
+        let mut memory = SparseMemory::new(1 << 20).unwrap();
+        for _ in 0..2 {
+            memory.lent.add(0, 512);
+        }
+        memory.abandon(0, 512);
+        memory.write(0, &[7; 512]);
+        memory.take_back(0, 512);
+        assert_eq!(memory.lent.len(), 1);
+        memory.write(0, &[9; 512]);
+        assert!(memory.lent.is_empty());
     }
 
     #[test]

@@ -137,13 +137,26 @@ impl Socket {
     /// # Errors
     /// `WouldBlock` if nothing is there; what ended the connection.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.receive_flagged(buffer, RecvFlags::empty())
+    }
+
+    fn receive_flagged(&self, buffer: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
         loop {
-            match net::recv(&self.0, &mut *buffer, RecvFlags::empty()) {
+            match net::recv(&self.0, &mut *buffer, flags) {
                 Err(rustix::io::Errno::INTR) => {}
                 Ok((n, _)) => return Ok(n),
                 Err(e) => return Err(e.into()),
             }
         }
+    }
+
+    /// As [`Socket::receive`], without a copy: the bytes are taken off the stream and thrown away. `buffer` says how many at most, and
+    /// what it holds then means nothing.
+    ///
+    /// # Errors
+    /// As [`Socket::receive`].
+    pub fn discard(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.receive_flagged(buffer, RecvFlags::TRUNC)
     }
 
     /// Sends the slices (at most [`SLICES_MAX`]) in one call; returns how many bytes the socket took. **Fewer than
@@ -152,15 +165,22 @@ impl Socket {
     /// # Errors
     /// `WouldBlock` if it took nothing; what ended the connection.
     pub fn send_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.send_flagged(slices, SendFlags::NOSIGNAL)
+    }
+
+    /// As [`Socket::send_vectored`], for what others follow at once: a last part of a segment waits for them.
+    ///
+    /// # Errors
+    /// As [`Socket::send_vectored`].
+    pub fn send_vectored_more(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.send_flagged(slices, SendFlags::NOSIGNAL | SendFlags::MORE)
+    }
+
+    fn send_flagged(&self, slices: &[IoSlice<'_>], flags: SendFlags) -> io::Result<usize> {
         debug_assert!(slices.len() <= SLICES_MAX);
         loop {
             // `sendmsg` rather than `writev`: the same gathering, but no SIGPIPE.
-            match net::sendmsg(
-                &self.0,
-                slices,
-                &mut SendAncillaryBuffer::default(),
-                SendFlags::NOSIGNAL,
-            ) {
+            match net::sendmsg(&self.0, slices, &mut SendAncillaryBuffer::default(), flags) {
                 Err(rustix::io::Errno::INTR) => {}
                 Ok(n) => return Ok(n),
                 Err(e) => return Err(e.into()),
@@ -298,6 +318,25 @@ mod tests {
             }
         }
         assert_eq!(got, b"abcd");
+    }
+
+    #[test]
+    fn what_is_discarded_is_taken_off_the_stream_and_not_copied() {
+        let (a, b) = pair();
+        a.send_vectored(&[IoSlice::new(&[1; 1000]), IoSlice::new(&[2; 50])])
+            .unwrap();
+        let mut buffer = [9; 700];
+        let mut left = 1000;
+        while left > 0 {
+            let most = buffer.len().min(left);
+            match b.discard(&mut buffer[..most]) {
+                Ok(n) => left -= n,
+                Err(e) => assert_eq!(e.kind(), io::ErrorKind::WouldBlock),
+            }
+        }
+        assert_eq!(buffer, [9; 700]);
+        assert_eq!(b.receive(&mut buffer).unwrap(), 50);
+        assert_eq!(buffer[..51], [[2; 50].as_slice(), &[9]].concat());
     }
 
     #[test]

@@ -10,6 +10,7 @@ use hakaru_wire::iscsi::frame::Framer;
 use hakaru_wire::iscsi::{Bhs, CmdSn, StatSn, TargetNumbers};
 
 use crate::io::ConnectionId;
+use crate::lent::Lending;
 use crate::login::Login;
 use crate::session::Session;
 use crate::slab::Key;
@@ -122,6 +123,7 @@ pub(crate) struct Connection {
     pub(crate) receive_settings: Option<ReceiveSettings>,
     pub(crate) receiving: Receiving,
     pub(crate) transmit: Transmit,
+    pub(crate) lent: Lending,
     /// Is in the queue of `poll_transmit`.
     pub(crate) announced: bool,
     /// Is in the queue of `poll_close`.
@@ -160,6 +162,7 @@ impl Connection {
                 refused: false,
             },
             transmit: Transmit::default(),
+            lent: Lending::new(),
             announced: false,
             closing: false,
             stat_sn: StatSn(1),

@@ -33,6 +33,8 @@ impl LuCounters {
 pub(crate) struct PortCounters {
     pub(crate) rx_bytes: u64,
     pub(crate) tx_bytes: u64,
+    /// Of these, in place and without a copy.
+    pub(crate) tx_lent_bytes: u64,
     pub(crate) pdus_in: u64,
     pub(crate) pdus_out: u64,
 }
@@ -41,6 +43,7 @@ impl PortCounters {
     pub(crate) fn visit(&self, entity: &str, visit: &mut dyn FnMut(&str, &str, f64)) {
         visit(entity, "rx_bytes", self.rx_bytes as f64);
         visit(entity, "tx_bytes", self.tx_bytes as f64);
+        visit(entity, "tx_lent_bytes", self.tx_lent_bytes as f64);
         visit(entity, "pdus_in", self.pdus_in as f64);
         visit(entity, "pdus_out", self.pdus_out as f64);
     }

@@ -3,7 +3,7 @@
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{
     Bhs, CmdSn, Itt, LogoutReason, LogoutRequest, LogoutResponse, LogoutResult, NopIn, NopOut,
-    Opcode, Reject, RejectReason, Ttt,
+    Opcode, Reject, RejectReason, StatSn, Ttt,
 };
 
 use crate::io::ConnectionId;
@@ -20,6 +20,7 @@ impl Target {
         payload: Payload,
         data_digest_ok: bool,
     ) {
+        self.handle_expected_status(connection, exp_stat_sn_of(&bhs));
         match bhs.opcode() {
             Some(Opcode::DataOut) => self.end_data_out(now, connection, None, data_digest_ok),
             _ if !data_digest_ok => {
@@ -283,6 +284,12 @@ impl Target {
         reject.emit(&mut header);
         on.send(&header, bhs.as_bytes());
     }
+}
+
+/// ExpStatSN: bytes 28 to 31 in all that an initiator sends.
+fn exp_stat_sn_of(bhs: &Bhs) -> StatSn {
+    let b = bhs.as_bytes();
+    StatSn(u32::from_be_bytes([b[28], b[29], b[30], b[31]]))
 }
 
 /// CmdSN of a PDU that has one: bytes 24 to 27 in all five of them.

@@ -14,7 +14,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `target` | the owner of everything; what a shell calls |
-//! | `receive` `connection` `transmit` | bytes in, one connection's state, pieces out |
+//! | `receive` `connection` `transmit` `lent` | bytes in, one connection's state, pieces out, memory lent to the kernel |
 //! | `login` `text` | negotiation and discovery |
 //! | `authentication` `access` | who the initiator is, and what that one may see |
 //! | `session` `full_feature` | order of commands; NOP, logout, reject |
@@ -43,6 +43,7 @@ mod data_in;
 mod data_out;
 mod full_feature;
 mod io;
+mod lent;
 mod login;
 mod management;
 mod operator;
@@ -64,6 +65,7 @@ pub use access::{Access, AccessError, AddressPrefix, LuAccess, PrefixError, Rule
 pub use authentication::Entropy;
 pub use config::{Limits, LuDescription, Space, TargetConfig, Thin};
 pub use io::{ConnectionId, Extent, Io, IoFailure, IoId, IoOp, IoResult};
+pub use lent::{Lent, Returned};
 pub use operator::check_reservations;
 pub use scsi::RecordError;
 pub use target::Target;

@@ -94,6 +94,7 @@ impl Target {
         for key in of_unit {
             self.abort(key);
         }
+        self.forget_lent(lun);
         for on in self.connections.values_mut() {
             if let Some(session) = on.session_mut() {
                 session.unit_attentions.retain(|(of, _)| *of != lun);

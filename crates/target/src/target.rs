@@ -14,6 +14,7 @@ use crate::config::TargetConfig;
 use crate::connection::{Connection, Phase};
 use crate::counters::Counters;
 use crate::io::{ConnectionId, Io, IoId};
+use crate::lent::Returned;
 use crate::login::port_number;
 use crate::management::Barrier;
 use crate::ranges::Ranges;
@@ -68,6 +69,8 @@ impl Sessions {
 ///     timer             → handle_timeout          at poll_timeout, or any time
 ///     while poll_io       → do it, now or later   → handle_io_done
 ///     while poll_transmit → writev of transmit(c).segments() → handle_transmitted; on EAGAIN when writable again
+///                           or, where may_lend: lend an LU's memory to the kernel → handle_lent, then handle_transmitted
+///     while poll_returned → what was lent may be changed again
 ///     while poll_close    → close the socket      the id is forgotten: no handle_closed
 /// }
 /// ```
@@ -101,6 +104,8 @@ pub struct Target {
     pub(crate) scratch: Vec<u8>,
     /// What it means to other initiators.
     pub(crate) notices: Vec<Notice>,
+    /// Memory that comes back to the storage.
+    pub(crate) returned: VecDeque<Returned>,
     retired: Vec<Vec<u8>>,
     pub(crate) counters: Counters,
     /// No deadline lies before this.
@@ -188,6 +193,7 @@ impl Target {
             login_text_bytes: 0,
             scratch: Vec::new(),
             notices: Vec::new(),
+            returned: VecDeque::new(),
             retired: Vec::new(),
             counters: Counters::new(config.portals.len()),
             next_check: Time::MAX,
@@ -392,6 +398,8 @@ impl Target {
             return false;
         };
         self.counters.ports[on.portal].pdus_out += on.pdus_out;
+        let abandoned = on.lent.into_iter().map(|(_, lent)| lent);
+        self.returned.extend(abandoned.map(Returned::Abandoned));
         true
     }
 

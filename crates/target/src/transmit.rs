@@ -4,9 +4,12 @@
 //! piece. Data a command reads in place is only named (LU and range); the shell lends its memory to the kernel.
 //!
 //! **No block is torn.** A write may change an LU between two `writev`s. So when the kernel takes only part of a logical
-//! block, the rest of that block is copied at once ([`Transmit::advance`]) and sent from the copy.
+//! block, the rest of that block is copied at once ([`Transmit::advance`]) and sent from the copy. What is lent to the kernel
+//! rather than copied ([`Transmit::lend`]) the storage keeps as it is until it comes back.
 
 use std::collections::VecDeque;
+
+use crate::lent::Lent;
 
 /// One piece to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +44,10 @@ pub struct Transmit {
     arena_sent: usize,
     /// Buffers that `Piece::Buffer`s point into, oldest first; the piece marked `last` retires the first.
     buffers: VecDeque<Vec<u8>>,
-    /// Bytes to send, over all pieces.
+    /// Bytes to send, over all pieces and what is lent.
     pending_bytes: u64,
+    /// Bytes before all pieces that the shell has lent to the kernel and the socket has not taken yet.
+    lent_bytes: u64,
     /// Bytes of `buffers`.
     buffer_bytes: usize,
 }
@@ -54,7 +59,13 @@ impl Transmit {
     /// Nothing to send.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.pieces.is_empty()
+        self.pending_bytes == 0
+    }
+
+    /// Of what is to be sent, bytes that were lent to the kernel: they come before all [`Self::segments`].
+    #[must_use]
+    pub fn lent_bytes(&self) -> u64 {
+        self.lent_bytes
     }
 
     /// Whether part of an LU's memory is to be sent.
@@ -75,7 +86,7 @@ impl Transmit {
         self.arena.len() - self.arena_sent + self.buffer_bytes
     }
 
-    /// The pieces in order. Give as many as wanted to `writev`, then tell [`crate::Target::handle_transmitted`] how
+    /// The pieces in order, after what is lent. Give as many as wanted to `writev`, then tell [`crate::Target::handle_transmitted`] how
     /// much of it was taken.
     pub fn segments(&self) -> impl Iterator<Item = Segment<'_>> {
         let mut arena = self.arena_sent;
@@ -166,7 +177,37 @@ impl Transmit {
         });
     }
 
-    /// Takes the first `sent` bytes off the queue. `block_bytes` gives an LU's block length, `read_lu` its bytes: it is
+    /// Takes the first `length` bytes of the first piece, a range of an LU, as lent: still to be sent, by the kernel. `block_bytes` and
+    /// `read_lu` as for [`Self::advance`].
+    pub(crate) fn lend(
+        &mut self,
+        length: u32,
+        block_bytes: impl Fn(u8) -> u32,
+        read_lu: &mut dyn FnMut(u8, u64, &mut [u8]),
+    ) -> Lent {
+        let Some(&Piece::Lu {
+            lun,
+            offset,
+            length: whole,
+        }) = self.pieces.front()
+        else {
+            panic!("only memory of an LU is lent");
+        };
+        assert!(length <= whole, "more was lent than comes first");
+        self.lent_bytes += u64::from(length);
+        if length == whole {
+            self.pieces.pop_front();
+        } else {
+            self.cut_front(length, block_bytes, read_lu);
+        }
+        Lent {
+            lun,
+            offset_bytes: offset,
+            length_bytes: length.into(),
+        }
+    }
+
+    /// Takes the first `sent` bytes off the queue, those that are lent before all others. `block_bytes` gives an LU's block length, `read_lu` its bytes: it is
     /// called once if the cut lies within a logical block. Buffers that were sent whole go to `retired`.
     pub(crate) fn advance(
         &mut self,
@@ -177,6 +218,9 @@ impl Transmit {
     ) {
         assert!(sent <= self.pending_bytes, "more was sent than was queued");
         self.pending_bytes -= sent;
+        let of_lent = sent.min(self.lent_bytes);
+        self.lent_bytes -= of_lent;
+        sent -= of_lent;
         while let Some(piece) = self.pieces.front_mut() {
             let (Piece::Arena { length } | Piece::Lu { length, .. } | Piece::Buffer { length, .. }) =
                 *piece;
@@ -333,6 +377,46 @@ mod tests {
             assert_eq!(out, whole, "cut every {step} bytes");
             assert_eq!((t.pending_bytes(), t.held_bytes()), (0, 0));
         }
+    }
+
+    #[test]
+    fn what_is_lent_is_sent_before_the_rest_and_a_block_it_cuts_comes_from_a_copy() {
+        let mut t = Transmit::default();
+        t.push_lu(3, 1024, 2048);
+        t.push_header(&[1; 48]);
+        let lent = t.lend(1000, |_| 512, &mut lu);
+        assert_eq!(
+            (lent.lun, lent.offset_bytes, lent.length_bytes),
+            (3, 1024, 1000)
+        );
+        let segments: Vec<_> = t.segments().collect();
+        assert!(matches!(segments[0], Segment::Bytes(b) if b.len() == 24));
+        assert!(matches!(
+            segments[1],
+            Segment::Lu {
+                length_bytes: 1024,
+                ..
+            }
+        ));
+        assert_eq!((t.lent_bytes(), t.pending_bytes()), (1000, 2096));
+        let rest = drain(&t);
+        t.advance(900, |_| 512, &mut lu, &mut Vec::new());
+        assert_eq!(drain(&t), rest);
+        t.advance(110, |_| 512, &mut lu, &mut Vec::new());
+        assert_eq!(drain(&t), rest[10..]);
+        assert_eq!(t.lent_bytes(), 0);
+        t.advance(1086, |_| 512, &mut lu, &mut Vec::new());
+        assert!(t.is_empty());
+    }
+
+    #[test]
+    fn a_queue_of_nothing_but_what_is_lent_is_not_empty() {
+        let mut t = Transmit::default();
+        t.push_lu(0, 0, 512);
+        t.lend(512, |_| 512, &mut lu);
+        assert!(!t.is_empty() && t.segments().count() == 0);
+        t.advance(512, |_| 512, &mut lu, &mut Vec::new());
+        assert!(t.is_empty());
     }
 
     #[test]

@@ -2,9 +2,11 @@
 use std::io::{self, IoSlice};
 
 use hakaru_runtime::net::{SLICES_MAX, Socket};
+use hakaru_runtime::page_pipe::PagePipe;
 use hakaru_target::{ConnectionId, Segment, Target};
 use hakaru_units::Time;
 
+use super::lending::{Attempt, Lending};
 use super::storage::Storage;
 
 /// A connection.
@@ -18,6 +20,8 @@ pub struct Connection {
     ending: bool,
     /// The socket's buffer was full; it will tell when there is room.
     blocked: bool,
+    /// Pages that were lent to the kernel and that the socket has not taken yet.
+    pipe: Option<PagePipe>,
 }
 
 /// How a turn of receiving ended.
@@ -43,6 +47,7 @@ impl Connection {
             unread: false,
             ending: false,
             blocked: false,
+            pipe: None,
         }
     }
 
@@ -88,7 +93,12 @@ impl Connection {
         Turn::More
     }
 
-    /// Sends what is ready, headers and the LUs' own memory gathered into as few calls as possible (mostly one).
+    /// Closes the socket.
+    pub fn close(self, lending: &mut Lending) {
+        lending.discard(self.pipe);
+    }
+
+    /// Sends what is ready: headers and the LUs' own memory gathered into as few calls as possible (mostly one), large pieces of that memory lent.
     ///
     /// # Errors
     /// The connection is gone.
@@ -96,27 +106,55 @@ impl Connection {
         &mut self,
         now: Time,
         target: &mut Target,
-        storage: &Storage,
+        storage: &mut Storage,
         spare: &mut Vec<IoSlice<'static>>,
+        lending: &mut Lending,
     ) -> io::Result<()> {
+        let mut attempt = Attempt::Lent;
         while !self.blocked && !target.transmit(self.id).is_empty() {
-            let mut slices = recycle(std::mem::take(spare));
-            let segments = target.transmit(self.id).segments();
-            slices.extend(segments.take(SLICES_MAX).map(|segment| match segment {
-                Segment::Bytes(bytes) => IoSlice::new(bytes),
-                Segment::Lu {
-                    lun,
-                    offset_bytes,
-                    length_bytes,
-                } => IoSlice::new(storage.in_place(lun, offset_bytes, length_bytes)),
-            }));
-            let offered: usize = slices.iter().map(|slice| slice.len()).sum();
-            let sent = match self.socket.send_vectored(&slices) {
+            let queued = target.transmit(self.id);
+            let mut offered = queued.lent_bytes() as usize;
+            let sent = if offered > 0 {
+                let more = queued.pending_bytes() > queued.lent_bytes();
+                lending.send(&mut self.pipe, &self.socket, more)
+            } else {
+                let mut slices = recycle(std::mem::take(spare));
+                let mut more = false;
+                for segment in queued.segments().take(SLICES_MAX) {
+                    let copied = slices.is_empty() && attempt == Attempt::Copy;
+                    more = !copied && lending.would(target, self.id, &segment);
+                    if more {
+                        break;
+                    }
+                    slices.push(IoSlice::new(match segment {
+                        Segment::Bytes(bytes) => bytes,
+                        Segment::Lu {
+                            lun,
+                            offset_bytes,
+                            length_bytes,
+                        } => storage.in_place(lun, offset_bytes, length_bytes),
+                    }));
+                }
+                if slices.is_empty() {
+                    *spare = recycle(slices);
+                    attempt = lending.lend(self.id, &mut self.pipe, target, storage);
+                    continue;
+                }
+                attempt = Attempt::Lent;
+                offered = slices.iter().map(|slice| slice.len()).sum();
+                let sent = if more {
+                    self.socket.send_vectored_more(&slices)
+                } else {
+                    self.socket.send_vectored(&slices)
+                };
+                *spare = recycle(slices);
+                sent
+            };
+            let sent = match sent {
                 Ok(sent) => sent,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => 0,
                 Err(e) => return Err(e),
             };
-            *spare = recycle(slices);
             self.blocked = sent < offered;
             if sent > 0 {
                 target.handle_transmitted(now, self.id, sent, &mut |lun, offset, out| {

@@ -15,6 +15,7 @@
 //! | `pools.rs` | the pools checked, opened and grown to what was configured |
 //! | `accept.rs` | listeners, and the connections that they give |
 //! | `connection.rs` | one socket: receiving in turns, sending gathered |
+//! | `lending.rs` | large reads sent without a copy |
 //! | `tell.rs` | what initiators and operator are told, counters |
 //! | `tcp.rs` | what TCP says of the connections |
 //! | `storage/` | the LUs' bytes and the timing model |
@@ -22,6 +23,7 @@ mod accept;
 mod access;
 mod check;
 mod connection;
+mod lending;
 mod manage;
 mod pools;
 mod setup;
@@ -46,6 +48,7 @@ use serde_json::{Value, json};
 pub use self::check::check_pool;
 
 use self::connection::{Connection, Turn};
+use self::lending::Lending;
 use self::manage::Orders;
 use self::storage::Storage;
 use self::tcp::Tcp;
@@ -105,6 +108,7 @@ struct Shell<'r> {
     again: VecDeque<ConnectionId>,
     buffer: Box<[u8]>,
     slices: Vec<IoSlice<'static>>,
+    lending: Lending,
     orders: Orders,
     /// Of each pool: bytes in use when the target was last told.
     space_told: Vec<u64>,
@@ -175,6 +179,7 @@ impl<'r> Shell<'r> {
             again: VecDeque::new(),
             buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
             slices: Vec::new(),
+            lending: Lending::new(),
             orders: Orders::default(),
             space_told: vec![u64::MAX; config.pools.len()],
             state_directory: state.map(Path::to_owned),
@@ -350,8 +355,9 @@ impl<'r> Shell<'r> {
             return;
         };
         let id = connection.id;
-        let slices = &mut self.slices;
-        match contain(|| connection.send(now, &mut self.target, &self.storage, slices)) {
+        let (target, storage) = (&mut self.target, &mut self.storage);
+        let (slices, lending) = (&mut self.slices, &mut self.lending);
+        match contain(|| connection.send(now, target, storage, slices, lending)) {
             Ok(Ok(())) => {
                 if connection.unread() && self.target.wants_received(id) {
                     // The target had stopped reading until its answers were taken.
@@ -369,6 +375,7 @@ impl<'r> Shell<'r> {
     fn close(&mut self, index: usize) {
         if let Some(connection) = self.connections[index].take() {
             self.tcp.forget(index, &connection);
+            connection.close(&mut self.lending);
             self.open -= 1;
             self.set_listening(true);
         }
@@ -380,6 +387,9 @@ impl<'r> Shell<'r> {
         self.unsettled = true;
         for _ in 0..ROUNDS_PER_TURN {
             let mut moved = false;
+            while let Some(returned) = self.target.poll_returned() {
+                self.storage.take_back(returned);
+            }
             while let Some(io) = self.target.poll_io() {
                 moved = true;
                 self.storage.submit(now, io, &mut self.target);

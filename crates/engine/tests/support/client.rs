@@ -107,6 +107,14 @@ impl Client {
         Ok(())
     }
 
+    /// What has come and was not looked at, once anything has; it stays.
+    pub fn peek(&mut self) -> Vec<u8> {
+        let mut bytes = vec![0; 4 << 20];
+        let length = self.stream.peek(&mut bytes).expect("the array answers");
+        bytes.truncate(length);
+        bytes
+    }
+
     /// Sends a command; its tag.
     pub fn submit(&mut self, lun: u8, cdb: &[u8], data: TaskData) -> u32 {
         self.next_tag += 1;

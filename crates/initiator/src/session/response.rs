@@ -119,8 +119,9 @@ impl Session {
         live.next_sn = live.next_sn.wrapping_add(1);
         live.clock.receive(now);
         self.take_window(&pdu.numbers);
-        if pdu.status.is_some() {
-            self.take_stat_sn(pdu.numbers.stat_sn)?;
+        let stat_sn = pdu.numbers.stat_sn;
+        if pdu.status.is_some() && stat_sn != self.exp_stat_sn {
+            return Err(SessionError::Protocol("StatSN out of order"));
         }
         Ok(Receiving::DataIn {
             slot,
@@ -173,6 +174,8 @@ impl Session {
                         residual: _,
                     }),
             } => {
+                // Not before: the target may change what it lent to the kernel once we say that we have it.
+                self.exp_stat_sn = self.exp_stat_sn.plus(1);
                 self.end_task(now, slot, Status(status), None, Residual::None);
                 Ok(())
             }

@@ -90,6 +90,8 @@ pub struct Pair {
     pub kept: HashMap<u8, Vec<u8>>,
     /// Most bytes the "kernel" takes at once.
     pub write_max: usize,
+    /// What may be lent is.
+    pub lend: bool,
     /// The kernel takes nothing from these.
     pub blocked: HashSet<ConnectionId>,
     sent: HashMap<ConnectionId, Vec<u8>>,
@@ -118,6 +120,7 @@ impl Pair {
             unmapped: Unmapped::default(),
             kept: HashMap::new(),
             write_max: usize::MAX,
+            lend: false,
             blocked: HashSet::new(),
             sent: HashMap::new(),
             closed: HashSet::new(),
@@ -259,9 +262,17 @@ impl Pair {
     /// The kernel takes what is queued.
     fn take(&mut self, connection: ConnectionId) {
         while !self.blocked.contains(&connection) && !self.target.transmit(connection).is_empty() {
+            if self.lend && self.take_lent(connection) {
+                continue;
+            }
             let mut bytes = Vec::new();
             for segment in self.target.transmit(connection).segments() {
                 match segment {
+                    Segment::Lu { lun, .. }
+                        if self.lend && self.target.may_lend(connection, lun) =>
+                    {
+                        break;
+                    }
                     Segment::Bytes(part) => bytes.extend_from_slice(part),
                     Segment::Lu {
                         lun,
@@ -286,6 +297,37 @@ impl Pair {
                 .or_default()
                 .extend_from_slice(&bytes);
         }
+    }
+
+    /// The kernel is lent what comes first, if that is memory of an LU, and the socket takes it at once.
+    fn take_lent(&mut self, connection: ConnectionId) -> bool {
+        let first = self.target.transmit(connection).segments().next();
+        let Some(Segment::Lu {
+            lun,
+            offset_bytes,
+            length_bytes,
+        }) = first
+        else {
+            return false;
+        };
+        if !self.target.may_lend(connection, lun) {
+            return false;
+        }
+        let lus = &self.lus;
+        let mut read_lu = |lun: u8, offset: u64, out: &mut [u8]| {
+            out.copy_from_slice(&lus[&lun][offset as usize..][..out.len()]);
+        };
+        let length = (length_bytes as usize).min(self.write_max);
+        let bytes = &self.lus[&lun][offset_bytes as usize..][..length];
+        self.sent
+            .entry(connection)
+            .or_default()
+            .extend_from_slice(bytes);
+        self.target.handle_lent(connection, length, &mut read_lu);
+        assert_eq!(self.target.transmit(connection).lent_bytes(), length as u64);
+        self.target
+            .handle_transmitted(self.time, connection, length, &mut read_lu);
+        true
     }
 
     pub fn unblock(&mut self, connection: ConnectionId) {

@@ -2,8 +2,11 @@
 //!
 //! Everything ends at once, except what covers so much that others would wait: [`Sweep`] does that in steps.
 //! An LU that was declared full has contents of its own from the beginning ([`Contents`]): a granule gets them when it is first looked at.
+use std::io;
+
 use hakaru_runtime::memory::SparseMemory;
-use hakaru_target::{Extent, IoFailure, IoOp, IoResult, Target};
+use hakaru_runtime::page_pipe::PagePipe;
+use hakaru_target::{Extent, IoFailure, IoOp, IoResult, Returned, Target};
 
 use super::contents::Contents;
 
@@ -68,6 +71,26 @@ impl MemoryStore {
     /// The bytes, for a socket to send from.
     pub fn bytes(&self, offset_bytes: u64, length: usize) -> &[u8] {
         self.memory.bytes(offset_bytes, length)
+    }
+
+    /// Lends bytes to a pipe, as far as it has room, until they are taken back; see [`SparseMemory::lend`].
+    pub fn lend(
+        &mut self,
+        offset_bytes: u64,
+        length: usize,
+        pipe: &mut PagePipe,
+    ) -> io::Result<usize> {
+        self.memory.lend(offset_bytes, length, pipe)
+    }
+
+    /// What was lent comes back.
+    pub fn take_back(&mut self, returned: Returned) {
+        match returned {
+            Returned::Read(lent) => self.memory.take_back(lent.offset_bytes, lent.length_bytes),
+            Returned::Abandoned(lent) => {
+                self.memory.abandon(lent.offset_bytes, lent.length_bytes);
+            }
+        }
     }
 
     /// Bytes that take space.

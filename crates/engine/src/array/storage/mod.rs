@@ -28,10 +28,12 @@ mod slab;
 mod way;
 
 use std::collections::VecDeque;
+use std::io;
 
 use hakaru_drive::{Array, Op};
 use hakaru_runtime::file::{FileQueue, IoBuffer};
-use hakaru_target::{Io, IoFailure, IoId, IoOp, IoResult, Target};
+use hakaru_runtime::page_pipe::PagePipe;
+use hakaru_target::{Io, IoFailure, IoId, IoOp, IoResult, Returned, Target};
 use hakaru_units::Time;
 
 pub use self::contents::Contents;
@@ -155,11 +157,7 @@ impl Storage {
             pool.handle_timeout(&mut self.way);
         }
         if let Some((lun, io, mut sweep)) = self.sweeps.pop_front() {
-            let Some(Lu {
-                store: Store::Memory(memory),
-                ..
-            }) = &mut self.lus[usize::from(lun)]
-            else {
+            let Some(memory) = self.memory(lun) else {
                 unreachable!("only memory is swept here, and it stays");
             };
             if memory.step(&mut sweep) {
@@ -201,6 +199,44 @@ impl Storage {
                 ..
             }) => memory.bytes(offset, length as usize),
             _ => unreachable!("only LUs in memory are read in place"),
+        }
+    }
+
+    /// Lends LU `lun`'s memory to a pipe, as far as that has room; returns how many bytes that was.
+    ///
+    /// # Errors
+    /// As [`hakaru_runtime::memory::SparseMemory::lend`].
+    ///
+    /// # Panics
+    /// As [`Storage::in_place`].
+    pub fn lend(
+        &mut self,
+        lun: u8,
+        offset: u64,
+        length: u32,
+        pipe: &mut PagePipe,
+    ) -> io::Result<usize> {
+        let Some(memory) = self.memory(lun) else {
+            unreachable!("only LUs in memory are read in place");
+        };
+        memory.lend(offset, length as usize, pipe)
+    }
+
+    /// Memory that was lent comes back.
+    pub fn take_back(&mut self, returned: Returned) {
+        let (Returned::Read(lent) | Returned::Abandoned(lent)) = returned;
+        if let Some(memory) = self.memory(lent.lun) {
+            memory.take_back(returned);
+        }
+    }
+
+    fn memory(&mut self, lun: u8) -> Option<&mut MemoryStore> {
+        match &mut self.lus[usize::from(lun)] {
+            Some(Lu {
+                store: Store::Memory(memory),
+                ..
+            }) => Some(memory),
+            _ => None,
         }
     }
 

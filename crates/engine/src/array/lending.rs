@@ -1,0 +1,131 @@
+//! Reads that are sent without a copy: the LU's own pages are lent to the kernel, piece by piece.
+//!
+//! Copying is half of what an array does at 1 MiB per read. Below [`PIECE_MIN_BYTES`] the two more system calls for each piece cost more than
+//! the copy, so that smaller ones are gathered with their headers into one `sendmsg` as ever.
+use std::io;
+
+use hakaru_runtime::net::Socket;
+use hakaru_runtime::page_pipe::PagePipe;
+use hakaru_target::{ConnectionId, Segment, Target};
+
+use super::storage::Storage;
+
+/// The smallest piece that is lent.
+pub const PIECE_MIN_BYTES: u32 = 128 << 10;
+
+/// Pipes of all connections: a connection has one while its socket is full. Their descriptors and what they hold are thus bounded; those
+/// that find none copy.
+const PIPES_MAX: usize = 64;
+
+/// The pipes that no connection uses.
+pub struct Lending {
+    spare: Vec<PagePipe>,
+    made: usize,
+    /// The system lets us.
+    possible: bool,
+}
+
+/// What came of an attempt to lend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// Pages are in the pipe.
+    Lent,
+    /// Copy this piece.
+    Copy,
+}
+
+impl Lending {
+    /// None made yet.
+    pub fn new() -> Lending {
+        Lending {
+            spare: Vec::new(),
+            made: 0,
+            possible: true,
+        }
+    }
+
+    /// Whether this piece is worth it, and may be.
+    pub fn would(&self, target: &Target, id: ConnectionId, segment: &Segment<'_>) -> bool {
+        match segment {
+            Segment::Lu {
+                lun, length_bytes, ..
+            } => {
+                self.possible
+                    && *length_bytes >= PIECE_MIN_BYTES
+                    && (self.made < PIPES_MAX || !self.spare.is_empty())
+                    && target.may_lend(id, *lun)
+            }
+            Segment::Bytes(_) => false,
+        }
+    }
+
+    /// Lends as much as fits a pipe of what comes first.
+    pub fn lend(
+        &mut self,
+        id: ConnectionId,
+        pipe: &mut Option<PagePipe>,
+        target: &mut Target,
+        storage: &mut Storage,
+    ) -> Attempt {
+        let Some(Segment::Lu {
+            lun,
+            offset_bytes,
+            length_bytes,
+        }) = target.transmit(id).segments().next()
+        else {
+            return Attempt::Copy;
+        };
+        if pipe.is_none() {
+            *pipe = self.take();
+        }
+        let Some(pipe) = pipe else {
+            return Attempt::Copy;
+        };
+        match storage.lend(lun, offset_bytes, length_bytes, pipe) {
+            Ok(taken) => {
+                target.handle_lent(id, taken, &mut |lun, offset, out| {
+                    out.copy_from_slice(storage.in_place(lun, offset, out.len() as u32));
+                });
+                Attempt::Lent
+            }
+            Err(_) => {
+                // A filter of system calls, pages of another size: it will not be otherwise next time.
+                self.possible = false;
+                Attempt::Copy
+            }
+        }
+    }
+
+    fn take(&mut self) -> Option<PagePipe> {
+        self.spare.pop().or_else(|| {
+            let pipe = PagePipe::new().ok()?;
+            self.made += 1;
+            Some(pipe)
+        })
+    }
+
+    /// Sends what is lent; a pipe that is empty then is there for others.
+    ///
+    /// # Errors
+    /// As [`PagePipe::send`].
+    pub fn send(
+        &mut self,
+        pipe: &mut Option<PagePipe>,
+        socket: &Socket,
+        more: bool,
+    ) -> io::Result<usize> {
+        let Some(lane) = pipe else {
+            return Ok(0);
+        };
+        let sent = lane.send(socket, more)?;
+        if lane.is_empty() {
+            self.spare.extend(pipe.take());
+        }
+        Ok(sent)
+    }
+
+    /// A connection has ended: what its pipe still holds is not for another.
+    pub fn discard(&mut self, pipe: Option<PagePipe>) {
+        self.made -= usize::from(pipe.is_some());
+    }
+}

@@ -1,0 +1,84 @@
+//! Which parts of a memory are lent to the kernel, and how often.
+use std::collections::HashMap;
+
+/// What is lent is noted by pieces of this size.
+pub(crate) const PIECE_BYTES: u64 = 64 << 10;
+
+/// The pieces of the memory that are lent. A write beside what is lent may thus get new pages without need, never the reverse.
+#[derive(Default)]
+pub(crate) struct Lent(HashMap<u64, LentPiece>);
+
+#[derive(Default)]
+pub(crate) struct LentPiece {
+    /// How often it is lent and will be taken back.
+    pub(crate) times: u32,
+    /// It was lent besides, and will not be.
+    abandoned: bool,
+}
+
+impl Lent {
+    /// The pieces that a range touches, by number.
+    pub(crate) fn pieces(offset: u64, length: u64) -> std::ops::Range<u64> {
+        offset / PIECE_BYTES..(offset + length).div_ceil(PIECE_BYTES)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn get(&self, piece: u64) -> Option<&LentPiece> {
+        self.0.get(&piece)
+    }
+
+    /// The piece has new pages, of which none is lent.
+    pub(crate) fn forget(&mut self, piece: u64) {
+        self.0.remove(&piece);
+    }
+
+    pub(crate) fn add(&mut self, offset: u64, length: u64) {
+        for piece in Lent::pieces(offset, length) {
+            self.0.entry(piece).or_default().times += 1;
+        }
+    }
+
+    pub(crate) fn remove(&mut self, offset: u64, length: u64) {
+        for piece in Lent::pieces(offset, length) {
+            if let Some(state) = self.0.get_mut(&piece) {
+                state.times -= 1;
+                if state.times == 0 && !state.abandoned {
+                    self.0.remove(&piece);
+                }
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn abandon(&mut self, offset: u64, length: u64) {
+        for piece in Lent::pieces(offset, length) {
+            if let Some(state) = self.0.get_mut(&piece) {
+                state.times -= 1;
+                state.abandoned = true;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_is_lent_until_it_was_taken_back_as_often_as_it_was_lent() {
+        let mut lent = Lent::default();
+        lent.add(0, 3 * PIECE_BYTES);
+        lent.add(PIECE_BYTES + 1, 512);
+        lent.remove(0, 3 * PIECE_BYTES);
+        assert!(lent.0.keys().eq([&1]));
+        lent.remove(PIECE_BYTES + 1, 512);
+        assert!(lent.0.is_empty());
+    }
+}

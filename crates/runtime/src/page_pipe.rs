@@ -1,0 +1,103 @@
+//! Memory on its way to a socket by reference: `vmsplice` puts pages into a pipe, `splice` moves them from there into the socket.
+//!
+//! Of the ways that Linux has to send memory without copying it, this is the only one that holds over loopback too: there
+//! `MSG_ZEROCOPY` copies after all. Per call it costs more than a copy of some 16 KiB, so it is for large pieces.
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
+
+use crate::net::Socket;
+
+/// What a pipe is asked to hold. Without privileges a user's pipes may hold 64 MiB in all (`fs.pipe-user-pages-soft`).
+const CAPACITY_BYTES: usize = 256 << 10;
+
+/// A pipe of pages that no other process sees.
+#[derive(Debug)]
+pub struct PagePipe {
+    read: OwnedFd,
+    write: OwnedFd,
+    pending_bytes: usize,
+}
+
+impl PagePipe {
+    /// An empty one, of 256 KiB or what the system still grants.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub fn new() -> io::Result<PagePipe> {
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        // Refused to users whose pipes hold much already: a smaller one takes more calls.
+        let _ = fcntl_setpipe_size(&write, CAPACITY_BYTES);
+        Ok(PagePipe {
+            read,
+            write,
+            pending_bytes: 0,
+        })
+    }
+
+    /// Nothing waits in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pending_bytes == 0
+    }
+
+    /// Puts the pages of `bytes` in, as far as there is room; returns how many bytes that was.
+    ///
+    /// # Errors
+    /// `WouldBlock` if the pipe is full; the system does not let us (a filter of system calls).
+    ///
+    /// # Safety
+    /// The bytes must not be changed in place while a socket, or over loopback its peer, may still read them.
+    pub(crate) unsafe fn give(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let piece = libc::iovec {
+            iov_base: bytes.as_ptr().cast_mut().cast(),
+            iov_len: bytes.len(),
+        };
+        // SAFETY: one piece, of memory that is borrowed for the call; the kernel takes references to its pages and only reads them.
+        let taken = unsafe {
+            libc::vmsplice(
+                self.write.as_raw_fd(),
+                &raw const piece,
+                1,
+                libc::SPLICE_F_NONBLOCK,
+            )
+        };
+        let taken = usize::try_from(taken).map_err(|_| io::Error::last_os_error())?;
+        self.pending_bytes += taken;
+        Ok(taken)
+    }
+
+    /// Moves what waits into the socket until nothing waits or the socket is full; returns how many bytes that was. `more`: others follow, so
+    /// a last part of a segment may wait for them.
+    ///
+    /// # Errors
+    /// `WouldBlock` if the socket took nothing: the reactor will tell when there is room. What ended the connection.
+    pub fn send(&mut self, socket: &Socket, more: bool) -> io::Result<usize> {
+        let mut flags = SpliceFlags::NONBLOCK;
+        flags.set(SpliceFlags::MORE, more);
+        let mut sent = 0;
+        while self.pending_bytes > 0 {
+            // A closed connection raises SIGPIPE here, which Rust's runtime has every program ignore.
+            match splice(
+                &self.read,
+                None,
+                socket.as_fd(),
+                None,
+                self.pending_bytes,
+                flags,
+            ) {
+                Ok(0) => break,
+                Ok(n) => {
+                    sent += n;
+                    self.pending_bytes -= n;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) if sent > 0 => break,
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(sent)
+    }
+}
