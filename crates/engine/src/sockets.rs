@@ -18,6 +18,11 @@ use hakaru_units::Time;
 const RECEIVE_BYTES: usize = 256 * 1024;
 /// Slices of one send; what has more goes in several.
 const SLICES: usize = 128;
+/// Data segments that nobody looks at are thrown away inside the kernel if they have at least so many bytes: the calls for it cost as much as
+/// copying some KiB.
+const DISCARD_MIN_BYTES: u32 = 32 * 1024;
+/// Received at once after that: the next header, and not also what would be thrown away.
+const AFTER_DISCARD_BYTES: usize = 1024;
 
 /// The machines above the sockets, each by the number of its socket.
 pub trait Machines {
@@ -27,6 +32,11 @@ pub trait Machines {
     fn handle_unreachable(&mut self, index: usize, error: &io::Error);
     /// Takes what was received.
     fn handle_received(&mut self, now: Time, index: usize, bytes: &[u8]);
+    /// Of what comes next, bytes of a data segment of at least `segment_min` bytes that [`Machines::handle_received`] will count and not look at: it
+    /// may be given any others.
+    fn unwanted_bytes(&self, _index: usize, _segment_min: u32) -> usize {
+        0
+    }
     /// The connection ended; `why` completes "connection lost …".
     fn handle_closed(&mut self, now: Time, index: usize, why: &'static str);
     /// Something may be due.
@@ -63,6 +73,8 @@ struct Place {
     link: Link,
     /// Earliest timer that is set for it.
     armed: Time,
+    /// What came last was thrown away.
+    discarded: bool,
 }
 
 /// All sockets of an engine. Their numbers are the reactor's tokens.
@@ -95,6 +107,7 @@ impl<'r> Sockets<'r> {
             address,
             link: Link::Waiting,
             armed: Time::MAX,
+            discarded: false,
         });
     }
 
@@ -232,14 +245,32 @@ impl<'r> Sockets<'r> {
 
     /// Receives until the socket is drained.
     fn receive(&mut self, index: usize, machines: &mut impl Machines) {
-        while let Link::Up { socket, .. } = &self.places[index].link {
-            let received = socket.receive(&mut self.buffer);
+        loop {
+            let place = &mut self.places[index];
+            let Link::Up { socket, .. } = &place.link else {
+                return;
+            };
+            let unwanted = machines.unwanted_bytes(index, DISCARD_MIN_BYTES);
+            let discard = unwanted > 0;
+            let most = self.buffer.len();
+            let buffer = match (discard, place.discarded) {
+                (true, _) => &mut self.buffer[..unwanted.min(most)],
+                (false, true) => &mut self.buffer[..AFTER_DISCARD_BYTES],
+                (false, false) => &mut self.buffer[..],
+            };
+            place.discarded = discard;
+            let received = if discard {
+                socket.discard(buffer)
+            } else {
+                socket.receive(buffer)
+            };
             let now = clock::now();
             match received {
                 Ok(0) => machines.handle_closed(now, index, "(closed by the target)"),
                 Ok(n) => {
+                    let drained = n < buffer.len();
                     machines.handle_received(now, index, &self.buffer[..n]);
-                    if n < self.buffer.len() && !machines.is_ended(index) {
+                    if drained && !machines.is_ended(index) {
                         return;
                     }
                 }

@@ -83,6 +83,12 @@ impl Nexus {
         self.advance(now);
     }
 
+    /// As [`Session::unwanted_bytes`].
+    #[must_use]
+    pub fn unwanted_bytes(&self, segment_min: u32) -> usize {
+        self.session.unwanted_bytes(segment_min)
+    }
+
     /// The connection ended; `why` completes "connection lost …".
     pub fn handle_closed(&mut self, now: Time, why: &'static str) {
         self.session.handle_closed(why);

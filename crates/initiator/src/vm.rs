@@ -163,6 +163,12 @@ impl IscsiVm {
         self.advance(now, leg, latencies);
     }
 
+    /// As [`crate::Session::unwanted_bytes`], of a leg.
+    #[must_use]
+    pub fn unwanted_bytes(&self, leg: usize, segment_min: u32) -> usize {
+        self.legs[leg].nexus.unwanted_bytes(segment_min)
+    }
+
     /// The leg's connection ended; `why` completes "connection lost …".
     pub fn handle_closed(
         &mut self,

@@ -244,6 +244,11 @@ impl Machines for Served<'_> {
         self.crowd.vms[vm].handle_received(now, leg, bytes, latencies);
     }
 
+    fn unwanted_bytes(&self, index: usize, segment_min: u32) -> usize {
+        let (vm, leg) = self.crowd.place(index);
+        self.crowd.vms[vm].unwanted_bytes(leg, segment_min)
+    }
+
     fn handle_closed(&mut self, now: Time, index: usize, why: &'static str) {
         let (vm, leg) = self.crowd.place(index);
         let latencies = &mut self.ledger.latencies;

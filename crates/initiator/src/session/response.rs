@@ -60,6 +60,19 @@ impl Session {
         self.send_ready();
     }
 
+    /// Of what comes next, bytes that [`Session::handle_received`] will count and not look at: read data that nobody keeps, in a data
+    /// segment of at least `segment_min` bytes.
+    #[must_use]
+    pub fn unwanted_bytes(&self, segment_min: u32) -> usize {
+        let Receiving::DataIn { slot, .. } = self.receiving else {
+            return 0;
+        };
+        match self.tasks.get(slot).map(|live| &live.task.data) {
+            Some(TaskData::In { keep: false, .. }) => self.framer.data_left(segment_min) as usize,
+            _ => 0,
+        }
+    }
+
     /// What went out since the last look, as far as it is of commands that have not ended.
     #[inline]
     fn take_passed(&mut self) {

@@ -165,6 +165,12 @@ impl Tasks {
 
     /// The task in `slot`, if one is there.
     #[inline]
+    pub(super) fn get(&self, slot: u16) -> Option<&Live> {
+        self.slots.get(usize::from(slot))?.live.as_ref()
+    }
+
+    /// The same, to be changed.
+    #[inline]
     pub(super) fn get_mut(&mut self, slot: u16) -> Option<&mut Live> {
         self.slots.get_mut(usize::from(slot))?.live.as_mut()
     }

@@ -276,6 +276,19 @@ impl Peer {
         data: &[u8],
         status: Option<Status>,
     ) {
+        let mut bytes = self.data_in(itt, data_sn, offset, data, status);
+        self.send_raw(&mut bytes);
+    }
+
+    /// The same, not sent yet.
+    pub fn data_in(
+        &mut self,
+        itt: Itt,
+        data_sn: u32,
+        offset: u32,
+        data: &[u8],
+        status: Option<Status>,
+    ) -> Vec<u8> {
         let numbers = if status.is_some() {
             self.next_numbers()
         } else {
@@ -294,7 +307,7 @@ impl Peer {
             data_segment_length: data.len() as u32,
             ..DataIn::default()
         };
-        self.send(|out| pdu.emit(out), data);
+        self.bytes_of(|out| pdu.emit(out), data)
     }
 
     /// SCSI Response, with sense data where there is a CHECK CONDITION.

@@ -152,6 +152,17 @@ impl Framer {
         matches!(self.state, State::Header) && self.partial.is_empty()
     }
 
+    /// Bytes of the data segment under way that are still to come and that no digest needs: 0 in a segment shorter than `segment_min`, bytes, and
+    /// between data segments.
+    pub fn data_left(&self, segment_min: u32) -> u32 {
+        match self.state {
+            State::Data { offset, length } if length >= segment_min && !self.data_digest => {
+                length - offset
+            }
+            _ => 0,
+        }
+    }
+
     #[inline]
     fn next_header<'f, 'i: 'f>(
         &'f mut self,
