@@ -1,6 +1,6 @@
 //! Sockets under iSCSI sessions, whatever the sessions are for: connect, receive all that is ready, send all that is queued, timers.
 //!
-//! One receive buffer serves all sessions, since a session takes whatever it is given; one `sendmsg` carries everything a
+//! One receive buffer serves all sessions, since a session takes whatever it is given; one call carries everything a
 //! session has queued. Sockets are edge-triggered, so each event is served until the socket is drained or full.
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -156,27 +156,26 @@ impl<'r> Sockets<'r> {
         }
     }
 
-    /// Serves the socket that the event is about.
-    pub fn handle_event(&mut self, event: Event, machines: &mut impl Machines) {
+    /// Serves the socket that the event is about. Whether anything was received.
+    pub fn handle_event(&mut self, event: Event, machines: &mut impl Machines) -> bool {
         let index = event.token.0 as usize;
         let Some(place) = self.places.get_mut(index) else {
-            return;
+            return false;
         };
         if matches!(place.link, Link::Connecting(..)) {
             if event.writable {
                 self.finish_connecting(index, machines);
             }
-            return;
+            return false;
         }
         if event.writable
             && let Link::Up { full, .. } = &mut place.link
         {
             *full = false;
         }
-        if event.readable {
-            self.receive(index, machines);
-        }
+        let received = event.readable && self.receive(index, machines);
         self.flush(index, machines);
+        received
     }
 
     /// Begins to connect.
@@ -243,12 +242,13 @@ impl<'r> Sockets<'r> {
         machines.handle_unreachable(index, error);
     }
 
-    /// Receives until the socket is drained.
-    fn receive(&mut self, index: usize, machines: &mut impl Machines) {
+    /// Receives until the socket is drained. Whether there was anything.
+    fn receive(&mut self, index: usize, machines: &mut impl Machines) -> bool {
+        let mut any = false;
         loop {
             let place = &mut self.places[index];
             let Link::Up { socket, .. } = &place.link else {
-                return;
+                return any;
             };
             let unwanted = machines.unwanted_bytes(index, DISCARD_MIN_BYTES);
             let discard = unwanted > 0;
@@ -258,7 +258,6 @@ impl<'r> Sockets<'r> {
                 (false, true) => &mut self.buffer[..AFTER_DISCARD_BYTES],
                 (false, false) => &mut self.buffer[..],
             };
-            place.discarded = discard;
             let received = if discard {
                 socket.discard(buffer)
             } else {
@@ -268,17 +267,19 @@ impl<'r> Sockets<'r> {
             match received {
                 Ok(0) => machines.handle_closed(now, index, "(closed by the target)"),
                 Ok(n) => {
+                    any = true;
+                    place.discarded = discard;
                     let drained = n < buffer.len();
                     machines.handle_received(now, index, &self.buffer[..n]);
                     if drained && !machines.is_ended(index) {
-                        return;
+                        return any;
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return any,
                 Err(error) => machines.handle_closed(now, index, why_lost(&error)),
             }
             if machines.is_ended(index) {
-                return;
+                return any;
             }
         }
     }
@@ -306,7 +307,7 @@ impl<'r> Sockets<'r> {
     }
 }
 
-/// One `sendmsg` of what is queued; whether the socket took all of it.
+/// One call with what is queued; whether the socket took all of it.
 fn send_once(socket: &Socket, transmit: &mut Transmit) -> io::Result<bool> {
     let mut slices = [IoSlice::new(&[]); SLICES];
     let (mut count, mut length) = (0, 0);

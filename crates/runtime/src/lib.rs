@@ -30,6 +30,7 @@ pub mod clock;
 pub mod disk;
 pub mod entropy;
 pub mod file;
+mod guess;
 mod lent;
 pub mod lines;
 pub mod memory;

@@ -22,8 +22,9 @@ const HUGE_PAGES_UP_TO_BYTES: u64 = 1 << 30;
 /// What the kernel gives and takes back at least: a page of every architecture we run on divides it or is it.
 const PAGE_BYTES: usize = 4096;
 
-/// Most that is fetched ahead. A processor sees by itself that a longer range is read in order; and 32 requests of as much fit its second-level cache.
-const PREFETCH_BYTES: usize = 4096;
+/// Most that is fetched ahead: enough for the processor to see that the range is read in order and to go on by itself. More costs as much as it saves,
+/// since a core has only some ten requests to memory under way, and the rest of them wait for those.
+const PREFETCH_BYTES: usize = 256;
 
 /// A cache line of x86-64.
 #[cfg(target_arch = "x86_64")]
@@ -78,8 +79,8 @@ impl SparseMemory {
         &self.map[offset..offset + length]
     }
 
-    /// Has the processor fetch the first 4 KiB of a range into its caches while other work goes on, so that `sendmsg` waits less for memory. Costs an
-    /// instruction per cache line; does nothing but on x86-64.
+    /// Has the processor begin to fetch a range into its caches while other work goes on, so that `sendmsg` waits less for memory. Does
+    /// nothing but on x86-64.
     ///
     /// # Panics
     /// As [`SparseMemory::bytes`].

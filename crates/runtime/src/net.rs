@@ -179,8 +179,13 @@ impl Socket {
     fn send_flagged(&self, slices: &[IoSlice<'_>], flags: SendFlags) -> io::Result<usize> {
         debug_assert!(slices.len() <= SLICES_MAX);
         loop {
-            // `sendmsg` rather than `writev`: the same gathering, but no SIGPIPE.
-            match net::sendmsg(&self.0, slices, &mut SendAncillaryBuffer::default(), flags) {
+            let sent = match slices {
+                // What needs no gathering is spared the kernel's look at a list.
+                [one] => net::send(&self.0, one, flags),
+                // `sendmsg` rather than `writev`: the same gathering, but no SIGPIPE.
+                _ => net::sendmsg(&self.0, slices, &mut SendAncillaryBuffer::default(), flags),
+            };
+            match sent {
                 Err(rustix::io::Errno::INTR) => {}
                 Ok(n) => return Ok(n),
                 Err(e) => return Err(e.into()),

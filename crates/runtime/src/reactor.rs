@@ -14,6 +14,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 
 use crate::clock;
+use crate::guess::Guess;
 
 /// What the shell calls a registered descriptor by. Values from [`Token::RESERVED`] on belong to the control plumbing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,18 +57,44 @@ pub struct Event {
 }
 
 /// Room for the events of one [`Reactor::wait`].
-pub struct Events(Vec<epoll::Event>);
+pub struct Events {
+    told: Vec<epoll::Event>,
+    guess: Guess,
+}
 
 impl Events {
     /// Room for `n` events at a time, at least 1. What does not fit is told by the next wait.
     #[must_use]
     pub fn with_capacity(n: usize) -> Events {
-        Events(Vec::with_capacity(n.max(1)))
+        Events {
+            told: Vec::with_capacity(n.max(1)),
+            guess: Guess::default(),
+        }
     }
 
-    /// The events of the last wait.
+    /// Guesses instead of a wait: if the last one told of nothing but one of the `sockets`, that it is readable again. The shell serves
+    /// the guess as an event, and tells [`Events::confirm`] whether there was something to read. `false`: ask the reactor, which also
+    /// happens after a row of guesses, so that other descriptors wait for some turns and no longer.
+    pub fn guess(&mut self, sockets: impl Fn(Token) -> bool) -> bool {
+        let Some(token) = self.guess.next().filter(|token| sockets(*token)) else {
+            return false;
+        };
+        self.told.clear();
+        self.told.push(epoll::Event {
+            flags: EventFlags::IN,
+            data: EventData::new_u64(token.0),
+        });
+        true
+    }
+
+    /// Whether there was something to read, after a guess.
+    pub fn confirm(&mut self, right: bool) {
+        self.guess.outcome(right);
+    }
+
+    /// The events of the last wait, or the guess.
     pub fn iter(&self) -> impl Iterator<Item = Event> + '_ {
-        self.0.iter().map(|e| {
+        self.told.iter().map(|e| {
             let (flags, data) = (e.flags, e.data);
             let failed = flags.intersects(EventFlags::HUP | EventFlags::ERR);
             Event {
@@ -124,7 +151,7 @@ impl Reactor {
     /// # Errors
     /// Only those of a broken system; interruption by a signal counts as nothing happened.
     pub fn wait(&self, events: &mut Events, until: Option<Time>) -> io::Result<()> {
-        events.0.clear();
+        events.told.clear();
         let timeout = until.map(|t| {
             let ns = t.ns_since(clock::now());
             Timespec {
@@ -134,12 +161,17 @@ impl Reactor {
         });
         match epoll::wait(
             &self.epoll,
-            rustix::buffer::spare_capacity(&mut events.0),
+            rustix::buffer::spare_capacity(&mut events.told),
             timeout.as_ref(),
         ) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(e) => Err(e.into()),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
         }
+        events.guess.learn(match events.told[..] {
+            [one] => Some(Token(one.data.u64())),
+            _ => None,
+        });
+        Ok(())
     }
 }
 
@@ -212,6 +244,37 @@ mod tests {
             "half of the deadlines are met over {} ns late",
             late_ns[500]
         );
+    }
+
+    /// The tokens of what was told.
+    fn told(events: &Events) -> Vec<u64> {
+        events.iter().map(|event| event.token.0).collect()
+    }
+
+    #[test]
+    fn what_was_told_of_alone_is_guessed_and_what_came_meanwhile_is_not_lost() {
+        let reactor = Reactor::new().unwrap();
+        let busy = Waker::new(&reactor, Token(1)).unwrap();
+        let other = Waker::new(&reactor, Token(2)).unwrap();
+        let mut events = Events::with_capacity(4);
+        assert!(!events.guess(|_| true), "nothing is known yet");
+        busy.wake();
+        reactor.wait(&mut events, None).unwrap();
+        assert!(!events.guess(|token| token == Token(2)), "not a socket");
+        other.wake();
+        let mut guesses = 0;
+        while events.guess(|_| true) {
+            assert!(events.iter().all(|event| event.readable && !event.writable));
+            assert_eq!(told(&events), [1]);
+            events.confirm(true);
+            guesses += 1;
+            assert!(guesses < 1000, "the reactor is never asked again");
+        }
+        reactor.wait(&mut events, None).unwrap();
+        let mut all = told(&events);
+        all.sort_unstable();
+        assert_eq!(all, [1, 2]);
+        assert!(!events.guess(|_| true), "two were busy");
     }
 
     #[test]

@@ -27,7 +27,9 @@ pub struct Connection {
 /// How a turn of receiving ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Nothing more is there, or the target wants nothing more for now.
+    /// Nothing was there, or the target wants nothing for now.
+    Nothing,
+    /// Nothing more is there.
     Over,
     /// There may be more; others come first.
     More,
@@ -70,22 +72,24 @@ impl Connection {
 
     /// Gives the target what the socket has, through `buffer`.
     pub fn receive(&mut self, now: Time, target: &mut Target, buffer: &mut [u8]) -> Turn {
+        let mut turn = Turn::Nothing;
         for _ in 0..RECEIVES_PER_TURN {
             if !target.wants_received(self.id) {
-                return Turn::Over;
+                return turn;
             }
             match self.socket.receive(buffer) {
                 Ok(0) => return Turn::Closed,
                 Ok(n) => {
                     target.handle_received(now, self.id, &buffer[..n]);
+                    turn = Turn::Over;
                     if n < buffer.len() && !self.ending {
                         self.unread = false;
-                        return Turn::Over;
+                        return turn;
                     }
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     self.unread = false;
-                    return Turn::Over;
+                    return turn;
                 }
                 Err(_) => return Turn::Closed,
             }

@@ -106,6 +106,8 @@ struct Shell<'r> {
     tcp: Tcp,
     /// Connections whose turn ended with more to receive.
     again: VecDeque<ConnectionId>,
+    /// A connection had something to receive in this turn, or had ended.
+    received: bool,
     buffer: Box<[u8]>,
     slices: Vec<IoSlice<'static>>,
     lending: Lending,
@@ -177,6 +179,7 @@ impl<'r> Shell<'r> {
             unsettled: false,
             tcp: Tcp::default(),
             again: VecDeque::new(),
+            received: false,
             buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
             slices: Vec::new(),
             lending: Lending::new(),
@@ -235,13 +238,20 @@ impl<'r> Shell<'r> {
             } else {
                 self.deadline(stop_by)
             };
-            control.wait(self.reactor, &mut events, until)?;
+            let guessed = events.guess(|token| token.0 < LISTENERS);
+            if !guessed {
+                control.wait(self.reactor, &mut events, until)?;
+            }
+            self.received = false;
             let now = clock::now();
             for event in events.iter() {
                 awake_until = now + self.spin;
                 if !control.handle_event(event)? {
                     self.handle_event(now, event, control);
                 }
+            }
+            if guessed {
+                events.confirm(self.received);
             }
             for _ in 0..self.again.len() {
                 if let Some(id) = self.again.pop_front() {
@@ -330,6 +340,7 @@ impl<'r> Shell<'r> {
         let id = connection.id;
         let turn = contain(|| connection.receive(now, &mut self.target, &mut self.buffer));
         match turn {
+            Ok(Turn::Nothing) => return,
             Ok(Turn::Over) => {}
             Ok(Turn::More) => self.again.push_back(id),
             Ok(Turn::Closed) => {
@@ -338,6 +349,7 @@ impl<'r> Shell<'r> {
             }
             Err(panic) => self.give_up(now, id, &panic),
         }
+        self.received = true;
     }
 
     /// Ends a session whose handling has panicked.

@@ -250,15 +250,23 @@ impl<'r> Engine<'r> {
         let until = until
             .min(self.sessions.poll_timeout())
             .min(self.files.poll_timeout());
-        control.wait(
-            self.reactor,
-            &mut self.events,
-            (until < Time::MAX).then_some(until),
-        )?;
+        let sessions = self.sessions.sessions() as u64;
+        let guessed = self.events.guess(|token| token.0 < sessions);
+        if !guessed {
+            control.wait(
+                self.reactor,
+                &mut self.events,
+                (until < Time::MAX).then_some(until),
+            )?;
+        }
+        let mut received = false;
         for event in self.events.iter() {
             if !control.handle_event(event)? && !self.files.handle_event(event) {
-                self.sessions.handle_event(event, &mut self.ledger);
+                received |= self.sessions.handle_event(event, &mut self.ledger);
             }
+        }
+        if guessed {
+            self.events.confirm(received);
         }
         self.sessions.handle_timeouts(&mut self.ledger);
         self.files.serve(&mut self.ledger);

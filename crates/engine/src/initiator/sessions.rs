@@ -204,11 +204,11 @@ impl<'r> Sessions<'r> {
         self.sockets.handle_timeouts(&mut Served { crowd, ledger });
     }
 
-    /// Serves the socket that the event is about.
-    pub fn handle_event(&mut self, event: Event, ledger: &mut Ledger) {
+    /// Serves the socket that the event is about. Whether anything was received.
+    pub fn handle_event(&mut self, event: Event, ledger: &mut Ledger) -> bool {
         let crowd = &mut self.crowd;
         self.sockets
-            .handle_event(event, &mut Served { crowd, ledger });
+            .handle_event(event, &mut Served { crowd, ledger })
     }
 
     /// Sends what a VM has to send, over whichever of its sessions.
