@@ -17,6 +17,7 @@ mod probe;
 mod sampling;
 mod schema;
 mod secret;
+mod slices;
 mod sockets;
 mod tcp;
 mod watch;

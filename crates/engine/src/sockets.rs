@@ -14,6 +14,8 @@ use hakaru_runtime::socket_options::SocketOptions;
 use hakaru_runtime::{Event, Interest, Reactor, Token, clock};
 use hakaru_units::Time;
 
+use crate::slices::recycle;
+
 /// Receive buffer. Larger ones fall out of the second-level cache between the kernel's copy and our look.
 const RECEIVE_BYTES: usize = 256 * 1024;
 /// Slices of one send; what has more goes in several.
@@ -86,6 +88,8 @@ pub struct Sockets<'r> {
     places: Vec<Place>,
     timers: BinaryHeap<Reverse<(Time, usize)>>,
     buffer: Box<[u8]>,
+    /// Empty between two sends.
+    slices: Vec<IoSlice<'static>>,
 }
 
 impl<'r> Sockets<'r> {
@@ -98,6 +102,7 @@ impl<'r> Sockets<'r> {
             places: Vec::new(),
             timers: BinaryHeap::new(),
             buffer: vec![0; RECEIVE_BYTES].into(),
+            slices: Vec::with_capacity(SLICES),
         }
     }
 
@@ -289,7 +294,7 @@ impl<'r> Sockets<'r> {
             return;
         };
         while !*full && !machines.transmit(index).is_empty() {
-            match send_once(socket, machines.transmit(index)) {
+            match send_once(socket, machines.transmit(index), &mut self.slices) {
                 Ok(taken_all) => *full = !taken_all,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => *full = true,
                 Err(error) => machines.handle_closed(clock::now(), index, why_lost(&error)),
@@ -308,15 +313,17 @@ impl<'r> Sockets<'r> {
 }
 
 /// One call with what is queued; whether the socket took all of it.
-fn send_once(socket: &Socket, transmit: &mut Transmit) -> io::Result<bool> {
-    let mut slices = [IoSlice::new(&[]); SLICES];
-    let (mut count, mut length) = (0, 0);
-    for (slot, slice) in slices.iter_mut().zip(transmit.slices()) {
-        *slot = IoSlice::new(slice);
-        count += 1;
-        length += slice.len();
-    }
-    let sent = socket.send_vectored(&slices[..count])?;
+fn send_once(
+    socket: &Socket,
+    transmit: &mut Transmit,
+    spare: &mut Vec<IoSlice<'static>>,
+) -> io::Result<bool> {
+    let mut slices = recycle(std::mem::take(spare));
+    slices.extend(transmit.slices().take(SLICES).map(IoSlice::new));
+    let length: usize = slices.iter().map(|slice| slice.len()).sum();
+    let sent = socket.send_vectored(&slices);
+    *spare = recycle(slices);
+    let sent = sent?;
     transmit.advance(clock::now(), sent);
     Ok(sent == length)
 }

@@ -2,7 +2,9 @@
 use std::num::NonZeroU64;
 
 use hakaru_units::Time;
-use rustix::time::{ClockId, clock_gettime};
+use rustix::io::Errno;
+use rustix::thread::clock_nanosleep_absolute;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// Now. Costs a vDSO call (some 20 ns), no system call.
 #[must_use]
@@ -14,10 +16,11 @@ pub fn now() -> Time {
 
 /// Sleeps until then, whatever comes; not at all if that instant has passed.
 pub fn sleep_until(until: Time) {
-    let left = until.ns_since(now());
-    if left > 0 {
-        std::thread::sleep(std::time::Duration::from_nanos(left));
-    }
+    let until = Timespec {
+        tv_sec: (until.0 / 1_000_000_000) as i64,
+        tv_nsec: (until.0 % 1_000_000_000) as i64,
+    };
+    while clock_nanosleep_absolute(ClockId::Monotonic, &until) == Err(Errno::INTR) {}
 }
 
 /// Now, and what the real-time clock says then, ns since 1970: read one after the other as often as it takes to have both within a microsecond, or the nearest of many.

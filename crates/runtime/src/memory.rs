@@ -85,7 +85,8 @@ impl SparseMemory {
     /// # Panics
     /// As [`SparseMemory::bytes`].
     pub fn prefetch(&self, offset: u64, length: usize) {
-        let bytes = self.bytes(offset, length.min(PREFETCH_BYTES));
+        let bytes = self.bytes(offset, length);
+        let bytes = &bytes[..length.min(PREFETCH_BYTES)];
         #[cfg(target_arch = "x86_64")]
         for line in bytes.chunks(CACHE_LINE_BYTES) {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -287,9 +287,11 @@ impl Target {
         };
         task.stage = Stage::Io;
         // Only as much as will be sent, in whole blocks.
-        let length_bytes = length_bytes
-            .min(task.expected_bytes)
-            .next_multiple_of(lu.block_bytes);
+        let length_bytes = if task.expected_bytes < length_bytes {
+            task.expected_bytes.next_multiple_of(lu.block_bytes)
+        } else {
+            length_bytes
+        };
         let digest = on.digests.data;
         let Some(session) = on.session_mut() else {
             return;

@@ -8,6 +8,7 @@ use hakaru_units::Time;
 
 use super::lending::{Attempt, Lending};
 use super::storage::Storage;
+use crate::slices::recycle;
 
 /// A connection.
 pub struct Connection {
@@ -167,30 +168,5 @@ impl Connection {
             }
         }
         Ok(())
-    }
-}
-
-/// The same memory for slices of another lifetime: collecting an emptied vector in place keeps its allocation.
-fn recycle<'a>(mut slices: Vec<IoSlice<'_>>) -> Vec<IoSlice<'a>> {
-    slices.clear();
-    slices
-        .into_iter()
-        .map(|_| unreachable!("it is empty"))
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn recycling_keeps_the_allocation() {
-        let slices: Vec<IoSlice<'_>> = Vec::with_capacity(1000);
-        let before = slices.as_ptr().cast::<u8>();
-        let again = recycle(slices);
-        assert_eq!(
-            (again.capacity(), again.as_ptr().cast::<u8>()),
-            (1000, before)
-        );
     }
 }

@@ -182,12 +182,11 @@ impl<'r> Engine<'r> {
         if pause.is_zero() {
             return;
         }
-        let now = clock::now();
         let until = until
             .min(self.sessions.poll_timeout())
             .min(self.files.poll_timeout())
-            .min(now + pause);
-        std::thread::sleep(Duration::from_nanos(until.ns_since(now)));
+            .min(clock::now() + pause);
+        clock::sleep_until(until);
     }
 
     /// A sample is due, or a phase ends and the next begins; counters and phase then change on the same instant.

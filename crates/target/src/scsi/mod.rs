@@ -182,7 +182,9 @@ pub(crate) fn execute(
             Err(_) => Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED),
         };
     };
-    if let (Some(list), Ok(cdb)) = (list, parsed) {
+    if let Some(list) = list
+        && let Ok(cdb) = parsed
+    {
         return execute_parameters(device, lu, cdb, list);
     }
     // A unit attention condition is told before anything is done, except to these three (SAM-5 section 5.14).
@@ -193,20 +195,20 @@ pub(crate) fn execute(
     if !unattended && let Some(sense) = device.session.take_attention(lu) {
         return Outcome::check(sense);
     }
-    let cdb = match parsed {
+    let cdb = match &parsed {
         Ok(cdb) => cdb,
         Err(error) => return Outcome::check(error.sense()),
     };
-    if !provisioning::is_supported(device, lu, &cdb) {
+    if !provisioning::is_supported(device, lu, cdb) {
         return Outcome::check(Sense::INVALID_COMMAND_OPERATION_CODE);
     }
-    if let Err(verdict) = device.admit(lu, &cdb) {
+    if let Err(verdict) = device.admit(lu, cdb) {
         return Outcome::End(verdict);
     }
-    if let Err(sense) = operation::admit(device, lu, &cdb) {
+    if let Err(sense) = operation::admit(device, lu, cdb) {
         return Outcome::check(sense);
     }
-    match cdb {
+    match *cdb {
         Cdb::Read(transfer) => block::read(device, lu, transfer),
         Cdb::Write(transfer) => block::write(device, lu, transfer),
         Cdb::SynchronizeCache { lba, blocks, .. } => {
