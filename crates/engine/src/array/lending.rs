@@ -59,11 +59,11 @@ impl Lending {
         }
     }
 
-    /// Lends as much as fits a pipe of what comes first.
+    /// Lends as much as fits the pipe in `slot`, or a spare one, of what comes first.
     pub fn lend(
         &mut self,
         id: ConnectionId,
-        pipe: &mut Option<PagePipe>,
+        slot: &mut Option<PagePipe>,
         target: &mut Target,
         storage: &mut Storage,
     ) -> Attempt {
@@ -75,10 +75,10 @@ impl Lending {
         else {
             return Attempt::Copy;
         };
-        if pipe.is_none() {
-            *pipe = self.take();
+        if slot.is_none() {
+            *slot = self.take();
         }
-        let Some(pipe) = pipe else {
+        let Some(pipe) = slot else {
             return Attempt::Copy;
         };
         match storage.lend(lun, offset_bytes, length_bytes, pipe) {
@@ -91,6 +91,7 @@ impl Lending {
             Err(_) => {
                 // A filter of system calls, pages of another size: it will not be otherwise next time.
                 self.possible = false;
+                self.spare.extend(slot.take());
                 Attempt::Copy
             }
         }
