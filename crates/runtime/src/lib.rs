@@ -24,6 +24,7 @@
 //! | [`page_pipe`] | memory on its way to a socket by reference |
 //! | [`worker`] | blocking work on a thread of its own |
 //! | [`process`] | signals, parent death, network namespaces, descriptor limit, resource counters |
+mod alarm;
 mod capture_filter;
 pub mod capture_ring;
 pub mod clock;

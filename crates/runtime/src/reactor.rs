@@ -8,13 +8,21 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use hakaru_units::Time;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 
+use crate::alarm::Alarm;
 use crate::clock;
 use crate::guess::Guess;
+
+/// What the reactor's own timer is called.
+const ALARM: Token = Token(u64::MAX);
+
+/// Deadlines that are farther off than this are left to the timer that stays set.
+const FAR: Duration = Duration::from_millis(1);
 
 /// What the shell calls a registered descriptor by. Values from [`Token::RESERVED`] on belong to the control plumbing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -110,6 +118,7 @@ impl Events {
 /// Waits for many descriptors and one deadline.
 pub struct Reactor {
     epoll: OwnedFd,
+    alarm: Alarm,
 }
 
 impl Reactor {
@@ -120,7 +129,11 @@ impl Reactor {
     pub fn new() -> io::Result<Reactor> {
         clock::set_timers_exact();
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(Reactor { epoll })
+        let alarm = Alarm::new()?;
+        // Told on the edge, so that nobody has to read it.
+        let flags = EventFlags::IN | EventFlags::ET;
+        epoll::add(&epoll, &alarm, EventData::new_u64(ALARM.0), flags)?;
+        Ok(Reactor { epoll, alarm })
     }
 
     /// Watches `fd`, which is called `token` from now on, until it is closed or [deregistered](Reactor::deregister).
@@ -146,19 +159,26 @@ impl Reactor {
     }
 
     /// Sleeps until something happens or `until` has come; `None` waits for ever, an instant that has passed only
-    /// looks. `events` then holds what happened, perhaps nothing.
+    /// looks. `events` then holds what happened, perhaps nothing: it may also wake before `until` without a reason.
     ///
     /// # Errors
     /// Only those of a broken system; interruption by a signal counts as nothing happened.
     pub fn wait(&self, events: &mut Events, until: Option<Time>) -> io::Result<()> {
         events.told.clear();
-        let timeout = until.map(|t| {
-            let ns = t.ns_since(clock::now());
-            Timespec {
-                tv_sec: (ns / 1_000_000_000) as i64,
-                tv_nsec: (ns % 1_000_000_000) as i64,
+        let now = clock::now();
+        let timeout = match until {
+            Some(until) if until > now + FAR => {
+                self.alarm.cover(now, until)?;
+                None
             }
-        });
+            until => until.map(|until| {
+                let ns = until.ns_since(now);
+                Timespec {
+                    tv_sec: (ns / 1_000_000_000) as i64,
+                    tv_nsec: (ns % 1_000_000_000) as i64,
+                }
+            }),
+        };
         match epoll::wait(
             &self.epoll,
             rustix::buffer::spare_capacity(&mut events.told),
@@ -167,6 +187,7 @@ impl Reactor {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(e.into()),
         }
+        events.told.retain(|event| event.data.u64() != ALARM.0);
         events.guess.learn(match events.told[..] {
             [one] => Some(Token(one.data.u64())),
             _ => None,
@@ -212,7 +233,6 @@ impl AsFd for Waker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     /// Calibration: how late deadlines are met. The figures depend on the machine and on what else it does; printed with
     /// `cargo test -p hakaru-runtime -- --nocapture deadlines`.
@@ -244,6 +264,35 @@ mod tests {
             "half of the deadlines are met over {} ns late",
             late_ns[500]
         );
+    }
+
+    /// Waits until then, however often it takes, and how often that was.
+    fn sleep(reactor: &Reactor, until: Time) -> u32 {
+        let mut events = Events::with_capacity(1);
+        let mut waits = 0;
+        while clock::now() < until {
+            reactor.wait(&mut events, Some(until)).unwrap();
+            assert!(events.iter().next().is_none(), "the timer is no event");
+            waits += 1;
+        }
+        waits
+    }
+
+    #[test]
+    fn far_deadlines_are_met_whether_they_come_closer_or_move_away() {
+        let reactor = Reactor::new().unwrap();
+        let in_ms = |ms| clock::now() + Duration::from_millis(ms);
+        assert!(sleep(&reactor, in_ms(5)) <= 1, "woken in between");
+        let waker = Waker::new(&reactor, Token(1)).unwrap();
+        let mut events = Events::with_capacity(1);
+        waker.wake();
+        reactor.wait(&mut events, Some(in_ms(60_000))).unwrap();
+        waker.acknowledge();
+        assert!(sleep(&reactor, in_ms(5)) <= 1, "sooner than it was set for");
+        waker.wake();
+        reactor.wait(&mut events, Some(in_ms(5))).unwrap();
+        waker.acknowledge();
+        assert!(sleep(&reactor, in_ms(20)) <= 3, "later than it was set for");
     }
 
     /// The tokens of what was told.

@@ -1,0 +1,63 @@
+//! A timer that stays set while a shell waits again and again.
+//!
+//! A deadline that is given to a wait has the kernel set a timer and take it back at every sleep, however far off it is: 2 %
+//! of what a lone request takes. This one is set once, fires at that deadline or sooner, and is set again after it.
+
+use std::cell::Cell;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use hakaru_units::Time;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+
+/// The timer. Its descriptor becomes readable when it fires.
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    timer: OwnedFd,
+    /// When it fires, or has fired.
+    set: Cell<Time>,
+}
+
+impl Alarm {
+    /// One that is not set.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub(crate) fn new() -> io::Result<Alarm> {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        Ok(Alarm {
+            timer: timerfd_create(TimerfdClockId::Monotonic, flags)?,
+            set: Cell::new(Time::ZERO),
+        })
+    }
+
+    /// Has it fire at `until`, or sooner if it is set already: whoever is woken too early asks again.
+    ///
+    /// # Errors
+    /// Only those of a broken system.
+    pub(crate) fn cover(&self, now: Time, until: Time) -> io::Result<()> {
+        let set = self.set.get();
+        if now < set && set <= until {
+            return Ok(());
+        }
+        let once = Itimerspec {
+            it_interval: Timespec::default(),
+            it_value: Timespec {
+                tv_sec: (until.0 / 1_000_000_000) as i64,
+                tv_nsec: (until.0 % 1_000_000_000) as i64,
+            },
+        };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once)?;
+        self.set.set(until);
+        Ok(())
+    }
+}
+
+impl AsFd for Alarm {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.timer.as_fd()
+    }
+}
