@@ -8,32 +8,64 @@ use crate::reactor::Token;
 
 /// Guesses in a row; then the reactor is asked, which may know of others.
 const RUN_MAX: u32 = 16;
-/// Questions after a wrong guess before the next guess, at most.
+/// Occasions that are left out after something was done in vain, at most.
 const PAUSE_MAX: u32 = 64;
+
+/// Whether to do what may be in vain: the more rarely, the more often in a row it was.
+#[derive(Debug, Default)]
+struct Hope {
+    /// Occasions still to be left out.
+    pause: u32,
+    /// Times in vain, in a row.
+    misses: u32,
+}
+
+impl Hope {
+    fn is_left(&self) -> bool {
+        self.pause == 0
+    }
+
+    fn pass_occasion(&mut self) {
+        self.pause = self.pause.saturating_sub(1);
+    }
+
+    fn outcome(&mut self, right: bool) {
+        if right {
+            self.misses = 0;
+        } else {
+            self.pause = (1 << self.misses).min(PAUSE_MAX);
+            self.misses = (self.misses + 1).min(PAUSE_MAX.ilog2());
+        }
+    }
+}
 
 /// Which socket will be told of next.
 #[derive(Debug, Default)]
 pub(crate) struct Guess {
-    /// The only one that the last wait told of.
+    /// The only one that the last wait told of, of those that told of any.
     lone: Option<Token>,
     run: u32,
-    /// Waits still to come before the next guess.
-    pause: u32,
-    /// Wrong guesses in a row.
-    misses: u32,
+    /// That a guess is right. Its occasions are waits.
+    guessing: Hope,
+    /// That looking for longer helps after a wrong guess. Its occasions are those.
+    lingering: Hope,
 }
 
 impl Guess {
-    /// The reactor told of `lone` alone, or of none or of several.
-    pub(crate) fn learn(&mut self, lone: Option<Token>) {
-        self.lone = lone.filter(|token| *token < Token::RESERVED);
+    /// What a wait told of. If it was nothing, the socket that was busy may still be the only one.
+    pub(crate) fn learn(&mut self, mut told: impl Iterator<Item = Token>) {
+        match (told.next(), told.next()) {
+            (None, _) => {}
+            (Some(one), None) => self.lone = (one < Token::RESERVED).then_some(one),
+            _ => self.lone = None,
+        }
         self.run = 0;
-        self.pause = self.pause.saturating_sub(1);
+        self.guessing.pass_occasion();
     }
 
     /// The socket to look at without asking.
     pub(crate) fn next(&mut self) -> Option<Token> {
-        if self.pause > 0 || self.run == RUN_MAX {
+        if !self.guessing.is_left() || self.run == RUN_MAX {
             return None;
         }
         self.run += 1;
@@ -42,12 +74,19 @@ impl Guess {
 
     /// Whether there was something.
     pub(crate) fn outcome(&mut self, right: bool) {
-        if right {
-            self.misses = 0;
-        } else {
-            self.pause = (1 << self.misses).min(PAUSE_MAX);
-            self.misses = (self.misses + 1).min(PAUSE_MAX.ilog2());
-        }
+        self.guessing.outcome(right);
+    }
+
+    /// Nothing was there: whether to go on looking for a while, and to tell [`Guess::lingered`] then.
+    pub(crate) fn lingers(&mut self) -> bool {
+        let lingers = self.lingering.is_left();
+        self.lingering.pass_occasion();
+        lingers
+    }
+
+    /// Whether something came while the shell went on looking.
+    pub(crate) fn lingered(&mut self, right: bool) {
+        self.lingering.outcome(right);
     }
 }
 
@@ -72,7 +111,7 @@ mod tests {
         let mut guess = Guess::default();
         assert_eq!(run(&mut guess, true), 0, "nothing is known yet");
         for _ in 0..3 {
-            guess.learn(Some(SOCKET));
+            guess.learn([SOCKET].into_iter());
             assert_eq!(run(&mut guess, true), RUN_MAX);
         }
     }
@@ -83,7 +122,7 @@ mod tests {
         let waits = |guess: &mut Guess, right| {
             (1..=2 * PAUSE_MAX)
                 .find(|_| {
-                    guess.learn(Some(SOCKET));
+                    guess.learn([SOCKET].into_iter());
                     run(guess, right) > 0
                 })
                 .expect("guessing goes on at some time")
@@ -95,12 +134,40 @@ mod tests {
     }
 
     #[test]
+    fn lingering_in_vain_becomes_rare_whatever_quick_guesses_find() {
+        let mut guess = Guess::default();
+        let misses = |guess: &mut Guess, right| {
+            let misses = (1..=2 * PAUSE_MAX).find(|_| {
+                guess.outcome(true);
+                guess.lingers()
+            });
+            guess.lingered(right);
+            misses.expect("lingering goes on at some time")
+        };
+        let between: Vec<u32> = (0..9).map(|_| misses(&mut guess, false)).collect();
+        assert_eq!(between, [1, 2, 3, 5, 9, 17, 33, 65, 65]);
+        misses(&mut guess, true);
+        assert_eq!(
+            (misses(&mut guess, false), misses(&mut guess, false)),
+            (1, 2)
+        );
+    }
+
+    #[test]
     fn neither_one_of_several_nor_the_control_plane_is_guessed() {
         let mut guess = Guess::default();
-        guess.learn(Some(SOCKET));
-        guess.learn(None);
+        guess.learn([SOCKET].into_iter());
+        guess.learn([SOCKET, Token(8)].into_iter());
         assert_eq!(guess.next(), None);
-        guess.learn(Some(Token::RESERVED));
+        guess.learn([Token::RESERVED].into_iter());
         assert_eq!(guess.next(), None);
+    }
+
+    #[test]
+    fn a_wait_that_told_of_nothing_changes_no_guess() {
+        let mut guess = Guess::default();
+        guess.learn([SOCKET].into_iter());
+        guess.learn([].into_iter());
+        assert_eq!(guess.next(), Some(SOCKET));
     }
 }

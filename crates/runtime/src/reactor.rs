@@ -100,6 +100,20 @@ impl Events {
         self.guess.outcome(right);
     }
 
+    /// After a guess that found nothing: has the shell look again (`look` says whether something was there) until something is, or `until` has
+    /// come. Where that was in vain of late it is left out, the more often the more rarely.
+    pub fn linger(&mut self, until: Time, mut look: impl FnMut(&Events) -> bool) -> bool {
+        if !self.guess.lingers() {
+            return false;
+        }
+        let mut found = false;
+        while !found && clock::now() < until {
+            found = look(self);
+        }
+        self.guess.lingered(found);
+        found
+    }
+
     /// The events of the last wait, or the guess.
     pub fn iter(&self) -> impl Iterator<Item = Event> + '_ {
         self.told.iter().map(|e| {
@@ -188,10 +202,8 @@ impl Reactor {
             Err(e) => return Err(e.into()),
         }
         events.told.retain(|event| event.data.u64() != ALARM.0);
-        events.guess.learn(match events.told[..] {
-            [one] => Some(Token(one.data.u64())),
-            _ => None,
-        });
+        let told = events.told.iter().map(|event| Token(event.data.u64()));
+        events.guess.learn(told);
         Ok(())
     }
 }

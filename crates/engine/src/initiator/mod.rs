@@ -35,6 +35,9 @@ use crate::secret;
 
 /// Events taken from the reactor at a time.
 const EVENTS: usize = 1024;
+/// How long to look at a lone busy socket before sleeping: to sleep and be woken costs the cores of both ends about as much, and has answers told
+/// later than they came.
+const LINGER: Duration = Duration::from_micros(10);
 /// Time for sessions to log out; targets that do not answer are left.
 const LOGOUT_PATIENCE: Duration = Duration::from_secs(3);
 /// Failed requests that are told of one by one; all are counted.
@@ -265,6 +268,14 @@ impl<'r> Engine<'r> {
             }
         }
         if guessed {
+            let (sessions, ledger) = (&mut self.sessions, &mut self.ledger);
+            let give_up = until.min(clock::now() + LINGER);
+            received = received
+                || self.events.linger(give_up, |events| {
+                    events
+                        .iter()
+                        .any(|event| sessions.handle_event(event, ledger))
+                });
             self.events.confirm(received);
         }
         self.sessions.handle_timeouts(&mut self.ledger);
