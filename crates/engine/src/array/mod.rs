@@ -244,13 +244,18 @@ impl<'r> Shell<'r> {
             }
             self.received = false;
             let now = clock::now();
+            let mut woken = false;
             for event in events.iter() {
-                awake_until = now + self.spin;
+                woken = !guessed;
                 if !control.handle_event(event)? {
                     self.handle_event(now, event, control);
                 }
             }
-            if guessed {
+            if self.received || woken {
+                awake_until = now + self.spin;
+            }
+            // To look in vain is what spinning is.
+            if guessed && (self.received || !spinning) {
                 events.confirm(self.received);
             }
             for _ in 0..self.again.len() {
