@@ -10,7 +10,7 @@ use crate::io::{IoFailure, IoId, IoResult};
 use crate::scsi::{SenseFormat, Verdict};
 use crate::slab::Key;
 use crate::target::Target;
-use crate::task::{Access, Stage, Task};
+use crate::task::{Access, Ended, Stage};
 
 impl Target {
     /// An [`Io`] ended.
@@ -51,12 +51,12 @@ impl Target {
     }
 
     /// Queues a task's data and status.
-    fn answer(&mut self, task: &Task, result: IoResult) {
+    fn answer(&mut self, task: &Ended, result: IoResult) {
         let Some(on) = self.connections.get_mut(task.connection.0) else {
             return self.give_back(result);
         };
-        let residual = Residual::between(task.expected_bytes, u64::from(task.available_bytes()));
-        let moved = task.expected_bytes.min(task.available_bytes());
+        let residual = Residual::between(task.expected_bytes, u64::from(task.access.bytes()));
+        let moved = task.expected_bytes.min(task.access.bytes());
         match (task.access, result) {
             (Access::Read { offset_bytes, .. }, IoResult::ReadInPlace) => {
                 let block_bytes = self.lus.get(task.lu).map_or(512, |lu| lu.block_bytes);
@@ -80,10 +80,10 @@ impl Target {
             (Access::Write { .. }, IoResult::Written(data)) => {
                 self.counters.lus[usize::from(task.lu)].written(data.len() as u32);
                 self.buffers.give(data);
-                send_good(on, task.itt, residual, task.inbound.r2ts);
+                send_good(on, task.itt, residual, task.r2ts);
             }
             (Access::Flush | Access::Parameters { .. }, IoResult::Flushed) => {
-                send_good(on, task.itt, residual, task.inbound.r2ts);
+                send_good(on, task.itt, residual, task.r2ts);
             }
             (_, result) => {
                 let sense = match result {
@@ -97,7 +97,7 @@ impl Target {
                     Verdict::Check(sense),
                     self.lus.sense_format(task.lun),
                     residual,
-                    task.inbound.r2ts,
+                    task.r2ts,
                 );
                 self.give_back(result);
             }
@@ -137,10 +137,10 @@ impl Target {
         };
         if let Some(on) = self.connections.get_mut(task.connection.0) {
             let good = verdict == Verdict::Status(Status::GOOD);
-            let available = if good { task.available_bytes() } else { 0 };
+            let available = if good { task.access.bytes() } else { 0 };
             let residual = Residual::between(task.expected_bytes, available.into());
             let format = self.lus.sense_format(task.lun);
-            send_response(on, task.itt, verdict, format, residual, task.inbound.r2ts);
+            send_response(on, task.itt, verdict, format, residual, task.r2ts);
         }
     }
 }

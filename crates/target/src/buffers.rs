@@ -55,7 +55,15 @@ impl Buffers {
     }
 
     /// Takes a buffer back. One that is not from here, or does not fit the pool, is freed.
-    pub(crate) fn give(&mut self, mut buffer: Vec<u8>) {
+    #[inline]
+    pub(crate) fn give(&mut self, buffer: Vec<u8>) {
+        // Most commands have none.
+        if buffer.capacity() > 0 {
+            self.keep(buffer);
+        }
+    }
+
+    fn keep(&mut self, mut buffer: Vec<u8>) {
         let capacity = buffer.capacity();
         match class_of(capacity) {
             Some(class)

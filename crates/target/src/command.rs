@@ -9,37 +9,29 @@ use crate::connection::Connection;
 use crate::data_in::DataIn;
 use crate::io::{ConnectionId, Io, IoId, IoOp};
 use crate::scsi::{Outcome, Verdict};
-use crate::session::Payload;
+use crate::session::{Payload, Pdu};
 use crate::slab::Key;
 use crate::steps::check_length;
 use crate::target::Target;
 use crate::task::{Access, Inbound, Stage, Task};
 
 impl Target {
-    /// A SCSI command. `payload` is its immediate data.
+    /// A SCSI command; the payload is its immediate data.
     pub(crate) fn scsi_command(
         &mut self,
         now: Time,
         connection: ConnectionId,
-        bhs: &Bhs,
-        ahs: &[u8],
-        payload: Payload,
+        pdu: &mut Pdu,
     ) -> Result<(), RejectReason> {
-        let command = match self.admit(connection, bhs, ahs) {
-            Ok(command) => command,
-            Err(reason) => {
-                self.release_payload(connection, payload);
-                return Err(reason);
-            }
-        };
+        let command = self.admit(connection, &pdu.bhs, &pdu.ahs)?;
         let outcome = self.execute(connection, command.lun, &command.cdb, None);
-        let outcome = match self.check_unsolicited(connection, &command, &payload) {
+        let outcome = match self.check_unsolicited(connection, &command, &pdu.payload) {
             Some(verdict) if !matches!(outcome, Outcome::End(Verdict::Check(_))) => {
                 Outcome::End(verdict)
             }
             _ => outcome,
         };
-        self.carry_out(now, connection, &command, outcome, payload);
+        self.carry_out(now, connection, &command, outcome, &mut pdu.payload);
         Ok(())
     }
 
@@ -50,7 +42,7 @@ impl Target {
         connection: ConnectionId,
         command: &ScsiCommand,
         outcome: Outcome,
-        payload: Payload,
+        payload: &mut Payload,
     ) {
         match outcome {
             Outcome::Read {
@@ -79,15 +71,13 @@ impl Target {
                     fua,
                 };
                 self.start_write(now, connection, command, lu, access, payload);
-                return;
             }
             Outcome::Parameters { lu, length_bytes } if !command.read || command.write => {
                 let access = Access::Parameters { length_bytes };
                 self.start_write(now, connection, command, lu, access, payload);
-                return;
             }
             Outcome::Program(job) => match check_length(command, &job) {
-                Ok(()) => return self.start_program(now, connection, command, *job, payload),
+                Ok(()) => self.start_program(now, connection, command, *job, payload),
                 Err(sense) => self.end_early(now, connection, command, Verdict::Check(sense)),
             },
             Outcome::Operation { job, immediate } if command.is_final => {
@@ -104,7 +94,6 @@ impl Target {
             // A write that the initiator will send no data for, or data both ways.
             _ => self.end_early(now, connection, command, Verdict::Check(WRONG_DIRECTION)),
         }
-        self.release_payload(connection, payload);
     }
 
     /// Whether the command may become a task at all.
@@ -186,7 +175,7 @@ impl Target {
         task.verdict = Some(verdict);
         task.inbound.unsolicited_open = true;
         task.inbound.next_offset = command.data_segment_length;
-        self.insert_task(task);
+        self.insert_task(connection, command, || task);
     }
 
     /// Answers with the parameter data that the SCSI layer left in `scratch`.
@@ -222,16 +211,19 @@ impl Target {
         lu: u8,
         access: Access,
     ) {
-        let mut task = new_task(now, connection, command, lu, access);
-        if !command.read {
-            task.expected_bytes = 0;
-        }
-        if task.expected_bytes.min(task.available_bytes()) == 0 {
-            self.finish_without_io(connection, &task);
+        let expected_bytes = if command.read {
+            command.expected_data_transfer_length
+        } else {
+            0
+        };
+        if expected_bytes.min(access.bytes()) == 0 {
+            self.finish_without_io(connection, command.itt, expected_bytes, access);
             return;
         }
-        task.stage = Stage::Transmit;
-        let key = self.insert_task(task);
+        let key = self.insert_task(connection, command, || Task {
+            stage: Stage::Transmit,
+            ..new_task(now, connection, command, lu, access)
+        });
         let Some(on) = self.connections.get_mut(connection.0) else {
             return;
         };
@@ -321,7 +313,7 @@ impl Target {
     fn start_flush(&mut self, now: Time, connection: ConnectionId, command: &ScsiCommand, lu: u8) {
         let mut task = new_task(now, connection, command, lu, Access::Flush);
         task.stage = Stage::Io;
-        let key = self.insert_task(task);
+        let key = self.insert_task(connection, command, || task);
         self.ios.push_back(Io {
             id: IoId(key),
             connection,
@@ -337,51 +329,42 @@ impl Target {
         command: &ScsiCommand,
         lu: u8,
         access: Access,
-        payload: Payload,
+        payload: &mut Payload,
     ) {
         let mut task = new_task(now, connection, command, lu, access);
         if !command.write {
             task.expected_bytes = 0;
         }
-        let wanted_bytes = task.expected_bytes.min(task.available_bytes());
+        let wanted_bytes = task.expected_bytes.min(access.bytes());
         task.inbound = Inbound {
             wanted_bytes,
             next_offset: command.data_segment_length,
             unsolicited_open: !command.is_final,
             ..Inbound::default()
         };
-        task.data = payload.data;
-        task.data.truncate(wanted_bytes as usize);
-        task.reserved_bytes = payload.reserved_bytes;
         // A parameter list that is not there is still a parameter list: one that is too short.
         let takes_list = matches!(task.access, Access::Parameters { .. });
         if wanted_bytes == 0 && command.is_final && !takes_list {
-            self.finish_without_io(connection, &task);
-            let Task {
-                data,
-                reserved_bytes,
-                ..
-            } = task;
-            self.release_payload(
-                connection,
-                Payload {
-                    data,
-                    reserved_bytes,
-                    refused: false,
-                },
-            );
+            self.finish_without_io(connection, task.itt, task.expected_bytes, access);
             return;
         }
+        task.take_payload(payload);
         task.stage = Stage::DataOut;
-        let key = self.insert_task(task);
+        let key = self.insert_task(connection, command, || task);
         self.go_on_writing(now, key);
     }
 
     /// Ends a command that turned out to move nothing.
-    fn finish_without_io(&mut self, connection: ConnectionId, task: &Task) {
-        let residual = Residual::between(task.expected_bytes, u64::from(task.available_bytes()));
+    fn finish_without_io(
+        &mut self,
+        connection: ConnectionId,
+        itt: Itt,
+        expected_bytes: u32,
+        access: Access,
+    ) {
+        let residual = Residual::between(expected_bytes, u64::from(access.bytes()));
         if let Some(on) = self.connections.get_mut(connection.0) {
-            send_good(on, task.itt, residual, 0);
+            send_good(on, itt, residual, 0);
         }
     }
 }

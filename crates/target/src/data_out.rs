@@ -35,16 +35,21 @@ impl Target {
     }
 
     /// Gives a payload's buffer and budget back.
-    pub(crate) fn release_payload(&mut self, connection: ConnectionId, payload: Payload) {
-        self.buffers.give(payload.data);
-        self.release_write(connection, payload.reserved_bytes);
+    #[inline]
+    pub(crate) fn release_payload(&mut self, connection: ConnectionId, payload: &mut Payload) {
+        self.buffers.give(core::mem::take(&mut payload.data));
+        self.release_write(connection, core::mem::take(&mut payload.reserved_bytes));
     }
 
     /// Gives budget back.
+    #[inline]
     pub(crate) fn release_write(&mut self, connection: ConnectionId, bytes: u32) {
-        if bytes == 0 {
-            return;
+        if bytes > 0 {
+            self.release_reserved(connection, bytes);
         }
+    }
+
+    fn release_reserved(&mut self, connection: ConnectionId, bytes: u32) {
         self.buffers.release(u64::from(bytes));
         if let Some(session) = self
             .connections

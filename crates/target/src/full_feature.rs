@@ -7,7 +7,7 @@ use hakaru_wire::iscsi::{
 };
 
 use crate::io::ConnectionId;
-use crate::session::{Held, Payload};
+use crate::session::{Held, Pdu};
 use crate::target::Target;
 
 impl Target {
@@ -16,17 +16,16 @@ impl Target {
         &mut self,
         now: Time,
         connection: ConnectionId,
-        bhs: Bhs,
-        payload: Payload,
+        pdu: &mut Pdu,
         data_digest_ok: bool,
     ) {
-        self.handle_expected_status(connection, exp_stat_sn_of(&bhs));
-        match bhs.opcode() {
+        self.handle_expected_status(connection, exp_stat_sn_of(&pdu.bhs));
+        match pdu.bhs.opcode() {
             Some(Opcode::DataOut) => self.end_data_out(now, connection, None, data_digest_ok),
             _ if !data_digest_ok => {
                 // Discarded whole: its CmdSN is not taken, and the initiator sends it again (RFC 7143 section 7.8).
-                self.release_payload(connection, payload);
-                self.reject(connection, RejectReason::DataDigestError, &bhs);
+                self.release_payload(connection, &mut pdu.payload);
+                self.reject(connection, RejectReason::DataDigestError, &pdu.bhs);
             }
             Some(
                 Opcode::ScsiCommand
@@ -34,83 +33,72 @@ impl Target {
                 | Opcode::TaskManagementRequest
                 | Opcode::TextRequest
                 | Opcode::LogoutRequest,
-            ) => self.order(now, connection, bhs, payload),
-            Some(Opcode::Snack) => self.reject(connection, RejectReason::SnackReject, &bhs),
+            ) => self.order(now, connection, pdu),
+            Some(Opcode::Snack) => self.reject(connection, RejectReason::SnackReject, &pdu.bhs),
             Some(Opcode::LoginRequest) => {
                 self.counters.sessions.protocol_errors += 1;
-                self.reject(connection, RejectReason::ProtocolError, &bhs);
+                self.reject(connection, RejectReason::ProtocolError, &pdu.bhs);
                 self.end(now, connection);
             }
             _ => {
                 self.counters.sessions.protocol_errors += 1;
-                self.reject(connection, RejectReason::CommandNotSupported, &bhs);
+                self.reject(connection, RejectReason::CommandNotSupported, &pdu.bhs);
             }
         }
     }
 
     /// Delivers numbered PDUs in the order of their CmdSN and immediate ones at once (RFC 7143 section 4.2.2.1). One outside the
     /// window is ignored; one that is early is held until those before it came.
-    fn order(&mut self, now: Time, connection: ConnectionId, bhs: Bhs, payload: Payload) {
+    fn order(&mut self, now: Time, connection: ConnectionId, pdu: &mut Pdu) {
+        if pdu.bhs.immediate() {
+            self.deliver_immediate(now, connection, pdu);
+            return;
+        }
         let Some(on) = self.connections.get_mut(connection.0) else {
             return;
         };
-        let ahs = core::mem::take(&mut on.receiving.ahs);
-        if bhs.immediate() {
-            self.deliver_immediate(now, connection, &bhs, &ahs, payload);
-            return;
-        }
-        let cmd_sn = cmd_sn_of(&bhs);
-        if cmd_sn == on.window.expected && on.window.contains(cmd_sn) {
-            self.deliver(now, connection, &bhs, &ahs, payload);
+        let cmd_sn = cmd_sn_of(&pdu.bhs);
+        let in_window = on.window.contains(cmd_sn);
+        if in_window && cmd_sn == on.window.expected {
+            self.deliver(now, connection, pdu);
             self.deliver_held(now, connection);
             return;
         }
-        let in_window = on.window.contains(cmd_sn);
         let Some(session) = on.session_mut() else {
             return;
         };
         if in_window && session.held.iter().all(|(held, _)| *held != cmd_sn) {
-            session.held.push((cmd_sn, Held::Pdu { bhs, ahs, payload }));
+            session.held.push((cmd_sn, Held::Pdu(pdu.take())));
         } else {
             self.counters.sessions.protocol_errors += 1;
-            self.release_payload(connection, payload);
+            self.release_payload(connection, &mut pdu.payload);
         }
     }
 
     /// Delivers an immediate PDU, which takes up no CmdSN.
-    fn deliver_immediate(
-        &mut self,
-        now: Time,
-        connection: ConnectionId,
-        bhs: &Bhs,
-        ahs: &[u8],
-        payload: Payload,
-    ) {
-        if let Err(reason) = self.dispatch(now, connection, bhs, ahs, payload) {
-            self.reject(connection, reason, bhs);
+    fn deliver_immediate(&mut self, now: Time, connection: ConnectionId, pdu: &mut Pdu) {
+        let result = self.dispatch(now, connection, pdu);
+        self.release_payload(connection, &mut pdu.payload);
+        if let Err(reason) = result {
+            self.reject(connection, reason, &pdu.bhs);
         }
     }
 
     /// Delivers the PDU that is next in order. One that is rejected does not count as received: the initiator fills the gap with
     /// another, or by aborting it (RFC 7143 section 7.3).
-    fn deliver(
-        &mut self,
-        now: Time,
-        connection: ConnectionId,
-        bhs: &Bhs,
-        ahs: &[u8],
-        payload: Payload,
-    ) {
+    fn deliver(&mut self, now: Time, connection: ConnectionId, pdu: &mut Pdu) {
         let Some(on) = self.connections.get_mut(connection.0) else {
             return;
         };
         let cmd_sn = on.window.expected;
         on.window.expected = cmd_sn.plus(1);
-        if let Err(reason) = self.dispatch(now, connection, bhs, ahs, payload) {
+        let result = self.dispatch(now, connection, pdu);
+        self.release_payload(connection, &mut pdu.payload);
+        if let Err(reason) = result {
             if let Some(on) = self.connections.get_mut(connection.0) {
                 on.window.expected = cmd_sn;
             }
-            self.reject(connection, reason, bhs);
+            self.reject(connection, reason, &pdu.bhs);
         }
     }
 
@@ -130,8 +118,8 @@ impl Target {
             match session.take_held(expected) {
                 None => return,
                 Some(Held::Aborted) => on.window.expected = expected.plus(1),
-                Some(Held::Pdu { bhs, ahs, payload }) => {
-                    self.deliver(now, connection, &bhs, &ahs, payload);
+                Some(Held::Pdu(mut pdu)) => {
+                    self.deliver(now, connection, &mut pdu);
                     let rejected =
                         |on: &crate::connection::Connection| on.window.expected == expected;
                     if self.connections.get(connection.0).is_none_or(rejected) {
@@ -147,24 +135,18 @@ impl Target {
         &mut self,
         now: Time,
         connection: ConnectionId,
-        bhs: &Bhs,
-        ahs: &[u8],
-        payload: Payload,
+        pdu: &mut Pdu,
     ) -> Result<(), RejectReason> {
-        if bhs.opcode() == Some(Opcode::ScsiCommand) {
-            return self.scsi_command(now, connection, bhs, ahs, payload);
-        }
-        let result = match bhs.opcode() {
+        match pdu.bhs.opcode() {
+            Some(Opcode::ScsiCommand) => self.scsi_command(now, connection, pdu),
             // Its data was discarded: there was no room.
-            _ if payload.refused => Err(RejectReason::LongOperationReject),
-            Some(Opcode::NopOut) => self.nop_out(connection, bhs, &payload.data),
-            Some(Opcode::TaskManagementRequest) => self.task_management(now, connection, bhs),
-            Some(Opcode::TextRequest) => self.text_request(connection, bhs, &payload.data),
-            Some(Opcode::LogoutRequest) => self.logout(now, connection, bhs),
+            _ if pdu.payload.refused => Err(RejectReason::LongOperationReject),
+            Some(Opcode::NopOut) => self.nop_out(connection, &pdu.bhs, &pdu.payload.data),
+            Some(Opcode::TaskManagementRequest) => self.task_management(now, connection, &pdu.bhs),
+            Some(Opcode::TextRequest) => self.text_request(connection, &pdu.bhs, &pdu.payload.data),
+            Some(Opcode::LogoutRequest) => self.logout(now, connection, &pdu.bhs),
             _ => Err(RejectReason::CommandNotSupported),
-        };
-        self.release_payload(connection, payload);
-        result
+        }
     }
 
     /// Answers a ping with its own data, cut to what the initiator takes (RFC 7143 section 11.19.1). A NOP-Out without ITT

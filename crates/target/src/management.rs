@@ -13,7 +13,7 @@ use hakaru_wire::scsi::Sense;
 use crate::access::Rights;
 use crate::connection::{Phase, Sink};
 use crate::io::{ConnectionId, IoId};
-use crate::session::{Held, Payload};
+use crate::session::{Held, Payload, Pdu};
 use crate::slab::Key;
 use crate::target::Target;
 use crate::task::{Access, Stage, Task};
@@ -188,8 +188,8 @@ impl Target {
         };
         let held = session.take_held(cmd_sn);
         session.held.push((cmd_sn, Held::Aborted));
-        if let Some(Held::Pdu { payload, .. }) = held {
-            self.release_payload(connection, payload);
+        if let Some(Held::Pdu(mut pdu)) = held {
+            self.release_payload(connection, &mut pdu.payload);
         }
     }
 
@@ -288,7 +288,7 @@ impl Target {
             return;
         };
         let in_scope = |cmd_sn: &CmdSn, held: &Held| match held {
-            Held::Pdu { bhs, .. } => {
+            Held::Pdu(Pdu { bhs, .. }) => {
                 cmd_sn.precedes(before)
                     && bhs.opcode() == Some(Opcode::ScsiCommand)
                     && lun.is_none_or(|lun| bhs.lun() == lun)
@@ -457,7 +457,7 @@ impl Target {
         {
             self.release_payload(
                 connection,
-                Payload {
+                &mut Payload {
                     data,
                     reserved_bytes,
                     refused: false,
@@ -465,8 +465,8 @@ impl Target {
             );
         }
         for (_, held) in held {
-            if let Held::Pdu { payload, .. } = held {
-                self.release_payload(connection, payload);
+            if let Held::Pdu(mut pdu) = held {
+                self.release_payload(connection, &mut pdu.payload);
             }
         }
         for key in tasks {

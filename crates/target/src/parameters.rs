@@ -28,7 +28,7 @@ impl Target {
             Outcome::Keep => {
                 let record = core::mem::take(&mut self.scratch);
                 if let Some(task) = self.tasks.get_mut(key) {
-                    let length_bytes = task.available_bytes();
+                    let length_bytes = task.access.bytes();
                     task.access = Access::Keep { length_bytes };
                 }
                 IoOp::Keep { record }

@@ -6,7 +6,7 @@ use hakaru_wire::iscsi::{Bhs, Opcode, ScsiCommand};
 
 use crate::connection::{Connection, Phase, Sink};
 use crate::io::ConnectionId;
-use crate::session::Payload;
+use crate::session::{Payload, Pdu};
 use crate::target::Target;
 
 impl Target {
@@ -153,7 +153,6 @@ impl Target {
         let Some(on) = self.connections.get_mut(connection.0) else {
             return;
         };
-        let bhs = on.receiving.bhs;
         let refused = on.receiving.refused;
         let payload = match core::mem::replace(&mut on.receiving.sink, Sink::Discard) {
             Sink::Discard => Payload {
@@ -172,10 +171,17 @@ impl Target {
                 return self.end_data_out(now, connection, Some(task), data_digest_ok);
             }
         };
+        let mut pdu = Pdu {
+            bhs: on.receiving.bhs,
+            ahs: core::mem::take(&mut on.receiving.ahs),
+            payload,
+        };
         match on.phase {
-            Phase::Login(_) => self.handle_login_request(now, connection, &bhs, &payload.data),
+            Phase::Login(_) => {
+                self.handle_login_request(now, connection, &pdu.bhs, &pdu.payload.data);
+            }
             Phase::FullFeature(_) => {
-                self.handle_full_feature_pdu(now, connection, bhs, payload, data_digest_ok)
+                self.handle_full_feature_pdu(now, connection, &mut pdu, data_digest_ok);
             }
             Phase::Ending => {}
         }

@@ -47,15 +47,31 @@ pub(crate) struct Payload {
     pub(crate) refused: bool,
 }
 
+/// A PDU as it came.
+#[derive(Debug)]
+pub(crate) struct Pdu {
+    pub(crate) bhs: Bhs,
+    pub(crate) ahs: Vec<u8>,
+    /// The data that was kept. Who has a use for it takes it out; what is left goes back to the pool.
+    pub(crate) payload: Payload,
+}
+
+impl Pdu {
+    /// Takes it away to keep; nothing that needs to be given back stays behind.
+    pub(crate) fn take(&mut self) -> Self {
+        Self {
+            bhs: self.bhs,
+            ahs: core::mem::take(&mut self.ahs),
+            payload: core::mem::take(&mut self.payload),
+        }
+    }
+}
+
 /// A numbered PDU that came before the one that must come first.
 #[derive(Debug)]
 pub(crate) enum Held {
     /// The PDU.
-    Pdu {
-        bhs: Bhs,
-        ahs: Vec<u8>,
-        payload: Payload,
-    },
+    Pdu(Pdu),
     /// Nothing: the command with this number was aborted before it came, or while it was held.
     Aborted,
 }

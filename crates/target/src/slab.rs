@@ -37,6 +37,7 @@ impl<T> Slab<T> {
     }
 
     /// Puts in the value that `make` makes of its own key.
+    #[inline]
     pub(crate) fn insert_with(&mut self, make: impl FnOnce(Key) -> T) -> Key {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot {
@@ -50,7 +51,7 @@ impl<T> Slab<T> {
             index,
             generation: slot.generation,
         };
-        slot.value = Some(make(key));
+        slot.value.get_or_insert_with(|| make(key));
         key
     }
 
@@ -81,6 +82,18 @@ impl<T> Slab<T> {
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(key.index);
         Some(value)
+    }
+
+    /// Drops a value where it lies.
+    pub(crate) fn discard(&mut self, key: Key) {
+        if let Some(slot) = self.slots.get_mut(key.index as usize)
+            && slot.generation == key.generation
+            && slot.value.is_some()
+        {
+            slot.value = None;
+            slot.generation = slot.generation.wrapping_add(1);
+            self.free.push(key.index);
+        }
     }
 
     /// Every value, to change.

@@ -33,7 +33,7 @@ impl Target {
         connection: ConnectionId,
         command: &ScsiCommand,
         job: Job,
-        payload: Payload,
+        payload: &mut Payload,
     ) {
         let data_out_bytes = job.data_out_bytes;
         let access = Access::Program { data_out_bytes };
@@ -49,7 +49,7 @@ impl Target {
         command: &ScsiCommand,
         mut task: Task,
         wanted_bytes: u32,
-        payload: Payload,
+        payload: &mut Payload,
     ) {
         task.inbound = Inbound {
             wanted_bytes: wanted_bytes.min(task.expected_bytes),
@@ -57,11 +57,9 @@ impl Target {
             unsolicited_open: !command.is_final,
             ..Inbound::default()
         };
-        task.data = payload.data;
-        task.data.truncate(task.inbound.wanted_bytes as usize);
-        task.reserved_bytes = payload.reserved_bytes;
+        task.take_payload(payload);
         task.stage = Stage::DataOut;
-        let key = self.insert_task(task);
+        let key = self.insert_task(task.connection, command, || task);
         self.go_on_writing(now, key);
     }
 
@@ -427,7 +425,7 @@ impl Target {
         } else {
             let mut task = new_task(now, connection, command, job.lu, Access::Nothing);
             task.stage = Stage::Operation;
-            Some(self.insert_task(task))
+            Some(self.insert_task(connection, command, || task))
         };
         self.start_operation(now, job, waiting);
     }

@@ -5,7 +5,7 @@ use core::net::{IpAddr, SocketAddr};
 use std::collections::{HashMap, VecDeque};
 
 use hakaru_units::Time;
-use hakaru_wire::iscsi::{Isid, Lun};
+use hakaru_wire::iscsi::{Isid, Lun, ScsiCommand};
 use hakaru_wire::scsi::Sense;
 
 use crate::authentication::Entropy;
@@ -21,7 +21,7 @@ use crate::ranges::Ranges;
 use crate::remains::Remains;
 use crate::scsi::{self, Device, LogicalUnits, Notice, Outcome, Port};
 use crate::slab::{Key, Slab};
-use crate::task::{Stage, Task};
+use crate::task::{Ended, Stage, Task};
 use crate::transmit::Transmit;
 
 /// An initiator port as a target sees it (I_T nexus): of two sessions that would have the same, the younger replaces the older.
@@ -488,42 +488,50 @@ impl Target {
         outcome
     }
 
-    /// Takes up a task: it has an ITT, and a place in the window.
-    pub(crate) fn insert_task(&mut self, task: Task) -> Key {
-        let (connection, itt, immediate) = (task.connection, task.itt, task.immediate);
-        let key = self.tasks.insert_with(|_| task);
+    /// Takes up a command as a task, which `make` makes: it has an ITT, and a place in the window.
+    pub(crate) fn insert_task(
+        &mut self,
+        connection: ConnectionId,
+        command: &ScsiCommand,
+        make: impl FnOnce() -> Task,
+    ) -> Key {
+        let key = self.tasks.insert_with(|_| make());
         if let Some(on) = self.connections.get_mut(connection.0) {
-            if !immediate {
+            if !command.immediate {
                 on.window.in_flight += 1;
             }
             if let Some(session) = on.session_mut() {
-                session.immediate_in_flight += u32::from(immediate);
-                session.tasks.insert(itt, key);
+                session.immediate_in_flight += u32::from(command.immediate);
+                session.tasks.insert(command.itt, key);
             }
         }
         key
     }
 
-    /// Removes a task and gives back all it holds; its access, tag and counts stay readable.
-    pub(crate) fn remove_task(&mut self, key: Key) -> Option<Task> {
-        let mut task = self.tasks.remove(key)?;
+    /// Removes a task and gives back all it holds.
+    pub(crate) fn remove_task(&mut self, key: Key) -> Option<Ended> {
+        let task = self.tasks.get_mut(key)?;
+        let ended = task.ended();
+        let (immediate, stage) = (task.immediate, task.stage);
+        let reserved_bytes = task.reserved_bytes;
+        self.buffers.give(core::mem::take(&mut task.data));
+        self.tasks.discard(key);
         if !self.ranges.is_idle() {
             self.ranges.release(key);
         }
-        self.buffers.give(core::mem::take(&mut task.data));
-        self.release_write(task.connection, task.reserved_bytes);
-        if let Some(on) = self.connections.get_mut(task.connection.0) {
-            if !task.immediate {
+        self.release_write(ended.connection, reserved_bytes);
+        if let Some(on) = self.connections.get_mut(ended.connection.0) {
+            if !immediate {
                 on.window.in_flight -= 1;
             }
             if let Some(session) = on.session_mut() {
-                session.immediate_in_flight -= u32::from(task.immediate);
+                session.immediate_in_flight -= u32::from(immediate);
                 // The tag of an aborted task may be another's by now.
-                if task.stage != Stage::Aborted {
-                    session.tasks.remove(&task.itt);
+                if stage != Stage::Aborted {
+                    session.tasks.remove(&ended.itt);
                 }
             }
         }
-        Some(task)
+        Some(ended)
     }
 }

@@ -7,6 +7,7 @@ use crate::io::{ConnectionId, Extent};
 use crate::program::Job;
 use crate::ranges::Claim;
 use crate::scsi::Verdict;
+use crate::session::Payload;
 use crate::slab::Key;
 
 /// What a task is waiting for.
@@ -107,16 +108,43 @@ pub(crate) struct Task {
     pub(crate) job: Option<Box<Job>>,
 }
 
-impl Task {
-    /// Bytes the command would move, whatever the initiator expects.
-    pub(crate) fn available_bytes(&self) -> u32 {
-        match self.access {
+/// What the answer to a task says: all that is left of one that has been removed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    pub(crate) connection: ConnectionId,
+    pub(crate) itt: Itt,
+    pub(crate) lun: Lun,
+    pub(crate) lu: u8,
+    pub(crate) expected_bytes: u32,
+    pub(crate) access: Access,
+    /// R2Ts sent.
+    pub(crate) r2ts: u32,
+}
+
+impl Access {
+    /// Bytes it would move, whatever the initiator expects.
+    pub(crate) fn bytes(self) -> u32 {
+        match self {
             Access::Read { length_bytes, .. }
             | Access::Write { length_bytes, .. }
             | Access::Parameters { length_bytes }
             | Access::Keep { length_bytes } => length_bytes,
             Access::Program { data_out_bytes } => data_out_bytes,
             Access::Flush | Access::Operation | Access::Nothing => 0,
+        }
+    }
+}
+
+impl Task {
+    pub(crate) fn ended(&self) -> Ended {
+        Ended {
+            connection: self.connection,
+            itt: self.itt,
+            lun: self.lun,
+            lu: self.lu,
+            expected_bytes: self.expected_bytes,
+            access: self.access,
+            r2ts: self.inbound.r2ts,
         }
     }
 
@@ -144,6 +172,13 @@ impl Task {
             _ => return None,
         };
         matches!(self.stage, Stage::Io | Stage::Aborted).then_some(Claim { lu, extent })
+    }
+
+    /// Takes its immediate data, as far as it is wanted, and the budget that was reserved with it.
+    pub(crate) fn take_payload(&mut self, payload: &mut Payload) {
+        self.data = core::mem::take(&mut payload.data);
+        self.data.truncate(self.inbound.wanted_bytes as usize);
+        self.reserved_bytes = core::mem::take(&mut payload.reserved_bytes);
     }
 
     /// Data of the initiator is still on its way.
