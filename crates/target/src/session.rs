@@ -191,11 +191,13 @@ impl Session {
         self.unit_attentions.retain(|(_, other)| *other != sense);
     }
 
+    /// Any LU has a unit attention condition for it.
+    pub(crate) fn has_attentions(&self) -> bool {
+        !self.unit_attentions.is_empty()
+    }
+
     /// Reports and ends the oldest unit attention condition of an LU.
     pub(crate) fn take_attention(&mut self, lu: u8) -> Option<Sense> {
-        if self.unit_attentions.is_empty() {
-            return None;
-        }
         let at = self.unit_attentions.iter().position(|(of, _)| *of == lu)?;
         Some(self.unit_attentions.remove(at).1)
     }

@@ -6,6 +6,7 @@ use hakaru_wire::scsi::{Capacity10, Capacity16, CdbError, Sense, Transfer, Write
 use super::{Device, LogicalUnit, Outcome};
 use crate::io::Extent;
 
+#[inline]
 pub(super) fn read(device: &Device<'_>, lu: u8, transfer: Transfer) -> Outcome {
     match check(device, lu, transfer) {
         Ok((_, offset_bytes, length_bytes)) => Outcome::Read {

@@ -141,8 +141,11 @@ impl Device<'_> {
         if !self.session.rights.writes(lu) && rights::changes(cdb) {
             return Err(Verdict::Check(Sense::WRITE_PROTECTED));
         }
-        let need = reservation::need(cdb);
-        if unit.reservations.admit(&self.session.nexus, need) {
+        let admitted = unit.reservations.are_none()
+            || unit
+                .reservations
+                .admit(&self.session.nexus, reservation::need(cdb));
+        if admitted {
             Ok(())
         } else {
             Err(Verdict::Status(Status::RESERVATION_CONFLICT))
@@ -188,11 +191,16 @@ pub(crate) fn execute(
         return execute_parameters(device, lu, cdb, list);
     }
     // A unit attention condition is told before anything is done, except to these three (SAM-5 section 5.14).
-    let unattended = matches!(
-        parsed,
-        Ok(Cdb::Inquiry { .. } | Cdb::ReportLuns { .. } | Cdb::RequestSense { .. })
-    );
-    if !unattended && let Some(sense) = device.session.take_attention(lu) {
+    let unattended = || {
+        matches!(
+            parsed,
+            Ok(Cdb::Inquiry { .. } | Cdb::ReportLuns { .. } | Cdb::RequestSense { .. })
+        )
+    };
+    if device.session.has_attentions()
+        && !unattended()
+        && let Some(sense) = device.session.take_attention(lu)
+    {
         return Outcome::check(sense);
     }
     let cdb = match &parsed {

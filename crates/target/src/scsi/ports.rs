@@ -44,6 +44,12 @@ pub(super) fn report_target_port_groups(
 
 /// Why a port in this state does not let a command through.
 pub(super) fn refusal(state: AccessState, cdb: &Cdb) -> Option<Sense> {
+    if matches!(
+        state,
+        AccessState::ActiveOptimized | AccessState::ActiveNonOptimized
+    ) {
+        return None;
+    }
     // Allowed in every state (SPC-4 section 5.15.2.4.1).
     let always = matches!(
         cdb,

@@ -83,6 +83,11 @@ pub(crate) struct Reservations {
 }
 
 impl Reservations {
+    /// Everyone has access.
+    pub(super) fn are_none(&self) -> bool {
+        self.reserved_by.is_none() && self.held.is_none()
+    }
+
     /// Whether a command that needs this access may be carried out.
     pub(super) fn admit(&self, nexus: &Nexus, need: Need) -> bool {
         if need == Need::Nothing {
