@@ -57,7 +57,7 @@ impl Target {
         };
         let residual = Residual::between(task.expected_bytes, u64::from(task.access.bytes()));
         let moved = task.expected_bytes.min(task.access.bytes());
-        match (task.access, result) {
+        match (&task.access, result) {
             (Access::Read { offset_bytes, .. }, IoResult::ReadInPlace) => {
                 let block_bytes = self.lus.get(task.lu).map_or(512, |lu| lu.block_bytes);
                 DataIn {
@@ -65,7 +65,7 @@ impl Target {
                     length_bytes: moved,
                     residual,
                 }
-                .send_in_place(on, task.lu, offset_bytes, block_bytes);
+                .send_in_place(on, task.lu, *offset_bytes, block_bytes);
                 self.counters.lus[usize::from(task.lu)].read(moved);
             }
             (Access::Read { .. }, IoResult::ReadData(data)) if data.len() >= moved as usize => {

@@ -63,6 +63,7 @@ impl Buffers {
         }
     }
 
+    #[inline(never)]
     fn keep(&mut self, mut buffer: Vec<u8>) {
         let capacity = buffer.capacity();
         match class_of(capacity) {

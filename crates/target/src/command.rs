@@ -1,7 +1,7 @@
 //! SCSI Command PDUs: admission, what the SCSI layer says to them, and their beginning.
 
 use hakaru_units::Time;
-use hakaru_wire::iscsi::{Bhs, Itt, RejectReason, Residual, ScsiCommand, ahs};
+use hakaru_wire::iscsi::{Itt, RejectReason, Residual, ScsiCommand, ahs};
 use hakaru_wire::scsi::{Sense, Status};
 
 use crate::answer::{send_good, send_response};
@@ -23,7 +23,8 @@ impl Target {
         connection: ConnectionId,
         pdu: &mut Pdu,
     ) -> Result<(), RejectReason> {
-        let command = self.admit(connection, &pdu.bhs, &pdu.ahs)?;
+        let command = ScsiCommand::parse(&pdu.bhs).map_err(|_| RejectReason::InvalidPduField)?;
+        self.admit(connection, &command, &pdu.ahs)?;
         let outcome = self.execute(connection, command.lun, &command.cdb, None);
         let outcome = match self.check_unsolicited(connection, &command, &pdu.payload) {
             Some(verdict) if !matches!(outcome, Outcome::End(Verdict::Check(_))) => {
@@ -100,10 +101,9 @@ impl Target {
     fn admit(
         &self,
         connection: ConnectionId,
-        bhs: &Bhs,
+        command: &ScsiCommand,
         ahs: &[u8],
-    ) -> Result<ScsiCommand, RejectReason> {
-        let command = ScsiCommand::parse(bhs).map_err(|_| RejectReason::InvalidPduField)?;
+    ) -> Result<(), RejectReason> {
         let session = self
             .connections
             .get(connection.0)
@@ -125,7 +125,7 @@ impl Target {
         {
             return Err(RejectReason::ImmediateCommandReject);
         }
-        Ok(command)
+        Ok(())
     }
 
     /// Data that comes unasked must have been agreed on (RFC 7143 sections 11.4.7.2, 13.10, 13.11 and 13.14).
@@ -236,31 +236,26 @@ impl Target {
 
     /// Hands waiting reads to the storage, unless so much is queued to the connection already that copies would pile up.
     pub(crate) fn start_waiting(&mut self, now: Time, connection: ConnectionId) {
-        loop {
-            let Some(on) = self.connections.get_mut(connection.0) else {
-                return;
-            };
-            let held = on.transmit.held_bytes() as u64;
-            let Some(session) = on.session_mut() else {
-                return;
-            };
-            let Some(&key) = session.waiting.front() else {
-                return;
-            };
-            if held + session.copying_bytes > self.config.limits.transmit_bytes_max as u64 {
-                return;
-            }
-            session.waiting.pop_front();
-            match self.tasks.get(key).map(|task| task.access) {
-                Some(Access::Program { .. } | Access::Parameters { .. }) => {
-                    self.admit_program(now, key);
-                }
-                _ => self.ask_read(key),
-            }
+        while let Some(key) = self.next_waiting(connection) {
+            self.admit_read(now, key);
         }
     }
 
-    fn ask_read(&mut self, key: Key) {
+    #[inline]
+    fn next_waiting(&mut self, connection: ConnectionId) -> Option<Key> {
+        let on = self.connections.get_mut(connection.0)?;
+        let held = on.transmit.held_bytes() as u64;
+        let session = on.session_mut()?;
+        if session.waiting.is_empty()
+            || held + session.copying_bytes > self.config.limits.transmit_bytes_max as u64
+        {
+            return None;
+        }
+        session.waiting.pop_front()
+    }
+
+    /// There is room for what a task reads.
+    fn admit_read(&mut self, now: Time, key: Key) {
         let Some(task) = self.tasks.get_mut(key) else {
             return;
         };
@@ -269,7 +264,7 @@ impl Target {
             length_bytes,
         } = task.access
         else {
-            return;
+            return self.admit_program(now, key);
         };
         let Some(on) = self.connections.get_mut(task.connection.0) else {
             return;

@@ -217,6 +217,7 @@ impl Connection {
     }
 
     /// Queues a header, with its digest.
+    #[inline]
     pub(crate) fn send_header(&mut self, header: &[u8; 48]) {
         self.pdus_out += 1;
         self.transmit.push_header(header);
@@ -260,7 +261,10 @@ impl Connection {
 
     /// Queues padding and digest.
     fn send_trailer(&mut self, length: usize, digest: Option<[u8; DIGEST_LENGTH]>) {
-        self.transmit.push_bytes(&[0; 3][..padding(length)]);
+        let padding = padding(length);
+        if padding > 0 {
+            self.transmit.push_bytes(&[0; 3][..padding]);
+        }
         if let Some(digest) = digest {
             self.transmit.push_bytes(&digest);
         }

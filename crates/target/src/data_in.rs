@@ -66,7 +66,9 @@ impl DataIn {
             let length = (self.length_bytes - start).min(segment_max).min(burst_left);
             let last = start + length == self.length_bytes;
             burst_left -= length;
-            let header = self.header(on, start, length, data_sn, last, burst_left == 0);
+            let pdu = self.pdu(on, start, length, data_sn, last, burst_left == 0);
+            let mut header = [0; 48];
+            pdu.emit(&mut header);
             on.send_header(&header);
             send(on, start, length, last);
             start += length;
@@ -77,7 +79,8 @@ impl DataIn {
         }
     }
 
-    fn header(
+    #[inline]
+    fn pdu(
         &self,
         on: &mut Connection,
         start: u32,
@@ -85,8 +88,8 @@ impl DataIn {
         data_sn: u32,
         last: bool,
         burst_ends: bool,
-    ) -> [u8; 48] {
-        let pdu = iscsi::DataIn {
+    ) -> iscsi::DataIn {
+        iscsi::DataIn {
             is_final: last || burst_ends,
             acknowledge: false,
             status: last.then_some(DataInStatus {
@@ -108,9 +111,6 @@ impl DataIn {
             data_sn,
             buffer_offset: start,
             data_segment_length: length,
-        };
-        let mut header = [0; 48];
-        pdu.emit(&mut header);
-        header
+        }
     }
 }

@@ -37,8 +37,15 @@ impl Target {
     /// Gives a payload's buffer and budget back.
     #[inline]
     pub(crate) fn release_payload(&mut self, connection: ConnectionId, payload: &mut Payload) {
-        self.buffers.give(core::mem::take(&mut payload.data));
-        self.release_write(connection, core::mem::take(&mut payload.reserved_bytes));
+        if payload.data.capacity() > 0 || payload.reserved_bytes > 0 {
+            let Payload {
+                data,
+                reserved_bytes,
+                ..
+            } = core::mem::take(payload);
+            self.buffers.give(data);
+            self.release_write(connection, reserved_bytes);
+        }
     }
 
     /// Gives budget back.
@@ -49,6 +56,7 @@ impl Target {
         }
     }
 
+    #[inline(never)]
     fn release_reserved(&mut self, connection: ConnectionId, bytes: u32) {
         self.buffers.release(u64::from(bytes));
         if let Some(session) = self
@@ -119,10 +127,18 @@ impl Target {
     }
 
     /// Lets writes that wait for budget go on, in turn, and before them those that wait for a range.
+    #[inline]
     pub(crate) fn start_budgeted(&mut self, now: Time) {
         if self.ranges.has_waiting() {
             self.start_ranged(now);
         }
+        if !self.budget_queue.is_empty() {
+            self.start_queued(now);
+        }
+    }
+
+    #[cold]
+    fn start_queued(&mut self, now: Time) {
         while let Some(&key) = self.budget_queue.front() {
             self.go_on_writing(now, key);
             if self

@@ -6,6 +6,7 @@ use hakaru_wire::iscsi::{
     Opcode, Reject, RejectReason, StatSn, Ttt,
 };
 
+use crate::connection::Connection;
 use crate::io::ConnectionId;
 use crate::session::{Held, Pdu};
 use crate::target::Target;
@@ -103,25 +104,27 @@ impl Target {
     }
 
     /// Delivers what was early and is next in order now.
+    #[inline]
     pub(crate) fn deliver_held(&mut self, now: Time, connection: ConnectionId) {
-        loop {
-            let Some(on) = self.connections.get_mut(connection.0) else {
-                return;
-            };
-            let expected = on.window.expected;
-            let Some(session) = on.session_mut() else {
-                return;
-            };
-            if session.held.is_empty() {
-                return;
-            }
-            match session.take_held(expected) {
-                None => return,
-                Some(Held::Aborted) => on.window.expected = expected.plus(1),
-                Some(Held::Pdu(mut pdu)) => {
+        let session = self.connections.get(connection.0);
+        let session = session.and_then(Connection::session);
+        if session.is_some_and(|session| !session.held.is_empty()) {
+            self.deliver_in_order(now, connection);
+        }
+    }
+
+    #[cold]
+    fn deliver_in_order(&mut self, now: Time, connection: ConnectionId) {
+        while let Some(on) = self.connections.get_mut(connection.0)
+            && let expected = on.window.expected
+            && let Some(session) = on.session_mut()
+            && let Some(held) = session.take_held(expected)
+        {
+            match held {
+                Held::Aborted => on.window.expected = expected.plus(1),
+                Held::Pdu(mut pdu) => {
                     self.deliver(now, connection, &mut pdu);
-                    let rejected =
-                        |on: &crate::connection::Connection| on.window.expected == expected;
+                    let rejected = |on: &Connection| on.window.expected == expected;
                     if self.connections.get(connection.0).is_none_or(rejected) {
                         return;
                     }

@@ -102,6 +102,7 @@ impl Target {
     }
 
     /// Tells other initiators what a command has changed for them. Aborts are left for [`Self::abort_for`].
+    #[cold]
     pub(crate) fn tell(&mut self, connection: ConnectionId) {
         let notices = core::mem::take(&mut self.notices);
         for notice in &notices {

@@ -1,10 +1,10 @@
 //! From bytes to PDUs: where each data segment goes, and who gets the PDU when it is whole.
 
 use hakaru_units::Time;
-use hakaru_wire::iscsi::frame::{Frame, FrameError};
+use hakaru_wire::iscsi::frame::{Frame, FrameError, Framer};
 use hakaru_wire::iscsi::{Bhs, Opcode, ScsiCommand};
 
-use crate::connection::{Connection, Phase, Sink};
+use crate::connection::{Phase, Sink};
 use crate::io::ConnectionId;
 use crate::session::{Payload, Pdu};
 use crate::target::Target;
@@ -27,27 +27,20 @@ impl Target {
         let mut rest = bytes;
         loop {
             match framer.next(&mut rest) {
+                Ok(Some(Frame::Header { bhs, ahs })) => self.begin_pdu(now, connection, bhs, ahs),
                 Ok(Some(Frame::Data { offset, bytes })) => {
                     self.take_data(connection, offset, bytes);
-                    continue;
                 }
-                Ok(Some(Frame::Header { bhs, ahs })) => self.begin_pdu(now, connection, bhs, ahs),
                 Ok(Some(Frame::End { data_digest_ok })) => {
-                    self.end_pdu(now, connection, data_digest_ok)
+                    self.end_pdu(now, connection, data_digest_ok);
+                    if !self.goes_on(connection, &mut framer) {
+                        break;
+                    }
                 }
                 Ok(None) => break,
-                Err(error) => self.handle_frame_error(now, connection, error),
-            }
-            match self.connections.get_mut(connection.0) {
-                Some(Connection {
-                    phase: Phase::Ending,
-                    ..
-                })
-                | None => break,
-                Some(on) => {
-                    if let Some(settings) = on.receive_settings.take() {
-                        settings.apply(&mut framer);
-                    }
+                Err(error) => {
+                    self.handle_frame_error(now, connection, error);
+                    break;
                 }
             }
         }
@@ -55,6 +48,19 @@ impl Target {
             on.framer = Some(framer);
         }
         self.announce(connection);
+    }
+
+    /// Between two PDUs: whether another is to be read, with what the last one has settled.
+    fn goes_on(&mut self, connection: ConnectionId, framer: &mut Framer) -> bool {
+        match self.connections.get_mut(connection.0) {
+            None => false,
+            Some(on) => {
+                if let Some(settings) = on.receive_settings.take() {
+                    settings.apply(framer);
+                }
+                !matches!(on.phase, Phase::Ending)
+            }
+        }
     }
 
     /// The stream cannot be read on: at error recovery level 0 a header digest error ends the session (RFC 7143 section 7.7),

@@ -157,6 +157,7 @@ impl Target {
     }
 
     /// Lets commands that wait for a range go on, in turn.
+    #[cold]
     pub(crate) fn start_ranged(&mut self, now: Time) {
         let mut place = 0;
         while let Some((key, claim)) = self.ranges.waiting_at(place) {

@@ -457,6 +457,7 @@ impl Target {
     }
 
     /// What the SCSI layer says to a command; `list`: its parameter list, once that is there.
+    #[inline]
     pub(crate) fn execute(
         &mut self,
         connection: ConnectionId,

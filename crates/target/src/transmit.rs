@@ -119,6 +119,7 @@ impl Transmit {
     }
 
     /// Appends a header.
+    #[inline]
     pub(crate) fn push_header(&mut self, header: &[u8; 48]) {
         self.arena.extend_from_slice(header);
         self.appended(header.len());
