@@ -23,15 +23,16 @@ impl Target {
         connection: ConnectionId,
         pdu: &mut Pdu,
     ) -> Result<(), RejectReason> {
-        let command = ScsiCommand::parse(&pdu.bhs).map_err(|_| RejectReason::InvalidPduField)?;
-        self.admit(connection, &command, &pdu.ahs)?;
-        let outcome = self.execute(connection, command.lun, &command.cdb, None);
-        let outcome = match self.check_unsolicited(connection, &command, &pdu.payload) {
-            Some(verdict) if !matches!(outcome, Outcome::End(Verdict::Check(_))) => {
-                Outcome::End(verdict)
-            }
-            _ => outcome,
+        let Ok(command) = ScsiCommand::parse(&pdu.bhs) else {
+            return Err(RejectReason::InvalidPduField);
         };
+        self.admit(connection, &command, &pdu.ahs)?;
+        let mut outcome = self.execute(connection, command.lun, &command.cdb, None);
+        if let Some(verdict) = self.check_unsolicited(connection, &command, &pdu.payload)
+            && !matches!(outcome, Outcome::End(Verdict::Check(_)))
+        {
+            outcome = Outcome::End(verdict);
+        }
         self.carry_out(now, connection, &command, outcome, &mut pdu.payload);
         Ok(())
     }

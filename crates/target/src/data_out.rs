@@ -38,13 +38,8 @@ impl Target {
     #[inline]
     pub(crate) fn release_payload(&mut self, connection: ConnectionId, payload: &mut Payload) {
         if payload.data.capacity() > 0 || payload.reserved_bytes > 0 {
-            let Payload {
-                data,
-                reserved_bytes,
-                ..
-            } = core::mem::take(payload);
-            self.buffers.give(data);
-            self.release_write(connection, reserved_bytes);
+            self.buffers.give(core::mem::take(&mut payload.data));
+            self.release_write(connection, core::mem::take(&mut payload.reserved_bytes));
         }
     }
 

@@ -87,6 +87,7 @@ impl Target {
 
     /// Delivers the PDU that is next in order. One that is rejected does not count as received: the initiator fills the gap with
     /// another, or by aborting it (RFC 7143 section 7.3).
+    #[inline]
     fn deliver(&mut self, now: Time, connection: ConnectionId, pdu: &mut Pdu) {
         let Some(on) = self.connections.get_mut(connection.0) else {
             return;
