@@ -42,8 +42,8 @@ pub struct Transmit {
     sent: u64,
     /// Places in the stream of bytes that a command waits for to be passed, in order.
     marks: VecDeque<(u64, Mark)>,
-    /// Those that were passed, and when.
-    passed: VecDeque<(Time, Mark)>,
+    /// Places that were reached while marks were waiting, and when.
+    reached: VecDeque<(Time, u64)>,
 }
 
 impl Transmit {
@@ -89,11 +89,8 @@ impl Transmit {
         assert!(n <= self.length, "{n} bytes sent of {} queued", self.length);
         self.length -= n;
         self.sent += n as u64;
-        while let Some(&(place, mark)) = self.marks.front()
-            && place <= self.sent
-        {
-            self.marks.pop_front();
-            self.passed.push_back((now, mark));
+        if !self.marks.is_empty() {
+            self.reached.push_back((now, self.sent));
         }
         while n > 0 {
             let first = self
@@ -120,6 +117,7 @@ impl Transmit {
     }
 
     /// Tells of `mark` once the first byte of what is queued next was sent.
+    #[inline]
     pub(crate) fn mark_next(&mut self, mark: Mark) {
         let place = self.sent + self.length as u64 + 1;
         self.marks.push_back((place, mark));
@@ -134,10 +132,19 @@ impl Transmit {
     /// The next mark that was passed, and when.
     #[inline]
     pub(crate) fn poll_passed(&mut self) -> Option<(Time, Mark)> {
-        self.passed.pop_front()
+        let &(place, mark) = self.marks.front()?;
+        loop {
+            let &(at, reached) = self.reached.front()?;
+            if place <= reached {
+                self.marks.pop_front();
+                return Some((at, mark));
+            }
+            self.reached.pop_front();
+        }
     }
 
     /// Queues `bytes`.
+    #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;

@@ -10,37 +10,25 @@ use crate::error::SessionError;
 impl Session {
     /// Sends what the command window allows: CmdSN up to MaxCmdSN (RFC 7143 section 4.2.2.1).
     pub(super) fn send_ready(&mut self) {
-        while matches!(self.phase, Phase::Full) && !self.max_cmd_sn.precedes(self.cmd_sn) {
-            let Some(slot) = self.ready.pop_front() else {
-                return;
-            };
+        while let Some(&slot) = self.ready.front()
+            && matches!(self.phase, Phase::Full)
+            && !self.max_cmd_sn.precedes(self.cmd_sn)
+        {
+            self.ready.pop_front();
             self.send_command(slot);
         }
     }
 
+    #[inline]
     fn send_command(&mut self, slot: u16) {
         let cmd_sn = self.take_cmd_sn();
-        let itt = self.tasks.tag(slot);
-        let keys = self.negotiated;
-        let live = self.tasks.get_mut(slot).expect("queued slots hold a task");
-        live.sent = true;
-        let (lun, length) = (live.task.lun, live.task.data.length());
+        let (itt, live) = self.tasks.send(slot);
         let write = matches!(live.task.data, TaskData::Out { .. });
-        // What goes without being asked for: never more than FirstBurstLength in all (RFC 7143 section 4.2.4.2).
-        let unasked = if write {
-            length.min(keys.first_burst)
+        let length = live.task.data.length();
+        let (immediate, unsolicited) = if write {
+            self.negotiated.unasked(length)
         } else {
-            0
-        };
-        let immediate = if keys.immediate_data {
-            unasked.min(keys.segment_max)
-        } else {
-            0
-        };
-        let unsolicited = if keys.initial_r2t {
-            0
-        } else {
-            unasked - immediate
+            (0, 0)
         };
         let header = ScsiCommand {
             immediate: false,
@@ -48,7 +36,7 @@ impl Session {
             read: matches!(live.task.data, TaskData::In { .. }),
             write,
             attribute: TaskAttribute::Simple,
-            lun,
+            lun: live.task.lun,
             itt,
             expected_data_transfer_length: length,
             cmd_sn,
@@ -56,16 +44,14 @@ impl Session {
             cdb: live.task.cdb,
             data_segment_length: immediate,
         };
-        live.moved = immediate + unsolicited;
-        live.clock.queue(live.moved);
-        let moved = live.moved;
+        let moved = immediate + unsolicited;
+        live.moved = moved;
+        live.clock.queue(moved);
         self.transmit.mark_next(Mark::command(itt));
         self.push_header(|out| header.emit(out));
-        self.push_task_data(slot, 0, immediate);
-        if unsolicited > 0 {
-            self.send_data_out(slot, itt, Ttt::RESERVED, immediate, unsolicited);
-        }
         if moved > 0 {
+            self.push_task_data(slot, 0, immediate);
+            self.send_data_out(slot, itt, Ttt::RESERVED, immediate, unsolicited);
             self.transmit.mark_all(Mark::burst_ended(itt, moved));
         }
     }
@@ -125,12 +111,11 @@ impl Session {
     /// front to back, each byte once; so however many a hostile target sends, what is queued is bounded by the write.
     pub(super) fn handle_r2t(&mut self, now: Time, r2t: &R2t) -> Result<(), SessionError> {
         self.take_window(&r2t.numbers);
-        let slot = self
+        let max_burst = self.negotiated.max_burst;
+        let (slot, live) = self
             .tasks
             .find(r2t.itt)
             .ok_or(SessionError::Protocol("R2T for an unknown task"))?;
-        let max_burst = self.negotiated.max_burst;
-        let live = self.tasks.get_mut(slot).expect("found above");
         let TaskData::Out { length, .. } = live.task.data else {
             return Err(SessionError::Protocol("R2T for a task that does not write"));
         };

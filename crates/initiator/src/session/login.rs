@@ -37,6 +37,25 @@ pub struct Negotiated {
     pub max_outstanding_r2t: u32,
 }
 
+impl Negotiated {
+    /// Of a write of `length` bytes, those that go without being asked for, in the command and after it: never more than FirstBurstLength in all
+    /// (RFC 7143 section 4.2.4.2).
+    pub(super) fn unasked(&self, length: u32) -> (u32, u32) {
+        let unasked = length.min(self.first_burst);
+        let immediate = if self.immediate_data {
+            unasked.min(self.segment_max)
+        } else {
+            0
+        };
+        let unsolicited = if self.initial_r2t {
+            0
+        } else {
+            unasked - immediate
+        };
+        (immediate, unsolicited)
+    }
+}
+
 impl Default for Negotiated {
     /// As during login: no digests, RFC 7143's defaults.
     fn default() -> Self {

@@ -238,19 +238,15 @@ impl Session {
         if matches!(self.phase, Phase::Ended) {
             return;
         }
-        let kept = match task.data {
-            TaskData::In { keep: true, .. } => self.spare.pop().unwrap_or_default(),
-            _ => Vec::new(),
-        };
-        let deadline = now + self.config.timeout;
-        let sends = match task.data {
-            TaskData::Out { length, .. } => length,
-            _ => 0,
+        let (sends, kept) = match task.data {
+            TaskData::Out { length, .. } => (length, Vec::new()),
+            TaskData::In { keep: true, .. } => (0, self.spare.pop().unwrap_or_default()),
+            _ => (0, Vec::new()),
         };
         let live = Live {
             clock: Clock::new(now, sends),
             task,
-            deadline,
+            deadline: now + self.config.timeout,
             sent: false,
             moved: 0,
             next_sn: 0,
@@ -455,6 +451,7 @@ impl Session {
     }
 
     /// The next command number, for a command that is not immediate.
+    #[inline]
     fn take_cmd_sn(&mut self) -> CmdSn {
         let sn = self.cmd_sn;
         self.cmd_sn = sn.plus(1);

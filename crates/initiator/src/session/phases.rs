@@ -67,6 +67,7 @@ impl Mark {
     }
 }
 
+/// Its number is its place in [`Clock::spent_ns`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Waiting,
@@ -81,7 +82,10 @@ enum Phase {
 pub(super) struct Clock {
     phase: Phase,
     since: Time,
-    spent: Phases,
+    /// Time spent in each phase, complete until `since`.
+    spent_ns: [u64; 5],
+    /// R2Ts that came.
+    r2ts: u32,
     /// Bytes that it sends in all; 0: it reads, or moves none.
     length: u32,
     /// Of them, those that go unasked.
@@ -100,7 +104,8 @@ impl Clock {
         Clock {
             phase: Phase::Waiting,
             since: now,
-            spent: Phases::default(),
+            spent_ns: [0; 5],
+            r2ts: 0,
             length,
             unasked: 0,
             out: 0,
@@ -140,7 +145,7 @@ impl Clock {
     /// An R2T is here.
     pub(super) fn ask(&mut self, now: Time) {
         self.asked += 1;
-        self.spent.r2ts += 1;
+        self.r2ts += 1;
         self.settle(now);
     }
 
@@ -161,7 +166,15 @@ impl Clock {
     #[inline]
     pub(super) fn end(&mut self, now: Time) -> Phases {
         self.enter(now, self.phase);
-        self.spent
+        let [waiting_ns, turn_ns, asked_ns, transfer_ns, response_ns] = self.spent_ns;
+        Phases {
+            waiting_ns,
+            turn_ns,
+            asked_ns,
+            transfer_ns,
+            response_ns,
+            r2ts: self.r2ts,
+        }
     }
 
     fn settle(&mut self, now: Time) {
@@ -179,14 +192,7 @@ impl Clock {
 
     #[inline]
     fn enter(&mut self, now: Time, phase: Phase) {
-        let spent_ns = now.ns_since(self.since);
-        *match self.phase {
-            Phase::Waiting => &mut self.spent.waiting_ns,
-            Phase::Turn => &mut self.spent.turn_ns,
-            Phase::Asked => &mut self.spent.asked_ns,
-            Phase::Transfer => &mut self.spent.transfer_ns,
-            Phase::Response => &mut self.spent.response_ns,
-        } += spent_ns;
+        self.spent_ns[self.phase as usize] += now.ns_since(self.since);
         self.since = self.since.max(now);
         self.phase = phase;
     }

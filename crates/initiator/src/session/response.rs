@@ -4,8 +4,8 @@ use std::time::Duration;
 use hakaru_units::Time;
 use hakaru_wire::iscsi::frame::Frame;
 use hakaru_wire::iscsi::{
-    AsyncEvent, AsyncMessage, Bhs, DataIn, DataInStatus, Itt, LogoutResponse, NopIn, Opcode, R2t,
-    Reject, Residual, ScsiResponse, ScsiResponseCode, StatSn, TargetNumbers, TextResponse, Ttt,
+    AsyncEvent, AsyncMessage, Bhs, DataIn, Itt, LogoutResponse, NopIn, Opcode, R2t, Reject,
+    Residual, ScsiResponse, ScsiResponseCode, StatSn, TargetNumbers, TextResponse, Ttt,
 };
 use hakaru_wire::scsi::{Sense, SenseKey, Status};
 
@@ -28,11 +28,8 @@ const TEXT_RESPONSES_MAX: u32 = 2048;
 pub(super) enum Receiving {
     /// Between PDUs.
     Nothing,
-    /// Data-In: its data belongs to the task in this slot.
-    DataIn {
-        slot: u16,
-        status: Option<DataInStatus>,
-    },
+    /// Data-In: its data belongs to the task in this slot, which may end with it.
+    DataIn { slot: u16, status: Option<Status> },
     /// Any other: handled when it is complete.
     Other(Bhs),
 }
@@ -77,9 +74,7 @@ impl Session {
     #[inline]
     fn take_passed(&mut self) {
         while let Some((at, mark)) = self.transmit.poll_passed() {
-            if let Some(slot) = self.tasks.find(mark.itt)
-                && let Some(live) = self.tasks.get_mut(slot)
-            {
+            if let Some((_, live)) = self.tasks.find(mark.itt) {
                 live.clock.pass(at, mark);
             }
         }
@@ -88,6 +83,14 @@ impl Session {
     #[inline]
     fn handle_header(&mut self, now: Time, bhs: Bhs) -> Result<(), SessionError> {
         let in_login = matches!(self.phase, Phase::Login(_));
+        if bhs.opcode_code() == Opcode::DataIn.code() && !in_login {
+            self.begin_data_in(now, &DataIn::parse(&bhs)?)
+        } else {
+            self.begin_other(bhs, in_login)
+        }
+    }
+
+    fn begin_other(&mut self, bhs: Bhs, in_login: bool) -> Result<(), SessionError> {
         match bhs.opcode() {
             Some(Opcode::LoginResponse) if in_login => {}
             Some(opcode)
@@ -98,23 +101,18 @@ impl Session {
                 ));
             }
         }
-        self.receiving = if bhs.opcode_code() == Opcode::DataIn.code() {
-            self.begin_data_in(now, &DataIn::parse(&bhs)?)?
-        } else {
-            self.collected.clear();
-            Receiving::Other(bhs)
-        };
+        self.collected.clear();
+        self.receiving = Receiving::Other(bhs);
         Ok(())
     }
 
     /// DataPDUInOrder and DataSequenceInOrder are Yes (we offer no other, and Yes wins): data comes from front to back.
     #[inline]
-    fn begin_data_in(&mut self, now: Time, pdu: &DataIn) -> Result<Receiving, SessionError> {
-        let slot = self
+    fn begin_data_in(&mut self, now: Time, pdu: &DataIn) -> Result<(), SessionError> {
+        let (slot, live) = self
             .tasks
             .find(pdu.itt)
             .ok_or(SessionError::Protocol("Data-In for an unknown task"))?;
-        let live = self.tasks.get_mut(slot).expect("found above");
         let TaskData::In { length, .. } = live.task.data else {
             return Err(SessionError::Protocol(
                 "Data-In for a task that does not read",
@@ -136,10 +134,11 @@ impl Session {
         if pdu.status.is_some() && stat_sn != self.exp_stat_sn {
             return Err(SessionError::Protocol("StatSN out of order"));
         }
-        Ok(Receiving::DataIn {
+        self.receiving = Receiving::DataIn {
             slot,
-            status: pdu.status,
-        })
+            status: pdu.status.map(|with| Status(with.status)),
+        };
+        Ok(())
     }
 
     #[inline]
@@ -167,8 +166,8 @@ impl Session {
         if !data_digest_ok {
             return Err(SessionError::DataDigest);
         }
-        match std::mem::replace(&mut self.receiving, Receiving::Nothing) {
-            Receiving::Nothing => Ok(()),
+        match self.receiving {
+            Receiving::Nothing => {}
             Receiving::DataIn { slot, status: None } => {
                 let live = self
                     .tasks
@@ -177,23 +176,22 @@ impl Session {
                 if live.moved == live.task.data.length() {
                     live.clock.received(now);
                 }
-                Ok(())
             }
             Receiving::DataIn {
                 slot,
-                status:
-                    Some(DataInStatus {
-                        status,
-                        residual: _,
-                    }),
+                status: Some(status),
             } => {
                 // Not before: the target may change what it lent to the kernel once we say that we have it.
                 self.exp_stat_sn = self.exp_stat_sn.plus(1);
-                self.end_task(now, slot, Status(status), None, Residual::None);
-                Ok(())
+                self.end_task(now, slot, status, None, Residual::None);
             }
-            Receiving::Other(bhs) => self.handle_pdu(now, &bhs),
+            Receiving::Other(bhs) => {
+                self.receiving = Receiving::Nothing;
+                return self.handle_pdu(now, &bhs);
+            }
         }
+        self.receiving = Receiving::Nothing;
+        Ok(())
     }
 
     fn handle_pdu(&mut self, now: Time, bhs: &Bhs) -> Result<(), SessionError> {
@@ -220,7 +218,7 @@ impl Session {
     fn handle_scsi_response(&mut self, now: Time, pdu: &ScsiResponse) -> Result<(), SessionError> {
         self.take_window(&pdu.numbers);
         self.take_stat_sn(pdu.numbers.stat_sn)?;
-        let slot = self
+        let (slot, _) = self
             .tasks
             .find(pdu.itt)
             .ok_or(SessionError::Protocol("SCSI Response for an unknown task"))?;
@@ -249,21 +247,41 @@ impl Session {
         let Some(live) = self.tasks.get_mut(slot) else {
             return;
         };
-        let result = match (status, sense) {
-            (Status::GOOD, _) => Ok(match (&live.task.data, residual) {
+        let result = if status == Status::GOOD {
+            Ok(match (&live.task.data, residual) {
                 (TaskData::Out { length, .. }, Residual::Underflow(missing)) => {
                     length.saturating_sub(missing)
                 }
                 (TaskData::Out { length, .. }, _) => *length,
                 _ => live.moved,
-            }),
+            })
+        } else {
+            match self.retry(now, slot, status, sense) {
+                Some(error) => Err(error),
+                None => return,
+            }
+        };
+        self.finish_task(now, slot, result);
+    }
+
+    /// A status other than GOOD came: what it means, unless the task is tried again.
+    #[cold]
+    fn retry(
+        &mut self,
+        now: Time,
+        slot: u16,
+        status: Status,
+        sense: Option<Sense>,
+    ) -> Option<TaskError> {
+        let live = self.tasks.get_mut(slot)?;
+        match (status, sense) {
             (Status::CHECK_CONDITION, Some(sense))
                 if sense.key == SenseKey::UnitAttention && live.attentions < ATTENTIONS_MAX =>
             {
                 live.attentions += 1;
                 live.rewind(now);
                 self.ready.push_back(slot);
-                return;
+                None
             }
             (Status::BUSY | Status::TASK_SET_FULL, _) => {
                 let pause = PAUSE_FIRST * (1 << live.busies.min(PAUSE_DOUBLINGS_MAX));
@@ -271,23 +289,24 @@ impl Session {
                 live.rewind(now);
                 self.busies += 1;
                 self.delayed.push((now + pause, slot));
-                return;
+                None
             }
-            (Status::CHECK_CONDITION, Some(sense)) => Err(TaskError::Check(sense)),
-            (Status::CHECK_CONDITION, None) => Err(TaskError::CheckWithoutSense),
-            (other, _) => Err(TaskError::Status(other)),
-        };
-        self.finish_task(now, slot, result);
+            (Status::CHECK_CONDITION, Some(sense)) => Some(TaskError::Check(sense)),
+            (Status::CHECK_CONDITION, None) => Some(TaskError::CheckWithoutSense),
+            (other, _) => Some(TaskError::Status(other)),
+        }
     }
 
+    #[inline]
     fn finish_task(&mut self, now: Time, slot: u16, result: Result<u32, TaskError>) {
-        if let Some(mut live) = self.tasks.remove(slot) {
+        if let Some(live) = self.tasks.get_mut(slot) {
             self.done.push_back(Done {
                 tag: live.task.tag,
                 result,
                 phases: live.clock.end(now),
-                data: live.kept,
+                data: std::mem::take(&mut live.kept),
             });
+            self.tasks.remove(slot);
         }
     }
 

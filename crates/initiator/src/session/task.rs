@@ -32,6 +32,7 @@ pub enum TaskData {
 
 impl TaskData {
     /// Expected Data Transfer Length.
+    #[inline]
     pub(super) fn length(&self) -> u32 {
         match *self {
             TaskData::None => 0,
@@ -128,6 +129,7 @@ impl Tasks {
     ///
     /// # Panics
     /// Panics beyond 65 280 tasks; a VM has at most 1024.
+    #[inline]
     pub(super) fn insert(&mut self, live: Live) -> u16 {
         let slot = self.free.pop().unwrap_or_else(|| {
             assert!(
@@ -141,26 +143,34 @@ impl Tasks {
         slot
     }
 
-    /// Takes a task out and frees its slot.
-    pub(super) fn remove(&mut self, slot: u16) -> Option<Live> {
-        let live = self.slots.get_mut(usize::from(slot))?.live.take()?;
-        self.free.push(slot);
-        Some(live)
-    }
-
-    /// Gives the task in `slot` a new tag.
-    pub(super) fn tag(&mut self, slot: u16) -> Itt {
-        let generation = &mut self.slots[usize::from(slot)].generation;
-        *generation = generation.wrapping_add(1);
-        Itt(u32::from(*generation) << 16 | u32::from(slot))
-    }
-
-    /// The slot whose task was sent under this tag and not yet answered.
+    /// Frees the slot of a task, which is forgotten where it lies.
     #[inline]
-    pub(super) fn find(&self, itt: Itt) -> Option<u16> {
+    pub(super) fn remove(&mut self, slot: u16) {
+        self.slots[usize::from(slot)].live = None;
+        self.free.push(slot);
+    }
+
+    /// Gives the task in `slot` a new tag, under which it counts as sent.
+    ///
+    /// # Panics
+    /// Panics if the slot holds no task: a defect of the caller.
+    #[inline]
+    pub(super) fn send(&mut self, slot: u16) -> (Itt, &mut Live) {
+        let Slot { generation, live } = &mut self.slots[usize::from(slot)];
+        *generation = generation.wrapping_add(1);
+        let itt = Itt(u32::from(*generation) << 16 | u32::from(slot));
+        let live = live.as_mut().expect("queued slots hold a task");
+        live.sent = true;
+        (itt, live)
+    }
+
+    /// The task that was sent under this tag and not yet answered, and its slot.
+    #[inline]
+    pub(super) fn find(&mut self, itt: Itt) -> Option<(u16, &mut Live)> {
         let (generation, slot) = ((itt.0 >> 16) as u16, itt.0 as u16);
-        let there = self.slots.get(usize::from(slot))?;
-        (there.generation == generation && there.live.as_ref()?.sent).then_some(slot)
+        let there = self.slots.get_mut(usize::from(slot))?;
+        let live = there.live.as_mut()?;
+        (there.generation == generation && live.sent).then_some((slot, live))
     }
 
     /// The task in `slot`, if one is there.
