@@ -336,6 +336,15 @@ impl Cdb {
             Cdb::Write(transfer) => {
                 emit_transfer(&mut out, opcode::WRITE_10, opcode::WRITE_16, transfer)
             }
+            _ => self.emit_other(&mut out),
+        }
+        out
+    }
+
+    /// What is neither READ nor WRITE, apart from them so that callers get those two in line.
+    fn emit_other(&self, out: &mut [u8; 16]) {
+        match *self {
+            Cdb::Read(_) | Cdb::Write(_) => {}
             Cdb::SynchronizeCache {
                 lba,
                 blocks,
@@ -347,7 +356,7 @@ impl Cdb {
                     ..Transfer::default()
                 };
                 emit_transfer(
-                    &mut out,
+                    out,
                     opcode::SYNCHRONIZE_CACHE_10,
                     opcode::SYNCHRONIZE_CACHE_16,
                     transfer,
@@ -370,10 +379,10 @@ impl Cdb {
             Cdb::Inquiry {
                 page,
                 allocation_length,
-            } => primary::emit_inquiry(&mut out, page, allocation_length),
-            Cdb::ModeSense(sense) => mode::emit_mode_sense(&mut out, sense),
-            Cdb::ModeSelect(select) => control::emit_mode_select(&mut out, select),
-            Cdb::LogSense(sense) => control::emit_log_sense(&mut out, sense),
+            } => primary::emit_inquiry(out, page, allocation_length),
+            Cdb::ModeSense(sense) => mode::emit_mode_sense(out, sense),
+            Cdb::ModeSelect(select) => control::emit_mode_select(out, select),
+            Cdb::LogSense(sense) => control::emit_log_sense(out, sense),
             Cdb::PreventAllowMediumRemoval { prevent } => {
                 out[..5].copy_from_slice(&[
                     opcode::PREVENT_ALLOW_MEDIUM_REMOVAL,
@@ -390,9 +399,9 @@ impl Cdb {
                 allocation_length,
             } => {
                 out[..2].copy_from_slice(&[opcode::PERSISTENT_RESERVE_IN, service_action & 0x1f]);
-                put_u16(&mut out, 7, allocation_length);
+                put_u16(out, 7, allocation_length);
             }
-            Cdb::PersistentReserveOut(request) => control::emit_reserve_out(&mut out, request),
+            Cdb::PersistentReserveOut(request) => control::emit_reserve_out(out, request),
             Cdb::ReportTargetPortGroups {
                 extended_header,
                 allocation_length,
@@ -402,7 +411,7 @@ impl Cdb {
                     opcode::MAINTENANCE_IN,
                     format | maintenance_in::REPORT_TARGET_PORT_GROUPS,
                 ]);
-                put_u32(&mut out, 6, allocation_length);
+                put_u32(out, 6, allocation_length);
             }
             Cdb::ReportSupportedOpcodes {
                 commands,
@@ -410,8 +419,8 @@ impl Cdb {
                 allocation_length,
             } => {
                 out[0] = opcode::MAINTENANCE_IN;
-                control::emit_supported_opcodes(&mut out, commands, timeouts);
-                put_u32(&mut out, 6, allocation_length);
+                control::emit_supported_opcodes(out, commands, timeouts);
+                put_u32(out, 6, allocation_length);
             }
             Cdb::ReportSupportedTaskManagement {
                 extended,
@@ -423,37 +432,37 @@ impl Cdb {
                     action,
                     u8::from(extended) << 7,
                 ]);
-                put_u32(&mut out, 6, allocation_length);
+                put_u32(out, 6, allocation_length);
             }
-            Cdb::StartStopUnit(unit) => primary::emit_start_stop_unit(&mut out, unit),
+            Cdb::StartStopUnit(unit) => primary::emit_start_stop_unit(out, unit),
             Cdb::ReadCapacity10 => out[0] = opcode::READ_CAPACITY_10,
             Cdb::ReadCapacity16 { allocation_length } => {
                 out[..2].copy_from_slice(&[opcode::SERVICE_ACTION_IN_16, READ_CAPACITY_16_ACTION]);
-                put_u32(&mut out, 10, allocation_length);
+                put_u32(out, 10, allocation_length);
             }
             Cdb::Verify(verify) => {
-                emit_verify(&mut out, (opcode::VERIFY_10, opcode::VERIFY_16), verify);
+                emit_verify(out, (opcode::VERIFY_10, opcode::VERIFY_16), verify);
             }
             Cdb::WriteAndVerify(verify) => {
                 let opcodes = (opcode::WRITE_AND_VERIFY_10, opcode::WRITE_AND_VERIFY_16);
-                emit_verify(&mut out, opcodes, verify);
+                emit_verify(out, opcodes, verify);
             }
             Cdb::CompareAndWrite(transfer) => {
                 let blocks = u8::try_from(transfer.blocks).unwrap_or(u8::MAX);
-                extent::emit_compare_and_write(&mut out, transfer.lba, blocks, transfer.flags());
+                extent::emit_compare_and_write(out, transfer.lba, blocks, transfer.flags());
             }
             Cdb::OrWrite(transfer) => {
-                emit_extent_16(&mut out, opcode::ORWRITE_16, transfer.lba, transfer.blocks);
+                emit_extent_16(out, opcode::ORWRITE_16, transfer.lba, transfer.blocks);
                 out[1] = transfer.flags();
             }
-            Cdb::WriteAtomic(atomic) => extent::emit_write_atomic(&mut out, atomic),
-            Cdb::WriteSame(same) => extent::emit_write_same(&mut out, same),
+            Cdb::WriteAtomic(atomic) => extent::emit_write_atomic(out, atomic),
+            Cdb::WriteSame(same) => extent::emit_write_same(out, same),
             Cdb::Unmap {
                 anchor,
                 parameter_list_length,
             } => {
                 out[..2].copy_from_slice(&[opcode::UNMAP, u8::from(anchor)]);
-                put_u16(&mut out, 7, parameter_list_length);
+                put_u16(out, 7, parameter_list_length);
             }
             Cdb::GetLbaStatus {
                 lba,
@@ -463,8 +472,8 @@ impl Cdb {
                     opcode::SERVICE_ACTION_IN_16,
                     extent::GET_LBA_STATUS_ACTION,
                 ]);
-                put_u64(&mut out, 2, lba);
-                put_u32(&mut out, 10, allocation_length);
+                put_u64(out, 2, lba);
+                put_u32(out, 10, allocation_length);
             }
             Cdb::PreFetch {
                 lba,
@@ -472,27 +481,26 @@ impl Cdb {
                 immediate,
             } => {
                 let opcodes = (opcode::PRE_FETCH_10, opcode::PRE_FETCH_16);
-                emit_extent(&mut out, opcodes, lba, blocks);
+                emit_extent(out, opcodes, lba, blocks);
                 out[1] = u8::from(immediate) << 1;
             }
-            Cdb::Sanitize(sanitize) => extent::emit_sanitize(&mut out, sanitize),
-            Cdb::ReadDefectData(request) => extent::emit_read_defect_data(&mut out, request),
+            Cdb::Sanitize(sanitize) => extent::emit_sanitize(out, sanitize),
+            Cdb::ReadDefectData(request) => extent::emit_read_defect_data(out, request),
             Cdb::ExtendedCopy {
                 parameter_list_length,
-            } => copy::emit_extended_copy(&mut out, parameter_list_length),
+            } => copy::emit_extended_copy(out, parameter_list_length),
             Cdb::ReceiveCopyResults {
                 results,
                 list,
                 allocation_length,
-            } => copy::emit_receive_copy_results(&mut out, results, list, allocation_length),
+            } => copy::emit_receive_copy_results(out, results, list, allocation_length),
             Cdb::ReportLuns {
                 select_report,
                 allocation_length,
             } => {
                 out[..3].copy_from_slice(&[opcode::REPORT_LUNS, 0, select_report]);
-                put_u32(&mut out, 6, allocation_length);
+                put_u32(out, 6, allocation_length);
             }
         }
-        out
     }
 }
