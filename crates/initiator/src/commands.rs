@@ -68,6 +68,7 @@ impl Commands {
     }
 
     /// A request to carry out; `data` of a write: a buffer and where in it its bytes begin.
+    #[inline]
     pub(crate) fn admit(&mut self, request: &Request, data: Option<(Arc<Vec<u8>>, usize)>) {
         let place = request.id.0 as usize;
         if self.requests.len() <= place {
@@ -89,6 +90,7 @@ impl Commands {
     }
 
     /// The next command.
+    #[inline]
     pub(crate) fn poll_command(&mut self) -> Option<Command> {
         let request = *self.waiting.front()?;
         let under_way = self.requests[request.0 as usize]
@@ -132,6 +134,7 @@ impl Commands {
     }
 
     /// A command has ended.
+    #[inline]
     pub(crate) fn handle_done(&mut self, tag: u32, result: Result<(), TaskError>) -> Ended {
         let (request, _) = self.open[tag as usize];
         self.free.push(tag);
@@ -142,13 +145,10 @@ impl Commands {
             under_way.error.get_or_insert(error);
         }
         let last = under_way.open == 0 && under_way.given == under_way.access.length_bytes;
-        let result = if last {
-            place
-                .take()
-                .map(|request| request.error.map_or(Ok(()), Err))
-        } else {
-            None
-        };
+        let result = last.then(|| under_way.error.map_or(Ok(()), Err));
+        if last {
+            *place = None;
+        }
         Ended { request, result }
     }
 }

@@ -1,7 +1,7 @@
 //! What a VM did, counted.
 use hakaru_stats::Latency;
 
-use crate::pattern::Op;
+use crate::pattern::{Access, Op};
 use crate::session::Phases;
 
 /// Cumulative counters of one VM (or a sum of several). Names and meanings are those of `docs/reference/metrics.md`.
@@ -88,6 +88,30 @@ impl Counters {
         ];
         all.into_iter()
             .for_each(|(name, value)| see(name, value as f64));
+    }
+
+    /// A request has ended, well if `done`, and took so long.
+    #[inline]
+    pub(crate) fn count_request(&mut self, access: &Access, done: bool, latency_ns: u64) {
+        let (ended, bytes, latency_ns_sum) = match access.op {
+            Op::Read => (
+                &mut self.reads,
+                &mut self.read_bytes,
+                &mut self.read_latency_ns_sum,
+            ),
+            Op::Write => (
+                &mut self.writes,
+                &mut self.write_bytes,
+                &mut self.write_latency_ns_sum,
+            ),
+        };
+        *latency_ns_sum += latency_ns;
+        if done {
+            *ended += 1;
+            *bytes += u64::from(access.length_bytes);
+        } else {
+            self.errors += 1;
+        }
     }
 
     /// A command has ended that was where for so long.
@@ -179,6 +203,15 @@ pub struct Latencies {
 }
 
 impl Latencies {
+    /// Those of one kind of request.
+    #[inline]
+    pub(crate) fn of(&mut self, op: Op) -> &mut Latency {
+        match op {
+            Op::Read => &mut self.read,
+            Op::Write => &mut self.write,
+        }
+    }
+
     /// How long requests took of late, ns: reads or writes, whichever are quicker. 0 before the first.
     #[must_use]
     pub fn recent_ns(&self) -> u64 {

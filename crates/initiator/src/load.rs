@@ -114,6 +114,7 @@ impl Load {
     }
 
     /// The next request to carry out, if one is due.
+    #[inline]
     pub fn poll_request(&mut self, now: Time) -> Option<Request> {
         if !self.issuing {
             return None;
@@ -149,6 +150,7 @@ impl Load {
     ///
     /// # Panics
     /// Panics if no such request is in flight: a defect of the caller.
+    #[inline]
     pub fn handle_done(&mut self, now: Time, id: RequestId, done: bool, latencies: &mut Latencies) {
         self.integrate(now);
         let InFlight { access, due } = self.places[id.0 as usize]
@@ -157,29 +159,13 @@ impl Load {
         self.free.push(id.0);
         self.counters.in_flight_now -= 1;
         let latency_ns = now.ns_since(due);
-        match access.op {
-            Op::Read => {
-                latencies.read.record_ns(latency_ns);
-                self.counters.read_latency_ns_sum += latency_ns;
-            }
-            Op::Write => {
-                latencies.write.record_ns(latency_ns);
-                self.counters.write_latency_ns_sum += latency_ns;
-            }
-        }
-        match (done, access.op) {
-            (false, _) => self.counters.errors += 1,
-            (true, Op::Read) => {
-                self.counters.reads += 1;
-                self.counters.read_bytes += u64::from(access.length_bytes);
-            }
-            (true, Op::Write) => {
-                self.counters.writes += 1;
-                self.counters.write_bytes += u64::from(access.length_bytes);
-                if let Some(verifier) = &mut self.verifier {
-                    verifier.acknowledge(&access);
-                }
-            }
+        latencies.of(access.op).record_ns(latency_ns);
+        self.counters.count_request(&access, done, latency_ns);
+        if let Some(verifier) = &mut self.verifier
+            && done
+            && access.op == Op::Write
+        {
+            verifier.acknowledge(&access);
         }
     }
 
@@ -245,6 +231,7 @@ impl Load {
         self.counters
     }
 
+    #[inline]
     fn next_access(&mut self) -> Option<Access> {
         let access = match self.held.take() {
             Some(held) => held,
@@ -263,6 +250,7 @@ impl Load {
         Some(access)
     }
 
+    #[inline]
     fn issue(&mut self, now: Time, due: Time, access: Access) -> Request {
         self.integrate(now);
         let behind_ns = now.ns_since(due);
@@ -279,6 +267,7 @@ impl Load {
         }
     }
 
+    #[inline]
     fn integrate(&mut self, now: Time) {
         if now > self.integrated_to {
             self.counters.outstanding_ns +=

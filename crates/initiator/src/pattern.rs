@@ -4,7 +4,7 @@
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 
-use crate::config::{Pattern, SizeWeight};
+use crate::config::Pattern;
 
 /// Read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,15 +49,25 @@ pub struct Extent {
     pub length_bytes: u64,
 }
 
+/// One size of access.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    bytes: u32,
+    weight: u32,
+    /// Distance of random places.
+    align_bytes: u64,
+    /// Random places at which it fits.
+    places: u64,
+}
+
 /// Draws the accesses of one VM.
 #[derive(Clone, Debug)]
 pub struct Accesses {
     rng: Pcg64Mcg,
-    sizes: Box<[SizeWeight]>,
+    sizes: Box<[Size]>,
     weight_sum: u64,
     read_percent: u32,
     random_percent: u32,
-    align_bytes: Option<u32>,
     extent: Extent,
     /// Where the access before ended, counted from the extent's begin.
     position: u64,
@@ -73,28 +83,39 @@ impl Accesses {
                 .iter()
                 .all(|s| u64::from(s.bytes) <= extent.length_bytes)
         );
+        let sizes = pattern.sizes.iter().map(|size| {
+            let align_bytes = u64::from(pattern.align_bytes.unwrap_or(size.bytes));
+            Size {
+                bytes: size.bytes,
+                weight: size.weight,
+                align_bytes,
+                places: (extent.length_bytes - u64::from(size.bytes)) / align_bytes + 1,
+            }
+        });
         Accesses {
             rng: Pcg64Mcg::seed_from_u64(seed),
-            sizes: pattern.sizes.clone().into_boxed_slice(),
+            sizes: sizes.collect(),
             weight_sum: pattern.sizes.iter().map(|s| u64::from(s.weight)).sum(),
             read_percent: pattern.read_percent.into(),
             random_percent: pattern.random_percent.into(),
-            align_bytes: pattern.align_bytes,
             extent,
             position: 0,
         }
     }
 
     /// The next access. The stream never ends.
+    #[inline]
     pub fn draw(&mut self) -> Access {
-        let length_bytes = self.draw_size();
+        let size = self.draw_size();
+        let length_bytes = size.bytes;
         let op = if self.chance(self.read_percent) {
             Op::Read
         } else {
             Op::Write
         };
         let place = if self.chance(self.random_percent) {
-            self.draw_place(length_bytes)
+            // Each as likely as any other.
+            self.rng.random_range(0..size.places) * size.align_bytes
         } else if self.position + u64::from(length_bytes) <= self.extent.length_bytes {
             self.position
         } else {
@@ -108,15 +129,16 @@ impl Accesses {
         }
     }
 
-    fn draw_size(&mut self) -> u32 {
-        if let [only] = &*self.sizes {
-            return only.bytes;
+    #[inline]
+    fn draw_size(&mut self) -> Size {
+        if let [only] = *self.sizes {
+            return only;
         }
         let mut drawn = self.rng.random_range(0..self.weight_sum);
-        for size in &self.sizes {
+        for &size in &self.sizes {
             let weight = u64::from(size.weight);
             if drawn < weight {
-                return size.bytes;
+                return size;
             }
             drawn -= weight;
         }
@@ -124,6 +146,7 @@ impl Accesses {
     }
 
     /// True in `percent` of all calls. Certain outcomes spend no random number.
+    #[inline]
     fn chance(&mut self, percent: u32) -> bool {
         match percent {
             0 => false,
@@ -131,18 +154,12 @@ impl Accesses {
             _ => self.rng.random_range(0..100u32) < percent,
         }
     }
-
-    /// A random aligned place, each as likely as any other, at which `length_bytes` fit.
-    fn draw_place(&mut self, length_bytes: u32) -> u64 {
-        let align = u64::from(self.align_bytes.unwrap_or(length_bytes));
-        let places = (self.extent.length_bytes - u64::from(length_bytes)) / align + 1;
-        self.rng.random_range(0..places) * align
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::SizeWeight;
 
     const KIB: u64 = 1024;
 

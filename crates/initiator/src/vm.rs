@@ -317,22 +317,25 @@ impl IscsiVm {
         self.issue(now);
     }
 
+    #[inline]
     fn handle_command_done(
         &mut self,
         now: Time,
         leg: usize,
-        mut done: Done,
+        done: Done,
         latencies: &mut Latencies,
     ) {
         let Stage::Load(work) = &mut self.stage else {
             return;
         };
         self.legs[leg].outstanding -= 1;
-        let outcome = work.handle_done(now, &mut done, latencies);
-        self.events.extend(outcome.corruption.map(VmEvent::Corrupt));
-        let failed = outcome.failure;
-        self.events
-            .extend(failed.map(|(op, error)| VmEvent::RequestFailed { op, error }));
+        let outcome = work.handle_done(now, &done, latencies);
+        if let Some(corruption) = outcome.corruption {
+            self.events.push(VmEvent::Corrupt(corruption));
+        }
+        if let Some((op, error)) = outcome.failure {
+            self.events.push(VmEvent::RequestFailed { op, error });
+        }
         self.legs[leg].nexus.recycle(done.data);
     }
 
@@ -388,7 +391,11 @@ impl IscsiVm {
             let Some(task) = work.poll_task() else {
                 return;
             };
-            self.turn = (leg + 1) % self.legs.len();
+            self.turn = if leg + 1 < self.legs.len() {
+                leg + 1
+            } else {
+                0
+            };
             let leg = &mut self.legs[leg];
             leg.outstanding += 1;
             leg.given = true;
@@ -399,8 +406,8 @@ impl IscsiVm {
 
 /// The first leg from `turn` on that takes a command.
 fn next_leg(legs: &[Leg], turn: usize, limits: &CommandLimits) -> Option<usize> {
-    (0..legs.len())
-        .map(|i| (turn + i) % legs.len())
+    (turn..legs.len())
+        .chain(0..turn)
         .find(|&leg| legs[leg].outstanding < limits.outstanding_max)
 }
 

@@ -21,7 +21,8 @@ pub(crate) struct Work {
     load: Load,
     commands: Commands,
     lun: u8,
-    block_bytes: u32,
+    /// An LU's block has this power of two bytes ([`crate::Survey`] takes no other).
+    block_shift: u32,
     payload: Payload,
     /// Writes that were given their bytes.
     writes: u64,
@@ -49,7 +50,7 @@ impl Work {
             load,
             commands: Commands::new(longest),
             lun,
-            block_bytes,
+            block_shift: block_bytes.trailing_zeros(),
             payload,
             writes: 0,
         }
@@ -104,17 +105,19 @@ impl Work {
     }
 
     /// The next task.
+    #[inline]
     pub(crate) fn poll_task(&mut self) -> Option<Task> {
         let command = self.commands.poll_command()?;
         let keep = self.load.verifies();
-        Some(new_task(command, self.lun, self.block_bytes, keep))
+        Some(new_task(command, self.lun, self.block_shift, keep))
     }
 
     /// A task has ended; its buffer may be used again.
+    #[inline]
     pub(crate) fn handle_done(
         &mut self,
         now: Time,
-        done: &mut Done,
+        done: &Done,
         latencies: &mut Latencies,
     ) -> Outcome {
         let access = self.commands.access(done.tag);
@@ -153,20 +156,22 @@ impl Work {
 }
 
 /// How the task ended: less than was asked for is a failure.
-fn result_of(done: &mut Done, access: &Access) -> Result<(), TaskError> {
+#[inline]
+fn result_of(done: &Done, access: &Access) -> Result<(), TaskError> {
     let expected = access.length_bytes;
-    match std::mem::replace(&mut done.result, Ok(0)) {
+    match done.result {
         Ok(moved) if moved != expected => Err(TaskError::Short { moved, expected }),
         Ok(_) => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-fn new_task(command: Command, lun: u8, block_bytes: u32, keep: bool) -> Task {
+#[inline]
+fn new_task(command: Command, lun: u8, block_shift: u32, keep: bool) -> Task {
     let access = command.access;
     let transfer = Transfer {
-        lba: access.offset_bytes / u64::from(block_bytes),
-        blocks: access.length_bytes / block_bytes,
+        lba: access.offset_bytes >> block_shift,
+        blocks: access.length_bytes >> block_shift,
         ..Transfer::default()
     };
     let length = access.length_bytes;
