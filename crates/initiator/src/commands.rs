@@ -30,13 +30,38 @@ pub(crate) struct Ended {
     pub result: Option<Result<(), TaskError>>,
 }
 
+/// Of a request, bytes that no command was made for.
 #[derive(Debug)]
-struct UnderWay {
+struct Rest {
+    request: RequestId,
     access: Access,
+    /// Of a write: the request's bytes, and where in them those of the rest begin.
     data: Option<(Arc<Vec<u8>>, usize)>,
-    /// Bytes that commands were made for.
-    given: u32,
-    /// Commands that have not ended.
+}
+
+impl Rest {
+    /// Takes off its first bytes, fewer than it has.
+    fn take_first(&mut self, length_bytes: u32) -> Rest {
+        let first = Rest {
+            request: self.request,
+            access: Access {
+                length_bytes,
+                ..self.access
+            },
+            data: self.data.clone(),
+        };
+        self.access.offset_bytes += u64::from(length_bytes);
+        self.access.length_bytes -= length_bytes;
+        if let Some((_, begin)) = &mut self.data {
+            *begin += length_bytes as usize;
+        }
+        first
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct UnderWay {
+    /// Parts that have not ended: commands, and the rest while there is one.
     open: u32,
     /// The first that failed.
     error: Option<TaskError>,
@@ -46,10 +71,10 @@ struct UnderWay {
 #[derive(Debug)]
 pub(crate) struct Commands {
     longest: u32,
-    /// By [`RequestId`].
-    requests: Vec<Option<UnderWay>>,
-    /// Requests with bytes that no command was made for, oldest first.
-    waiting: VecDeque<RequestId>,
+    /// By [`RequestId`]; free places keep what was there.
+    requests: Vec<UnderWay>,
+    /// Rests of requests, oldest first.
+    waiting: VecDeque<Rest>,
     /// By tag; free places keep what was there.
     open: Vec<(RequestId, Access)>,
     free: Vec<u32>,
@@ -72,16 +97,17 @@ impl Commands {
     pub(crate) fn admit(&mut self, request: &Request, data: Option<(Arc<Vec<u8>>, usize)>) {
         let place = request.id.0 as usize;
         if self.requests.len() <= place {
-            self.requests.resize_with(place + 1, || None);
+            self.requests.resize(place + 1, UnderWay::default());
         }
-        self.requests[place] = Some(UnderWay {
+        self.requests[place] = UnderWay {
+            open: 1,
+            error: None,
+        };
+        self.waiting.push_back(Rest {
+            request: request.id,
             access: request.access,
             data,
-            given: 0,
-            open: 0,
-            error: None,
         });
-        self.waiting.push_back(request.id);
     }
 
     /// Whether a command waits to be given.
@@ -92,29 +118,17 @@ impl Commands {
     /// The next command.
     #[inline]
     pub(crate) fn poll_command(&mut self) -> Option<Command> {
-        let request = *self.waiting.front()?;
-        let under_way = self.requests[request.0 as usize]
-            .as_mut()
-            .expect("what waits is under way");
-        let length_bytes = self
-            .longest
-            .min(under_way.access.length_bytes - under_way.given);
-        let access = Access {
-            offset_bytes: under_way.access.offset_bytes + u64::from(under_way.given),
-            length_bytes,
-            ..under_way.access
+        let rest = self.waiting.front_mut()?;
+        let Rest {
+            request,
+            access,
+            data,
+        } = if rest.access.length_bytes <= self.longest {
+            self.waiting.pop_front()?
+        } else {
+            self.requests[rest.request.0 as usize].open += 1;
+            rest.take_first(self.longest)
         };
-        let data = under_way
-            .data
-            .as_ref()
-            .map(|(buffer, begin)| (Arc::clone(buffer), begin + under_way.given as usize));
-        under_way.given += length_bytes;
-        under_way.open += 1;
-        if under_way.given == under_way.access.length_bytes {
-            // The last commands hold the bytes.
-            under_way.data = None;
-            self.waiting.pop_front();
-        }
         let tag = match self.free.pop() {
             Some(tag) => {
                 self.open[tag as usize] = (request, access);
@@ -129,6 +143,7 @@ impl Commands {
     }
 
     /// What a command that is under way does.
+    #[inline]
     pub(crate) fn access(&self, tag: u32) -> Access {
         self.open[tag as usize].1
     }
@@ -138,17 +153,12 @@ impl Commands {
     pub(crate) fn handle_done(&mut self, tag: u32, result: Result<(), TaskError>) -> Ended {
         let (request, _) = self.open[tag as usize];
         self.free.push(tag);
-        let place = &mut self.requests[request.0 as usize];
-        let under_way = place.as_mut().expect("a command of it was under way");
+        let under_way = &mut self.requests[request.0 as usize];
         under_way.open -= 1;
         if let Err(error) = result {
             under_way.error.get_or_insert(error);
         }
-        let last = under_way.open == 0 && under_way.given == under_way.access.length_bytes;
-        let result = last.then(|| under_way.error.map_or(Ok(()), Err));
-        if last {
-            *place = None;
-        }
+        let result = (under_way.open == 0).then(|| under_way.error.map_or(Ok(()), Err));
         Ended { request, result }
     }
 }
