@@ -30,12 +30,11 @@ use hakaru_wire::iscsi::{
 pub use self::authentication::Chap;
 use self::login::Login;
 pub use self::login::Negotiated;
-use self::phases::Clock;
 pub(crate) use self::phases::Mark;
 pub use self::phases::Phases;
 use self::response::Receiving;
 pub use self::task::{Done, Task, TaskData};
-use self::task::{LOGOUT, Live, PING, TEXT, Tasks};
+use self::task::{LOGOUT, PING, TEXT, Tasks};
 use crate::config::LoginKeys;
 use crate::error::SessionError;
 use crate::transmit::Transmit;
@@ -238,23 +237,12 @@ impl Session {
         if matches!(self.phase, Phase::Ended) {
             return;
         }
-        let (sends, kept) = match task.data {
-            TaskData::Out { length, .. } => (length, Vec::new()),
-            TaskData::In { keep: true, .. } => (0, self.spare.pop().unwrap_or_default()),
-            _ => (0, Vec::new()),
+        let kept = match task.data {
+            TaskData::In { keep: true, .. } => self.spare.pop().unwrap_or_default(),
+            _ => Vec::new(),
         };
-        let live = Live {
-            clock: Clock::new(now, sends),
-            task,
-            deadline: now + self.config.timeout,
-            sent: false,
-            moved: 0,
-            next_sn: 0,
-            kept,
-            attentions: 0,
-            busies: 0,
-        };
-        let slot = self.tasks.insert(live);
+        let deadline = now + self.config.timeout;
+        let slot = self.tasks.insert(now, task, deadline, kept);
         self.ready.push_back(slot);
         self.send_ready();
     }

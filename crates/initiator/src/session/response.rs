@@ -45,7 +45,7 @@ impl Session {
         while !self.is_ended() {
             let handled = match self.framer.next(&mut bytes) {
                 Ok(None) => break,
-                Ok(Some(Frame::Header { bhs, .. })) => self.handle_header(now, bhs),
+                Ok(Some(Frame::Header { ref bhs, .. })) => self.handle_header(now, bhs),
                 Ok(Some(Frame::Data { bytes, .. })) => self.handle_data(bytes),
                 Ok(Some(Frame::End { data_digest_ok })) => self.handle_end(now, data_digest_ok),
                 Err(error) => Err(error.into()),
@@ -81,16 +81,16 @@ impl Session {
     }
 
     #[inline]
-    fn handle_header(&mut self, now: Time, bhs: Bhs) -> Result<(), SessionError> {
+    fn handle_header(&mut self, now: Time, bhs: &Bhs) -> Result<(), SessionError> {
         let in_login = matches!(self.phase, Phase::Login(_));
         if bhs.opcode_code() == Opcode::DataIn.code() && !in_login {
-            self.begin_data_in(now, &DataIn::parse(&bhs)?)
+            self.begin_data_in(now, &DataIn::parse(bhs)?)
         } else {
             self.begin_other(bhs, in_login)
         }
     }
 
-    fn begin_other(&mut self, bhs: Bhs, in_login: bool) -> Result<(), SessionError> {
+    fn begin_other(&mut self, bhs: &Bhs, in_login: bool) -> Result<(), SessionError> {
         match bhs.opcode() {
             Some(Opcode::LoginResponse) if in_login => {}
             Some(opcode)
@@ -102,7 +102,7 @@ impl Session {
             }
         }
         self.collected.clear();
-        self.receiving = Receiving::Other(bhs);
+        self.receiving = Receiving::Other(*bhs);
         Ok(())
     }
 

@@ -89,6 +89,44 @@ pub(super) struct Live {
 }
 
 impl Live {
+    /// What a slot holds before its first task.
+    fn nothing() -> Live {
+        Live {
+            task: Task {
+                tag: 0,
+                lun: Lun(0),
+                cdb: [0; 16],
+                data: TaskData::None,
+            },
+            clock: Clock::new(Time::ZERO, 0),
+            deadline: Time::ZERO,
+            sent: false,
+            moved: 0,
+            next_sn: 0,
+            kept: Vec::new(),
+            attentions: 0,
+            busies: 0,
+        }
+    }
+
+    /// Becomes a task that was just submitted, whose data goes into `kept` where it is kept.
+    #[inline]
+    fn begin(&mut self, now: Time, task: Task, deadline: Time, kept: Vec<u8>) {
+        let sends = match task.data {
+            TaskData::Out { length, .. } => length,
+            _ => 0,
+        };
+        self.task = task;
+        self.clock = Clock::new(now, sends);
+        self.deadline = deadline;
+        self.sent = false;
+        self.moved = 0;
+        self.next_sn = 0;
+        self.kept = kept;
+        self.attentions = 0;
+        self.busies = 0;
+    }
+
     /// As before it was sent for the first time.
     pub(super) fn rewind(&mut self, now: Time) {
         self.clock.rewind(now);
@@ -99,11 +137,14 @@ impl Live {
     }
 }
 
-#[derive(Debug, Default)]
+/// A place for a task. Tasks begin and end where they lie: they are too large to be moved about.
+#[derive(Debug)]
 struct Slot {
     /// Counts the uses of the slot, so that a tag of the past never names a task of the present.
     generation: u16,
-    live: Option<Live>,
+    /// A task is here; otherwise `live` is what the last one has left.
+    taken: bool,
+    live: Live,
 }
 
 /// Tasks by slot. An Initiator Task Tag is `generation << 16 | slot`.
@@ -130,23 +171,37 @@ impl Tasks {
     /// # Panics
     /// Panics beyond 65 280 tasks; a VM has at most 1024.
     #[inline]
-    pub(super) fn insert(&mut self, live: Live) -> u16 {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            assert!(
-                self.slots.len() < usize::from(SLOTS_MAX),
-                "more tasks than tags"
-            );
-            self.slots.push(Slot::default());
-            (self.slots.len() - 1) as u16
-        });
-        self.slots[usize::from(slot)].live = Some(live);
+    pub(super) fn insert(&mut self, now: Time, task: Task, deadline: Time, kept: Vec<u8>) -> u16 {
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => self.add_slot(),
+        };
+        let there = &mut self.slots[usize::from(slot)];
+        there.taken = true;
+        there.live.begin(now, task, deadline, kept);
         slot
     }
 
-    /// Frees the slot of a task, which is forgotten where it lies.
+    #[cold]
+    fn add_slot(&mut self) -> u16 {
+        assert!(
+            self.slots.len() < usize::from(SLOTS_MAX),
+            "more tasks than tags"
+        );
+        self.slots.push(Slot {
+            generation: 0,
+            taken: false,
+            live: Live::nothing(),
+        });
+        (self.slots.len() - 1) as u16
+    }
+
+    /// Frees the slot of a task, and lets go of its data.
     #[inline]
     pub(super) fn remove(&mut self, slot: u16) {
-        self.slots[usize::from(slot)].live = None;
+        let there = &mut self.slots[usize::from(slot)];
+        there.taken = false;
+        there.live.task.data = TaskData::None;
         self.free.push(slot);
     }
 
@@ -156,12 +211,12 @@ impl Tasks {
     /// Panics if the slot holds no task: a defect of the caller.
     #[inline]
     pub(super) fn send(&mut self, slot: u16) -> (Itt, &mut Live) {
-        let Slot { generation, live } = &mut self.slots[usize::from(slot)];
-        *generation = generation.wrapping_add(1);
-        let itt = Itt(u32::from(*generation) << 16 | u32::from(slot));
-        let live = live.as_mut().expect("queued slots hold a task");
-        live.sent = true;
-        (itt, live)
+        let there = &mut self.slots[usize::from(slot)];
+        assert!(there.taken, "queued slots hold a task");
+        there.generation = there.generation.wrapping_add(1);
+        there.live.sent = true;
+        let itt = Itt(u32::from(there.generation) << 16 | u32::from(slot));
+        (itt, &mut there.live)
     }
 
     /// The task that was sent under this tag and not yet answered, and its slot.
@@ -169,25 +224,28 @@ impl Tasks {
     pub(super) fn find(&mut self, itt: Itt) -> Option<(u16, &mut Live)> {
         let (generation, slot) = ((itt.0 >> 16) as u16, itt.0 as u16);
         let there = self.slots.get_mut(usize::from(slot))?;
-        let live = there.live.as_mut()?;
-        (there.generation == generation && live.sent).then_some((slot, live))
+        let found = there.taken && there.generation == generation && there.live.sent;
+        found.then_some((slot, &mut there.live))
     }
 
     /// The task in `slot`, if one is there.
     #[inline]
     pub(super) fn get(&self, slot: u16) -> Option<&Live> {
-        self.slots.get(usize::from(slot))?.live.as_ref()
+        let there = self.slots.get(usize::from(slot))?;
+        there.taken.then_some(&there.live)
     }
 
     /// The same, to be changed.
     #[inline]
     pub(super) fn get_mut(&mut self, slot: u16) -> Option<&mut Live> {
-        self.slots.get_mut(usize::from(slot))?.live.as_mut()
+        let there = self.slots.get_mut(usize::from(slot))?;
+        there.taken.then_some(&mut there.live)
     }
 
     /// All tasks.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Live> {
-        self.slots.iter().filter_map(|slot| slot.live.as_ref())
+        let taken = self.slots.iter().filter(|slot| slot.taken);
+        taken.map(|slot| &slot.live)
     }
 
     /// Number of tasks.
