@@ -59,12 +59,12 @@ impl Rest {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct UnderWay {
     /// Parts that have not ended: commands, and the rest while there is one.
     open: u32,
-    /// The first that failed.
-    error: Option<TaskError>,
+    /// Of those that have: how the first that failed did.
+    result: Result<(), TaskError>,
 }
 
 /// The requests of a VM that are under way. See the module.
@@ -95,14 +95,15 @@ impl Commands {
     /// A request to carry out; `data` of a write: a buffer and where in it its bytes begin.
     #[inline]
     pub(crate) fn admit(&mut self, request: &Request, data: Option<(Arc<Vec<u8>>, usize)>) {
+        let begun = UnderWay {
+            open: 1,
+            result: Ok(()),
+        };
         let place = request.id.0 as usize;
         if self.requests.len() <= place {
-            self.requests.resize(place + 1, UnderWay::default());
+            self.requests.resize(place + 1, begun);
         }
-        self.requests[place] = UnderWay {
-            open: 1,
-            error: None,
-        };
+        self.requests[place] = begun;
         self.waiting.push_back(Rest {
             request: request.id,
             access: request.access,
@@ -155,10 +156,10 @@ impl Commands {
         self.free.push(tag);
         let under_way = &mut self.requests[request.0 as usize];
         under_way.open -= 1;
-        if let Err(error) = result {
-            under_way.error.get_or_insert(error);
+        if under_way.result.is_ok() {
+            under_way.result = result;
         }
-        let result = (under_way.open == 0).then(|| under_way.error.map_or(Ok(()), Err));
+        let result = (under_way.open == 0).then_some(under_way.result);
         Ended { request, result }
     }
 }

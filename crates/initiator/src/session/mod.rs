@@ -237,12 +237,8 @@ impl Session {
         if matches!(self.phase, Phase::Ended) {
             return;
         }
-        let kept = match task.data {
-            TaskData::In { keep: true, .. } => self.spare.pop().unwrap_or_default(),
-            _ => Vec::new(),
-        };
         let deadline = now + self.config.timeout;
-        let slot = self.tasks.insert(now, task, deadline, kept);
+        let slot = self.tasks.insert(now, task, deadline);
         self.ready.push_back(slot);
         self.send_ready();
     }

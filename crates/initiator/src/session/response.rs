@@ -36,25 +36,30 @@ pub(super) enum Receiving {
 
 impl Session {
     /// Takes what was received, in pieces of any size.
-    pub fn handle_received(&mut self, now: Time, mut bytes: &[u8]) {
+    pub fn handle_received(&mut self, now: Time, bytes: &[u8]) {
         if matches!(self.phase, Phase::Idle) {
             return; // Of a connection that a redirect has left behind.
         }
         self.heard = now;
         self.take_passed();
-        while !self.is_ended() {
-            let handled = match self.framer.next(&mut bytes) {
-                Ok(None) => break,
-                Ok(Some(Frame::Header { ref bhs, .. })) => self.handle_header(now, bhs),
-                Ok(Some(Frame::Data { bytes, .. })) => self.handle_data(bytes),
-                Ok(Some(Frame::End { data_digest_ok })) => self.handle_end(now, data_digest_ok),
-                Err(error) => Err(error.into()),
-            };
-            if let Err(error) = handled {
-                self.lose(error);
-            }
+        if let Err(error) = self.handle_frames(now, bytes) {
+            self.lose(error);
         }
         self.send_ready();
+    }
+
+    #[inline]
+    fn handle_frames(&mut self, now: Time, mut bytes: &[u8]) -> Result<(), SessionError> {
+        while !self.is_ended() {
+            match self.framer.next(&mut bytes) {
+                Ok(None) => break,
+                Ok(Some(Frame::Header { ref bhs, .. })) => self.handle_header(now, bhs)?,
+                Ok(Some(Frame::Data { bytes, .. })) => self.handle_data(bytes),
+                Ok(Some(Frame::End { data_digest_ok })) => self.handle_end(now, data_digest_ok)?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
     }
 
     /// Of what comes next, bytes that [`Session::handle_received`] will count and not look at: read data that nobody keeps, in a data
@@ -142,7 +147,7 @@ impl Session {
     }
 
     #[inline]
-    fn handle_data(&mut self, bytes: &[u8]) -> Result<(), SessionError> {
+    fn handle_data(&mut self, bytes: &[u8]) {
         match self.receiving {
             Receiving::DataIn { slot, .. } => {
                 let live = self
@@ -151,6 +156,9 @@ impl Session {
                     .expect("the task lives until its status");
                 live.moved += bytes.len() as u32;
                 if matches!(live.task.data, TaskData::In { keep: true, .. }) {
+                    if live.kept.capacity() == 0 {
+                        live.kept = self.spare.pop().unwrap_or_default();
+                    }
                     live.kept.extend_from_slice(bytes);
                 }
             }
@@ -158,7 +166,6 @@ impl Session {
             Receiving::Other(_) => self.collected.extend_from_slice(bytes),
             Receiving::Nothing => {}
         }
-        Ok(())
     }
 
     #[inline]

@@ -109,9 +109,9 @@ impl Live {
         }
     }
 
-    /// Becomes a task that was just submitted, whose data goes into `kept` where it is kept.
+    /// Becomes a task that was just submitted. The one before has given away what it has kept.
     #[inline]
-    fn begin(&mut self, now: Time, task: Task, deadline: Time, kept: Vec<u8>) {
+    fn begin(&mut self, now: Time, task: Task, deadline: Time) {
         let sends = match task.data {
             TaskData::Out { length, .. } => length,
             _ => 0,
@@ -122,7 +122,6 @@ impl Live {
         self.sent = false;
         self.moved = 0;
         self.next_sn = 0;
-        self.kept = kept;
         self.attentions = 0;
         self.busies = 0;
     }
@@ -171,14 +170,14 @@ impl Tasks {
     /// # Panics
     /// Panics beyond 65 280 tasks; a VM has at most 1024.
     #[inline]
-    pub(super) fn insert(&mut self, now: Time, task: Task, deadline: Time, kept: Vec<u8>) -> u16 {
+    pub(super) fn insert(&mut self, now: Time, task: Task, deadline: Time) -> u16 {
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None => self.add_slot(),
         };
         let there = &mut self.slots[usize::from(slot)];
         there.taken = true;
-        there.live.begin(now, task, deadline, kept);
+        there.live.begin(now, task, deadline);
         slot
     }
 
