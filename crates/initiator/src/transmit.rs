@@ -129,17 +129,16 @@ impl Transmit {
         self.marks.push_back((place, mark));
     }
 
-    /// The next mark that was passed, and when.
+    /// Shows the marks that were passed since the last look, and when each was.
     #[inline]
-    pub(crate) fn poll_passed(&mut self) -> Option<(Time, Mark)> {
-        let &(place, mark) = self.marks.front()?;
-        loop {
-            let &(at, reached) = self.reached.front()?;
-            if place <= reached {
+    pub(crate) fn take_passed(&mut self, mut see: impl FnMut(Time, Mark)) {
+        while let Some((at, reached)) = self.reached.pop_front() {
+            while let Some(&(place, mark)) = self.marks.front()
+                && place <= reached
+            {
                 self.marks.pop_front();
-                return Some((at, mark));
+                see(at, mark);
             }
-            self.reached.pop_front();
         }
     }
 
@@ -225,9 +224,14 @@ mod tests {
         transmit.push(&[0; 10]);
         transmit.mark_all(mark(2));
         transmit.mark_next(mark(3));
+        let passed = |transmit: &mut Transmit| {
+            let mut all = Vec::new();
+            transmit.take_passed(|at, mark| all.push((at, mark)));
+            all
+        };
         let sent = |transmit: &mut Transmit, at, n| {
             transmit.advance(Time(at), n);
-            std::iter::from_fn(|| transmit.poll_passed()).collect::<Vec<_>>()
+            passed(transmit)
         };
         assert_eq!(sent(&mut transmit, 1, 10), []);
         assert_eq!(sent(&mut transmit, 2, 1), [(Time(2), mark(1))]);
@@ -235,6 +239,14 @@ mod tests {
         assert_eq!(sent(&mut transmit, 4, 1), [(Time(4), mark(2))]);
         transmit.push(&[0; 1]);
         assert_eq!(sent(&mut transmit, 5, 1), [(Time(5), mark(3))]);
+        // However late the look is, each has its own instant.
+        for n in 6..9 {
+            transmit.mark_next(mark(n));
+            transmit.push(&[0; 2]);
+            transmit.advance(Time(n.into()), 2);
+        }
+        let all = (6..9).map(|n| (Time(n.into()), mark(n)));
+        assert_eq!(passed(&mut transmit), all.collect::<Vec<_>>());
     }
 
     #[test]

@@ -78,11 +78,12 @@ impl Session {
     /// What went out since the last look, as far as it is of commands that have not ended.
     #[inline]
     fn take_passed(&mut self) {
-        while let Some((at, mark)) = self.transmit.poll_passed() {
-            if let Some((_, live)) = self.tasks.find(mark.itt) {
+        let tasks = &mut self.tasks;
+        self.transmit.take_passed(|at, mark| {
+            if let Some((_, live)) = tasks.find(mark.itt) {
                 live.clock.pass(at, mark);
             }
-        }
+        });
     }
 
     #[inline]
