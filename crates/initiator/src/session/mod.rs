@@ -15,6 +15,7 @@ mod command;
 mod login;
 mod phases;
 mod response;
+mod status;
 mod task;
 
 use std::collections::VecDeque;

@@ -1,23 +1,16 @@
 //! Receiving: what a target's PDUs do to a session. Every rule that a PDU breaks ends the session with a [`SessionError`].
-use std::time::Duration;
-
 use hakaru_units::Time;
 use hakaru_wire::iscsi::frame::Frame;
 use hakaru_wire::iscsi::{
     AsyncEvent, AsyncMessage, Bhs, DataIn, Itt, LogoutResponse, NopIn, Opcode, R2t, Reject,
-    Residual, ScsiResponse, ScsiResponseCode, StatSn, TargetNumbers, TextResponse, Ttt,
+    Residual, ScsiResponse, StatSn, TargetNumbers, TextResponse, Ttt,
 };
-use hakaru_wire::scsi::{Sense, SenseKey, Status};
+use hakaru_wire::scsi::Status;
 
-use super::task::{Done, LOGOUT, PING, TEXT, TaskData};
+use super::task::{LOGOUT, PING, TEXT, TaskData};
 use super::{Event, Phase, Purpose, Session, TEXT_MAX, login};
-use crate::error::{SessionError, TaskError};
+use crate::error::SessionError;
 
-/// UNIT ATTENTION conditions that one task may meet: a target may hold several (power on, LUNs changed, …).
-const ATTENTIONS_MAX: u8 = 16;
-/// First pause after BUSY or TASK SET FULL; each further one is twice as long, up to the last.
-const PAUSE_FIRST: Duration = Duration::from_millis(10);
-const PAUSE_DOUBLINGS_MAX: u8 = 6;
 /// Answers to NOP-Ins that may wait to be sent. A target that pings without reading is hostile.
 const PONGS_MAX: u32 = 1024;
 /// Text Responses of one discovery; 1 MiB in pieces of the least MaxRecvDataSegmentLength is 2048.
@@ -220,101 +213,6 @@ impl Session {
             Some(Opcode::Reject) => self.handle_reject(&Reject::parse(bhs)?),
             // Not asked for: task management is never used, the rest are no target's opcodes.
             _ => Err(SessionError::Protocol("a PDU that answers nothing")),
-        }
-    }
-
-    fn handle_scsi_response(&mut self, now: Time, pdu: &ScsiResponse) -> Result<(), SessionError> {
-        self.take_window(&pdu.numbers);
-        self.take_stat_sn(pdu.numbers.stat_sn)?;
-        let (slot, _) = self
-            .tasks
-            .find(pdu.itt)
-            .ok_or(SessionError::Protocol("SCSI Response for an unknown task"))?;
-        if pdu.response != ScsiResponseCode::Completed {
-            self.finish_task(
-                now,
-                slot,
-                Err(TaskError::TargetFailure(pdu.response.code())),
-            );
-            return Ok(());
-        }
-        let sense = Sense::parse_response_data(&self.collected);
-        self.end_task(now, slot, Status(pdu.status), sense, pdu.residual);
-        Ok(())
-    }
-
-    /// A status came: the task is done, or tried again.
-    fn end_task(
-        &mut self,
-        now: Time,
-        slot: u16,
-        status: Status,
-        sense: Option<Sense>,
-        residual: Residual,
-    ) {
-        let Some(live) = self.tasks.get_mut(slot) else {
-            return;
-        };
-        let result = if status == Status::GOOD {
-            Ok(match (&live.task.data, residual) {
-                (TaskData::Out { length, .. }, Residual::Underflow(missing)) => {
-                    length.saturating_sub(missing)
-                }
-                (TaskData::Out { length, .. }, _) => *length,
-                _ => live.moved,
-            })
-        } else {
-            match self.retry(now, slot, status, sense) {
-                Some(error) => Err(error),
-                None => return,
-            }
-        };
-        self.finish_task(now, slot, result);
-    }
-
-    /// A status other than GOOD came: what it means, unless the task is tried again.
-    #[cold]
-    fn retry(
-        &mut self,
-        now: Time,
-        slot: u16,
-        status: Status,
-        sense: Option<Sense>,
-    ) -> Option<TaskError> {
-        let live = self.tasks.get_mut(slot)?;
-        match (status, sense) {
-            (Status::CHECK_CONDITION, Some(sense))
-                if sense.key == SenseKey::UnitAttention && live.attentions < ATTENTIONS_MAX =>
-            {
-                live.attentions += 1;
-                live.rewind(now);
-                self.ready.push_back(slot);
-                None
-            }
-            (Status::BUSY | Status::TASK_SET_FULL, _) => {
-                let pause = PAUSE_FIRST * (1 << live.busies.min(PAUSE_DOUBLINGS_MAX));
-                live.busies = live.busies.saturating_add(1);
-                live.rewind(now);
-                self.busies += 1;
-                self.delayed.push((now + pause, slot));
-                None
-            }
-            (Status::CHECK_CONDITION, Some(sense)) => Some(TaskError::Check(sense)),
-            (Status::CHECK_CONDITION, None) => Some(TaskError::CheckWithoutSense),
-            (other, _) => Some(TaskError::Status(other)),
-        }
-    }
-
-    #[inline]
-    fn finish_task(&mut self, now: Time, slot: u16, result: Result<u32, TaskError>) {
-        if let Some(live) = self.tasks.get_mut(slot) {
-            self.done.push_back(Done {
-                tag: live.task.tag,
-                result,
-                phases: live.clock.end(now),
-                data: std::mem::take(&mut live.kept),
-            });
-            self.tasks.remove(slot);
         }
     }
 
