@@ -66,6 +66,20 @@ def test_processor_of_the_busiest_process_counts() -> None:
     assert found["cpu/machine"].percent == pytest.approx(50)
 
 
+def test_looking_for_answers_is_no_load() -> None:
+    counted = counters(
+        ("host-1", "initiator", "process", "cpu_user_ns", 0.6 * S),
+        ("host-1", "initiator", "process", "cpu_system_ns", 0.4 * S),
+        ("host-1", "initiator", "process", "looking_ns", 0.3 * S),
+        ("array", "array", "process", "cpu_user_ns", 0.9 * S),
+        ("array", "watch", "machine", "user_ns", 1.9 * S),
+        ("array", "watch", "machine", "idle_ns", 0.1 * S),
+    )
+    found = of_repetition(counted, WINDOW, [])
+    assert found["cpu/initiator"].percent == pytest.approx(70 * found["cpu/array"].percent / 90)
+    assert found["cpu/machine"].percent == pytest.approx(80)
+
+
 def test_busiest_thread_counts_where_an_engine_tells_of_its_threads() -> None:
     def fabric(loop: float, writer: float) -> float:
         counted = counters(

@@ -3,6 +3,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::thread::JoinHandleExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -117,6 +118,14 @@ pub fn duplicate(stream: impl AsRawFd + AsFd) -> io::Result<OwnedFd> {
     stream.as_fd().try_clone_to_owned()
 }
 
+/// [`ResourceUse::looking_ns`] so far.
+static LOOKING_NS: AtomicU64 = AtomicU64::new(0);
+
+/// Counts time that went into looking for what had not come yet, instead of sleeping until it comes.
+pub(crate) fn count_looking(time: Duration) {
+    LOOKING_NS.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+}
+
 /// What this process has used, cumulative, all threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResourceUse {
@@ -124,6 +133,8 @@ pub struct ResourceUse {
     pub cpu_user_ns: u64,
     /// CPU time in the kernel, ns.
     pub cpu_system_ns: u64,
+    /// Of both, what it spent looking for what had not come yet ([`crate::Events::linger`]), ns: it had nothing to do then, and is not at its limit by it.
+    pub looking_ns: u64,
     /// Resident memory now, bytes.
     pub rss_bytes: u64,
     /// Times it slept of its own accord.
@@ -146,6 +157,7 @@ impl ResourceUse {
         ResourceUse {
             cpu_user_ns: ns(usage.ru_utime),
             cpu_system_ns: ns(usage.ru_stime),
+            looking_ns: LOOKING_NS.load(Ordering::Relaxed),
             rss_bytes: resident_pages() * rustix::param::page_size() as u64,
             voluntary_switches: usage.ru_nvcsw as u64,
             involuntary_switches: usage.ru_nivcsw as u64,
@@ -154,10 +166,11 @@ impl ResourceUse {
 
     /// Name and value of each, as in samples (entity `process`).
     #[must_use]
-    pub fn counters(&self) -> [(&'static str, f64); 5] {
+    pub fn counters(&self) -> [(&'static str, f64); 6] {
         [
             ("cpu_user_ns", self.cpu_user_ns as f64),
             ("cpu_system_ns", self.cpu_system_ns as f64),
+            ("looking_ns", self.looking_ns as f64),
             ("rss_bytes_now", self.rss_bytes as f64),
             ("voluntary_switches", self.voluntary_switches as f64),
             ("involuntary_switches", self.involuntary_switches as f64),

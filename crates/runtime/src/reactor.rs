@@ -17,6 +17,7 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use crate::alarm::Alarm;
 use crate::clock;
 use crate::guess::Guess;
+use crate::process::count_looking;
 
 /// What the reactor's own timer is called.
 const ALARM: Token = Token(u64::MAX);
@@ -101,15 +102,21 @@ impl Events {
     }
 
     /// After a guess that found nothing: has the shell look again (`look` says whether something was there) until something is, or `until` has
-    /// come. Where that was in vain of late it is left out, the more often the more rarely.
+    /// come. Where that was in vain of late it is left out, the more often the more rarely. What it takes until something is there is counted apart from work
+    /// ([`crate::process::ResourceUse::looking_ns`]).
     pub fn linger(&mut self, until: Time, mut look: impl FnMut(&Events) -> bool) -> bool {
         if !self.guess.lingers() {
             return false;
         }
-        let mut found = false;
-        while !found && clock::now() < until {
+        let began = clock::now();
+        let (mut now, mut found) = (began, false);
+        while !found && now < until {
             found = look(self);
+            if !found {
+                now = clock::now();
+            }
         }
+        count_looking(Duration::from_nanos(now.ns_since(began)));
         self.guess.lingered(found);
         found
     }
@@ -336,6 +343,31 @@ mod tests {
         all.sort_unstable();
         assert_eq!(all, [1, 2]);
         assert!(!events.guess(|_| true), "two were busy");
+    }
+
+    #[test]
+    fn time_spent_lingering_is_counted_and_lingering_in_vain_pauses() {
+        let looking_ns = || crate::process::ResourceUse::now().looking_ns;
+        let mut events = Events::with_capacity(1);
+        let before = looking_ns();
+        assert!(events.linger(Time::MAX, |_| true));
+        let found = looking_ns() - before;
+        assert!(
+            found == 0,
+            "{found} ns: the one look that found something was work"
+        );
+        let mut looks = 0;
+        let came = events.linger(Time::MAX, |_| {
+            looks += 1;
+            looks > 10_000
+        });
+        assert!(
+            came && looking_ns() > before,
+            "looked {looks} times for nothing"
+        );
+        assert!(!events.linger(Time::ZERO, |_| true), "no time is left");
+        assert!(!events.linger(Time::MAX, |_| true), "it pauses");
+        assert!(events.linger(Time::MAX, |_| true));
     }
 
     #[test]

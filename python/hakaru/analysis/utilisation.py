@@ -10,6 +10,8 @@
                               the busiest process's user and system time over elapsed time: 100 % is one CPU; of an
                               engine that works in several threads and tells of each, the busiest thread's
 
+What an engine's processor spent looking for answers that had not come (`looking_ns`) is no use of it.
+
 Modelled devices serve one request at a time, so busy time is exact. `member` says which of several it was. In a lab
 with several arrays the devices of each are told apart by its node: `drives/vtl`, `controller/vtl`, `port/vtl.0`.
 """
@@ -23,6 +25,7 @@ from typing import Any
 
 from hakaru.analysis.counters import Counters
 
+ENGINES = ("initiator", "backup", "array", "fabric")
 ETHERNET_EXTRA_BYTES = 24  # preamble 8, FCS 4, gap 12: on the wire, but in no interface counter
 ETHERNET_HEADER_BYTES = 14
 TCP_IP_HEADER_BYTES = 52  # IPv4 20, TCP 20, timestamp option 12
@@ -126,17 +129,27 @@ def _cpu(counters: Counters, window: tuple[int, int]) -> Iterator[tuple[str, Use
     for kind in ("idle", "iowait"):
         idle += _first_rate(counters, window, f"{kind}_ns")
     if busy + idle > 0:
-        yield "cpu/machine", Use(100 * busy / (busy + idle))
-    for engine in ("initiator", "backup", "array", "fabric"):
+        looking = sum(rate for name in ENGINES for rate in _looking(counters, window, name).values())
+        yield "cpu/machine", Use(100 * max(0.0, busy - looking) / (busy + idle))
+    for engine in ENGINES:
         shares = _threads(counters, window, engine)
         told = {member.partition("/")[0] for member in shares}
         for name in ("cpu_user_ns", "cpu_system_ns"):
             for key, series in counters.select(engine=engine, entity="process", name=name):
                 if key.node not in told:
                     shares[key.node] = shares.get(key.node, 0.0) + series.rate(*window) / 1e7
+        for node, rate in _looking(counters, window, engine).items():
+            if node not in told:
+                shares[node] = max(0.0, shares.get(node, 0.0) - rate / 1e7)
         if shares:
             member = max(shares, key=lambda n: shares[n])
             yield f"cpu/{engine}", Use(shares[member], member)
+
+
+def _looking(counters: Counters, window: tuple[int, int], engine: str) -> dict[str, float]:
+    """By node: ns per second in which an engine's processor only looked for what had not come yet."""
+    rates = ((k.node, s.rate(*window)) for k, s in counters.select(engine=engine, entity="process", name="looking_ns"))
+    return {node: rate for node, rate in rates if math.isfinite(rate)}
 
 
 def _threads(counters: Counters, window: tuple[int, int], engine: str) -> dict[str, float]:
