@@ -15,19 +15,21 @@ from hakaru.errors import EnvironmentError_, LostError, UsageError
 
 TARGET = "iqn.2011-10.example.hakaru:array"
 MIB = 1024**2
+BUSY = contract.ClosedLoad(queue_depth=4)
 
 
-def array(portal: str = "127.0.0.1:0") -> contract.ArrayConfig:
+def array(portal: str = "127.0.0.1:0", *, spin_us: int = 0) -> contract.ArrayConfig:
     return contract.ArrayConfig(
         target_name=TARGET,
         portals=[portal],
         lus=[contract.LuConfig(lun=0, size_bytes=64 * MIB, store=contract.MemoryStore())],
         model=contract.NoModel(),
+        spin_us=spin_us,
         sample_interval_ms=100,
     )
 
 
-def load(portal: str, *, measure_s: float) -> contract.InitiatorConfig:
+def load(portal: str, *, measure_s: float, how: contract.Load = BUSY) -> contract.InitiatorConfig:
     vms = [
         contract.Vm(
             name=f"vm-{number}",
@@ -36,7 +38,7 @@ def load(portal: str, *, measure_s: float) -> contract.InitiatorConfig:
             ),
             region=contract.Region(offset_bytes=number * 16 * MIB, length_bytes=16 * MIB),
             pattern=contract.Pattern(sizes=[contract.SizeWeight(bytes=4096)], read_percent=70, random_percent=100),
-            load=contract.ClosedLoad(queue_depth=4),
+            load=how,
             seed=number,
         )
         for number in range(2)
@@ -79,6 +81,32 @@ def test_load_runs_against_the_array_and_both_count_the_same() -> None:
             stopped = await storage.stop()
             assert stopped.at_ns > start_ns
             assert not storage.complaints
+
+    run(work())
+
+
+@pytest.mark.parametrize("spin_us", [0, 1000])
+def test_an_array_that_spins_tells_what_of_its_time_was_no_work(spin_us: int) -> None:
+    """Twice a thousand requests a second: it never sleeps where it may spin for a millisecond, and has little to do."""
+    rare = contract.OpenLoad(rate_per_s=1000, arrivals="uniform", in_flight_max=64)
+
+    async def work() -> None:
+        async with (
+            await EngineProcess.spawn("storage", array(spin_us=spin_us)) as storage,
+            await EngineProcess.spawn("host-1", load(await portal_of(storage), measure_s=0.5, how=rare)) as host,
+        ):
+            await host.ready()
+            await gang_start([storage, host])
+            await host.result()
+            await storage.stop()
+            samples = [event async for event in storage.events() if isinstance(event, contract.Sample)]
+            used = {name: samples[-1].counters["process"][name] for name in ("cpu_user_ns", "cpu_system_ns")}
+            looking = samples[-1].counters["process"]["looking_ns"]
+            if spin_us:
+                # Elapsed time: where others take the processor meanwhile it is more than was used.
+                assert 0.5 * sum(used.values()) < looking < samples[-1].at_ns - samples[0].at_ns
+            else:
+                assert looking == 0
 
     run(work())
 

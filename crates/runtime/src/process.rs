@@ -122,7 +122,7 @@ pub fn duplicate(stream: impl AsRawFd + AsFd) -> io::Result<OwnedFd> {
 static LOOKING_NS: AtomicU64 = AtomicU64::new(0);
 
 /// Counts time that went into looking for what had not come yet, instead of sleeping until it comes.
-pub(crate) fn count_looking(time: Duration) {
+pub fn count_looking(time: Duration) {
     LOOKING_NS.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
 }
 
@@ -133,7 +133,7 @@ pub struct ResourceUse {
     pub cpu_user_ns: u64,
     /// CPU time in the kernel, ns.
     pub cpu_system_ns: u64,
-    /// Of both, what it spent looking for what had not come yet ([`crate::Events::linger`]), ns: it had nothing to do then, and is not at its limit by it.
+    /// Of both, what it spent looking for what had not come yet ([`count_looking`]), ns: it had nothing to do then, and is not at its limit by it.
     pub looking_ns: u64,
     /// Resident memory now, bytes.
     pub rss_bytes: u64,

@@ -10,7 +10,7 @@
                               the busiest process's user and system time over elapsed time: 100 % is one CPU; of an
                               engine that works in several threads and tells of each, the busiest thread's
 
-What an engine's processor spent looking for answers that had not come (`looking_ns`) is no use of it.
+What an engine's processor spent looking for what had not come (`looking_ns`) is no use of it.
 
 Modelled devices serve one request at a time, so busy time is exact. `member` says which of several it was. In a lab
 with several arrays the devices of each are told apart by its node: `drives/vtl`, `controller/vtl`, `port/vtl.0`.

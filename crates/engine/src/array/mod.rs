@@ -231,6 +231,8 @@ impl<'r> Shell<'r> {
         let mut events = Events::with_capacity(1024);
         let mut stop_by = None;
         let mut awake_until = Time::ZERO;
+        // When the last turn found nothing to do, spinning.
+        let mut idle_since = None;
         loop {
             let spinning = !self.spin.is_zero() && clock::now() < awake_until;
             let until = if spinning {
@@ -265,7 +267,14 @@ impl<'r> Shell<'r> {
             }
             self.target.handle_timeout(now);
             self.storage.handle_timeout(now, &mut self.target);
-            self.settle(now);
+            let moved = self.settle(now);
+            if spinning && !(self.received || woken || moved) {
+                if let Some(since) = idle_since.replace(now) {
+                    process::count_looking(Duration::from_nanos(now.ns_since(since)));
+                }
+            } else {
+                idle_since = None;
+            }
             while self.manage(now, control) {
                 self.settle(now);
             }
@@ -399,10 +408,10 @@ impl<'r> Shell<'r> {
     }
 
     /// Moves accesses, answers and closings until nothing moves: an answer that was taken may let a command begin. A command of thousands of
-    /// accesses that are done at once (UNMAP of a whole LU) goes on after the sockets had a look.
-    fn settle(&mut self, now: Time) {
+    /// accesses that are done at once (UNMAP of a whole LU) goes on after the sockets had a look. Whether anything moved.
+    fn settle(&mut self, now: Time) -> bool {
         self.unsettled = true;
-        for _ in 0..ROUNDS_PER_TURN {
+        for round in 0..ROUNDS_PER_TURN {
             let mut moved = false;
             while let Some(returned) = self.target.poll_returned() {
                 self.storage.take_back(returned);
@@ -429,8 +438,9 @@ impl<'r> Shell<'r> {
             }
             if !moved {
                 self.unsettled = false;
-                return;
+                return round > 0;
             }
         }
+        true
     }
 }
