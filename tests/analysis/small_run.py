@@ -25,6 +25,7 @@ class Rep:
     writes: Sequence[int] = (300,) * 8
     vms: int = 2
     size: int = 4096
+    warmup_ns: int = SECOND
     latency_ns: int = 10_000_000
     outstanding: float | None = None
     errors: int = 0
@@ -77,8 +78,9 @@ def counters_at(rep: Rep, second: int) -> dict[str, dict[str, float]]:
 
 
 def _counted(_: dict[str, Any], rep: Rep) -> Counted:
-    """One repetition of `len(rep.reads)` seconds, measured from the start to the end."""
+    """One repetition of `len(rep.reads)` seconds, all measured, after a warm-up without a request."""
     samples, histograms = Samples(), Histograms()
+    samples.add("host-1", "initiator", START - rep.warmup_ns, counters_at(rep, 0))
     seconds = len(rep.reads)
     for second in range(seconds + 1):
         at = START + second * SECOND

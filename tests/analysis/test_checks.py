@@ -70,6 +70,13 @@ def test_last_moment_of_an_engine_is_no_rate() -> None:
     assert list(rates) == [100.0] * 5
 
 
+@pytest.mark.parametrize("warmup_ns", [0, 9_000_000])
+def test_warm_up_shorter_than_a_request_is_told(tmp_path: Path, warmup_ns: int) -> None:
+    found = caveats(tmp_path, Rep(warmup_ns=warmup_ns), Rep(), Rep())
+    assert found == {"warmup_short": {"warmup_ms": warmup_ns / 1e6, "latency_ms": pytest.approx(10)}}
+    assert caveats(tmp_path / "2", Rep(warmup_ns=10_000_000), Rep(), Rep()) == {}
+
+
 def test_littles_law_is_checked_against_the_counted_outstanding_requests(tmp_path: Path) -> None:
     # 2 VMs x 1000/s x 10 ms = 20 outstanding
     found = caveats(tmp_path, Rep(outstanding=25.0), Rep(), Rep())

@@ -44,6 +44,7 @@ CAVEATS: dict[str, Severity] = {
     "noisy": "warning",  # repetitions differ by {percent} % (coefficient of variation)
     "not_steady": "warning",  # the rate drifted or swung while it was measured
     "too_short_to_judge": "note",  # {samples} samples: steadiness cannot be judged
+    "warmup_short": "warning",  # {warmup_ms} ms of warm-up, but a request takes {latency_ms} ms
     "window_not_covered": "warning",  # samples cover {percent} % of the measuring time
     "littles_law": "warning",  # outstanding differs from rate times latency by {percent} %
     "bytes_not_conserved": "invalid",  # initiators count {initiator} bytes, the array {array}

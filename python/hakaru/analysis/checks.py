@@ -3,6 +3,7 @@
 Limits (docs/methodology/checks.md):
     steady state      range under 20 % and |slope| x time under 10 % of the mean, over 1 s samples (SNIA PTS; the slope
                       is taken without its sign, so that a falling rate does not pass)
+    warm-up           no shorter than a request takes
     Little's law      |N - X R| under 5 % of N
     bytes             initiators and array agree to the byte once nothing is in flight
     wire              the array's NICs carried at least the payload and at most what headers explain
@@ -53,6 +54,7 @@ def of_repetition(
         *errors(counters),
     ]
     found += [
+        *warmed_up(counters, window, metrics),
         *littles_law(metrics),
         *bytes_conserved(counters),
         *wire(counters, window, nics),
@@ -135,6 +137,20 @@ def steady(counters: Counters, window: tuple[int, int]) -> Iterator[Caveat]:
     drift = abs(slope) * (len(rates) - 1) / mean
     if swing >= STEADY_RANGE_MAX or drift >= STEADY_SLOPE_MAX:
         yield Caveat("not_steady", {"range_percent": 100 * swing, "drift_percent": 100 * drift})
+
+
+def warmed_up(counters: Counters, window: tuple[int, int], metrics: dict[str, float]) -> Iterator[Caveat]:
+    """Queues were full when measuring began: the first requests had been answered, not only sent.
+
+    Those that find the queue still filling are answered sooner than any later one, and would lower the latency.
+    """
+    begun = [int(s.at_ns[0]) for _, s in counters.select(engine="initiator", entity="vms", name="reads")]
+    latency_ms = metrics["latency_ms_mean"]
+    if not begun or not math.isfinite(latency_ms):
+        return
+    warmup_ms = (window[0] - max(begun)) / 1e6
+    if warmup_ms < latency_ms:
+        yield Caveat("warmup_short", {"warmup_ms": max(0.0, warmup_ms), "latency_ms": latency_ms})
 
 
 def errors(counters: Counters) -> Iterator[Caveat]:

@@ -25,7 +25,8 @@ def of_repetition(repetition: Repetition, metrics: dict[str, float], use: dict[s
     found = [*checks.clock(counters), *checks.parts(counters), *checks.coverage(counters, window)]
     if metrics["iops"] >= OFTEN_PER_S:
         found += checks.steady(counters, window)
-    found += [*checks.errors(counters), *_littles_law(metrics, window), *checks.bytes_conserved(counters)]
+    found += [*checks.errors(counters), *checks.warmed_up(counters, window, metrics)]
+    found += [*_littles_law(metrics, window), *checks.bytes_conserved(counters)]
     found += [*checks.generator(repetition, use), *hops.conserved(counters), *emulated.of_repetition(repetition, use)]
     return [*found, *checks.machine(counters, window, use), *checks.dropped(counters, window)]
 
