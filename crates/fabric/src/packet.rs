@@ -82,6 +82,9 @@ pub enum PacketError {
     /// Shorter than an Ethernet header, or than the headers it is said to have.
     #[error("a packet of {0} bytes is shorter than its headers")]
     Short(usize),
+    /// A checksum that is missing elsewhere.
+    #[error("a checksum that is missing outside of the headers")]
+    Checksum,
     /// No payload in a frame.
     #[error("a super-frame with frames of no payload")]
     NoPayload,
@@ -105,20 +108,24 @@ impl Packet {
         if length < ETHERNET_BYTES {
             return Err(PacketError::Short(length));
         }
-        let mut frames = 1;
+        let (mut frames, mut headers) = (1, length);
         if let Some(cut) = segmentation {
+            headers = usize::from(cut.header_bytes);
             let payload = length
-                .checked_sub(usize::from(cut.header_bytes))
+                .checked_sub(headers)
                 .ok_or(PacketError::Short(length))?;
             if cut.payload_bytes == 0 || usize::from(cut.header_bytes) < ETHERNET_BYTES {
                 return Err(PacketError::NoPayload);
             }
             frames = payload.div_ceil(usize::from(cut.payload_bytes)).max(1) as u32;
         }
-        if checksum
-            .is_some_and(|(start, offset)| usize::from(start) + usize::from(offset) + 2 > length)
-        {
-            return Err(PacketError::Short(length));
+        // Every frame of a super-frame has it, the shortest too; a tag may go in or out before it.
+        let places = ETHERNET_BYTES..=headers;
+        if checksum.is_some_and(|(start, offset)| {
+            let start = usize::from(start);
+            !places.contains(&start) || !places.contains(&(start + usize::from(offset) + 2))
+        }) {
+            return Err(PacketError::Checksum);
         }
         let mut packet = Packet {
             tag: tag(&bytes),
@@ -398,6 +405,24 @@ mod tests {
         assert_eq!(all.bytes(), u64::from(one_by_one));
         assert_eq!(one_by_one, 3 * (66 + 1448 + 4) + 66 + 100 + 4);
         assert_eq!(all.wire_bytes(), u64::from(one_by_one) + 4 * 20);
+    }
+
+    #[test]
+    fn a_checksum_is_missing_where_every_frame_has_its_place() {
+        let cut = |header_bytes| {
+            Some(Segmentation {
+                header_bytes,
+                payload_bytes: 100,
+            })
+        };
+        let new =
+            |cut, checksum| Packet::new(vec![0; 142], cut, Some(checksum)).map(|p| p.frames());
+        assert_eq!(new(cut(42), (34, 6)), Ok(1));
+        assert_eq!(new(cut(41), (34, 6)), Err(PacketError::Checksum));
+        assert_eq!(new(None, (34, 106)), Ok(1));
+        assert_eq!(new(None, (34, 107)), Err(PacketError::Checksum));
+        assert_eq!(new(None, (13, 6)), Err(PacketError::Checksum));
+        assert_eq!(new(None, (u16::MAX, u16::MAX)), Err(PacketError::Checksum));
     }
 
     #[test]
