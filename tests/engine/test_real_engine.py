@@ -131,6 +131,30 @@ def test_engine_killed_mid_way_is_lost_and_the_other_tells_of_its_peer() -> None
     run(work())
 
 
+def test_a_target_that_goes_away_amid_its_answer_is_lost_at_once() -> None:
+    """The end of the stream comes together with the bytes before it: nothing that follows would tell of it again."""
+
+    async def work() -> None:
+        pid: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        async def answer_half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readexactly(48)
+            os.kill(await pid, signal.SIGSTOP)
+            writer.write(b"\x23\x87" + bytes(20))  # of a Login Response
+            writer.close()
+            await writer.wait_closed()
+            os.kill(await pid, signal.SIGCONT)
+
+        async with await asyncio.start_server(answer_half, "127.0.0.1", 0) as server:
+            portal = "{}:{}".format(*server.sockets[0].getsockname())
+            async with await EngineProcess.spawn("host-1", load(portal, measure_s=1)) as host:
+                pid.set_result(host.pid)
+                with pytest.raises(LostError, match=r"closed by the target"):
+                    await host.ready(timeout_s=5)
+
+    run(work())
+
+
 @pytest.mark.parametrize(
     ("config", "error"),
     [

@@ -178,7 +178,7 @@ impl<'r> Sockets<'r> {
         {
             *full = false;
         }
-        let received = event.readable && self.receive(index, machines);
+        let received = event.readable && self.receive(index, event.closed, machines);
         self.flush(index, machines);
         received
     }
@@ -247,8 +247,8 @@ impl<'r> Sockets<'r> {
         machines.handle_unreachable(index, error);
     }
 
-    /// Receives until the socket is drained. Whether there was anything.
-    fn receive(&mut self, index: usize, machines: &mut impl Machines) -> bool {
+    /// Receives until the socket is drained; if `closed`, to the end of the stream, of which nothing will tell again. Whether there was anything.
+    fn receive(&mut self, index: usize, closed: bool, machines: &mut impl Machines) -> bool {
         let mut any = false;
         loop {
             let place = &mut self.places[index];
@@ -274,7 +274,7 @@ impl<'r> Sockets<'r> {
                 Ok(n) => {
                     any = true;
                     place.discarded = discard;
-                    let drained = n < buffer.len();
+                    let drained = n < buffer.len() && !closed;
                     machines.handle_received(now, index, &self.buffer[..n]);
                     if drained && !machines.is_ended(index) {
                         return any;
