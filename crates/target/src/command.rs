@@ -118,7 +118,7 @@ impl Target {
         {
             return Err(RejectReason::InvalidPduField);
         }
-        if session.tasks.contains_key(&command.itt) {
+        if session.tasks.contains(command.itt) {
             return Err(RejectReason::TaskInProgress);
         }
         if command.immediate

@@ -247,7 +247,7 @@ impl Target {
         let Some(session) = on.session() else { return };
         let parameters = session.parameters;
         // Data of a task that was aborted or refused is let go by.
-        let Some(&key) = session.tasks.get(&bhs.itt()) else {
+        let Some(key) = session.tasks.get(bhs.itt()) else {
             return;
         };
         let Some(task) = self.tasks.get_mut(key) else {

@@ -17,7 +17,7 @@
 //! | `receive` `connection` `transmit` `lent` | bytes in, one connection's state, pieces out, memory lent to the kernel |
 //! | `login` `text` | negotiation and discovery |
 //! | `authentication` `access` | who the initiator is, and what that one may see |
-//! | `session` `full_feature` | order of commands; NOP, logout, reject |
+//! | `session` `tags` `full_feature` | order of commands; NOP, logout, reject |
 //! | `command` `data_in` `data_out` `task` | a SCSI command from its PDU to its status |
 //! | `parameters` | commands with a parameter list, and what a command means to other initiators |
 //! | `program` `steps` `ranges` | commands that take several accesses; how they are run; what they keep others out of |
@@ -56,6 +56,7 @@ mod scsi;
 mod session;
 mod slab;
 mod steps;
+mod tags;
 mod target;
 mod task;
 mod text;

@@ -143,11 +143,7 @@ impl Target {
     ) -> Option<TaskManagementResult> {
         let on = self.connections.get(connection.0)?;
         let window = on.window;
-        let key = on
-            .session()?
-            .tasks
-            .get(&request.referenced_task_tag)
-            .copied();
+        let key = on.session()?.tasks.get(request.referenced_task_tag);
         if let Some(key) = key.filter(|key| {
             self.tasks
                 .get(*key)
@@ -345,7 +341,7 @@ impl Target {
                         .get_mut(connection.0)
                         .and_then(|on| on.session_mut())
                     {
-                        session.tasks.remove(&itt);
+                        session.tasks.remove(itt);
                         session.aborted.push(key);
                     }
                 }
@@ -447,7 +443,7 @@ impl Target {
         let Phase::FullFeature(session) = &mut on.phase else {
             return Vec::new();
         };
-        let tasks: Vec<Key> = session.tasks.values().copied().collect();
+        let tasks: Vec<Key> = session.tasks.tasks().collect();
         let held = core::mem::take(&mut session.held);
         session.waiting.clear();
         if let Sink::Collect {

@@ -1,15 +1,15 @@
 //! A session in full feature phase: who, what was agreed, which tasks are not answered yet.
 
-use core::hash::{BuildHasherDefault, Hasher};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use hakaru_wire::iscsi::keys::{self, Negotiation};
-use hakaru_wire::iscsi::{Bhs, CmdSn, Itt};
+use hakaru_wire::iscsi::{Bhs, CmdSn};
 use hakaru_wire::scsi::Sense;
 
 use crate::access::Rights;
 use crate::scsi::Copies;
 use crate::slab::Key;
+use crate::tags::TaskTags;
 use crate::target::Nexus;
 use crate::text::TextExchange;
 
@@ -74,27 +74,6 @@ pub(crate) enum Held {
     Pdu(Pdu),
     /// Nothing: the command with this number was aborted before it came, or while it was held.
     Aborted,
-}
-
-/// ITT → task. Tags are the initiator's own choice and few at a time, so that a multiplication hashes them well enough.
-pub(crate) type TaskTags = HashMap<Itt, Key, BuildHasherDefault<TagHasher>>;
-
-/// Multiplies by 2^32 / φ (Knuth); the map looks at high and low bits.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct TagHasher(u64);
-
-impl Hasher for TagHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u32(u32::from(*byte));
-        }
-    }
-    fn write_u32(&mut self, tag: u32) {
-        self.0 = (self.0.rotate_left(5) ^ u64::from(tag)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
 }
 
 /// A session.

@@ -529,7 +529,7 @@ impl Target {
                 session.immediate_in_flight -= u32::from(immediate);
                 // The tag of an aborted task may be another's by now.
                 if stage != Stage::Aborted {
-                    session.tasks.remove(&ended.itt);
+                    session.tasks.remove(ended.itt);
                 }
             }
         }

@@ -1,0 +1,181 @@
+//! A session's tasks by Initiator Task Tag. Every command is looked for here, put in and taken out again, so it is an open table with linear
+//! probing and nothing besides.
+//!
+//! Tags are the initiator's own choice. One that chooses such as meet has its own commands looked for among all of its tasks, whose number the
+//! command window bounds; other sessions have tables of their own.
+
+use hakaru_wire::iscsi::Itt;
+
+use crate::slab::Key;
+
+/// Slots of the smallest table.
+const SLOTS_MIN: usize = 16;
+
+/// Where nothing is: no task has this tag.
+const EMPTY: (Itt, Key) = (
+    Itt::RESERVED,
+    Key {
+        index: u32::MAX,
+        generation: u32::MAX,
+    },
+);
+
+/// ITT → task.
+#[derive(Debug, Default)]
+pub(crate) struct TaskTags {
+    /// None, or a power of two that is at least twice the number of tasks: an empty slot ends every search.
+    slots: Vec<(Itt, Key)>,
+    /// 64 less the binary logarithm of the number of slots.
+    shift: u32,
+    len: usize,
+}
+
+impl TaskTags {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(crate) fn contains(&self, itt: Itt) -> bool {
+        self.place(itt).is_some()
+    }
+
+    pub(crate) fn get(&self, itt: Itt) -> Option<Key> {
+        self.place(itt).map(|place| self.slots[place].1)
+    }
+
+    /// The tasks, in no order.
+    pub(crate) fn tasks(&self) -> impl Iterator<Item = Key> {
+        let taken = self.slots.iter().filter(|(tag, _)| *tag != Itt::RESERVED);
+        taken.map(|(_, key)| *key)
+    }
+
+    /// Puts in a tag that is not there.
+    #[inline]
+    pub(crate) fn insert(&mut self, itt: Itt, key: Key) {
+        debug_assert!(itt != Itt::RESERVED && !self.contains(itt));
+        self.len += 1;
+        if self.len * 2 > self.slots.len() {
+            self.grow();
+        }
+        self.put(itt, key);
+    }
+
+    /// Takes a tag out, if it is there.
+    #[inline]
+    pub(crate) fn remove(&mut self, itt: Itt) {
+        let Some(mut hole) = self.place(itt) else {
+            return;
+        };
+        self.len -= 1;
+        let mut place = self.after(hole);
+        while self.slots[place].0 != Itt::RESERVED {
+            // One that stands behind the hole goes into it, unless its search begins only after that.
+            let distance = |from: usize| place.wrapping_sub(from) & (self.slots.len() - 1);
+            if distance(self.first(self.slots[place].0)) >= distance(hole) {
+                self.slots[hole] = self.slots[place];
+                hole = place;
+            }
+            place = self.after(place);
+        }
+        self.slots[hole] = EMPTY;
+    }
+
+    /// Where a tag is.
+    #[inline]
+    fn place(&self, itt: Itt) -> Option<usize> {
+        let mut place = self.first(itt);
+        loop {
+            match self.slots.get(place)?.0 {
+                Itt::RESERVED => return None,
+                tag if tag == itt => return Some(place),
+                _ => place = self.after(place),
+            }
+        }
+    }
+
+    /// Where the search for a tag begins: by multiplication with 2^64 / φ (Knuth).
+    #[inline]
+    fn first(&self, itt: Itt) -> usize {
+        (u64::from(itt.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
+    }
+
+    #[inline]
+    fn after(&self, place: usize) -> usize {
+        (place + 1) & (self.slots.len() - 1)
+    }
+
+    #[inline]
+    fn put(&mut self, itt: Itt, key: Key) {
+        let mut place = self.first(itt);
+        while self.slots[place].0 != Itt::RESERVED {
+            place = self.after(place);
+        }
+        self.slots[place] = (itt, key);
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let slots = (self.slots.len() * 2).max(SLOTS_MIN);
+        let before = core::mem::replace(&mut self.slots, vec![EMPTY; slots]);
+        self.shift = u64::BITS - slots.trailing_zeros();
+        for (itt, key) in before {
+            if itt != Itt::RESERVED {
+                self.put(itt, key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(index: u32) -> Key {
+        Key {
+            index,
+            generation: 0,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_table_is_the_map_it_stands_for(
+            // Few tags and many of them neighbours or alike in their low bits, so that they meet.
+            steps in prop::collection::vec((any::<bool>(), prop_oneof![0..40u32, (0..40u32).prop_map(|n| n << 26)]), 0..400)
+        ) {
+            let (mut tags, mut model) = (TaskTags::default(), BTreeMap::new());
+            for (number, (inserts, tag)) in (0..).zip(steps) {
+                if !inserts {
+                    tags.remove(Itt(tag));
+                    model.remove(&tag);
+                } else if !tags.contains(Itt(tag)) {
+                    tags.insert(Itt(tag), key(number));
+                    model.insert(tag, key(number));
+                }
+                prop_assert_eq!(tags.is_empty(), model.is_empty());
+                for tag in (0..40).flat_map(|n| [n, n << 26]) {
+                    prop_assert_eq!(tags.get(Itt(tag)), model.get(&tag).copied());
+                }
+                let mut tasks: Vec<u32> = tags.tasks().map(|key| key.index).collect();
+                tasks.sort_unstable();
+                let mut expected: Vec<u32> = model.values().map(|key| key.index).collect();
+                expected.sort_unstable();
+                prop_assert_eq!(tasks, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn the_reserved_tag_is_never_there() {
+        let mut tags = TaskTags::default();
+        assert!(!tags.contains(Itt::RESERVED));
+        tags.insert(Itt(1), key(1));
+        assert_eq!(tags.get(Itt::RESERVED), None);
+        tags.remove(Itt::RESERVED);
+        assert_eq!(tags.get(Itt(1)), Some(key(1)));
+    }
+}
