@@ -222,13 +222,15 @@ impl Transmit {
         let of_lent = sent.min(self.lent_bytes);
         self.lent_bytes -= of_lent;
         sent -= of_lent;
-        while let Some(piece) = self.pieces.front_mut() {
+        let mut whole = 0;
+        for piece in &self.pieces {
             let (Piece::Arena { length } | Piece::Lu { length, .. } | Piece::Buffer { length, .. }) =
                 *piece;
             if sent < u64::from(length) {
                 break;
             }
             sent -= u64::from(length);
+            whole += 1;
             match *piece {
                 Piece::Arena { length } => self.arena_sent += length as usize,
                 Piece::Lu { .. } | Piece::Buffer { last: false, .. } => {}
@@ -239,8 +241,8 @@ impl Transmit {
                     }
                 }
             }
-            self.pieces.pop_front();
         }
+        self.pieces.drain(..whole);
         if sent > 0 {
             self.cut_front(sent as u32, block_bytes, read_lu);
         }
