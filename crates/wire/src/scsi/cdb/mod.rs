@@ -205,32 +205,33 @@ impl Cdb {
         let opcode = *bytes.first().ok_or(CdbError::Short)?;
         let length = length_of(opcode).ok_or(CdbError::UnsupportedOpcode(opcode))?;
         let cdb = bytes.get(..length).ok_or(CdbError::Short)?;
-        let command = parse_known(opcode, cdb)?;
+        let command = parse_known(opcode, cdb);
         // CONTROL, always the last byte: NACA would promise auto contingent allegiance, which INQUIRY's NORMACA denies.
-        if cdb[length - 1] & 0x04 != 0 {
+        if command.is_ok() && cdb[length - 1] & 0x04 != 0 {
             return Err(invalid(length as u16 - 1, 2));
         }
-        Ok(command)
+        command
     }
 }
 
 #[inline]
 fn parse_known(opcode: u8, cdb: &[u8]) -> Result<Cdb, CdbError> {
+    match opcode {
+        opcode::READ_10 | opcode::READ_12 | opcode::READ_16 => {
+            let (lba, blocks) = extent(cdb);
+            Ok(Cdb::Read(transfer(cdb, lba, blocks)))
+        }
+        opcode::WRITE_10 | opcode::WRITE_12 | opcode::WRITE_16 => {
+            let (lba, blocks) = extent(cdb);
+            Ok(Cdb::Write(transfer(cdb, lba, blocks)))
+        }
+        _ => parse_other(opcode, cdb),
+    }
+}
+
+/// What is neither READ nor WRITE, or the six-byte form of these, apart from them so that callers get those two in line.
+fn parse_other(opcode: u8, cdb: &[u8]) -> Result<Cdb, CdbError> {
     Ok(match opcode {
-        opcode::READ_10 => Cdb::Read(transfer(
-            cdb,
-            u64::from(u32_at(cdb, 2)),
-            u32::from(u16_at(cdb, 7)),
-        )),
-        opcode::WRITE_10 => Cdb::Write(transfer(
-            cdb,
-            u64::from(u32_at(cdb, 2)),
-            u32::from(u16_at(cdb, 7)),
-        )),
-        opcode::READ_16 => Cdb::Read(transfer(cdb, u64_at(cdb, 2), u32_at(cdb, 10))),
-        opcode::WRITE_16 => Cdb::Write(transfer(cdb, u64_at(cdb, 2), u32_at(cdb, 10))),
-        opcode::READ_12 => Cdb::Read(transfer(cdb, u64::from(u32_at(cdb, 2)), u32_at(cdb, 6))),
-        opcode::WRITE_12 => Cdb::Write(transfer(cdb, u64::from(u32_at(cdb, 2)), u32_at(cdb, 6))),
         opcode::READ_6 => Cdb::Read(transfer_6(cdb)),
         opcode::WRITE_6 => Cdb::Write(transfer_6(cdb)),
         opcode::TEST_UNIT_READY => Cdb::TestUnitReady,
