@@ -26,7 +26,7 @@ fn read<'a>(flags: u8, pieces: impl Iterator<Item = &'a [u8]>) -> Read {
     for mut piece in pieces {
         loop {
             match framer.next(&mut piece) {
-                Ok(Some(Frame::Header { bhs, ahs })) => all.headers.push((bhs, ahs.to_vec())),
+                Ok(Some(Frame::Header { bhs, ahs })) => all.headers.push((*bhs, ahs.to_vec())),
                 Ok(Some(Frame::Data { bytes, .. })) => all.data.extend_from_slice(bytes),
                 Ok(Some(Frame::End { data_digest_ok })) => all.ends.push(data_digest_ok),
                 Ok(None) => break,

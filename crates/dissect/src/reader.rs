@@ -151,6 +151,7 @@ impl Reader {
             match self.framer.next(input) {
                 Ok(None) => return,
                 Ok(Some(Frame::Header { bhs, .. })) => {
+                    let bhs = *bhs;
                     if !plausible::follows(&bhs, sender) || !session.may_come(&bhs) {
                         // One byte less than before: the search comes to an end.
                         self.skipped_bytes += 1;
@@ -326,6 +327,7 @@ impl Reader {
         let (mut input, before) = (&rest[..taken], &rest[..taken]);
         match self.framer.next(&mut input) {
             Ok(Some(Frame::Header { bhs, .. })) => {
+                let bhs = *bhs;
                 self.begin(&bhs);
                 session.handle_header(now, sender, &bhs, true);
             }

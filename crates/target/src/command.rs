@@ -21,12 +21,12 @@ impl Target {
         &mut self,
         now: Time,
         connection: ConnectionId,
-        pdu: &mut Pdu,
+        pdu: &mut Pdu<'_>,
     ) -> Result<(), RejectReason> {
-        let Ok(command) = ScsiCommand::parse(&pdu.bhs) else {
+        let Ok(command) = ScsiCommand::parse(pdu.bhs) else {
             return Err(RejectReason::InvalidPduField);
         };
-        self.admit(connection, &command, &pdu.ahs)?;
+        self.admit(connection, &command, pdu.ahs)?;
         let mut outcome = self.execute(connection, command.lun, &command.cdb, None);
         if let Some(verdict) = self.check_unsolicited(connection, &command, &pdu.payload)
             && !matches!(outcome, Outcome::End(Verdict::Check(_)))
@@ -151,9 +151,7 @@ impl Target {
         {
             return Some(Verdict::Check(Sense::UNEXPECTED_UNSOLICITED_DATA));
         }
-        payload
-            .refused
-            .then_some(Verdict::Status(Status::TASK_SET_FULL))
+        matches!(payload, Payload::Refused).then_some(Verdict::Status(Status::TASK_SET_FULL))
     }
 
     /// Ends a command without an access to its LU; if unsolicited data is still to come, once that went by.

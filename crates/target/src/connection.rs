@@ -7,12 +7,12 @@ use core::net::SocketAddr;
 use hakaru_units::Time;
 use hakaru_wire::iscsi::digest::{DIGEST_LENGTH, DataDigest, header_digest, padding};
 use hakaru_wire::iscsi::frame::Framer;
-use hakaru_wire::iscsi::{Bhs, CmdSn, StatSn, TargetNumbers};
+use hakaru_wire::iscsi::{CmdSn, StatSn, TargetNumbers};
 
 use crate::io::ConnectionId;
 use crate::lent::Lending;
 use crate::login::Login;
-use crate::session::Session;
+use crate::session::{Payload, Session};
 use crate::slab::Key;
 use crate::transmit::Transmit;
 
@@ -33,22 +33,15 @@ pub(crate) enum Phase {
 /// Where the data segment of the PDU under way goes.
 #[derive(Debug)]
 pub(crate) enum Sink {
-    /// Nowhere.
-    Discard,
-    /// Together; for a write command the immediate data, which becomes the task's buffer. `reserved_bytes` of the budget are its.
-    Collect { data: Vec<u8>, reserved_bytes: u32 },
+    /// Together, as far as it is kept.
+    Payload(Payload),
     /// Into a write's buffer, as far as the command wants it.
     Task { task: Key, keep: u32 },
 }
 
-/// The PDU under way.
-#[derive(Debug)]
-pub(crate) struct Receiving {
-    pub(crate) bhs: Bhs,
-    pub(crate) ahs: Vec<u8>,
-    pub(crate) sink: Sink,
-    /// The write budget had no room for the immediate data, which is discarded.
-    pub(crate) refused: bool,
+impl Sink {
+    /// Nowhere.
+    pub(crate) const DISCARD: Sink = Sink::Payload(Payload::Nothing);
 }
 
 /// What login agreed on for what the initiator sends, to hold from the next PDU on.
@@ -118,10 +111,11 @@ pub(crate) struct Connection {
     pub(crate) local: SocketAddr,
     pub(crate) peer: SocketAddr,
     /// Out while bytes are being read with it.
-    pub(crate) framer: Option<Framer>,
+    pub(crate) framer: Option<Box<Framer>>,
     /// For the framer, once it stands between two PDUs.
     pub(crate) receive_settings: Option<ReceiveSettings>,
-    pub(crate) receiving: Receiving,
+    /// Of the PDU under way; its header is the framer's.
+    pub(crate) sink: Sink,
     pub(crate) transmit: Transmit,
     pub(crate) lent: Lending,
     /// Is in the queue of `poll_transmit`.
@@ -132,7 +126,9 @@ pub(crate) struct Connection {
     pub(crate) window: Window,
     /// Digests of what goes out.
     pub(crate) digests: Digests,
-    /// PDUs queued since the connection began.
+    /// PDUs that came since the connection began.
+    pub(crate) pdus_in: u64,
+    /// PDUs queued since.
     pub(crate) pdus_out: u64,
     pub(crate) phase: Phase,
     pub(crate) clocks: Clocks,
@@ -153,14 +149,9 @@ impl Connection {
             portal,
             local,
             peer,
-            framer: Some(Framer::new(LOGIN_DATA_SEGMENT_BYTES)),
+            framer: Some(Box::new(Framer::new(LOGIN_DATA_SEGMENT_BYTES))),
             receive_settings: None,
-            receiving: Receiving {
-                bhs: Bhs::new([0; 48]),
-                ahs: Vec::new(),
-                sink: Sink::Discard,
-                refused: false,
-            },
+            sink: Sink::DISCARD,
             transmit: Transmit::default(),
             lent: Lending::new(),
             announced: false,
@@ -172,6 +163,7 @@ impl Connection {
                 in_flight: 0,
             },
             digests: Digests::default(),
+            pdus_in: 0,
             pdus_out: 0,
             phase: Phase::Login(Box::default()),
             clocks: Clocks {

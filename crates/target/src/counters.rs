@@ -1,5 +1,7 @@
 //! What the target counts. Cumulative, except names that end in `_now`.
 
+use crate::connection::Connection;
+
 /// Of one LU. Commands count when they are answered GOOD; bytes are those moved.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LuCounters {
@@ -40,6 +42,12 @@ pub(crate) struct PortCounters {
 }
 
 impl PortCounters {
+    /// Counts a connection's PDUs with the others.
+    pub(crate) fn add_pdus(&mut self, on: &Connection) {
+        self.pdus_in += on.pdus_in;
+        self.pdus_out += on.pdus_out;
+    }
+
     pub(crate) fn visit(&self, entity: &str, visit: &mut dyn FnMut(&str, &str, f64)) {
         visit(entity, "rx_bytes", self.rx_bytes as f64);
         visit(entity, "tx_bytes", self.tx_bytes as f64);

@@ -37,9 +37,13 @@ impl Target {
     /// Gives a payload's buffer and budget back.
     #[inline]
     pub(crate) fn release_payload(&mut self, connection: ConnectionId, payload: &mut Payload) {
-        if payload.data.capacity() > 0 || payload.reserved_bytes > 0 {
-            self.buffers.give(core::mem::take(&mut payload.data));
-            self.release_write(connection, core::mem::take(&mut payload.reserved_bytes));
+        if let Payload::Kept {
+            data,
+            reserved_bytes,
+        } = payload
+        {
+            self.buffers.give(core::mem::take(data));
+            self.release_write(connection, core::mem::take(reserved_bytes));
         }
     }
 
@@ -278,7 +282,7 @@ impl Target {
             }
         };
         if let Some(on) = self.connections.get_mut(connection.0) {
-            on.receiving.sink = Sink::Task { task: key, keep };
+            on.sink = Sink::Task { task: key, keep };
         }
     }
 
@@ -296,15 +300,12 @@ impl Target {
         &mut self,
         now: Time,
         connection: ConnectionId,
+        bhs: &Bhs,
         task: Option<Key>,
         digest_ok: bool,
     ) {
-        let Some(on) = self.connections.get(connection.0) else {
-            return;
-        };
-        let bhs = on.receiving.bhs;
         if !digest_ok {
-            self.reject(connection, RejectReason::DataDigestError, &bhs);
+            self.reject(connection, RejectReason::DataDigestError, bhs);
         }
         let Some(key) = task else { return };
         let Some(task) = self.tasks.get_mut(key) else {

@@ -8,7 +8,7 @@ use hakaru_wire::iscsi::{
 
 use crate::connection::Connection;
 use crate::io::ConnectionId;
-use crate::session::{Held, Pdu};
+use crate::session::{EarlyPdu, Held, Payload, Pdu};
 use crate::target::Target;
 
 impl Target {
@@ -17,16 +17,17 @@ impl Target {
         &mut self,
         now: Time,
         connection: ConnectionId,
-        pdu: &mut Pdu,
+        pdu: &mut Pdu<'_>,
         data_digest_ok: bool,
     ) {
-        self.handle_expected_status(connection, exp_stat_sn_of(&pdu.bhs));
         match pdu.bhs.opcode() {
-            Some(Opcode::DataOut) => self.end_data_out(now, connection, None, data_digest_ok),
+            Some(Opcode::DataOut) => {
+                self.end_data_out(now, connection, pdu.bhs, None, data_digest_ok)
+            }
             _ if !data_digest_ok => {
                 // Discarded whole: its CmdSN is not taken, and the initiator sends it again (RFC 7143 section 7.8).
                 self.release_payload(connection, &mut pdu.payload);
-                self.reject(connection, RejectReason::DataDigestError, &pdu.bhs);
+                self.reject(connection, RejectReason::DataDigestError, pdu.bhs);
             }
             Some(
                 Opcode::ScsiCommand
@@ -35,22 +36,22 @@ impl Target {
                 | Opcode::TextRequest
                 | Opcode::LogoutRequest,
             ) => self.order(now, connection, pdu),
-            Some(Opcode::Snack) => self.reject(connection, RejectReason::SnackReject, &pdu.bhs),
+            Some(Opcode::Snack) => self.reject(connection, RejectReason::SnackReject, pdu.bhs),
             Some(Opcode::LoginRequest) => {
                 self.counters.sessions.protocol_errors += 1;
-                self.reject(connection, RejectReason::ProtocolError, &pdu.bhs);
+                self.reject(connection, RejectReason::ProtocolError, pdu.bhs);
                 self.end(now, connection);
             }
             _ => {
                 self.counters.sessions.protocol_errors += 1;
-                self.reject(connection, RejectReason::CommandNotSupported, &pdu.bhs);
+                self.reject(connection, RejectReason::CommandNotSupported, pdu.bhs);
             }
         }
     }
 
     /// Delivers numbered PDUs in the order of their CmdSN and immediate ones at once (RFC 7143 section 4.2.2.1). One outside the
     /// window is ignored; one that is early is held until those before it came.
-    fn order(&mut self, now: Time, connection: ConnectionId, pdu: &mut Pdu) {
+    fn order(&mut self, now: Time, connection: ConnectionId, pdu: &mut Pdu<'_>) {
         if pdu.bhs.immediate() {
             self.deliver_immediate(now, connection, pdu);
             return;
@@ -58,7 +59,7 @@ impl Target {
         let Some(on) = self.connections.get_mut(connection.0) else {
             return;
         };
-        let cmd_sn = cmd_sn_of(&pdu.bhs);
+        let cmd_sn = cmd_sn_of(pdu.bhs);
         let in_window = on.window.contains(cmd_sn);
         if in_window && cmd_sn == on.window.expected {
             self.deliver(now, connection, pdu);
@@ -77,18 +78,18 @@ impl Target {
     }
 
     /// Delivers an immediate PDU, which takes up no CmdSN.
-    fn deliver_immediate(&mut self, now: Time, connection: ConnectionId, pdu: &mut Pdu) {
+    fn deliver_immediate(&mut self, now: Time, connection: ConnectionId, pdu: &mut Pdu<'_>) {
         let result = self.dispatch(now, connection, pdu);
         self.release_payload(connection, &mut pdu.payload);
         if let Err(reason) = result {
-            self.reject(connection, reason, &pdu.bhs);
+            self.reject(connection, reason, pdu.bhs);
         }
     }
 
     /// Delivers the PDU that is next in order. One that is rejected does not count as received: the initiator fills the gap with
     /// another, or by aborting it (RFC 7143 section 7.3).
     #[inline]
-    fn deliver(&mut self, now: Time, connection: ConnectionId, pdu: &mut Pdu) {
+    fn deliver(&mut self, now: Time, connection: ConnectionId, pdu: &mut Pdu<'_>) {
         let Some(on) = self.connections.get_mut(connection.0) else {
             return;
         };
@@ -100,7 +101,7 @@ impl Target {
             if let Some(on) = self.connections.get_mut(connection.0) {
                 on.window.expected = cmd_sn;
             }
-            self.reject(connection, reason, &pdu.bhs);
+            self.reject(connection, reason, pdu.bhs);
         }
     }
 
@@ -123,7 +124,12 @@ impl Target {
         {
             match held {
                 Held::Aborted => on.window.expected = expected.plus(1),
-                Held::Pdu(mut pdu) => {
+                Held::Pdu(EarlyPdu { bhs, ahs, payload }) => {
+                    let mut pdu = Pdu {
+                        bhs: &bhs,
+                        ahs: &ahs,
+                        payload,
+                    };
                     self.deliver(now, connection, &mut pdu);
                     let rejected = |on: &Connection| on.window.expected == expected;
                     if self.connections.get(connection.0).is_none_or(rejected) {
@@ -139,16 +145,16 @@ impl Target {
         &mut self,
         now: Time,
         connection: ConnectionId,
-        pdu: &mut Pdu,
+        pdu: &mut Pdu<'_>,
     ) -> Result<(), RejectReason> {
         match pdu.bhs.opcode() {
             Some(Opcode::ScsiCommand) => self.scsi_command(now, connection, pdu),
             // Its data was discarded: there was no room.
-            _ if pdu.payload.refused => Err(RejectReason::LongOperationReject),
-            Some(Opcode::NopOut) => self.nop_out(connection, &pdu.bhs, &pdu.payload.data),
-            Some(Opcode::TaskManagementRequest) => self.task_management(now, connection, &pdu.bhs),
-            Some(Opcode::TextRequest) => self.text_request(connection, &pdu.bhs, &pdu.payload.data),
-            Some(Opcode::LogoutRequest) => self.logout(now, connection, &pdu.bhs),
+            _ if matches!(pdu.payload, Payload::Refused) => Err(RejectReason::LongOperationReject),
+            Some(Opcode::NopOut) => self.nop_out(connection, pdu.bhs, pdu.payload.data()),
+            Some(Opcode::TaskManagementRequest) => self.task_management(now, connection, pdu.bhs),
+            Some(Opcode::TextRequest) => self.text_request(connection, pdu.bhs, pdu.payload.data()),
+            Some(Opcode::LogoutRequest) => self.logout(now, connection, pdu.bhs),
             _ => Err(RejectReason::CommandNotSupported),
         }
     }
@@ -273,7 +279,7 @@ impl Target {
 }
 
 /// ExpStatSN: bytes 28 to 31 in all that an initiator sends.
-fn exp_stat_sn_of(bhs: &Bhs) -> StatSn {
+pub(crate) fn exp_stat_sn_of(bhs: &Bhs) -> StatSn {
     let b = bhs.as_bytes();
     StatSn(u32::from_be_bytes([b[28], b[29], b[30], b[31]]))
 }

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use hakaru_wire::iscsi::StatSn;
 
+use crate::connection::Connection;
 use crate::io::ConnectionId;
 use crate::target::Target;
 
@@ -37,6 +38,24 @@ pub enum Returned {
 
 /// What one connection has lent, oldest first: each until the initiator expects this StatSN.
 pub(crate) type Lending = VecDeque<(StatSn, Lent)>;
+
+impl Connection {
+    /// The initiator expects this StatSN: it has all before.
+    #[inline]
+    pub(crate) fn handle_expected_status(
+        &mut self,
+        expected: StatSn,
+        returned: &mut VecDeque<Returned>,
+    ) {
+        while let Some((until, lent)) = self.lent.front() {
+            if expected.precedes(*until) {
+                return;
+            }
+            returned.push_back(Returned::Read(*lent));
+            self.lent.pop_front();
+        }
+    }
+}
 
 impl Target {
     /// Whether memory of an LU may be lent to a connection now.
@@ -71,20 +90,6 @@ impl Target {
     /// The next memory that comes back.
     pub fn poll_returned(&mut self) -> Option<Returned> {
         self.returned.pop_front()
-    }
-
-    /// The initiator expects this StatSN: it has all before.
-    pub(crate) fn handle_expected_status(&mut self, connection: ConnectionId, expected: StatSn) {
-        let Some(on) = self.connections.get_mut(connection.0) else {
-            return;
-        };
-        while let Some((until, lent)) = on.lent.front() {
-            if expected.precedes(*until) {
-                return;
-            }
-            self.returned.push_back(Returned::Read(*lent));
-            on.lent.pop_front();
-        }
     }
 
     /// An LU goes, and its memory with it.

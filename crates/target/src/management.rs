@@ -13,7 +13,7 @@ use hakaru_wire::scsi::Sense;
 use crate::access::Rights;
 use crate::connection::{Phase, Sink};
 use crate::io::{ConnectionId, IoId};
-use crate::session::{Held, Payload, Pdu};
+use crate::session::{EarlyPdu, Held};
 use crate::slab::Key;
 use crate::target::Target;
 use crate::task::{Access, Stage, Task};
@@ -284,7 +284,7 @@ impl Target {
             return;
         };
         let in_scope = |cmd_sn: &CmdSn, held: &Held| match held {
-            Held::Pdu(Pdu { bhs, .. }) => {
+            Held::Pdu(EarlyPdu { bhs, .. }) => {
                 cmd_sn.precedes(before)
                     && bhs.opcode() == Some(Opcode::ScsiCommand)
                     && lun.is_none_or(|lun| bhs.lun() == lun)
@@ -439,26 +439,15 @@ impl Target {
         let Some(on) = self.connections.get_mut(connection.0) else {
             return Vec::new();
         };
-        let sink = core::mem::replace(&mut on.receiving.sink, Sink::Discard);
+        let sink = core::mem::replace(&mut on.sink, Sink::DISCARD);
         let Phase::FullFeature(session) = &mut on.phase else {
             return Vec::new();
         };
         let tasks: Vec<Key> = session.tasks.tasks().collect();
         let held = core::mem::take(&mut session.held);
         session.waiting.clear();
-        if let Sink::Collect {
-            data,
-            reserved_bytes,
-        } = sink
-        {
-            self.release_payload(
-                connection,
-                &mut Payload {
-                    data,
-                    reserved_bytes,
-                    refused: false,
-                },
-            );
+        if let Sink::Payload(mut payload) = sink {
+            self.release_payload(connection, &mut payload);
         }
         for (_, held) in held {
             if let Held::Pdu(mut pdu) = held {

@@ -5,6 +5,7 @@ use hakaru_wire::iscsi::frame::{Frame, FrameError, Framer};
 use hakaru_wire::iscsi::{Bhs, Opcode, ScsiCommand};
 
 use crate::connection::{Phase, Sink};
+use crate::full_feature::exp_stat_sn_of;
 use crate::io::ConnectionId;
 use crate::session::{Payload, Pdu};
 use crate::target::Target;
@@ -27,12 +28,12 @@ impl Target {
         let mut rest = bytes;
         loop {
             match framer.next(&mut rest) {
-                Ok(Some(Frame::Header { bhs, ahs })) => self.begin_pdu(now, connection, bhs, ahs),
+                Ok(Some(Frame::Header { bhs, .. })) => self.begin_pdu(now, connection, bhs),
                 Ok(Some(Frame::Data { offset, bytes })) => {
                     self.take_data(connection, offset, bytes);
                 }
                 Ok(Some(Frame::End { data_digest_ok })) => {
-                    self.end_pdu(now, connection, data_digest_ok);
+                    self.end_pdu(now, connection, &framer, data_digest_ok);
                     if !self.goes_on(connection, &mut framer) {
                         break;
                     }
@@ -55,8 +56,9 @@ impl Target {
         match self.connections.get_mut(connection.0) {
             None => false,
             Some(on) => {
-                if let Some(settings) = on.receive_settings.take() {
+                if let Some(settings) = on.receive_settings {
                     settings.apply(framer);
+                    on.receive_settings = None;
                 }
                 !matches!(on.phase, Phase::Ending)
             }
@@ -72,35 +74,29 @@ impl Target {
     }
 
     /// A PDU begins: settles where its data segment goes.
-    fn begin_pdu(&mut self, now: Time, connection: ConnectionId, bhs: Bhs, ahs: &[u8]) {
+    fn begin_pdu(&mut self, now: Time, connection: ConnectionId, bhs: &Bhs) {
         let Some(on) = self.connections.get_mut(connection.0) else {
             return;
         };
-        self.counters.ports[on.portal].pdus_in += 1;
-        on.receiving.bhs = bhs;
-        on.receiving.ahs.clear();
-        on.receiving.ahs.extend_from_slice(ahs);
-        on.receiving.refused = false;
-        on.receiving.sink = Sink::Discard;
-        let opcode = bhs.opcode();
-        if matches!(on.phase, Phase::Login(_)) && opcode != Some(Opcode::LoginRequest) {
+        on.pdus_in += 1;
+        if matches!(on.phase, Phase::Login(_)) && bhs.opcode() != Some(Opcode::LoginRequest) {
             self.refuse_before_login(now, connection);
             return;
         }
-        if bhs.data_segment_length() == 0 && opcode != Some(Opcode::DataOut) {
+        if bhs.data_segment_length() == 0 && bhs.opcode() != Some(Opcode::DataOut) {
             return;
         }
-        match opcode {
-            Some(Opcode::ScsiCommand) => self.begin_immediate_data(connection, &bhs),
-            Some(Opcode::DataOut) => self.begin_data_out(now, connection, &bhs),
+        match bhs.opcode() {
+            Some(Opcode::ScsiCommand) => self.begin_immediate_data(connection, bhs),
+            Some(Opcode::DataOut) => self.begin_data_out(now, connection, bhs),
             Some(Opcode::TextRequest | Opcode::NopOut) => {
                 self.begin_collected(connection, bhs.data_segment_length());
             }
             Some(Opcode::LoginRequest) => {
-                on.receiving.sink = Sink::Collect {
+                on.sink = Sink::Payload(Payload::Kept {
                     data: Vec::new(),
                     reserved_bytes: 0,
-                };
+                });
             }
             _ => {}
         }
@@ -127,13 +123,14 @@ impl Target {
         let Some(on) = self.connections.get_mut(connection.0) else {
             return;
         };
-        on.receiving.refused = !reserved;
-        if reserved {
-            on.receiving.sink = Sink::Collect {
+        on.sink = Sink::Payload(if reserved {
+            Payload::Kept {
                 data: self.buffers.take(bytes as usize),
                 reserved_bytes: bytes,
-            };
-        }
+            }
+        } else {
+            Payload::Refused
+        });
     }
 
     /// A piece of a data segment.
@@ -141,9 +138,9 @@ impl Target {
         let Some(on) = self.connections.get_mut(connection.0) else {
             return;
         };
-        match &mut on.receiving.sink {
-            Sink::Discard => {}
-            Sink::Collect { data, .. } => data.extend_from_slice(bytes),
+        match &mut on.sink {
+            Sink::Payload(Payload::Nothing | Payload::Refused) => {}
+            Sink::Payload(Payload::Kept { data, .. }) => data.extend_from_slice(bytes),
             Sink::Task { task, keep } => {
                 // The task may have been aborted since the PDU began.
                 if let Some(task) = self.tasks.get_mut(*task) {
@@ -155,38 +152,34 @@ impl Target {
     }
 
     /// A PDU is whole.
-    fn end_pdu(&mut self, now: Time, connection: ConnectionId, data_digest_ok: bool) {
+    fn end_pdu(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+        framer: &Framer,
+        data_digest_ok: bool,
+    ) {
         let Some(on) = self.connections.get_mut(connection.0) else {
             return;
         };
-        let refused = on.receiving.refused;
-        let payload = match core::mem::replace(&mut on.receiving.sink, Sink::Discard) {
-            Sink::Discard => Payload {
-                refused,
-                ..Payload::default()
-            },
-            Sink::Collect {
-                data,
-                reserved_bytes,
-            } => Payload {
-                data,
-                reserved_bytes,
-                refused,
-            },
+        let payload = match core::mem::replace(&mut on.sink, Sink::DISCARD) {
+            Sink::Payload(payload) => payload,
             Sink::Task { task, .. } => {
-                return self.end_data_out(now, connection, Some(task), data_digest_ok);
+                let bhs = framer.bhs();
+                return self.end_data_out(now, connection, bhs, Some(task), data_digest_ok);
             }
         };
         let mut pdu = Pdu {
-            bhs: on.receiving.bhs,
-            ahs: core::mem::take(&mut on.receiving.ahs),
+            bhs: framer.bhs(),
+            ahs: framer.ahs(),
             payload,
         };
         match on.phase {
             Phase::Login(_) => {
-                self.handle_login_request(now, connection, &pdu.bhs, &pdu.payload.data);
+                self.handle_login_request(now, connection, pdu.bhs, pdu.payload.data());
             }
             Phase::FullFeature(_) => {
+                on.handle_expected_status(exp_stat_sn_of(pdu.bhs), &mut self.returned);
                 self.handle_full_feature_pdu(now, connection, &mut pdu, data_digest_ok);
             }
             Phase::Ending => {}

@@ -38,40 +38,60 @@ impl Parameters {
     }
 }
 
-/// Data that came with a command PDU, and its share of the budget.
+/// What is kept of a PDU's data segment.
 #[derive(Debug, Default)]
-pub(crate) struct Payload {
-    pub(crate) data: Vec<u8>,
-    pub(crate) reserved_bytes: u32,
-    /// The budget had no room; the data was discarded.
-    pub(crate) refused: bool,
+pub(crate) enum Payload {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Nothing: the budget had no room; the data was discarded.
+    Refused,
+    /// All of it; for a write command the immediate data, which becomes the task's buffer. `reserved_bytes` of the budget are its.
+    Kept { data: Vec<u8>, reserved_bytes: u32 },
+}
+
+impl Payload {
+    pub(crate) fn data(&self) -> &[u8] {
+        match self {
+            Payload::Nothing | Payload::Refused => &[],
+            Payload::Kept { data, .. } => data,
+        }
+    }
 }
 
 /// A PDU as it came.
 #[derive(Debug)]
-pub(crate) struct Pdu {
-    pub(crate) bhs: Bhs,
-    pub(crate) ahs: Vec<u8>,
+pub(crate) struct Pdu<'a> {
+    pub(crate) bhs: &'a Bhs,
+    pub(crate) ahs: &'a [u8],
     /// The data that was kept. Who has a use for it takes it out; what is left goes back to the pool.
     pub(crate) payload: Payload,
 }
 
-impl Pdu {
+impl Pdu<'_> {
     /// Takes it away to keep; nothing that needs to be given back stays behind.
-    pub(crate) fn take(&mut self) -> Self {
-        Self {
-            bhs: self.bhs,
-            ahs: core::mem::take(&mut self.ahs),
+    pub(crate) fn take(&mut self) -> EarlyPdu {
+        EarlyPdu {
+            bhs: *self.bhs,
+            ahs: self.ahs.to_vec(),
             payload: core::mem::take(&mut self.payload),
         }
     }
+}
+
+/// A PDU that is kept until it is its turn.
+#[derive(Debug)]
+pub(crate) struct EarlyPdu {
+    pub(crate) bhs: Bhs,
+    pub(crate) ahs: Vec<u8>,
+    pub(crate) payload: Payload,
 }
 
 /// A numbered PDU that came before the one that must come first.
 #[derive(Debug)]
 pub(crate) enum Held {
     /// The PDU.
-    Pdu(Pdu),
+    Pdu(EarlyPdu),
     /// Nothing: the command with this number was aborted before it came, or while it was held.
     Aborted,
 }

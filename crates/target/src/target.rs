@@ -357,7 +357,7 @@ impl Target {
         }
         let mut ports = self.counters.ports.clone();
         for (_, on) in self.connections.iter() {
-            ports[on.portal].pdus_out += on.pdus_out;
+            ports[on.portal].add_pdus(on);
         }
         for (number, port) in ports.iter().enumerate() {
             port.visit(&format!("port/{number}"), visit);
@@ -397,7 +397,7 @@ impl Target {
         let Some(on) = self.connections.remove(connection.0) else {
             return false;
         };
-        self.counters.ports[on.portal].pdus_out += on.pdus_out;
+        self.counters.ports[on.portal].add_pdus(&on);
         let abandoned = on.lent.into_iter().map(|(_, lent)| lent);
         self.returned.extend(abandoned.map(Returned::Abandoned));
         true

@@ -176,9 +176,15 @@ impl Task {
 
     /// Takes its immediate data, as far as it is wanted, and the budget that was reserved with it.
     pub(crate) fn take_payload(&mut self, payload: &mut Payload) {
-        self.data = core::mem::take(&mut payload.data);
-        self.data.truncate(self.inbound.wanted_bytes as usize);
-        self.reserved_bytes = core::mem::take(&mut payload.reserved_bytes);
+        if let Payload::Kept {
+            data,
+            reserved_bytes,
+        } = core::mem::take(payload)
+        {
+            self.data = data;
+            self.data.truncate(self.inbound.wanted_bytes as usize);
+            self.reserved_bytes = reserved_bytes;
+        }
     }
 
     /// Data of the initiator is still on its way.

@@ -46,7 +46,10 @@ impl Session {
         while !self.is_ended() {
             match self.framer.next(&mut bytes) {
                 Ok(None) => break,
-                Ok(Some(Frame::Header { ref bhs, .. })) => self.handle_header(now, bhs)?,
+                Ok(Some(Frame::Header { bhs, .. })) => {
+                    let bhs = *bhs;
+                    self.handle_header(now, &bhs)?;
+                }
                 Ok(Some(Frame::Data { bytes, .. })) => self.handle_data(bytes),
                 Ok(Some(Frame::End { data_digest_ok })) => self.handle_end(now, data_digest_ok)?,
                 Err(error) => return Err(error.into()),

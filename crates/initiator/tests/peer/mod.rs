@@ -129,7 +129,7 @@ impl Peer {
         {
             match frame {
                 Frame::Header { bhs, .. } => self.sent.push_back(Pdu {
-                    bhs,
+                    bhs: *bhs,
                     data: Vec::new(),
                 }),
                 Frame::Data { bytes, .. } => {

@@ -79,7 +79,7 @@ impl Initiator {
                 Frame::Header { bhs, ahs } => {
                     assert!(ahs.is_empty());
                     pdus.push(Pdu {
-                        bhs,
+                        bhs: *bhs,
                         data: Vec::new(),
                     });
                 }

@@ -29,8 +29,7 @@ pub enum WireError {
 
 /// A view of the 48 bytes that begin a PDU.
 ///
-/// Getters read what RFC 7143 puts there for *every* PDU; what depends on the opcode is read by the repr of that PDU. Copying one costs less
-/// than reading a field through a pointer that the caller would have to keep alive.
+/// Getters read what RFC 7143 puts there for *every* PDU; what depends on the opcode is read by the repr of that PDU.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Bhs([u8; BHS_LENGTH]);
 

@@ -10,8 +10,9 @@
 //! ```
 //!
 //! Every PDU gives one `Header`, any number of `Data` (none where the segment is empty) and one `End`. A header that lies whole in the piece is read
-//! from there; only one that was cut is put together in a buffer, of at most 48 + 1020 + 4 bytes, made when first needed. Data is handed on as it lies
-//! in the piece and never held. Lengths are checked against the limit before any of that.
+//! from there; only one that was cut is put together in a buffer, of at most 48 + 1020 + 4 bytes, made when first needed. The framer keeps BHS and AHS
+//! until the next PDU: who acts at `End` need not. Data is handed on as it lies in the piece and never held. Lengths are checked against the limit
+//! before any of that.
 //!
 //! The next header is not touched before `End` was given out, so a change of digests or limit (after login) holds from exactly the next PDU on.
 //!
@@ -26,7 +27,7 @@ pub enum Frame<'f, 'i> {
     /// A PDU begins.
     Header {
         /// Its basic header.
-        bhs: Bhs,
+        bhs: &'f Bhs,
         /// Its additional headers, see [`super::ahs`].
         ahs: &'f [u8],
     },
@@ -50,11 +51,9 @@ pub enum FrameError {
     /// The header is not as it was sent.
     #[error("header digest error")]
     HeaderDigest,
-    /// The data segment is longer than was agreed.
+    /// The data segment is longer than was agreed. [`Framer::bhs`] is the header that announces it.
     #[error("data segment of {length} bytes where {limit} are allowed")]
     DataSegmentTooLong {
-        /// The header that announces it; a Reject returns it.
-        bhs: Bhs,
         /// DataSegmentLength.
         length: u32,
         /// The limit.
@@ -84,6 +83,10 @@ pub struct Framer {
     header_digest: bool,
     data_digest: bool,
     data_segment_length_max: u32,
+    /// The basic header of the PDU under way, or of the last one; or that of the next, as long as the rest of its header is missing.
+    bhs: Bhs,
+    /// Its additional headers.
+    ahs: Vec<u8>,
     /// What has come of a cut header; empty otherwise.
     partial: Vec<u8>,
     /// What has come of padding and digest: 3 + 4 bytes at most.
@@ -100,6 +103,8 @@ impl Framer {
             header_digest: false,
             data_digest: false,
             data_segment_length_max,
+            bhs: Bhs::new([0; BHS_LENGTH]),
+            ahs: Vec::new(),
             partial: Vec::new(),
             trailer: [0; 7],
             digest: DataDigest::default(),
@@ -142,6 +147,16 @@ impl Framer {
         }
     }
 
+    /// The basic header of the PDU under way, from its `Header` to its `End`.
+    pub fn bhs(&self) -> &Bhs {
+        &self.bhs
+    }
+
+    /// Its additional headers.
+    pub fn ahs(&self) -> &[u8] {
+        &self.ahs
+    }
+
     /// Bytes of a cut header that are held, at most 1072.
     pub fn buffered(&self) -> usize {
         self.partial.len()
@@ -172,15 +187,11 @@ impl Framer {
         if self.partial.is_empty()
             && let Some(bytes) = piece.first_chunk::<BHS_LENGTH>()
         {
-            let bhs = Bhs::new(*bytes);
-            let length = self.header_length(&bhs)?;
+            self.bhs = Bhs::new(*bytes);
+            let length = self.header_length()?;
             if let Some((header, rest)) = piece.split_at_checked(length) {
                 *input = rest;
-                self.begin_data(&bhs, header)?;
-                return Ok(Some(Frame::Header {
-                    bhs,
-                    ahs: &header[BHS_LENGTH..BHS_LENGTH + bhs.ahs_length()],
-                }));
+                return self.begin(header).map(Some);
             }
         }
         self.next_cut_header(input)
@@ -196,21 +207,18 @@ impl Framer {
         let Some(bytes) = self.partial.first_chunk::<BHS_LENGTH>() else {
             return Ok(None);
         };
-        let bhs = Bhs::new(*bytes);
-        let length = self.header_length(&bhs)?;
+        self.bhs = Bhs::new(*bytes);
+        let length = self.header_length()?;
         self.fill_partial(input, length);
         if self.partial.len() < length {
             return Ok(None);
         }
-        // Out of `self` for the moment, and emptied only now that nothing will be added to it: the frame borrows it.
-        let header = std::mem::take(&mut self.partial);
-        let begun = self.begin_data(&bhs, &header);
+        let mut header = std::mem::take(&mut self.partial);
+        let begun = self.begin(&header).map(|_| ());
+        header.clear();
         self.partial = header;
         begun?;
-        Ok(Some(Frame::Header {
-            bhs,
-            ahs: &self.partial[BHS_LENGTH..BHS_LENGTH + bhs.ahs_length()],
-        }))
+        Ok(Some(self.header()))
     }
 
     /// Moves bytes from `input` until `partial` holds `wanted`.
@@ -224,28 +232,31 @@ impl Framer {
 
     /// Length of BHS, AHS and header digest, once the announced data segment was found short enough.
     #[inline]
-    fn header_length(&mut self, bhs: &Bhs) -> Result<usize, FrameError> {
-        let (length, limit) = (bhs.data_segment_length(), self.data_segment_length_max);
+    fn header_length(&mut self) -> Result<usize, FrameError> {
+        let length = self.bhs.data_segment_length();
+        let limit = self.data_segment_length_max;
         if length > limit {
-            return Err(self.fail(FrameError::DataSegmentTooLong {
-                bhs: *bhs,
-                length,
-                limit,
-            }));
+            return Err(self.fail(FrameError::DataSegmentTooLong { length, limit }));
         }
-        Ok(BHS_LENGTH + bhs.ahs_length() + if self.header_digest { DIGEST_LENGTH } else { 0 })
+        Ok(BHS_LENGTH + self.bhs.ahs_length() + if self.header_digest { DIGEST_LENGTH } else { 0 })
     }
 
     /// Checks the digest of a whole header and goes on to what follows it.
     #[inline]
-    fn begin_data(&mut self, bhs: &Bhs, header: &[u8]) -> Result<(), FrameError> {
+    fn begin<'f, 'i: 'f>(&'f mut self, header: &[u8]) -> Result<Frame<'f, 'i>, FrameError> {
         if self.header_digest {
             let (header, digest) = header.split_at(header.len() - DIGEST_LENGTH);
             if header_digest(header) != *digest {
                 return Err(self.fail(FrameError::HeaderDigest));
             }
         }
-        let length = bhs.data_segment_length();
+        self.ahs.clear();
+        let ahs_length = self.bhs.ahs_length();
+        if ahs_length > 0 {
+            let ahs = &header[BHS_LENGTH..BHS_LENGTH + ahs_length];
+            self.ahs.extend_from_slice(ahs);
+        }
+        let length = self.bhs.data_segment_length();
         self.state = if length == 0 {
             State::End {
                 data_digest_ok: true,
@@ -254,7 +265,15 @@ impl Framer {
             self.digest = DataDigest::default();
             State::Data { offset: 0, length }
         };
-        Ok(())
+        Ok(self.header())
+    }
+
+    #[inline]
+    fn header<'f, 'i: 'f>(&'f self) -> Frame<'f, 'i> {
+        Frame::Header {
+            bhs: &self.bhs,
+            ahs: &self.ahs,
+        }
     }
 
     #[inline]
@@ -324,7 +343,6 @@ impl Framer {
 
     #[inline]
     fn next_end<'f, 'i: 'f>(&'f mut self, data_digest_ok: bool) -> Option<Frame<'f, 'i>> {
-        self.partial.clear();
         self.state = State::Header;
         Some(Frame::End { data_digest_ok })
     }
@@ -393,7 +411,7 @@ mod tests {
                     Frame::Header { bhs, ahs } => {
                         assert!(!within);
                         within = true;
-                        all.push((bhs, ahs.to_vec(), Vec::new(), false));
+                        all.push((*bhs, ahs.to_vec(), Vec::new(), false));
                     }
                     Frame::Data { offset, bytes } => {
                         let (_, _, data, _) = all.last_mut().expect("data behind a header");
@@ -403,7 +421,9 @@ mod tests {
                     Frame::End { data_digest_ok } => {
                         assert!(within);
                         within = false;
-                        all.last_mut().expect("end behind a header").3 = data_digest_ok;
+                        let last = all.last_mut().expect("end behind a header");
+                        last.3 = data_digest_ok;
+                        assert_eq!((framer.bhs(), framer.ahs()), (&last.0, &last.1[..]));
                     }
                 }
             }
