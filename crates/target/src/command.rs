@@ -8,7 +8,7 @@ use crate::answer::{send_good, send_response};
 use crate::connection::Connection;
 use crate::data_in::DataIn;
 use crate::io::{ConnectionId, Io, IoId, IoOp};
-use crate::scsi::{Outcome, Verdict};
+use crate::scsi::{LogicalUnit, Outcome, Verdict};
 use crate::session::{Payload, Pdu};
 use crate::slab::Key;
 use crate::steps::check_length;
@@ -52,11 +52,8 @@ impl Target {
                 offset_bytes,
                 length_bytes,
             } if !command.write => {
-                let access = Access::Read {
-                    offset_bytes,
-                    length_bytes,
-                };
-                self.start_read(now, connection, command, lu, access);
+                let range = (offset_bytes, length_bytes);
+                self.start_read(now, connection, command, lu, range);
             }
             Outcome::Flush { lu } if command.is_final => {
                 self.start_flush(now, connection, command, lu)
@@ -208,8 +205,12 @@ impl Target {
         connection: ConnectionId,
         command: &ScsiCommand,
         lu: u8,
-        access: Access,
+        (offset_bytes, length_bytes): (u64, u32),
     ) {
+        let access = Access::Read {
+            offset_bytes,
+            length_bytes,
+        };
         let expected_bytes = if command.read {
             command.expected_data_transfer_length
         } else {
@@ -219,21 +220,32 @@ impl Target {
             self.finish_without_io(connection, command.itt, expected_bytes, access);
             return;
         }
-        let key = self.insert_task(connection, command, || Task {
-            stage: Stage::Transmit,
-            ..new_task(now, connection, command, lu, access)
-        });
         let Some(on) = self.connections.get_mut(connection.0) else {
             return;
         };
-        let Some(session) = on.session_mut() else {
+        let Some(unit) = self.lus.get(lu) else {
             return;
         };
-        session.waiting.push_back(key);
+        let (key, task) = self.tasks.insert_with(|_| Task {
+            stage: Stage::Transmit,
+            ..new_task(now, connection, command, lu, access)
+        });
+        on.take_up(command, key);
+        let first = on
+            .session()
+            .is_some_and(|session| session.waiting.is_empty());
+        if first && on.may_read(self.config.limits.transmit_bytes_max) {
+            let range = (offset_bytes, length_bytes);
+            self.ios.push_back(ask_read(on, unit, key, task, range));
+            return;
+        }
+        if let Some(session) = on.session_mut() {
+            session.waiting.push_back(key);
+        }
         self.start_waiting(now, connection);
     }
 
-    /// Hands waiting reads to the storage, unless so much is queued to the connection already that copies would pile up.
+    /// Lets tasks that wait for earlier answers of the connection go on, in turn.
     pub(crate) fn start_waiting(&mut self, now: Time, connection: ConnectionId) {
         while let Some(key) = self.next_waiting(connection) {
             self.admit_read(now, key);
@@ -242,15 +254,15 @@ impl Target {
 
     #[inline]
     fn next_waiting(&mut self, connection: ConnectionId) -> Option<Key> {
+        let limit = self.config.limits.transmit_bytes_max;
         let on = self.connections.get_mut(connection.0)?;
-        let held = on.transmit.held_bytes() as u64;
-        let session = on.session_mut()?;
-        if session.waiting.is_empty()
-            || held + session.copying_bytes > self.config.limits.transmit_bytes_max as u64
-        {
+        let nobody = on
+            .session()
+            .is_none_or(|session| session.waiting.is_empty());
+        if nobody || !on.may_read(limit) {
             return None;
         }
-        session.waiting.pop_front()
+        on.session_mut()?.waiting.pop_front()
     }
 
     /// There is room for what a task reads.
@@ -265,43 +277,11 @@ impl Target {
         else {
             return self.admit_program(now, key);
         };
-        let Some(on) = self.connections.get_mut(task.connection.0) else {
-            return;
-        };
-        let Some(lu) = self.lus.get(task.lu) else {
-            return;
-        };
-        task.stage = Stage::Io;
-        // Only as much as will be sent, in whole blocks.
-        let length_bytes = if task.expected_bytes < length_bytes {
-            task.expected_bytes.next_multiple_of(lu.block_bytes)
-        } else {
-            length_bytes
-        };
-        let digest = on.digests.data;
-        let Some(session) = on.session_mut() else {
-            return;
-        };
-        let segment = session
-            .parameters
-            .data_segment_bytes_max
-            .min(session.parameters.max_burst_bytes);
-        let in_place = lu.in_place && !digest && segment >= lu.block_bytes;
-        if !in_place {
-            session.copying_bytes += u64::from(length_bytes);
-            task.copying_bytes = length_bytes;
+        let on = self.connections.get_mut(task.connection.0);
+        if let (Some(on), Some(unit)) = (on, self.lus.get(task.lu)) {
+            let range = (offset_bytes, length_bytes);
+            self.ios.push_back(ask_read(on, unit, key, task, range));
         }
-        let op = IoOp::Read {
-            offset_bytes,
-            length_bytes,
-            in_place,
-        };
-        self.ios.push_back(Io {
-            id: IoId(key),
-            connection: task.connection,
-            lun: task.lu,
-            op,
-        });
     }
 
     fn start_flush(&mut self, now: Time, connection: ConnectionId, command: &ScsiCommand, lu: u8) {
@@ -360,6 +340,39 @@ impl Target {
         if let Some(on) = self.connections.get_mut(connection.0) {
             send_good(on, itt, residual, 0);
         }
+    }
+}
+
+/// What the storage is asked for a task that reads.
+#[inline]
+fn ask_read(
+    on: &mut Connection,
+    unit: &LogicalUnit,
+    key: Key,
+    task: &mut Task,
+    (offset_bytes, length_bytes): (u64, u32),
+) -> Io {
+    task.stage = Stage::Io;
+    // Only as much as will be sent, in whole blocks.
+    let length_bytes = if task.expected_bytes < length_bytes {
+        task.expected_bytes.next_multiple_of(unit.block_bytes)
+    } else {
+        length_bytes
+    };
+    let in_place = unit.in_place && on.sends_in_place(unit.block_bytes);
+    if !in_place && let Some(session) = on.session_mut() {
+        session.copying_bytes += u64::from(length_bytes);
+        task.copying_bytes = length_bytes;
+    }
+    Io {
+        id: IoId(key),
+        connection: task.connection,
+        lun: task.lu,
+        op: IoOp::Read {
+            offset_bytes,
+            length_bytes,
+            in_place,
+        },
     }
 }
 

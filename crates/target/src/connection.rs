@@ -7,7 +7,7 @@ use core::net::SocketAddr;
 use hakaru_units::Time;
 use hakaru_wire::iscsi::digest::{DIGEST_LENGTH, DataDigest, header_digest, padding};
 use hakaru_wire::iscsi::frame::Framer;
-use hakaru_wire::iscsi::{CmdSn, StatSn, TargetNumbers};
+use hakaru_wire::iscsi::{CmdSn, ScsiCommand, StatSn, TargetNumbers};
 
 use crate::io::ConnectionId;
 use crate::lent::Lending;
@@ -190,6 +190,39 @@ impl Connection {
             Phase::FullFeature(session) => Some(session),
             _ => None,
         }
+    }
+
+    /// Takes up a command as a task: it has an ITT, and a place in the window.
+    #[inline]
+    pub(crate) fn take_up(&mut self, command: &ScsiCommand, task: Key) {
+        if !command.immediate {
+            self.window.in_flight += 1;
+        }
+        if let Some(session) = self.session_mut() {
+            session.immediate_in_flight += u32::from(command.immediate);
+            session.tasks.insert(command.itt, task);
+        }
+    }
+
+    /// Whether another task may read: what is held for earlier answers, and will be, is within the limit. Otherwise copies would pile up.
+    #[inline]
+    pub(crate) fn may_read(&self, held_bytes_max: usize) -> bool {
+        let copying = self.session().map_or(0, |session| session.copying_bytes);
+        self.transmit.held_bytes() as u64 + copying <= held_bytes_max as u64
+    }
+
+    /// Whether data of an LU with blocks of this length may be sent in place: no digest is to be computed over it, and PDUs can end on block
+    /// boundaries.
+    #[inline]
+    pub(crate) fn sends_in_place(&self, block_bytes: u32) -> bool {
+        !self.digests.data
+            && self.session().is_some_and(|session| {
+                let parameters = &session.parameters;
+                let segment = parameters
+                    .data_segment_bytes_max
+                    .min(parameters.max_burst_bytes);
+                segment >= block_bytes
+            })
     }
 
     /// The numbers of a PDU that carries no status.

@@ -36,9 +36,9 @@ impl<T> Slab<T> {
         self.slots.len() - self.free.len()
     }
 
-    /// Puts in the value that `make` makes of its own key.
+    /// Puts in the value that `make` makes of its own key. Gives both.
     #[inline]
-    pub(crate) fn insert_with(&mut self, make: impl FnOnce(Key) -> T) -> Key {
+    pub(crate) fn insert_with(&mut self, make: impl FnOnce(Key) -> T) -> (Key, &mut T) {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot {
                 generation: 0,
@@ -51,8 +51,7 @@ impl<T> Slab<T> {
             index,
             generation: slot.generation,
         };
-        slot.value.get_or_insert_with(|| make(key));
-        key
+        (key, slot.value.insert(make(key)))
     }
 
     pub(crate) fn get(&self, key: Key) -> Option<&T> {
@@ -120,9 +119,9 @@ mod tests {
     #[test]
     fn a_key_does_not_find_what_took_the_place_of_its_value() {
         let mut slab = Slab::default();
-        let first = slab.insert_with(|_| 'a');
+        let (first, _) = slab.insert_with(|_| 'a');
         assert_eq!(slab.remove(first), Some('a'));
-        let second = slab.insert_with(|_| 'b');
+        let (second, _) = slab.insert_with(|_| 'b');
         assert_eq!(first.index, second.index);
         assert_eq!((slab.get(first), slab.get(second)), (None, Some(&'b')));
         assert_eq!(slab.remove(first), None);

@@ -371,7 +371,7 @@ impl Target {
         if let Some(unit) = self.lus.get_mut(lu) {
             unit.begin_operation(waiting);
         }
-        let key = self.tasks.insert_with(|_| Task {
+        let (key, _) = self.tasks.insert_with(|_| Task {
             connection: NOBODY,
             itt: Itt::RESERVED,
             lun: Lun::new(lu.into()),

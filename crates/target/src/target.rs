@@ -231,7 +231,7 @@ impl Target {
         self.logins_now += 1;
         self.check_by(now + self.config.limits.login_timeout);
         let window = self.config.limits.commands_max;
-        let key = self
+        let (key, _) = self
             .connections
             .insert_with(|key| Connection::new(now, key, portal, local, peer, window));
         Some(ConnectionId(key))
@@ -489,22 +489,16 @@ impl Target {
         outcome
     }
 
-    /// Takes up a command as a task, which `make` makes: it has an ITT, and a place in the window.
+    /// Takes up a command as a task, which `make` makes.
     pub(crate) fn insert_task(
         &mut self,
         connection: ConnectionId,
         command: &ScsiCommand,
         make: impl FnOnce() -> Task,
     ) -> Key {
-        let key = self.tasks.insert_with(|_| make());
+        let (key, _) = self.tasks.insert_with(|_| make());
         if let Some(on) = self.connections.get_mut(connection.0) {
-            if !command.immediate {
-                on.window.in_flight += 1;
-            }
-            if let Some(session) = on.session_mut() {
-                session.immediate_in_flight += u32::from(command.immediate);
-                session.tasks.insert(command.itt, key);
-            }
+            on.take_up(command, key);
         }
         key
     }
