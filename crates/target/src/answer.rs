@@ -10,14 +10,14 @@ use crate::io::{IoFailure, IoId, IoResult};
 use crate::scsi::{SenseFormat, Verdict};
 use crate::slab::Key;
 use crate::target::Target;
-use crate::task::{Access, Ended, Stage};
+use crate::task::{Access, Stage};
 
 impl Target {
     /// An [`Io`] ended.
     pub fn handle_io_done(&mut self, now: Time, id: IoId, result: IoResult) {
         let key = id.0;
         let Some(task) = self.tasks.get(key) else {
-            self.give_back(result);
+            self.buffers.give_back(result);
             return;
         };
         let connection = task.connection;
@@ -28,7 +28,7 @@ impl Target {
                     // Nobody waits for the answer; the reservations are as kept, or as before.
                     let _ = self.end_keeping(key, &result);
                 }
-                self.give_back(result);
+                self.buffers.give_back(result);
                 self.finish_aborted(now, key);
                 return;
             }
@@ -41,65 +41,58 @@ impl Target {
             self.handle_step_done(now, key, result);
         } else {
             self.release_copying(key);
-            if let Some(task) = self.remove_task(key) {
-                self.answer(&task, result);
-            }
+            self.answer(key, result);
         }
         self.start_waiting(now, connection);
         self.start_budgeted(now);
         self.announce(connection);
     }
 
-    /// Queues a task's data and status.
-    fn answer(&mut self, task: &Ended, result: IoResult) {
-        let Some(on) = self.connections.get_mut(task.connection.0) else {
-            return self.give_back(result);
+    /// Ends a task: queues its data and status.
+    fn answer(&mut self, key: Key, result: IoResult) {
+        let Some(task) = self.remove_task(key) else {
+            return;
         };
-        let residual = Residual::between(task.expected_bytes, u64::from(task.access.bytes()));
-        let moved = task.expected_bytes.min(task.access.bytes());
-        match (&task.access, result) {
+        let Some(on) = self.connections.get_mut(task.connection.0) else {
+            return self.buffers.give_back(result);
+        };
+        let available = task.access.bytes();
+        let residual = Residual::between(task.expected_bytes, available.into());
+        let moved = task.expected_bytes.min(available);
+        let data_in = DataIn {
+            itt: task.itt,
+            length_bytes: moved,
+            residual,
+        };
+        let lu = usize::from(task.lu);
+        let r2ts = task.r2ts;
+        match (task.access, result) {
             (Access::Read { offset_bytes, .. }, IoResult::ReadInPlace) => {
                 let block_bytes = self.lus.get(task.lu).map_or(512, |lu| lu.block_bytes);
-                DataIn {
-                    itt: task.itt,
-                    length_bytes: moved,
-                    residual,
-                }
-                .send_in_place(on, task.lu, *offset_bytes, block_bytes);
-                self.counters.lus[usize::from(task.lu)].read(moved);
+                data_in.send_in_place(on, task.lu, offset_bytes, block_bytes);
+                self.counters.lus[lu].read(moved);
             }
             (Access::Read { .. }, IoResult::ReadData(data)) if data.len() >= moved as usize => {
-                DataIn {
-                    itt: task.itt,
-                    length_bytes: moved,
-                    residual,
-                }
-                .send_buffer(on, data);
-                self.counters.lus[usize::from(task.lu)].read(moved);
+                data_in.send_buffer(on, data);
+                self.counters.lus[lu].read(moved);
             }
             (Access::Write { .. }, IoResult::Written(data)) => {
-                self.counters.lus[usize::from(task.lu)].written(data.len() as u32);
+                self.counters.lus[lu].written(data.len() as u32);
                 self.buffers.give(data);
-                send_good(on, task.itt, residual, task.r2ts);
+                send_good(on, task.itt, residual, r2ts);
             }
             (Access::Flush | Access::Parameters { .. }, IoResult::Flushed) => {
-                send_good(on, task.itt, residual, task.r2ts);
+                send_good(on, task.itt, residual, r2ts);
             }
             (_, result) => {
-                let sense = match result {
+                let verdict = Verdict::Check(match result {
                     IoResult::Failed(failure) => failure_sense(failure),
                     _ => Sense::INTERNAL_TARGET_FAILURE,
-                };
+                });
                 let residual = Residual::between(task.expected_bytes, 0);
-                send_response(
-                    on,
-                    task.itt,
-                    Verdict::Check(sense),
-                    self.lus.sense_format(task.lun),
-                    residual,
-                    task.r2ts,
-                );
-                self.give_back(result);
+                let format = self.lus.sense_format(task.lun);
+                send_response(on, task.itt, verdict, format, residual, r2ts);
+                self.buffers.give_back(result);
             }
         }
     }
@@ -120,13 +113,6 @@ impl Target {
             .and_then(Connection::session_mut)
         {
             session.copying_bytes -= u64::from(bytes);
-        }
-    }
-
-    /// Takes the buffer out of an answer that nobody waits for.
-    fn give_back(&mut self, result: IoResult) {
-        if let IoResult::ReadData(data) | IoResult::Written(data) = result {
-            self.buffers.give(data);
         }
     }
 

@@ -4,6 +4,8 @@
 //! which it keeps itself. A write reserves its bytes before its first byte is taken; what is held is never more than what is reserved
 //! (rounded up to the size of a class).
 
+use crate::io::IoResult;
+
 /// Capacity of the smallest class of buffers; each class is twice the one before.
 const SMALLEST_BYTES: usize = 4 << 10;
 /// 4 KiB to 16 MiB.
@@ -60,6 +62,13 @@ impl Buffers {
         // Most commands have none.
         if buffer.capacity() > 0 {
             self.keep(buffer);
+        }
+    }
+
+    /// Takes the buffer out of an answer of the storage that nobody waits for.
+    pub(crate) fn give_back(&mut self, result: IoResult) {
+        if let IoResult::ReadData(data) | IoResult::Written(data) = result {
+            self.give(data);
         }
     }
 

@@ -14,6 +14,7 @@ use crate::lent::Lending;
 use crate::login::Login;
 use crate::session::{Payload, Session};
 use crate::slab::Key;
+use crate::task::{Stage, Task};
 use crate::transmit::Transmit;
 
 /// MaxRecvDataSegmentLength of both sides until login has declared another (RFC 7143 section 13.12), bytes.
@@ -204,6 +205,22 @@ impl Connection {
         }
     }
 
+    /// Lets a task go: its place in the window, its share of the budget and its ITT are free.
+    #[inline]
+    pub(crate) fn let_go(&mut self, task: &Task) {
+        if !task.immediate {
+            self.window.in_flight -= 1;
+        }
+        if let Some(session) = self.session_mut() {
+            session.immediate_in_flight -= u32::from(task.immediate);
+            session.reserved_bytes -= u64::from(task.reserved_bytes);
+            // The tag of an aborted task may be another's by now.
+            if task.stage != Stage::Aborted {
+                session.tasks.remove(task.itt);
+            }
+        }
+    }
+
     /// Whether another task may read: what is held for earlier answers, and will be, is within the limit. Otherwise copies would pile up.
     #[inline]
     pub(crate) fn may_read(&self, held_bytes_max: usize) -> bool {
@@ -247,8 +264,13 @@ impl Connection {
         self.pdus_out += 1;
         self.transmit.push_header(header);
         if self.digests.header {
-            self.transmit.push_bytes(&header_digest(header));
+            self.send_header_digest(header);
         }
+    }
+
+    #[inline(never)]
+    fn send_header_digest(&mut self, header: &[u8; 48]) {
+        self.transmit.push_bytes(&header_digest(header));
     }
 
     /// Queues a PDU whose data segment is copied.

@@ -62,7 +62,7 @@ impl DataIn {
             (burst_max, segment_max.clamp(unit, burst_max))
         };
         let (mut start, mut burst_left, mut data_sn) = (0, burst_max, 0);
-        while start < self.length_bytes {
+        loop {
             let length = (self.length_bytes - start).min(segment_max).min(burst_left);
             let last = start + length == self.length_bytes;
             burst_left -= length;
@@ -71,6 +71,9 @@ impl DataIn {
             pdu.emit(&mut header);
             on.send_header(&header);
             send(on, start, length, last);
+            if last {
+                return;
+            }
             start += length;
             data_sn += 1;
             if burst_left == 0 {

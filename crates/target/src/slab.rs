@@ -83,16 +83,18 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    /// Drops a value where it lies.
-    pub(crate) fn discard(&mut self, key: Key) {
-        if let Some(slot) = self.slots.get_mut(key.index as usize)
-            && slot.generation == key.generation
-            && slot.value.is_some()
-        {
-            slot.value = None;
-            slot.generation = slot.generation.wrapping_add(1);
-            self.free.push(key.index);
+    /// Drops a value where it lies, after a last look at it.
+    #[inline]
+    pub(crate) fn discard<R>(&mut self, key: Key, look: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let slot = self.slots.get_mut(key.index as usize)?;
+        if slot.generation != key.generation {
+            return None;
         }
+        let seen = look(slot.value.as_mut()?);
+        slot.value = None;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(key.index);
+        Some(seen)
     }
 
     /// Every value, to change.

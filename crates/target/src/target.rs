@@ -21,7 +21,7 @@ use crate::ranges::Ranges;
 use crate::remains::Remains;
 use crate::scsi::{self, Device, LogicalUnits, Notice, Outcome, Port};
 use crate::slab::{Key, Slab};
-use crate::task::{Ended, Stage, Task};
+use crate::task::{Ended, Task};
 use crate::transmit::Transmit;
 
 /// An initiator port as a target sees it (I_T nexus): of two sessions that would have the same, the younger replaces the older.
@@ -504,29 +504,18 @@ impl Target {
     }
 
     /// Removes a task and gives back all it holds.
+    #[inline]
     pub(crate) fn remove_task(&mut self, key: Key) -> Option<Ended> {
-        let task = self.tasks.get_mut(key)?;
-        let ended = task.ended();
-        let (immediate, stage) = (task.immediate, task.stage);
-        let reserved_bytes = task.reserved_bytes;
-        self.buffers.give(core::mem::take(&mut task.data));
-        self.tasks.discard(key);
+        let ended = self.tasks.discard(key, |task| {
+            task.release(&mut self.buffers);
+            if let Some(on) = self.connections.get_mut(task.connection.0) {
+                on.let_go(task);
+            }
+            task.ended()
+        });
         if !self.ranges.is_idle() {
             self.ranges.release(key);
         }
-        self.release_write(ended.connection, reserved_bytes);
-        if let Some(on) = self.connections.get_mut(ended.connection.0) {
-            if !immediate {
-                on.window.in_flight -= 1;
-            }
-            if let Some(session) = on.session_mut() {
-                session.immediate_in_flight -= u32::from(immediate);
-                // The tag of an aborted task may be another's by now.
-                if stage != Stage::Aborted {
-                    session.tasks.remove(ended.itt);
-                }
-            }
-        }
-        Some(ended)
+        ended
     }
 }

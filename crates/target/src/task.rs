@@ -3,6 +3,7 @@
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{Itt, Lun, Ttt};
 
+use crate::buffers::Buffers;
 use crate::io::{ConnectionId, Extent};
 use crate::program::Job;
 use crate::ranges::Claim;
@@ -146,6 +147,13 @@ impl Task {
             access: self.access,
             r2ts: self.inbound.r2ts,
         }
+    }
+
+    /// Gives back what it holds of the target's buffers and budget.
+    #[inline]
+    pub(crate) fn release(&mut self, buffers: &mut Buffers) {
+        buffers.release(self.reserved_bytes.into());
+        buffers.give(core::mem::take(&mut self.data));
     }
 
     /// The blocks that its access under way writes.
