@@ -8,7 +8,7 @@ use crate::answer::{send_good, send_response};
 use crate::connection::Connection;
 use crate::data_in::DataIn;
 use crate::io::{ConnectionId, Io, IoId, IoOp};
-use crate::scsi::{LogicalUnit, Outcome, Verdict};
+use crate::scsi::{self, LogicalUnit, Outcome, Verdict};
 use crate::session::{Payload, Pdu};
 use crate::slab::Key;
 use crate::steps::check_length;
@@ -27,13 +27,15 @@ impl Target {
             return Err(RejectReason::InvalidPduField);
         };
         self.admit(connection, &command, pdu.ahs)?;
-        let mut outcome = self.execute(connection, command.lun, &command.cdb, None);
-        if let Some(verdict) = self.check_unsolicited(connection, &command, &pdu.payload)
-            && !matches!(outcome, Outcome::End(Verdict::Check(_)))
-        {
-            outcome = Outcome::End(verdict);
+        let outcome = self.execute(connection, |device| {
+            scsi::execute(device, command.lun, &command.cdb, None)
+        });
+        match self.check_unsolicited(connection, &command, &pdu.payload) {
+            Some(verdict) if !matches!(outcome, Outcome::End(Verdict::Check(_))) => {
+                self.end_early(now, connection, &command, verdict);
+            }
+            _ => self.carry_out(now, connection, &command, outcome, &mut pdu.payload),
         }
-        self.carry_out(now, connection, &command, outcome, &mut pdu.payload);
         Ok(())
     }
 

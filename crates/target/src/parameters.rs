@@ -5,7 +5,7 @@ use hakaru_wire::scsi::{Sense, Status};
 
 use crate::io::{ConnectionId, Io, IoId, IoOp, IoResult};
 use crate::management::Then;
-use crate::scsi::{Notice, Outcome, Verdict};
+use crate::scsi::{self, Notice, Outcome, Verdict};
 use crate::slab::Key;
 use crate::target::{Nexus, Target};
 use crate::task::{Access, Stage};
@@ -20,7 +20,9 @@ impl Target {
         let (connection, lun, lu, cdb) = (task.connection, task.lun, task.lu, task.cdb);
         // Its own end is not among those that it may wait for.
         task.stage = Stage::Io;
-        let outcome = self.execute(connection, lun, &cdb, Some(&list));
+        let outcome = self.execute(connection, |device| {
+            scsi::execute(device, lun, &cdb, Some(&list))
+        });
         self.buffers.give(list);
         self.abort_for(now, lu, key);
         let op = match outcome {

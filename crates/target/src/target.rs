@@ -5,7 +5,7 @@ use core::net::{IpAddr, SocketAddr};
 use std::collections::{HashMap, VecDeque};
 
 use hakaru_units::Time;
-use hakaru_wire::iscsi::{Isid, Lun, ScsiCommand};
+use hakaru_wire::iscsi::{Isid, ScsiCommand};
 use hakaru_wire::scsi::Sense;
 
 use crate::authentication::Entropy;
@@ -19,7 +19,7 @@ use crate::login::port_number;
 use crate::management::Barrier;
 use crate::ranges::Ranges;
 use crate::remains::Remains;
-use crate::scsi::{self, Device, LogicalUnits, Notice, Outcome, Port};
+use crate::scsi::{Device, LogicalUnits, Notice, Outcome, Port};
 use crate::slab::{Key, Slab};
 use crate::task::{Ended, Task};
 use crate::transmit::Transmit;
@@ -456,14 +456,12 @@ impl Target {
         }
     }
 
-    /// What the SCSI layer says to a command; `list`: its parameter list, once that is there.
+    /// What the SCSI layer, which `ask` calls, says to a command.
     #[inline]
     pub(crate) fn execute(
         &mut self,
         connection: ConnectionId,
-        lun: Lun,
-        cdb: &[u8],
-        list: Option<&[u8]>,
+        ask: impl FnOnce(&mut Device<'_>) -> Outcome,
     ) -> Outcome {
         self.scratch.clear();
         let Some(on) = self.connections.get_mut(connection.0) else {
@@ -482,7 +480,7 @@ impl Target {
             out: &mut self.scratch,
             notices: &mut self.notices,
         };
-        let outcome = scsi::execute(&mut device, lun, cdb, list);
+        let outcome = ask(&mut device);
         if !self.notices.is_empty() {
             self.tell(connection);
         }
