@@ -6,9 +6,9 @@ use hakaru_wire::scsi::{Sense, Status};
 
 use crate::answer::{send_good, send_response};
 use crate::connection::Connection;
-use crate::data_in::DataIn;
+use crate::data_in::{DataIn, ask_read};
 use crate::io::{ConnectionId, Io, IoId, IoOp};
-use crate::scsi::{self, LogicalUnit, Outcome, Verdict};
+use crate::scsi::{self, Outcome, Verdict};
 use crate::session::{Payload, Pdu};
 use crate::slab::Key;
 use crate::steps::check_length;
@@ -342,39 +342,6 @@ impl Target {
         if let Some(on) = self.connections.get_mut(connection.0) {
             send_good(on, itt, residual, 0);
         }
-    }
-}
-
-/// What the storage is asked for a task that reads.
-#[inline]
-fn ask_read(
-    on: &mut Connection,
-    unit: &LogicalUnit,
-    key: Key,
-    task: &mut Task,
-    (offset_bytes, length_bytes): (u64, u32),
-) -> Io {
-    task.stage = Stage::Io;
-    // Only as much as will be sent, in whole blocks.
-    let length_bytes = if task.expected_bytes < length_bytes {
-        task.expected_bytes.next_multiple_of(unit.block_bytes)
-    } else {
-        length_bytes
-    };
-    let in_place = unit.in_place && on.sends_in_place(unit.block_bytes);
-    if !in_place && let Some(session) = on.session_mut() {
-        session.copying_bytes += u64::from(length_bytes);
-        task.copying_bytes = length_bytes;
-    }
-    Io {
-        id: IoId(key),
-        connection: task.connection,
-        lun: task.lu,
-        op: IoOp::Read {
-            offset_bytes,
-            length_bytes,
-            in_place,
-        },
     }
 }
 

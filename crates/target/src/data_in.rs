@@ -1,9 +1,13 @@
-//! Data-In: cuts a command's data into PDUs. Its status, always GOOD, travels with the last of them (RFC 7143 section 11.4).
+//! Reads: what the storage is asked, and Data-In, which cuts a command's data into PDUs. Its status, always GOOD, travels with the last of them (RFC 7143 section 11.4).
 
 use hakaru_wire::iscsi::{self, DataInStatus, Itt, Lun, Residual, TargetNumbers, Ttt};
 use hakaru_wire::scsi::Status;
 
 use crate::connection::Connection;
+use crate::io::{Io, IoId, IoOp};
+use crate::scsi::LogicalUnit;
+use crate::slab::Key;
+use crate::task::{Stage, Task};
 
 /// What is said of the data of one command.
 pub(crate) struct DataIn {
@@ -115,5 +119,38 @@ impl DataIn {
             buffer_offset: start,
             data_segment_length: length,
         }
+    }
+}
+
+/// What the storage is asked for a task that reads.
+#[inline]
+pub(crate) fn ask_read(
+    on: &mut Connection,
+    unit: &LogicalUnit,
+    key: Key,
+    task: &mut Task,
+    (offset_bytes, length_bytes): (u64, u32),
+) -> Io {
+    task.stage = Stage::Io;
+    // Only as much as will be sent, in whole blocks.
+    let length_bytes = if task.expected_bytes < length_bytes {
+        task.expected_bytes.next_multiple_of(unit.block_bytes)
+    } else {
+        length_bytes
+    };
+    let in_place = unit.in_place && on.sends_in_place(unit.block_bytes);
+    if !in_place && let Some(session) = on.session_mut() {
+        session.copying_bytes += u64::from(length_bytes);
+        task.copying_bytes = length_bytes;
+    }
+    Io {
+        id: IoId(key),
+        connection: task.connection,
+        lun: task.lu,
+        op: IoOp::Read {
+            offset_bytes,
+            length_bytes,
+            in_place,
+        },
     }
 }
