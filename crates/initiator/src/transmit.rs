@@ -6,23 +6,20 @@ use hakaru_units::Time;
 
 use crate::session::Mark;
 
+/// A part of a buffer that a write references.
 #[derive(Debug)]
-enum Segment {
-    /// This many bytes of the arena, after those of the segments before.
-    Bytes(usize),
-    /// A part of a buffer that a write references.
-    Data {
-        buffer: Arc<Vec<u8>>,
-        begin: usize,
-        length: usize,
-    },
+struct Data {
+    /// Bytes of the arena that go before it, counted from the beginning.
+    place: u64,
+    buffer: Arc<Vec<u8>>,
+    begin: usize,
+    length: usize,
 }
 
-impl Segment {
-    fn length(&self) -> usize {
-        match *self {
-            Segment::Bytes(length) | Segment::Data { length, .. } => length,
-        }
+impl Data {
+    /// Bytes of the arena between there and it.
+    fn behind(&self, place: u64) -> usize {
+        (self.place - place) as usize
     }
 }
 
@@ -31,12 +28,15 @@ impl Segment {
 /// Commands that carry no data lie side by side in one arena, so a batch of reads is one slice however many they are.
 #[derive(Debug, Default)]
 pub struct Transmit {
-    segments: VecDeque<Segment>,
     arena: Vec<u8>,
     /// Bytes of the arena that were sent.
     arena_sent: usize,
-    /// Bytes of the first segment that were sent.
-    first_sent: usize,
+    /// Bytes that were given back, of which the arena's begin is the end.
+    reclaimed: u64,
+    /// What is referenced; all else is in the arena.
+    data: VecDeque<Data>,
+    /// Bytes of the first of them that were sent.
+    data_sent: usize,
     length: usize,
     /// Bytes sent since the beginning.
     sent: u64,
@@ -62,22 +62,19 @@ impl Transmit {
     /// All that is queued, in order. The sender takes as many slices as fit one call, then calls [`Transmit::advance`].
     pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
         let mut arena = &self.arena[self.arena_sent..];
-        let mut skip = self.first_sent;
-        self.segments.iter().map(move |segment| {
-            let skipped = std::mem::take(&mut skip);
-            match segment {
-                Segment::Bytes(length) => {
-                    // `arena_sent` already stands behind what was sent of the first segment.
-                    let (slice, rest) = arena.split_at(length - skipped);
-                    arena = rest;
-                    slice
-                }
-                Segment::Data {
-                    buffer,
-                    begin,
-                    length,
-                } => &buffer[begin + skipped..begin + length],
+        let mut place = self.place();
+        let mut skip = self.data_sent;
+        let mut data = self.data.iter().peekable();
+        std::iter::from_fn(move || {
+            let before = data.peek().map_or(arena.len(), |next| next.behind(place));
+            if before > 0 {
+                let (slice, rest) = arena.split_at(before);
+                (arena, place) = (rest, place + before as u64);
+                return Some(slice);
             }
+            let next = data.next()?;
+            let skipped = std::mem::take(&mut skip);
+            Some(&next.buffer[next.begin + skipped..next.begin + next.length])
         })
     }
 
@@ -93,20 +90,24 @@ impl Transmit {
             self.reached.push_back((now, self.sent));
         }
         while n > 0 {
-            let first = self
-                .segments
-                .front()
-                .expect("bytes are queued, so there is a segment");
-            let taken = n.min(first.length() - self.first_sent);
-            if matches!(first, Segment::Bytes(_)) {
-                self.arena_sent += taken;
-            }
-            self.first_sent += taken;
+            let place = self.place();
+            let taken = match self.data.front() {
+                Some(first) if first.place == place => {
+                    let taken = n.min(first.length - self.data_sent);
+                    self.data_sent += taken;
+                    if self.data_sent == first.length {
+                        self.data.pop_front();
+                        self.data_sent = 0;
+                    }
+                    taken
+                }
+                first => {
+                    let taken = first.map_or(n, |first| n.min(first.behind(place)));
+                    self.arena_sent += taken;
+                    taken
+                }
+            };
             n -= taken;
-            if self.first_sent == first.length() {
-                self.segments.pop_front();
-                self.first_sent = 0;
-            }
         }
         self.reclaim();
     }
@@ -145,21 +146,15 @@ impl Transmit {
     /// Queues `bytes`.
     #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        if bytes.is_empty() {
-            return;
-        }
         self.arena.extend_from_slice(bytes);
         self.length += bytes.len();
-        match self.segments.back_mut() {
-            Some(Segment::Bytes(length)) => *length += bytes.len(),
-            _ => self.segments.push_back(Segment::Bytes(bytes.len())),
-        }
     }
 
     /// Queues a part of `buffer` without copying it.
     pub(crate) fn push_data(&mut self, buffer: &Arc<Vec<u8>>, begin: usize, length: usize) {
         if length > 0 {
-            self.segments.push_back(Segment::Data {
+            self.data.push_back(Data {
+                place: self.reclaimed + self.arena.len() as u64,
                 buffer: Arc::clone(buffer),
                 begin,
                 length,
@@ -168,13 +163,17 @@ impl Transmit {
         }
     }
 
+    /// How many bytes of the arena were sent, counted from the beginning.
+    fn place(&self) -> u64 {
+        self.reclaimed + self.arena_sent as u64
+    }
+
     /// Gives the sent part of the arena back once it is at least half of it: every byte moves at most once on average.
     fn reclaim(&mut self) {
-        if self.arena_sent == self.arena.len() {
-            self.arena.clear();
-            self.arena_sent = 0;
-        } else if self.arena_sent >= 4096 && self.arena_sent * 2 >= self.arena.len() {
+        let all = self.arena_sent == self.arena.len();
+        if all || (self.arena_sent >= 4096 && self.arena_sent * 2 >= self.arena.len()) {
             self.arena.drain(..self.arena_sent);
+            self.reclaimed += self.arena_sent as u64;
             self.arena_sent = 0;
         }
     }
