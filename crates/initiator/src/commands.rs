@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::error::TaskError;
 use crate::load::{Request, RequestId};
-use crate::pattern::Access;
+use crate::pattern::{Access, Op};
 
 /// A command to carry out.
 #[derive(Clone, Debug)]
@@ -30,41 +30,35 @@ pub(crate) struct Ended {
     pub result: Option<Result<(), TaskError>>,
 }
 
-/// Of a request, bytes that no command was made for.
+/// A request that is under way.
 #[derive(Debug)]
-struct Rest {
-    request: RequestId,
-    access: Access,
-    /// Of a write: the request's bytes, and where in them those of the rest begin.
-    data: Option<(Arc<Vec<u8>>, usize)>,
-}
-
-impl Rest {
-    /// Takes off its first bytes, fewer than it has.
-    fn take_first(&mut self, length_bytes: u32) -> Rest {
-        let first = Rest {
-            request: self.request,
-            access: Access {
-                length_bytes,
-                ..self.access
-            },
-            data: self.data.clone(),
-        };
-        self.access.offset_bytes += u64::from(length_bytes);
-        self.access.length_bytes -= length_bytes;
-        if let Some((_, begin)) = &mut self.data {
-            *begin += length_bytes as usize;
-        }
-        first
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
 struct UnderWay {
+    access: Access,
+    /// Of a write, until its last command is given: its bytes, and where in them they begin.
+    data: Option<(Arc<Vec<u8>>, usize)>,
+    /// Commands that were given.
+    given: u32,
     /// Parts that have not ended: commands, and the rest while there is one.
     open: u32,
     /// Of those that have: how the first that failed did.
     result: Result<(), TaskError>,
+}
+
+impl UnderWay {
+    /// What a place holds before its first request.
+    fn nothing() -> UnderWay {
+        UnderWay {
+            access: Access {
+                op: Op::Read,
+                offset_bytes: 0,
+                length_bytes: 0,
+            },
+            data: None,
+            given: 0,
+            open: 0,
+            result: Ok(()),
+        }
+    }
 }
 
 /// The requests of a VM that are under way. See the module.
@@ -73,11 +67,8 @@ pub(crate) struct Commands {
     longest: u32,
     /// By [`RequestId`]; free places keep what was there.
     requests: Vec<UnderWay>,
-    /// Rests of requests, oldest first.
-    waiting: VecDeque<Rest>,
-    /// By tag; free places keep what was there.
-    open: Vec<(RequestId, Access)>,
-    free: Vec<u32>,
+    /// Requests that further commands are to be made for, oldest first.
+    waiting: VecDeque<RequestId>,
 }
 
 impl Commands {
@@ -87,28 +78,23 @@ impl Commands {
             longest: longest.unwrap_or(u32::MAX),
             requests: Vec::new(),
             waiting: VecDeque::new(),
-            open: Vec::new(),
-            free: Vec::new(),
         }
     }
 
     /// A request to carry out; `data` of a write: a buffer and where in it its bytes begin.
     #[inline]
     pub(crate) fn admit(&mut self, request: &Request, data: Option<(Arc<Vec<u8>>, usize)>) {
-        let begun = UnderWay {
-            open: 1,
-            result: Ok(()),
-        };
         let place = request.id.0 as usize;
         if self.requests.len() <= place {
-            self.requests.resize(place + 1, begun);
+            self.requests.resize_with(place + 1, UnderWay::nothing);
         }
-        self.requests[place] = begun;
-        self.waiting.push_back(Rest {
-            request: request.id,
-            access: request.access,
-            data,
-        });
+        let under_way = &mut self.requests[place];
+        under_way.access = request.access;
+        under_way.data = data;
+        under_way.given = 0;
+        under_way.open = 1;
+        under_way.result = Ok(());
+        self.waiting.push_back(request.id);
     }
 
     /// Whether a command waits to be given.
@@ -119,44 +105,44 @@ impl Commands {
     /// The next command.
     #[inline]
     pub(crate) fn poll_command(&mut self) -> Option<Command> {
-        let rest = self.waiting.front_mut()?;
-        let Rest {
-            request,
-            access,
-            data,
-        } = if rest.access.length_bytes <= self.longest {
-            self.waiting.pop_front()?
+        let request = *self.waiting.front()?;
+        let under_way = &mut self.requests[request.0 as usize];
+        let number = under_way.given;
+        let access = part(&under_way.access, self.longest, number);
+        under_way.given += 1;
+        let data = if access.end_bytes() == under_way.access.end_bytes() {
+            self.waiting.pop_front();
+            under_way.data.take()
         } else {
-            self.requests[rest.request.0 as usize].open += 1;
-            rest.take_first(self.longest)
+            under_way.open += 1;
+            under_way.data.clone()
         };
-        let tag = match self.free.pop() {
-            Some(tag) => {
-                self.open[tag as usize] = (request, access);
-                tag
-            }
-            None => {
-                self.open.push((request, access));
-                (self.open.len() - 1) as u32
-            }
-        };
-        Some(Command { tag, access, data })
+        let before = (access.offset_bytes - under_way.access.offset_bytes) as usize;
+        Some(Command {
+            tag: tag_of(request, number),
+            access,
+            data: data.map(|(buffer, begin)| (buffer, begin + before)),
+        })
     }
 
     /// What a command that is under way does.
     #[inline]
     pub(crate) fn access(&self, tag: u32) -> Access {
-        self.open[tag as usize].1
+        let (request, number) = place_of(tag);
+        part(
+            &self.requests[request.0 as usize].access,
+            self.longest,
+            number,
+        )
     }
 
     /// A command has ended.
     #[inline]
     pub(crate) fn handle_done(&mut self, tag: u32, result: Result<(), TaskError>) -> Ended {
-        let (request, _) = self.open[tag as usize];
-        self.free.push(tag);
+        let (request, _) = place_of(tag);
         let under_way = &mut self.requests[request.0 as usize];
         under_way.open -= 1;
-        if under_way.result.is_ok() {
+        if result.is_err() && under_way.result.is_ok() {
             under_way.result = result;
         }
         let result = (under_way.open == 0).then_some(under_way.result);
@@ -164,10 +150,33 @@ impl Commands {
     }
 }
 
+/// The part of a request that its command number `number`, from 0, does.
+#[inline]
+fn part(request: &Access, longest: u32, number: u32) -> Access {
+    let before = longest * number;
+    Access {
+        op: request.op,
+        offset_bytes: request.offset_bytes + u64::from(before),
+        length_bytes: longest.min(request.length_bytes - before),
+    }
+}
+
+/// A command's tag: its request, of which a VM has 1024 at most, and its number among the request's commands, 32 768 at most.
+#[inline]
+fn tag_of(request: RequestId, number: u32) -> u32 {
+    debug_assert!(request.0 <= 0xffff && number <= 0xffff);
+    number << 16 | request.0
+}
+
+/// What [`tag_of`] has put together.
+#[inline]
+fn place_of(tag: u32) -> (RequestId, u32) {
+    (RequestId(tag & 0xffff), tag >> 16)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pattern::Op;
     use hakaru_units::Time;
 
     fn request(id: u32, offset_bytes: u64, length_bytes: u32) -> Request {

@@ -6,8 +6,9 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::config::Pattern;
 
-/// Read or write.
+/// Read or write. Of four bytes, so that an [`Access`] has no padding, which would be moved byte by byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
 pub enum Op {
     /// From the volume.
     Read,
