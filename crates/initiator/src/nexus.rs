@@ -114,6 +114,7 @@ impl Nexus {
     }
 
     /// The next task of the caller's that has ended.
+    #[inline]
     pub fn poll_done(&mut self) -> Option<Done> {
         if self.survey.is_some() {
             return None;

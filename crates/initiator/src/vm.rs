@@ -15,7 +15,7 @@ use crate::error::{SessionError, TaskError};
 use crate::load::Load;
 use crate::nexus::{Nexus, NexusError, NexusEvent};
 use crate::pattern::Op;
-use crate::session::{Done, Negotiated, Purpose, SessionConfig};
+use crate::session::{Negotiated, Purpose, SessionConfig};
 use crate::settings::{CommandLimits, Settings};
 use crate::survey::{LuFacts, SurveyError};
 use crate::transmit::Transmit;
@@ -291,9 +291,7 @@ impl IscsiVm {
     }
 
     fn advance(&mut self, now: Time, leg: usize, latencies: &mut Latencies) {
-        while let Some(done) = self.legs[leg].nexus.poll_done() {
-            self.handle_command_done(now, leg, done, latencies);
-        }
+        self.take_done(now, leg, latencies);
         while let Some(event) = self.legs[leg].nexus.poll_event() {
             match event {
                 NexusEvent::Ready(facts) => {
@@ -317,26 +315,24 @@ impl IscsiVm {
         self.issue(now);
     }
 
+    /// Commands that have ended on a leg.
     #[inline]
-    fn handle_command_done(
-        &mut self,
-        now: Time,
-        leg: usize,
-        done: Done,
-        latencies: &mut Latencies,
-    ) {
-        let Stage::Load(work) = &mut self.stage else {
-            return;
-        };
-        self.legs[leg].outstanding -= 1;
-        let outcome = work.handle_done(now, &done, latencies);
-        if let Some(corruption) = outcome.corruption {
-            self.events.push(VmEvent::Corrupt(corruption));
+    fn take_done(&mut self, now: Time, leg: usize, latencies: &mut Latencies) {
+        let leg = &mut self.legs[leg];
+        while let Some(done) = leg.nexus.poll_done() {
+            let Stage::Load(work) = &mut self.stage else {
+                continue;
+            };
+            leg.outstanding -= 1;
+            let outcome = work.handle_done(now, &done, latencies);
+            if let Some(corruption) = outcome.corruption {
+                self.events.push(VmEvent::Corrupt(corruption));
+            }
+            if let Some((op, error)) = outcome.failure {
+                self.events.push(VmEvent::RequestFailed { op, error });
+            }
+            leg.nexus.recycle(done.data);
         }
-        if let Some((op, error)) = outcome.failure {
-            self.events.push(VmEvent::RequestFailed { op, error });
-        }
-        self.legs[leg].nexus.recycle(done.data);
     }
 
     fn become_ready(&mut self, now: Time, facts: LuFacts, latencies: &mut Latencies) {

@@ -35,7 +35,7 @@ pub(crate) use self::phases::Mark;
 pub use self::phases::Phases;
 use self::response::Receiving;
 pub use self::task::{Done, Task, TaskData};
-use self::task::{LOGOUT, PING, TEXT, Tasks};
+use self::task::{Ended, LOGOUT, PING, TEXT, Tasks};
 use crate::config::LoginKeys;
 use crate::error::SessionError;
 use crate::transmit::Transmit;
@@ -131,7 +131,8 @@ pub struct Session {
     cmd_sn: CmdSn,
     max_cmd_sn: CmdSn,
     exp_stat_sn: StatSn,
-    done: VecDeque<Done>,
+    /// Tasks that have ended, in order, until they are asked for.
+    done: VecDeque<Ended>,
     events: VecDeque<Event>,
     /// Buffers for kept data, used again.
     spare: Vec<Vec<u8>>,
@@ -281,8 +282,10 @@ impl Session {
     }
 
     /// The next task that has ended.
+    #[inline]
     pub fn poll_done(&mut self) -> Option<Done> {
-        self.done.pop_front()
+        let Ended { slot, result } = self.done.pop_front()?;
+        Some(self.tasks.take(slot, result))
     }
 
     /// The next thing that happened to the session.
@@ -318,7 +321,7 @@ impl Session {
     /// Tasks that were submitted and have not ended.
     #[must_use]
     pub fn tasks(&self) -> usize {
-        self.tasks.len()
+        self.tasks.len() - self.done.len()
     }
 
     /// Answers BUSY and TASK SET FULL so far; each task was or will be tried again.

@@ -164,8 +164,13 @@ impl Clock {
 
     /// The command has ended.
     #[inline]
-    pub(super) fn end(&mut self, now: Time) -> Phases {
+    pub(super) fn end(&mut self, now: Time) {
         self.enter(now, self.phase);
+    }
+
+    /// How long the command was where, until it ended.
+    #[inline]
+    pub(super) fn phases(&self) -> Phases {
         let [waiting_ns, turn_ns, asked_ns, transfer_ns, response_ns] = self.spent_ns;
         Phases {
             waiting_ns,

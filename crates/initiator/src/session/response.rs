@@ -21,8 +21,12 @@ const TEXT_RESPONSES_MAX: u32 = 2048;
 pub(super) enum Receiving {
     /// Between PDUs.
     Nothing,
-    /// Data-In: its data belongs to the task in this slot, which may end with it.
-    DataIn { slot: u16, status: Option<Status> },
+    /// Data-In: its data belongs to the task in this slot, which may keep it and may end with it.
+    DataIn {
+        slot: u16,
+        keep: bool,
+        status: Option<Status>,
+    },
     /// Any other: handled when it is complete.
     Other(Bhs),
 }
@@ -62,11 +66,8 @@ impl Session {
     /// segment of at least `segment_min` bytes.
     #[must_use]
     pub fn unwanted_bytes(&self, segment_min: u32) -> usize {
-        let Receiving::DataIn { slot, .. } = self.receiving else {
-            return 0;
-        };
-        match self.tasks.get(slot).map(|live| &live.task.data) {
-            Some(TaskData::In { keep: false, .. }) => self.framer.data_left(segment_min) as usize,
+        match self.receiving {
+            Receiving::DataIn { keep: false, .. } => self.framer.data_left(segment_min) as usize,
             _ => 0,
         }
     }
@@ -115,7 +116,7 @@ impl Session {
             .tasks
             .find(pdu.itt)
             .ok_or(SessionError::Protocol("Data-In for an unknown task"))?;
-        let TaskData::In { length, .. } = live.task.data else {
+        let TaskData::In { length, keep } = live.task.data else {
             return Err(SessionError::Protocol(
                 "Data-In for a task that does not read",
             ));
@@ -130,6 +131,7 @@ impl Session {
             return Err(SessionError::Protocol("Data-In beyond the expected length"));
         }
         live.next_sn = live.next_sn.wrapping_add(1);
+        live.moved += pdu.data_segment_length;
         live.clock.receive(now);
         self.take_window(&pdu.numbers);
         let stat_sn = pdu.numbers.stat_sn;
@@ -138,6 +140,7 @@ impl Session {
         }
         self.receiving = Receiving::DataIn {
             slot,
+            keep,
             status: pdu.status.map(|with| Status(with.status)),
         };
         Ok(())
@@ -146,22 +149,19 @@ impl Session {
     #[inline]
     fn handle_data(&mut self, bytes: &[u8]) {
         match self.receiving {
+            Receiving::DataIn { keep: false, .. } | Receiving::Nothing => {}
             Receiving::DataIn { slot, .. } => {
                 let live = self
                     .tasks
                     .get_mut(slot)
                     .expect("the task lives until its status");
-                live.moved += bytes.len() as u32;
-                if matches!(live.task.data, TaskData::In { keep: true, .. }) {
-                    if live.kept.capacity() == 0 {
-                        live.kept = self.spare.pop().unwrap_or_default();
-                    }
-                    live.kept.extend_from_slice(bytes);
+                if live.kept.capacity() == 0 {
+                    live.kept = self.spare.pop().unwrap_or_default();
                 }
+                live.kept.extend_from_slice(bytes);
             }
             // At most our MaxRecvDataSegmentLength, which the framer holds.
             Receiving::Other(_) => self.collected.extend_from_slice(bytes),
-            Receiving::Nothing => {}
         }
     }
 
@@ -172,7 +172,9 @@ impl Session {
         }
         match self.receiving {
             Receiving::Nothing => {}
-            Receiving::DataIn { slot, status: None } => {
+            Receiving::DataIn {
+                slot, status: None, ..
+            } => {
                 let live = self
                     .tasks
                     .get_mut(slot)
@@ -184,6 +186,7 @@ impl Session {
             Receiving::DataIn {
                 slot,
                 status: Some(status),
+                ..
             } => {
                 // Not before: the target may change what it lent to the kernel once we say that we have it.
                 self.exp_stat_sn = self.exp_stat_sn.plus(1);

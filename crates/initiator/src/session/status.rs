@@ -6,7 +6,7 @@ use hakaru_wire::iscsi::{Residual, ScsiResponse, ScsiResponseCode};
 use hakaru_wire::scsi::{Sense, SenseKey, Status};
 
 use super::Session;
-use super::task::{Done, TaskData};
+use super::task::{Ended, TaskData};
 use crate::error::{SessionError, TaskError};
 
 /// UNIT ATTENTION conditions that one task may meet: a target may hold several (power on, LUNs changed, …).
@@ -41,6 +41,7 @@ impl Session {
     }
 
     /// A status came: the task is done, or tried again.
+    #[inline]
     pub(super) fn end_task(
         &mut self,
         now: Time,
@@ -52,21 +53,20 @@ impl Session {
         let Some(live) = self.tasks.get_mut(slot) else {
             return;
         };
-        let result = if status == Status::GOOD {
-            Ok(match (&live.task.data, residual) {
-                (TaskData::Out { length, .. }, Residual::Underflow(missing)) => {
-                    length.saturating_sub(missing)
-                }
-                (TaskData::Out { length, .. }, _) => *length,
-                _ => live.moved,
-            })
-        } else {
-            match self.retry(now, slot, status, sense) {
-                Some(error) => Err(error),
-                None => return,
+        if status != Status::GOOD {
+            if let Some(error) = self.retry(now, slot, status, sense) {
+                self.finish_task(now, slot, Err(error));
             }
+            return;
+        }
+        let moved = match (&live.task.data, residual) {
+            (TaskData::Out { length, .. }, Residual::Underflow(missing)) => {
+                length.saturating_sub(missing)
+            }
+            (TaskData::Out { length, .. }, _) => *length,
+            _ => live.moved,
         };
-        self.finish_task(now, slot, result);
+        self.finish_task(now, slot, Ok(moved));
     }
 
     /// A status other than GOOD came: what it means, unless the task is tried again.
@@ -105,13 +105,8 @@ impl Session {
     #[inline]
     fn finish_task(&mut self, now: Time, slot: u16, result: Result<u32, TaskError>) {
         if let Some(live) = self.tasks.get_mut(slot) {
-            self.done.push_back(Done {
-                tag: live.task.tag,
-                result,
-                phases: live.clock.end(now),
-                data: std::mem::take(&mut live.kept),
-            });
-            self.tasks.remove(slot);
+            live.end(now);
+            self.done.push_back(Ended { slot, result });
         }
     }
 }

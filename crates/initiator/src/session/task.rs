@@ -54,6 +54,13 @@ pub struct Task {
     pub data: TaskData,
 }
 
+/// A task has ended, in this slot.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub slot: u16,
+    pub result: Result<u32, TaskError>,
+}
+
 /// A task has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
@@ -67,6 +74,17 @@ pub struct Done {
     pub data: Vec<u8>,
 }
 
+/// Where a task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// To be sent, for the first time or again.
+    Waiting,
+    /// Sent, and not yet answered.
+    Sent,
+    /// It has ended, or none has begun yet.
+    Over,
+}
+
 /// A task and how far it is.
 #[derive(Debug)]
 pub(super) struct Live {
@@ -74,9 +92,8 @@ pub(super) struct Live {
     pub clock: Clock,
     /// By then the task must have ended.
     pub deadline: Time,
-    /// It was sent and has not been answered.
-    pub sent: bool,
-    /// Bytes received (in) or queued to be sent (out).
+    stage: Stage,
+    /// Bytes of the Data-In PDUs that have begun (in), or queued to be sent (out).
     pub moved: u32,
     /// Next DataSN (in) or R2TSN (out).
     pub next_sn: u32,
@@ -100,7 +117,7 @@ impl Live {
             },
             clock: Clock::new(Time::ZERO, 0),
             deadline: Time::ZERO,
-            sent: false,
+            stage: Stage::Over,
             moved: 0,
             next_sn: 0,
             kept: Vec::new(),
@@ -119,7 +136,7 @@ impl Live {
         self.task = task;
         self.clock = Clock::new(now, sends);
         self.deadline = deadline;
-        self.sent = false;
+        self.stage = Stage::Waiting;
         self.moved = 0;
         self.next_sn = 0;
         self.attentions = 0;
@@ -129,10 +146,18 @@ impl Live {
     /// As before it was sent for the first time.
     pub(super) fn rewind(&mut self, now: Time) {
         self.clock.rewind(now);
-        self.sent = false;
+        self.stage = Stage::Waiting;
         self.moved = 0;
         self.next_sn = 0;
         self.kept.clear();
+    }
+
+    /// It has ended: its tag names it no more, and it lets go of the data that it sent. What it has come to lies here until it is taken away.
+    #[inline]
+    pub(super) fn end(&mut self, now: Time) {
+        self.clock.end(now);
+        self.task.data = TaskData::None;
+        self.stage = Stage::Over;
     }
 }
 
@@ -141,8 +166,6 @@ impl Live {
 struct Slot {
     /// Counts the uses of the slot, so that a tag of the past never names a task of the present.
     generation: u16,
-    /// A task is here; otherwise `live` is what the last one has left.
-    taken: bool,
     live: Live,
 }
 
@@ -176,7 +199,6 @@ impl Tasks {
             None => self.add_slot(),
         };
         let there = &mut self.slots[usize::from(slot)];
-        there.taken = true;
         there.live.begin(now, task, deadline);
         slot
     }
@@ -189,19 +211,22 @@ impl Tasks {
         );
         self.slots.push(Slot {
             generation: 0,
-            taken: false,
             live: Live::nothing(),
         });
         (self.slots.len() - 1) as u16
     }
 
-    /// Frees the slot of a task, and lets go of its data.
+    /// Takes away a task that has ended; its slot is free then.
     #[inline]
-    pub(super) fn remove(&mut self, slot: u16) {
-        let there = &mut self.slots[usize::from(slot)];
-        there.taken = false;
-        there.live.task.data = TaskData::None;
+    pub(super) fn take(&mut self, slot: u16, result: Result<u32, TaskError>) -> Done {
         self.free.push(slot);
+        let live = &mut self.slots[usize::from(slot)].live;
+        Done {
+            tag: live.task.tag,
+            result,
+            phases: live.clock.phases(),
+            data: std::mem::take(&mut live.kept),
+        }
     }
 
     /// Gives the task in `slot` a new tag, under which it counts as sent.
@@ -211,9 +236,12 @@ impl Tasks {
     #[inline]
     pub(super) fn send(&mut self, slot: u16) -> (Itt, &mut Live) {
         let there = &mut self.slots[usize::from(slot)];
-        assert!(there.taken, "queued slots hold a task");
+        assert!(
+            there.live.stage == Stage::Waiting,
+            "queued slots hold a task"
+        );
         there.generation = there.generation.wrapping_add(1);
-        there.live.sent = true;
+        there.live.stage = Stage::Sent;
         let itt = Itt(u32::from(there.generation) << 16 | u32::from(slot));
         (itt, &mut there.live)
     }
@@ -223,31 +251,24 @@ impl Tasks {
     pub(super) fn find(&mut self, itt: Itt) -> Option<(u16, &mut Live)> {
         let (generation, slot) = ((itt.0 >> 16) as u16, itt.0 as u16);
         let there = self.slots.get_mut(usize::from(slot))?;
-        let found = there.taken && there.generation == generation && there.live.sent;
+        let found = there.generation == generation && there.live.stage == Stage::Sent;
         found.then_some((slot, &mut there.live))
     }
 
-    /// The task in `slot`, if one is there.
-    #[inline]
-    pub(super) fn get(&self, slot: u16) -> Option<&Live> {
-        let there = self.slots.get(usize::from(slot))?;
-        there.taken.then_some(&there.live)
-    }
-
-    /// The same, to be changed.
+    /// The task in `slot`, if one is there that has not ended.
     #[inline]
     pub(super) fn get_mut(&mut self, slot: u16) -> Option<&mut Live> {
-        let there = self.slots.get_mut(usize::from(slot))?;
-        there.taken.then_some(&mut there.live)
+        let live = &mut self.slots.get_mut(usize::from(slot))?.live;
+        (live.stage != Stage::Over).then_some(live)
     }
 
-    /// All tasks.
+    /// All tasks that have not ended.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Live> {
-        let taken = self.slots.iter().filter(|slot| slot.taken);
-        taken.map(|slot| &slot.live)
+        let lives = self.slots.iter().map(|slot| &slot.live);
+        lives.filter(|live| live.stage != Stage::Over)
     }
 
-    /// Number of tasks.
+    /// Number of tasks, with those that have ended and were not taken away.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
