@@ -8,19 +8,23 @@ use super::{Phase, Session};
 use crate::error::SessionError;
 
 impl Session {
-    /// Sends what the command window allows: CmdSN up to MaxCmdSN (RFC 7143 section 4.2.2.1).
+    /// Commands may be sent: CmdSN up to MaxCmdSN (RFC 7143 section 4.2.2.1).
+    #[inline]
+    pub(super) fn window_is_open(&self) -> bool {
+        matches!(self.phase, Phase::Full) && !self.max_cmd_sn.precedes(self.cmd_sn)
+    }
+
+    /// Sends tasks that have waited, as far as the command window allows.
+    #[inline]
     pub(super) fn send_ready(&mut self) {
-        while let Some(&slot) = self.ready.front()
-            && matches!(self.phase, Phase::Full)
-            && !self.max_cmd_sn.precedes(self.cmd_sn)
+        while self.window_is_open()
+            && let Some(slot) = self.ready.pop_front()
         {
-            self.ready.pop_front();
             self.send_command(slot);
         }
     }
 
-    #[inline]
-    fn send_command(&mut self, slot: u16) {
+    pub(super) fn send_command(&mut self, slot: u16) {
         let cmd_sn = self.take_cmd_sn();
         let (itt, live) = self.tasks.send(slot);
         let write = matches!(live.task.data, TaskData::Out { .. });

@@ -234,15 +234,18 @@ impl Session {
         }
     }
 
-    /// Queues a task; it is sent as soon as the target's command window allows.
+    /// Takes a task on; it is sent as soon as the target's command window allows.
     pub fn submit(&mut self, now: Time, task: Task) {
         if matches!(self.phase, Phase::Ended) {
             return;
         }
         let deadline = now + self.config.timeout;
         let slot = self.tasks.insert(now, task, deadline);
-        self.ready.push_back(slot);
-        self.send_ready();
+        if self.ready.is_empty() && self.window_is_open() {
+            self.send_command(slot);
+        } else {
+            self.ready.push_back(slot);
+        }
     }
 
     /// A Text Request: SendTargets (RFC 7143 appendix C), or the empty one that asks for the rest of the answer.
