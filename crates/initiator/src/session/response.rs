@@ -55,7 +55,12 @@ impl Session {
                     self.handle_header(now, &bhs)?;
                 }
                 Ok(Some(Frame::Data { bytes, .. })) => self.handle_data(bytes),
-                Ok(Some(Frame::End { data_digest_ok })) => self.handle_end(now, data_digest_ok)?,
+                Ok(Some(Frame::End { data_digest_ok })) => {
+                    self.handle_end(now, data_digest_ok)?;
+                    if bytes.is_empty() {
+                        break;
+                    }
+                }
                 Err(error) => return Err(error.into()),
             }
         }
