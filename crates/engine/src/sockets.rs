@@ -134,13 +134,11 @@ impl<'r> Sockets<'r> {
         self.timers.peek().map_or(Time::MAX, |&Reverse((at, _))| at)
     }
 
-    /// Timers that have come.
-    pub fn handle_timeouts(&mut self, machines: &mut impl Machines) {
-        while let Some(&Reverse((at, index))) = self.timers.peek() {
-            let now = clock::now();
-            if at > now {
-                break;
-            }
+    /// Timers that have come by `now`.
+    pub fn handle_timeouts(&mut self, now: Time, machines: &mut impl Machines) {
+        while let Some(&Reverse((at, index))) = self.timers.peek()
+            && at <= now
+        {
             self.timers.pop();
             let place = &mut self.places[index];
             if place.armed == at {
@@ -276,7 +274,7 @@ impl<'r> Sockets<'r> {
                     place.discarded = discard;
                     let drained = n < buffer.len() && !closed;
                     machines.handle_received(now, index, &self.buffer[..n]);
-                    if drained && !machines.is_ended(index) {
+                    if drained {
                         return any;
                     }
                 }
@@ -293,11 +291,14 @@ impl<'r> Sockets<'r> {
         let Link::Up { socket, full } = &mut self.places[index].link else {
             return;
         };
-        while !*full && !machines.transmit(index).is_empty() {
-            match send_once(socket, machines.transmit(index), &mut self.slices) {
+        let transmit = machines.transmit(index);
+        while !*full && !transmit.is_empty() {
+            match send_once(socket, transmit, &mut self.slices) {
                 Ok(taken_all) => *full = !taken_all,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => *full = true,
-                Err(error) => machines.handle_closed(clock::now(), index, why_lost(&error)),
+                Err(error) => {
+                    return machines.handle_closed(clock::now(), index, why_lost(&error));
+                }
             }
         }
     }

@@ -8,7 +8,7 @@ use hakaru_backup::config::BackupConfig;
 use hakaru_backup::{Job, JobError, JobEvent, Leg, Settings, Side};
 use hakaru_initiator::{Latencies, NexusError, SessionError, Transmit};
 use hakaru_runtime::socket_options::SocketOptions;
-use hakaru_runtime::{Event, Reactor};
+use hakaru_runtime::{Event, Reactor, clock};
 use hakaru_units::Time;
 use serde_json::{Value, json};
 
@@ -154,7 +154,7 @@ impl<'r> Jobs<'r> {
     }
 
     pub fn handle_timeouts(&mut self) {
-        self.sockets.handle_timeouts(&mut self.crew);
+        self.sockets.handle_timeouts(clock::now(), &mut self.crew);
     }
 
     pub fn handle_event(&mut self, event: Event) {

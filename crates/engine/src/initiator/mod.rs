@@ -95,6 +95,8 @@ struct Engine<'r> {
     ledger: Ledger,
     meter: Meter,
     complaints: usize,
+    /// When the last turn had served its events.
+    now: Time,
 }
 
 impl<'r> Engine<'r> {
@@ -130,6 +132,7 @@ impl<'r> Engine<'r> {
             ledger: Ledger::default(),
             meter: Meter::new(config),
             complaints: 0,
+            now: Time::ZERO,
         })
     }
 
@@ -168,9 +171,8 @@ impl<'r> Engine<'r> {
                 if order == Some(Order::Stop) {
                     phases.stop();
                 }
-                let now = clock::now();
-                if now >= border || order == Some(Order::Stop) {
-                    self.pass_border(now, &mut phases, control);
+                if self.now >= border || order == Some(Order::Stop) {
+                    self.pass_border(clock::now(), &mut phases, control);
                 }
             }
             self.drain(control)?;
@@ -188,7 +190,7 @@ impl<'r> Engine<'r> {
         let until = until
             .min(self.sessions.poll_timeout())
             .min(self.files.poll_timeout())
-            .min(clock::now() + pause);
+            .min(self.now + pause);
         clock::sleep_until(until);
     }
 
@@ -268,20 +270,25 @@ impl<'r> Engine<'r> {
             }
         }
         if guessed {
-            let (sessions, ledger) = (&mut self.sessions, &mut self.ledger);
-            let give_up = until.min(clock::now() + LINGER);
-            received = received
-                || self.events.linger(give_up, |events| {
-                    events
-                        .iter()
-                        .any(|event| sessions.handle_event(event, ledger))
-                });
+            received = received || self.linger(until);
             self.events.confirm(received);
         }
-        self.sessions.handle_timeouts(&mut self.ledger);
+        self.now = clock::now();
+        self.sessions.handle_timeouts(self.now, &mut self.ledger);
         self.files.serve(&mut self.ledger);
         self.tell(control)?;
         Ok(control.poll_order())
+    }
+
+    /// Goes on looking where a guess found nothing. Whether something was received.
+    fn linger(&mut self, until: Time) -> bool {
+        let (sessions, ledger) = (&mut self.sessions, &mut self.ledger);
+        let give_up = until.min(clock::now() + LINGER);
+        self.events.linger(give_up, |events| {
+            events
+                .iter()
+                .any(|event| sessions.handle_event(event, ledger))
+        })
     }
 
     fn tell(&mut self, control: &mut Control) -> Result<(), Failure> {

@@ -42,6 +42,8 @@ struct Crowd {
     vms: Vec<IscsiVm>,
     /// Sessions of each.
     legs: usize,
+    /// VM and leg of each socket.
+    places: Vec<(usize, usize)>,
     ready: usize,
     ended: usize,
     /// What the first session found, for `ready`.
@@ -83,8 +85,9 @@ impl<'r> Sessions<'r> {
                 "address:port",
             )
         })?;
-        for _ in 0..self.crowd.legs {
+        for leg in 0..self.crowd.legs {
             self.sockets.add(address);
+            self.crowd.places.push((self.count(), leg));
         }
         let vm = IscsiVm::new(vm, Arc::clone(&self.settings), index);
         self.crowd.vms.push(vm);
@@ -198,10 +201,11 @@ impl<'r> Sessions<'r> {
         self.sockets.poll_timeout()
     }
 
-    /// Timers that have come.
-    pub fn handle_timeouts(&mut self, ledger: &mut Ledger) {
+    /// Timers that have come by `now`.
+    pub fn handle_timeouts(&mut self, now: Time, ledger: &mut Ledger) {
         let crowd = &mut self.crowd;
-        self.sockets.handle_timeouts(&mut Served { crowd, ledger });
+        self.sockets
+            .handle_timeouts(now, &mut Served { crowd, ledger });
     }
 
     /// Serves the socket that the event is about. Whether anything was received.
@@ -222,7 +226,7 @@ impl<'r> Sessions<'r> {
 impl Crowd {
     /// VM and leg of a socket.
     fn place(&self, index: usize) -> (usize, usize) {
-        (index / self.legs, index % self.legs)
+        self.places[index]
     }
 }
 
