@@ -97,23 +97,18 @@ impl Commands {
         self.waiting.push_back(request.id);
     }
 
-    /// Whether a command waits to be given.
-    pub(crate) fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty()
-    }
-
     /// The next command.
     #[inline]
     pub(crate) fn poll_command(&mut self) -> Option<Command> {
-        let request = *self.waiting.front()?;
+        let request = self.waiting.pop_front()?;
         let under_way = &mut self.requests[request.0 as usize];
         let number = under_way.given;
         let access = part(&under_way.access, self.longest, number);
         under_way.given += 1;
         let data = if access.end_bytes() == under_way.access.end_bytes() {
-            self.waiting.pop_front();
             under_way.data.take()
         } else {
+            self.waiting.push_front(request);
             under_way.open += 1;
             under_way.data.clone()
         };
@@ -218,7 +213,7 @@ mod tests {
                 (0, 512, 0)
             ]
         );
-        assert!(!commands.is_waiting());
+        assert!(commands.waiting.is_empty());
         // In any order; the first failure is the request's.
         assert!(commands.handle_done(given[2].tag, Ok(())).result.is_none());
         let error = TaskError::CheckWithoutSense;

@@ -380,13 +380,9 @@ impl IscsiVm {
             leg.busies = busies;
         }
         work.admit_due(now);
-        while work.is_waiting() {
-            let Some(leg) = next_leg(&self.legs, self.turn, &self.settings.commands) else {
-                return;
-            };
-            let Some(task) = work.poll_task() else {
-                return;
-            };
+        while let Some(leg) = next_leg(&self.legs, self.turn, &self.settings.commands)
+            && let Some(task) = work.poll_task()
+        {
             self.turn = if leg + 1 < self.legs.len() {
                 leg + 1
             } else {

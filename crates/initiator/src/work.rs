@@ -99,11 +99,6 @@ impl Work {
         }
     }
 
-    /// Whether a task waits to be given.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.commands.is_waiting()
-    }
-
     /// The next task.
     #[inline]
     pub(crate) fn poll_task(&mut self) -> Option<Task> {
@@ -124,15 +119,19 @@ impl Work {
         self.load.count_command(access.op, &done.phases);
         let mut outcome = Outcome::default();
         let result = result_of(done, &access);
-        if result.is_ok() && access.op == Op::Read {
-            outcome.corruption = self.load.check(&access, &done.data).err();
+        if result.is_ok()
+            && access.op == Op::Read
+            && let Err(corruption) = self.load.check(&access, &done.data)
+        {
+            outcome.corruption = Some(corruption);
         }
         let ended = self.commands.handle_done(done.tag, result);
         if let Some(result) = ended.result {
-            let done_well = result.is_ok();
-            outcome.failure = result.err().map(|error| (access.op, error));
             self.load
-                .handle_done(now, ended.request, done_well, latencies);
+                .handle_done(now, ended.request, result.is_ok(), latencies);
+            if let Err(error) = result {
+                outcome.failure = Some((access.op, error));
+            }
         }
         outcome
     }
