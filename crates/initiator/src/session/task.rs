@@ -7,8 +7,9 @@ use hakaru_wire::iscsi::{Itt, Lun};
 use super::phases::{Clock, Phases};
 use crate::error::TaskError;
 
-/// Data of a task.
+/// Data of a task. Which kind takes four bytes: fewer would leave padding, which is moved byte by byte.
 #[derive(Clone, Debug)]
+#[repr(u32)]
 pub enum TaskData {
     /// None.
     None,
@@ -21,12 +22,12 @@ pub enum TaskData {
     },
     /// To the target.
     Out {
-        /// Holds the bytes; referenced until they are sent.
+        /// How many bytes.
+        length: u32,
+        /// Holds them; referenced until they are sent.
         buffer: Arc<Vec<u8>>,
         /// Where in it they begin.
         begin: usize,
-        /// How many they are.
-        length: u32,
     },
 }
 
