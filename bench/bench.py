@@ -30,7 +30,7 @@ from watch import WatchBench
 
 KIB, MIB = 1024, 1024 * 1024
 TARGET_CPU, CLIENT_CPU = 0, 1
-COALESCE = (50, 6.25)
+COALESCE = (64, 10.0)
 """`coalesce_us` and `coalesce_percent` of the initiator, by default."""
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -110,8 +110,8 @@ class Bench:
     def initiator_alone(self) -> list[Figure]:
         """hakaru at both ends against tgt under iscsi-perf and the ceiling; the initiator's cost against tgt.
 
-        The cost is told three times: as the initiator is by default (answers that come within 50 us, and within a
-        sixteenth of what a request takes, are taken together), with `coalesce_us` 0 (every answer is taken at once),
+        The cost is told three times: as the initiator is by default (answers that come within 64 us, and within a
+        tenth of what a request takes, are taken together), with `coalesce_us` 0 (every answer is taken at once),
         and with a quarter of what a request takes, up to 500 us: least CPU, latencies told up to 25 % too long.
 
         1 MiB reads with the same initiator at both targets: it throws the data away inside the kernel, so that the

@@ -264,7 +264,7 @@ def hakaru_initiator(
     seconds: float,
     cpu: int,
     sessions: int = 1,
-    coalesce: tuple[int, float] = (50, 6.25),
+    coalesce: tuple[int, float] = (64, 10.0),
     warmup_s: float = 0.5,
 ) -> Load:
     """hakaru's initiator: `sessions` VMs, each with a session and a share of the LU.

@@ -89,7 +89,7 @@ def test_levels_reach_both_ends(tmp_path: Path) -> None:
         assert array.socket.receive_buffer_bytes == (64 << 10 if era else None)
         assert (initiator.command_bytes_max, initiator.commands_max) == (512 << 10, 1)
         assert initiator.sessions_per_vm == factors["sessions"]
-        assert (initiator.coalesce_us, initiator.coalesce_percent) == ((200, 25) if era else (50, 6.25))
+        assert (initiator.coalesce_us, initiator.coalesce_percent) == ((200, 25) if era else (64, 10))
         seen.add((factors["settings"], factors["sessions"]))
     assert len(seen) == 4
 

@@ -199,14 +199,14 @@ pub struct InitiatorConfig {
     /// After each look at the sockets, wait up to this long before the next one, microseconds, 0 to 1000: what arrives meanwhile is
     /// handled at once, as hypervisors and network cards coalesce interrupts. The wait is never longer than `coalesce_percent` of the time that
     /// requests took of late, and is left out below 20 µs: quick targets are measured without it. It saves CPU where many requests are in
-    /// flight, the target's too. 0: never wait. Default 50.
-    #[serde(default = "fifty")]
+    /// flight, the target's too. 0: never wait. Default 64.
+    #[serde(default = "sixty_four")]
     pub coalesce_us: u32,
     /// The longest such wait, percent of the time that requests took of late (the mean; of reads and writes, the quicker kind's), 0 to 50. It is
     /// what waiting may cost: latencies are told at most this much too long, half of it on average. Higher values, with a higher
     /// `coalesce_us`, let an initiator that is short of CPU carry more load; latencies that were measured with different values cannot be compared.
-    /// 0: never wait. Default 6.25.
-    #[serde(default = "sixteenth")]
+    /// 0: never wait. Default 10.
+    #[serde(default = "tenth")]
     pub coalesce_percent: f64,
     /// Writes are allowed. A destination that is not expendable is only ever read. Default true.
     #[serde(default = "yes")]
@@ -216,11 +216,11 @@ pub struct InitiatorConfig {
 fn second() -> u32 {
     1000
 }
-fn fifty() -> u32 {
-    50
+fn sixty_four() -> u32 {
+    64
 }
-fn sixteenth() -> f64 {
-    6.25
+fn tenth() -> f64 {
+    10.0
 }
 fn thirty() -> f64 {
     30.0

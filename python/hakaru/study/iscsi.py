@@ -21,8 +21,8 @@ from hakaru.units import Duration, Size, format_size
 LENGTH_MIN, LENGTH_MAX = 512, (1 << 24) - 1
 """Of data segments and bursts (RFC 7143 sections 13.12 to 13.14), bytes."""
 BUFFER_MIN, BUFFER_MAX = 4096, 1 << 30
-COALESCE_PERCENT = 6.25
-"""A sixteenth: what waiting for more answers may add to a latency without anybody having asked for it."""
+COALESCE_PERCENT = 10.0
+"""What waiting for more answers may add to a latency without anybody having asked for it."""
 
 Algorithm = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,15}$")]
 
@@ -78,7 +78,7 @@ class InitiatorEnd(Part):
         description="an unanswered command ends the run after this; 30 s is what Linux gives a disk",
     )
     coalesce: Duration = Field(
-        default=50_000,
+        default=64_000,
         ge=0,
         le=1_000_000,
         description="longest wait for more answers between two looks at the sockets; 0 us: never",
@@ -120,7 +120,7 @@ class Iscsi(Part):
     def problems(self) -> Iterator[tuple[tuple[str, ...], str, str]]:
         """Place, what does not fit together, what would do."""
         if self.initiator.coalesce % 1000:
-            yield ("initiator", "coalesce"), "not whole microseconds", "50 us"
+            yield ("initiator", "coalesce"), "not whole microseconds", "64 us"
         for name, end in (("initiator", self.initiator), ("target", self.target)):
             if end.first_burst_length > end.max_burst_length:
                 yield (

@@ -50,12 +50,12 @@ mod tests {
     }
 
     #[test]
-    fn answers_gather_for_a_sixteenth_of_a_request_at_most_and_never_before_quick_ones() {
-        let longest = Duration::from_micros(50);
-        assert_eq!(pause(50, None, 0), Duration::ZERO);
-        assert_eq!(pause(50, None, 100_000), Duration::ZERO);
-        assert_eq!(pause(50, None, 480_000), Duration::from_micros(30));
-        assert_eq!(pause(50, None, 5_000_000_000), longest);
+    fn answers_gather_for_a_tenth_of_a_request_at_most_and_never_before_quick_ones() {
+        let longest = Duration::from_micros(64);
+        assert_eq!(pause(64, None, 0), Duration::ZERO);
+        assert_eq!(pause(64, None, 199_000), Duration::ZERO);
+        assert_eq!(pause(64, None, 480_000), Duration::from_micros(48));
+        assert_eq!(pause(64, None, 5_000_000_000), longest);
         assert_eq!(pause(0, None, 5_000_000_000), Duration::ZERO);
     }
 
