@@ -15,10 +15,26 @@ latencies = st.lists(st.integers(1, 10**11), min_size=1, max_size=40)
 
 
 def encoded(values: list[int]) -> str:
-    hdr = empty()
+    return encoded_in(empty(), values)
+
+
+def encoded_in(hdr: HdrHistogram, values: list[int]) -> str:
     for value in values:
         hdr.record_value(value)
     return str(hdr.encode().decode())
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(latencies, min_size=1, max_size=4))
+def test_histograms_with_room_for_no_more_than_they_hold_merge_as_hdrhistogram_adds(parts: list[list[int]]) -> None:
+    texts = [encoded_in(HdrHistogram(1, max(2, *values), 3), values) for values in parts]
+    expected = empty()
+    for text in texts:
+        expected.add(HdrHistogram.decode(text))
+    merged = merge(texts)
+    assert list(merged.counts) == list(expected.counts)
+    for what in ("get_total_count", "get_min_value", "get_max_value"):
+        assert getattr(merged, what)() == getattr(expected, what)()
 
 
 @settings(max_examples=30, deadline=None)

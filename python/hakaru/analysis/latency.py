@@ -45,8 +45,25 @@ def merge(encoded: Iterable[str]) -> HdrHistogram:
             one = HdrHistogram.decode(text)
         except Exception as e:  # hdrh raises many kinds, of several libraries
             raise UsageError(f"a latency histogram cannot be read: {e}", "the file was changed after the run") from e
-        total.add(one)
+        _add(total, one)
     return total
+
+
+def _add(total: HdrHistogram, one: HdrHistogram) -> None:
+    """As `HdrHistogram.add`, which walks every counter in Python where the two do not have the same room.
+
+    The engine gives a histogram room for no more than it holds. With the same precision the counters of both stand
+    in the same order, so that they can be added at once.
+    """
+    alike = (total.unit_magnitude, total.sub_bucket_count) == (one.unit_magnitude, one.sub_bucket_count)
+    sums, counts = np.ctypeslib.as_array(total.counts), np.ctypeslib.as_array(one.counts)
+    if not alike or len(counts) > len(sums):
+        total.add(one)  # counts each value anew, or says that it does not fit
+        return
+    sums[: len(counts)] += counts
+    total.total_count += one.get_total_count()
+    total.max_value = max(total.max_value, one.get_max_value())
+    total.min_value = min(total.get_min_value(), one.get_min_value())
 
 
 @dataclass(frozen=True)
