@@ -10,6 +10,7 @@ from hakaru.errors import UsageError
 from hakaru.lab.plan import plan_lab
 from hakaru.run.configure import array_config, initiator_configs, lab_units
 from hakaru.run.configure_iscsi import login_keys, socket_options, target_keys
+from hakaru.run.repetition import answers_gathered
 from hakaru.study import Loaded, expand, load
 from hakaru.study.iscsi import COALESCE_PERCENT, InitiatorEnd, Iscsi
 
@@ -63,16 +64,37 @@ def test_defaults_are_the_engines() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "long"),
+    ("changes", "latency_us", "percent"),
     [
-        ({}, False),
-        ({"coalesce": "1 ms"}, False),
-        ({"coalesce_percent": 25}, True),
-        ({"coalesce_percent": 25, "coalesce": "0 us"}, False),
+        ({}, 199, 0),
+        ({}, 200, 10),
+        ({}, 1280, 5),
+        ({}, 64_000, 0.1),
+        ({"coalesce": "1 ms", "coalesce_percent": 25}, 1280, 25),
+        ({"coalesce_percent": 25, "coalesce": "0 us"}, 1280, 0),
     ],
 )
-def test_waiting_beyond_the_default_share_is_told(changes: dict[str, object], long: bool) -> None:
-    assert InitiatorEnd.model_validate(changes).gathers_long is long
+def test_waiting_adds_its_share_and_never_more_than_the_longest_wait(
+    changes: dict[str, object], latency_us: int, percent: float
+) -> None:
+    assert InitiatorEnd.model_validate(changes).gathered_percent(latency_us * 1000) == pytest.approx(percent)
+
+
+@pytest.mark.parametrize(
+    ("loads", "percent"),
+    [
+        ([{"reads": 10, "read_latency_ns_sum": 8e6}], 8.0),
+        ([{"reads": 10, "read_latency_ns_sum": 20e6}, {"writes": 10, "write_latency_ns_sum": 3e6}], 10.0),
+        ([{"reads": 10, "read_latency_ns_sum": 20e6}], None),
+        ([{"reads": 9, "read_latency_ns_sum": 900e3, "writes": 10, "write_latency_ns_sum": 3e6}], None),
+        ([{"reads": 0, "read_latency_ns_sum": 0}], None),
+    ],
+)
+def test_numbers_that_waiting_may_have_made_a_sixteenth_too_long_are_told_with_a_caveat(
+    loads: list[dict[str, float]], percent: float | None
+) -> None:
+    told = [caveat.values["percent"] for caveat in answers_gathered(InitiatorEnd(), loads)]
+    assert told == ([] if percent is None else [pytest.approx(percent)])
 
 
 def test_levels_reach_both_ends(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from hakaru.run.place import Place
 from hakaru.run.plan import load_limit_s
 from hakaru.store import Histograms, Samples
 from hakaru.study import Expanded, Repetition
+from hakaru.study.iscsi import GATHERED_MAX_PERCENT, InitiatorEnd
 from hakaru.study.model import Study
 from hakaru.units import format_duration
 
@@ -247,6 +248,18 @@ def _outcome(
     return Outcome(record, heard.samples, heard.histograms, gang.tcp, gang.captures)
 
 
+def answers_gathered(end: InitiatorEnd, loads: list[dict[str, float]]) -> Iterator[Caveat]:
+    """Initiators waited for more answers long enough for latencies to be told too long."""
+    percent = 0.0
+    for values in loads:
+        kinds = [(values.get(f"{kind}_latency_ns_sum", 0), values.get(f"{kind}s", 0)) for kind in ("read", "write")]
+        # Waits are as long as the quicker kind lets them be.
+        if quicker := min((time / count for time, count in kinds if time and count), default=None):
+            percent = max(percent, end.gathered_percent(quicker))
+    if percent > GATHERED_MAX_PERCENT:
+        yield Caveat("answers_gathered", {"longest": format_duration(end.coalesce), "percent": percent})
+
+
 def _caveats(study: Study, gang: _Gang, heard: _Heard) -> list[Caveat]:
     """What is wrong with the repetition, seen from what the engines said at their ends."""
 
@@ -261,10 +274,8 @@ def _caveats(study: Study, gang: _Gang, heard: _Heard) -> list[Caveat]:
         if left > 0:
             limit = format_duration(study.backup.time_limit)
             found.append(Caveat("not_finished", {"jobs": left, "total": study.backup.jobs, "limit": limit}))
-    end = study.iscsi.initiator
-    if study.backup is None and end.gathers_long:
-        waits = {"longest": format_duration(end.coalesce), "percent": end.coalesce_percent}
-        found.append(Caveat("answers_gathered", waits))
+    if study.backup is None:
+        found += answers_gathered(study.iscsi.initiator, [heard.results[e.name].values for e in gang.loads])
     found += lost_packets.of_totals(total(gang.fabrics, *lost_packets.LOST), total(gang.fabrics, *lost_packets.DROPPED))
     events, records = total(gang.watches, "tcp_events_lost"), total(gang.watches, "tcp_records_dropped")
     if events or records:

@@ -23,6 +23,10 @@ LENGTH_MIN, LENGTH_MAX = 512, (1 << 24) - 1
 BUFFER_MIN, BUFFER_MAX = 4096, 1 << 30
 COALESCE_PERCENT = 10.0
 """What waiting for more answers may add to a latency without anybody having asked for it."""
+GATHERED_MAX_PERCENT = 6.25
+"""A sixteenth: numbers to which that may have added more are told with a caveat."""
+PAUSE_MIN_NS = 20_000
+"""Shorter waits an initiator leaves out."""
 
 Algorithm = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,15}$")]
 
@@ -91,10 +95,10 @@ class InitiatorEnd(Part):
     )
     socket: Socket = Socket()
 
-    @property
-    def gathers_long(self) -> bool:
-        """Waiting for answers may add more to a latency than it does by default: numbers are told with a caveat."""
-        return self.coalesce > 0 and self.coalesce_percent > COALESCE_PERCENT
+    def gathered_percent(self, latency_ns: float) -> float:
+        """What waiting for more answers may have added at most where requests took `latency_ns`, percent of that."""
+        wait = min(self.coalesce, latency_ns * self.coalesce_percent / 100)
+        return 100 * wait / latency_ns if wait >= PAUSE_MIN_NS else 0.0
 
 
 class TargetEnd(Part):
