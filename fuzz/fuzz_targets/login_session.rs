@@ -8,7 +8,7 @@
 #![no_main]
 use std::time::Duration;
 
-use hakaru_target::{
+use hakaru_iscsi_target::{
     Access, ConnectionId, Extent, Io, IoFailure, IoOp, IoResult, Limits, LuAccess, LuDescription,
     Rule, Segment, Target, TargetConfig, Thin,
 };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hakaru_backup::config::{BackupJob, Compression};
 use hakaru_backup::{JobError, JobEvent, Side};
-use hakaru_target::IoFailure;
+use hakaru_iscsi_target::IoFailure;
 use scene::{Scene, image, job};
 
 const KIB: usize = 1024;

@@ -4,7 +4,7 @@ use std::time::Duration;
 use hakaru_drive::config::ArrayModel;
 use hakaru_initiator::CommandLimits;
 use hakaru_initiator::config::{LoginKeys, Vm};
-use hakaru_target::Limits;
+use hakaru_iscsi_target::Limits;
 
 /// A target, its drives, its VMs and the wire between.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use hakaru_drive::config::ArrayModel;
 use hakaru_drive::{Array, ModelError, Op, Request};
-use hakaru_target::{Extent, Io, IoId, IoOp, IoResult, LuDescription};
+use hakaru_iscsi_target::{Extent, Io, IoId, IoOp, IoResult, LuDescription};
 use hakaru_units::Time;
 
 use crate::config::{LuSetup, WorldConfig};

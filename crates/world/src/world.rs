@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hakaru_drive::ModelError;
 use hakaru_initiator::{CommandLimits, Counters, IscsiVm, Latencies, Payload, Settings, VmEvent};
-use hakaru_target::{ConnectionId, Segment as Piece, Target, TargetConfig};
+use hakaru_iscsi_target::{ConnectionId, Segment as Piece, Target, TargetConfig};
 use hakaru_units::Time;
 use thiserror::Error;
 
@@ -102,7 +102,7 @@ impl World {
             target_name: config.target_name.clone(),
             portals: vec![address(0)],
             lus: storage.descriptions(),
-            access: hakaru_target::Access::default(),
+            access: hakaru_iscsi_target::Access::default(),
             limits: config.limits.clone(),
         });
         let vms = config.vms.len();

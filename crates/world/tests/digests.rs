@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hakaru_initiator::config::LoginKeys;
 use hakaru_initiator::{Done, Event, Purpose, Session, SessionConfig, Task, TaskData};
-use hakaru_target::{
+use hakaru_iscsi_target::{
     Access, ConnectionId, IoOp, IoResult, Limits, LuDescription, Segment, Target, TargetConfig,
 };
 use hakaru_units::Time;

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use hakaru_initiator::CommandLimits;
 use hakaru_initiator::config::{Destination, Load, LoginKeys, Pattern, Region, SizeWeight, Vm};
-use hakaru_target::Limits;
+use hakaru_iscsi_target::Limits;
 use hakaru_units::MIB;
 use hakaru_world::{LuSetup, Snapshot, Wire, World, WorldConfig};
 

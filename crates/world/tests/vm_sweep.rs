@@ -4,7 +4,7 @@ use std::time::Duration;
 use hakaru_drive::config::Model;
 use hakaru_initiator::CommandLimits;
 use hakaru_initiator::config::{Destination, Load, LoginKeys, Pattern, Region, SizeWeight, Vm};
-use hakaru_target::Limits;
+use hakaru_iscsi_target::Limits;
 use hakaru_units::GIB;
 use hakaru_world::{LuSetup, Snapshot, Wire, World, WorldConfig};
 

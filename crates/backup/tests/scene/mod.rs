@@ -8,7 +8,7 @@ use std::time::Duration;
 use hakaru_backup::config::{BackupJob, Compression, Lu};
 use hakaru_backup::{Job, JobEvent, Leg, Settings, Side};
 use hakaru_initiator::Latencies;
-use hakaru_target::{
+use hakaru_iscsi_target::{
     Access, ConnectionId, Io, IoFailure, IoOp, IoResult, Limits, LuDescription, Segment, Target,
     TargetConfig,
 };

@@ -3,7 +3,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use hakaru_contract::initiator::ChapAlgorithm;
 use hakaru_contract::{AccessConfig, AccessRule, ArrayConfig};
-use hakaru_target::{Access, LuAccess, Rule};
+use hakaru_iscsi_target::{Access, LuAccess, Rule};
 
 use crate::failure::Failure;
 use crate::secret::credentials;

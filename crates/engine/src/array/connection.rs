@@ -1,9 +1,9 @@
 //! One initiator's connection: its socket, and what the shell must remember since events are told once.
 use std::io::{self, IoSlice};
 
+use hakaru_iscsi_target::{ConnectionId, Segment, Target};
 use hakaru_runtime::net::{SLICES_MAX, Socket};
 use hakaru_runtime::page_pipe::PagePipe;
-use hakaru_target::{ConnectionId, Segment, Target};
 use hakaru_units::Time;
 
 use super::lending::{Attempt, Lending};

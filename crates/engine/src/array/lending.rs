@@ -4,9 +4,9 @@
 //! the copy, so that smaller ones are gathered with their headers into one `sendmsg` as ever.
 use std::io;
 
+use hakaru_iscsi_target::{ConnectionId, Segment, Target};
 use hakaru_runtime::net::Socket;
 use hakaru_runtime::page_pipe::PagePipe;
-use hakaru_target::{ConnectionId, Segment, Target};
 
 use super::storage::Storage;
 

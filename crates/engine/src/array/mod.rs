@@ -37,11 +37,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hakaru_contract::{ArrayConfig, ErrorClass};
+use hakaru_iscsi_target::{ConnectionId, Limits, Target, TargetConfig};
 use hakaru_runtime::file::FileQueue;
 use hakaru_runtime::net::Listener;
 use hakaru_runtime::socket_options::SocketFacts;
 use hakaru_runtime::{Event, Events, Reactor, Token, clock, entropy, process};
-use hakaru_target::{ConnectionId, Limits, Target, TargetConfig};
 use hakaru_units::Time;
 use serde_json::{Value, json};
 

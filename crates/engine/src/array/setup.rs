@@ -8,10 +8,10 @@ use std::path::Path;
 use hakaru_contract::drive::{ArrayModel, Drive};
 use hakaru_contract::{ArrayConfig, LuConfig, StoreConfig, TargetKeys};
 use hakaru_drive::Array;
+use hakaru_iscsi_target::{Limits, LuDescription, Thin, check_reservations};
 use hakaru_runtime::file::FileHandle;
 use hakaru_runtime::memory::SparseMemory;
 use hakaru_runtime::{Reactor, Token};
-use hakaru_target::{Limits, LuDescription, Thin, check_reservations};
 
 use super::pools;
 use super::storage::{

@@ -1,8 +1,8 @@
 //! What the array tells: initiators of the space in pools, the operator of what became of them, and counters.
 use std::collections::BTreeMap;
 
+use hakaru_iscsi_target::Space;
 use hakaru_runtime::clock;
-use hakaru_target::Space;
 use hakaru_units::Time;
 
 use super::storage::Notice;

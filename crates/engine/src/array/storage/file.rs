@@ -4,8 +4,8 @@
 //! an LU of many TiB can be given back while others go on.
 use std::io::{self, ErrorKind};
 
+use hakaru_iscsi_target::{Extent, IoFailure, IoId, IoOp, IoResult, Target};
 use hakaru_runtime::file::FileOp;
-use hakaru_target::{Extent, IoFailure, IoId, IoOp, IoResult, Target};
 
 use super::Purpose;
 use super::files::{Files, Finished, OpenFile};

@@ -3,9 +3,9 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use hakaru_iscsi_target::IoId;
 use hakaru_runtime::worker::Worker;
 use hakaru_runtime::{Reactor, Token};
-use hakaru_target::IoId;
 
 /// Writes the files, on a thread of its own.
 pub struct Keeper {

@@ -1,7 +1,7 @@
 //! A logical unit of the storage: where its bytes are, and where they lie on the modelled drives.
 use hakaru_drive::Op;
+use hakaru_iscsi_target::{Extent, IoOp};
 use hakaru_pool::VolumeId;
-use hakaru_target::{Extent, IoOp};
 
 use super::file::FileStore;
 use super::gate::{Stretch, Work};

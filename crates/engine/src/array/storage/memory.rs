@@ -4,9 +4,9 @@
 //! An LU that was declared full has contents of its own from the beginning ([`Contents`]): a granule gets them when it is first looked at.
 use std::io;
 
+use hakaru_iscsi_target::{Extent, IoFailure, IoOp, IoResult, Returned, Target};
 use hakaru_runtime::memory::SparseMemory;
 use hakaru_runtime::page_pipe::PagePipe;
-use hakaru_target::{Extent, IoFailure, IoOp, IoResult, Returned, Target};
 
 use super::contents::Contents;
 

@@ -31,9 +31,9 @@ use std::collections::VecDeque;
 use std::io;
 
 use hakaru_drive::{Array, Op};
+use hakaru_iscsi_target::{Io, IoFailure, IoId, IoOp, IoResult, Returned, Target};
 use hakaru_runtime::file::{FileQueue, IoBuffer};
 use hakaru_runtime::page_pipe::PagePipe;
-use hakaru_target::{Io, IoFailure, IoId, IoOp, IoResult, Returned, Target};
 use hakaru_units::Time;
 
 pub use self::contents::Contents;

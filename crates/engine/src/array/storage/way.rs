@@ -1,7 +1,7 @@
 //! What all stores share on the way of an access, and what is held on it and asked for.
 use std::collections::VecDeque;
 
-use hakaru_target::{Io, IoId, IoResult};
+use hakaru_iscsi_target::{Io, IoId, IoResult};
 use hakaru_units::Time;
 
 use super::files::Files;

@@ -2,9 +2,9 @@
 use std::io::{self, ErrorKind};
 
 use hakaru_drive::Op;
+use hakaru_iscsi_target::{Extent, IoFailure, IoId, IoOp, IoResult, Target};
 use hakaru_pool::{Access, Failure, Outcome, Piece, Pieces, Range, Request, RequestId, VolumeId};
 use hakaru_runtime::file::FileOp;
-use hakaru_target::{Extent, IoFailure, IoId, IoOp, IoResult, Target};
 
 use super::{Finished, GroupFile, PoolStore, Purpose, Way};
 use crate::array::storage::Held;

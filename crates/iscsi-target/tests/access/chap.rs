@@ -1,0 +1,304 @@
+//! CHAP: the way in, and no way round it.
+use crate::pair::{INITIATOR, Initiator, names, value};
+use crate::scene::{
+    DENIED, FULL, OPERATIONAL, SECRET, SECURITY, TARGET_SECRET, answer, asked, chap, pair_with,
+    proved, text, user,
+};
+use hakaru_iscsi_target::Access;
+use hakaru_wire::iscsi::chap::{Algorithm, Challenge};
+use hakaru_wire::iscsi::{LoginStatus, Stage};
+
+#[test]
+fn who_knows_the_secret_gets_in() {
+    let mut pair = pair_with(chap());
+    let (status, keys) = proved(&mut pair, |asked| answer(asked, "vm", SECRET));
+    assert_eq!(status, LoginStatus::SUCCESS);
+    assert_eq!(value(&keys, "CHAP_R"), None, "it was asked nothing");
+    assert_eq!(pair.target.sessions_now(), 1);
+}
+
+#[test]
+fn who_does_not_is_told_nothing_but_that() {
+    for (name, secret) in [
+        ("vm", "the secret of vM"),
+        ("vm", "the secret of vm "),
+        ("Vm", SECRET),
+        ("nobody", SECRET),
+        ("array", TARGET_SECRET),
+    ] {
+        let mut pair = pair_with(chap());
+        let (status, keys) = proved(&mut pair, |asked| answer(asked, name, secret));
+        assert_eq!((status, keys), (DENIED, vec![]), "{name} {secret}");
+        assert_eq!(pair.counter("sessions", "logins_denied"), 1.0);
+        assert_eq!(pair.target.sessions_now(), 0);
+    }
+}
+
+#[test]
+fn no_way_round_the_security_stage_leads_in() {
+    let chap_agreed = [names(INITIATOR), text(&[("AuthMethod", "CHAP")])].concat();
+    let none = [names(INITIATOR), text(&[("AuthMethod", "None")])].concat();
+    type Step = (Stage, Option<Stage>, Vec<u8>);
+    let ways: Vec<(&str, Vec<Step>)> = vec![
+        (
+            "straight to the operational stage",
+            vec![(OPERATIONAL, Some(FULL), names(INITIATOR))],
+        ),
+        ("AuthMethod=None", vec![(SECURITY, Some(FULL), none)]),
+        (
+            "no AuthMethod at all",
+            vec![(SECURITY, Some(FULL), names(INITIATOR))],
+        ),
+        (
+            "no AuthMethod, then on",
+            vec![
+                (SECURITY, None, names(INITIATOR)),
+                (SECURITY, Some(OPERATIONAL), vec![]),
+            ],
+        ),
+        (
+            "CHAP agreed, then silence",
+            vec![
+                (SECURITY, Some(FULL), chap_agreed.clone()),
+                (SECURITY, Some(FULL), vec![]),
+            ],
+        ),
+        (
+            "the stage changed by oneself",
+            vec![
+                (SECURITY, Some(OPERATIONAL), chap_agreed.clone()),
+                (OPERATIONAL, Some(FULL), vec![]),
+            ],
+        ),
+        (
+            "an answer without a question",
+            vec![
+                (SECURITY, Some(FULL), chap_agreed.clone()),
+                (
+                    SECURITY,
+                    Some(FULL),
+                    text(&[("CHAP_N", "vm"), ("CHAP_R", "0x00")]),
+                ),
+            ],
+        ),
+        (
+            "asked twice",
+            vec![
+                (SECURITY, None, chap_agreed.clone()),
+                (SECURITY, None, text(&[("CHAP_A", "7")])),
+                (SECURITY, None, text(&[("CHAP_A", "7")])),
+            ],
+        ),
+        (
+            "AuthMethod changed to None",
+            vec![
+                (SECURITY, None, chap_agreed.clone()),
+                (SECURITY, Some(FULL), text(&[("AuthMethod", "None")])),
+            ],
+        ),
+    ];
+    for (what, steps) in ways {
+        let mut pair = pair_with(chap());
+        let connection = pair.connect();
+        let mut initiator = Initiator::new(connection, 1);
+        let last = steps.len() - 1;
+        for (at, (stage, next, text)) in steps.into_iter().enumerate() {
+            let (response, keys) = initiator.login(&mut pair, stage, next, &text);
+            assert_eq!(
+                response.status == LoginStatus::SUCCESS,
+                at < last,
+                "{what}: {keys:?}"
+            );
+            assert_eq!(response.next_stage, None, "{what}");
+            assert_eq!(response.tsih, 0, "{what}");
+        }
+        assert!(pair.is_closed(connection), "{what}");
+        assert_eq!(pair.target.sessions_now(), 0, "{what}");
+    }
+}
+
+/// S-03.
+#[test]
+fn weak_algorithms_only_where_they_were_asked_for() {
+    let strong = Algorithm::DEFAULT.to_vec();
+    let all = Algorithm::ALL.to_vec();
+    for (own, offered, expected) in [
+        (&strong, "5,6,7,8", Some(Algorithm::Sha3_256)),
+        (&strong, "5,7", Some(Algorithm::Sha256)),
+        (&strong, "5", None),
+        (&strong, "6,5", None),
+        (&all, "5", Some(Algorithm::Md5)),
+        (&all, "6,5", Some(Algorithm::Sha1)),
+        (&all, "5,6,7,8", Some(Algorithm::Sha3_256)),
+        (&all, "128", None),
+        (&all, "", None),
+    ] {
+        let mut pair = pair_with(Access {
+            algorithms: own.clone(),
+            ..chap()
+        });
+        let (mut initiator, challenge) = asked(&mut pair, offered);
+        assert_eq!(
+            challenge.as_ref().ok().map(Challenge::algorithm),
+            expected,
+            "{offered}"
+        );
+        let Ok(challenge) = challenge else { continue };
+        let proof = answer(&challenge, "vm", SECRET);
+        let (response, _) = initiator.login(&mut pair, SECURITY, Some(FULL), &proof);
+        assert_eq!(response.status, LoginStatus::SUCCESS, "{offered}");
+    }
+}
+
+/// S-04, as far as the core can: every login is asked something else.
+#[test]
+fn every_login_is_asked_something_else() {
+    let mut pair = pair_with(chap());
+    let mut seen = std::collections::HashSet::new();
+    for _ in 0..1000 {
+        let (initiator, challenge) = asked(&mut pair, "7");
+        assert!(seen.insert(challenge.unwrap().value()));
+        pair.target.handle_closed(pair.time, initiator.connection);
+    }
+}
+
+/// S-05.
+#[test]
+fn the_targets_own_challenge_is_not_answered() {
+    let mut pair = pair_with(chap());
+    let (status, keys) = proved(&mut pair, |asked| {
+        let mut proof = answer(asked, "vm", SECRET);
+        proof.extend(text(&[("CHAP_I", "1"), ("CHAP_C", &asked.value())]));
+        proof
+    });
+    assert_eq!((status, keys), (DENIED, vec![]));
+    // Nor does one who knows no secret get anything to answer with.
+    let (status, keys) = proved(&mut pair, |asked| {
+        text(&[
+            ("CHAP_N", "vm"),
+            ("CHAP_R", &asked.value()),
+            ("CHAP_I", "1"),
+            ("CHAP_C", &asked.value()),
+        ])
+    });
+    assert_eq!((status, keys), (DENIED, vec![]));
+}
+
+#[test]
+fn a_target_proves_itself_to_who_asks_and_has_proved_itself() {
+    let mut pair = pair_with(chap());
+    let own = |algorithm| Challenge::parse(algorithm, "200", "0xfeedc0ffee").unwrap();
+    let (status, keys) = proved(&mut pair, |asked| {
+        let mut proof = text(&[("CHAP_I", "200"), ("CHAP_C", "0xfeedc0ffee")]);
+        proof.extend(answer(asked, "vm", SECRET));
+        proof
+    });
+    assert_eq!(status, LoginStatus::SUCCESS);
+    assert_eq!(value(&keys, "CHAP_N"), Some("array"));
+    let response = value(&keys, "CHAP_R").expect("its proof");
+    let right = user("array", TARGET_SECRET);
+    assert_eq!(
+        own(Algorithm::Sha3_256).check(Some(right.secret()), response),
+        Ok(())
+    );
+
+    let mut silent = pair_with(Access {
+        target: None,
+        ..chap()
+    });
+    let (status, _) = proved(&mut silent, |asked| {
+        let mut proof = answer(asked, "vm", SECRET);
+        proof.extend(text(&[("CHAP_I", "200"), ("CHAP_C", "0xfeedc0ffee")]));
+        proof
+    });
+    assert_eq!(
+        status, DENIED,
+        "an initiator that wants proof does not get in without"
+    );
+}
+
+/// S-06 and S-07. What the values may be is held in `wire`; here, that a login ends on what they may not.
+#[test]
+fn keys_that_cannot_be_end_the_login() {
+    let zeros = |bytes: usize| format!("0x{}", "00".repeat(bytes));
+    let base64 = |characters: usize| format!("0b{}", "A".repeat(characters));
+    let responses = [
+        "".into(),
+        "0x".into(),
+        "0b".into(),
+        "0".into(),
+        "1".into(),
+        "0x0".into(),
+        zeros(31),
+        zeros(33),
+        zeros(49),
+        zeros(1024),
+        base64(127),
+        base64(44),
+        base64(1366),
+        "0x0g".into(),
+        "Reject".into(),
+        "NotUnderstood".into(),
+    ];
+    let mut pair = pair_with(chap());
+    for response in &responses {
+        let (status, keys) = proved(&mut pair, |_| {
+            text(&[("CHAP_N", "vm"), ("CHAP_R", response)])
+        });
+        assert_eq!((status, keys), (DENIED, vec![]), "{response}");
+    }
+    for (identifier, challenge, expected) in [
+        ("256", zeros(16), DENIED),
+        ("-1", zeros(16), DENIED),
+        ("", zeros(16), DENIED),
+        ("70000", zeros(16), DENIED),
+        ("1", "".into(), DENIED),
+        ("1", "0x".into(), DENIED),
+        ("1", base64(1368), DENIED),
+        ("1", zeros(1025), LoginStatus::INITIATOR_ERROR),
+        ("1", zeros(4000), LoginStatus::INITIATOR_ERROR),
+        ("255", zeros(1024), LoginStatus::SUCCESS),
+        ("0", base64(1366), LoginStatus::SUCCESS),
+    ] {
+        let (status, _) = proved(&mut pair, |asked| {
+            let mut proof = answer(asked, "vm", SECRET);
+            proof.extend(text(&[("CHAP_I", identifier), ("CHAP_C", &challenge)]));
+            proof
+        });
+        assert_eq!(status, expected, "{identifier} {}", challenge.len());
+    }
+    // One without the other, and keys that have no business there.
+    for more in [
+        ("CHAP_I", "1"),
+        ("CHAP_C", "0x00"),
+        ("CHAP_A", "7"),
+        ("CHAP_N", "vm"),
+    ] {
+        let (status, _) = proved(&mut pair, |asked| {
+            [answer(asked, "vm", SECRET), text(&[more])].concat()
+        });
+        assert_ne!(status, LoginStatus::SUCCESS, "{more:?}");
+    }
+}
+
+/// S-08.
+#[test]
+fn names_are_literal_even_where_they_look_like_numbers() {
+    for name in [
+        "0xAB",
+        "0bAB",
+        "0x",
+        "007",
+        "iqn.2026-01.net.example:vm1",
+        "名前",
+    ] {
+        let mut pair = pair_with(Access {
+            users: vec![user(name, SECRET)],
+            ..Access::default()
+        });
+        let (status, _) = proved(&mut pair, |asked| answer(asked, name, SECRET));
+        assert_eq!(status, LoginStatus::SUCCESS, "{name}");
+        let (status, _) = proved(&mut pair, |asked| answer(asked, "\u{ab}", SECRET));
+        assert_eq!(status, DENIED, "{name} is not what it would stand for");
+    }
+}

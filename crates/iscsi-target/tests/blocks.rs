@@ -1,0 +1,524 @@
+//! The block commands besides READ and WRITE, one by one: what they change, what they refuse, and that they refuse it whole.
+
+mod pair;
+
+use hakaru_iscsi_target::{IoFailure, IoOp, IoResult};
+use hakaru_wire::scsi::{
+    Blocks, ByteCheck, Cdb, LbaStatus, ProvisioningStatus, Sense, SenseKey, Transfer, Verify,
+    WriteAtomic, WriteSame, emit_unmap_list, parse_lba_status,
+};
+use pair::{Answer, Initiator, LU_BYTES, Pair, config_with_thin_lu, pattern};
+
+/// The thin LU, of 512-byte blocks.
+const THIN: u8 = 3;
+const BLOCKS: u64 = LU_BYTES as u64 / 512;
+
+fn logged_in() -> (Pair, Initiator) {
+    let mut pair = Pair::with(config_with_thin_lu());
+    let initiator = pair.log_in(&[("InitialR2T", "No")]);
+    (pair, initiator)
+}
+
+fn verify(lba: u64, blocks: u32, check: ByteCheck) -> Verify {
+    Verify {
+        lba,
+        blocks,
+        check,
+        ..Verify::default()
+    }
+}
+
+fn transfer(lba: u64, blocks: u32) -> Transfer {
+    Transfer {
+        lba,
+        blocks,
+        ..Transfer::default()
+    }
+}
+
+fn unmap_cdb(list: &[u8]) -> [u8; 16] {
+    Cdb::Unmap {
+        anchor: false,
+        parameter_list_length: list.len() as u16,
+    }
+    .emit()
+}
+
+fn unmap(initiator: &mut Initiator, pair: &mut Pair, lun: u8, ranges: &[Blocks]) -> Answer {
+    let list = emit_unmap_list(ranges);
+    initiator.run_out(pair, lun, &unmap_cdb(&list), &list)
+}
+
+fn status(initiator: &mut Initiator, pair: &mut Pair, lba: u64, bytes: u32) -> Vec<LbaStatus> {
+    let cdb = Cdb::GetLbaStatus {
+        lba,
+        allocation_length: bytes,
+    };
+    let data = initiator.run_cdb(pair, THIN, cdb, bytes).good();
+    assert!(data.len() <= bytes as usize);
+    parse_lba_status(&data)
+}
+
+fn status_of(lba: u64, blocks: u32, mapped: bool) -> LbaStatus {
+    LbaStatus {
+        range: Blocks { lba, blocks },
+        status: if mapped {
+            ProvisioningStatus::Mapped
+        } else {
+            ProvisioningStatus::Deallocated
+        },
+    }
+}
+
+#[test]
+fn verify_compares_with_nothing_with_all_and_with_one_block() {
+    let (mut pair, mut initiator) = logged_in();
+    // More than is read at a time, and not a multiple of it.
+    let blocks = 1200;
+    let data = pattern(blocks * 512, 7);
+    pair.lus.get_mut(&0).unwrap()[5 * 512..][..data.len()].copy_from_slice(&data);
+    let whole = Cdb::Verify(verify(5, blocks as u32, ByteCheck::Whole)).emit();
+    initiator.run_out(&mut pair, 0, &whole, &data).good();
+    let mut other = data.clone();
+    other[700 * 512 + 3] ^= 1;
+    let answer = initiator.run_out(&mut pair, 0, &whole, &other);
+    assert_eq!(answer.sense(), Sense::MISCOMPARE_DURING_VERIFY);
+    assert_eq!(answer.sense.unwrap().information, Some(705), "its block");
+    let medium = Cdb::Verify(verify(5, blocks as u32, ByteCheck::Medium));
+    initiator.run_cdb(&mut pair, 0, medium, 0).good();
+
+    pair.lus.get_mut(&0).unwrap()[..8 * 512].fill(0xa5);
+    let one = |blocks| Cdb::Verify(verify(0, blocks, ByteCheck::OneBlock)).emit();
+    let block = [0xa5; 512];
+    initiator.run_out(&mut pair, 0, &one(8), &block).good();
+    let answer = initiator.run_out(&mut pair, 0, &one(9), &block);
+    assert_eq!(answer.sense(), Sense::MISCOMPARE_DURING_VERIFY);
+    assert_eq!(answer.sense.unwrap().information, Some(8));
+}
+
+#[test]
+fn verify_of_the_medium_finds_what_cannot_be_read() {
+    let (mut pair, mut initiator) = logged_in();
+    pair.stalled = true;
+    let medium = Cdb::Verify(verify(0, 8, ByteCheck::Medium)).emit();
+    let command = initiator.command(0, &medium, false, false, 0);
+    initiator.send_command(&mut pair, &command, &[]);
+    let io = pair.held.remove(0);
+    pair.target
+        .handle_io_done(pair.time, io.id, IoResult::Failed(IoFailure::Read));
+    pair.run();
+    let answer = Answer::of(initiator.receive(&mut pair), command.itt);
+    assert_eq!(answer.sense(), Sense::UNRECOVERED_READ_ERROR);
+}
+
+#[test]
+fn a_read_answered_with_another_length_is_a_failure_of_ours_and_nothing_is_written() {
+    let (mut pair, mut initiator) = logged_in();
+    pair.stalled = true;
+    for length in [0, 511, 513, 4096] {
+        let cdb = Cdb::CompareAndWrite(transfer(0, 1)).emit();
+        let command = initiator.begin_out(&mut pair, 0, &cdb, &[0; 1024]);
+        let io = pair.held.remove(0);
+        let data = vec![0; length];
+        pair.target
+            .handle_io_done(pair.time, io.id, IoResult::ReadData(data));
+        pair.run();
+        let answer = Answer::of(initiator.receive(&mut pair), command.itt);
+        assert_eq!(answer.sense(), Sense::INTERNAL_TARGET_FAILURE);
+        assert!(pair.held.is_empty());
+    }
+}
+
+#[test]
+fn write_and_verify_writes_past_the_cache_and_tells_what_came_back_otherwise() {
+    let (mut pair, mut initiator) = logged_in();
+    let data = pattern(600 * 512, 1);
+    for check in [ByteCheck::Medium, ByteCheck::Whole] {
+        let cdb = Cdb::WriteAndVerify(verify(9, 600, check)).emit();
+        pair.lus.get_mut(&0).unwrap().fill(0);
+        initiator.run_out(&mut pair, 0, &cdb, &data).good();
+        assert_eq!(pair.lus[&0][9 * 512..][..data.len()], data);
+    }
+    // A store that loses a bit between write and read.
+    pair.stalled = true;
+    let cdb = Cdb::WriteAndVerify(verify(0, 1, ByteCheck::Whole)).emit();
+    let command = initiator.begin_out(&mut pair, 0, &cdb, &data[..512]);
+    assert!(matches!(&pair.held[0].op, IoOp::Write { fua: true, .. }));
+    pair.release_one();
+    pair.lus.get_mut(&0).unwrap()[100] ^= 4;
+    pair.release();
+    let answer = Answer::of(initiator.receive(&mut pair), command.itt);
+    assert_eq!(answer.sense(), Sense::MISCOMPARE_DURING_VERIFY);
+    assert_eq!(answer.sense.unwrap().information, Some(0));
+}
+
+#[test]
+fn a_miscompare_changes_nothing_and_tells_the_first_byte_that_differs() {
+    let (mut pair, mut initiator) = logged_in();
+    pair.lus.get_mut(&0).unwrap()[..1024].fill(7);
+    let cdb = Cdb::CompareAndWrite(transfer(0, 2)).emit();
+    let mut data = vec![7; 2048];
+    data[1024..].fill(8);
+    for place in [0, 1, 511, 512, 1023] {
+        let mut other = data.clone();
+        other[place] = 9;
+        let answer = initiator.run_out(&mut pair, 0, &cdb, &other);
+        assert_eq!(answer.sense(), Sense::MISCOMPARE_DURING_VERIFY);
+        assert_eq!(answer.sense.unwrap().information, Some(place as u64));
+        assert!(pair.lus[&0][..1024].iter().all(|byte| *byte == 7));
+    }
+    initiator.run_out(&mut pair, 0, &cdb, &data).good();
+    assert!(pair.lus[&0][..1024].iter().all(|byte| *byte == 8));
+    // Twice the blocks, no more and no less, and no more blocks than VPD page B0h says.
+    for wrong in [512, 1024, 1536, 2560] {
+        let answer = initiator.run_out(&mut pair, 0, &cdb, &data.repeat(2)[..wrong]);
+        assert_eq!(answer.sense(), Sense::INVALID_FIELD_IN_CDB, "{wrong} bytes");
+    }
+    let many = Cdb::CompareAndWrite(transfer(0, 129)).emit();
+    let answer = initiator.run_out(&mut pair, 0, &many, &vec![8; 2 * 129 * 512]);
+    assert_eq!(answer.sense(), Sense::INVALID_FIELD_IN_CDB);
+    let none = Cdb::CompareAndWrite(transfer(0, 0)).emit();
+    initiator.run(&mut pair, 0, &none, 0).good();
+}
+
+#[test]
+fn of_two_that_compare_and_write_the_same_block_exactly_one_wins() {
+    // Whichever the storage answers first, and however the accesses of the two fall between one another.
+    for order in 0..64 {
+        let mut pair = Pair::with(config_with_thin_lu());
+        let mut first = pair.log_in_as("iqn.2026-01.net.example:a", 1, &[]);
+        let mut second = pair.log_in_as("iqn.2026-01.net.example:b", 2, &[]);
+        pair.stalled = true;
+        let cdb = Cdb::CompareAndWrite(transfer(4, 1)).emit();
+        let data = |own: u8| [vec![0; 512], vec![own; 512]].concat();
+        let one = first.begin_out(&mut pair, 0, &cdb, &data(1));
+        let two = second.begin_out(&mut pair, 0, &cdb, &data(2));
+        let mut bits = order;
+        while !pair.held.is_empty() {
+            if bits & 1 == 1 {
+                pair.held.reverse();
+            }
+            bits >>= 1;
+            pair.release_one();
+        }
+        let answers = [
+            Answer::of(first.receive(&mut pair), one.itt),
+            Answer::of(second.receive(&mut pair), two.itt),
+        ];
+        let won: Vec<bool> = answers.iter().map(|answer| answer.status == 0).collect();
+        assert_ne!(won[0], won[1], "{answers:?}");
+        let winner = if won[0] { 1 } else { 2 };
+        assert!(
+            pair.lus[&0][4 * 512..5 * 512]
+                .iter()
+                .all(|byte| *byte == winner)
+        );
+        let lost = &answers[usize::from(won[0])];
+        assert_eq!(lost.sense(), Sense::MISCOMPARE_DURING_VERIFY);
+    }
+}
+
+#[test]
+fn a_write_waits_while_another_command_reads_and_writes_its_blocks() {
+    let (mut pair, mut initiator) = logged_in();
+    pair.stalled = true;
+    let or = Cdb::OrWrite(transfer(10, 4)).emit();
+    let ored = initiator.begin_out(&mut pair, 0, &or, &[0x0f; 2048]);
+    assert_eq!(pair.held.len(), 1, "it reads");
+    let inside = Cdb::Write(transfer(12, 1)).emit();
+    let beside = Cdb::Write(transfer(14, 1)).emit();
+    let waiting = initiator.begin_out(&mut pair, 0, &inside, &[0xf0; 512]);
+    let second = initiator.begin_out(&mut pair, 0, &inside, &[0xf1; 512]);
+    let free = initiator.begin_out(&mut pair, 0, &beside, &[3; 512]);
+    assert_eq!(pair.held.len(), 2, "only the write beside goes on");
+    pair.release_one();
+    // A read is never held back.
+    let read = Cdb::Read(transfer(12, 1)).emit();
+    let reading = initiator.command(0, &read, true, false, 512);
+    initiator.send_command(&mut pair, &reading, &[]);
+    assert_eq!(pair.held.len(), 3);
+    pair.release();
+    let order: Vec<_> = initiator
+        .receive(&mut pair)
+        .iter()
+        .map(|pdu| pdu.bhs.itt())
+        .collect();
+    assert_eq!(
+        order,
+        [free.itt, ored.itt, reading.itt, waiting.itt, second.itt]
+    );
+    assert!(pair.lus[&0][12 * 512..13 * 512].iter().all(|b| *b == 0xf1));
+    assert!(pair.lus[&0][10 * 512..12 * 512].iter().all(|b| *b == 0x0f));
+}
+
+#[test]
+fn an_aborted_command_lets_go_of_its_blocks_and_its_place_in_line() {
+    let (mut pair, mut initiator) = logged_in();
+    let mut other = pair.log_in_as("iqn.2026-01.net.example:b", 2, &[]);
+    pair.stalled = true;
+    let or = Cdb::OrWrite(transfer(0, 1)).emit();
+    let write = Cdb::Write(transfer(0, 1)).emit();
+    initiator.begin_out(&mut pair, 0, &or, &[1; 512]);
+    initiator.begin_out(&mut pair, 0, &or, &[2; 512]);
+    initiator.begin_out(&mut pair, 0, &write, &[3; 512]);
+    let last = other.begin_out(&mut pair, 0, &write, &[4; 512]);
+    assert_eq!(pair.held.len(), 1);
+    // The session that has the first three is gone; the storage still has the read of the first.
+    pair.target.handle_closed(pair.time, initiator.connection);
+    pair.run();
+    assert_eq!(
+        pair.held.len(),
+        1,
+        "the range is held until that read is over"
+    );
+    pair.release();
+    let answer = Answer::of(other.receive(&mut pair), last.itt);
+    answer.good();
+    assert!(pair.lus[&0][..512].iter().all(|byte| *byte == 4));
+}
+
+#[test]
+fn write_same_fills_gives_back_and_keeps_to_its_limits() {
+    let (mut pair, mut initiator) = logged_in();
+    let same = |lba, blocks, unmap, no_data_out| {
+        Cdb::WriteSame(WriteSame {
+            lba,
+            blocks,
+            unmap,
+            no_data_out,
+            sixteen: true,
+            ..WriteSame::default()
+        })
+        .emit()
+    };
+    let block = pattern(512, 5);
+    initiator
+        .run_out(&mut pair, THIN, &same(3, 5, false, false), &block)
+        .good();
+    assert_eq!(pair.lus[&THIN][3 * 512..8 * 512], block.repeat(5));
+    // A block that is not zeros is written whatever UNMAP says: unmapped blocks would read otherwise.
+    initiator
+        .run_out(&mut pair, THIN, &same(3, 5, true, false), &block)
+        .good();
+    assert_eq!(pair.lus[&THIN][3 * 512..8 * 512], block.repeat(5));
+    initiator
+        .run_out(&mut pair, THIN, &same(3, 2, true, false), &[0; 512])
+        .good();
+    initiator
+        .run(&mut pair, THIN, &same(6, 1, true, true), 0)
+        .good();
+    assert!(pair.lus[&THIN][3 * 512..5 * 512].iter().all(|b| *b == 0));
+    let found = status(&mut initiator, &mut pair, 2, 8 + 16 * 5);
+    let expected = [
+        status_of(2, 1, true),
+        status_of(3, 2, false),
+        status_of(5, 1, true),
+        status_of(6, 1, false),
+        status_of(7, (BLOCKS - 7) as u32, true),
+    ];
+    assert_eq!(found, expected);
+    // 0 blocks: to the end.
+    initiator
+        .run_out(&mut pair, THIN, &same(BLOCKS - 3, 0, false, false), &block)
+        .good();
+    assert_eq!(pair.lus[&THIN][LU_BYTES - 3 * 512..], block.repeat(3));
+    for (cdb, data, sense) in [
+        (
+            same(BLOCKS - 1, 2, false, false),
+            512,
+            Sense::LBA_OUT_OF_RANGE,
+        ),
+        (
+            same(u64::MAX, 2, false, false),
+            512,
+            Sense::LBA_OUT_OF_RANGE,
+        ),
+        (same(0, 1, false, false), 256, Sense::INVALID_FIELD_IN_CDB),
+        (same(0, 1, false, false), 1024, Sense::INVALID_FIELD_IN_CDB),
+    ] {
+        let answer = initiator.run_out(&mut pair, THIN, &cdb, &vec![1; data]);
+        assert_eq!(answer.sense(), sense);
+    }
+    // Where blocks cannot be given back, nobody may ask for it.
+    let answer = initiator.run_out(&mut pair, 0, &same(0, 1, true, false), &[0; 512]);
+    assert_eq!(answer.sense(), Sense::INVALID_FIELD_IN_CDB);
+}
+
+#[test]
+fn unmap_gives_back_all_its_ranges_or_none() {
+    let (mut pair, mut initiator) = logged_in();
+    let range = |lba, blocks| Blocks { lba, blocks };
+    let before = pattern(LU_BYTES, 3);
+    pair.lus.insert(THIN, before.clone());
+    for (ranges, sense) in [
+        (
+            vec![range(0, 4), range(BLOCKS - 1, 2)],
+            Sense::LBA_OUT_OF_RANGE,
+        ),
+        (
+            vec![range(0, 4), range(u64::MAX, 1)],
+            Sense::LBA_OUT_OF_RANGE,
+        ),
+        (vec![range(1 << 63, u32::MAX)], Sense::LBA_OUT_OF_RANGE),
+        (
+            vec![range(0, 1); 257],
+            Sense::INVALID_FIELD_IN_PARAMETER_LIST,
+        ),
+    ] {
+        let answer = unmap(&mut initiator, &mut pair, THIN, &ranges);
+        assert_eq!(answer.sense(), sense);
+        assert!(pair.lus[&THIN] == before, "no partial effect");
+    }
+    // Lists that say they are longer than they are.
+    let list = emit_unmap_list(&[range(0, 1), range(4, 1)]);
+    for cut in 1..list.len() {
+        let answer = initiator.run_out(&mut pair, THIN, &unmap_cdb(&list[..cut]), &list[..cut]);
+        assert_eq!(answer.sense(), Sense::PARAMETER_LIST_LENGTH_ERROR, "{cut}");
+    }
+    assert!(pair.lus[&THIN] == before);
+    initiator.run(&mut pair, THIN, &unmap_cdb(&[]), 0).good();
+    let overlapping = [range(2, 4), range(4, 4), range(3, 1), range(100, 0)];
+    unmap(&mut initiator, &mut pair, THIN, &overlapping).good();
+    assert!(pair.lus[&THIN][2 * 512..8 * 512].iter().all(|b| *b == 0));
+    assert_eq!(pair.lus[&THIN][8 * 512..], before[8 * 512..]);
+    assert_eq!(
+        unmap(&mut initiator, &mut pair, 0, &[range(0, 1)]).sense(),
+        Sense::INVALID_COMMAND_OPERATION_CODE,
+        "not where it cannot be done"
+    );
+}
+
+#[test]
+fn lba_status_is_cut_to_its_allocation_length_exactly() {
+    let (mut pair, mut initiator) = logged_in();
+    let ranges: Vec<Blocks> = (0..20)
+        .map(|i| Blocks {
+            lba: i * 4,
+            blocks: 2,
+        })
+        .collect();
+    unmap(&mut initiator, &mut pair, THIN, &ranges).good();
+    let whole = 8 + 16 * 41;
+    for length in [
+        0,
+        1,
+        3,
+        8,
+        23,
+        24,
+        25,
+        39,
+        40,
+        200,
+        whole,
+        whole + 100,
+        0xffff,
+    ] {
+        let cdb = Cdb::GetLbaStatus {
+            lba: 1,
+            allocation_length: length,
+        };
+        let data = initiator.run_cdb(&mut pair, THIN, cdb, 0xffff).good();
+        // At least one descriptor is made, and as many as fit.
+        let made = 8 + 16 * ((length.max(24) - 8) / 16).min(40);
+        assert_eq!(data.len() as u32, length.min(made), "{length}");
+    }
+    let beyond = Cdb::GetLbaStatus {
+        lba: BLOCKS,
+        allocation_length: 24,
+    };
+    let answer = initiator.run_cdb(&mut pair, THIN, beyond, 24);
+    assert_eq!(answer.sense(), Sense::LBA_OUT_OF_RANGE);
+    let first = status(&mut initiator, &mut pair, 5, 24);
+    assert_eq!(first, [status_of(5, 1, false)]);
+}
+
+#[test]
+fn write_atomic_takes_what_is_promised_and_only_where_it_is() {
+    let (mut pair, mut initiator) = logged_in();
+    let atomic = |blocks, boundary| {
+        Cdb::WriteAtomic(WriteAtomic {
+            lba: 1,
+            blocks,
+            boundary,
+            ..WriteAtomic::default()
+        })
+        .emit()
+    };
+    let data = pattern(129 * 512, 9);
+    initiator
+        .run_out(&mut pair, THIN, &atomic(128, 0), &data[..128 * 512])
+        .good();
+    assert_eq!(pair.lus[&THIN][512..129 * 512], data[..128 * 512]);
+    for (cdb, bytes) in [(atomic(129, 0), 129 * 512), (atomic(2, 1), 1024)] {
+        let answer = initiator.run_out(&mut pair, THIN, &cdb, &data[..bytes]);
+        assert_eq!(answer.sense(), Sense::INVALID_FIELD_IN_CDB);
+    }
+    let answer = initiator.run_out(&mut pair, 0, &atomic(1, 0), &data[..512]);
+    assert_eq!(answer.sense(), Sense::INVALID_COMMAND_OPERATION_CODE);
+}
+
+#[test]
+fn a_read_only_lu_takes_none_of_the_commands_that_write() {
+    let (mut pair, mut initiator) = logged_in();
+    let commands = [
+        (Cdb::WriteAndVerify(verify(0, 1, ByteCheck::Whole)), 512),
+        (Cdb::CompareAndWrite(transfer(0, 1)), 1024),
+        (Cdb::OrWrite(transfer(0, 1)), 512),
+        (
+            Cdb::WriteSame(WriteSame {
+                blocks: 1,
+                ..WriteSame::default()
+            }),
+            512,
+        ),
+    ];
+    for (cdb, bytes) in commands {
+        let answer = initiator.run_out(&mut pair, 7, &cdb.emit(), &vec![0; bytes]);
+        assert_eq!(answer.sense(), Sense::WRITE_PROTECTED, "{cdb:?}");
+    }
+    initiator
+        .run_out(
+            &mut pair,
+            7,
+            &Cdb::Verify(verify(0, 1, ByteCheck::Whole)).emit(),
+            &[0; 512],
+        )
+        .good();
+}
+
+#[test]
+fn programs_of_a_session_hold_no_more_than_its_share() {
+    let (mut pair, mut initiator) = logged_in();
+    pair.stalled = true;
+    let medium = Cdb::Verify(verify(0, 2048, ByteCheck::Medium)).emit();
+    let mut commands = Vec::new();
+    for _ in 0..100 {
+        let command = initiator.command(0, &medium, false, false, 0);
+        initiator.send_command(&mut pair, &command, &[]);
+        commands.push(command);
+    }
+    // 8 MiB, and the one that goes beyond.
+    assert_eq!(pair.held.len(), 33);
+    pair.release();
+    let answers = initiator.receive(&mut pair);
+    assert_eq!(answers.len(), 100);
+    assert_eq!(pair.counter("sessions", "write_buffer_bytes_now"), 0.0);
+}
+
+#[test]
+fn a_full_pool_fails_the_write_that_needs_space_and_says_so() {
+    let (mut pair, mut initiator) = logged_in();
+    pair.stalled = true;
+    let or = Cdb::OrWrite(transfer(0, 1)).emit();
+    let command = initiator.begin_out(&mut pair, THIN, &or, &[1; 512]);
+    pair.release_one();
+    let io = pair.held.remove(0);
+    assert!(matches!(io.op, IoOp::Write { .. }));
+    pair.target
+        .handle_io_done(pair.time, io.id, IoResult::Failed(IoFailure::Space));
+    pair.run();
+    let answer = Answer::of(initiator.receive(&mut pair), command.itt);
+    assert_eq!(answer.sense(), Sense::SPACE_ALLOCATION_FAILED_WRITE_PROTECT);
+    assert_eq!(answer.sense().key, SenseKey::DataProtect);
+}

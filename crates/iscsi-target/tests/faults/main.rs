@@ -1,0 +1,157 @@
+//! Bad input, one function per case of docs/reference/faults.md, against the target in virtual time. Each tries its case in many forms, holds what the
+//! table there promises, and that a bystander's session is served as if nothing had happened; it returns how many forms it tried.
+//!
+//! `cargo test -p hakaru-iscsi-target --test faults -- --nocapture` prints the table.
+
+mod commands;
+mod framing;
+mod load;
+mod login;
+#[path = "../pair/mod.rs"]
+mod pair;
+mod scene;
+mod tasks;
+mod text;
+
+/// Id, what is tried, how.
+type Case = (&'static str, &'static str, fn() -> u64);
+
+const CASES: &[Case] = &[
+    (
+        "M-01",
+        "what is no login as first PDU",
+        framing::first_pdu_is_no_login,
+    ),
+    (
+        "M-02",
+        "a connection cut inside a PDU",
+        framing::cut_inside_a_pdu,
+    ),
+    (
+        "M-03",
+        "data segments too long for a login",
+        framing::long_login,
+    ),
+    (
+        "M-04",
+        "data segments longer than declared",
+        framing::longer_than_declared,
+    ),
+    (
+        "M-05",
+        "additional header segments of every length and type",
+        framing::additional_headers,
+    ),
+    (
+        "M-06",
+        "text that goes on without end, or contradicts itself",
+        text::continued,
+    ),
+    ("M-07", "keys that are none", text::malformed_keys),
+    (
+        "M-08",
+        "keys twice, numbers that are none, contradictory values",
+        text::values,
+    ),
+    ("M-09", "unknown keys by the thousand", text::unknown_keys),
+    (
+        "M-10",
+        "stages that cannot follow each other",
+        login::stages,
+    ),
+    ("M-11", "handles of others", login::handles),
+    (
+        "M-12",
+        "command numbers outside the window",
+        tasks::command_numbers,
+    ),
+    ("M-13", "Data-Out that nobody asked for", tasks::data_out),
+    (
+        "M-14",
+        "transfer lengths that do not fit the command",
+        tasks::transfer_lengths,
+    ),
+    (
+        "M-15",
+        "every operation code",
+        commands::every_operation_code,
+    ),
+    ("M-16", "allocation lengths", commands::allocation_lengths),
+    (
+        "M-17",
+        "ranges beyond the end, lists that lie",
+        commands::ranges,
+    ),
+    (
+        "M-18",
+        "UNMAP and WRITE SAME of a 64 TiB LU",
+        commands::whole_lu,
+    ),
+    (
+        "M-19",
+        "COMPARE AND WRITE that race",
+        commands::racing_compares,
+    ),
+    (
+        "M-20",
+        "PDUs that only targets send, tags that nobody gave",
+        tasks::stray_pdus,
+    ),
+    (
+        "D-03",
+        "digests cut short at the end of a connection",
+        framing::cut_digests,
+    ),
+    ("R-02", "logins that come byte by byte", load::slow_logins),
+    (
+        "R-03",
+        "half-finished logins from one address",
+        load::half_logins,
+    ),
+    ("R-04", "initiators that read nothing", load::unread),
+    (
+        "R-05",
+        "more write data offered than there is memory for",
+        load::write_flood,
+    ),
+    ("R-07", "an initiator that vanishes", load::vanished),
+    (
+        "R-10",
+        "a panic in the handling of one session",
+        load::panicking,
+    ),
+];
+
+#[test]
+fn every_case_ends_as_the_table_says() {
+    let mut failed = Vec::new();
+    let mut total = 0;
+    println!("{:<6} {:>7}  what was tried", "case", "tried");
+    for (id, what, case) in CASES {
+        match std::panic::catch_unwind(case) {
+            Ok(tried) => {
+                assert!(tried > 0, "{id} tries something");
+                total += tried;
+                println!("{id:<6} {tried:>7}  {what}");
+            }
+            Err(_) => {
+                println!("{id:<6}  FAILED  {what}");
+                failed.push(*id);
+            }
+        }
+    }
+    println!(
+        "{} cases, {total} inputs, {} failed",
+        CASES.len(),
+        failed.len()
+    );
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+#[test]
+fn every_case_stands_in_the_reference() {
+    let reference = include_str!("../../../../docs/reference/faults.md");
+    for (id, ..) in CASES {
+        assert!(reference.contains(&format!("| {id} |")), "{id}");
+    }
+}

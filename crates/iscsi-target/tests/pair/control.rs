@@ -1,0 +1,87 @@
+//! Parameter lists, several ports, and unit attention conditions.
+
+use hakaru_iscsi_target::ConnectionId;
+use hakaru_wire::iscsi::Stage;
+use hakaru_wire::scsi::{
+    Cdb, PersistentReserveOut, ReserveOut, ReserveOutParameters, Sense, SenseKey,
+};
+
+use super::{Answer, Initiator, Pair, names};
+
+/// A session on a portal.
+pub fn log_in_at(pair: &mut Pair, portal: usize, name: &str, isid: u32) -> Initiator {
+    let local = "10.0.0.1:3260".parse().unwrap();
+    let peer = "10.0.0.9:40000".parse().unwrap();
+    let connection: ConnectionId = pair
+        .target
+        .handle_connected(pair.time, portal, local, peer)
+        .expect("a connection is accepted");
+    let mut initiator = Initiator::new(connection, isid);
+    let next = Some(Stage::FullFeaturePhase);
+    let (answer, _) = initiator.login(pair, Stage::OperationalNegotiation, next, &names(name));
+    initiator.tsih = answer.tsih;
+    initiator
+}
+
+/// A command with a parameter list, to its end.
+pub fn with_list(
+    initiator: &mut Initiator,
+    pair: &mut Pair,
+    lun: u8,
+    cdb: Cdb,
+    list: &[u8],
+) -> Answer {
+    let command = initiator.command(lun, &cdb.emit(), false, true, list.len() as u32);
+    initiator.send_command(pair, &command, list);
+    Answer::of(initiator.receive(pair), command.itt)
+}
+
+/// PERSISTENT RESERVE OUT on LU 0.
+pub fn reserve_out(action: ReserveOut, kind: u8, length: usize) -> Cdb {
+    Cdb::PersistentReserveOut(PersistentReserveOut {
+        service_action: action as u8,
+        scope: 0,
+        kind,
+        parameter_list_length: length as u32,
+    })
+}
+
+/// Registers a key on LU 0, whatever was registered before.
+pub fn register(initiator: &mut Initiator, pair: &mut Pair, key: u64) {
+    let list = ReserveOutParameters {
+        service_action_key: key,
+        ..ReserveOutParameters::default()
+    };
+    let cdb = reserve_out(ReserveOut::RegisterAndIgnoreExistingKey, 0, 24);
+    with_list(initiator, pair, 0, cdb, &list.emit()).good();
+}
+
+/// PERSISTENT RESERVE OUT on LU 0 with a key, and another or 0.
+pub fn order(
+    initiator: &mut Initiator,
+    pair: &mut Pair,
+    action: ReserveOut,
+    kind: u8,
+    (key, service_action_key): (u64, u64),
+) -> Answer {
+    let list = ReserveOutParameters {
+        key,
+        service_action_key,
+        ..ReserveOutParameters::default()
+    };
+    let cdb = reserve_out(action, kind, 24);
+    with_list(initiator, pair, 0, cdb, &list.emit())
+}
+
+/// Unit attention conditions of an LU, in the order they are told, until there is none.
+pub fn attentions(initiator: &mut Initiator, pair: &mut Pair, lun: u8) -> Vec<Sense> {
+    let mut told = Vec::new();
+    loop {
+        let answer = initiator.run_cdb(pair, lun, Cdb::TestUnitReady, 0);
+        if answer.status != 2 || answer.sense().key != SenseKey::UnitAttention {
+            return told;
+        }
+        told.push(answer.sense());
+        assert!(told.len() < 20, "{told:?}");
+    }
+}

@@ -1,0 +1,96 @@
+//! Task management, logout, reinstatement, recovery: one function per case of docs/reference/faults.md, against the target in virtual time. Each tries
+//! its case many times over, holds what the table there promises, and returns how often it tried.
+//!
+//! `cargo test -p hakaru-iscsi-target --test recovery -- --nocapture` prints the table.
+
+mod abort;
+mod end;
+#[path = "../pair/mod.rs"]
+mod pair;
+mod reinstate;
+mod reset;
+mod scene;
+
+/// Id, what is tried, how.
+type Case = (&'static str, &'static str, fn() -> u64);
+
+const CASES: &[Case] = &[
+    (
+        "T-01",
+        "ABORT TASK of a random command among 128",
+        abort::of_random_commands,
+    ),
+    (
+        "T-02",
+        "resets and CLEAR TASK SET under load from four initiators",
+        reset::under_load,
+    ),
+    (
+        "T-03",
+        "ABORT TASK of writes in every stage",
+        abort::in_every_stage,
+    ),
+    (
+        "T-04",
+        "logout with commands in flight, for each reason",
+        end::logout_under_load,
+    ),
+    (
+        "T-05",
+        "reinstatement while 128 writes are with the storage",
+        reinstate::under_load,
+    ),
+    (
+        "T-06",
+        "reinstatement while the storage stands still",
+        reinstate::while_storage_is_stalled,
+    ),
+    (
+        "T-07",
+        "the end of the target while the storage stands still",
+        end::shut_down_while_stalled,
+    ),
+    (
+        "T-08",
+        "two initiators of one name and ISID, from two addresses",
+        reinstate::by_turns,
+    ),
+    (
+        "T-10",
+        "initiators that want error recovery",
+        end::error_recovery_levels,
+    ),
+    (
+        "T-11",
+        "two paths, and a reset by one of them",
+        reset::on_one_of_two_paths,
+    ),
+];
+
+#[test]
+fn every_case_ends_as_the_table_says() {
+    let mut failed = Vec::new();
+    println!("{:<6} {:>7}  what was tried", "case", "tried");
+    for (id, what, case) in CASES {
+        match std::panic::catch_unwind(case) {
+            Ok(tried) => {
+                assert!(tried > 0, "{id} tries something");
+                println!("{id:<6} {tried:>7}  {what}");
+            }
+            Err(_) => {
+                println!("{id:<6}  FAILED  {what}");
+                failed.push(*id);
+            }
+        }
+    }
+    println!("{} cases, {} failed", CASES.len(), failed.len());
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+#[test]
+fn every_case_stands_in_the_reference() {
+    let reference = include_str!("../../../../docs/reference/faults.md");
+    for (id, ..) in CASES {
+        assert!(reference.contains(&format!("| {id} |")), "{id}");
+    }
+}
