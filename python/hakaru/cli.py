@@ -49,7 +49,7 @@ Json = Annotated[bool, Parameter(name="--json", negative=(), help="JSON on stdou
 @app.command
 def doctor(*, json_: Json = False) -> int:
     """Say what this machine lacks, and what to do about it."""
-    from hakaru.lab.doctor import diagnose
+    from hakaru.doctor import diagnose
 
     findings = diagnose()
     if json_:

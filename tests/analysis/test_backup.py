@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hakaru.analysis import lost_packets, summarise
+from hakaru import lost_packets, summarise
 
 from tests.analysis.small_backup import FULL, PUBLISHED, SLOW, VARIABLES, Copy, Pt, published_shape, write_run
 

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hakaru.analysis import summarise
-from hakaru.analysis.caveats import CAVEATS, Caveat
 from hakaru.analysis.checks import iops_over_time
 from hakaru.analysis.counters import Counters
+from hakaru.caveats import CAVEATS, Caveat
 from hakaru.wording import LANGUAGES, catalogue
 
 from tests.analysis.small_run import Pt, Rep, write_run

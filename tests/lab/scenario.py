@@ -110,7 +110,7 @@ def hold() -> None:
 
 async def _hold() -> None:
     from hakaru.engine import contract
-    from hakaru.lab.lab import Lab
+    from hakaru.lab.build import Lab
 
     plan = plan_of(sys.argv[2])
     async with Lab(plan) as lab:
@@ -125,7 +125,7 @@ async def _hold() -> None:
 
 def build() -> None:
     """Build a lab and read back what the kernel made of it."""
-    from hakaru.lab.apply import apply_plan
+    from hakaru.lab.build.apply import apply_plan
 
     plan = plan_of(sys.argv[2])
     namespaces = apply_plan(plan)
@@ -171,15 +171,15 @@ def check_links() -> None:
 
 
 async def _check_links() -> None:
-    from hakaru.lab.check import check_links as measure
-    from hakaru.lab.lab import Lab
+    from hakaru.lab.build import Lab
+    from hakaru.lab.check import CheckedLab
 
     async with Lab(plan_of(sys.argv[2])) as lab:
+        checked = CheckedLab(lab)
         started = time.monotonic()
-        lab.checks = await measure(lab)
+        caveats = [caveat.to_json() for caveat in await checked.check_links()]
         seconds = time.monotonic() - started
-        caveats = [caveat.to_json() for check in lab.checks for caveat in check.caveats()]
-        say(lab=lab.describe(), seconds=seconds, caveats=caveats)
+        say(lab=checked.describe(), seconds=seconds, caveats=caveats)
 
 
 def linked() -> None:
@@ -188,15 +188,16 @@ def linked() -> None:
 
 
 async def _linked() -> None:
-    from hakaru.lab.check import check_links as measure
-    from hakaru.lab.lab import Lab
+    from hakaru.lab.build import Lab
+    from hakaru.lab.check import CheckedLab
 
     plan, other = plan_of(sys.argv[2]), plan_of(sys.argv[3])
     async with Lab(plan) as lab:
-        lab.checks = await measure(lab)
-        say(lab=lab.describe(), caveats=[caveat.to_json() for check in lab.checks for caveat in check.caveats()])
+        checked = CheckedLab(lab)
+        caveats = [caveat.to_json() for caveat in await checked.check_links()]
+        say(lab=checked.describe(), caveats=caveats)
         await _loaded(lab)
-        say(baselines=await lab.baseline())
+        say(baselines=await checked.measure_baselines())
         await lab.adjust(other)
         await _loaded(lab)
 
@@ -237,7 +238,7 @@ def isolated() -> None:
 
 
 async def _isolated() -> None:
-    from hakaru.lab.lab import Lab
+    from hakaru.lab.build import Lab
 
     async with Lab(plan_of(sys.argv[2])) as lab, lab.fabric() as fabric:
         assert fabric is not None
@@ -304,7 +305,7 @@ def begin_connection() -> None:
 
 
 async def _begin_connection() -> None:
-    from hakaru.lab.lab import Lab
+    from hakaru.lab.build import Lab
 
     async with Lab(plan_of(sys.argv[2])) as lab:
         say(connections=await asyncio.to_thread(_begin_in, lab), tcp=lab.tcp)
@@ -328,7 +329,7 @@ def _begin_in(lab: Any) -> list[list[Any]]:
 
 def diagnose() -> None:
     """What the doctor finds in here."""
-    from hakaru.lab import doctor
+    from hakaru import doctor
 
     say(findings=[dataclasses.asdict(finding) for finding in doctor.diagnose()])
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from hakaru.errors import LostError
-from hakaru.lab import baseline
-from hakaru.lab.apply import Namespaces
+from hakaru.lab.build.apply import Namespaces
+from hakaru.lab.check import baseline
 
 from .linked_lab import plan
 

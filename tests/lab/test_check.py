@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hakaru.lab.link_check import LinkCheck
-from hakaru.lab.shape import tcp_payload_bits_per_s
+from hakaru.lab.check import LinkCheck
+from hakaru.lab.plan import tcp_payload_bits_per_s
 
 
 def check(to_array: float, from_array: float, asked: int | None = 10**9) -> LinkCheck:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from hakaru.lab.check import rounds_of
+from hakaru.lab.check.variants import Variants
 from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import plan_lab
-from hakaru.lab.variants import Variants
 
 from .linked_lab import plan as linked
 from .vlan_lab import plan as vlans

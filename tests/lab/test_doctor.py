@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hakaru.doctor import Finding
+from hakaru.doctor import checks as doctor
 from hakaru.errors import EnvironmentError_
-from hakaru.lab import doctor
-from hakaru.lab.doctor import Finding
 
 from .conftest import Someone
 
@@ -76,7 +76,7 @@ def test_engine_that_does_not_fit_is_found(
 def test_settings_of_the_machine_are_judged(
     monkeypatch: pytest.MonkeyPatch, check: Callable[[], Finding], reading: str, status: str
 ) -> None:
-    monkeypatch.setattr("hakaru.lab.doctor._read", lambda path: reading)
+    monkeypatch.setattr("hakaru.doctor.checks._read", lambda path: reading)
     found = check()
     assert found.status == status
     assert bool(found.hint) is (status != "ok")

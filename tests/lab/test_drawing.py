@@ -6,9 +6,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from hakaru.lab.drawing import draw
 from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import plan_lab
+from hakaru.report.lab_drawing import draw
 
 from .linked_lab import plan
 from .vlan_lab import plan as vlans

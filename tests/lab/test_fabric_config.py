@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from hakaru.engine import contract
-from hakaru.lab import actions
 from hakaru.lab.model import LabSpec
-from hakaru.lab.plan import fabric_config, plan_lab
-from hakaru.lab.shape import plan_fabric_shape
+from hakaru.lab.plan import actions, fabric_config, plan_lab
+from hakaru.lab.plan.shape import plan_fabric_shape
 
 from .linked_lab import plan
 from .test_plan import check_order

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from hakaru.lab.actions import Shape
 from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import plan_lab
+from hakaru.lab.plan.actions import Shape
 
 from .conftest import Someone
 from .undisturbed import as_asked

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from hakaru.lab.backend import LINK_FEATURES, SWITCH_FEATURES
-from hakaru.lab.model_link import LinkSpec
-from hakaru.lab.tcp import REMAINS_2009, SACK_RACK, SWITCHES_2009
+from hakaru.lab.model import LinkSpec
+from hakaru.lab.plan.backend import LINK_FEATURES, SWITCH_FEATURES
+from hakaru.lab.plan.tcp import REMAINS_2009, SACK_RACK, SWITCHES_2009
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/lab.md").read_text()
 

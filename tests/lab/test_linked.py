@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 from hakaru.lab.model import LabSpec
-from hakaru.lab.plan import LabPlan, check_adjustable, plan_lab
-from hakaru.lab.refusal import ImpossibleLabError
+from hakaru.lab.plan import ImpossibleLabError, LabPlan, check_adjustable, plan_lab
 from pydantic import ValidationError
 
 from .linked_lab import mismatch, plan

@@ -8,7 +8,7 @@ import shutil
 from typing import Any
 
 import pytest
-from hakaru.lab.tcp import SWITCHES_2009, kernel_finds_losses_by_rack_only
+from hakaru.lab.plan.tcp import SWITCHES_2009, kernel_finds_losses_by_rack_only
 
 from .conftest import Someone
 from .linked_lab import mismatch

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from hakaru.errors import UsageError
-from hakaru.lab import actions as planned
-from hakaru.lab.limits import QUEUE_MAX_BYTES, RATE_MAX_BITS_PER_S, RATE_MIN_BITS_PER_S
 from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import LabPlan, plan_lab
-from hakaru.lab.shape import node_queue_bytes, plan_shape, tcp_payload_bits_per_s
+from hakaru.lab.plan import actions as planned
+from hakaru.lab.plan.limits import QUEUE_MAX_BYTES, RATE_MAX_BITS_PER_S, RATE_MIN_BITS_PER_S
+from hakaru.lab.plan.shape import node_queue_bytes, plan_shape, tcp_payload_bits_per_s
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError

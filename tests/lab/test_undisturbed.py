@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hakaru.analysis.caveats import Caveat
+from hakaru.caveats import Caveat
 
 from . import undisturbed
 

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 from hakaru.engine import contract
-from hakaru.lab import actions
 from hakaru.lab.model import LabSpec
-from hakaru.lab.plan import LabPlan, check_adjustable, fabric_config, plan_lab
-from hakaru.lab.refusal import ImpossibleLabError
+from hakaru.lab.plan import ImpossibleLabError, LabPlan, actions, check_adjustable, fabric_config, plan_lab
 
 from .test_plan import check_order
 from .vlan_lab import plan, routed

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hakaru.lab import actions
-from hakaru.lab.plan import plan_lab
+from hakaru.lab.plan import actions, plan_lab
 from hakaru.store import RunReader
 from hakaru.study import of_point
 

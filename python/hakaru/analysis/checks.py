@@ -18,11 +18,11 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import stats
 
-from hakaru.analysis.caveats import Caveat
 from hakaru.analysis.counters import Counters, Floats, Series
 from hakaru.analysis.metrics import UNITS
 from hakaru.analysis.run_data import Repetition
 from hakaru.analysis.utilisation import Nic, Use
+from hakaru.caveats import Caveat
 
 STEADY_SAMPLES_MIN = 5
 BORDER_SLACK = 0.05  # of the distance of samples

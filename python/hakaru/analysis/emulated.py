@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hakaru.analysis.caveats import Caveat
 from hakaru.analysis.counters import Counters
 from hakaru.analysis.latency import merge, percentiles_ms
 from hakaru.analysis.limiter import limit_of
-from hakaru.analysis.lost_packets import LOST
 from hakaru.analysis.run_data import Repetition
 from hakaru.analysis.utilisation import Use
+from hakaru.caveats import Caveat
+from hakaru.lost_packets import LOST
 
 LATE_MAX_US = 200.0
 LATENESS = "lateness_ns"

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from hakaru.analysis import checks, emulated
-from hakaru.analysis.caveats import Caveat
 from hakaru.analysis.estimate import Estimate
 from hakaru.analysis.latency import Latencies, curve
 from hakaru.analysis.points import estimates, members, worst_of_each
 from hakaru.analysis.run_data import Repetition
 from hakaru.analysis.utilisation import Use
+from hakaru.caveats import Caveat
 
 
 class Gathered:

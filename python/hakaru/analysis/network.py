@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hakaru.lab.model import LabSpec
-from hakaru.lab.parts import Link
-from hakaru.lab.plan import plan_lab
-from hakaru.lab.shape import tcp_payload_bits_per_s
+from hakaru.lab.plan import Link, plan_lab, tcp_payload_bits_per_s
 from hakaru.units import parse_duration, parse_rate, parse_size
 
 PARTS = ("lab", "arrays", "array", "backup", "vms", "patterns", "iscsi")

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from hakaru.analysis import checks, metrics, utilisation
-from hakaru.analysis.caveats import Caveat
 from hakaru.analysis.counters import Series
 from hakaru.analysis.estimate import Estimate
 from hakaru.analysis.latency import Latencies, curve, per_interval_ms
 from hakaru.analysis.run_data import Repetition, RunData
 from hakaru.analysis.utilisation import Nic, Use
 from hakaru.analysis.verdict import Verdict
+from hakaru.caveats import Caveat
 
 
 @dataclass

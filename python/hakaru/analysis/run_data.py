@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from hakaru.analysis.caveats import Caveat
 from hakaru.analysis.counters import Counters
+from hakaru.caveats import Caveat
 from hakaru.store import RunReader
 
 

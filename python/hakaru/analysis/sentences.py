@@ -10,10 +10,10 @@ from typing import Any
 
 from hakaru.analysis import metrics
 from hakaru.analysis.backup import copies
-from hakaru.analysis.caveats import Caveat
 from hakaru.analysis.distance import measures
 from hakaru.analysis.expectations import Outcome
 from hakaru.analysis.sweep import PREFERRED
+from hakaru.caveats import Caveat
 from hakaru.wording import say, tenths
 
 

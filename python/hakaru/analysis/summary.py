@@ -11,13 +11,13 @@ from typing import Any
 from hakaru.analysis import backup, distance, expectations, findings, limiter, points, reference, sentences, sweep
 from hakaru.analysis.backup.setup import is_backup
 from hakaru.analysis.captures import captures_of
-from hakaru.analysis.caveats import Caveat
 from hakaru.analysis.distance import curves
 from hakaru.analysis.limiter import Verdict
 from hakaru.analysis.points import Point
 from hakaru.analysis.run_data import RunData
 from hakaru.analysis.sweep import Sweep
 from hakaru.analysis.utilisation import nics_of_lab
+from hakaru.caveats import Caveat
 from hakaru.store import write_json
 from hakaru.wording import LANGUAGES
 

@@ -1,13 +1,22 @@
-"""The lab: hosts, one switch, an array host and links, built rootless inside namespaces that die with hakaru.
+"""The lab: hosts, switches, arrays and links, built without root rights in namespaces that die with hakaru.
 
-    spec     = model.LabSpec            what a study asks for
-    plan     = plan.plan_lab(spec)      pure: nodes, links, addresses, actions; refuses what cannot be
-               sandbox.enter()          first thing in `hakaru run`: namespaces that vanish with this process
-    async with lab.Lab(plan) as built:  applies the plan, and takes it down again
-        built.start_engine(node, config)
-        check.check_links(built)        is each link what was asked?
-        built.describe()                lab.json
+Five packages; each imports only those below it, and every package names its public names in its `__init__`:
 
-`supervisor.py` is run as a program of its own and imports nothing of hakaru. Import submodules by name; this package
-imports none, so that `sandbox` stays quick to load.
+    check      are the links as asked? what does plain TCP reach?      CheckedLab(lab)
+    build      applies a plan, starts engines in nodes                  Lab(plan)
+    sandbox    the namespaces that the whole command runs in            sandbox.enter()
+    plan       pure: nodes, links, addresses, actions, or a refusal     plan_lab(spec) -> LabPlan
+    model      the `lab:` block of study.yaml                           LabSpec
+
+A run uses them in this order:
+
+    plan = plan_lab(spec)                       refuses a lab that cannot exist
+    sandbox.enter()                             first thing in `hakaru run`
+    async with Lab(plan) as lab:                builds the lab, and takes it down at the end
+        checked = CheckedLab(lab)
+        await checked.check_links()
+        lab.start_engine(node, config)
+        checked.describe()                      lab.json
+
+This package itself imports nothing, so that `sandbox` loads quickly.
 """

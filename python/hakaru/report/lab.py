@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from hakaru.lab.drawing import draw
 from hakaru.lab.plan import LabPlan
 from hakaru.report.fonts import FAMILY
+from hakaru.report.lab_drawing import draw
 from hakaru.units import format_rate, format_size
 from hakaru.wording import number, say
 

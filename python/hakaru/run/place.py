@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from hakaru.analysis.caveats import Caveat
+from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.engine.process import EngineProcess
-from hakaru.lab.lab import Lab
+from hakaru.lab.check import CheckedLab
 from hakaru.lab.plan import LabPlan, fabric_config, plan_lab
 from hakaru.run.configure import MS, ONLY, Reaches, array_config, initiator_configs, lab_units, seed_of
 from hakaru.run.configure_backup import backup_configs, lab_targets
@@ -60,24 +60,18 @@ class Place(Protocol):
 class LabPlace:
     """A lab that stands."""
 
-    def __init__(self, lab: Lab, origin: str) -> None:
-        self.lab = lab
+    def __init__(self, checked: CheckedLab, origin: str) -> None:
+        self._checked, self.lab = checked, checked.lab
         self.origin = origin
-        self.nodes: Sequence[str] = lab.plan.namespaces
+        self.nodes: Sequence[str] = self.lab.plan.namespaces
 
     def is_known(self, expanded: Expanded, turn: Repetition) -> bool:
-        """Whether they were as the point has them before."""
-        return self.lab.variants is None or self.lab.variants.is_known(plan_lab(expanded.at(turn.point).lab))
+        """Whether the links were measured before in the state that the point asks for."""
+        return self._checked.is_known(plan_lab(expanded.at(turn.point).lab))
 
     async def take_on(self, expanded: Expanded, turn: Repetition) -> list[Caveat]:
-        """Links, TCP and MTU of the point; what has not been so before is checked."""
-        plan = plan_lab(expanded.at(turn.point).lab)
-        if plan != self.lab.plan:
-            await self.lab.adjust(plan)
-        if self.lab.variants is None:
-            return []
-        checks = await self.lab.variants.take_on(self.lab, turn.point.id)
-        return [caveat for check in checks for caveat in check.caveats()]
+        """Apply the point's links, TCP and MTU; links in a new state are measured."""
+        return await self._checked.take_on(plan_lab(expanded.at(turn.point).lab), turn.point.id)
 
     async def start(self, node: str, config: contract.EngineConfig) -> EngineProcess:
         """An engine in a node's namespace, configured."""
@@ -110,8 +104,8 @@ class LabPlace:
         return initiator_configs(expanded, turn, plan.host_names, units, reaches=_reaches(plan))
 
     def describe(self) -> dict[str, Any]:
-        """The lab as built."""
-        return self.lab.describe()
+        """The lab as built and measured."""
+        return self._checked.describe()
 
 
 def _reaches(plan: LabPlan) -> Reaches:

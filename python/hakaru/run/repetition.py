@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hakaru.analysis import lost_packets
-from hakaru.analysis.caveats import Caveat
+from hakaru import lost_packets
+from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.engine.process import EngineProcess, gang_start
 from hakaru.errors import EnvironmentError_, HakaruError, LostError

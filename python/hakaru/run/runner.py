@@ -22,13 +22,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hakaru import __version__
-from hakaru.analysis.caveats import Caveat
+from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.errors import HakaruError, Interrupted, UsageError
-from hakaru.lab.check import check_links
-from hakaru.lab.lab import Lab
+from hakaru.lab.build import Lab
+from hakaru.lab.check import CheckedLab
 from hakaru.lab.plan import LabPlan, plan_lab
-from hakaru.lab.variants import Variants
 from hakaru.run import plan as planned
 from hakaru.run.machine import describe_machine
 from hakaru.run.meter import meter_of
@@ -268,28 +267,23 @@ class Run:
         self._watch.phase("lab", planned.lab_parts(prepared.lab), self._clock.left_s(self._left))
         async with Lab(prepared.lab) as lab:
             self._watch.phase("check", "measuring every link", self._clock.left_s(self._left))
-            lab.checks = await check_links(lab)
-            lab.variants = Variants(lab.plan, lab.checks, self._earlier_variants())
-            for check in lab.checks:
-                for caveat in check.caveats():
-                    self._caveat(caveat)
-            if not prepared.lab.is_star:
-                self._watch.phase("baseline", "plain TCP over the lab", self._clock.left_s(self._left))
-                await lab.baseline(seed=self._expanded.seed)
-            if self._expanded.study.backup is not None:
+            checked = CheckedLab(lab, self._earlier_variants())
+            for caveat in await checked.check_links():
+                self._caveat(caveat)
+            if not prepared.lab.is_star or self._expanded.study.backup is not None:
                 self._watch.phase("baseline", "plain TCP between hosts and arrays", self._clock.left_s(self._left))
-                await lab.baseline(seed=self._expanded.seed)
+                await checked.measure_baselines(seed=self._expanded.seed)
             engines = planned.estimate(self._expanded, prepared.lab).engines
             cpus = len(os.sched_getaffinity(0))
             if engines > cpus:
                 self._caveat(Caveat("cpu_shared", {"engines": engines, "cpus": cpus}))
-            writer.write("lab.json", lab.describe())
+            writer.write("lab.json", checked.describe())
             writer.write("run.json", self._meta)
             try:
-                yield LabPlace(lab, self._expanded.study.origin)
+                yield LabPlace(checked, self._expanded.study.origin)
             finally:
                 # Every TCP that its points have asked for has stood by now.
-                writer.write("lab.json", lab.describe())
+                writer.write("lab.json", checked.describe())
 
     def _earlier_variants(self) -> list[dict[str, Any]]:
         """What the points of a run that is resumed had changed of the links, as checked then."""

@@ -25,7 +25,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from hakaru.analysis.caveats import Caveat
+from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.engine.process import EngineProcess
 from hakaru.errors import UsageError

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hakaru.lab.plan import LabPlan, check_adjustable, plan_lab
-from hakaru.lab.refusal import ImpossibleLabError
+from hakaru.lab.plan import ImpossibleLabError, LabPlan, check_adjustable, plan_lab
 from hakaru.study import consistency_backup, consistency_load
 from hakaru.study.consistency_points import blocks_of, forms_of, point_problems
 from hakaru.study.expectations import Where

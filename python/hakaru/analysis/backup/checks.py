@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from hakaru.analysis import checks, emulated
 from hakaru.analysis.backup import hops
 from hakaru.analysis.backup.setup import Setup
-from hakaru.analysis.caveats import Caveat
 from hakaru.analysis.counters import Counters
 from hakaru.analysis.limiter import limit_of
 from hakaru.analysis.run_data import Repetition
 from hakaru.analysis.utilisation import Use
+from hakaru.caveats import Caveat
 
 
 def of_repetition(repetition: Repetition, setup: Setup, use: dict[str, Use]) -> list[Caveat]:

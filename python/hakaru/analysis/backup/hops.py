@@ -11,12 +11,12 @@ import numpy as np
 from hakaru.analysis import utilisation
 from hakaru.analysis.backup.copies import grown
 from hakaru.analysis.backup.setup import Setup
-from hakaru.analysis.caveats import Caveat
 from hakaru.analysis.counters import Counters, Key, Series
 from hakaru.analysis.estimate import Estimate
 from hakaru.analysis.network import Hop
 from hakaru.analysis.run_data import Repetition
 from hakaru.analysis.utilisation import Nic, Use
+from hakaru.caveats import Caveat
 
 CAUSES = ("buffer", "early", "loss", "mtu")
 UNITS = {

@@ -22,7 +22,7 @@ import heapq
 from dataclasses import dataclass
 from typing import Any
 
-from hakaru.lab.shape import tcp_payload_bits_per_s
+from hakaru.lab.plan import tcp_payload_bits_per_s
 
 BHS_BYTES = 48
 DIGEST_BYTES = 4

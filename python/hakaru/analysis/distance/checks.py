@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 from hakaru.analysis import checks, emulated
 from hakaru.analysis.backup import hops
-from hakaru.analysis.caveats import Caveat
 from hakaru.analysis.run_data import Repetition
 from hakaru.analysis.utilisation import Use
+from hakaru.caveats import Caveat
 
 OFTEN_PER_S = 20.0
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hakaru.analysis import lost_packets
+from hakaru import lost_packets
 from hakaru.analysis.distance.bounds import Bound
 from hakaru.analysis.distance.setup import Setup
 from hakaru.analysis.emulated import fell_behind

@@ -16,7 +16,6 @@ import numpy as np
 from hakaru.analysis import metrics as any_metrics
 from hakaru.analysis.backup import hops
 from hakaru.analysis.backup.copies import finite
-from hakaru.analysis.caveats import Caveat
 from hakaru.analysis.distance import bounds, checks, limiter, measures, timeline
 from hakaru.analysis.distance.bounds import Bound
 from hakaru.analysis.distance.setup import Setup, of_negotiated, setup_at
@@ -26,6 +25,7 @@ from hakaru.analysis.points import Point
 from hakaru.analysis.points import timeline as rates_over_time
 from hakaru.analysis.run_data import Repetition, RunData
 from hakaru.analysis.utilisation import Nic, Use
+from hakaru.caveats import Caveat
 
 UNITS = any_metrics.UNITS | measures.UNITS
 

@@ -1,0 +1,53 @@
+"""A small lab of one kind, built and thrown away: `python -m hakaru.doctor.trial kernel|fabric|netem`, for the doctor.
+
+A process of its own, since it enters a sandbox. Says on stdout what there is to say, or on stderr why it cannot be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from typing import Any
+
+from hakaru.errors import HakaruError
+from hakaru.lab import sandbox
+
+_STAR: dict[str, Any] = {"hosts": 2, "host_link": {"rate": "1 Gbit/s"}, "array_link": {"rate": "1 Gbit/s"}}
+_LABS: dict[str, dict[str, Any]] = {
+    "kernel": _STAR,
+    "fabric": {**_STAR, "backend": "fabric"},
+    "netem": {
+        "arrays": ["array"],
+        "switches": {"switch": {}},
+        "links": {
+            "host-1": {"between": ["host-1", "switch"], "delay": "1 ms"},
+            "array": {"between": ["array", "switch"]},
+        },
+        "backend": "kernel",
+    },
+}
+_SAYS = {
+    "kernel": "veth, bridge and token buckets; a lab of 3 nodes took {ms:.0f} ms to build",
+    "fabric": "the engine opens interfaces of a lab; 3 nodes and the engine took {ms:.0f} ms",
+    "netem": "there: the kernel backend can delay and lose",
+}
+
+
+async def _build(kind: str) -> str:
+    from hakaru.lab.build import Lab
+    from hakaru.lab.model import LabSpec
+    from hakaru.lab.plan import plan_lab
+
+    started = time.monotonic()
+    async with Lab(plan_lab(LabSpec.model_validate(_LABS[kind]))) as lab, lab.fabric():
+        return _SAYS[kind].format(ms=1000 * (time.monotonic() - started))
+
+
+if __name__ == "__main__":
+    sandbox.enter()
+    try:
+        print(asyncio.run(_build(sys.argv[1])))
+    except HakaruError as error:
+        print(f"error: {error.message}\nhint: {error.hint}", file=sys.stderr)
+        sys.exit(error.exit_code)

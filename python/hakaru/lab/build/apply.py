@@ -1,0 +1,392 @@
+"""Building a lab from its plan, action by action; letting a lab that stands take on other settings.
+
+Runs inside the sandbox, in one thread that changes its own network namespace and comes back; the rest of the process
+stays where it is. A node's namespace is held by an open descriptor and by the engines in it, and has no other name.
+Closing the descriptor, or the end of the process, is the tear-down: interfaces go with their namespace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from socket import AF_INET
+from typing import Any
+
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+from hakaru.engine import contract
+from hakaru.errors import EnvironmentError_
+from hakaru.lab.plan import LabPlan, actions
+from hakaru.lab.plan.shape import SUPER_FRAME_MAX_BYTES
+from hakaru.lab.sandbox.supervisor import CLONE_NEWNET
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_OWN_NAMESPACE = "/proc/thread-self/ns/net"
+# linux/if_addr.h, linux/pkt_sched.h, linux/rtnetlink.h.
+_IFA_F_NOPREFIXROUTE = 0x200
+_TC_H_ROOT = 0xFFFF_FFFF
+_RT_TABLE_MAIN = 254
+
+
+class Namespaces:
+    """Open descriptors of the nodes' network namespaces, by node."""
+
+    def __init__(self) -> None:
+        self._descriptors: dict[str, int] = {}
+
+    def __getitem__(self, node: str) -> int:
+        return self._descriptors[node]
+
+    def __contains__(self, node: str) -> bool:
+        return node in self._descriptors
+
+    def create(self, node: str) -> None:
+        """A new, empty namespace."""
+        with _own_namespace_kept():
+            if _libc.unshare(CLONE_NEWNET) != 0:
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+            self._descriptors[node] = os.open(_OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
+
+    @contextlib.contextmanager
+    def inside(self, node: str) -> Iterator[None]:
+        """This thread is in the node's namespace for the duration."""
+        with _own_namespace_kept():
+            _enter(self._descriptors[node])
+            yield
+
+    def close(self) -> None:
+        """Let go of all of them. Safe to call twice."""
+        while self._descriptors:
+            os.close(self._descriptors.popitem()[1])
+
+
+def _enter(descriptor: int) -> None:
+    if _libc.setns(descriptor, CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+@contextlib.contextmanager
+def _own_namespace_kept() -> Iterator[None]:
+    own = os.open(_OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield
+    finally:
+        # If this thread could not come back, whatever runs in it next would be in the wrong network: nothing may.
+        try:
+            _enter(own)
+        finally:
+            os.close(own)
+
+
+class _Sockets:
+    """One netlink socket per node, opened inside its namespace, all closed at the end."""
+
+    def __init__(self, namespaces: Namespaces) -> None:
+        self._namespaces = namespaces
+        self._sockets: dict[str, IPRoute] = {}
+
+    def __getitem__(self, node: str) -> IPRoute:
+        if node not in self._sockets:
+            # A netlink socket belongs to the namespace it was opened in, wherever its thread goes afterwards.
+            with self._namespaces.inside(node):
+                self._sockets[node] = IPRoute()
+        return self._sockets[node]
+
+    def index(self, node: str, interface: str) -> int:
+        """Number of an interface."""
+        found = self[node].link_lookup(ifname=interface)
+        return int(found[0])
+
+    def close(self) -> None:
+        for socket in self._sockets.values():
+            socket.close()
+
+
+def apply_plan(plan: LabPlan) -> Namespaces:
+    """Build the lab. Raises EnvironmentError_ that names the action and the node; nothing is left then."""
+    namespaces = Namespaces()
+    try:
+        _apply(namespaces, plan.actions)
+    except BaseException:
+        namespaces.close()
+        raise
+    return namespaces
+
+
+def apply_settings(
+    namespaces: Namespaces, standing: LabPlan, wanted: LabPlan, before: Mapping[tuple[str, str], str]
+) -> None:
+    """Let a lab that stands take on the settings of another plan with the same structure.
+
+    `before`: what each sysctl (node, name) was when its namespace was new, for those that `wanted` sets no more.
+    Nothing may send meanwhile: token buckets are made anew. Raises EnvironmentError_ as `apply_plan`; the lab is then
+    between the two plans and good for nothing.
+    """
+    # A queueing discipline is changed by making those of its interface anew, both or none.
+    queues = {name: (_queues(standing, *name), _queues(wanted, *name)) for name in _queued(standing) | _queued(wanted)}
+    changed = {name for name, (old, new) in queues.items() if old != new}
+    steps: list[actions.Action] = [actions.Unqueue(*name) for name in sorted(changed & _queued(standing))]
+    set_now = {(one.node, one.name) for one in wanted.settings if isinstance(one, actions.SetSysctl)}
+    for one in standing.settings:
+        if isinstance(one, actions.SetSysctl) and (one.node, one.name) not in set_now:
+            steps.append(replace(one, value=before[one.node, one.name]))
+    routes_now = {(one.node, one.network) for one in wanted.settings if isinstance(one, actions.SetRoute)}
+    for one in standing.settings:
+        if isinstance(one, actions.SetRoute) and (one.node, one.network) not in routes_now:
+            steps.append(actions.UnsetRoute(one.node, one.network))
+    for one in wanted.settings:
+        if isinstance(one, _QUEUES):
+            if (one.node, one.interface) in changed:
+                steps.append(one)
+        elif one not in standing.settings:
+            steps.append(one)
+    _apply(namespaces, steps)
+
+
+_QUEUES = (actions.Impair, actions.Shape)
+
+
+def _queued(plan: LabPlan) -> set[tuple[str, str]]:
+    return {(one.node, one.interface) for one in plan.settings if isinstance(one, _QUEUES)}
+
+
+def _queues(plan: LabPlan, node: str, interface: str) -> list[actions.Setting]:
+    return [one for one in plan.settings if isinstance(one, _QUEUES) and (one.node, one.interface) == (node, interface)]
+
+
+def _apply(namespaces: Namespaces, steps: Iterable[actions.Action]) -> None:
+    sockets = _Sockets(namespaces)
+    try:
+        for action in steps:
+            try:
+                _STEPS[type(action)](namespaces, sockets, action)
+            except (OSError, NetlinkError, IndexError) as error:
+                raise _refused(action, error) from error
+    finally:
+        sockets.close()
+
+
+def _refused(action: actions.Action, error: Exception) -> EnvironmentError_:
+    what = type(action).__name__
+    where = f"{action.node} {getattr(action, 'interface', '')}".strip()
+    reason = os.strerror(error.code) if isinstance(error, NetlinkError) else str(error)
+    # The kernel's answer for a queueing discipline that it does not know.
+    if isinstance(action, actions.Impair) and isinstance(error, NetlinkError) and error.code == errno.ENOENT:
+        return EnvironmentError_(
+            f"the lab cannot be built: delay and loss of the kernel backend are netem's, which this kernel has not "
+            f"({where})",
+            "`sudo modprobe sch_netem` loads it where it is a module; or use `backend: fabric`",
+        )
+    return EnvironmentError_(
+        f"the lab cannot be built: {what} on {where}: {reason}",
+        "`hakaru doctor` checks what the kernel offers (veth, bridge, TBF)",
+    )
+
+
+def _create_namespace(namespaces: Namespaces, sockets: _Sockets, action: actions.CreateNamespace) -> None:
+    namespaces.create(action.node)
+    sockets[action.node].link("set", index=1, state="up")
+    with namespaces.inside(action.node):
+        for name, values in action.sysctls:
+            _write_sysctl(name, values)
+
+
+def _write_sysctl(name: str, values: tuple[str, ...]) -> None:
+    """Set it to the first of `values` that is allowed. /proc/sys/net is that of the thread that opens it."""
+    path = Path("/proc/sys") / name
+    # A kernel without IPv6 has nothing to switch off.
+    if name.startswith("net/ipv6") and not path.exists():
+        return
+    for value in values:
+        if path.read_text().split() == value.split():
+            return
+        try:
+            path.write_text(value)
+            return
+        except OSError as error:
+            refused = error
+    raise OSError(refused.errno, f"{refused.strerror}: {name} = {values[-1]}")
+
+
+def _set_sysctl(namespaces: Namespaces, _: _Sockets, action: actions.SetSysctl) -> None:
+    with namespaces.inside(action.node):
+        if (Path("/proc/sys") / action.name).exists():
+            _write_sysctl(action.name, (action.value,))
+
+
+def _create_bridge(_: Namespaces, sockets: _Sockets, action: actions.CreateBridge) -> None:
+    sockets[action.node].link(
+        "add",
+        ifname=action.interface,
+        kind="bridge",
+        br_stp_state=0,
+        br_mcast_snooping=0,
+    )
+    sockets[action.node].link("set", index=sockets.index(action.node, action.interface), state="up")
+
+
+def _create_veth(namespaces: Namespaces, sockets: _Sockets, action: actions.CreateVeth) -> None:
+    sockets[action.node].link(
+        "add",
+        ifname=action.interface,
+        kind="veth",
+        peer={"ifname": action.peer_interface, "net_ns_fd": namespaces[action.peer]},
+    )
+    ends = [
+        (action.node, action.interface, action.bridge),
+        (action.peer, action.peer_interface, action.peer_bridge),
+    ]
+    for node, interface, bridge in ends:
+        if bridge is not None:
+            sockets[node].link("set", index=sockets.index(node, interface), master=sockets.index(node, bridge))
+
+
+def _add_address(_: Namespaces, sockets: _Sockets, action: actions.AddAddress) -> None:
+    sockets[action.node].addr(
+        "add",
+        index=sockets.index(action.node, action.interface),
+        address=action.address,
+        prefixlen=action.prefix_length,
+        flags=_IFA_F_NOPREFIXROUTE,
+    )
+
+
+def _set_up(_: Namespaces, sockets: _Sockets, action: actions.SetUp) -> None:
+    sockets[action.node].link("set", index=sockets.index(action.node, action.interface), state="up")
+
+
+def _set_mtu(_: Namespaces, sockets: _Sockets, action: actions.SetMtu) -> None:
+    sockets[action.node].link("set", index=sockets.index(action.node, action.interface), mtu=action.mtu)
+
+
+def _set_route(namespaces: Namespaces, sockets: _Sockets, action: actions.SetRoute) -> None:
+    metrics: dict[str, Any] = {}
+    if action.congestion_control:
+        with namespaces.inside(action.node):
+            metrics["cc_algo"] = _choose_congestion_control(action.congestion_control)
+    if action.initial_window is not None:
+        metrics["initcwnd"] = action.initial_window
+    if action.initial_receive_window is not None:
+        metrics["initrwnd"] = action.initial_receive_window
+    sockets[action.node].route(
+        "replace",
+        dst=action.network,
+        oif=sockets.index(action.node, action.interface),
+        prefsrc=action.address,
+        **({"scope": "link"} if action.via is None else {"gateway": action.via}),
+        **({"metrics": metrics} if metrics else {}),
+    )
+
+
+def _unset_route(_: Namespaces, sockets: _Sockets, action: actions.UnsetRoute) -> None:
+    sockets[action.node].route("del", dst=action.network)
+
+
+def _choose_congestion_control(wanted: tuple[str, ...]) -> str:
+    """The first that this kernel has; what it has not loaded yet, it may load when a route names it."""
+    available = (Path("/proc/sys") / "net/ipv4/tcp_available_congestion_control").read_text().split()
+    for name in wanted:
+        if name in available:
+            return name
+    if len(wanted) > 1:
+        return available[0]
+    raise EnvironmentError_(
+        f"the lab cannot be built: this kernel has no congestion control {wanted[0]!r}; it has {', '.join(available)}",
+        f"`sudo modprobe tcp_{wanted[0]}` loads it where it is a module; or choose another",
+    )
+
+
+def _impair(_: Namespaces, sockets: _Sockets, action: actions.Impair) -> None:
+    line, loss = action.line, action.line.loss
+    sockets[action.node].tc(
+        "add",
+        "netem",
+        index=sockets.index(action.node, action.interface),
+        handle="1:",
+        delay=round(line.delay_us),
+        limit=action.queue_frames,
+        loss=loss.percent if isinstance(loss, contract.RandomLoss) else 0,
+        duplicate=line.duplicate_percent,
+        prob_corrupt=line.corrupt_percent,
+    )
+
+
+def _shape(_: Namespaces, sockets: _Sockets, action: actions.Shape) -> None:
+    index = sockets.index(action.node, action.interface)
+    socket = sockets[action.node]
+    socket.link("set", index=index, IFLA_GSO_MAX_SIZE=action.super_frame_bytes)
+    place = {"parent": "1:1", "handle": "2:"} if action.after_netem else {"handle": "1:"}
+    socket.tc(
+        "add",
+        "tbf",
+        index=index,
+        rate=action.rate_bytes_per_s,
+        burst=action.bucket_bytes,
+        limit=action.queue_bytes,
+        **place,
+    )
+
+
+def _unqueue(_: Namespaces, sockets: _Sockets, action: actions.Unqueue) -> None:
+    index = sockets.index(action.node, action.interface)
+    sockets[action.node].tc("del", index=index, parent=_TC_H_ROOT)
+    sockets[action.node].link("set", index=index, IFLA_GSO_MAX_SIZE=SUPER_FRAME_MAX_BYTES)
+
+
+_STEPS: dict[type[Any], Callable[[Namespaces, _Sockets, Any], None]] = {
+    actions.CreateNamespace: _create_namespace,
+    actions.CreateBridge: _create_bridge,
+    actions.CreateVeth: _create_veth,
+    actions.AddAddress: _add_address,
+    actions.SetUp: _set_up,
+    actions.SetMtu: _set_mtu,
+    actions.SetRoute: _set_route,
+    actions.UnsetRoute: _unset_route,
+    actions.SetSysctl: _set_sysctl,
+    actions.Impair: _impair,
+    actions.Shape: _shape,
+    actions.Unqueue: _unqueue,
+}
+
+
+def read_sysctl(namespaces: Namespaces, node: str, name: str) -> str | None:
+    """A setting of a node, `name` relative to /proc/sys; None: this kernel has it not."""
+    with namespaces.inside(node), contextlib.suppress(FileNotFoundError):
+        return " ".join((Path("/proc/sys") / name).read_text().split())
+    return None
+
+
+_METRICS = {"congestion_control": "cc_algo", "initial_window": "initcwnd", "initial_receive_window": "initrwnd"}
+
+
+def read_routes(namespaces: Namespaces, node: str) -> list[dict[str, Any]]:
+    """Routes of a node to subnets of the lab, with what connections over them begin with."""
+    with namespaces.inside(node):
+        socket = IPRoute()
+    try:
+        names = {link["index"]: link.get("ifname") for link in socket.get_links()}
+        found = []
+        for route in socket.get_routes(family=AF_INET, table=_RT_TABLE_MAIN):
+            metrics = route.get("metrics")
+            wanted = {
+                "congestion_control": "cc_algo",
+                "initial_window": "initcwnd",
+                "initial_receive_window": "initrwnd",
+            }
+            said = {ours: metrics.get(theirs) for ours, theirs in wanted.items()} if metrics else {}
+            found.append(
+                {
+                    "to": f"{route.get('dst')}/{route['dst_len']}",
+                    "interface": names[route.get("oif")],
+                    **{name: value for name, value in said.items() if value is not None},
+                }
+            )
+        return found
+    finally:
+        socket.close()

@@ -1,0 +1,174 @@
+"""A lab that stands: built from a plan, engines started in its nodes, taken down at the end.
+
+    async with Lab(plan_lab(study.lab)) as lab:
+        array = await lab.start_engine(lab.plan.array_name, array_config)
+        await array.ready()
+        …
+        lab.describe()                                   # lab.json, without what `hakaru.lab.check` measures
+
+Only inside the sandbox (`sandbox.enter`). Leaving the block ends every engine that was started through it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import platform
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from hakaru.engine import clock, contract
+from hakaru.engine.process import EngineProcess
+from hakaru.lab import sandbox
+from hakaru.lab.build.apply import Namespaces, apply_plan, apply_settings, read_routes, read_sysctl
+from hakaru.lab.plan import LabPlan, check_adjustable, fabric_config
+from hakaru.lab.plan.actions import SetSysctl
+from hakaru.lab.plan.namespaces import CONGESTION_CONTROL
+from hakaru.lab.plan.tcp import SACK, SACK_RACK, TCP_TODAY, TcpPlan, kernel_finds_losses_by_rack_only
+
+
+class Lab:
+    """The lab of a plan. `engine`: the program to run in its nodes; default as `find_engine` says."""
+
+    def __init__(self, plan: LabPlan, *, engine: Path | None = None) -> None:
+        self.plan = plan
+        """What stands now; `adjust` changes it."""
+        self._engine = engine
+        self.namespaces = Namespaces()
+        """Of the nodes; empty before the lab stands."""
+        self._engines: list[EngineProcess] = []
+        self._congestion_control: str | None = None
+        # (node, sysctl) → what it was when the namespace was new, of those that a plan has set.
+        self._before: dict[tuple[str, str], str] = {}
+        # Every TCP that the lab has had, by its plan.
+        self._tcp: dict[TcpPlan, dict[str, Any]] = {}
+
+    async def __aenter__(self) -> Self:
+        if sandbox.current() is None:
+            raise RuntimeError("a lab is built inside the sandbox: call sandbox.enter() first")
+        # In a thread: building changes the network namespace of the thread it runs in, for moments.
+        await asyncio.to_thread(self._build)
+        return self
+
+    def _build(self) -> None:
+        plan = self.plan
+        self.namespaces = apply_plan(replace(plan, settings=()))
+        try:
+            self._take_on(replace(plan, settings=()), plan)
+        except BaseException:
+            self.namespaces.close()
+            raise
+        self._congestion_control = read_sysctl(self.namespaces, plan.array_name, CONGESTION_CONTROL)
+
+    def _take_on(self, standing: LabPlan, wanted: LabPlan) -> None:
+        for one in wanted.settings:
+            if isinstance(one, SetSysctl) and (one.node, one.name) not in self._before:
+                value = read_sysctl(self.namespaces, one.node, one.name)
+                if value is not None:
+                    self._before[one.node, one.name] = value
+        apply_settings(self.namespaces, standing, wanted, self._before)
+        if wanted.tcp not in self._tcp:
+            self._tcp[wanted.tcp] = self._describe_tcp()
+
+    async def adjust(self, wanted: LabPlan) -> None:
+        """Take on another plan with the same nodes, cables and addresses: MTU, TCP, rates and queues may differ.
+
+        Engines that load the lab must have ended; a fabric engine is started anew with the new plan's configuration.
+        Raises ImpossibleLabError for another topology, EnvironmentError_ for what the kernel refuses.
+        """
+        check_adjustable(self.plan, wanted)
+        standing, self.plan = self.plan, wanted
+        await asyncio.to_thread(self._take_on, standing, wanted)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await asyncio.gather(*(engine.close() for engine in self._engines))
+        finally:
+            self.namespaces.close()
+
+    async def start_engine(self, node: str, config: contract.EngineConfig) -> EngineProcess:
+        """An engine in a node, configured; wait for `ready` next. Raises as `EngineProcess.spawn`."""
+        if node not in self.namespaces:
+            raise KeyError(f"the lab has no node {node!r}")
+        engine = await EngineProcess.spawn(node, config, namespace=self.namespaces[node], binary=self._engine)
+        # A run starts some engines for every point: those that have ended need no ending.
+        self._engines = [*(one for one in self._engines if one.running), engine]
+        return engine
+
+    @contextlib.asynccontextmanager
+    async def fabric(self, *, seed: int = 1, checking: bool = False) -> AsyncIterator[EngineProcess | None]:
+        """The switches work: the fabric engine of the plan runs; None with the kernel backend, which needs none."""
+        node = self.plan.fabric_node
+        if node is None:
+            yield None
+            return
+        config = fabric_config(self.plan, seed=seed, sample_interval_ms=_SAMPLE_INTERVAL_MS, checking=checking)
+        engine = await self.start_engine(node, config)
+        try:
+            await engine.ready()
+            await engine.start(clock.now_ns())
+            yield engine
+        finally:
+            await engine.close()
+
+    def describe(self) -> dict[str, Any]:
+        """The lab as built, for lab.json: nodes, links, link checks, sandbox, backend, TCP."""
+        inside = sandbox.current()
+        assert inside is not None, "a Lab only stands inside the sandbox"
+        by_route = (route.get("congestion_control") for route in self.tcp["routes"])
+        described = {
+            **self.plan.describe(),
+            "sandbox": inside.describe(),
+            "backend": {
+                "name": self.plan.backend,
+                "links": _BACKENDS[self.plan.backend],
+                # A route's goes before that of the namespace.
+                "tcp_congestion_control": next(filter(None, by_route), self._congestion_control),
+                "pyroute2": version("pyroute2"),
+            },
+        }
+        if not self.plan.is_star or self.plan.backend == "fabric":
+            described["checked"] = _CHECKED
+        if "checked" in described or self.plan.tcp != TCP_TODAY:
+            described["tcp"] = list(self._tcp.values())
+        return described
+
+    @property
+    def tcp(self) -> dict[str, Any]:
+        """TCP as it stands now: what was set, what the kernel has afterwards, and what could not be undone."""
+        return self._tcp[self.plan.tcp]
+
+    def _describe_tcp(self) -> dict[str, Any]:
+        node = self.plan.array_name
+        names = sorted({one.name for one in self.plan.settings if isinstance(one, SetSysctl)})
+        found = {name: read_sysctl(self.namespaces, node, name) for name in names}
+        tcp = self.plan.tcp
+        remains = list(tcp.remains)
+        if tcp.stack == "2009" and kernel_finds_losses_by_rack_only(platform.release()) and found.get(SACK) != "0":
+            remains.insert(0, SACK_RACK)
+        return {
+            "stack": tcp.stack,
+            "set": {one.name: one.value for one in self.plan.settings if isinstance(one, SetSysctl)},
+            "found": {name: value for name, value in found.items() if value is not None},
+            "unknown_here": [name for name, value in found.items() if value is None],
+            "routes": read_routes(self.namespaces, node),
+            "remains": remains,
+        }
+
+
+# Of a fabric whose samples nobody reads.
+_SAMPLE_INTERVAL_MS = 1000
+_BACKENDS = {
+    "kernel": "veth and bridge in network namespaces, token buckets (TBF) at both ends of a link",
+    "fabric": "hakaru's fabric engine between veth cables, token buckets (TBF) in the nodes",
+}
+_CHECKED = (
+    "with the rates and delays of the study, room in every queue, nothing lost, marked or paused, and TCP with large "
+    "buffers: the links themselves"
+)

@@ -1,0 +1,66 @@
+"""A lab together with what was measured of it before the load: links, links that points change, plain TCP.
+
+checked = CheckedLab(lab)
+caveats = await checked.check_links()
+await checked.measure_baselines(seed=1)
+caveats = await checked.take_on(plan, "p03")       before each point
+checked.describe()                                 lab.json
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hakaru.caveats import Caveat
+from hakaru.lab.build import Lab
+from hakaru.lab.check.baseline import measure_baselines
+from hakaru.lab.check.link_check import LinkCheck
+from hakaru.lab.check.links import check_links
+from hakaru.lab.check.variants import Variants
+from hakaru.lab.plan import LabPlan
+
+
+class CheckedLab:
+    """`earlier`: `variants` of the lab.json of the run that is resumed."""
+
+    def __init__(self, lab: Lab, earlier: Sequence[dict[str, Any]] = ()) -> None:
+        self.lab = lab
+        self.checks: list[LinkCheck] = []
+        self.baselines: list[dict[str, Any]] = []
+        self._earlier = earlier
+        self._variants: Variants | None = None
+
+    async def check_links(self) -> list[Caveat]:
+        """Measure every link of the lab as it stands. Raises as `links.check_links`."""
+        self.checks = await check_links(self.lab)
+        self._variants = Variants(self.lab.plan, self.checks, self._earlier)
+        return [caveat for check in self.checks for caveat in check.caveats()]
+
+    async def measure_baselines(self, *, seed: int = 1) -> list[dict[str, Any]]:
+        """Measure plain TCP between hosts and arrays; a fabric engine runs meanwhile. Raises as engines do."""
+        async with self.lab.fabric(seed=seed):
+            self.baselines = await measure_baselines(self.lab)
+        return self.baselines
+
+    def is_known(self, plan: LabPlan) -> bool:
+        """Whether the links of a plan were measured before, in the state that the plan asks for."""
+        return self._variants is None or self._variants.is_known(plan)
+
+    async def take_on(self, plan: LabPlan, point: str) -> list[Caveat]:
+        """Adjust the lab to the plan of a point and measure links in a state that was not measured before."""
+        if plan != self.lab.plan:
+            await self.lab.adjust(plan)
+        if self._variants is None:
+            return []
+        checks = await self._variants.take_on(self.lab, point)
+        return [caveat for check in checks for caveat in check.caveats()]
+
+    def describe(self) -> dict[str, Any]:
+        """The lab as built and measured, for lab.json."""
+        described = self.lab.describe() | {"checks": [check.describe() for check in self.checks]}
+        if self._variants is not None and (variants := self._variants.describe()):
+            described["variants"] = variants
+        if self.baselines:
+            described["baselines"] = self.baselines
+        return described

@@ -1,0 +1,249 @@
+"""Planning a lab: what a study asks for becomes nodes, links, addresses and the actions that build them. Pure.
+
+    plan_lab(spec) -> LabPlan                            refuses what cannot be, with the place in the `lab:` block
+    fabric_config(plan, seed=…, sample_interval_ms=…)    for the engine in `plan.fabric_node`
+    checking_plan(plan)                                  the same lab while its links are checked
+    check_adjustable(standing, wanted)                   can a lab that stands take on another plan?
+
+How the two forms become a topology: `star`, `linked`. What it is made of: `kernel`, `fabric`. How rates are kept:
+`shape`. What TCP is told: `tcp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from hakaru.engine import contract
+from hakaru.lab.model import LINK_FIELDS, LabSpec
+from hakaru.lab.plan import fabric, kernel
+from hakaru.lab.plan.actions import Action, Impair, SetRoute, SetSysctl, Setting, Shape, Structure
+from hakaru.lab.plan.backend import backend_of, check_backend
+from hakaru.lab.plan.limits import Backend
+from hakaru.lab.plan.linked import linked
+from hakaru.lab.plan.namespaces import mtu_settings, node_settings
+from hakaru.lab.plan.parts import Line, Link, Node, Switch, Trunk, Vlan
+from hakaru.lab.plan.refusal import ImpossibleLabError
+from hakaru.lab.plan.routing import routed_ways
+from hakaru.lab.plan.star import star
+from hakaru.lab.plan.tcp import TCP_TODAY, TcpPlan, plan_tcp
+from hakaru.lab.plan.topology import Topology, Way, ways
+
+_LINKS, _TRUNKS = TypeAdapter(tuple[Link, ...]), TypeAdapter(tuple[Trunk, ...])
+_SWITCHES, _VLANS, _TCP = TypeAdapter(tuple[Switch, ...]), TypeAdapter(tuple[Vlan, ...]), TypeAdapter(TcpPlan)
+
+
+@dataclass(frozen=True)
+class LabPlan:
+    """A lab that can be built: what it will be, and how, in order."""
+
+    nodes: tuple[Node, ...]
+    links: tuple[Link, ...]
+    trunks: tuple[Trunk, ...] = ()
+    switches: tuple[Switch, ...] = ()
+    backend: Backend = "kernel"
+    is_star: bool = True
+    tcp: TcpPlan = TCP_TODAY
+    spin_us: int = 0
+    structure: tuple[Structure, ...] = ()
+    settings: tuple[Setting, ...] = ()
+    vlans: tuple[Vlan, ...] = ()
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """All that builds it, in order."""
+        return (*self.structure, *self.settings)
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """Names of the hosts, in the study's order."""
+        return tuple(node.name for node in self.nodes if node.kind == "host")
+
+    @property
+    def array_names(self) -> tuple[str, ...]:
+        """Names of the nodes that arrays run on, in the study's order."""
+        return tuple(node.name for node in self.nodes if node.kind == "array")
+
+    @property
+    def array_name(self) -> str:
+        """Name of the node that the (first) array runs on."""
+        return self.array_names[0]
+
+    @property
+    def fabric_node(self) -> str | None:
+        """The namespace that the fabric engine runs in; None: the kernel switches."""
+        return fabric.FABRIC if self.backend == "fabric" else None
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """Where engines can be started: hosts, then switches or the fabric, then arrays."""
+        between = tuple(node.name for node in self.nodes if node.kind == "switch")
+        if self.fabric_node is not None:
+            between = (self.fabric_node,)
+        return (*self.host_names, *between, *self.array_names)
+
+    def links_at(self, node: str) -> tuple[Link, ...]:
+        """Links of nodes with an end at a node or switch: of a host or an array, one per path."""
+        return tuple(link for link in self.links if node in (link.node, link.switch))
+
+    def addresses(self, node: str) -> tuple[str, ...]:
+        """Addresses of a host or an array, one per path."""
+        return tuple(link.address for link in self.links if link.node == node)
+
+    def portals(self, array: str | None = None, port: int = 3260) -> tuple[str, ...]:
+        """`address:port` of an array (default: the first), one per path."""
+        return tuple(f"{address}:{port}" for address in self.addresses(array or self.array_name))
+
+    def ways(self, source: str, destination: str) -> tuple[Way, ...]:
+        """Every way between two nodes: one per path that both are on; with VLANs as `routing` says."""
+        if self.vlans:
+            return routed_ways(self.topology, source, destination)
+        return ways(self.links, self.trunks, source, destination)
+
+    @property
+    def topology(self) -> Topology:
+        """What is joined to what."""
+        return Topology(self.nodes, self.links, self.trunks, self.switches, self.vlans)
+
+    def reached(self, host: str) -> frozenset[str]:
+        """Addresses of arrays that a way leads to from a host."""
+        ends = (way.destination for array in self.array_names for way in self.ways(host, array))
+        return frozenset(end.address for end in ends)
+
+    def describe(self) -> dict[str, Any]:
+        """Nodes and links as plain data, for lab.json; a star of the kernel's is no more than these."""
+        described: dict[str, Any] = {
+            "nodes": [asdict(node) for node in self.nodes],
+            "links": [_described(link, _LINKS) for link in self.links],
+        }
+        if self.is_star and self.backend == "kernel" and self.tcp == TCP_TODAY:
+            return described
+        return described | {
+            "is_star": self.is_star,
+            "trunks": [_described(trunk, _TRUNKS) for trunk in self.trunks],
+            "switches": _SWITCHES.dump_python(self.switches, mode="json"),
+            "spin_us": self.spin_us,
+            "fabric_node": self.fabric_node,
+            "tcp_plan": _TCP.dump_python(self.tcp, mode="json"),
+            **({"vlans": _VLANS.dump_python(self.vlans, mode="json")} if self.vlans else {}),
+        }
+
+    @classmethod
+    def from_description(cls, lab: Mapping[str, Any]) -> LabPlan:
+        """The plan of a lab that was built, from its lab.json: to draw or list, not to build (it has no actions).
+
+        Raises KeyError or ValueError where it is no lab's.
+        """
+        return cls(
+            tuple(Node(node["name"], node["kind"]) for node in lab["nodes"]),
+            _LINKS.validate_python(lab["links"]),
+            _TRUNKS.validate_python(lab.get("trunks", ())),
+            _SWITCHES.validate_python(lab.get("switches", ())),
+            "fabric" if lab.get("fabric_node") else "kernel",
+            lab.get("is_star", True),
+            _TCP.validate_python(lab.get("tcp_plan", {})),
+            lab.get("spin_us", 0),
+            vlans=_VLANS.validate_python(lab.get("vlans", ())),
+        )
+
+
+def plan_lab(spec: LabSpec) -> LabPlan:
+    """The plan of a lab. Raises ImpossibleLabError (a UsageError) for one that cannot be, with what to change."""
+    backend = backend_of(spec)
+    is_star = spec.links is None
+    for field in LINK_FIELDS:
+        if is_star and getattr(spec, field) is not None:
+            raise ImpossibleLabError(f"`{field}` is given, but no `links`", "say what is joined to what", (field,))
+    check_backend(spec, backend)
+    topology = star(spec, backend) if is_star else linked(spec, backend)
+    if backend == "fabric" and fabric.FABRIC in {node.name for node in topology.nodes}:
+        raise ImpossibleLabError(
+            f"the name {fabric.FABRIC!r} is that of the node that switches run in", "name it differently"
+        )
+    tcp = plan_tcp(spec.tcp, spec.mtu, star=is_star)
+    structure: tuple[Structure, ...]
+    settings: tuple[Setting, ...]
+    if backend == "fabric":
+        structure = tuple(fabric.fabric_structure(topology))
+        settings = (
+            *mtu_settings(topology, fabric.FABRIC, None),
+            *node_settings(topology, tcp),
+            *fabric.fabric_settings(topology),
+        )
+    else:
+        structure = tuple(kernel.kernel_structure(topology))
+        settings = (
+            *mtu_settings(topology, None, kernel.BRIDGE),
+            *node_settings(topology, tcp),
+            *kernel.kernel_settings(topology, star=is_star),
+        )
+    return LabPlan(
+        topology.nodes,
+        topology.links,
+        topology.trunks,
+        topology.switches,
+        backend,
+        is_star,
+        tcp,
+        spec.spin // 1000,
+        structure,
+        settings,
+        topology.vlans,
+    )
+
+
+def _described(one: Link | Trunk, several: TypeAdapter[Any]) -> dict[str, Any]:
+    """As plain data, without what was not asked for."""
+    (told,) = several.dump_python((one,), mode="json")
+    return {field.name: told[field.name] for field in fields(one) if getattr(one, field.name) != field.default}
+
+
+def fabric_config(
+    plan: LabPlan, *, seed: int, sample_interval_ms: int, checking: bool = False
+) -> contract.FabricEngineConfig:
+    """Configuration of the fabric engine of a plan; see `fabric.plan_fabric`."""
+    assert plan.fabric_node is not None, "the kernel backend has no fabric"
+    return fabric.plan_fabric(
+        plan.topology,
+        spin_us=plan.spin_us,
+        seed=seed,
+        sample_interval_ms=sample_interval_ms,
+        checking=checking,
+    )
+
+
+def checking_plan(plan: LabPlan) -> LabPlan:
+    """The same lab while its links are checked, see `check`: TCP as the kernel has it with large buffers, no loss."""
+    settings: list[Setting] = []
+    for one in plan.settings:
+        match one:
+            case SetSysctl():
+                continue
+            case SetRoute():
+                settings.append(replace(one, congestion_control=(), initial_window=None, initial_receive_window=None))
+            case Shape() if one.node not in (*plan.host_names, *plan.array_names):
+                settings.append(replace(one, queue_bytes=max(one.queue_bytes, fabric.CHECK_QUEUE_BYTES)))
+            case Impair():
+                settings.append(replace(one, line=Line(delay_us=one.line.delay_us)))
+            case _:
+                settings.append(one)
+    for node in (*plan.host_names, *plan.array_names):
+        for name in ("tcp_rmem", "tcp_wmem"):
+            settings.append(SetSysctl(node, f"net/ipv4/{name}", f"4096 131072 {fabric.CHECK_QUEUE_BYTES}"))
+    return replace(plan, settings=tuple(settings))
+
+
+def check_adjustable(standing: LabPlan, wanted: LabPlan) -> None:
+    """A lab that stands keeps its nodes, cables and addresses. Raises ImpossibleLabError if `wanted` has others."""
+    if standing.backend != wanted.backend:
+        what = f"it is built on the {standing.backend} backend, and cannot change to {wanted.backend} while it stands"
+    elif standing.nodes != wanted.nodes:
+        what = "its nodes cannot change while it stands"
+    elif standing.structure != wanted.structure:
+        what = "its links and addresses cannot change while it stands"
+    else:
+        return
+    raise ImpossibleLabError(what, "make it two studies; rates, queues, MTU, TCP and the like can change")

@@ -1,0 +1,102 @@
+"""What a lab may ask for, and the refusals that say so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from hakaru.lab.plan.refusal import ImpossibleLabError, Path_
+from hakaru.units import format_rate, format_size
+
+HOSTS_MAX = 256
+PATHS_MAX = 8
+# A Linux bridge has 1024 ports, the first of which is not used (BR_MAX_PORTS).
+SWITCH_PORTS_MAX = 1023
+MTU_MIN, MTU_MAX = 576, 9216
+# The slowest Ethernet (a node's send queue takes 1.2 s there); more than any veth carries.
+RATE_MIN_BITS_PER_S, RATE_MAX_BITS_PER_S = 10_000_000, 25_000_000_000
+# The fabric keeps any rate exactly; the node in front of it is held by the same bucket, which counts to 34 Gbit/s.
+FABRIC_RATE_MIN_BITS_PER_S, FABRIC_RATE_MAX_BITS_PER_S = 100_000, RATE_MAX_BITS_PER_S
+FABRIC_LINKS_MAX, FABRIC_SWITCHES_MAX = 256, 64
+QUEUE_MAX_BYTES = 256 * 1024**2
+TIME_MAX_NS = 10 * 10**9
+SPIN_MAX_NS = 10**9
+BUFFER_MIN_BYTES, BUFFER_MAX_BYTES = 64 * 1024, 1024**3
+# Ethernet header, an 802.1Q tag and check sequence: what a frame takes in a queue besides its packet.
+FRAME_OVERHEAD_BYTES = 22
+# An interface's name has 15 characters; a star's switch names its ports NODE.PATH.
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,12}")
+
+Backend = Literal["fabric", "kernel"]
+
+
+def check_name(name: str, what: str, path: Path_ = ()) -> None:
+    """Refuse what cannot name a namespace and an interface."""
+    if _NAME.fullmatch(name) is None:
+        raise ImpossibleLabError(
+            f"{name!r} is no name for {what}",
+            "use 1 to 13 lower-case letters, digits and hyphens, starting with a letter",
+            path,
+        )
+
+
+def check_unique(names: Sequence[str], hint: str) -> None:
+    """Refuse a name that stands there twice."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ImpossibleLabError(f"the name {twice[0]!r} is given twice", hint)
+
+
+def host_names(hosts: int | tuple[str, ...]) -> tuple[str, ...]:
+    """Names of the hosts."""
+    count = hosts if isinstance(hosts, int) else len(hosts)
+    if count > HOSTS_MAX:
+        raise ImpossibleLabError(f"{count} hosts are more than {HOSTS_MAX}", "let each host carry more VMs", ("hosts",))
+    names = hosts if isinstance(hosts, tuple) else tuple(f"host-{number}" for number in range(1, hosts + 1))
+    if not names:
+        raise ImpossibleLabError("it has no host", "ask for at least one: `hosts: 1`", ("hosts",))
+    return names
+
+
+def check_mtu(mtu: int) -> None:
+    """Refuse a packet length that Ethernet has not."""
+    if not MTU_MIN <= mtu <= MTU_MAX:
+        raise ImpossibleLabError(
+            f"an MTU of {mtu} bytes; it can be {MTU_MIN} to {MTU_MAX}", "use 1500, or 9000 for jumbo frames", ("mtu",)
+        )
+
+
+def check_rate(place: str, rate: int | None, backend: Backend, path: Path_) -> None:
+    """Refuse a rate of 0 or beyond reach."""
+    low, high = RATE_MIN_BITS_PER_S, RATE_MAX_BITS_PER_S
+    if backend == "fabric":
+        low, high = FABRIC_RATE_MIN_BITS_PER_S, FABRIC_RATE_MAX_BITS_PER_S
+    if rate is not None and not low <= rate <= high:
+        raise ImpossibleLabError(
+            f"{place} is {format_rate(rate)}; it can be {format_rate(low)} to {format_rate(high)}",
+            "leave it out for a link as fast as the machine",
+            path,
+        )
+
+
+def check_queue(place: str, queue: int, mtu: int, backend: Backend, path: Path_) -> None:
+    """Refuse a queue that holds no frame (the kernel's bucket: two), or no end of them."""
+    if backend == "kernel":
+        least, what = 2 * (mtu + 14), "two full frames"
+    else:
+        least, what = mtu + FRAME_OVERHEAD_BYTES, f"one frame of an MTU of {mtu}"
+    if not least <= queue <= QUEUE_MAX_BYTES:
+        raise ImpossibleLabError(
+            f"{place} is {format_size(queue)}; it can be {least} B ({what}) to {format_size(QUEUE_MAX_BYTES)}",
+            "2 MiB is what a busy port of a storage switch gets",
+            path,
+        )
+
+
+def check_time(place: str, time_ns: int, path: Path_, most_ns: int = TIME_MAX_NS) -> None:
+    """Refuse a time beyond what is emulated."""
+    if not 0 <= time_ns <= most_ns:
+        raise ImpossibleLabError(
+            f"{place} is {time_ns / 1e9:g} s; it can be 0 to {most_ns / 1e9:g} s", "use a shorter one", path
+        )

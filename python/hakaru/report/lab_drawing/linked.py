@@ -1,0 +1,237 @@
+"""Drawing a lab link by link: a tree of switches from left to right, nodes at both sides. Pure.
+
+The switch of the first host is the root, on the left; each further one stands in the column right of the one that it
+hangs on, within its height. Hosts of the root are on the left, all other nodes on the right, in the rows of their
+switch: so no line crosses a box. (A second link of a node to another switch may cross a line.) At a link stand its name
+and rate, below it the VLANs of its port and what else was asked of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from hakaru.engine import contract
+from hakaru.lab.plan import Cable, Discipline, LabPlan, Line, Link, Switch, Trunk
+from hakaru.report.lab_drawing import svg
+from hakaru.units import format_rate, format_size
+
+HOSTS_DRAWN_MAX = 8
+_MARGIN, _GAP = 16, 18
+_NODE_WIDTH, _SWITCH_WIDTH, _LINK_WIDTH = 168, 132, 190
+_NODE_PADDING, _ROW, _ADDRESS_ROW = 30, 38, 15
+# Below the line of a link stands one more row.
+_VLAN_ROW = 13
+_SWITCH_HEIGHT_MIN = 84
+
+
+@dataclass
+class _Branch:
+    """A switch with what hangs on it: nodes of its own, and switches."""
+
+    switch: Switch
+    column: int
+    trunk: Trunk | None
+    nodes: list[str] = field(default_factory=list)
+    branches: list[_Branch] = field(default_factory=list)
+    top: float = 0.0
+    height: float = 0.0
+
+    def all(self) -> Iterator[_Branch]:
+        """It, and all that hang on it."""
+        yield self
+        for branch in self.branches:
+            yield from branch.all()
+
+
+def draw_linked(plan: LabPlan) -> str:
+    """The lab as an `<svg>` element."""
+    root_name = _home(plan, plan.host_names[0])
+    root = _branch(plan, root_name, 0, None, None)
+    here = [host for host in plan.host_names if _home(plan, host) == root_name]
+    drawn = here if len(here) <= HOSTS_DRAWN_MAX else here[: HOSTS_DRAWN_MAX - 1]
+    hidden = here[len(drawn) :]
+    left = [*(_node_height(plan, host) for host in drawn), *([_more_height(plan)] if hidden else [])]
+    left_height = sum(left) + _GAP * (len(left) - 1)
+    for branch in root.all():
+        home = [
+            node.name for node in plan.nodes if node.kind != "switch" and _home(plan, node.name) == branch.switch.name
+        ]
+        branch.nodes = [name for name in home if name not in here]
+    _measure(plan, root)
+    root.height = max(root.height, left_height)
+    _place(plan, root, _MARGIN)
+    right_x = _column_x(max(branch.column for branch in root.all())) + _SWITCH_WIDTH + _LINK_WIDTH
+    places = _node_places(plan, root, right_x)
+    at = root.top + (root.height - left_height) / 2
+    for host, height in zip(drawn, left, strict=False):
+        places[host] = (_MARGIN, at)
+        at += height + _GAP
+    parts = [part for branch in root.all() for part in _switch(plan, branch)]
+    for name, place in places.items():
+        parts += _node(plan, name, *place, {branch.switch.name: branch for branch in root.all()})
+    if hidden:
+        parts += _more(hidden, at, _more_height(plan))
+    width = right_x + _NODE_WIDTH + _MARGIN
+    switches = sum(not switch.is_nic for switch in plan.switches)
+    title = f"{len(plan.host_names)} hosts, {switches} switches, {len(plan.array_names)} arrays"
+    return svg.picture(width, root.height + 2 * _MARGIN, title, parts)
+
+
+def _branch(plan: LabPlan, name: str, column: int, trunk: Trunk | None, above: str | None) -> _Branch:
+    branch = _Branch(next(one for one in plan.switches if one.name == name), column, trunk)
+    nics = {switch.name for switch in plan.switches if switch.is_nic}
+    for further in plan.trunks:
+        if name in further.ends and not nics & {*further.ends}:
+            other = further.b if name == further.a else further.a
+            if other != above:
+                branch.branches.append(_branch(plan, other, column + 1, further, name))
+    return branch
+
+
+def _home(plan: LabPlan, node: str) -> str:
+    """The switch of a node's first link."""
+    return plan.topology.cables(node)[0].switch
+
+
+def _node_height(plan: LabPlan, node: str) -> float:
+    return _NODE_PADDING + sum(_row(plan, cable) for cable in plan.topology.cables(node))
+
+
+def _row(plan: LabPlan, cable: Cable) -> float:
+    """Height of a link with the addresses on it."""
+    return max(_ROW + (_VLAN_ROW if plan.vlans else 0), 8 + _ADDRESS_ROW * len(cable.links))
+
+
+def _more_height(plan: LabPlan) -> float:
+    return _NODE_PADDING + _ROW + (_VLAN_ROW if plan.vlans else 0)
+
+
+def _measure(plan: LabPlan, branch: _Branch) -> None:
+    for further in branch.branches:
+        _measure(plan, further)
+    heights = [_node_height(plan, node) for node in branch.nodes] + [further.height for further in branch.branches]
+    branch.height = max(_SWITCH_HEIGHT_MIN, sum(heights) + _GAP * max(0, len(heights) - 1))
+
+
+def _place(plan: LabPlan, branch: _Branch, top: float) -> None:
+    branch.top = top
+    at = top + sum(_node_height(plan, node) + _GAP for node in branch.nodes)
+    for further in branch.branches:
+        _place(plan, further, at)
+        at += further.height + _GAP
+
+
+def _column_x(column: int) -> float:
+    return _MARGIN + _NODE_WIDTH + _LINK_WIDTH + column * (_SWITCH_WIDTH + _LINK_WIDTH)
+
+
+def _node_places(plan: LabPlan, root: _Branch, x: float) -> dict[str, tuple[float, float]]:
+    """Upper left corners of the nodes on the right."""
+    places = {}
+    for branch in root.all():
+        at = branch.top
+        # Few nodes beside a tall switch stand in its middle, unless switches follow below.
+        if not branch.branches:
+            used = sum(_node_height(plan, node) + _GAP for node in branch.nodes) - _GAP
+            at += max(0.0, (branch.height - used) / 2)
+        for node in branch.nodes:
+            places[node] = (x, at)
+            at += _node_height(plan, node) + _GAP
+    return places
+
+
+def _switch(plan: LabPlan, branch: _Branch) -> Iterator[str]:
+    x, middle = _column_x(branch.column), branch.top + branch.height / 2
+    yield svg.box(x, branch.top, _SWITCH_WIDTH, branch.height, "lab-switch")
+    said = [branch.switch.forwarding.replace("_", "-")]
+    if branch.switch.shared_bytes is not None:
+        said.append(f"{format_size(branch.switch.shared_bytes)} shared")
+    if branch.switch.interfaces:
+        said.append(_vlans_said("routes", [one.vlan for one in branch.switch.interfaces]))
+    if branch.column == 0:
+        said.append(f"MTU {plan.links[0].mtu}")
+    at = middle - 8 * len(said) + 4
+    yield svg.text(x + _SWITCH_WIDTH / 2, at, "lab-name", branch.switch.name)
+    for words in said:
+        at += 16
+        yield svg.text(x + _SWITCH_WIDTH / 2, at, "lab-detail", words)
+    if branch.trunk is not None:
+        yield svg.line(x - _LINK_WIDTH, x, middle)
+        yield from _label(branch.trunk, x - _LINK_WIDTH / 2, middle)
+
+
+def _node(plan: LabPlan, name: str, x: float, top: float, branches: dict[str, _Branch]) -> Iterator[str]:
+    kind = next(node.kind for node in plan.nodes if node.name == name)
+    yield svg.box(x, top, _NODE_WIDTH, _node_height(plan, name), f"lab-{kind}")
+    yield svg.text(x + _NODE_WIDTH / 2, top + 20, "lab-name", name)
+    at = top + _NODE_PADDING
+    for row, cable in enumerate(plan.topology.cables(name)):
+        y = at + _ROW / 2 - 6
+        at += _row(plan, cable)
+        for number, link in enumerate(cable.links):
+            below = y + 4 + _ADDRESS_ROW * number
+            yield svg.text(x + _NODE_WIDTH / 2, below, "lab-address", f"{link.interface} {link.address}")
+        branch = branches[cable.switch]
+        left = x < _column_x(0)
+        near = x + _NODE_WIDTH if left else x
+        far = _column_x(branch.column) + (0 if left else _SWITCH_WIDTH)
+        if branch.top <= y <= branch.top + branch.height:
+            yield svg.line(near, far, y)
+        else:
+            middle = near + (1 if left else -1) * (_LINK_WIDTH - 12 * row) / 2
+            yield svg.bend(near, y, middle, far, branch.top + branch.height / 2 + 12 * row)
+        yield from _label(cable.line, near + (1 if left else -1) * _LINK_WIDTH / 2, y)
+
+
+def _label(link: Link | Trunk, x: float, y: float) -> Iterator[str]:
+    rate = "unlimited" if link.rate_bits_per_s is None else format_rate(link.rate_bits_per_s)
+    yield svg.text(x, y - 6, "lab-rate", f"{link.name}: {rate}")
+    for row, words in enumerate(_details(link)):
+        yield svg.text(x, y + 14 + 13 * row, "lab-detail", words)
+
+
+def _details(link: Link | Trunk) -> Iterator[str]:
+    """What was asked of a link besides its rate: its VLANs, and at most two rows."""
+    if isinstance(link, Trunk) and link.vlans:
+        yield _vlans_said("trunk", link.vlans)
+    elif link.vlan is not None:
+        yield _vlans_said("access", [link.vlan])
+    first = [f"queue {format_size(link.queue_bytes)}"]
+    if isinstance(link, Link) and link.send_rate_bits_per_s is not None:
+        first.append(f"sends {format_rate(link.send_rate_bits_per_s)}")
+    yield ", ".join(first)
+    second = [*_line(link.line), *_discipline(link.discipline), *(["pause"] if link.pause else [])]
+    if second:
+        yield ", ".join(second)
+
+
+def _vlans_said(what: str, vlans: Sequence[int]) -> str:
+    """`trunk VLAN 10, 20`; of many the first and the last."""
+    ids = [str(vlan) for vlan in sorted(vlans)]
+    shown = ", ".join(ids) if len(ids) <= 4 else f"{ids[0]}, {ids[1]} … {ids[-1]}"
+    return f"{what} VLAN {shown}"
+
+
+def _line(line: Line) -> Iterator[str]:
+    if line.delay_us:
+        yield f"delay {line.delay_us / 1000:g} ms"
+    if not isinstance(line.jitter, contract.NoJitter):
+        yield "jitter"
+    if not isinstance(line.loss, contract.NoLoss):
+        yield f"loss {line.loss.percent:g} %"
+
+
+def _discipline(discipline: Discipline) -> Iterator[str]:
+    if isinstance(discipline, contract.Red):
+        yield "RED"
+    elif isinstance(discipline, contract.Mark):
+        yield f"marks from {format_size(discipline.above_bytes)}"
+
+
+def _more(hidden: list[str], top: float, height: float) -> Iterator[str]:
+    y = top + height / 2
+    yield svg.box(_MARGIN, top, _NODE_WIDTH, height, "lab-host", more=True)
+    yield svg.text(_MARGIN + _NODE_WIDTH / 2, y - 4, "lab-name", f"{len(hidden)} more")
+    yield svg.text(_MARGIN + _NODE_WIDTH / 2, y + 14, "lab-address", f"{hidden[0]} … {hidden[-1]}")
+    yield svg.line(_MARGIN + _NODE_WIDTH, _column_x(0), y, more=True)
