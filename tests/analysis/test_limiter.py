@@ -95,7 +95,7 @@ def test_device_that_fills_up_past_the_peak_is_named_as_such(tmp_path: Path) -> 
     )
     assert found["limiter"] == "drives"
     assert found["evidence"]["reached_at"] == 8
-    assert "only at 8 VMs" in found["text"]
+    assert "limit at 8 VMs" in found["text"]
 
 
 def test_peak_names_the_range_within_five_percent(tmp_path: Path) -> None:
@@ -118,4 +118,4 @@ def test_sweep_that_still_rises_says_so(tmp_path: Path) -> None:
 def test_used_up_machine_is_said_beside_the_limiter(tmp_path: Path) -> None:
     found = limiter(run(tmp_path, (1, rep(1000, busy={"drive/0.0": 0.99}, machine_cpu=0.99))))
     assert found["limiter"] == "drives"
-    assert "The CPUs of this machine were 99" in found["text"]
+    assert "The CPUs of this machine were also 99" in found["text"]

@@ -42,7 +42,7 @@ def test_lab_is_told_without_data_structures() -> None:
     told = describe_lab(LAB, clean, "en")
     assert told["links"] == [
         ["vtl", "vtl", "edge", "10.77.0.2", "1 Gbit/s"],
-        ["uplink", "core", "edge", "", "as fast as the machine"],
+        ["uplink", "core", "edge", "", "unlimited"],
     ]
     assert told["about"] == [
         ("switch edge", "store-and-forward, buffer of 4 MiB shared by all ports (alpha 1)"),
@@ -55,7 +55,7 @@ def test_lab_is_told_without_data_structures() -> None:
 def test_tcp_is_told_as_the_kernel_has_it_not_as_it_was_asked_for() -> None:
     old, today = describe_lab(LAB, clean, "en")["tcp"]
     assert old == {"stack": "2009", "control": "cubic", "settings": "tcp_sack 1", "remains": "CUBIC as it is now"}
-    assert today["settings"] == "nothing: as the kernel has it"
+    assert today["settings"] == "none: kernel defaults"
 
 
 def test_lab_that_was_not_ours_has_nothing_to_tell() -> None:
@@ -89,7 +89,7 @@ VLANS: dict[str, Any] = {
 def test_ports_are_told_with_their_vlans_and_a_nodes_trunk_as_one_link() -> None:
     told = describe_lab(VLANS, clean, "en")
     assert told["links"] == [
-        ["kvm", "kvm", "core", "10.2.0.2", "access 20", "as fast as the machine"],
+        ["kvm", "kvm", "core", "10.2.0.2", "access 20", "unlimited"],
         ["a", "a", "core", "10.77.10.1, 10.2.0.1", "trunk 10, 20", "1 Gbit/s"],
     ]
     assert told["vlans"] == [
@@ -117,7 +117,7 @@ def test_checks_of_links_that_points_changed_stand_apart_and_say_what_changed() 
     assert first["heading"] == ""
     assert [row["off"] for row in first["rows"]] == [False]
     assert second["heading"] == ("vtl: rate 100 Mbit/s, delay 2.50 ms; kvm, uplink: MTU 9000 (far; checked in 1.25 s)")
-    assert second["rows"][0]["rtt"] == "61 µs (asked 5,000)"
+    assert second["rows"][0]["rtt"] == "61 µs (specified 5,000)"
     assert second["rows"][0]["off"]
 
 
@@ -131,6 +131,6 @@ def test_captures_are_linked_with_what_they_hold_and_lost() -> None:
     assert (first["packets"], first["bytes"], first["lost"]) == ("12,345", "2000 kB", "nothing")
     assert second["files"][0]["href"] == "../capture/p01-2%20a.pcapng"
     assert second["lost"] == (
-        "7 packets that came too fast, the 2 oldest parts, deleted for newer ones, all after it ended early"
+        "7 packets that arrived too fast, the 2 oldest files, replaced by newer ones, everything after an early end"
     )
     assert capture_files.rows({"points": []}, "..", "ja") == []

@@ -164,7 +164,7 @@ def test_run_with_empty_points_has_a_report_that_says_so(tmp_path: Path) -> None
     run = write_run(tmp_path, [Pt({"vms": 1}, [failed]), Pt({"vms": 2}, [Rep(), Rep()]), Pt({"vms": 4}, [])])
     (path,) = render(run, ["html"], ["en"])
     text = "".join(Page(path.read_text()).text)
-    assert "No repetition gave a value" in text
+    assert "No repetition has a result" in text
     assert "Some points are invalid" in text
     assert "nan" not in text.lower().split()
 

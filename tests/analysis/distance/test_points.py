@@ -86,14 +86,14 @@ def test_era_waits_for_r2ts_and_the_arithmetic_says_so(tmp_path: Path) -> None:
     assert point["limiter"] == "r2t_turns"
     assert mean(point, "bound_share_percent") == pytest.approx(100, abs=0.5)
     text = point["finding"]["text"]
-    assert "512 KiB per command, one at a time; 3 round trips of 20 ms and 4.48 ms of transfer: 8.13 MB/s" in text
+    assert "One command of 512 KiB at a time; 3 round trips of 20 ms and 4.48 ms of transfer: at most 8.13 MB/s" in text
     assert "62.0 % of their time waiting for R2Ts" in text
 
 
 def test_without_r2ts_it_is_depth(tmp_path: Path) -> None:
     point = one(tmp_path, Load(asked_of("optimised", 20)), settings="optimised")
     assert point["limiter"] == "depth"
-    assert "4 MiB goes as 8 commands at once; 1 round trip of 20 ms" in point["finding"]["text"]
+    assert "4 MiB is sent as 8 commands at once; 1 round trip of 20 ms" in point["finding"]["text"]
 
 
 def test_full_link_is_named_before_all_else(tmp_path: Path) -> None:
@@ -102,13 +102,13 @@ def test_full_link_is_named_before_all_else(tmp_path: Path) -> None:
     assert point["resource"] == "link/host/host>wan"
 
 
-@pytest.mark.parametrize(("clock", "said"), [("receive_window", "receiver's window"), ("send_buffer", "send buffer")])
-def test_stall_that_explains_the_unused_time_is_named(tmp_path: Path, clock: str, said: str) -> None:
+@pytest.mark.parametrize(("clock", "name"), [("receive_window", "receive window"), ("send_buffer", "send buffer")])
+def test_stall_that_explains_the_unused_time_is_named(tmp_path: Path, clock: str, name: str) -> None:
     point = one(tmp_path, stalled(**{clock: 0.6}), settings="optimised", queue_depth=4)
     assert point["limiter"] == clock
     # Half of the window of 2 MB was in flight.
-    assert f"The {said} limits: TCP is stalled by it 60.0 %" in point["finding"]["text"]
-    assert "At most 1 MB were in flight in a round trip of 20 ms: 50 MB/s" in point["finding"]["text"]
+    assert f"The {name} is the bottleneck: TCP waits for it 60.0 %" in point["finding"]["text"]
+    assert "At most 1 MB were in flight per round trip of 20 ms: 50 MB/s" in point["finding"]["text"]
 
 
 def test_stall_that_explains_little_is_not(tmp_path: Path) -> None:
@@ -120,9 +120,9 @@ def test_losses_and_a_path_that_holds_it_back_are_the_window(tmp_path: Path) -> 
     point = one(tmp_path, load, settings="optimised", queue_depth=4)
     assert point["limiter"] == "congestion_window"
     text = point["finding"]["text"]
-    assert "0.990 % of the bytes are sent again" in text
-    assert "3 retransmission timeouts kept it waiting 0.600 s at least" in text
-    assert "0.600 MB on average in a round trip of 20 ms: 30 MB/s" in text
+    assert "0.990 % of the bytes are retransmissions" in text
+    assert "3 retransmission timeouts cost at least 0.600 s" in text
+    assert "The window averages 0.600 MB per round trip of 20 ms: 30 MB/s" in text
 
 
 def test_window_that_would_carry_far_more_is_not_what_limits(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_emulated_network_at_its_limit_speaks_of_the_tester(tmp_path: Path) -> N
     assert late["limiter"] == "fabric"
     lost = one(tmp_path, stalled(lost=12), settings="optimised", queue_depth=4)
     assert lost["limiter"] == "fabric"
-    assert "12 packets outside of its model" in lost["finding"]["text"]
+    assert "12 packets outside its model" in lost["finding"]["text"]
 
 
 def test_emulated_network_that_is_busy_and_keeps_its_instants_limits_nothing(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_packet_lost_beside_thousands_dropped_as_asked_limits_nothing(tmp_path
 def test_numbers_that_do_not_say_leave_it_undetermined(tmp_path: Path) -> None:
     point = one(tmp_path, stalled(tcp=False), settings="optimised", queue_depth=4)
     assert point["limiter"] == "undetermined"
-    assert "does not tell how TCP spent its time" in point["finding"]["text"]
+    assert "does not report how TCP spent its time" in point["finding"]["text"]
     slow = one(tmp_path / "b", Load(asked_of("default", 20), slower=1.5))
     assert slow["limiter"] == "undetermined"
 
