@@ -13,7 +13,6 @@
 #![warn(missing_docs)]
 
 mod check;
-pub mod config;
 mod counters;
 mod digest;
 mod error;
@@ -22,7 +21,6 @@ mod pace;
 mod pack;
 mod part;
 mod plan;
-mod validate;
 
 pub use check::Check;
 pub use counters::Counters;

@@ -1,10 +1,10 @@
 //! Where the parts of an image lie, once both LUs are known; and whether it fits.
-use hakaru_initiator::{ConfigError, Volume};
+use hakaru_contract::{ConfigError, refuse};
+use hakaru_initiator::Volume;
 
-use crate::config::{BackupJob, Compression};
 use crate::pack::packed_bytes_max;
 use crate::part::Place;
-use crate::validate::refuse;
+use hakaru_contract::backup::{BackupJob, Compression};
 
 /// Most blocks of one part: what is known of each is kept.
 const BLOCKS_MAX: u64 = 1 << 28;
@@ -135,7 +135,7 @@ fn cut(job: &BackupJob, length: u64, blocks: u64, sector_bytes: u32) -> Vec<Plac
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Lu;
+    use hakaru_contract::backup::Lu;
 
     const MIB: u64 = 1 << 20;
 

@@ -3,8 +3,8 @@ mod scene;
 
 use std::time::Duration;
 
-use hakaru_backup::config::{BackupJob, Compression};
 use hakaru_backup::{JobError, JobEvent, Side};
+use hakaru_contract::backup::{BackupJob, Compression};
 use hakaru_iscsi_target::IoFailure;
 use scene::{Scene, image, job};
 

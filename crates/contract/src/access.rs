@@ -1,7 +1,8 @@
 //! Who may use an array: users, the list, and where it may listen.
-use hakaru_initiator::config::{ChapAlgorithm, ChapUser};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::chap::{ChapAlgorithm, ChapUser};
 
 /// Who may log in, and what each finds. Default: everyone without authentication, every LU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -1,10 +1,11 @@
-//! Configurations of the engines that have no core crate of their own to define them.
-use crate::access::AccessConfig;
-use crate::target_keys::TargetKeys;
-use hakaru_drive::config::Model;
-use hakaru_initiator::config::SocketOptions;
+//! Configuration of the `array` engine: logical units, stores, pools; and of the `probe` engine.
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::access::AccessConfig;
+use crate::drive::Model;
+use crate::login_keys::TargetKeys;
+use crate::socket::SocketOptions;
 
 /// Configuration of the `array` engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

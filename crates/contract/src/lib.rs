@@ -13,28 +13,38 @@
 //! control → manage     array: status, growth, volumes, …; the engine answers reply under the same id
 //! control → stop       end cleanly; the engine answers result and exits 0
 //! ```
-//! The end of stdin means `stop`: an engine never outlives who started it.
+//! The end of stdin means `stop`: an engine never outlives the process that started it.
+//!
+//! Every configuration type of the project is here, with its defaults and bounds; the cores take these plain
+//! data types. The crate imports no core.
 #![forbid(unsafe_code)]
 
 mod access;
 pub mod array;
+pub mod backup;
 mod capture;
+mod chap;
+mod config_error;
+pub mod drive;
 pub mod fabric;
+mod fabric_engine;
+pub mod initiator;
+mod login_keys;
 pub mod manage;
 pub mod message;
-mod target_keys;
+mod socket;
 pub mod watch;
 
 pub use access::{AccessConfig, AccessRule, LuAccess};
 pub use array::*;
 pub use capture::Capture;
-pub use fabric::*;
-pub use hakaru_backup::config as backup;
-pub use hakaru_drive::config as drive;
-pub use hakaru_initiator::config as initiator;
+pub use chap::{ChapAlgorithm, ChapConfig, ChapUser, SecretSource};
+pub use config_error::{ConfigError, refuse};
+pub use fabric_engine::FabricEngineConfig;
+pub use login_keys::{LoginKeys, TargetKeys};
 pub use manage::*;
 pub use message::*;
-pub use target_keys::TargetKeys;
+pub use socket::SocketOptions;
 pub use watch::*;
 
 /// Version of the contract. Both sides refuse another one.

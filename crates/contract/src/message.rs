@@ -1,13 +1,13 @@
 //! Messages.
 use std::collections::BTreeMap;
 
-use hakaru_backup::config::BackupConfig;
-use hakaru_initiator::config::InitiatorConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::array::{ArrayConfig, ProbeConfig};
-use crate::fabric::FabricEngineConfig;
+use crate::backup::BackupConfig;
+use crate::fabric_engine::FabricEngineConfig;
+use crate::initiator::InitiatorConfig;
 use crate::manage::ManageAction;
 use crate::watch::WatchConfig;
 

@@ -11,11 +11,11 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
 use crate::cache::{Action, Cache};
-use crate::config::{self, ArrayModel};
 use crate::groups::{Access, Groups, Owner, Wake};
 use crate::raid::Op;
 use crate::usage::Usage;
 use crate::validate::{self, ModelError};
+use hakaru_contract::drive::{self as config, ArrayModel};
 use slab::Slab;
 
 /// What is asked of an array.

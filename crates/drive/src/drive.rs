@@ -3,11 +3,11 @@ use hakaru_units::Time;
 use rand::RngExt;
 use rand_pcg::Pcg64;
 
-use crate::config;
 use crate::hdd::HddDrive;
 use crate::raid::Op;
 use crate::ssd::SsdDrive;
 use crate::usage::Usage;
+use hakaru_contract::drive as config;
 
 /// What a drive is told to do. Never a flush: what a drive has answered is safe from a power cut.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@
 //! LU come to lie far apart, and every VM's working set is spread over all the cylinders in use. Here extent `e` of
 //! `n` lies at `e·s mod n`, with `s` near `n/φ` and coprime to `n`: a permutation whose every run of neighbours is spread evenly
 //! (the three-distance theorem), without chance and without a table.
-use crate::config;
+use hakaru_contract::drive as config;
 
 /// The permutation of one group.
 #[derive(Clone, Copy, Debug)]

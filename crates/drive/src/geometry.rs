@@ -3,8 +3,8 @@
 //! Bytes run along a track, then over the heads of a cylinder, then inwards. Each track begins later in angle than the one
 //! before by the skew, the time it takes to switch to it, so that a sequential transfer does not miss a revolution.
 //! Angles are nanoseconds of revolution: what stands under the head at instant `t` is `(t + phase) mod revolution_ns`.
-use crate::config::Hdd;
 use crate::seek::SeekCurve;
+use hakaru_contract::drive::Hdd;
 
 const SECTOR_BYTES: u64 = 512;
 

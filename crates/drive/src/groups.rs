@@ -7,11 +7,11 @@ use std::collections::VecDeque;
 use hakaru_units::Time;
 use rand_pcg::Pcg64;
 
-use crate::config;
 use crate::drive::{Command, Drive};
 use crate::extents::Extents;
 use crate::raid::{Layout, Op, Piece, Stage};
 use crate::usage::Usage;
+use hakaru_contract::drive as config;
 use slab::Slab;
 
 /// Something asked of a group.

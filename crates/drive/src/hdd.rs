@@ -6,12 +6,12 @@ use std::collections::VecDeque;
 
 use hakaru_units::Time;
 
-use crate::config::Hdd;
 use crate::drive::Command;
 use crate::geometry::{Geometry, Location};
 use crate::raid::Op;
 use crate::seek::SeekCurve;
 use crate::usage::Usage;
+use hakaru_contract::drive::Hdd;
 
 #[derive(Clone, Copy, Debug)]
 struct Queued {

@@ -18,7 +18,6 @@
 
 pub mod array;
 mod cache;
-pub mod config;
 mod drive;
 mod extents;
 mod geometry;
@@ -34,4 +33,4 @@ mod validate;
 pub use array::{Array, Completion, Request};
 pub use preset::{array_presets, drive_presets};
 pub use raid::Op;
-pub use validate::ModelError;
+pub use validate::{ModelError, resolve};

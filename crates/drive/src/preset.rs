@@ -1,5 +1,5 @@
 //! Named drives and arrays. Where each figure comes from is in `docs/concepts/drive-model.md`.
-use crate::config::{ArrayModel, Controller, Drive, Extents, Group, Hdd, Raid, Ssd};
+use hakaru_contract::drive::{ArrayModel, Controller, Drive, Extents, Group, Hdd, Raid, Ssd};
 use hakaru_units::{GIB, MIB};
 
 /// Names of the array presets.

@@ -5,7 +5,7 @@
 //!
 //! What is left out: no lock on a stripe, so two writes that meet in one row do not wait for each other; no spare,
 //! no degraded group.
-use crate::config::{Group, Raid};
+use hakaru_contract::drive::{Group, Raid};
 
 /// What a request does. Drives see reads, writes and, if they are SSDs, unmaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! coasts over long ones (linear). `b` and `c` are chosen so that the mean over all pairs of cylinders is the data
 //! sheet's average and the longest seek its full stroke. Source: E. K. Lee, R. H. Katz, "An Analytic Performance Model
 //! of Disk Arrays", SIGMETRICS 1993, section 2.
-use crate::config::Hdd;
+use hakaru_contract::drive::Hdd;
 
 /// Seek times of one kind of drive.
 #[derive(Clone, Copy, Debug)]

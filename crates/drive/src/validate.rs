@@ -4,9 +4,9 @@ use std::ops::RangeInclusive;
 use hakaru_units::{KIB, MIB};
 use thiserror::Error;
 
-use crate::config::{ArrayModel, Cache, Drive, Extents, Group, Hdd, Model, Raid, Ssd};
 use crate::raid::Layout;
 use crate::{preset, seek};
+use hakaru_contract::drive::{ArrayModel, Cache, Drive, Extents, Group, Hdd, Model, Raid, Ssd};
 
 /// A model that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -33,21 +33,19 @@ pub enum ModelError {
     },
 }
 
-impl Model {
-    /// The array to model with every preset replaced by its parameters, or `None` for [`Model::None`].
-    ///
-    /// # Errors
-    /// An unknown preset or a parameter out of bounds.
-    pub fn resolve(&self) -> Result<Option<ArrayModel>, ModelError> {
-        match self {
-            Model::None => Ok(None),
-            Model::Preset { name } => {
-                let array = preset::array(name)
-                    .ok_or_else(|| unknown("array", name, preset::array_presets()))?;
-                resolve_array(&array).map(Some)
-            }
-            Model::Array(array) => resolve_array(array).map(Some),
+/// Returns the array to model with every preset replaced by its parameters, or `None` for [`Model::None`].
+///
+/// # Errors
+/// An unknown preset or a parameter out of bounds.
+pub fn resolve(model: &Model) -> Result<Option<ArrayModel>, ModelError> {
+    match model {
+        Model::None => Ok(None),
+        Model::Preset { name } => {
+            let array = preset::array(name)
+                .ok_or_else(|| unknown("array", name, preset::array_presets()))?;
+            resolve_array(&array).map(Some)
         }
+        Model::Array(array) => resolve_array(array).map(Some),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Arrays of every shape under random requests: nothing panics, everything completes once, in order of time, and no byte is lost.
 //! Configurations as they come from outside: defaults are filled in, what is unknown or impossible is refused.
-use hakaru_drive::config::{
+use hakaru_contract::drive::{
     ArrayModel, Cache, Controller, Drive, Extents, Group, Hdd, Model, Port, Raid, Ssd, WritePolicy,
 };
 use hakaru_drive::{Array, Op, Request};
@@ -232,7 +232,9 @@ fn a_drive_written_by_hand_needs_no_more_than_a_data_sheet() {
          "rpm": 7200, "heads": 8, "rate_outer_bytes_per_s": 180e6, "rate_inner_bytes_per_s": 90e6, "seek_track_ms": 0.5,
          "seek_average_ms": 8.2, "seek_full_ms": 18, "write_settle_ms": 0.6, "queue_depth": 32, "age_limit_ms": 500}}]}"#;
     let model: Model = serde_json::from_str(text).expect("every default is filled in");
-    let array = model.resolve().expect("within bounds").expect("an array");
+    let array = hakaru_drive::resolve(&model)
+        .expect("within bounds")
+        .expect("an array");
     let Drive::Hdd(first) = &array.groups[0].drive else {
         panic!("the preset is replaced")
     };

@@ -1,8 +1,8 @@
 //! The cache against what can be worked out with a pencil: known input, known answer, stated error.
 use std::collections::BTreeMap;
 
-use hakaru_drive::config::{
-    ArrayModel, Cache, Controller, Drive, Group, Hdd, Model, Port, Raid, WritePolicy,
+use hakaru_contract::drive::{
+    ArrayModel, Cache, Controller, Drive, Group, Hdd, Port, Raid, WritePolicy,
 };
 use hakaru_drive::{Array, Completion, Op, Request};
 use hakaru_units::{KIB, MIB, Time};
@@ -556,9 +556,7 @@ fn a_cache_written_by_hand_needs_its_size_and_speed_and_impossible_ones_are_refu
         )
     };
     let resolve = |more: &str| {
-        serde_json::from_str::<Model>(&text(more))
-            .expect("it parses")
-            .resolve()
+        hakaru_drive::resolve(&serde_json::from_str(&text(more)).expect("it parses"))
             .map_err(|e| e.to_string())
     };
     let array = resolve("").expect("within bounds").expect("an array");

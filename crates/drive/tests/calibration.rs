@@ -1,7 +1,7 @@
 //! The model against what can be worked out with a pencil: known input, known answer, stated error.
 use std::collections::BTreeMap;
 
-use hakaru_drive::config::{ArrayModel, Controller, Drive, Group, Hdd, Model, Port, Raid};
+use hakaru_contract::drive::{ArrayModel, Controller, Drive, Group, Hdd, Model, Port, Raid};
 use hakaru_drive::{Array, Completion, Op, Request};
 use hakaru_units::{GIB, KIB, MIB, Time};
 use rand::{RngExt, SeedableRng};
@@ -47,10 +47,9 @@ fn array_of(raid: Raid, drives: u32, hdd: Hdd) -> ArrayModel {
 }
 
 fn jdsf_2011() -> ArrayModel {
-    Model::Preset {
+    hakaru_drive::resolve(&Model::Preset {
         name: "jdsf-2011".to_owned(),
-    }
-    .resolve()
+    })
     .expect("a preset is valid")
     .expect("it is an array")
 }
@@ -443,17 +442,15 @@ fn an_empty_request_costs_the_controller_alone() {
 fn presets_resolve_and_impossible_models_are_refused_by_name() {
     for name in hakaru_drive::array_presets() {
         assert!(
-            Model::Preset {
+            hakaru_drive::resolve(&Model::Preset {
                 name: (*name).to_owned()
-            }
-            .resolve()
+            })
             .is_ok(),
             "{name}"
         );
     }
     let refused = |model: &ArrayModel| {
-        Model::Array(model.clone())
-            .resolve()
+        hakaru_drive::resolve(&Model::Array(model.clone()))
             .expect_err("refused")
             .to_string()
     };
@@ -472,10 +469,9 @@ fn presets_resolve_and_impossible_models_are_refused_by_name() {
         ..hdd()
     };
     assert!(refused(&array_of(Raid::Raid0, 1, not_a_number)).contains("rpm is NaN"));
-    let unknown = Model::Preset {
+    let unknown = hakaru_drive::resolve(&Model::Preset {
         name: "jdsf-1911".to_owned(),
-    }
-    .resolve()
+    })
     .expect_err("refused")
     .to_string();
     assert_eq!(

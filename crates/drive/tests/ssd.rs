@@ -3,7 +3,7 @@ mod sheet;
 
 use std::collections::BTreeMap;
 
-use hakaru_drive::config::{Drive, Model, Raid, Ssd};
+use hakaru_contract::drive::{Drive, Model, Raid, Ssd};
 use hakaru_drive::{Array, Op, Request};
 use hakaru_units::{GIB, KIB, MIB, Time};
 use sheet::{Load, SHEETS, alone, run};
@@ -317,8 +317,7 @@ fn the_same_seed_gives_the_same_instants() {
 #[test]
 fn impossible_drives_are_refused_by_name() {
     let refused = |drive: Ssd| {
-        Model::Array(alone(Drive::Ssd(drive)))
-            .resolve()
+        hakaru_drive::resolve(&Model::Array(alone(Drive::Ssd(drive))))
             .expect_err("refused")
             .to_string()
     };

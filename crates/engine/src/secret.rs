@@ -2,10 +2,10 @@
 use std::fs::File;
 use std::io::Read;
 
-use hakaru_contract::initiator::{ChapConfig, ChapUser, SecretSource};
+use hakaru_contract::{ChapAlgorithm, ChapConfig, ChapUser, SecretSource};
 use hakaru_initiator::Chap;
 use hakaru_runtime::entropy;
-use hakaru_wire::iscsi::chap::{Credentials, SECRET_LENGTH_MAX, SecretError};
+use hakaru_wire::iscsi::chap::{Algorithm, Credentials, SECRET_LENGTH_MAX, SecretError};
 
 use crate::failure::Failure;
 
@@ -40,8 +40,22 @@ pub fn chap(config: &ChapConfig) -> Result<Chap, Failure> {
             "leave it out, for SHA3-256 and SHA-256",
         ));
     }
-    let algorithms = config.algorithms.iter().map(|one| (*one).into()).collect();
+    let algorithms = config
+        .algorithms
+        .iter()
+        .map(|one| algorithm(*one))
+        .collect();
     Chap::new(user, target, algorithms, entropy::fill).map_err(|error| unusable("chap", &error))
+}
+
+/// Translates an algorithm of the configuration into the one of the protocol.
+pub fn algorithm(configured: ChapAlgorithm) -> Algorithm {
+    match configured {
+        ChapAlgorithm::Sha3_256 => Algorithm::Sha3_256,
+        ChapAlgorithm::Sha256 => Algorithm::Sha256,
+        ChapAlgorithm::Sha1 => Algorithm::Sha1,
+        ChapAlgorithm::Md5 => Algorithm::Md5,
+    }
 }
 
 fn unusable(field: &str, error: &SecretError) -> Failure {

@@ -5,11 +5,11 @@ use hakaru_stats::Histogram;
 use hakaru_units::Time;
 use rand_pcg::Pcg64;
 
-use crate::config::Direction;
 use crate::counters::ChannelCounters;
 use crate::line::Line;
 use crate::packet::{TAG_BYTES, Train};
 use crate::queue::{EgressQueue, Room};
+use hakaru_contract::fabric::Direction;
 
 /// What is sent in one go takes about this long, or less: see [`Channel::bound_go`]. Frames of one train reach the other end together, so this
 /// bounds how much later than on a wire the first of them does; a frame on its own is exact.

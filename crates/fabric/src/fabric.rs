@@ -8,13 +8,13 @@ use rand::SeedableRng as _;
 use rand_pcg::Pcg64;
 
 use crate::channel::Channel;
-use crate::config::{End, FabricConfig};
 use crate::counters::{ChannelCounters, SwitchCounters};
 use crate::delivery::Delivery;
 use crate::events::Events;
 use crate::packet::{OutFrame, Packet, Train};
 use crate::switch::{Switch, SwitchPort};
 use crate::validate::{ConfigError, validate};
+use hakaru_contract::fabric::{End, FabricConfig};
 
 mod forwarding;
 mod sending;

@@ -18,7 +18,6 @@
 #![forbid(unsafe_code)]
 
 mod channel;
-pub mod config;
 mod counters;
 mod delivery;
 mod events;

@@ -5,8 +5,8 @@ use hakaru_units::Time;
 use rand::RngExt as _;
 use rand_pcg::Pcg64;
 
-use crate::config::{Direction, Jitter, Loss};
 use crate::packet::Train;
+use hakaru_contract::fabric::{Direction, Jitter, Loss};
 
 /// What the line does to frames.
 #[derive(Debug)]
@@ -122,7 +122,7 @@ impl Line {
             } else {
                 first + Duration::from_nanos(each_ns * u64::from(index))
             };
-            let mut at = (sent + delay + self.jitter.draw(rng)).max(self.last);
+            let mut at = (sent + delay + draw_jitter(&self.jitter, rng)).max(self.last);
             self.last = at;
             if self.reorder > 0.0 && rng.random::<f64>() < self.reorder {
                 at += Duration::from_nanos(self.reorder_ns);
@@ -179,19 +179,17 @@ fn passes(probability: f64, rng: &mut Pcg64) -> u64 {
     (uniform.ln() / (1.0 - probability).ln()) as u64
 }
 
-impl Jitter {
-    fn draw(&self, rng: &mut Pcg64) -> Duration {
-        let us = match *self {
-            Jitter::None => return Duration::ZERO,
-            Jitter::Uniform { max_us } => max_us * rng.random::<f64>(),
-            Jitter::Exponential { mean_us } => -mean_us * (1.0 - rng.random::<f64>()).ln(),
-            Jitter::Normal {
-                mean_us,
-                deviation_us,
-            } => mean_us + deviation_us * standard_normal(rng),
-        };
-        Duration::from_nanos((us.max(0.0) * 1e3) as u64)
-    }
+fn draw_jitter(jitter: &Jitter, rng: &mut Pcg64) -> Duration {
+    let us = match *jitter {
+        Jitter::None => return Duration::ZERO,
+        Jitter::Uniform { max_us } => max_us * rng.random::<f64>(),
+        Jitter::Exponential { mean_us } => -mean_us * (1.0 - rng.random::<f64>()).ln(),
+        Jitter::Normal {
+            mean_us,
+            deviation_us,
+        } => mean_us + deviation_us * standard_normal(rng),
+    };
+    Duration::from_nanos((us.max(0.0) * 1e3) as u64)
 }
 
 /// Box and Muller 1958.

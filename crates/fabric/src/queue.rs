@@ -6,9 +6,9 @@ use hakaru_units::Time;
 use rand::RngExt as _;
 use rand_pcg::Pcg64;
 
-use crate::config::{Discipline, Queue};
 use crate::counters::Drops;
 use crate::packet::Train;
+use hakaru_contract::fabric::{Discipline, Queue};
 
 /// Frames that wait for a serialiser.
 #[derive(Debug)]

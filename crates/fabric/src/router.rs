@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use hakaru_units::Time;
 
-use crate::config::RouterConfig;
 use crate::headers;
 use crate::packet::{Packet, Train};
 use crate::router_frames::{self as frames, Arp, ArpKind};
+use hakaru_contract::fabric::RouterConfig;
 
 /// Frames that wait for one neighbour's address.
 const WAITING_FRAMES_MAX: u32 = 128;

@@ -4,9 +4,9 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use hakaru_units::Time;
 
-use crate::config::{Forwarding, SharedBuffer, SwitchConfig};
 use crate::counters::SwitchCounters;
 use crate::router::Router;
+use hakaru_contract::fabric::{Forwarding, SharedBuffer, SwitchConfig};
 
 const MULTICAST: u8 = 1;
 

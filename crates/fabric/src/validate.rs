@@ -3,11 +3,11 @@ use std::collections::BTreeSet;
 
 use thiserror::Error;
 
-use crate::config::{
+use crate::router::network;
+use hakaru_contract::fabric::{
     Direction, Discipline, End, FabricConfig, Jitter, LinkConfig, Loss, RouterConfig,
     RouterInterface,
 };
-use crate::router::network;
 
 /// What cannot be, where, and what could.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -3,7 +3,7 @@ mod net;
 
 use std::time::Duration;
 
-use hakaru_fabric::config::{Direction, FabricConfig};
+use hakaru_contract::fabric::{Direction, FabricConfig};
 use hakaru_fabric::{Fabric, Packet};
 use hakaru_units::Time;
 use net::*;

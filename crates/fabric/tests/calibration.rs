@@ -3,8 +3,8 @@ mod net;
 
 use std::time::Duration;
 
+use hakaru_contract::fabric::{Direction, Jitter, Loss};
 use hakaru_fabric::Fabric;
-use hakaru_fabric::config::{Direction, Jitter, Loss};
 use hakaru_units::Time;
 use net::*;
 use rand::{RngExt as _, SeedableRng as _};

@@ -4,7 +4,7 @@ mod net;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use hakaru_fabric::config::{End, FabricConfig, LinkConfig};
+use hakaru_contract::fabric::{End, FabricConfig, LinkConfig};
 use hakaru_fabric::{Fabric, Packet, Segmentation, SwitchCounters};
 use hakaru_units::Time;
 use net::*;
@@ -349,7 +349,7 @@ fn what_is_not_for_the_router_stays_in_its_vlan() {
 
 #[test]
 fn routers_that_cannot_be_are_refused_with_a_reason() {
-    let message = |change: &dyn Fn(&mut hakaru_fabric::config::RouterConfig)| {
+    let message = |change: &dyn Fn(&mut hakaru_contract::fabric::RouterConfig)| {
         let mut config = routed(1500);
         change(config.switches[0].router.as_mut().unwrap());
         Fabric::new(&config).map(|_| ()).unwrap_err().to_string()

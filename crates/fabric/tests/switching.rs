@@ -3,7 +3,7 @@ mod net;
 
 use std::time::Duration;
 
-use hakaru_fabric::config::{
+use hakaru_contract::fabric::{
     Discipline, End, FabricConfig, Forwarding, LinkConfig, Queue, SharedBuffer,
 };
 use hakaru_fabric::{Fabric, Packet};
@@ -424,9 +424,9 @@ proptest! {
             let mut config = star(3, GIGABIT, bytes);
             config.seed = seed;
             let up = &mut config.links[0].a_to_b;
-            up.loss = hakaru_fabric::config::Loss::Random { percent: loss };
+            up.loss = hakaru_contract::fabric::Loss::Random { percent: loss };
             up.duplicate_percent = duplicate;
-            up.jitter = hakaru_fabric::config::Jitter::Uniform { max_us: jitter_us };
+            up.jitter = hakaru_contract::fabric::Jitter::Uniform { max_us: jitter_us };
             up.corrupt_percent = 5.0;
             let mut fabric = Fabric::new(&config).unwrap();
             let mut now = Time::ZERO;

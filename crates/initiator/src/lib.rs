@@ -13,7 +13,6 @@
 #![warn(missing_docs)]
 
 mod commands;
-pub mod config;
 mod counters;
 mod error;
 mod load;
@@ -21,11 +20,11 @@ mod nexus;
 mod pacing;
 mod pattern;
 mod payload;
+mod region;
 mod session;
 mod settings;
 mod survey;
 mod transmit;
-mod validate;
 mod verify;
 mod vm;
 mod work;
@@ -36,6 +35,7 @@ pub use load::{LATE_NS, Load, Request, RequestId, Volume};
 pub use nexus::{Nexus, NexusError, NexusEvent, REDIRECTS_MAX};
 pub use pattern::{Access, Accesses, Extent, Op};
 pub use payload::Payload;
+pub use region::resolve_region;
 pub use session::{
     Chap, DiscoveredTarget, Done, Event, Negotiated, Phases, Purpose, Session, SessionConfig, Task,
     TaskData,
@@ -43,6 +43,5 @@ pub use session::{
 pub use settings::{CommandLimits, Settings};
 pub use survey::{LuFacts, Survey, SurveyError};
 pub use transmit::Transmit;
-pub use validate::ConfigError;
 pub use verify::{Corruption, Fault, Verifier, volume_id};
 pub use vm::{IscsiVm, VmError, VmEvent};

@@ -9,12 +9,12 @@
 //! sent during the stall carries its share of the wait.
 use hakaru_units::Time;
 
-use crate::config::Vm;
 use crate::counters::{Counters, Latencies};
 use crate::pacing::Pacing;
 use crate::pattern::{Access, Accesses, Extent, Op};
 use crate::session::Phases;
 use crate::verify::{Corruption, Verifier};
+use hakaru_contract::initiator::Vm;
 
 /// An open-loop request that is issued this much after its instant counts as late: the generator, or its cap of requests in flight, was behind.
 pub const LATE_NS: u64 = 1_000_000;
@@ -68,7 +68,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// The load of `vm` on `extent` of its volume. `vm` was validated and its region resolved with [`crate::config::Region::resolve`].
+    /// The load of `vm` on `extent` of its volume. `vm` was validated and its region resolved with [`crate::resolve_region`].
     #[must_use]
     pub fn new(vm: &Vm, extent: Extent) -> Load {
         let pacing = Pacing::new(&vm.load, vm.seed);

@@ -3,7 +3,7 @@ use hakaru_units::Time;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 
-use crate::config::{Arrivals, Load};
+use hakaru_contract::initiator::{Arrivals, Load};
 
 /// The intended instants of one VM's requests.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 
-use crate::config::Pattern;
+use hakaru_contract::initiator::Pattern;
 
 /// Read or write. Of four bytes, so that an [`Access`] has no padding, which would be moved byte by byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -160,7 +160,7 @@ impl Accesses {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::SizeWeight;
+    use hakaru_contract::initiator::SizeWeight;
 
     const KIB: u64 = 1024;
 

@@ -1,10 +1,11 @@
 //! What all VMs of an engine share.
 use std::time::Duration;
 
-use crate::config::{InitiatorConfig, LoginKeys};
 use crate::payload::Payload;
 use crate::session::Chap;
-use crate::validate::COMMANDS_MAX;
+use hakaru_contract::LoginKeys;
+use hakaru_contract::initiator::COMMANDS_MAX;
+use hakaru_contract::initiator::InitiatorConfig;
 
 /// What all VMs of an engine share.
 #[derive(Clone, Debug)]

@@ -7,21 +7,22 @@
 //! sockets; `world` (virtual time) owns the other end.
 use std::sync::Arc;
 
+use hakaru_contract::{ConfigError, refuse};
 use hakaru_units::Time;
 
-use crate::config::{Destination, Vm};
 use crate::counters::{Counters, Latencies};
 use crate::error::{SessionError, TaskError};
 use crate::load::Load;
 use crate::nexus::{Nexus, NexusError, NexusEvent};
 use crate::pattern::Op;
+use crate::region::resolve_region;
 use crate::session::{Negotiated, Purpose, SessionConfig};
 use crate::settings::{CommandLimits, Settings};
 use crate::survey::{LuFacts, SurveyError};
 use crate::transmit::Transmit;
-use crate::validate::{ConfigError, refuse};
 use crate::verify::{Corruption, Verifier, volume_id};
 use crate::work::Work;
+use hakaru_contract::initiator::{Destination, Vm};
 
 /// What happened to a VM.
 #[derive(Clone, Debug, PartialEq)]
@@ -338,9 +339,7 @@ impl IscsiVm {
     fn become_ready(&mut self, now: Time, facts: LuFacts, latencies: &mut Latencies) {
         let (config, volume) = (&self.config, facts.volume);
         let longest = self.settings.commands.bytes_max;
-        let extent = match config
-            .region
-            .resolve(&self.field, &config.pattern, &volume)
+        let extent = match resolve_region(&self.field, &config.region, &config.pattern, &volume)
             .and_then(|extent| check_command(longest, volume.block_bytes).map(|()| extent))
         {
             Ok(extent) => extent,

@@ -2,7 +2,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use hakaru_initiator::config::{Arrivals, Load as LoadConfig, Vm};
+use hakaru_contract::initiator::{Arrivals, Load as LoadConfig, Vm};
 use hakaru_initiator::{Counters, Extent, Latencies, Load, RequestId};
 use hakaru_stats::Histogram;
 use hakaru_units::Time;

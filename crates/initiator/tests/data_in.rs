@@ -1,7 +1,7 @@
 //! Data-In that comes in parts: what of it nobody will look at, and when its status counts as received.
 mod peer;
 
-use hakaru_initiator::config::LoginKeys;
+use hakaru_contract::LoginKeys;
 use hakaru_wire::scsi::Status;
 use peer::Peer;
 

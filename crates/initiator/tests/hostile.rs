@@ -5,7 +5,8 @@ mod peer;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hakaru_initiator::config::{LoginKeys, Vm};
+use hakaru_contract::LoginKeys;
+use hakaru_contract::initiator::Vm;
 use hakaru_initiator::{
     CommandLimits, IscsiVm, Latencies, Payload, SessionError, Settings, SurveyError, VmError,
     VmEvent,

@@ -3,7 +3,7 @@ mod peer;
 
 use std::time::Duration;
 
-use hakaru_initiator::config::LoginKeys;
+use hakaru_contract::LoginKeys;
 use hakaru_initiator::{Event, Session, SessionError, TaskError};
 use hakaru_wire::iscsi::{
     AsyncEvent, AsyncMessage, DataOut, Itt, LogoutRequest, LogoutResponse, LogoutResult, Lun,

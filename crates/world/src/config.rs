@@ -1,9 +1,10 @@
 //! What a world is made of.
 use std::time::Duration;
 
-use hakaru_drive::config::ArrayModel;
+use hakaru_contract::LoginKeys;
+use hakaru_contract::drive::ArrayModel;
+use hakaru_contract::initiator::Vm;
 use hakaru_initiator::CommandLimits;
-use hakaru_initiator::config::{LoginKeys, Vm};
 use hakaru_iscsi_target::Limits;
 
 /// A target, its drives, its VMs and the wire between.

@@ -1,7 +1,7 @@
 //! Behind the target: the array model that says when an access is over, and the LUs' bytes.
 use std::collections::{BTreeMap, VecDeque};
 
-use hakaru_drive::config::ArrayModel;
+use hakaru_contract::drive::ArrayModel;
 use hakaru_drive::{Array, ModelError, Op, Request};
 use hakaru_iscsi_target::{Extent, Io, IoId, IoOp, IoResult, LuDescription};
 use hakaru_units::Time;

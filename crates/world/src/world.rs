@@ -466,7 +466,7 @@ fn guests(config: &WorldConfig) -> Vec<Guest> {
             ..config.commands
         },
     });
-    let guest = |(index, vm): (usize, &hakaru_initiator::config::Vm)| Guest {
+    let guest = |(index, vm): (usize, &hakaru_contract::initiator::Vm)| Guest {
         vm: IscsiVm::new(Arc::new(vm.clone()), Arc::clone(&settings), index),
         connection: None,
         inbox: VecDeque::new(),

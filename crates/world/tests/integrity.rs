@@ -1,9 +1,10 @@
 //! Many VMs against one target in virtual time, where every byte and every count can be checked.
 use std::time::Duration;
 
-use hakaru_drive::config::Model;
+use hakaru_contract::LoginKeys;
+use hakaru_contract::drive::Model;
+use hakaru_contract::initiator::{Destination, Load, Pattern, Region, SizeWeight, Vm};
 use hakaru_initiator::CommandLimits;
-use hakaru_initiator::config::{Destination, Load, LoginKeys, Pattern, Region, SizeWeight, Vm};
 use hakaru_iscsi_target::Limits;
 use hakaru_units::{GIB, MIB};
 use hakaru_world::{LuSetup, Snapshot, Wire, World, WorldConfig, WorldError};
@@ -145,10 +146,9 @@ fn what_one_end_of_the_wire_sends_the_other_receives() {
 #[test]
 fn time_in_the_array_is_part_of_the_latency_that_vms_see() {
     let mut config = config(2, LoginKeys::default());
-    config.model = Model::Preset {
+    config.model = hakaru_drive::resolve(&Model::Preset {
         name: "jdsf-2011".to_owned(),
-    }
-    .resolve()
+    })
     .expect("a preset is valid");
     let counters = run(&config, Duration::from_secs(2));
     let in_array = counters["controller"]["queue_ns"] + counters["group/0"]["queue_ns"];
@@ -176,10 +176,9 @@ fn a_thousand_vms_log_in_work_and_log_out() {
 #[test]
 fn an_lu_beyond_its_group_is_refused() {
     let mut config = config(1, LoginKeys::default());
-    config.model = Model::Preset {
+    config.model = hakaru_drive::resolve(&Model::Preset {
         name: "jdsf-2011".to_owned(),
-    }
-    .resolve()
+    })
     .expect("a preset is valid");
     config.lus[0].group_offset_bytes = 600 * GIB;
     assert!(matches!(

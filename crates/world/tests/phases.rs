@@ -1,8 +1,9 @@
 //! Calibration of the phases: over a wire of known delay and rate each must be what arithmetic says, and together they are the latency.
 use std::time::Duration;
 
+use hakaru_contract::LoginKeys;
+use hakaru_contract::initiator::{Destination, Load, Pattern, Region, SizeWeight, Vm};
 use hakaru_initiator::CommandLimits;
-use hakaru_initiator::config::{Destination, Load, LoginKeys, Pattern, Region, SizeWeight, Vm};
 use hakaru_iscsi_target::Limits;
 use hakaru_units::MIB;
 use hakaru_world::{LuSetup, Snapshot, Wire, World, WorldConfig};

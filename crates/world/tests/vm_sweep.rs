@@ -1,9 +1,10 @@
 //! The study `vm-sweep` in virtual time: real PDUs over a modelled 1 GbE path to the modelled array.
 use std::time::Duration;
 
-use hakaru_drive::config::Model;
+use hakaru_contract::LoginKeys;
+use hakaru_contract::drive::Model;
+use hakaru_contract::initiator::{Destination, Load, Pattern, Region, SizeWeight, Vm};
 use hakaru_initiator::CommandLimits;
-use hakaru_initiator::config::{Destination, Load, LoginKeys, Pattern, Region, SizeWeight, Vm};
 use hakaru_iscsi_target::Limits;
 use hakaru_units::GIB;
 use hakaru_world::{LuSetup, Snapshot, Wire, World, WorldConfig};
@@ -51,10 +52,9 @@ fn study(vms: u64, pattern: &Pattern, seed: u64) -> WorldConfig {
     WorldConfig {
         target_name: TARGET.to_owned(),
         lus: vec![lu(0), lu(1)],
-        model: Model::Preset {
+        model: hakaru_drive::resolve(&Model::Preset {
             name: "jdsf-2011".to_owned(),
-        }
-        .resolve()
+        })
         .expect("a preset is valid"),
         vms: (0..vms).map(|i| vm(i, pattern, seed)).collect(),
         keys: LoginKeys::default(),

@@ -4,11 +4,11 @@ use hakaru_units::Time;
 use hakaru_wire::scsi::{Cdb, ModeData, ModeSense, PageControl};
 
 use super::{Job, JobEvent, Leg, MODE, Stage};
-use crate::config::Compression;
 use crate::error::{JobError, Side};
 use crate::pack::Packer;
 use crate::part::{Part, Place};
 use crate::plan::plan_parts;
+use hakaru_contract::backup::Compression;
 
 /// Room for a mode parameter header and the pages that targets have.
 const MODE_BYTES: u16 = 252;

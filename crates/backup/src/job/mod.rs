@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hakaru_initiator::config::LoginKeys;
+use hakaru_contract::LoginKeys;
 use hakaru_initiator::{
     Chap, Done, Latencies, LuFacts, Negotiated, Nexus, NexusEvent, Purpose, SessionConfig, Task,
     TaskData, TaskError, Transmit, Volume,
@@ -24,11 +24,11 @@ use hakaru_wire::iscsi::Lun;
 use hakaru_wire::scsi::{Cdb, Transfer};
 
 use crate::check::Check;
-use crate::config::{BackupJob, Lu};
 use crate::counters::Counters;
 use crate::error::{JobError, Side};
 use crate::pace::Pace;
 use crate::part::{Part, Place, Read};
+use hakaru_contract::backup::{BackupJob, Lu};
 
 /// Tag of SYNCHRONIZE CACHE among a nexus's tasks; blocks count from 0 and never get this far.
 const FLUSH: u32 = u32::MAX;

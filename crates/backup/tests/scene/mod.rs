@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hakaru_backup::config::{BackupJob, Compression, Lu};
 use hakaru_backup::{Job, JobEvent, Leg, Settings, Side};
+use hakaru_contract::backup::{BackupJob, Compression, Lu};
 use hakaru_initiator::Latencies;
 use hakaru_iscsi_target::{
     Access, ConnectionId, Io, IoFailure, IoOp, IoResult, Limits, LuDescription, Segment, Target,
@@ -175,7 +175,7 @@ impl Scene {
     /// The job between a source that holds `image` and a destination of `size` zeros; connected.
     pub fn new(job: BackupJob, image: Vec<u8>, size: usize) -> Scene {
         let settings = Settings {
-            keys: hakaru_initiator::config::LoginKeys::default(),
+            keys: hakaru_contract::LoginKeys::default(),
             chap: None,
             timeout: Duration::from_secs(30),
             seed: 1,

@@ -13,9 +13,9 @@ use std::ops::Range;
 
 use hakaru_units::Time;
 
-use crate::config;
 use crate::raid::Op;
 use crate::usage::Usage;
+use hakaru_contract::drive as config;
 use segments::{Place, SECTOR_BYTES, Segments};
 use slab::Slab;
 use streams::Streams;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use hakaru_units::Time;
 
 use super::Line;
-use crate::config::Ssd;
+use hakaru_contract::drive::Ssd;
 
 /// Reads that a die serves in a row while something else waits.
 const READS_IN_A_ROW: u32 = 8;

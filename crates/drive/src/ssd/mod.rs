@@ -18,12 +18,12 @@ use std::ops::Range;
 use hakaru_units::Time;
 use rand_pcg::Pcg64;
 
-use crate::config::Ssd;
 use crate::drive::Command;
 use crate::raid::Op;
 use crate::usage::Usage;
 use dies::{Dies, Work};
 use ftl::{BLOCK_UNITS, Cost, Ftl};
+use hakaru_contract::drive::Ssd;
 use slab::Slab;
 
 /// Of [`BLOCK_UNITS`] followed units each: over about so many the write amplification that is shown is averaged.

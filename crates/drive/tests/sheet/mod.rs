@@ -1,6 +1,6 @@
 //! The flash presets against the data sheets that they were fitted to. Used by the test `ssd` and by the example `ssd_sheet`.
 #![allow(dead_code)] // Each of the two users needs a part.
-use hakaru_drive::config::{ArrayModel, Controller, Drive, Group, Model, Raid, Ssd};
+use hakaru_contract::drive::{ArrayModel, Controller, Drive, Group, Model, Raid, Ssd};
 use hakaru_drive::{Array, Op, Request};
 use hakaru_units::{KIB, Time};
 use rand::{RngExt, SeedableRng};
@@ -30,7 +30,7 @@ pub fn preset(name: &str) -> Ssd {
     let named = Drive::Preset {
         name: name.to_owned(),
     };
-    let array = Model::Array(alone(named)).resolve();
+    let array = hakaru_drive::resolve(&Model::Array(alone(named)));
     match array.expect("valid").expect("an array").groups[0]
         .drive
         .clone()

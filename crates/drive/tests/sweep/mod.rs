@@ -3,7 +3,7 @@
 //! Used by the test `faithful` and by the example `vm_sweep`. VM `i` (from 0) lies on group `i mod groups`. The images of the VMs of a
 //! group follow each other on its LU, 64 GiB each, and each VM works within a test file of 2 GiB in its image.
 #![allow(dead_code)] // Each of the two users needs a part.
-use hakaru_drive::config::{ArrayModel, Model};
+use hakaru_contract::drive::{ArrayModel, Model};
 use hakaru_drive::{Array, Op, Request};
 use hakaru_units::{GIB, KIB, MIB, Time};
 use rand::{RngExt, SeedableRng};
@@ -53,10 +53,9 @@ const fn published(vms: usize, iops: f64, mean_latency_ms: f64) -> Published {
 
 /// The preset under calibration.
 pub fn jdsf_2011() -> ArrayModel {
-    Model::Preset {
+    hakaru_drive::resolve(&Model::Preset {
         name: "jdsf-2011".to_owned(),
-    }
-    .resolve()
+    })
     .expect("a preset is valid")
     .expect("it is an array")
 }

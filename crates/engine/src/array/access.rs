@@ -1,12 +1,12 @@
 //! Who may use the array, and where it may listen: the configuration's words turned into the target's, and checked.
 use std::net::{IpAddr, SocketAddr};
 
-use hakaru_contract::initiator::ChapAlgorithm;
+use hakaru_contract::ChapAlgorithm;
 use hakaru_contract::{AccessConfig, AccessRule, ArrayConfig};
 use hakaru_iscsi_target::{Access, LuAccess, Rule};
 
 use crate::failure::Failure;
-use crate::secret::credentials;
+use crate::secret::{algorithm, credentials};
 
 /// The access list, with every secret read.
 ///
@@ -24,7 +24,11 @@ pub fn access(config: &AccessConfig) -> Result<Access, Failure> {
     let access = Access {
         users: users.collect::<Result<_, _>>()?,
         target: target.transpose()?,
-        algorithms: config.algorithms.iter().map(|one| (*one).into()).collect(),
+        algorithms: config
+            .algorithms
+            .iter()
+            .map(|one| algorithm(*one))
+            .collect(),
         rules: rules.transpose()?,
     };
     access.check().map_err(|error| {
@@ -119,7 +123,7 @@ pub fn weakness(config: &AccessConfig) -> Option<Failure> {
 #[cfg(test)]
 mod tests {
     use hakaru_contract::drive::Model;
-    use hakaru_contract::initiator::{ChapUser, SecretSource};
+    use hakaru_contract::{ChapUser, SecretSource};
 
     use super::*;
 

@@ -60,7 +60,7 @@ pub fn portals(config: &ArrayConfig) -> Result<Vec<SocketAddr>, Failure> {
 pub fn model(config: &ArrayConfig) -> Result<Option<(ArrayModel, Array)>, Failure> {
     let hint = "docs/concepts/drive-model.md lists presets and bounds";
     let usage = |e: hakaru_drive::ModelError| Failure::usage(format_args!("model: {e}"), hint);
-    match config.model.resolve().map_err(usage)? {
+    match hakaru_drive::resolve(&config.model).map_err(usage)? {
         None => Ok(None),
         Some(parameters) => {
             let array = Array::new(&parameters, config.seed).map_err(usage)?;

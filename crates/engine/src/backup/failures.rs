@@ -1,10 +1,10 @@
 //! What went wrong with a job, as a failure of the engine: whose doing, which job, where, what to do.
 use std::io;
 
-use hakaru_backup::config::{BackupJob, Lu};
 use hakaru_backup::{Job, JobError, Side};
+use hakaru_contract::ConfigError;
 use hakaru_contract::ErrorClass;
-use hakaru_initiator::ConfigError;
+use hakaru_contract::backup::{BackupJob, Lu};
 
 use crate::failure::Failure;
 use crate::nexus_failure;

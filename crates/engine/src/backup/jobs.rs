@@ -4,8 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use hakaru_backup::config::BackupConfig;
 use hakaru_backup::{Job, JobError, JobEvent, Leg, Settings, Side};
+use hakaru_contract::backup::BackupConfig;
 use hakaru_initiator::{Latencies, NexusError, SessionError, Transmit};
 use hakaru_runtime::socket_options::SocketOptions;
 use hakaru_runtime::{Event, Reactor, clock};

@@ -1,9 +1,9 @@
 //! Counters and histograms of all jobs, put into the words of the contract.
 use std::collections::BTreeMap;
 
-use hakaru_backup::config::Compression;
 use hakaru_backup::{Counters, Job};
 use hakaru_contract::NamedHistogram;
+use hakaru_contract::backup::Compression;
 use hakaru_stats::Histogram;
 use hakaru_units::Time;
 

@@ -14,8 +14,8 @@ mod meter;
 
 use std::time::Duration;
 
-use hakaru_backup::config::BackupConfig;
 use hakaru_backup::{Job, Settings};
+use hakaru_contract::backup::BackupConfig;
 use hakaru_runtime::{Events, Reactor, clock, entropy, process};
 use hakaru_units::Time;
 

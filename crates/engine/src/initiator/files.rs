@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use hakaru_contract::initiator::{Destination, Vm};
 use hakaru_initiator::{
-    Access, Counters, Load, Op, Payload, Request, RequestId, Settings, Verifier, Volume, volume_id,
+    Access, Counters, Load, Op, Payload, Request, RequestId, Settings, Verifier, Volume,
+    resolve_region, volume_id,
 };
 use hakaru_runtime::file::{FileDone, FileHandle, FileOp, FileQueue, FileRequest, PageBuffer};
 use hakaru_runtime::{Event, Reactor, Token, clock};
@@ -67,10 +68,9 @@ impl Files {
             block_bytes,
             capacity_bytes,
         };
-        let extent = vm
-            .region
-            .resolve(&format!("vms[{index}]"), &vm.pattern, &volume)
-            .map_err(|e| usage_of(&e))?;
+        let field = format!("vms[{index}]");
+        let extent =
+            resolve_region(&field, &vm.region, &vm.pattern, &volume).map_err(|e| usage_of(&e))?;
         let mut load = Load::new(vm, extent);
         if let Some(run) = self.settings.verify_run {
             let payload = Arc::clone(self.settings.payload.bytes());

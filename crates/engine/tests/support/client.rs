@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hakaru_initiator::config::LoginKeys;
+use hakaru_contract::LoginKeys;
 use hakaru_initiator::{Done, Event, Purpose, Session, SessionConfig, Task, TaskData, TaskError};
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{Isid, Lun};

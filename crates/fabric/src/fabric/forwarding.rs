@@ -2,10 +2,10 @@
 use hakaru_units::Time;
 
 use super::{Fabric, Sink, What};
-use crate::config::Forwarding;
 use crate::packet::Train;
 use crate::queue::Room;
 use crate::router::{Router, Verdict};
+use hakaru_contract::fabric::Forwarding;
 
 impl Fabric {
     pub(super) fn arrived(

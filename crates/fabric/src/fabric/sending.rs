@@ -3,9 +3,9 @@ use hakaru_units::Time;
 
 use super::{Fabric, Sink, What};
 use crate::channel::Busy;
-use crate::config::Forwarding;
 use crate::packet::Train;
 use crate::queue::Room;
+use hakaru_contract::fabric::Forwarding;
 
 /// Trains that follow others more closely on a line are not told ahead of a switch: under load it would be twice the events, for nothing.
 const ALONE_NS: u64 = 100_000;

@@ -1,6 +1,6 @@
 //! What the tests share: fabrics in a few words, frames, and a clock that goes from event to event.
 #![allow(dead_code)] // Each test binary uses its part.
-use hakaru_fabric::config::{Direction, End, FabricConfig, LinkConfig, Queue, SwitchConfig};
+use hakaru_contract::fabric::{Direction, End, FabricConfig, LinkConfig, Queue, SwitchConfig};
 use hakaru_fabric::{ChannelCounters, Fabric, OutFrame, Packet, Segmentation};
 use hakaru_units::Time;
 

@@ -36,9 +36,9 @@ pub use self::phases::Phases;
 use self::response::Receiving;
 pub use self::task::{Done, Task, TaskData};
 use self::task::{Ended, LOGOUT, PING, TEXT, Tasks};
-use crate::config::LoginKeys;
 use crate::error::SessionError;
 use crate::transmit::Transmit;
+use hakaru_contract::LoginKeys;
 
 /// Nothing was heard for this long: ask whether the target is there (open-iscsi's `noop_out_interval`).
 const PING_AFTER: Duration = Duration::from_secs(5);

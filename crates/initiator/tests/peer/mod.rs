@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use hakaru_initiator::config::LoginKeys;
+use hakaru_contract::LoginKeys;
 use hakaru_initiator::{Purpose, Session, SessionConfig, Task, TaskData};
 use hakaru_units::Time;
 use hakaru_wire::iscsi::frame::{Frame, Framer};

@@ -1,48 +1,16 @@
-//! Checks of a configuration: each refusal names the field, what is wrong with it and what to do.
-//!
-//! Here is what holds for all VMs together; `vm` checks one of them, `destination` where it goes, `region` its part of a volume once that is seen.
-mod destination;
-mod region;
-mod vm;
-
+//! Bounds of an initiator's configuration that hold for all VMs together. `vm` checks one VM.
 use std::collections::HashSet;
 
-use crate::config::{InitiatorConfig, LoginKeys};
+use super::vm::REQUEST_MAX;
+use super::{COMMANDS_MAX, InitiatorConfig};
+use crate::config_error::{ConfigError, refuse};
 
-/// Longest request, bytes.
-const REQUEST_MAX: u32 = 16 << 20;
 /// Most sessions of one VM.
 const SESSIONS_MAX: u32 = 64;
-/// Most commands of one session that are outstanding at once.
-pub(crate) const COMMANDS_MAX: u32 = 4096;
 /// Most sessions of one engine: their ISIDs count in 16 bits.
 const SESSIONS_IN_ALL_MAX: u64 = 65_536;
 /// Most VMs of one engine.
 const VMS_MAX: usize = 20_000;
-
-/// A configuration that cannot be.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {what}")]
-pub struct ConfigError {
-    /// The field, as `vms[3].pattern.sizes[0].bytes`.
-    pub field: String,
-    /// What is wrong.
-    pub what: String,
-    /// What to do.
-    pub hint: String,
-}
-
-pub(crate) fn refuse<T>(
-    field: impl Into<String>,
-    what: impl Into<String>,
-    hint: impl Into<String>,
-) -> Result<T, ConfigError> {
-    Err(ConfigError {
-        field: field.into(),
-        what: what.into(),
-        hint: hint.into(),
-    })
-}
 
 impl InitiatorConfig {
     /// Checks everything that can be known before a volume is seen.
@@ -183,62 +151,11 @@ impl InitiatorConfig {
     }
 }
 
-impl LoginKeys {
-    /// Ranges of RFC 7143 section 13.
-    ///
-    /// # Errors
-    /// The first key that is outside.
-    pub fn validate(&self) -> Result<(), ConfigError> {
-        let lengths = [
-            (
-                "max_recv_data_segment_length",
-                self.max_recv_data_segment_length,
-            ),
-            ("max_burst_length", self.max_burst_length),
-            ("first_burst_length", self.first_burst_length),
-        ];
-        for (name, bytes) in lengths {
-            if !(512..=(1 << 24) - 1).contains(&bytes) {
-                return refuse(
-                    format!("login.{name}"),
-                    format!("{bytes} bytes"),
-                    "512 to 16777215",
-                );
-            }
-        }
-        if !(1..=65_535).contains(&self.max_outstanding_r2t) {
-            let what = self.max_outstanding_r2t.to_string();
-            return refuse("login.max_outstanding_r2t", what, "1 to 65535");
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Load;
-
-    pub(super) fn config() -> InitiatorConfig {
-        serde_json::from_value(serde_json::json!({
-            "vms": [vm("vm1", 0), vm("vm2", 1 << 20)],
-            "warmup_s": 1.0,
-            "measure_s": 2.0,
-        }))
-        .unwrap()
-    }
-
-    fn vm(name: &str, offset_bytes: u64) -> serde_json::Value {
-        serde_json::json!({
-            "name": name,
-            "destination": {"kind": "iscsi", "portal": "127.0.0.1:3260", "target_name": "iqn.2026-01.lab:a", "lun": 0,
-                "initiator_name": "iqn.2026-01.lab:vm"},
-            "region": {"offset_bytes": offset_bytes, "length_bytes": 1 << 20},
-            "pattern": {"sizes": [{"bytes": 4096}], "read_percent": 70, "random_percent": 100},
-            "load": {"kind": "closed", "queue_depth": 4},
-            "seed": 1,
-        })
-    }
+    use crate::initiator::Load;
+    use crate::initiator::fixture::config;
 
     /// One change to the configuration and the field that the refusal must name.
     type Case = (fn(&mut InitiatorConfig), &'static str);

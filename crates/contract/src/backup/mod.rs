@@ -1,7 +1,11 @@
-//! What is to be copied, and how. Part of the contract (exported as JSON Schema).
-use hakaru_initiator::config::{ChapConfig, LoginKeys};
+//! Configuration of the `backup` engine: jobs, each a copy from one LU to another.
+mod validate;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::chap::ChapConfig;
+use crate::login_keys::LoginKeys;
 
 /// Configuration of the `backup` engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

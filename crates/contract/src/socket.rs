@@ -2,7 +2,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::validate::{ConfigError, refuse};
+use crate::config_error::{ConfigError, refuse};
 
 /// Smallest socket buffer that can be asked for, bytes: a few segments.
 pub const BUFFER_MIN: u32 = 4096;

@@ -1,11 +1,19 @@
-//! What a VM is told to do: access pattern, load and verification. Part of the contract (exported as JSON Schema).
-mod chap;
-mod socket;
+//! Configuration of the `initiator` engine: VMs, their patterns, loads and destinations.
+mod destination;
+#[cfg(test)]
+mod fixture;
+mod validate;
+mod vm;
 
-pub use chap::{ChapAlgorithm, ChapConfig, ChapUser, SecretSource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-pub use socket::SocketOptions;
+
+use crate::chap::ChapConfig;
+use crate::login_keys::LoginKeys;
+use crate::socket::SocketOptions;
+
+/// Most commands of one session that are outstanding at once.
+pub const COMMANDS_MAX: u32 = 4096;
 
 /// One size of request and how often it is drawn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -118,43 +126,6 @@ pub struct Vm {
     pub load: Load,
     /// Seed of everything random about it.
     pub seed: u64,
-}
-
-/// iSCSI login keys that the initiator offers; defaults are those of RFC 7143 unless said otherwise.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct LoginKeys {
-    /// `MaxRecvDataSegmentLength` we declare, bytes, 512 to 16 777 215. Default 262 144 (as open-iscsi).
-    pub max_recv_data_segment_length: u32,
-    /// `MaxBurstLength` offered, bytes. Default 16 776 192 (as open-iscsi).
-    pub max_burst_length: u32,
-    /// `FirstBurstLength` offered, bytes; cut to `max_burst_length`. Default 262 144 (as open-iscsi).
-    pub first_burst_length: u32,
-    /// `InitialR2T` offered. Default false (as open-iscsi).
-    pub initial_r2t: bool,
-    /// `ImmediateData` offered. Default true.
-    pub immediate_data: bool,
-    /// `MaxOutstandingR2T` offered, 1 to 65 535. Default 1.
-    pub max_outstanding_r2t: u32,
-    /// `HeaderDigest=CRC32C` offered (with `None` second). Default false.
-    pub header_digest: bool,
-    /// `DataDigest=CRC32C` offered (with `None` second). Default false.
-    pub data_digest: bool,
-}
-
-impl Default for LoginKeys {
-    fn default() -> Self {
-        LoginKeys {
-            max_recv_data_segment_length: 262_144,
-            max_burst_length: 16_776_192,
-            first_burst_length: 262_144,
-            initial_r2t: false,
-            immediate_data: true,
-            max_outstanding_r2t: 1,
-            header_digest: false,
-            data_digest: false,
-        }
-    }
 }
 
 /// Configuration of the `initiator` engine.

@@ -1,6 +1,9 @@
-//! One VM: its name, what it asks and when.
-use super::{ConfigError, REQUEST_MAX, refuse};
-use crate::config::{Load, Pattern, Vm};
+//! Bounds of one VM: its name, pattern and load.
+use super::{Load, Pattern, Vm};
+use crate::config_error::{ConfigError, refuse};
+
+/// Longest request, bytes.
+pub(super) const REQUEST_MAX: u32 = 16 << 20;
 
 impl Vm {
     pub(super) fn validate(&self, field: &str, allow_writes: bool) -> Result<(), ConfigError> {

@@ -1,27 +1,14 @@
 //! Checks of a configuration before any LU is seen: each refusal names the field, what is wrong with it and what to do.
 use std::collections::HashSet;
 
-use hakaru_initiator::ConfigError;
-use hakaru_initiator::config::Destination;
-
-use crate::config::{BackupConfig, BackupJob, Compression, Lu};
+use super::{BackupConfig, BackupJob, Compression, Lu};
+use crate::config_error::{ConfigError, refuse};
+use crate::initiator::Destination;
 
 /// Most jobs of one engine.
 const JOBS_MAX: usize = 1000;
 /// Most sessions of one engine.
 const SESSIONS_MAX: usize = 20_000;
-
-pub(crate) fn refuse<T>(
-    field: impl Into<String>,
-    what: impl Into<String>,
-    hint: impl Into<String>,
-) -> Result<T, ConfigError> {
-    Err(ConfigError {
-        field: field.into(),
-        what: what.into(),
-        hint: hint.into(),
-    })
-}
 
 fn within<T: PartialOrd + std::fmt::Display>(
     field: String,
@@ -205,7 +192,7 @@ mod tests {
         };
         BackupConfig {
             jobs: vec![job("vm1", 0), job("vm2", 1 << 20)],
-            login: hakaru_initiator::config::LoginKeys::default(),
+            login: crate::LoginKeys::default(),
             chap: None,
             time_limit_s: 0.0,
             command_timeout_s: 30.0,

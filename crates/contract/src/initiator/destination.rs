@@ -1,6 +1,6 @@
-//! Where a VM's requests go: addresses, names and paths that can be.
-use super::{ConfigError, refuse};
-use crate::config::Destination;
+//! Bounds of a destination: its address, names and path.
+use super::Destination;
+use crate::config_error::{ConfigError, refuse};
 
 /// Longest iSCSI name (RFC 7143 section 4.2.7.1), bytes.
 const ISCSI_NAME_MAX: usize = 223;
@@ -70,8 +70,8 @@ fn validate_iscsi_name(field: &str, name: &str) -> Result<(), ConfigError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::config;
     use super::*;
+    use crate::initiator::fixture::config;
 
     #[test]
     fn names_and_portals_are_checked_before_anything_is_sent() {

@@ -1,7 +1,7 @@
 //! Parameters of the timing model. Part of the contract (exported as JSON Schema).
 //!
 //! Shapes, units, bounds and defaults only; what the parameters do is told in the modules that use them and in
-//! `docs/concepts/drive-model.md`. Bounds are checked by [`Model::resolve`] (see `validate.rs`), named presets are in `preset.rs`.
+//! `docs/concepts/drive-model.md`. Bounds are checked by `hakaru_drive::resolve`; named presets are in that crate too.
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,6 @@
-//! CHAP as both engines are told of it. Part of the contract (exported as JSON Schema).
+//! CHAP users, secrets and algorithms, for initiators and arrays.
 use std::fmt;
 
-use hakaru_wire::iscsi::chap::Algorithm;
 use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
@@ -101,17 +100,6 @@ impl ChapAlgorithm {
     #[must_use]
     pub fn is_weak(self) -> bool {
         matches!(self, ChapAlgorithm::Sha1 | ChapAlgorithm::Md5)
-    }
-}
-
-impl From<ChapAlgorithm> for Algorithm {
-    fn from(algorithm: ChapAlgorithm) -> Algorithm {
-        match algorithm {
-            ChapAlgorithm::Sha3_256 => Algorithm::Sha3_256,
-            ChapAlgorithm::Sha256 => Algorithm::Sha256,
-            ChapAlgorithm::Sha1 => Algorithm::Sha1,
-            ChapAlgorithm::Md5 => Algorithm::Md5,
-        }
     }
 }
 
