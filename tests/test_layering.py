@@ -17,6 +17,7 @@ CORE = (
     "units",
     "stats",
     "wire",
+    "contract",
     "drive",
     "iscsi-target",
     "initiator",
