@@ -77,7 +77,7 @@ def test_copies_keep_what_was_there_and_survive_a_kill(tmp_path: Path) -> None:
     file = array_file(tmp_path, THIN)
     with served(file) as array:
         does(array.url(), "write -P 1 0 1M", "flush")
-        assert done("array", "snapshot", file, "0", "before") == "main/before is made\n"
+        assert done("array", "snapshot", file, "0", "before") == "main/before is created\n"
         assert done("array", "snapshot", file, "main/lu-0", "shown", "--lun", "9") == "main/shown is LU 9\n"
         does(array.url(), "write -P 2 0 1M", "flush")
         assert done("array", "clone", file, "main/before", "test") == "main/test is LU 2\n"

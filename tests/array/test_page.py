@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 import pytest
 from hakaru.array import model
-from hakaru.array.commands import app
 from hakaru.cli import main
+from hakaru.cli.array import app
 from hakaru.units import format_duration, format_size
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined

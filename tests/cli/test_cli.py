@@ -63,7 +63,7 @@ def test_every_command_explains_itself(command: str) -> None:
         (["plan", "vm-sweep", "--seed", "x"], "seed"),
         (["plan", "nope"], "no study named 'nope'"),
         (["plan", "./nope.yaml"], "nope.yaml"),
-        (["plan", "vm-sweep", "--repetitions", "0"], "--repetitions 0"),
+        (["plan", "vm-sweep", "--repetitions", "0"], '"0" for --repetitions'),
         (["plan", "vm-sweep", "--only", "vms"], "--only vms"),
         (["plan", "vm-sweep", "--only", "vms=5"], "--only vms=5"),
         (["plan", "vm-sweep", "--only", "colour=red"], "--only colour"),

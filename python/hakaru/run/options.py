@@ -8,6 +8,7 @@ from typing import Any
 from hakaru.errors import UsageError
 from hakaru.study import Expanded, Loaded, expand
 from hakaru.study.part import level_text
+from hakaru.suggest import did_you_mean, listed
 
 
 @dataclass(frozen=True)
@@ -41,13 +42,16 @@ def expand_options(loaded: Loaded, options: Options) -> Expanded:
     only = {name: set(levels) for name, levels in options.only}
     every = expand(loaded.study, quick=options.quick)
     for name, levels in only.items():
-        known = {level_text(p.factors[name]) for p in every.points if name in p.factors}
+        # Both in the order of the study.
+        known = list(dict.fromkeys(level_text(p.factors[name]) for p in every.points if name in p.factors))
         if not known:
-            factors = sorted({f for p in every.points for f in p.factors})
-            raise UsageError(f"--only {name}: the study has no such factor", f"its factors are {', '.join(factors)}")
-        if levels - known:
+            factors = list(dict.fromkeys(factor for p in every.points for factor in p.factors))
+            hint = did_you_mean(name, factors, f"its factors are {listed(factors)}")
+            raise UsageError(f"--only {name}: the study has no such factor", hint)
+        unknown = levels - set(known)
+        if unknown:
             raise UsageError(
-                f"--only {name}={sorted(levels - known)[0]}: no point has it", f"levels are {', '.join(sorted(known))}"
+                f"--only {name}={min(unknown)}: no point has this level", f"{name} has the levels {listed(known)}"
             )
     expanded = expand(loaded.study, quick=options.quick, seed=options.seed, repetitions=options.repetitions, only=only)
     if not expanded.points:

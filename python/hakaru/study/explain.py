@@ -5,7 +5,6 @@ Called by `load` for files and by `consistency` for points, whose study is made 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from hakaru.study.document import Path_, dotted
+from hakaru.suggest import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,7 @@ def _explain(data: Any, model: type[BaseModel], error: ErrorDetails) -> Explaine
     path = _path_in(data, error["loc"])
     if error["type"] == "extra_forbidden":
         known = known_keys(model.model_json_schema(), path[:-1], data)
-        near = difflib.get_close_matches(str(path[-1]), known, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"
-        return Explained(path, True, f"{dotted(path)}: unknown field", hint)
+        return Explained(path, True, f"{dotted(path)}: unknown field", did_you_mean(str(path[-1]), known))
     if error["type"] == "missing":
         missing = error["loc"][-1]
         return Explained(path, False, f"{dotted((*path, missing))}: missing", f"add `{missing}:` here")

@@ -6,7 +6,6 @@ anything with a slash or ending in .yaml is a path.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -20,6 +19,7 @@ from hakaru.study.document import Document, dotted, parse_document
 from hakaru.study.explain import explain
 from hakaru.study.model import Study
 from hakaru.study.tables import Row, read_tables
+from hakaru.suggest import did_you_mean
 
 SHOWN_MAX = 8  # further errors of one file are only counted
 Model = TypeVar("Model", bound=BaseModel)
@@ -62,9 +62,8 @@ def find_study(name: str) -> Path:
     known = study_paths()
     if name in known:
         return known[name]
-    near = difflib.get_close_matches(name, known, 1)
-    hint = f"did you mean {near[0]!r}?" if near else "`hakaru studies` lists them; a path to a study.yaml will do too"
-    raise UsageError(f"no study named {name!r}", hint)
+    otherwise = "`hakaru studies` lists them; a path to a study.yaml will do too"
+    raise UsageError(f"no study named {name!r}", did_you_mean(name, known, otherwise))
 
 
 def load(name: str) -> Loaded:

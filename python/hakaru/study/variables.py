@@ -13,7 +13,6 @@ validated as if it had been written so. Pure. A place is a dotted path; numbers 
 from __future__ import annotations
 
 import copy
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -21,6 +20,7 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from hakaru.study.part import Level, LevelText, Part, level_text
+from hakaru.suggest import did_you_mean
 
 Problem = tuple[tuple[str | int, ...], str, str]
 """Where in the study file, what, and what would do."""
@@ -78,9 +78,7 @@ class PlaceError(ValueError):
 
 def near(name: str, known: Iterable[str]) -> str:
     """A hint: the known name nearest to `name`, else all of them."""
-    names = sorted(known)
-    found = difflib.get_close_matches(name, names, 1)
-    return f"did you mean {found[0]!r}?" if found else f"known here: {', '.join(names)}"
+    return did_you_mean(name, known)
 
 
 def changes_of(variables: Mapping[str, Sets | dict[str, Changes]], factors: Mapping[str, Level]) -> list[Change]:

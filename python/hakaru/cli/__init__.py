@@ -1,0 +1,80 @@
+"""The command line. `main` runs one command and returns the exit code.
+
+Data goes to stdout, everything else to stderr; an error is `error: …` and `hint: …`, and the exit code is that of its
+class (`hakaru.errors`). A command parses its options, calls one part of hakaru, and prints. Heavy parts are imported by
+the command that needs them, so that `--help` and `plan` stay quick and the sandbox is entered before threads start.
+
+    options      types of options that several commands share, with their converters and validators
+    study        studies, plan, run
+    results      report, query
+    tools        doctor, analyse, schema
+    tune, array  the commands of the same names
+    finish       analysis, report and verdict of a run that has ended
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError, Group
+
+from hakaru import __version__
+from hakaru.cli import results, study, tools
+from hakaru.cli.array import app as array_app
+from hakaru.cli.options import DEFAULTS
+from hakaru.cli.tune import EXAMPLES as TUNE_EXAMPLES
+from hakaru.cli.tune import tune
+from hakaru.errors import HakaruError, UsageError
+from hakaru.output import print_error
+
+app = App(
+    name="hakaru",
+    version=__version__,
+    help="Build a lab of VMs, networks and iSCSI storage, load it, find the bottleneck, and write the report.",
+    help_epilogue="Exit codes: 0 done; 1 internal error; 2 usage or study file; 3 this machine; 4 an expectation is "
+    "not met; 5 some points are invalid; 6 wrong data was read; 7 an engine was lost; 130/143 interrupted.",
+    help_flags=["--help", "-h"],
+    version_flags=["--version", "-V"],
+    result_action="return_value",
+    group_parameters=Group("Options"),
+    default_parameter=DEFAULTS,
+)
+app.command(tools.doctor, help_epilogue="")
+app.command(study.studies, help_epilogue="")
+app.command(study.plan, help_epilogue=study.PLAN_EXAMPLES)
+app.command(study.run, help_epilogue=study.RUN_EXAMPLES)
+app.command(results.report, help_epilogue=results.REPORT_EXAMPLES)
+app.command(results.query, help_epilogue=results.QUERY_EXAMPLES)
+app.command(tune, help_epilogue=TUNE_EXAMPLES)
+app.command(tools.analyse, help_epilogue=tools.ANALYSE_EXAMPLES)
+app.command(array_app)
+app.command(tools.schema, help_epilogue=tools.SCHEMA_EXAMPLES)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code. `argv`: without the program's name; default: `sys.argv`."""
+    try:
+        code = app(argv, exit_on_error=False, print_error=False)
+        sys.stdout.flush()
+        return int(code or 0)
+    except HakaruError as error:
+        print_error(error.message, error.hint)
+        return error.exit_code
+    except CycloptsError as error:
+        command = " ".join(["hakaru", *(error.command_chain or ())])
+        print_error(str(error), f"`{command} --help` lists what it takes")
+        return UsageError.exit_code
+    except KeyboardInterrupt:
+        print_error("interrupted", "")
+        return 130
+    except BrokenPipeError:
+        # The reader of our output (`head`) closed the pipe. Python would report that at exit, so stdout is replaced.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        traceback.print_exc()
+        print_error(f"internal: {type(error).__name__}: {error}", "this is a defect; please report the lines above")
+        return 1

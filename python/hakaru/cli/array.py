@@ -1,0 +1,234 @@
+"""The commands `hakaru array …`: each sends one request to the process that serves the array, and prints its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import App, Group, Parameter, validators
+
+from hakaru.cli.options import Json, JsonLines, size
+from hakaru.errors import UsageError
+from hakaru.output import print_json
+from hakaru.units import format_size
+
+app = App(
+    name="array",
+    help="Serve one array on its own, and manage it. ARRAY is its file, or the state directory that it is served from.",
+    help_epilogue="",
+    result_action="return_value",
+    group_parameters=Group("Options"),
+)
+
+DEFAULT_FILE = Path("array.yaml")
+
+Array = Annotated[Path, Parameter(name="ARRAY", help="The array file, or its state directory.")]
+InPool = Annotated[str, Parameter(name="VOLUME", help="The volume, as POOL/NAME.")]
+Volume = Annotated[str, Parameter(name="VOLUME", help="The volume, as POOL/NAME or as the LUN that shows it.")]
+Size = Annotated[int, size(), Parameter(name="SIZE", help="Size with a unit, for example '64 GiB'.")]
+Quota = Annotated[int | None, size(), Parameter(help="Limit of the pool's space that the volume may use.")]
+CopyName = Annotated[str, Parameter(name="NAME", help="Name of the copy, in the same pool.")]
+FreeLun = Annotated[
+    int | None,
+    Parameter(metavar="LUN", validator=validators.Number(gte=0, lte=255), help="LUN, 0-255. Default: the lowest free."),
+]
+
+
+@app.command(help_epilogue="Example: hakaru array serve array.yaml --metrics 127.0.0.1:9260")
+def serve(
+    file: Annotated[Path, Parameter(name="FILE", help="The array file.")] = DEFAULT_FILE,
+    /,
+    *,
+    metrics: Annotated[
+        str | None,
+        Parameter(metavar="ADDRESS:PORT", help="Override where /metrics for Prometheus is served."),
+    ] = None,
+    json_: JsonLines = False,
+) -> int:
+    """Serve the array until Ctrl-C or SIGTERM. Prints a line that begins with READY once initiators can log in."""
+    from hakaru.array.load import load_array
+    from hakaru.array.serve import serve as keep
+
+    return keep(load_array(file, metrics), json_lines=json_)
+
+
+@app.command
+def status(array: Array = DEFAULT_FILE, /, *, json_: Json = False) -> int:
+    """Show sessions, LUs, pools, volumes, and how busy each part is."""
+    from hakaru.array import protocol
+    from hakaru.array.render import print_status
+
+    return ask(array, protocol.Status(), json_, print_status)
+
+
+@app.command
+def grow(
+    array: Array,
+    pool: Annotated[str, Parameter(name="POOL", help="Name of the pool.")],
+    group: Annotated[str, Parameter(name="GROUP", help="Name of the new RAID group.")],
+    size: Size,
+    /,
+    *,
+    drives: Annotated[
+        int | None,
+        Parameter(metavar="N", help="Modelled RAID group that holds it, from 0, if the array's model has drives."),
+    ] = None,
+    offset: Annotated[int, size(), Parameter(help="Offset on the modelled RAID group.")] = 0,
+    json_: Json = False,
+) -> int:
+    """Add a RAID group to a pool."""
+    from hakaru.array import protocol
+
+    request = checked(protocol.Grow, pool=pool, group=group, size_bytes=size, drives=drives, offset_bytes=offset)
+    return ask(array, request, json_, lambda _: print(f"pool {pool} has group {group} of {format_size(size)}"))
+
+
+@app.command(help_epilogue="Example: hakaru array create array.yaml fast/db '64 GiB' --lun 3")
+def create(
+    array: Array,
+    volume: InPool,
+    size: Size,
+    /,
+    *,
+    lun: FreeLun = None,
+    block: Annotated[Literal[512, 4096], Parameter(metavar="BYTES", help="Logical block length in bytes.")] = 512,
+    quota: Quota = None,
+    json_: Json = False,
+) -> int:
+    """Create a volume in a pool and show it as a thin LU."""
+    from hakaru.array import protocol
+
+    request = checked(
+        protocol.Create,
+        volume=volume,
+        size_bytes=size,
+        block_bytes=block,
+        quota_bytes=quota,
+        lun=lun,
+    )
+    return ask(array, request, json_, print_made)
+
+
+@app.command
+def snapshot(
+    array: Array,
+    of: Volume,
+    name: CopyName,
+    /,
+    *,
+    lun: Annotated[
+        int | None,
+        Parameter(
+            metavar="LUN",
+            validator=validators.Number(gte=0, lte=255),
+            help="LUN that shows it, read-only. Default: none.",
+        ),
+    ] = None,
+    json_: Json = False,
+) -> int:
+    """Take a read-only snapshot of a volume. It takes no space until the volume changes."""
+    from hakaru.array import protocol
+
+    return ask(array, checked(protocol.Snapshot, of=of, name=name, lun=lun), json_, print_made)
+
+
+@app.command
+def clone(
+    array: Array,
+    of: Volume,
+    name: CopyName,
+    /,
+    *,
+    lun: FreeLun = None,
+    quota: Quota = None,
+    json_: Json = False,
+) -> int:
+    """Clone a volume or snapshot to a writable LU. It takes no space until one of the two changes."""
+    from hakaru.array import protocol
+
+    return ask(array, checked(protocol.Clone, of=of, name=name, lun=lun, quota_bytes=quota), json_, print_made)
+
+
+@app.command
+def resize(array: Array, volume: Volume, size: Size, /, *, json_: Json = False) -> int:
+    """Enlarge a thin LU. Initiators get the unit attention CAPACITY DATA HAS CHANGED."""
+    from hakaru.array import protocol
+
+    request = checked(protocol.Resize, volume=volume, size_bytes=size)
+    return ask(array, request, json_, lambda done: print(f"{done['volume']} has {format_size(size)}"))
+
+
+@app.command
+def delete(array: Array, volume: InPool, /, *, json_: Json = False) -> int:
+    """Delete a volume, its data, and the LU that shows it. Its snapshots and clones stay."""
+    from hakaru.array import protocol
+
+    request = checked(protocol.Delete, volume=volume)
+    return ask(array, request, json_, lambda done: print(f"{done['volume']} is deleted"))
+
+
+@app.command
+def port(
+    array: Array,
+    portal: Annotated[int, Parameter(name="PORTAL", help="Number of the portal in the array file, from 0.")],
+    state: Annotated[
+        Literal["optimized", "non_optimized", "standby", "unavailable"],
+        Parameter(name="STATE", help="The new access state."),
+    ],
+    /,
+    *,
+    json_: Json = False,
+) -> int:
+    """Set the asymmetric access state (ALUA) of a portal. It lasts until the array stops."""
+    from hakaru.array import protocol
+
+    request = checked(protocol.SetPortState, portal=portal, state=state)
+    return ask(array, request, json_, lambda done: print(f"{done['portal']} is {done['state']}"))
+
+
+@app.command
+def check(array: Array = DEFAULT_FILE, /, *, json_: Json = False) -> int:
+    """Check the metadata of every pool of an array that is not being served. Repairs nothing."""
+    from hakaru.array.check import check_pools, print_findings
+    from hakaru.array.load import load_array
+    from hakaru.errors import VerificationError
+
+    checked_pools = check_pools(load_array(array))
+    if json_:
+        print_json(checked_pools)
+    else:
+        print_findings(checked_pools)
+    damaged = [pool["pool"] for pool in checked_pools if not pool["clean"]]
+    return VerificationError.exit_code if damaged else 0
+
+
+def ask(array: Path, request: Any, as_json: bool, print_: Callable[[Any], None]) -> int:
+    """Send a request to the process that serves `array`, and print its answer."""
+    from hakaru.array import client
+    from hakaru.array.load import load_array
+
+    directory = array if array.is_dir() else load_array(array).state
+    answer = client.ask(directory, request)
+    if as_json:
+        print_json(answer)
+    else:
+        print_(answer)
+    return 0
+
+
+def checked(kind: Callable[..., Any], **fields: Any) -> Any:
+    """Build a request. Raises UsageError for a field that it cannot hold."""
+    from pydantic import ValidationError
+
+    try:
+        return kind(**fields)
+    except ValidationError as e:
+        first = e.errors(include_url=False)[0]
+        what = f"{'.'.join(map(str, first['loc']))}: {first['msg'][:1].lower()}{first['msg'][1:]}"
+        raise UsageError(f"{what} (found {str(first['input'])[:80]!r})", "`--help` explains each argument") from None
+
+
+def print_made(made: dict[str, Any]) -> None:
+    """Print a volume that was created."""
+    print(f"{made['volume']} is created" if made["lun"] is None else f"{made['volume']} is LU {made['lun']}")

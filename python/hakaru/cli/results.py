@@ -1,0 +1,68 @@
+"""Commands about runs that have ended: `report`, `query`."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from hakaru.cli.options import Formats, Languages, RunsFolder
+from hakaru.output import print_json
+
+REPORT_EXAMPLES = "Examples: hakaru report latest; hakaru report latest --format html --lang ja --out /tmp"
+QUERY_EXAMPLES = "Example: hakaru query \"SELECT point, metric, mean FROM metrics WHERE metric = 'iops'\""
+
+
+def report(
+    run: Annotated[str, Parameter(name="RUN", help="The run's name, its path, or `latest`.")],
+    /,
+    *,
+    format_: Formats = ("html", "pdf"),
+    lang: Languages = ("en", "ja"),
+    out: Annotated[Path | None, Parameter(metavar="FOLDER", help="Folder for the files. Default: RUN/report.")] = None,
+) -> int:
+    """Write the report of a run again, and print the paths. `--format json` without `--out` prints the report."""
+    from hakaru.store import find_run, runs_folder
+
+    directory = find_run(run, runs_folder())
+    if format_ == ("json",) and out is None:
+        from hakaru.analysis import summarise
+
+        print_json(summarise(directory))
+        return 0
+    from hakaru.report import render
+
+    for path in render(directory, list(format_), list(lang), out):
+        print(path)
+    return 0
+
+
+def query(
+    sql: Annotated[str, Parameter(name="SQL", help="One SELECT statement.")],
+    /,
+    *,
+    out: RunsFolder = None,
+    json_: Annotated[bool, Parameter(name="--json", help="Print rows as JSON lines.")] = False,
+    csv_: Annotated[bool, Parameter(name="--csv", help="Print rows as CSV.")] = False,
+) -> int:
+    """Query the runs in SQL (DuckDB). Views: runs, points, repetitions, metrics, samples, histograms, tcp."""
+    from hakaru.store import runs_folder
+    from hakaru.store.query import query as ask
+
+    answer = ask(sql, runs_folder(out))
+    if json_:
+        for row in answer.rows:
+            print(json.dumps(dict(zip(answer.columns, row, strict=True)), ensure_ascii=False, default=str))
+    elif csv_:
+        writer = csv.writer(sys.stdout)
+        writer.writerow(answer.columns)
+        writer.writerows(answer.rows)
+    else:
+        from hakaru.run.table import print_rows
+
+        print_rows(answer.columns, answer.rows)
+    return 0

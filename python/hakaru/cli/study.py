@@ -1,0 +1,118 @@
+"""Commands about studies: `studies`, `plan`, `run`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from hakaru.cli.finish import finish, judge
+from hakaru.cli.options import Json, JsonLines, Only, Quick, Quiet, Repetitions, Reports, RunsFolder, Seed
+from hakaru.output import print_json
+
+PLAN_EXAMPLES = "Example: hakaru plan vm-sweep --quick --only vms=1,7"
+RUN_EXAMPLES = """\
+Examples: hakaru run vm-sweep --quick;
+hakaru run ./my-study --only vms=1,7 --only pattern=random-32k --report html;
+hakaru run vm-sweep --resume latest"""
+
+Study = Annotated[str, Parameter(name="STUDY", help="The study's id, its folder or its file.")]
+
+
+def studies(*, json_: Json = False) -> int:
+    """List the studies that can be named by their id."""
+    from hakaru.study import load, study_paths
+
+    listed = [(name, path, load(str(path)).study.title) for name, path in sorted(study_paths().items())]
+    if json_:
+        print_json([{"id": name, "title": title.model_dump(), "path": str(path)} for name, path, title in listed])
+    else:
+        for name, path, title in listed:
+            print(f"{name:<20} {title.en}  ({path})")
+    return 0
+
+
+def plan(
+    study: Study,
+    /,
+    *,
+    quick: Quick = False,
+    seed: Seed = None,
+    repetitions: Repetitions = None,
+    only: Only = (),
+    json_: Json = False,
+) -> int:
+    """Show what a run would do: points, order, minutes, disk, memory. Changes nothing."""
+    from hakaru.lab.plan import plan_lab
+    from hakaru.run import plan as planned
+    from hakaru.run.options import Options, expand_options
+    from hakaru.study import load
+
+    expanded = expand_options(load(study), Options(quick, seed, repetitions, only))
+    lab = plan_lab(expanded.study.lab)
+    if json_:
+        print_json(planned.describe(expanded, lab))
+    else:
+        print("\n".join(planned.lines(expanded, lab)))
+    return 0
+
+
+def run(
+    study: Study,
+    /,
+    *,
+    quick: Quick = False,
+    seed: Seed = None,
+    repetitions: Repetitions = None,
+    only: Only = (),
+    out: RunsFolder = None,
+    resume: Annotated[
+        str | None, Parameter(metavar="RUN", help="Continue an interrupted run: its name, its path, or `latest`.")
+    ] = None,
+    site: Annotated[
+        Path | None, Parameter(metavar="FILE", help="Load the equipment that this site file names, instead of a lab.")
+    ] = None,
+    json_: JsonLines = False,
+    quiet: Quiet = False,
+    report: Reports = ("html", "pdf"),
+) -> int:
+    """Run a study: build its lab, load it point by point, analyse the results, write the report.
+
+    Prints a table of the points, and the paths of the reports.
+    """
+    from hakaru.study import load
+
+    loaded = load(study)
+    if site is None:
+        from hakaru.lab import sandbox
+
+        sandbox.enter()  # outside the sandbox this does not return: the same command starts again inside
+    from hakaru.run import runner
+    from hakaru.run.options import Options
+    from hakaru.run.progress import watchers
+    from hakaru.run.site import load_site
+    from hakaru.store import runs_folder
+
+    prepared = runner.prepare(
+        loaded,
+        Options(quick, seed, repetitions, only),
+        folder=runs_folder(out),
+        site=load_site(site) if site else None,
+        resume=resume,
+        command=["hakaru", *sys.argv[1:]],
+    )
+    watch = watchers(json_lines=json_, quiet=quiet, colour="NO_COLOR" not in os.environ)
+    try:
+        directory = runner.execute(prepared, watch)
+        summary, reports = finish(directory, watch, report)
+    finally:
+        watch.close()
+    if not json_:
+        from hakaru.run.table import print_summary
+
+        print_summary(summary, reports)
+    judge(summary)
+    return 0

@@ -1,0 +1,86 @@
+"""Commands that need no study: `doctor`, `analyse`, `schema`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter, validators
+
+from hakaru.cli.options import Json
+from hakaru.errors import EnvironmentError_
+from hakaru.output import print_json
+
+ANALYSE_EXAMPLES = "Example: hakaru analyse capture.pcapng --port 3260 --port 860"
+SCHEMA_EXAMPLES = "Example: hakaru schema > study.schema.json"
+
+
+def doctor(*, json_: Json = False) -> int:
+    """Check whether this machine can run labs, and say what to do about what is missing."""
+    from hakaru.doctor import diagnose
+
+    findings = diagnose()
+    if json_:
+        print_json([{"name": f.name, "status": f.status, "what": f.what, "hint": f.hint} for f in findings])
+    else:
+        for finding in findings:
+            print(f"{finding.status:<5} {finding.name}: {finding.what}")
+            if finding.hint:
+                print(f"      hint: {finding.hint}")
+    return EnvironmentError_.exit_code if any(f.status == "fail" for f in findings) else 0
+
+
+def analyse(
+    capture: Annotated[
+        Path,
+        Parameter(
+            name="CAPTURE",
+            validator=validators.Path(exists=True, dir_okay=False),
+            help="Capture file (pcap or pcapng).",
+        ),
+    ],
+    /,
+    *more: Annotated[
+        Path,
+        Parameter(
+            name="MORE",
+            validator=validators.Path(exists=True, dir_okay=False),
+            help="Further parts of a rotated capture, in order.",
+        ),
+    ],
+    port: Annotated[
+        tuple[int, ...],
+        Parameter(
+            consume_multiple=False,
+            metavar="PORT",
+            validator=validators.Number(gte=1, lte=65535),
+            help="TCP port that targets listen on. Repeat the option for further ports.",
+        ),
+    ] = (3260,),
+    json_: Json = False,
+) -> int:
+    """Show where the time of iSCSI commands went, from a network capture of any equipment."""
+    from hakaru import capture as captures
+
+    analysed = captures.analyse((capture, *more), port, progress=sys.stderr.isatty())
+    if json_:
+        print_json(analysed)
+    else:
+        print("\n".join(captures.lines(analysed)))
+    return 0
+
+
+def schema(
+    kind: Annotated[Literal["study", "array"], Parameter(name="KIND", help="Kind of file.")] = "study", /
+) -> int:
+    """Print the JSON Schema of study files or array files, for editors."""
+    if kind == "array":
+        from hakaru.array.load import array_schema
+
+        print_json(array_schema())
+    else:
+        from hakaru.study import study_schema
+
+        print_json(study_schema())
+    return 0

@@ -1,0 +1,240 @@
+"""`hakaru tune`: from its options to a setup, and from a finished tuning to the text on stdout."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Group, Parameter, validators
+
+from hakaru.cli.finish import finish
+from hakaru.cli.options import JsonLines, Quiet, Reports, RunsFolder, duration, rate, size
+from hakaru.errors import InvalidPoints, LostError, UsageError
+
+EXAMPLES = "Examples: hakaru tune --rtt '20 ms' --rate '1 Gbit/s'; hakaru tune --target ./site.yaml --op read"
+
+MS, S, MIN = 10**6, 10**9, 60 * 10**9
+RTT_NS, RATE_BITS_PER_S = 20 * MS, 10**9
+"""Of a lab's path, where the options do not say."""
+
+_PATH = Group("Path and load", sort_key=1)
+_SEARCH = Group("Search", sort_key=2)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class PathAndLoad:
+    """Options that say what is tuned for. None: not given."""
+
+    rtt: Annotated[
+        int | None,
+        duration(at_most=10 * S),
+        Parameter(group=_PATH, help="Round-trip time of the path. Default: 20 ms; for real equipment: measured."),
+    ] = None
+    loss: Annotated[
+        float,
+        Parameter(
+            group=_PATH,
+            metavar="PERCENT",
+            validator=validators.Number(gte=0, lt=100),
+            help="Percentage of frames lost in each direction.",
+        ),
+    ] = 0.0
+    rate: Annotated[
+        int | None,
+        rate(at_least=1),
+        Parameter(group=_PATH, help="Rate of the slowest link. Default: 1 Gbit/s; for real equipment: unknown."),
+    ] = None
+    block: Annotated[
+        int,
+        size(at_least=4096, at_most=16 << 20),
+        Parameter(group=_PATH, help="Size of a request, a multiple of 4 KiB up to 16 MiB."),
+    ] = 4 << 20
+    op: Annotated[
+        Literal["write", "read"] | None,
+        Parameter(group=_PATH, help="Direction of the load. Default: write, if the LU may be written."),
+    ] = None
+    depth: Annotated[
+        int | Literal["any"],
+        Parameter(
+            group=_PATH, metavar="N|any", show_choices=False, help="Requests in flight. `any`: the search chooses it."
+        ),
+    ] = 1
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """Options of the search."""
+
+    trials: Annotated[
+        int,
+        Parameter(
+            group=_SEARCH,
+            metavar="N",
+            validator=validators.Number(gte=1, lte=1000),
+            help="Maximum number of search trials.",
+        ),
+    ] = 25
+    trial_time: Annotated[
+        int,
+        duration(at_least=S, at_most=60 * MIN),
+        Parameter(group=_SEARCH, help="Measuring time of a trial."),
+    ] = 3 * S
+    budget: Annotated[
+        int,
+        duration(),
+        Parameter(group=_SEARCH, help="Time for all trials; the report comes after."),
+    ] = 5 * MIN
+    repetitions: Annotated[
+        int,
+        Parameter(
+            group=_SEARCH,
+            metavar="N",
+            validator=validators.Number(gte=1, lte=100),
+            help="Repetitions per setting when measuring the contribution of each knob.",
+        ),
+    ] = 3
+    goal: Annotated[
+        Literal["throughput", "memory"],
+        Parameter(
+            group=_SEARCH, help="Search for the highest throughput, or for 95 % of it with the least buffer memory."
+        ),
+    ] = "throughput"
+    from_: Annotated[
+        str,
+        Parameter(
+            name="--from",
+            group=_SEARCH,
+            metavar="START",
+            help="Start from `defaults` (of open-iscsi and LIO) or from a study's point, STUDY[:FACTOR=LEVEL,…].",
+        ),
+    ] = "defaults"
+    against: Annotated[
+        str | None,
+        Parameter(
+            group=_SEARCH, metavar="STUDY", help="Compare the best with a study's point, STUDY[:FACTOR=LEVEL,…]."
+        ),
+    ] = None
+    seed: Annotated[int, Parameter(group=_SEARCH, metavar="N", help="Random seed of the search.")] = 1
+
+
+def tune(
+    *,
+    path: PathAndLoad = PathAndLoad(),
+    search: Search = Search(),
+    target: Annotated[
+        Path | None, Parameter(metavar="FILE", help="Tune for the equipment that this site file names, not a lab.")
+    ] = None,
+    out: RunsFolder = None,
+    resume: Annotated[
+        str | None, Parameter(metavar="RUN", help="Continue an interrupted tuning: its name, its path, or `latest`.")
+    ] = None,
+    json_: JsonLines = False,
+    quiet: Quiet = False,
+    report: Reports = ("html",),
+) -> int:
+    """Find the iSCSI and TCP settings that carry a load best over a path, and show what each setting is worth.
+
+    Prints the best settings, the contribution of each knob, and ready text for open-iscsi, LIO, tgt and Linux.
+    """
+    from hakaru.run.site import load_site
+    from hakaru.store import RunReader, find_run, runs_folder
+
+    folder = runs_folder(out)
+    site = load_site(target) if target else None
+    real = site is not None or bool(resume and RunReader(find_run(resume, folder)).read("run.json")["site"])
+    if not real:
+        from hakaru.lab import sandbox
+
+        sandbox.enter()  # outside the sandbox this does not return: the same command starts again inside
+    from hakaru.run.progress import watchers
+    from hakaru.tune import run as tuning
+
+    command = ["hakaru", *sys.argv[1:]]
+    if resume:
+        prepared, setup = tuning.prepare_resumed(resume, folder=folder, command=command)
+    else:
+        setup = setup_of(conditions_of(path, site), search, lab=site is None)
+        prepared = tuning.prepare_new(setup, folder=folder, site=site, command=command)
+    watch = watchers(json_lines=json_, quiet=quiet, colour="NO_COLOR" not in os.environ)
+    try:
+        directory = tuning.execute(prepared, setup, watch)
+        summary, reports = finish(directory, watch, report)
+    finally:
+        watch.close()
+    if not json_:
+        from hakaru.tune.table import print_tuning
+
+        print_tuning(summary, reports)
+    return judge(summary)
+
+
+def judge(summary: dict[str, Any]) -> int:
+    """The exit code. Raises LostError or InvalidPoints for a tuning whose advice rests on nothing."""
+    tuning = summary["tuning"]
+    if tuning["ended"] == "failed":
+        error = next((trial["error"] for trial in reversed(tuning["trials"]) if trial["error"]), "")
+        raise LostError(
+            f"several trials in a row failed: {error}", "correct the cause of the last failure, then resume"
+        )
+    if not summary["valid"]:
+        hint = "the caveats in the report say why and what to do"
+        raise InvalidPoints("the trials that the advice rests on are invalid", hint)
+    return 0
+
+
+def setup_of(conditions: Any, search: Search, *, lab: bool) -> Any:
+    """The setup of a tuning on this machine."""
+    from hakaru.tune.knobs import space_of
+    from hakaru.tune.machine import this_machine
+    from hakaru.tune.setup import Setup
+    from hakaru.tune.start import defaults_from, peer_from
+    from hakaru.tune.tuning import Limits, Peer
+
+    defaults = defaults_from(search.from_)
+    machine = this_machine(buffer_max=defaults.buffer_max if lab else None)
+    space = space_of(conditions, defaults, machine, lab=lab)
+    peer = None
+    if search.against is not None:
+        peer = Peer(search.against, peer_from(search.against, conditions, space, machine, lab=lab))
+    return Setup(
+        conditions=conditions,
+        defaults=defaults,
+        machine=machine,
+        space=space,
+        goal=search.goal,
+        seed=search.seed,
+        limits=Limits(trials=search.trials, budget_s=search.budget / S, repetitions=search.repetitions),
+        trial_ns=search.trial_time,
+        start=search.from_,
+        lab=lab,
+        peer=peer,
+    )
+
+
+def conditions_of(path: PathAndLoad, site: Any) -> Any:
+    """Path and load of a tuning, in a lab or (`site`) in front of real equipment. Raises UsageError."""
+    from hakaru.tune.conditions import Conditions
+
+    rtt_ns, rate_bits_per_s, op = path.rtt, path.rate, path.op
+    if site is None:
+        rtt_ns = RTT_NS if rtt_ns is None else rtt_ns
+        rate_bits_per_s = RATE_BITS_PER_S if rate_bits_per_s is None else rate_bits_per_s
+    elif path.loss:
+        raise UsageError("--loss: the loss of a real path cannot be chosen", "leave it out beside --target")
+    elif op is None:
+        op = "write" if all(lu.expendable for lu in site.lus) else "read"
+    conditions = Conditions(
+        rtt_ns=rtt_ns,
+        loss_percent=path.loss,
+        rate_bits_per_s=rate_bits_per_s,
+        block_bytes=path.block,
+        op=op or "write",
+        depth=None if path.depth == "any" else path.depth,
+    )
+    conditions.check()
+    return conditions

@@ -1,0 +1,73 @@
+"""Options with a form of their own: what they become, and what the error says."""
+
+from __future__ import annotations
+
+import pytest
+from cyclopts import Token
+from hakaru.cli import main
+from hakaru.cli.options import parse_only
+from hakaru.cli.tune import PathAndLoad, conditions_of
+from hakaru.errors import UsageError
+
+
+def only(*values: str) -> object:
+    return parse_only(None, [Token(keyword="--only", value=value) for value in values])
+
+
+def test_only_takes_levels_of_several_factors() -> None:
+    assert only("vms=1, 7", "pattern=random-32k") == (("vms", ("1", "7")), ("pattern", ("random-32k",)))
+
+
+def test_two_factors_in_one_only_are_refused_with_how_to_write_them() -> None:
+    with pytest.raises(UsageError) as error:
+        only("pattern=random-32k,vms=1")
+    assert error.value.hint == "repeat the option for each factor: --only pattern=random-32k --only vms=1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["plan", "vm-sweep", "--only", "vms"], "--only vms: write it as FACTOR=LEVEL,…", "for example --only vms=1,7"),
+        (["plan", "vm-sweep", "--only", "vms=3"], "--only vms=3: no point has this level", "1, 4, 6, 7"),
+        (["plan", "vm-sweep", "--only", "vm=1"], "--only vm: the study has no such factor", "did you mean 'vms'?"),
+        (["plan", "vm-sweep", "--only", "vms=1", "--only", "vms=7"], "--only names a factor twice", "vms=1,7"),
+        (["plan", "vm-sweep", "--repetitions", "0"], "Must be >= 1", "`hakaru plan --help` lists"),
+        (["plan", "vm-sweep", "--repetitions", "101"], "Must be <= 100", "`hakaru plan --help` lists"),
+        (["report", "x", "--format", "docx"], "--format: 'docx' is not known", "choose from html, pdf, json;"),
+        (["report", "x", "--lang", "fr"], "--lang: 'fr' is not known", "choose from en, ja;"),
+        (
+            ["run", "vm-sweep", "--report", "doc"],
+            "--report: 'doc' is not known",
+            "html, pdf, json, or none",
+        ),
+        (["tune", "--rtt", "20"], "--rtt: a duration", "example"),
+        (["tune", "--rtt", "20 min"], "--rtt: 20 min is too much", "choose at most 10 s"),
+        (["tune", "--loss", "100"], "--loss", "`hakaru tune --help` lists"),
+        (["tune", "--depth", "some"], "--depth", "`hakaru tune --help` lists"),
+        (["array", "create", "a", "p/v", "64"], "a size is a number and a unit", "example"),
+    ],
+)
+def test_wrong_values_name_the_option_and_what_to_write(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str, hint: str
+) -> None:
+    assert main(arguments) == 2
+    shown = capsys.readouterr().err
+    assert message in shown.partition("\nhint: ")[0]
+    assert hint in shown.partition("\nhint: ")[2]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["analyse", "./none.pcap"], ["plan", "./none.yaml"], ["array", "status", "./none.yaml"], ["report", "./none"]],
+    ids=lambda arguments: str(arguments[0]),
+)
+def test_a_missing_file_is_a_usage_error_of_every_command(
+    capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    assert main(arguments) == 2
+    assert "none" in capsys.readouterr().err
+
+
+def test_conditions_of_a_tuning_in_a_lab_default_to_20_ms_and_1_gbit_per_s() -> None:
+    conditions = conditions_of(PathAndLoad(depth="any"), None)
+    assert (conditions.rtt_ns, conditions.rate_bits_per_s, conditions.depth) == (20_000_000, 10**9, None)
