@@ -1,4 +1,5 @@
-"""Sentences and numbers in English and Japanese, from one pair of catalogues (`locale/en.po`, `locale/ja.po`).
+"""Sentences and numbers in English and Japanese, from one pair of catalogues (`locale/en.po`, `locale/ja.po`),
+and from those of each kind of study.
 
 Used by analysis (findings, caveats) and report. Message ids are dotted names; a test holds that both catalogues have
 every id, with the same placeholders. Placeholders are filled with `str.format` *fields only*: what is filled in is
@@ -16,6 +17,8 @@ from typing import Any
 from babel.messages.pofile import read_po
 from babel.numbers import format_decimal
 
+from hakaru import kind
+
 LANGUAGES = ("en", "ja")
 LOCALE = Path(__file__).parent / "locale"
 MISSING = "–"
@@ -24,7 +27,17 @@ MISSING = "–"
 @functools.cache
 def catalogue(language: str) -> dict[str, tuple[str, ...]]:
     """Message id → its text, or its texts by plural form (singular first)."""
-    with (LOCALE / f"{language}.po").open("rb") as file:
+    folders = [LOCALE, *(one.folder / "locale" for one in kind.registered().values())]
+    files = [folder / f"{language}.po" for folder in folders]
+    found: dict[str, tuple[str, ...]] = {}
+    for file in files:
+        if file == files[0] or file.is_file():
+            found |= _read(file, language)
+    return found
+
+
+def _read(path: Path, language: str) -> dict[str, tuple[str, ...]]:
+    with path.open("rb") as file:
         read = read_po(file, locale=language)
     found: dict[str, tuple[str, ...]] = {}
     for message in read:
@@ -67,3 +80,8 @@ def tenths(value: float | None, language: str = "en") -> str:
     if value is None or not math.isfinite(value):
         return MISSING
     return format_decimal(value, "#,##0.0", locale=language)
+
+
+def percent(value: float | None) -> str:
+    """A whole percentage with its sign, for the terminal; `–` for none."""
+    return MISSING if value is None else f"{value:.0f} %"

@@ -9,7 +9,7 @@ from hakaru.engine import contract
 from hakaru.lab.plan import plan_lab
 from hakaru.run.configure import ONLY, array_config
 from hakaru.run.configure_backup import backup_configs, lab_targets
-from hakaru.run.plan import load_limit_s, load_s
+from hakaru.run.plan import cost_of
 from hakaru.study import Expanded, expand, load
 
 from tests.study.copying import COPYING, PUBLISHED
@@ -86,8 +86,8 @@ def test_source_is_full_from_the_start_alike_in_every_repetition(tmp_path: Path)
 
 def test_longest_time_of_a_copy_is_its_limit_and_what_reading_back_may_take(tmp_path: Path) -> None:
     one = expanded(tmp_path)
-    plain, _, checked = (one.at(point) for point in one.points[:3])
-    assert load_limit_s(one.measure, plain) == 10.0
-    assert load_limit_s(one.measure, checked) > 10.0
+    plain, _, checked = (cost_of(one, point, None) for point in one.points[:3])
+    assert plain.seconds_max == 10.0
+    assert checked.seconds_max > 10.0
     # 32 MiB over 100 Mbit/s take 2.7 s alone.
-    assert 2.7 < load_s(one.measure, plain, plan_lab(plain.lab)) <= 10.0
+    assert 2.7 < cost_of(one, one.points[0], plan_lab(one.study.lab)).seconds <= 10.0

@@ -10,8 +10,9 @@ from hakaru.analysis.backup.copies import UNITS as COPY_UNITS
 from hakaru.analysis.distance.measures import UNITS as DISTANCE_UNITS
 from hakaru.analysis.metrics import UNITS
 from hakaru.errors import UsageError
+from hakaru.kinds.copy.study import METRICS as BACKUP_METRICS
+from hakaru.kinds.vms.study import LINKED_METRICS, LOAD_METRICS
 from hakaru.study import find_study, load, study_paths
-from hakaru.study.consistency import BACKUP_METRICS, DISTANCE_METRICS, LOAD_METRICS
 from hakaru.wording import has
 
 SHIPPED = study_paths()["vm-sweep"].read_text()
@@ -144,9 +145,9 @@ def test_texts_are_text_whatever_they_hold(write: Callable[[str], str], tmp_path
 def test_analysis_computes_every_metric_that_a_study_may_name() -> None:
     assert set(UNITS) >= LOAD_METRICS
     assert set(COPY_UNITS) >= BACKUP_METRICS
-    assert set(DISTANCE_UNITS) >= DISTANCE_METRICS
+    assert set(DISTANCE_UNITS) >= LINKED_METRICS
 
 
 def test_every_metric_that_a_study_may_name_has_a_name_in_words() -> None:
-    for metric in LOAD_METRICS | BACKUP_METRICS | DISTANCE_METRICS:
+    for metric in LOAD_METRICS | BACKUP_METRICS | LINKED_METRICS:
         assert has(f"metric.{metric}"), metric

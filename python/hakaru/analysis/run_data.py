@@ -64,6 +64,13 @@ class RunData:
         parts = {name: reader.read(f"{name}.json") for name in ("run", "study", "lab", "machine", "points")}
         return cls(directory=directory, _repetitions=by_point, **parts)
 
+    @property
+    def kind(self) -> str:
+        """Name of the kind of its study."""
+        if "kind" in self.run:
+            return str(self.run["kind"])
+        return "tuning" if "tuning" in self.run else "copy" if self.study.get("backup") else "vms"
+
     def tcp_series(self, point: str, number: int) -> pa.Table | None:
         """What the run's watch saw of TCP sockets in a repetition; None where it watched none."""
         return RunReader(self.directory).tcp(point, number)

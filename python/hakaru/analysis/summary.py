@@ -8,15 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hakaru.analysis import backup, distance, expectations, findings, limiter, points, reference, sentences, sweep
-from hakaru.analysis.backup.setup import is_backup
+from hakaru.analysis import expectations, findings, kind, limiter, reference, sentences
 from hakaru.analysis.captures import captures_of
-from hakaru.analysis.distance import curves
 from hakaru.analysis.limiter import Verdict
 from hakaru.analysis.points import Point
 from hakaru.analysis.run_data import RunData
 from hakaru.analysis.sweep import Sweep
-from hakaru.analysis.utilisation import nics_of_lab
 from hakaru.caveats import Caveat
 from hakaru.store import write_json
 from hakaru.wording import LANGUAGES
@@ -37,64 +34,11 @@ def summarise(run_dir: Path) -> dict[str, Any]:
 
 
 def analyse(run: RunData) -> dict[str, Any]:
-    """The summary of a run, as plain JSON (no NaN)."""
-    if "tuning" in run.run:
-        return _tuning(run)
-    if is_backup(run.study):
-        return _backup(run)
-    if distance.is_distance(run.study):
-        return _distance(run)
-    nics = nics_of_lab(run.lab)
-    analysed = [points.analyse(run, raw, nics) for raw in run.points]
-    sweeps = sweep.sweeps_of(analysed)
-    verdicts = [limiter.judge(s) for s in sweeps]
-    for one, verdict in zip(sweeps, verdicts, strict=True):
-        _mark_tester_limited(one, verdict)
-    comparisons = reference.compare(run.study, sweeps)
-    several = len(sweeps) > 1
-    found = [f for s, v in zip(sweeps, verdicts, strict=True) for f in findings.of_sweep(s, v, several)]
-    found += [findings.of_comparison(c, several) for c in comparisons if c.metric in COMPARED]
-    results = expectations.Results(sweeps, verdicts, comparisons, analysed)
-    summary = _summary(run, analysed, found, comparisons, results, several)
-    return summary | {"sweeps": [_sweep(s, v) for s, v in zip(sweeps, verdicts, strict=True)]}
+    """The summary of a run, as plain JSON (no NaN), as the kind of its study makes it."""
+    return kind.of(run).analyse(run)
 
 
-def _tuning(run: RunData) -> dict[str, Any]:
-    """The summary of a tuning: its course and what it advises take the place of sweeps."""
-    from hakaru.analysis import tuning  # which knows summaries of other runs no more than they know it
-
-    analysed, found, described, valid = tuning.analyse(run)
-    results = expectations.Results([], [], [], analysed)
-    summary = _summary(run, analysed, found, [], results, False)
-    return summary | {"sweeps": [], "tuning": described, "valid": valid}
-
-
-def _backup(run: RunData) -> dict[str, Any]:
-    """The summary of a run that copied images: points are judged one by one, and maps take the place of sweeps."""
-    nics = nics_of_lab(run.lab)
-    analysed = [backup.points.analyse(run, raw, nics) for raw in run.points]
-    comparisons = backup.reference.compare(run.study, analysed)
-    maps = backup.maps.maps_of(analysed)
-    several = len(analysed) > 1
-    found = backup.findings.of_run(run.study, analysed, maps, comparisons) if analysed else []
-    found += [findings.of_comparison(c, several) for c in comparisons if c.metric in COMPARED]
-    results = expectations.Results([], [], comparisons, list(analysed))
-    summary = _summary(run, list(analysed), found, comparisons, results, several)
-    return summary | {"sweeps": [], "maps": [m.to_json() for m in maps]}
-
-
-def _distance(run: RunData) -> dict[str, Any]:
-    """The summary of a load over a lab that is described link by link: points are judged one by one."""
-    nics = nics_of_lab(run.lab)
-    analysed = [distance.points.analyse(run, raw, nics) for raw in run.points]
-    found_curves = curves.curves_of(analysed)
-    found = distance.findings.of_run(analysed, found_curves)
-    results = expectations.Results([], [], [], list(analysed))
-    summary = _summary(run, list(analysed), found, [], results, len(analysed) > 1)
-    return summary | {"sweeps": [], "curves": [c.to_json() for c in found_curves]}
-
-
-def _summary(
+def of_run(
     run: RunData,
     analysed: list[Point],
     found: list[findings.Finding],
@@ -107,7 +51,8 @@ def _summary(
     return {
         "schema_version": SCHEMA_VERSION,
         "study": _study(run.study),
-        "run": {
+        "run": {"kind": run.kind}
+        | {
             k: run.run.get(k)
             for k in ("run", "status", "quick", "seed", "origin", "started", "ended", "versions", "command")
         },
@@ -122,7 +67,7 @@ def _summary(
     }
 
 
-def _mark_tester_limited(one: Sweep, verdict: Verdict) -> None:
+def mark_tester_limited(one: Sweep, verdict: Verdict) -> None:
     """The tool's own CPU gave out first: every point where it was at its limit is marked."""
     if not verdict.tester_limited or verdict.resource is None:
         return
@@ -140,7 +85,7 @@ def _study(study: dict[str, Any]) -> dict[str, Any]:
     return kept | {"title": kept["title"] or {language: str(kept["id"]) for language in LANGUAGES}}
 
 
-def _sweep(one: Sweep, verdict: Verdict) -> dict[str, Any]:
+def describe_sweep(one: Sweep, verdict: Verdict) -> dict[str, Any]:
     peak = one.peak()
     return {
         "over": one.over,

@@ -15,18 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from hakaru.analysis import sentences
-from hakaru.report import (
-    backup,
-    backup_figures,
-    capture_files,
-    charts,
-    distance,
-    distance_figures,
-    figures,
-    link_checks,
-    tuning,
-)
+from hakaru.report import capture_files, charts, figures, kind, link_checks
 from hakaru.report.figures import Figure, Sweep
+from hakaru.report.kind import ReportKind
 from hakaru.report.lab import describe_lab, flat
 from hakaru.wording import number, say, tenths
 
@@ -58,26 +49,21 @@ def build(inputs: Inputs, language: str) -> Json:
     """All that the template needs."""
     summary = _clean_all(inputs.summary)
     sweeps = [_sweep(summary, i, language) for i in range(len(summary["sweeps"]))]
-    patterns = _clean_all(inputs.study.get("patterns") or {})
+    own, study = kind.of(summary["run"]["kind"]), _clean_all(inputs.study)
     for sweep, raw in zip(sweeps, summary["sweeps"], strict=True):
-        name = raw["where"].get("pattern")
-        sweep["about"] = _pattern(name, patterns[name], language) if name in patterns else ""
+        sweep["about"] = own.about_sweep(study, raw["where"], language)
     letters = _letters(summary)
     for sweep in sweeps:
         for row in sweep["rows"]:
             row["marks"] = [letters[name] for name in row["caveats"]]
-    copies = backup.parts(summary, letters, language) if backup.is_backup(summary) else None
-    if copies is not None:
-        copies["figures"] = [_figure(f, 0) for f in backup_figures.of_run(summary, language)]
-    far = distance.parts(summary, letters, language) if distance.is_distance(summary) else None
-    if far is not None:
-        far["figures"] = [_figure(f, 0) for f in distance_figures.of_run(summary, language)]
-    tuned = tuning.parts(summary, language) if tuning.is_tuning(summary) else None
-    if tuned is not None:
-        tuned["figures"] = [_figure(f, 0) for f in tuning.figures(summary, language)]
+    parts: dict[str, Json | None] = {"copies": None, "far": None, "tuned": None}
+    parts |= own.parts(summary, letters, language)
+    for part in parts.values():
+        if part is not None:
+            part["figures"] = [_figure(f, 0) for f in own.figures(summary, language)]
     factors = {point["point"]: point["factors"] for point in summary["points"]}
     numbered = 0
-    for group in (*sweeps, *(part for part in (copies, far, tuned) if part)):
+    for group in (*sweeps, *(part for part in parts.values() if part)):
         for figure in group["figures"]:
             numbered += 1
             figure["label"] = say(language, "figure", {"n": numbered})
@@ -90,10 +76,8 @@ def build(inputs: Inputs, language: str) -> Json:
         "date": str(summary["run"].get("started") or "")[:10],
         "notices": _notices(summary, language),
         "answer": _answer(summary, language),
-        "tiles": _tiles(summary, language),
-        "copies": copies,
-        "far": far,
-        "tuned": tuned,
+        "tiles": own.tiles(summary, language),
+        **parts,
         "lab": describe_lab(inputs.lab, clean, language),
         "method": _method(inputs, summary, language),
         "sweeps": sweeps,
@@ -138,15 +122,7 @@ def _notices(summary: Json, language: str) -> list[str]:
 def _answer(summary: Json, language: str) -> list[Json]:
     """The chief findings of each sweep, one paragraph a sweep, with its name said once."""
     found: dict[str, list[str]] = {}
-    if backup.is_backup(summary):
-        chief = backup.chief_findings(summary)
-    elif distance.is_distance(summary):
-        chief = distance.chief_findings(summary)
-    elif tuning.is_tuning(summary):
-        chief = [f for f in summary["findings"] if f["kind"] in tuning.CHIEF]
-    else:
-        chief = [f for f in summary["findings"] if f["kind"] in ("peak", "limiter", "decline")]
-    for finding in chief:
+    for finding in kind.of(summary["run"]["kind"]).chief_findings(summary):
         name = sentences.series(finding["where"], language)
         prefix = sentences.in_series(language, finding["where"], "", True)
         found.setdefault(name, []).append(finding[_key("text", language)].removeprefix(prefix))
@@ -154,67 +130,15 @@ def _answer(summary: Json, language: str) -> list[Json]:
     return [{"name": n if several else "", "text": sentences.sentences(language, *texts)} for n, texts in found.items()]
 
 
-def _tiles(summary: Json, language: str) -> list[Json]:
-    """The four numbers of the first curve; of other kinds of study their own."""
-    if backup.is_backup(summary):
-        return backup.tiles(summary, language)
-    if distance.is_distance(summary):
-        return distance.tiles(summary, language)
-    if tuning.is_tuning(summary):
-        return tuning.tiles(summary, language)
-    curves = [i for i, s in enumerate(summary["sweeps"]) if s["peak"] and len(s["points"]) > 1]
-    if not curves:
-        return []
-    sweep = Sweep(summary, curves[0])
-    peak = sweep.peak
-    assert peak is not None  # chosen above
-    metrics, by_id = peak["metrics"], {p["point"]: p for p in summary["points"]}
-    near = [sentences.level(language, sweep.over, sweep.level(by_id[i])) for i in sweep.raw["near_peak"]]
-    iops, p99 = metrics["iops"], metrics["latency_ms_p99"]
-    interval = "tile.interval" if iops["low"] is not None else "tile.no_interval"
-    used = peak["utilisation"].get(sweep.raw["resource"] or "", {}).get("mean")
-    within = say(language, "tile.near", {"first": near[0], "last": near[-1]}) if len(near) > 1 else ""
-    latency = f"{number(metrics['latency_ms_mean']['mean'], language)} ms"
-    return [
-        _tile(language, "best", sentences.level(language, sweep.over, sweep.level(peak)), within),
-        _tile(language, "rate", f"{number(iops['mean'], language)} IOPS", say(language, interval, iops)),
-        _tile(language, "latency", latency, say(language, "tile.p99", {"value": p99["mean"]}) if p99["mean"] else ""),
-        _tile(
-            language,
-            "limiter",
-            say(language, f"limiter.{sweep.raw['limiter']}"),
-            say(language, "tile.busy", {"percent": used}) if used is not None else "",
-        ),
-    ]
-
-
-def _tile(language: str, name: str, value: str, small: str) -> Json:
-    return {"title": say(language, f"tile.{name}"), "value": value, "small": small}
-
-
 def _method(inputs: Inputs, summary: Json, language: str) -> list[str]:
     study, run = _clean_all(inputs.study), summary["run"]
     measure = study.get("measure") or {}
     points = len(summary["points"])
     found = []
-    copies = backup.is_backup(summary)
     if measure:
         counts = {"points": points, "repetitions": measure.get("repetitions", "–"), "seed": str(study.get("seed"))}
         found.append(say(language, "method.points", counts))
-        times = {
-            "warmup": measure.get("warmup"),
-            "time": measure.get("time"),
-            "interval": measure.get("sample_interval"),
-        }
-        found += [] if copies else [say(language, "method.time", times)]
-    used = {str(p["factors"].get("pattern")) for p in summary["points"]}
-    for name, pattern in (study.get("patterns") or {}).items():
-        if name in used:
-            found.append(_pattern(name, pattern, language))
-    if distance.is_distance(summary):
-        found += distance.method(language)
-    if copies:
-        found += backup.method(study, _clean_all(inputs.lab), language)
+    found += kind.of(run["kind"]).method(summary, study, _clean_all(inputs.lab), language)
     arrays = study.get("arrays") or {"": study.get("array") or {}}
     for array in arrays.values():
         model = array.get("model") or {}
@@ -228,20 +152,6 @@ def _method(inputs: Inputs, summary: Json, language: str) -> list[str]:
         found.append(say(language, "method.quick"))
     took = _minutes(run)
     return [*found, say(language, "method.took", {"minutes": tenths(took, language)})] if took else found
-
-
-def _pattern(name: str, pattern: Json, language: str) -> str:
-    sizes = ", ".join(str(s.get("size")) for s in pattern.get("sizes") or [])
-    load = pattern.get("load") or {}
-    values = {
-        "name": name,
-        "sizes": sizes,
-        "read": pattern.get("read_percent"),
-        "random": pattern.get("random_percent"),
-    }
-    if load.get("kind") == "open":
-        return say(language, "method.pattern.open", values | {"rate": load.get("rate_per_s")})
-    return say(language, "method.pattern.closed", values | {"depth": load.get("queue_depth")})
 
 
 def _minutes(run: Json) -> float | None:
@@ -340,13 +250,11 @@ def _letters(summary: Json) -> dict[str, str]:
 def _caveats(summary: Json, letters: dict[str, str], language: str) -> list[Json]:
     """Each caveat once: its text (of several the one with the largest number) and the points that it is about."""
     found = [_caveat([c], "", [say(language, "caveats.run")], language) for c in summary["caveats"]]
+    own = kind.of(summary["run"]["kind"])
     by_point = {i: (Sweep(summary, s), i) for s, raw in enumerate(summary["sweeps"]) for i in raw["points"]}
     for name, letter in letters.items():
         about = [(p, c) for p in summary["points"] for c in p["caveats"] if c["caveat"] == name]
-        if tuning.is_tuning(summary):  # whose points differ in a dozen knobs
-            places = [str(point["point"]) for point, _ in about]
-        else:
-            places = [_place(point, by_point, language) for point, _ in about]
+        places = [_place(point, by_point, own, language) for point, _ in about]
         if len(places) == len(summary["points"]) > 3:
             places = [say(language, "caveats.all")]
         found.append(_caveat([c for _, c in about], letter, places, language))
@@ -370,9 +278,9 @@ def _caveat(several: list[Json], letter: str, places: list[str], language: str) 
     }
 
 
-def _place(point: Json, by_point: dict[str, tuple[Sweep, str]], language: str) -> str:
+def _place(point: Json, by_point: dict[str, tuple[Sweep, str]], own: ReportKind, language: str) -> str:
     if point["point"] not in by_point:
-        return sentences.series(point["factors"], language) or str(point["point"])
+        return own.point_name(point, language)
     sweep = by_point[point["point"]][0]
     level = sentences.level(language, sweep.over, sweep.level(point))
     return " ".join(part for part in (sentences.series(sweep.where, language), level) if part)
@@ -390,13 +298,10 @@ def _environment(summary: Json, machine: Json, language: str) -> list[tuple[str,
 
 
 def _redo(summary: Json) -> list[str]:
-    run = summary["run"]
-    if tuning.is_tuning(summary):
-        return [shlex.join(map(str, run["command"])), ""]
-    quick = " --quick" if run.get("quick") else ""
-    commands = [f"hakaru run {shlex.quote(str(summary['study']['id']))}{quick} --seed {run.get('seed')}"]
-    started = run.get("command")
-    return [*commands, shlex.join(map(str, started)) if isinstance(started, list) else str(started or "")]
+    """The command that measures the same again, and the one that was given, where that is another."""
+    started, again = summary["run"].get("command"), kind.of(summary["run"]["kind"]).redo(summary)
+    given = shlex.join(map(str, started)) if isinstance(started, list) else str(started or "")
+    return [again, "" if given == again else given]
 
 
 def load(run_dir: Path, summary: Json, folder: Path) -> Inputs:

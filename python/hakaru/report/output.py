@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from hakaru.analysis import summarise
 from hakaru.errors import UsageError
-from hakaru.report import backup, backup_figures, charts, document, figures, tuning
+from hakaru.report import charts, document, kind
 from hakaru.report.fonts import FACES, FAMILY, face
 from hakaru.store import write_atomic
 from hakaru.wording import LANGUAGES
@@ -65,12 +65,7 @@ def figure(run_dir: Path, name: str, path: Path, *, language: str = "en", series
     `series` counts the curves of the run. Raises `UsageError` for a figure that the run does not have.
     """
     summary = summarise(run_dir)
-    if tuning.is_tuning(summary):
-        drawn = tuning.figures(summary, language)
-    elif backup.is_backup(summary):
-        drawn = backup_figures.of_run(summary, language)
-    else:
-        drawn = figures.of_sweep(summary, series, language) if series < len(summary["sweeps"]) else []
+    drawn = kind.of(summary["run"]["kind"]).figures(summary, language, series)
     found = {f.name: f for f in drawn}
     if name not in found:
         raise UsageError(f"the run has no figure {name!r}", f"it has {', '.join(found) or 'none'}")

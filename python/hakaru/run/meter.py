@@ -9,8 +9,6 @@ from typing import Any
 from hdrh.histogram import HdrHistogram
 
 from hakaru.engine import contract
-from hakaru.run.place import Place
-from hakaru.study import Expanded, Repetition
 
 JOB = "backup/"
 
@@ -72,12 +70,6 @@ class Meter:
             for entity, counters in sample.counters.items()
             if entity.startswith(JOB)
         }
-
-
-def meter_of(expanded: Expanded, turn: Repetition, place: Place) -> Meter:
-    """The meter of a repetition."""
-    backup = expanded.at(turn.point).backup
-    return Meter(len(place.loads(expanded, turn)), backup.image if backup else None)
 
 
 def _empty() -> Any:

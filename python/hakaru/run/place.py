@@ -13,11 +13,10 @@ from hakaru.engine import contract
 from hakaru.engine.process import EngineProcess
 from hakaru.lab.check import CheckedLab
 from hakaru.lab.plan import LabPlan, fabric_config, plan_lab
-from hakaru.run.configure import MS, ONLY, Reaches, array_config, initiator_configs, lab_units, seed_of
-from hakaru.run.configure_backup import backup_configs, lab_targets
+from hakaru.run import kind
+from hakaru.run.configure import MS, Reaches, seed_of
+from hakaru.run.kind import Engines
 from hakaru.study import Expanded, Repetition
-
-Loads = Mapping[str, contract.InitiatorConfig | contract.BackupConfig]
 
 
 class Place(Protocol):
@@ -44,12 +43,12 @@ class Place(Protocol):
         """Node → the emulated network that runs there; empty where there is none."""
         ...
 
-    def arrays(self, expanded: Expanded, turn: Repetition) -> Mapping[str, contract.ArrayConfig]:
-        """Node → the array that is started there; empty where they are not ours."""
+    def servers(self, expanded: Expanded, turn: Repetition) -> Engines:
+        """Node → the array, or another server, that is started there; empty where they are not ours."""
         ...
 
-    def loads(self, expanded: Expanded, turn: Repetition) -> Loads:
-        """Host → what loads or copies there; hosts with nothing to do are left out."""
+    def loads(self, expanded: Expanded, turn: Repetition) -> Engines:
+        """Host → the engine that loads from there; hosts with nothing to do are left out."""
         ...
 
     def describe(self) -> dict[str, Any]:
@@ -86,29 +85,20 @@ class LabPlace:
         interval_ms = expanded.measure.sample_interval // MS
         return {plan.fabric_node: fabric_config(plan, seed=seed, sample_interval_ms=interval_ms)}
 
-    def arrays(self, expanded: Expanded, turn: Repetition) -> Mapping[str, contract.ArrayConfig]:
-        """The study's arrays on the lab's portals."""
-        plan, study = self.lab.plan, expanded.at(turn.point)
-        return {
-            name: array_config(expanded, turn, plan.portals(name), name if study.arrays else ONLY)
-            for name in plan.array_names
-        }
+    def servers(self, expanded: Expanded, turn: Repetition) -> Engines:
+        """The study's arrays on the lab's portals, or whatever else its kind has for a server."""
+        return kind.of(expanded.study).servers(expanded, turn, self.lab.plan)
 
-    def loads(self, expanded: Expanded, turn: Repetition) -> Loads:
-        """The study's VMs or jobs, dealt to the lab's hosts."""
-        plan, study = self.lab.plan, expanded.at(turn.point)
-        if study.backup is not None:
-            targets = lab_targets(study, {name: plan.portals(name) for name in plan.array_names})
-            return backup_configs(expanded, turn, plan.host_names, targets, reaches=_reaches(plan))
-        units = lab_units(study, plan.portals())
-        return initiator_configs(expanded, turn, plan.host_names, units, reaches=_reaches(plan))
+    def loads(self, expanded: Expanded, turn: Repetition) -> Engines:
+        """The study's load, dealt to the lab's hosts."""
+        return kind.of(expanded.study).loads(expanded, turn, self.lab.plan)
 
     def describe(self) -> dict[str, Any]:
         """The lab as built and measured."""
         return self._checked.describe()
 
 
-def _reaches(plan: LabPlan) -> Reaches:
+def reaches(plan: LabPlan) -> Reaches:
     """Which portals a host has a way to; found once."""
     reached = {host: plan.reached(host) for host in plan.host_names}
     return lambda host, portal: portal.rpartition(":")[0] in reached[host]

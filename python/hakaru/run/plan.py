@@ -11,9 +11,11 @@ from typing import Any
 
 from hakaru.lab.check import rounds_of
 from hakaru.lab.plan import LabPlan, plan_lab
-from hakaru.study import Expanded, Point, Repetition
-from hakaru.study.model import Measure, Study
-from hakaru.units import format_duration, format_size
+from hakaru.run import kind
+from hakaru.run.kind import Cost
+from hakaru.study import Expanded, Point
+from hakaru.study.model import Study
+from hakaru.units import format_size
 
 # Measured on two cores: starting hakaru and building the lab, checking one host's link (all at most 8 s), what a
 # repetition takes beside its load (start, login, drain, stop, write), analysis with reports in two languages.
@@ -32,8 +34,6 @@ ENGINE_BYTES = 24 << 20
 # The kernel's, of each interface of a fabric: the ring of frames (crates/runtime/src/packet_ring.rs).
 FABRIC_RING_BYTES = 16 << 20
 LOOPBACK_BYTES_PER_S = 4_000_000_000
-# A copy that is read back at less is stuck.
-VERIFY_BYTES_PER_S = 5_000_000
 
 
 @dataclass(frozen=True)
@@ -49,30 +49,10 @@ class Estimate:
     engines: int
 
 
-def load_limit_s(measure: Measure, study: Study) -> float:
-    """Seconds after which the load of a repetition has ended: of a backup the most that it may take."""
-    if study.backup is None:
-        return (measure.warmup_ns + measure.time_ns) / 1e9
-    limit = study.backup.time_limit / 1e9
-    return limit + (copied_bytes(study) / VERIFY_BYTES_PER_S if study.backup.verify else 0.0)
-
-
-def load_s(measure: Measure, study: Study, lab: LabPlan | None) -> float:
-    """Seconds that the load of a repetition is expected to take; a backup: twice what its path alone would take."""
-    if study.backup is None:
-        return load_limit_s(measure, study)
-    rates = [study.backup.rate_limit * study.backup.jobs] if study.backup.rate_limit else []
-    if lab:
-        every = [link.rate_bits_per_s for link in lab.links] + [trunk.rate_bits_per_s for trunk in lab.trunks]
-        rates += [rate for rate in every if rate is not None]
-        rates += [rate for link in lab.links if (rate := link.sends_bits_per_s) is not None]
-    ideal = copied_bytes(study) / (min(rates) / 8 if rates else LOOPBACK_BYTES_PER_S)
-    return min(study.backup.time_limit / 1e9, (3 if study.backup.verify else 2) * ideal)
-
-
-def copied_bytes(study: Study) -> int:
-    """All images of a backup."""
-    return study.backup.jobs * study.backup.image if study.backup else 0
+def cost_of(expanded: Expanded, point: Point, lab: LabPlan | None) -> Cost:
+    """What a repetition of a point takes."""
+    study = expanded.at(point)
+    return kind.of(study).cost(expanded, point, lab_of(study, lab))
 
 
 def estimate(expanded: Expanded, lab: LabPlan | None) -> Estimate:
@@ -80,8 +60,9 @@ def estimate(expanded: Expanded, lab: LabPlan | None) -> Estimate:
     measure = expanded.measure
     hosts = len(lab.host_names) if lab else 1
     studies = [expanded.at(turn.point) for turn in expanded.repetitions]
-    each = [load_s(measure, study, lab_of(study, lab)) for study in studies]
-    seconds = sum(each) + len(each) * REPETITION_S + REPORT_S
+    by_point = {point.id: cost_of(expanded, point, lab) for point in expanded.points}
+    each = [by_point[turn.point.id] for turn in expanded.repetitions]
+    seconds = sum(cost.seconds for cost in each) + len(each) * REPETITION_S + REPORT_S
     if lab:
         checked = len(lab.host_names) * len(lab.array_names)
         seconds += LAB_S + min(LINK_CHECKS_S_MAX, checked * LINK_CHECK_S)
@@ -91,14 +72,14 @@ def estimate(expanded: Expanded, lab: LabPlan | None) -> Estimate:
     drives = 12 * (len(lab.array_names) if lab else 0)
     # Links of a fabric have 17 counters each way, TCP of a namespace 10.
     links = 34 * (len(lab.links) + len(lab.trunks)) if lab and lab.fabric_node else 0
-    counters = [min(_actors(s, t), 256) * 20 + nodes * 60 + drives * 8 + links for s, t in _turns(expanded)]
+    counters = [min(cost.actors, 256) * 20 + nodes * 60 + drives * 8 + links for cost in each]
     interval_s = measure.sample_interval / 1e9
-    samples = [load_limit_s(measure, study) / interval_s for study in studies]
+    samples = [cost.seconds_max / interval_s for cost in each]
     disk = sum(n * (c * SAMPLE_BYTES + nodes * 2 * HISTOGRAM_BYTES) for n, c in zip(samples, counters, strict=True))
     arrays = len(lab.array_names) if lab else 0
     disk += len(studies) * _captured_bytes(expanded.study, hosts, arrays)
     engines = 2 * hosts + (nodes - hosts if lab else 0) + arrays + (1 if lab and lab.fabric_node else 0)
-    held = max((_held_bytes(expanded, point, lab) for point in expanded.points), default=0) if lab else 0
+    held = max((cost.held_bytes for cost in by_point.values()), default=0) if lab else 0
     rings = len(lab.links) * FABRIC_RING_BYTES if lab and lab.fabric_node else 0
     return Estimate(seconds, int(disk), engines * ENGINE_BYTES + rings + held, engines)
 
@@ -121,30 +102,6 @@ def _captured_bytes(study: Study, hosts: int, arrays: int) -> int:
 def lab_of(study: Study, lab: LabPlan | None) -> LabPlan | None:
     """The lab of one point, where there is one at all."""
     return plan_lab(study.lab) if lab else None
-
-
-def _turns(expanded: Expanded) -> list[tuple[Study, Repetition]]:
-    return [(expanded.at(turn.point), turn) for turn in expanded.repetitions]
-
-
-def _actors(study: Study, turn: Repetition) -> int:
-    """VMs or jobs of a repetition."""
-    return study.backup.jobs if study.backup else int(turn.point.factors["vms"])
-
-
-def _held_bytes(expanded: Expanded, point: Point, lab: LabPlan | None) -> int:
-    """Most bytes that LUs hold in memory in a repetition: what is written, and what a copy reads."""
-    study = expanded.at(point)
-    if study.backup is not None:
-        return 2 * copied_bytes(study)
-    factors = point.factors
-    pattern = study.patterns[factors["pattern"]]
-    read, write = pattern.read_percent / 100, 1 - pattern.read_percent / 100
-    rates = [link.rate_bits_per_s for link in lab.links if link.node == lab.array_name] if lab else []
-    path = sum(r / 8 for r in rates if r) if rates and all(rates) else LOOPBACK_BYTES_PER_S
-    # Reads and writes go in opposite directions: the mix is as fast as its larger part allows.
-    rate = path * write / max(read, write)
-    return int(min(rate * load_limit_s(expanded.measure, study), factors["vms"] * study.seats.region_bytes))
 
 
 def describe(expanded: Expanded, lab: LabPlan | None) -> dict[str, Any]:
@@ -172,10 +129,7 @@ def lines(expanded: Expanded, lab: LabPlan | None) -> list[str]:
     """The plan for people."""
     guess, measure = estimate(expanded, lab), expanded.measure
     form = "quick form" if expanded.quick else "full form"
-    backup = expanded.study.backup
-    each = f"{format_duration(measure.warmup_ns)} warm-up + {format_duration(measure.time_ns)} measured each"
-    if backup is not None:
-        each = f"{backup.jobs} images of {format_size(backup.image)}, at most {format_duration(backup.time_limit)} each"
+    each = kind.of(expanded.study).each(expanded)
     text = [
         f"{expanded.study.id}: {expanded.study.title.en}",
         f"{len(expanded.points)} points x {measure.repetitions} repetitions ({form}), {each}",

@@ -14,8 +14,8 @@ from hakaru.engine.binary import find_engine
 from hakaru.errors import EnvironmentError_
 from hakaru.lab.plan import LabPlan
 from hakaru.run.machine import memory_available_bytes
-from hakaru.run.plan import estimate
-from hakaru.study import Expanded, Point
+from hakaru.run.plan import cost_of, estimate
+from hakaru.study import Expanded
 from hakaru.units import format_size
 
 # A process holds a few files beside one socket per session.
@@ -34,19 +34,13 @@ def check_machine(expanded: Expanded, lab: LabPlan | None, folder: Path) -> None
             f"{_mib(available)} are available",
             "choose --quick, fewer points with --only, or a machine with more memory",
         )
-    most = max(_sockets(expanded, p) for p in expanded.points)
+    most = max(cost_of(expanded, point, lab).sockets for point in expanded.points)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if hard != resource.RLIM_INFINITY and most + FILES_BESIDE > hard:
         raise EnvironmentError_(
             f"{most} sessions need as many sockets in one process; this user may open {hard} files",
             f"raise the limit: ulimit -Hn {most + FILES_BESIDE} (as root, or in /etc/security/limits.conf)",
         )
-
-
-def _sockets(expanded: Expanded, point: Point) -> int:
-    """Most sessions that one process holds at a point."""
-    backup = expanded.at(point).backup
-    return 2 * backup.jobs * backup.streams if backup else int(point.factors["vms"])
 
 
 def _check_folder(folder: Path, wanted: int) -> None:

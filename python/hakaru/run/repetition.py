@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,11 @@ from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.engine.process import EngineProcess, gang_start
 from hakaru.errors import EnvironmentError_, HakaruError, LostError
-from hakaru.run.configure import iscsi_ports, watch_config
+from hakaru.run import kind
+from hakaru.run.configure import watch_config
+from hakaru.run.kind import Phases
 from hakaru.run.place import Place
-from hakaru.run.plan import load_limit_s
+from hakaru.run.plan import cost_of
 from hakaru.store import Histograms, Samples
 from hakaru.study import Expanded, Repetition
 from hakaru.study.iscsi import GATHERED_MAX_PERCENT, InitiatorEnd
@@ -34,7 +36,6 @@ from hakaru.units import format_duration
 DRAIN_S = 45.0
 # When one engine fails because of another (a killed array fails every initiator), how long the cause may take to show.
 CAUSE_S = 0.5
-LOADS = ("initiator", "backup")
 
 
 class LateStartError(EnvironmentError_):
@@ -59,7 +60,7 @@ class _Gang:
     """The engines of one repetition, by kind."""
 
     fabrics: list[EngineProcess] = field(default_factory=list)
-    arrays: list[EngineProcess] = field(default_factory=list)
+    servers: list[EngineProcess] = field(default_factory=list)
     watches: list[EngineProcess] = field(default_factory=list)
     loads: list[EngineProcess] = field(default_factory=list)
     tcp: dict[str, Path] = field(default_factory=dict)
@@ -67,7 +68,7 @@ class _Gang:
 
     def all(self) -> list[EngineProcess]:
         """Causes before what they make fail."""
-        return [*self.fabrics, *self.arrays, *self.loads, *self.watches]
+        return [*self.fabrics, *self.servers, *self.loads, *self.watches]
 
 
 @dataclass
@@ -100,12 +101,12 @@ async def run_repetition(
             start_ns = await gang_start(gang.all())
         except EnvironmentError_ as e:
             raise LateStartError(e.message, e.hint) from e
-        listeners = [asyncio.create_task(_listen(e, heard, on_sample)) for e in gang.all()]
+        listeners = [asyncio.create_task(_listen(e, heard, on_sample, loads=e in gang.loads)) for e in gang.all()]
         try:
-            await _until_loaded(gang, listeners, load_limit_s(expanded.measure, expanded.at(turn.point)))
+            await _until_loaded(gang, listeners, cost_of(expanded, turn.point, None).seconds_max)
             for engine in gang.loads:
                 heard.results[engine.name] = await engine.result()
-            for engine in (*gang.arrays, *gang.watches, *gang.fabrics):
+            for engine in (*gang.servers, *gang.watches, *gang.fabrics):
                 heard.results[engine.name] = await engine.stop()
             await asyncio.gather(*listeners)
         finally:
@@ -125,16 +126,16 @@ async def _gang(
         for node, fabric in place.fabrics(expanded, turn).items():
             gang.fabrics.append(await place.start(node, fabric))
         await _ready(gang.fabrics, heard)
-        arrays, loads = place.arrays(expanded, turn), place.loads(expanded, turn)
-        for node, array in arrays.items():
-            gang.arrays.append(await place.start(node, array))
-        ports = sorted(set().union(*(iscsi_ports(load) for load in loads.values())))
+        servers, loads = place.servers(expanded, turn), place.loads(expanded, turn)
+        for node, server in servers.items():
+            gang.servers.append(await place.start(node, server))
+        ports = sorted(set().union(*(kind.of(expanded.study).ports(load) for load in loads.values())))
         watch = expanded.study.watch
         if watch is not None and watch.tcp_interval is not None:
             # Switches have no connections of their own.
-            gang.tcp = {node: folder / f"{turn.name}-{node}.series" for node in (*arrays, *loads)}
+            gang.tcp = {node: folder / f"{turn.name}-{node}.series" for node in (*servers, *loads)}
         if watch is not None and watch.capture is not None:
-            of = {"hosts": (*loads,), "arrays": (*arrays,), "both": (*arrays, *loads)}[watch.capture.at]
+            of = {"hosts": (*loads,), "arrays": (*servers,), "both": (*servers, *loads)}[watch.capture.at]
             gang.captures = {node: folder / f"{turn.name}-{node}.pcapng" for node in of}
         for node in place.nodes:
             config = watch_config(
@@ -145,7 +146,7 @@ async def _gang(
                 ports=ports,
             )
             gang.watches.append(await place.start(node, config))
-        await _ready([*gang.arrays, *gang.watches], heard)
+        await _ready([*gang.servers, *gang.watches], heard)
         for host, load in loads.items():
             gang.loads.append(await place.start(host, load))
         await _ready(gang.loads, heard)
@@ -159,9 +160,8 @@ async def _ready(engines: list[EngineProcess], heard: _Heard) -> None:
         heard.found[engine.name] = ready.found
 
 
-async def _listen(engine: EngineProcess, heard: _Heard, on_sample: OnSample) -> None:
+async def _listen(engine: EngineProcess, heard: _Heard, on_sample: OnSample, *, loads: bool) -> None:
     """Keep what one engine says until its result; raises if it is lost."""
-    loads = engine.kind in LOADS
     async for event in engine.events():
         match event:
             case contract.Phase(phase="measure") if loads:
@@ -178,7 +178,7 @@ async def _listen(engine: EngineProcess, heard: _Heard, on_sample: OnSample) -> 
 async def _until_loaded(gang: _Gang, listeners: list[asyncio.Task[None]], limit_s: float) -> None:
     """Wait for the results of all loads; raises as soon as any engine fails, with the error of the cause."""
     patience = limit_s + DRAIN_S
-    before = len(gang.fabrics) + len(gang.arrays)
+    before = len(gang.fabrics) + len(gang.servers)
     loads = listeners[before : before + len(gang.loads)]
     waiting = set(listeners)
     deadline = asyncio.get_running_loop().time() + patience
@@ -215,12 +215,8 @@ def _outcome(
         result = heard.results[engine.name]
         heard.histograms.add(engine.node, engine.kind, None, [h.model_dump() for h in result.histograms])
     study = expanded.at(turn.point)
-    measure_start = max(heard.measure_ns, default=start_ns + expanded.measure.warmup_ns)
-    if study.backup is None:
-        measure_end = min(heard.drain_ns, default=measure_start + expanded.measure.time_ns)
-    else:
-        # Hosts that have copied all they have are done; the copy goes on until the last one is.
-        measure_end = max(heard.drain_ns, default=measure_start)
+    phases = Phases(start_ns, heard.measure_ns, heard.drain_ns)
+    measure_start, measure_end = kind.of(study).window(expanded, turn, phases)
     caveats = [caveat.to_json() for caveat in (*off, *_caveats(study, gang, heard))]
     engines = [
         {
@@ -248,7 +244,7 @@ def _outcome(
     return Outcome(record, heard.samples, heard.histograms, gang.tcp, gang.captures)
 
 
-def answers_gathered(end: InitiatorEnd, loads: list[dict[str, float]]) -> Iterator[Caveat]:
+def answers_gathered(end: InitiatorEnd, loads: Sequence[Mapping[str, float]]) -> Iterator[Caveat]:
     """Initiators waited for more answers long enough for latencies to be told too long."""
     percent = 0.0
     for values in loads:
@@ -269,13 +265,7 @@ def _caveats(study: Study, gang: _Gang, heard: _Heard) -> list[Caveat]:
     found = []
     if errors := total(gang.loads, "errors"):
         found.append(Caveat("io_errors", {"errors": errors}))
-    if study.backup is not None:
-        left = study.backup.jobs - total(gang.loads, "jobs_done")
-        if left > 0:
-            limit = format_duration(study.backup.time_limit)
-            found.append(Caveat("not_finished", {"jobs": left, "total": study.backup.jobs, "limit": limit}))
-    if study.backup is None:
-        found += answers_gathered(study.iscsi.initiator, [heard.results[e.name].values for e in gang.loads])
+    found += kind.of(study).caveats(study, [heard.results[e.name].values for e in gang.loads])
     found += lost_packets.of_totals(total(gang.fabrics, *lost_packets.LOST), total(gang.fabrics, *lost_packets.DROPPED))
     events, records = total(gang.watches, "tcp_events_lost"), total(gang.watches, "tcp_records_dropped")
     if events or records:

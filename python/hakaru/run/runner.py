@@ -28,9 +28,9 @@ from hakaru.errors import HakaruError, Interrupted, UsageError
 from hakaru.lab.build import Lab
 from hakaru.lab.check import CheckedLab
 from hakaru.lab.plan import LabPlan, plan_lab
+from hakaru.run import kind
 from hakaru.run import plan as planned
 from hakaru.run.machine import describe_machine
-from hakaru.run.meter import meter_of
 from hakaru.run.options import Options, expand_options
 from hakaru.run.place import LabPlace, Place
 from hakaru.run.preflight import check_machine
@@ -236,6 +236,7 @@ class Run:
             "format": FORMAT,
             "run": name,
             "study": study.id,
+            "kind": study.kind,
             "title": study.title.model_dump(),
             "status": "running",
             "error": None,
@@ -270,7 +271,7 @@ class Run:
             checked = CheckedLab(lab, self._earlier_variants())
             for caveat in await checked.check_links():
                 self._caveat(caveat)
-            if not prepared.lab.is_star or self._expanded.study.backup is not None:
+            if kind.of(self._expanded.study).baseline(prepared.lab):
                 self._watch.phase("baseline", "plain TCP between hosts and arrays", self._clock.left_s(self._left))
                 await checked.measure_baselines(seed=self._expanded.seed)
             engines = planned.estimate(self._expanded, prepared.lab).engines
@@ -322,7 +323,8 @@ class Run:
     async def _repetition(self, place: Place, turn: Repetition, folder: Path) -> Outcome:
         """One repetition; tried again if this machine was too busy to start the engines together."""
         began = time.monotonic()
-        meter = meter_of(self._expanded, turn, place)
+        hosts = len(place.loads(self._expanded, turn))
+        meter = kind.of(self._expanded.study).meter(self._expanded, turn, hosts)
 
         def on_sample(node: str, sample: contract.Sample) -> None:
             now = meter.add(node, sample)
@@ -371,9 +373,8 @@ class _Remaining:
     def __init__(self, prepared: Prepared) -> None:
         expanded, self._planned_s = prepared.expanded, dict[str, float]()
         for point in expanded.points:
-            study = expanded.at(point)
-            load_s = planned.load_s(expanded.measure, study, planned.lab_of(study, prepared.lab))
-            self._planned_s[point.id] = load_s + planned.REPETITION_S
+            cost = planned.cost_of(expanded, point, prepared.lab)
+            self._planned_s[point.id] = cost.seconds + planned.REPETITION_S
         self._took_s = self._planned_for_s = 0.0
 
     def took(self, turn: Repetition, seconds: float) -> None:

@@ -29,9 +29,8 @@ from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.engine.process import EngineProcess
 from hakaru.errors import UsageError
-from hakaru.run.configure import Unit, initiator_configs
-from hakaru.run.configure_backup import ENDS, Target, backup_configs
-from hakaru.run.place import Loads
+from hakaru.run import kind
+from hakaru.run.kind import Engines
 from hakaru.study import Expanded, Repetition
 from hakaru.study.document import read_document
 from hakaru.study.iscsi import TargetEnd
@@ -118,9 +117,11 @@ def _found(chap: SiteChap, folder: Path) -> SiteChap:
 def check_writes(site: Site, expanded: Expanded) -> bool:
     """Whether writes are allowed; raises `UsageError` if a point writes to what is not expendable."""
     _check_captures(expanded)
-    if expanded.study.backup is not None:
-        _check_backup(site, expanded)
-        return True
+    return kind.of(expanded.study).check_site(expanded, site)
+
+
+def check_load(site: Site, expanded: Expanded) -> bool:
+    """Whether VMs may write; raises `UsageError` if a point of theirs writes to what is not expendable."""
     _check_iscsi(expanded)
     kept = [lu for lu in site.lus if not lu.expendable]
     if not kept:
@@ -163,7 +164,7 @@ def _check_captures(expanded: Expanded) -> None:
         )
 
 
-def _check_backup(site: Site, expanded: Expanded) -> None:
+def check_copy(site: Site, expanded: Expanded) -> None:
     """A backup needs sources and expendable destinations, and points that differ in nothing but the backup."""
     for role in ("source", "destination"):
         if not site.of_role(role):
@@ -199,7 +200,6 @@ class SitePlace:
         self.origin = "measured"
         self.nodes: Sequence[str] = (HOST,)
         self.allow_writes = allow_writes
-        self.chap = site.chap.config() if site.chap else None
 
     def is_known(self, expanded: Expanded, turn: Repetition) -> bool:
         """Nothing of a site is ours to check."""
@@ -217,19 +217,13 @@ class SitePlace:
         """A site's network is not ours."""
         return {}
 
-    def arrays(self, expanded: Expanded, turn: Repetition) -> dict[str, contract.ArrayConfig]:
+    def servers(self, expanded: Expanded, turn: Repetition) -> Engines:
         """A site's arrays are not ours to start."""
         return {}
 
-    def loads(self, expanded: Expanded, turn: Repetition) -> Loads:
-        """Every VM or job on this host; whether images fit, engines see when they ask for the capacity."""
-        if expanded.study.backup is not None:
-            targets = {
-                role: [Target((lu.portal,), lu.target_name, lu.lun) for lu in self.site.of_role(role)] for role in ENDS
-            }
-            return backup_configs(expanded, turn, (HOST,), targets, chap=self.chap)
-        columns = [[Unit((lu.portal,), lu.target_name, lu.lun, None)] for lu in self.site.lus]
-        return initiator_configs(expanded, turn, (HOST,), columns, allow_writes=self.allow_writes, chap=self.chap)
+    def loads(self, expanded: Expanded, turn: Repetition) -> Engines:
+        """The whole load on this host; whether images fit, engines see when they ask for the capacity."""
+        return kind.of(expanded.study).site_loads(expanded, turn, self.site, allow_writes=self.allow_writes)
 
     def describe(self) -> dict[str, Any]:
         """For lab.json: what was driven, and that nothing of it was built or checked by us."""

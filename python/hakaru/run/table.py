@@ -11,11 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from hakaru.wording import number
-
-LOAD = ("IOPS", "±", "MB/s", "mean ms", "p99 ms", "drives", "link")
-DISTANCE = ("MB/s", "±", "bound", "of bound", "of payload", "mean ms", "limited by")
-BACKUP = ("MB/s", "±", "path", "last s", "dropped", "resent %", "timeouts")
+from hakaru.report import kind
 
 # As wide as a terminal, else wide enough that no cell of ours wraps in a file.
 WIDTH_WITHOUT_TERMINAL = 160
@@ -39,16 +35,14 @@ def print_summary(summary: dict[str, Any], reports: Sequence[Path]) -> None:
     for name in factors:
         words = any(isinstance(point["factors"].get(name), str) for point in summary["points"])
         table.add_column(name, justify="left" if words else "right", no_wrap=True)
-    copies = any("path_percent" in point["metrics"] for point in summary["points"])
-    far = any("distance" in point for point in summary["points"])
-    for title in BACKUP if copies else DISTANCE if far else LOAD:
+    shown = kind.of(summary["run"]["kind"]).table(summary)
+    for title in shown.columns:
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("")
     marks = {code: str(i) for i, code in enumerate(_caveats(summary), start=1)}
-    for point in summary["points"]:
+    for point, values in zip(summary["points"], shown.rows, strict=True):
         own = dict.fromkeys(c["caveat"] for c in point["caveats"])
         cells = [str(point["factors"].get(name, "")) for name in factors]
-        values = _backup_cells(point) if copies else _distance_cells(point) if far else _cells(point)
         table.add_row(*cells, *values, " ".join(marks[code] for code in own))
     console.print(table)
     for code, text in _caveats(summary).items():
@@ -78,56 +72,6 @@ def _caveats(summary: dict[str, Any]) -> dict[str, str]:
         for caveat in point["caveats"]:
             found.setdefault(caveat["caveat"], f"{caveat['caveat']}: {caveat['text']}")
     return found
-
-
-def _cells(point: dict[str, Any]) -> list[str]:
-    metrics, use = point["metrics"], point["utilisation"]
-    iops = metrics.get("iops") or {}
-    half = None if iops.get("high") is None else (iops["high"] - iops["low"]) / 2
-    links = [u["mean"] for name, u in use.items() if name.startswith("link/") and u["mean"] is not None]
-    return [
-        number(iops.get("mean")),
-        number(half),
-        _mean(metrics, "mb_per_s"),
-        _mean(metrics, "latency_ms_mean"),
-        _mean(metrics, "latency_ms_p99"),
-        _percent((use.get("drives") or {}).get("mean")),
-        _percent(max(links, default=None)),
-    ]
-
-
-def _backup_cells(point: dict[str, Any]) -> list[str]:
-    metrics = point["metrics"]
-    rate = metrics.get("mb_per_s") or {}
-    half = None if rate.get("high") is None else (rate["high"] - rate["low"]) / 2
-    return [
-        number(rate.get("mean")),
-        number(half),
-        _percent((metrics.get("path_percent") or {}).get("mean")),
-        *(_mean(metrics, name) for name in ("last_done_s", "dropped_frames", "retransmitted_percent", "timeouts")),
-    ]
-
-
-def _distance_cells(point: dict[str, Any]) -> list[str]:
-    metrics = point["metrics"]
-    rate = metrics["mb_per_s"]
-    half = None if rate["high"] is None else (rate["high"] - rate["low"]) / 2
-    return [
-        number(rate["mean"]),
-        number(half),
-        _mean(metrics, "bound_mb_per_s"),
-        *(_percent(metrics[name]["mean"]) for name in ("bound_share_percent", "payload_percent")),
-        _mean(metrics, "latency_ms_mean"),
-        str(point["limiter"]),
-    ]
-
-
-def _mean(metrics: dict[str, Any], name: str) -> str:
-    return number((metrics.get(name) or {}).get("mean"))
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.0f} %"
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

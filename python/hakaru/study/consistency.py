@@ -10,41 +10,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hakaru.lab.plan import ImpossibleLabError, LabPlan, check_adjustable, plan_lab
-from hakaru.study import consistency_backup, consistency_load
+from hakaru.study import consistency_load, kind
 from hakaru.study.consistency_points import blocks_of, forms_of, point_problems
 from hakaru.study.expectations import Where
 from hakaru.study.factors import LOAD_FACTORS
-from hakaru.study.model import POINTS_MAX, ArraySpec, InlineModel, Measure, NoModel, Study
+from hakaru.study.model import POINTS_MAX, ArraySpec, InlineModel, NoModel, Study
 from hakaru.study.part import level_text
 from hakaru.study.variables import Problem, Sets, near
 from hakaru.units import format_size
 
-LOAD_METRICS = frozenset(
-    {"iops", "read_iops", "write_iops", "mb_per_s", "mib_per_s", "read_mb_per_s", "write_mb_per_s", "outstanding_mean"}
-    | {f"{kind}latency_ms_{x}" for kind in ("", "read_", "write_") for x in ("mean", "p50", "p90", "p99", "p999")}
-)
-BACKUP_METRICS = frozenset(
-    {"mb_per_s", "path_percent", "first_done_s", "last_done_s", "retransmitted_percent", "timeouts", "timeout_wait_s"}
-    | {"dropped_frames"}
-)
-"""Metrics that references and expectations may name; a test holds that analysis computes them all."""
-DISTANCE_METRICS = frozenset(
-    {"payload_percent", "bound_mb_per_s", "bound_share_percent", "r2ts_per_command", "command_ms_mean", "timeouts"}
-    | {
-        f"{phase}_percent"
-        for phase in ("command_wait", "wait_r2t", "r2t_to_data", "write_data_transfer", "write_data_to_response")
-    }
-    | {f"{phase}_percent" for phase in ("write_data_to_response", "command_to_data", "read_data_transfer")}
-    | {"read_data_to_response_percent"}
-    | {f"tcp_{share}_percent" for share in ("idle", "receive_window", "send_buffer", "path")}
-    | {"retransmitted_percent", "timeout_wait_s", "dropped_frames", "link_busy_percent"}
-)
-"""Further ones of a load over a lab that is described link by link."""
-
 
 def problems(study: Study) -> list[Problem]:
     """What does not fit together, in the order in which it is found."""
-    found = [*_kind(study), *one_study(study), *_factors(study), *_variables(study)]
+    found = [*kind.of(study).problems(study), *one_study(study), *_factors(study), *_variables(study)]
     # Points of a study that does not hold together would only say the same again.
     if found:
         return found
@@ -61,10 +39,7 @@ def one_study(study: Study) -> list[Problem]:
     found = [*_lab(study)]
     for name, array in arrays_of(study).items():
         found += _lus(("arrays", name) if study.arrays else ("array",), array)
-    if study.backup is not None:
-        return found or [*consistency_backup.problems(study.backup, arrays_of(study))]
-    found += [(("iscsi", *place), message, hint) for place, message, hint in study.iscsi.problems()]
-    return [*found, *consistency_load.problems(study)]
+    return found or [*kind.of(study).point_problems(study)]
 
 
 def _standing(lab: LabPlan, changed: Study) -> Iterator[Problem]:
@@ -89,26 +64,6 @@ def plan_names(study: Study) -> Sequence[str]:
         return plan_lab(study.lab).array_names
     except ImpossibleLabError:
         return ()
-
-
-def _kind(study: Study) -> Iterator[Problem]:
-    if study.backup is not None:
-        for field in ("warmup", "time"):
-            if getattr(study.measure, field) is not None:
-                message = "a backup is measured from its first read to its last write"
-                yield ("measure", field), message, "leave it out; `backup.time_limit` bounds it"
-        return
-    if study.vms is None:
-        yield (), "the study loads nothing: `vms` is missing", "add `vms:` and `patterns:`, or `backup:`"
-    elif not study.patterns:
-        yield (), "the study loads nothing: `patterns` is missing", "add `patterns:`"
-    measures: list[tuple[tuple[str, ...], Measure]] = [(("measure",), study.measure)]
-    if study.quick and study.quick.measure:
-        measures.append((("quick", "measure"), study.quick.measure))
-    for place, measure in measures:
-        for field in ("warmup", "time"):
-            if getattr(measure, field) is None:
-                yield (*place, field), "missing", f"add `{field}:` here"
 
 
 def _lab(study: Study) -> Iterator[Problem]:
@@ -211,9 +166,7 @@ def _room(study: Study) -> Iterator[Problem]:
 
 def _expectations(study: Study) -> Iterator[Problem]:
     factors = {*(LOAD_FACTORS if study.backup is None else ()), *study.variables}
-    metrics = LOAD_METRICS if study.backup is None else BACKUP_METRICS
-    if study.backup is None and study.lab.links:
-        metrics = metrics | DISTANCE_METRICS
+    metrics = kind.of(study).metrics(study)
     tables = {r.table for r in study.reference}
     for i, reference in enumerate(study.reference):
         for metric in reference.metrics:

@@ -112,6 +112,11 @@ class Study(Part):
         return self
 
     @property
+    def kind(self) -> str:
+        """Name of its kind."""
+        return "vms" if self.backup is None else "copy"
+
+    @property
     def only_array(self) -> ArraySpec:
         """The array that VMs load."""
         assert self.array is not None, "checked when the study was read: VMs load `array`"

@@ -105,7 +105,7 @@ class TuningRun(Run):
         self._clock = self
 
     def _describe(self, name: str, now: Any) -> dict[str, Any]:
-        return super()._describe(name, now) | {TUNING: self._setup.describe()}
+        return super()._describe(name, now) | {"kind": TUNING, TUNING: self._setup.describe()}
 
     def _how_to_resume(self, directory: Path) -> str:
         return f"`hakaru tune --resume {directory.name}` goes on"

@@ -7,7 +7,3 @@ Vocabulary: a *job* copies one image; a *hop* is one direction of a link on the 
 (`read`: source to host, `write`: host to destination); the *path* is the write leg, its *narrowest* hop the one whose
 rate is the path's; *collapse* is a path used to less than half.
 """
-
-from hakaru.analysis.backup import findings, maps, points, reference
-
-__all__ = ["findings", "maps", "points", "reference"]

@@ -7,8 +7,3 @@ Vocabulary: a *request* (a block) goes as one *command* or several; a *turn* is 
 (for an R2T, or for its response); *payload rate* is what the narrowest link carries of data, less the headers of
 Ethernet, IP, TCP and iSCSI; the *bound* of a point is the lowest of its closed forms.
 """
-
-from hakaru.analysis.distance import findings, points
-from hakaru.analysis.distance.setup import is_distance
-
-__all__ = ["findings", "is_distance", "points"]

@@ -1,0 +1,25 @@
+"""The part of a kind that analysis uses: from a run's samples to its summary.
+
+Implemented in `hakaru.kinds` and by other packages; asked for through `of`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, cast
+
+from hakaru import kind
+from hakaru.analysis.run_data import RunData
+
+
+class AnalysisKind(ABC):
+    """How runs of this kind are analysed."""
+
+    @abstractmethod
+    def analyse(self, run: RunData) -> dict[str, Any]:
+        """The summary of a run (docs/reference/report-json.md), as plain JSON without NaN."""
+
+
+def of(run: kind.HasKind) -> AnalysisKind:
+    """The part of the run's kind."""
+    return cast(AnalysisKind, kind.of(run).analysis)

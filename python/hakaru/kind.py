@@ -1,0 +1,105 @@
+"""Kinds of study: what one is, which ones there are, and which one a study or a run is of.
+
+    of(study)           the kind that the study's `load:` names; of a run, the kind that its run.json names
+    named("copy")       the kind of that name; UsageError with the known names where there is none
+    registered()        every kind, by its name
+
+A kind is one object, `KIND`, that a package declares as an entry point of the group `hakaru.kinds`. hakaru declares its
+own kinds in the same way (pyproject.toml), so a kind of another package needs no change here. This module imports no
+kind and nothing of hakaru but `errors`: every package may ask it, and none names a kind.
+
+A kind has four parts. Each is read by one package, which defines the interface of that part:
+
+    study      hakaru.study.kind.StudyKind            its part of the study file, checks, factors, names of metrics
+    run        hakaru.run.kind.RunKind                engine configurations, estimates, live rates
+    analysis   hakaru.analysis.kind.AnalysisKind      samples to metrics, rules, findings
+    report     hakaru.report.kind.ReportKind          rows of the terminal's table, sections and figures of the report
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar, Protocol
+
+from hakaru.errors import EnvironmentError_, UsageError
+
+GROUP = "hakaru.kinds"
+
+
+class Kind(ABC):
+    """A kind of study. A part is imported when it is first asked for, so `hakaru plan` loads no analysis."""
+
+    name: ClassVar[str]
+    """The name of the entry point, `load.kind` in the study file and `kind` in run.json."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the kind; its catalogues are `locale/en.po` and `locale/ja.po` in it."""
+        return Path(inspect.getfile(type(self))).resolve().parent
+
+    @property
+    @abstractmethod
+    def study(self) -> Any:
+        """A `hakaru.study.kind.StudyKind`."""
+
+    @property
+    @abstractmethod
+    def run(self) -> Any:
+        """A `hakaru.run.kind.RunKind`."""
+
+    @property
+    @abstractmethod
+    def analysis(self) -> Any:
+        """A `hakaru.analysis.kind.AnalysisKind`."""
+
+    @property
+    @abstractmethod
+    def report(self) -> Any:
+        """A `hakaru.report.kind.ReportKind`."""
+
+
+class HasKind(Protocol):
+    """A study, or the data of a run."""
+
+    @property
+    def kind(self) -> str:
+        """The kind's name."""
+        ...
+
+
+def of(subject: HasKind) -> Kind:
+    """The kind of a study or run. Raises UsageError where no installed package has it."""
+    return named(subject.kind)
+
+
+def named(name: str) -> Kind:
+    """The kind called `name`. Raises UsageError where no installed package has it."""
+    kinds = registered()
+    if name not in kinds:
+        hint = f"installed kinds are {', '.join(sorted(kinds)) or 'none'}; install the package that brings {name!r}"
+        raise UsageError(f"no kind of study named {name!r}", hint)
+    return kinds[name]
+
+
+@functools.cache
+def registered() -> Mapping[str, Kind]:
+    """Every installed kind, by its name. Raises EnvironmentError_ for an entry point that cannot be used."""
+    return MappingProxyType({point.name: _load(point) for point in sorted(entry_points(group=GROUP))})
+
+
+def _load(point: EntryPoint) -> Kind:
+    try:
+        loaded = point.load()
+    except (ImportError, AttributeError) as e:
+        hint = "reinstall the package that declares it, or uninstall that package"
+        raise EnvironmentError_(f"the kind of study {point.name!r} ({point.value}) cannot be loaded: {e}", hint) from e
+    if not isinstance(loaded, Kind) or loaded.name != point.name:
+        hint = f"its entry point in the group {GROUP} must name a `hakaru.kind.Kind` whose `name` is {point.name!r}"
+        raise EnvironmentError_(f"{point.value} is not the kind of study {point.name!r}", hint)
+    return loaded

@@ -1,0 +1,50 @@
+"""Tunings: a run of `hakaru tune`, whose points are the settings that it tried."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hakaru.kind import Kind
+
+if TYPE_CHECKING:
+    from hakaru.analysis.kind import AnalysisKind
+    from hakaru.report.kind import ReportKind
+    from hakaru.run.kind import RunKind
+    from hakaru.study.kind import StudyKind
+
+
+class Tuning(Kind):
+    """The kind `tuning`."""
+
+    name = "tuning"
+
+    @property
+    def study(self) -> StudyKind:
+        """Its part of a study."""
+        from hakaru.kinds.vms.study import STUDY
+
+        return STUDY
+
+    @property
+    def run(self) -> RunKind:
+        """Its part of a run."""
+        from hakaru.kinds.vms.run import RUN
+
+        return RUN
+
+    @property
+    def analysis(self) -> AnalysisKind:
+        """Its part of the analysis."""
+        from hakaru.kinds.tuning.analysis import ANALYSIS
+
+        return ANALYSIS
+
+    @property
+    def report(self) -> ReportKind:
+        """Its part of a report."""
+        from hakaru.kinds.tuning.report import REPORT
+
+        return REPORT
+
+
+KIND = Tuning()

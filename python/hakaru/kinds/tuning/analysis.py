@@ -1,0 +1,23 @@
+"""From the trials of a tuning to its summary: its course and its advice take the place of sweeps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hakaru.analysis import expectations, summary, tuning
+from hakaru.analysis.kind import AnalysisKind
+from hakaru.analysis.run_data import RunData
+
+
+class TuningAnalysis(AnalysisKind):
+    """The part of the kind `tuning` that analysis uses."""
+
+    def analyse(self, run: RunData) -> dict[str, Any]:
+        """The summary of a run."""
+        analysed, found, described, valid = tuning.analyse(run)
+        results = expectations.Results([], [], [], analysed)
+        common = summary.of_run(run, analysed, found, [], results, False)
+        return common | {"sweeps": [], "tuning": described, "valid": valid}
+
+
+ANALYSIS = TuningAnalysis()

@@ -1,0 +1,148 @@
+"""What the terminal and the report show of a load by VMs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hakaru.analysis import sentences
+from hakaru.report import distance, distance_figures, figures
+from hakaru.report.figures import Figure, Sweep
+from hakaru.report.kind import ReportKind, Table
+from hakaru.wording import number, percent, say
+
+Json = dict[str, Any]
+COLUMNS = ("IOPS", "±", "MB/s", "mean ms", "p99 ms", "drives", "link")
+LINKED_COLUMNS = ("MB/s", "±", "bound", "of bound", "of payload", "mean ms", "limited by")
+CHIEF = ("peak", "limiter", "decline")
+
+
+class VmsReport(ReportKind):
+    """The part of the kind `vms` that reports use."""
+
+    def table(self, summary: Json) -> Table:
+        """Rates, latencies and what was busy."""
+        if distance.is_distance(summary):
+            return Table(LINKED_COLUMNS, [_linked_cells(point) for point in summary["points"]])
+        return Table(COLUMNS, [_cells(point) for point in summary["points"]])
+
+    def chief_findings(self, summary: Json) -> list[Json]:
+        """Peak, limiter and decline of each sweep."""
+        if distance.is_distance(summary):
+            return distance.chief_findings(summary)
+        return [f for f in summary["findings"] if f["kind"] in CHIEF]
+
+    def tiles(self, summary: Json, language: str) -> list[Json]:
+        """The four numbers of the first curve."""
+        return distance.tiles(summary, language) if distance.is_distance(summary) else _tiles(summary, language)
+
+    def method(self, summary: Json, study: Json, lab: Json, language: str) -> list[str]:
+        """Times, patterns, bounds."""
+        measure = study.get("measure") or {}
+        found = []
+        if measure:
+            times = {
+                "warmup": measure.get("warmup"),
+                "time": measure.get("time"),
+                "interval": measure.get("sample_interval"),
+            }
+            found.append(say(language, "method.time", times))
+        used = {str(p["factors"].get("pattern")) for p in summary["points"]}
+        found += [pattern(n, p, language) for n, p in (study.get("patterns") or {}).items() if n in used]
+        return [*found, *(distance.method(language) if distance.is_distance(summary) else [])]
+
+    def parts(self, summary: Json, letters: Mapping[str, str], language: str) -> Json:
+        """Tables of points over a lab link by link."""
+        return {"far": distance.parts(summary, dict(letters), language)} if distance.is_distance(summary) else {}
+
+    def figures(self, summary: Json, language: str, series: int = 0) -> list[Figure]:
+        """Curves of a sweep; bars and shares over a lab link by link."""
+        if distance.is_distance(summary):
+            return distance_figures.of_run(summary, language)
+        return figures.of_sweep(summary, series, language) if series < len(summary["sweeps"]) else []
+
+    def about_sweep(self, study: Json, where: Mapping[str, Any], language: str) -> str:
+        """The pattern."""
+        name, patterns = where.get("pattern"), study.get("patterns") or {}
+        return pattern(str(name), patterns[name], language) if name in patterns else ""
+
+
+def pattern(name: str, described: Json, language: str) -> str:
+    """A pattern in a sentence."""
+    sizes = ", ".join(str(s.get("size")) for s in described.get("sizes") or [])
+    load = described.get("load") or {}
+    values = {
+        "name": name,
+        "sizes": sizes,
+        "read": described.get("read_percent"),
+        "random": described.get("random_percent"),
+    }
+    if load.get("kind") == "open":
+        return say(language, "method.pattern.open", values | {"rate": load.get("rate_per_s")})
+    return say(language, "method.pattern.closed", values | {"depth": load.get("queue_depth")})
+
+
+def _tiles(summary: Json, language: str) -> list[Json]:
+    curves = [i for i, s in enumerate(summary["sweeps"]) if s["peak"] and len(s["points"]) > 1]
+    if not curves:
+        return []
+    sweep = Sweep(summary, curves[0])
+    peak = sweep.peak
+    assert peak is not None  # chosen above
+    metrics, by_id = peak["metrics"], {p["point"]: p for p in summary["points"]}
+    near = [sentences.level(language, sweep.over, sweep.level(by_id[i])) for i in sweep.raw["near_peak"]]
+    iops, p99 = metrics["iops"], metrics["latency_ms_p99"]
+    interval = "tile.interval" if iops["low"] is not None else "tile.no_interval"
+    used = peak["utilisation"].get(sweep.raw["resource"] or "", {}).get("mean")
+    within = say(language, "tile.near", {"first": near[0], "last": near[-1]}) if len(near) > 1 else ""
+    latency = f"{number(metrics['latency_ms_mean']['mean'], language)} ms"
+    return [
+        _tile(language, "best", sentences.level(language, sweep.over, sweep.level(peak)), within),
+        _tile(language, "rate", f"{number(iops['mean'], language)} IOPS", say(language, interval, iops)),
+        _tile(language, "latency", latency, say(language, "tile.p99", {"value": p99["mean"]}) if p99["mean"] else ""),
+        _tile(
+            language,
+            "limiter",
+            say(language, f"limiter.{sweep.raw['limiter']}"),
+            say(language, "tile.busy", {"percent": used}) if used is not None else "",
+        ),
+    ]
+
+
+def _tile(language: str, name: str, value: str, small: str) -> Json:
+    return {"title": say(language, f"tile.{name}"), "value": value, "small": small}
+
+
+def _cells(point: Json) -> list[str]:
+    metrics, use = point["metrics"], point["utilisation"]
+    iops = metrics.get("iops") or {}
+    half = None if iops.get("high") is None else (iops["high"] - iops["low"]) / 2
+    links = [u["mean"] for name, u in use.items() if name.startswith("link/") and u["mean"] is not None]
+    return [
+        number(iops.get("mean")),
+        number(half),
+        *(_mean(metrics, name) for name in ("mb_per_s", "latency_ms_mean", "latency_ms_p99")),
+        percent((use.get("drives") or {}).get("mean")),
+        percent(max(links, default=None)),
+    ]
+
+
+def _linked_cells(point: Json) -> list[str]:
+    metrics = point["metrics"]
+    rate = metrics["mb_per_s"]
+    half = None if rate["high"] is None else (rate["high"] - rate["low"]) / 2
+    return [
+        number(rate["mean"]),
+        number(half),
+        _mean(metrics, "bound_mb_per_s"),
+        *(percent(metrics[name]["mean"]) for name in ("bound_share_percent", "payload_percent")),
+        _mean(metrics, "latency_ms_mean"),
+        str(point["limiter"]),
+    ]
+
+
+def _mean(metrics: Json, name: str) -> str:
+    return number((metrics.get(name) or {}).get("mean"))
+
+
+REPORT = VmsReport()

@@ -1,0 +1,65 @@
+"""What a study of VMs may say."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import get_args
+
+from hakaru.study import consistency_load
+from hakaru.study.expectations import Limiter
+from hakaru.study.kind import StudyKind
+from hakaru.study.model import Measure, Study
+from hakaru.study.variables import Problem
+
+LOAD_METRICS = frozenset(
+    {"iops", "read_iops", "write_iops", "mb_per_s", "mib_per_s", "read_mb_per_s", "write_mb_per_s", "outstanding_mean"}
+    | {f"{op}latency_ms_{x}" for op in ("", "read_", "write_") for x in ("mean", "p50", "p90", "p99", "p999")}
+)
+"""Metrics that references and expectations may name; a test holds that analysis computes them all."""
+LINKED_METRICS = frozenset(
+    {"payload_percent", "bound_mb_per_s", "bound_share_percent", "r2ts_per_command", "command_ms_mean", "timeouts"}
+    | {
+        f"{phase}_percent"
+        for phase in ("command_wait", "wait_r2t", "r2t_to_data", "write_data_transfer", "write_data_to_response")
+    }
+    | {f"{phase}_percent" for phase in ("write_data_to_response", "command_to_data", "read_data_transfer")}
+    | {"read_data_to_response_percent"}
+    | {f"tcp_{share}_percent" for share in ("idle", "receive_window", "send_buffer", "path")}
+    | {"retransmitted_percent", "timeout_wait_s", "dropped_frames", "link_busy_percent"}
+)
+"""Further metrics of a lab that is described link by link."""
+
+
+class VmsStudy(StudyKind):
+    """The part of the kind `vms` that studies use."""
+
+    def metrics(self, study: Study) -> Collection[str]:
+        """Names of metrics that references and expectations may use."""
+        return LOAD_METRICS | LINKED_METRICS if study.lab.links else LOAD_METRICS
+
+    def verdicts(self, study: Study) -> Collection[str]:
+        """Names of bottlenecks that an expectation may use."""
+        return frozenset(get_args(Limiter))
+
+    def problems(self, study: Study) -> Iterator[Problem]:
+        """A load needs VMs, patterns and times."""
+        if study.vms is None:
+            yield (), "the study loads nothing: `vms` is missing", "add `vms:` and `patterns:`, or `backup:`"
+        elif not study.patterns:
+            yield (), "the study loads nothing: `patterns` is missing", "add `patterns:`"
+        measures: list[tuple[tuple[str, ...], Measure]] = [(("measure",), study.measure)]
+        if study.quick and study.quick.measure:
+            measures.append((("quick", "measure"), study.quick.measure))
+        for place, measure in measures:
+            for field in ("warmup", "time"):
+                if getattr(measure, field) is None:
+                    yield (*place, field), "missing", f"add `{field}:` here"
+
+    def point_problems(self, study: Study) -> Iterator[Problem]:
+        """Login keys, LUs, images, patterns."""
+        for place, message, hint in study.iscsi.problems():
+            yield ("iscsi", *place), message, hint
+        yield from consistency_load.problems(study)
+
+
+STUDY = VmsStudy()

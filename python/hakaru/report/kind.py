@@ -1,0 +1,76 @@
+"""The part of a kind that reports use: rows of the terminal's table, sections, tiles and figures.
+
+Implemented in `hakaru.kinds` and by other packages; asked for through `of`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from hakaru import kind
+from hakaru.analysis import sentences
+from hakaru.report.figures import Figure
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The terminal's table beside the factors: titles of columns, and cells of each point in the summary's order."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+class ReportKind(ABC):
+    """What reports of this kind show. `summary` is as `AnalysisKind.analyse` gave it.
+
+    Only the table must be written; a report without the rest has the parts that all reports have.
+    """
+
+    @abstractmethod
+    def table(self, summary: Json) -> Table:
+        """What the terminal shows of each point when the run has ended."""
+
+    def chief_findings(self, summary: Json) -> list[Json]:
+        """Findings that answer the study's question. Default: all."""
+        return list(summary["findings"])
+
+    def tiles(self, summary: Json, language: str) -> list[Json]:
+        """The numbers at the head of the report: `{title, value, small}`. Default: none."""
+        return []
+
+    def method(self, summary: Json, study: Json, lab: Json, language: str) -> list[str]:
+        """Sentences about how it was measured, besides those that all reports have. Default: none."""
+        return []
+
+    def parts(self, summary: Json, letters: Mapping[str, str], language: str) -> Json:
+        """Variables of the template that belong to this kind. Default: none."""
+        return {}
+
+    def figures(self, summary: Json, language: str, series: int = 0) -> list[Figure]:
+        """Figures of the run; `series` counts its curves where each has figures of its own. Default: none."""
+        return []
+
+    def about_sweep(self, study: Json, where: Mapping[str, Any], language: str) -> str:
+        """A sentence about what the points of a sweep have in common. Default: none."""
+        return ""
+
+    def point_name(self, point: Json, language: str) -> str:
+        """What a point outside of any sweep is called. Default: its factors."""
+        return sentences.series(point["factors"], language) or str(point["point"])
+
+    def redo(self, summary: Json) -> str:
+        """The command that measures the same again, in the same order."""
+        run = summary["run"]
+        quick = " --quick" if run.get("quick") else ""
+        return f"hakaru run {shlex.quote(str(summary['study']['id']))}{quick} --seed {run.get('seed')}"
+
+
+def of(name: str) -> ReportKind:
+    """The part of the kind of that name: a summary's `run.kind`."""
+    return cast(ReportKind, kind.named(name).report)

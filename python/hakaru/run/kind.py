@@ -1,0 +1,112 @@
+"""The part of a kind that runs use: which engines a repetition needs, how long it takes, what it shows meanwhile.
+
+Implemented in `hakaru.kinds` and by other packages; asked for through `of`. Everything here is pure: the runner builds
+the lab, starts the engines and listens to them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from hakaru import kind
+from hakaru.engine import contract
+from hakaru.errors import UsageError
+from hakaru.lab.plan import LabPlan
+from hakaru.study import Expanded, Point, Repetition
+from hakaru.study.model import Study
+
+if TYPE_CHECKING:
+    from hakaru.caveats import Caveat
+    from hakaru.run.meter import Meter
+    from hakaru.run.site import Site
+
+Engines = Mapping[str, contract.EngineConfig]
+"""Node → the engine that runs there."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one repetition of a point takes."""
+
+    seconds: float
+    """Expected time of the load."""
+    seconds_max: float
+    """Time after which the load has ended, apart from its drain."""
+    held_bytes: int
+    """Most bytes that LUs in memory hold: what is written, and what is read of filled ones."""
+    actors: int
+    """VMs, jobs or whatever else has counters of its own."""
+    sockets: int
+    """Most sockets in one process."""
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Instants of one repetition, ns of CLOCK_MONOTONIC: the common start, and the phases that loads announced."""
+
+    start_ns: int
+    measure_ns: Sequence[int]
+    drain_ns: Sequence[int]
+
+
+class RunKind(ABC):
+    """How repetitions of this kind are run."""
+
+    @abstractmethod
+    def servers(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:
+        """Engines that serve: started before the loads, stopped after them. Arrays, mostly."""
+
+    @abstractmethod
+    def loads(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:
+        """Engines that load; the repetition ends when all of them have. A host with nothing to do is left out."""
+
+    @abstractmethod
+    def cost(self, expanded: Expanded, point: Point, lab: LabPlan | None) -> Cost:
+        """What a repetition of the point takes; `lab` is as the point has it, None where a site is used."""
+
+    @abstractmethod
+    def each(self, expanded: Expanded) -> str:
+        """What one repetition does, for `hakaru plan`: `10 s warm-up + 180 s measured each`."""
+
+    def check_site(self, expanded: Expanded, site: Site) -> bool:
+        """Whether loads may write to the site's LUs. Raises UsageError where a point cannot run on the site.
+
+        Default: a study of this kind runs in labs alone.
+        """
+        raise UsageError(f"studies of kind {expanded.study.kind!r} run in a lab", "leave out --site")
+
+    def site_loads(self, expanded: Expanded, turn: Repetition, site: Site, *, allow_writes: bool) -> Engines:
+        """Engines that load a site's equipment from this host. Default: none."""
+        return {}
+
+    def ports(self, load: contract.EngineConfig) -> set[int]:
+        """TCP ports that a load connects to, for watches. Default: none."""
+        return set()
+
+    def baseline(self, lab: LabPlan) -> bool:
+        """Whether plain TCP is measured between hosts and arrays before the first repetition. Default: no."""
+        return False
+
+    def window(self, expanded: Expanded, turn: Repetition, phases: Phases) -> tuple[int, int]:
+        """Start and end of the measuring phase, ns of CLOCK_MONOTONIC.
+
+        Default: from when the last load measures until the first one drains.
+        """
+        start = max(phases.measure_ns, default=phases.start_ns + expanded.measure.warmup_ns)
+        return start, min(phases.drain_ns, default=start + expanded.measure.time_ns)
+
+    def caveats(self, study: Study, results: Sequence[Mapping[str, float]]) -> list[Caveat]:
+        """What is wrong with a repetition, from the values that each load gave at its end. Default: nothing."""
+        return []
+
+    @abstractmethod
+    def meter(self, expanded: Expanded, turn: Repetition, hosts: int) -> Meter:
+        """Live rates of a repetition with loads on so many hosts."""
+
+
+def of(study: kind.HasKind) -> RunKind:
+    """The part of the study's kind."""
+    return cast(RunKind, kind.of(study).run)
