@@ -8,7 +8,8 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hakaru import lost_packets, summarise
+from hakaru import lost_packets
+from hakaru.analysis import summarise
 
 from tests.analysis.small_backup import FULL, PUBLISHED, SLOW, VARIABLES, Copy, Pt, published_shape, write_run
 
