@@ -19,6 +19,7 @@ CORE = (
     "wire",
     "contract",
     "drive",
+    "scsi-device",
     "iscsi-target",
     "initiator",
     "pool",

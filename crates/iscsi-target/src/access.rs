@@ -7,6 +7,7 @@ use core::fmt;
 use core::net::IpAddr;
 use core::str::FromStr;
 
+use hakaru_scsi_device::Rights;
 use hakaru_wire::iscsi::LoginStatus;
 use hakaru_wire::iscsi::chap::{Algorithm, Credentials, SecretError};
 use hakaru_wire::iscsi::keys::AuthMethod;
@@ -160,7 +161,7 @@ impl Access {
         let mut rights = None;
         for rule in rules.iter().filter(here) {
             if rule.user.is_none() || rule.user.as_deref() == user {
-                rights.get_or_insert(Rights::NONE).add(rule);
+                allow(rights.get_or_insert(Rights::NONE), rule);
             }
         }
         rights.ok_or(if user.is_none() && rules.iter().filter(here).count() > 0 {
@@ -171,51 +172,12 @@ impl Access {
     }
 }
 
-/// LUs that a session finds, and those of them that it may write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rights {
-    seen: [u64; 4],
-    writable: [u64; 4],
-}
-
-impl Rights {
-    /// Every LU there is and will be.
-    pub(crate) const ALL: Rights = Rights {
-        seen: [u64::MAX; 4],
-        writable: [u64::MAX; 4],
-    };
-    const NONE: Rights = Rights {
-        seen: [0; 4],
-        writable: [0; 4],
-    };
-
-    fn add(&mut self, rule: &Rule) {
-        let Some(lus) = &rule.lus else {
-            *self = Rights::ALL;
-            return;
-        };
-        for lu in lus {
-            let (word, bit) = place(lu.lun);
-            self.seen[word] |= bit;
-            self.writable[word] |= if lu.read_only { 0 } else { bit };
-        }
+/// Adds the LUs that a rule shows.
+fn allow(rights: &mut Rights, rule: &Rule) {
+    match &rule.lus {
+        None => *rights = Rights::ALL,
+        Some(lus) => lus.iter().for_each(|lu| rights.allow(lu.lun, lu.read_only)),
     }
-
-    /// The LU is there for this session.
-    pub(crate) fn sees(&self, lun: u8) -> bool {
-        let (word, bit) = place(lun);
-        self.seen[word] & bit != 0
-    }
-
-    /// It may be written, as far as the list says.
-    pub(crate) fn writes(&self, lun: u8) -> bool {
-        let (word, bit) = place(lun);
-        self.writable[word] & bit != 0
-    }
-}
-
-fn place(lun: u8) -> (usize, u64) {
-    (usize::from(lun / 64), 1 << (lun % 64))
 }
 
 /// Addresses that begin with the same bits: `10.1.0.0/16`, `fd00::/8`, or one address.

@@ -1,14 +1,13 @@
 //! The end of a SCSI command: what the storage answered becomes data, status and a response.
 
+use hakaru_scsi_device::{IoFailure, IoId, IoResult, Key, SenseFormat, Verdict};
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{Itt, Residual, ScsiResponse};
 use hakaru_wire::scsi::{Sense, Status};
 
 use crate::connection::Connection;
 use crate::data_in::DataIn;
-use crate::io::{IoFailure, IoId, IoResult};
-use crate::scsi::{SenseFormat, Verdict};
-use crate::slab::Key;
+
 use crate::target::Target;
 use crate::task::{Access, Stage};
 

@@ -9,7 +9,7 @@ use hakaru_units::Time;
 use hakaru_wire::iscsi::{AsyncEvent, AsyncMessage, Lun};
 
 use crate::connection::{Connection, Phase};
-use crate::io::ConnectionId;
+use crate::id::ConnectionId;
 use crate::target::Target;
 
 /// Deadlines are kept to within this.

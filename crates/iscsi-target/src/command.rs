@@ -1,5 +1,6 @@
 //! SCSI Command PDUs: admission, what the SCSI layer says to them, and their beginning.
 
+use hakaru_scsi_device::{Io, IoId, IoOp, Key, Outcome, Verdict};
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{Itt, RejectReason, Residual, ScsiCommand, ahs};
 use hakaru_wire::scsi::{Sense, Status};
@@ -7,10 +8,10 @@ use hakaru_wire::scsi::{Sense, Status};
 use crate::answer::{send_good, send_response};
 use crate::connection::Connection;
 use crate::data_in::{DataIn, ask_read};
-use crate::io::{ConnectionId, Io, IoId, IoOp};
-use crate::scsi::{self, Outcome, Verdict};
+use crate::id::ConnectionId;
+
 use crate::session::{Payload, Pdu};
-use crate::slab::Key;
+
 use crate::steps::check_length;
 use crate::target::Target;
 use crate::task::{Access, Inbound, Stage, Task};
@@ -28,7 +29,7 @@ impl Target {
         };
         self.admit(connection, &command, pdu.ahs)?;
         let outcome = self.execute(connection, |device| {
-            scsi::execute(device, command.lun, &command.cdb, None)
+            hakaru_scsi_device::execute(device, command.lun, &command.cdb, None)
         });
         match self.check_unsolicited(connection, &command, &pdu.payload) {
             Some(verdict) if !matches!(outcome, Outcome::End(Verdict::Check(_))) => {
@@ -292,7 +293,6 @@ impl Target {
         let key = self.insert_task(connection, command, || task);
         self.ios.push_back(Io {
             id: IoId(key),
-            connection,
             lun: lu,
             op: IoOp::Flush,
         });

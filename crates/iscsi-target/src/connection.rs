@@ -3,17 +3,18 @@
 //! With MaxConnections=1 a session lives and ends with its connection, so the session's command window is kept here too.
 
 use core::net::SocketAddr;
+use hakaru_scsi_device::Key;
 
 use hakaru_units::Time;
 use hakaru_wire::iscsi::digest::{DIGEST_LENGTH, DataDigest, header_digest, padding};
 use hakaru_wire::iscsi::frame::Framer;
 use hakaru_wire::iscsi::{CmdSn, ScsiCommand, StatSn, TargetNumbers};
 
-use crate::io::ConnectionId;
+use crate::id::ConnectionId;
 use crate::lent::Lending;
 use crate::login::Login;
 use crate::session::{Payload, Session};
-use crate::slab::Key;
+
 use crate::task::{Stage, Task};
 use crate::transmit::Transmit;
 

@@ -1,12 +1,11 @@
 //! Reads: what the storage is asked, and Data-In, which cuts a command's data into PDUs. Its status, always GOOD, travels with the last of them (RFC 7143 section 11.4).
 
+use hakaru_scsi_device::{Io, IoId, IoOp, Key, LogicalUnit};
 use hakaru_wire::iscsi::{self, DataInStatus, Itt, Lun, Residual, TargetNumbers, Ttt};
 use hakaru_wire::scsi::Status;
 
 use crate::connection::Connection;
-use crate::io::{Io, IoId, IoOp};
-use crate::scsi::LogicalUnit;
-use crate::slab::Key;
+
 use crate::task::{Stage, Task};
 
 /// What is said of the data of one command.
@@ -145,7 +144,6 @@ pub(crate) fn ask_read(
     }
     Io {
         id: IoId(key),
-        connection: task.connection,
         lun: task.lu,
         op: IoOp::Read {
             offset_bytes,

@@ -3,16 +3,16 @@
 //! A write goes: reserve the budget → unsolicited data until its F bit → R2Ts, several at a time, each until its F bit → storage. A write that
 //! is refused on the way lets go by what the initiator sends anyway and only then ends, as RFC 7143 section 11.17 wants it.
 
+use hakaru_scsi_device::{Claim, Extent, Io, IoId, IoOp, Key, Verdict};
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{Bhs, DataOut, R2t, RejectReason, Ttt};
 use hakaru_wire::scsi::{Sense, Status};
 
 use crate::connection::Sink;
-use crate::io::{ConnectionId, Extent, Io, IoId, IoOp};
-use crate::ranges::Claim;
-use crate::scsi::Verdict;
+use crate::id::ConnectionId;
+
 use crate::session::{Parameters, Payload};
-use crate::slab::Key;
+
 use crate::target::Target;
 use crate::task::{Access, Stage, Task, transfer_tag};
 
@@ -237,7 +237,6 @@ impl Target {
         };
         self.ios.push_back(Io {
             id: IoId(key),
-            connection: task.connection,
             lun: task.lu,
             op,
         });

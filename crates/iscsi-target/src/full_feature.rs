@@ -7,7 +7,7 @@ use hakaru_wire::iscsi::{
 };
 
 use crate::connection::Connection;
-use crate::io::ConnectionId;
+use crate::id::ConnectionId;
 use crate::session::{EarlyPdu, Held, Payload, Pdu};
 use crate::target::Target;
 

@@ -6,35 +6,16 @@
 //! acknowledged is not enough: over loopback the receiver's socket holds the very pages until it is read.
 use std::collections::VecDeque;
 
+use hakaru_scsi_device::{Lent, Returned};
 use hakaru_wire::iscsi::StatSn;
 
 use crate::connection::Connection;
-use crate::io::ConnectionId;
+use crate::id::ConnectionId;
 use crate::target::Target;
 
 /// Ranges that a connection may have lent at once: those of an initiator that never tells what it has are bounded, and
 /// its further reads are copied.
 const LENT_MAX: usize = 256;
-
-/// A range of an LU's memory, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lent {
-    /// Which LU.
-    pub lun: u8,
-    /// First byte.
-    pub offset_bytes: u64,
-    /// How many.
-    pub length_bytes: u64,
-}
-
-/// How memory comes back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Returned {
-    /// The initiator has what was read.
-    Read(Lent),
-    /// The connection has ended; the kernel or the initiator may still have it, and nobody will say when not.
-    Abandoned(Lent),
-}
 
 /// What one connection has lent, oldest first: each until the initiator expects this StatSN.
 pub(crate) type Lending = VecDeque<(StatSn, Lent)>;

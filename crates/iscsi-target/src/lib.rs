@@ -20,7 +20,7 @@
 //! | `session` `tags` `full_feature` | order of commands; NOP, logout, reject |
 //! | `command` `data_in` `data_out` `task` | a SCSI command from its PDU to its status |
 //! | `parameters` | commands with a parameter list, and what a command means to other initiators |
-//! | `program` `steps` `ranges` | commands that take several accesses; how they are run; what they keep others out of |
+//! | `steps` | commands that take several accesses |
 //! | `management` `remains` | what ends tasks, and what must wait for their end |
 //! | `operator` | what changes while the target runs: size, space, ports, LUs |
 //! | `scsi` | the disks: one file per family of commands |
@@ -33,7 +33,6 @@
 mod access;
 mod answer;
 mod authentication;
-mod buffers;
 mod clock;
 mod command;
 mod config;
@@ -42,19 +41,15 @@ mod counters;
 mod data_in;
 mod data_out;
 mod full_feature;
-mod io;
+mod id;
 mod lent;
 mod login;
 mod management;
 mod operator;
 mod parameters;
-mod program;
-mod ranges;
 mod receive;
 mod remains;
-mod scsi;
 mod session;
-mod slab;
 mod steps;
 mod tags;
 mod target;
@@ -64,10 +59,11 @@ mod transmit;
 
 pub use access::{Access, AccessError, AddressPrefix, LuAccess, PrefixError, Rule};
 pub use authentication::Entropy;
-pub use config::{Limits, LuDescription, Space, TargetConfig, Thin};
-pub use io::{ConnectionId, Extent, Io, IoFailure, IoId, IoOp, IoResult};
-pub use lent::{Lent, Returned};
-pub use operator::check_reservations;
-pub use scsi::RecordError;
+pub use config::{Limits, TargetConfig};
+pub use hakaru_scsi_device::{
+    Extent, Io, IoFailure, IoId, IoOp, IoResult, Lent, LuDescription, RecordError, Returned, Space,
+    Thin, check_reservations,
+};
+pub use id::ConnectionId;
 pub use target::Target;
 pub use transmit::{Segment, Transmit};

@@ -3,6 +3,7 @@
 //! What proves who the initiator is, is in `authentication`; what that one may then do, in `access`. Neither session nor name of a target is confirmed to
 //! an initiator that the access list does not let in.
 
+use hakaru_scsi_device::{Nexus, Rights};
 use hakaru_units::Time;
 use hakaru_wire::iscsi::keys::{
     AuthMethod, Digest, Key, Negotiation, NegotiationError, Preferences, Role, SessionType,
@@ -10,14 +11,13 @@ use hakaru_wire::iscsi::keys::{
 use hakaru_wire::iscsi::text::{TextBuffer, parse_pairs};
 use hakaru_wire::iscsi::{Bhs, Isid, LoginRequest, LoginResponse, LoginStatus, Stage};
 
-use crate::access::Rights;
 use crate::authentication::Authentication;
 use crate::config::TargetConfig;
 use crate::connection::{Digests, LOGIN_DATA_SEGMENT_BYTES, Phase, ReceiveSettings};
-use crate::io::ConnectionId;
+use crate::id::ConnectionId;
 use crate::management::Then;
-use crate::session::{Parameters, Session};
-use crate::target::{Nexus, Target};
+use crate::session::{Parameters, Session, SessionName};
+use crate::target::Target;
 
 /// Text that all logins under way may have collected, bytes: a few keys for each of as many as there can be, or all that one may say for a thousand.
 const LOGIN_TEXT_BYTES_MAX: usize = 64 << 20;
@@ -386,18 +386,18 @@ impl Target {
             return Ok(());
         };
         negotiation.conclude();
-        let nexus = nexus_of(negotiation, login.first.isid, on.portal);
+        let name = name_of(negotiation, login.first.isid, on.portal);
         let address = on.peer.ip();
-        if let Some(old) = self.sessions.by_nexus.get(&nexus).copied() {
+        if let Some(old) = self.sessions.by_name.get(&name).copied() {
             let before = self.connections.get(old.0).map(|on| on.peer.ip());
             self.counters.sessions.reinstatements += 1;
             self.counters.sessions.reinstatements_elsewhere += u64::from(before != Some(address));
             self.end(now, old);
             self.discard_transmit(old);
         }
-        let left = self.remains.of(&nexus);
+        let left = self.remains.of(&name);
         if left.is_empty() {
-            return self.complete_login(now, connection, nexus);
+            return self.complete_login(now, connection, name);
         }
         self.wait_for(left, Then::BeginSession { connection });
         Ok(())
@@ -408,9 +408,9 @@ impl Target {
         &mut self,
         now: Time,
         connection: ConnectionId,
-        nexus: Nexus,
+        name: SessionName,
     ) -> Result<(), LoginStatus> {
-        if self.sessions.by_nexus.len() >= self.config.limits.sessions_max as usize {
+        if self.sessions.by_name.len() >= self.config.limits.sessions_max as usize {
             return Err(LoginStatus::OUT_OF_RESOURCES);
         }
         let Some(on) = self.connections.get_mut(connection.0) else {
@@ -435,17 +435,19 @@ impl Target {
             digests,
             data_segment_bytes_max: agreed.own_max_recv_data_segment_length,
         };
-        let tsih = self.sessions.insert(nexus.clone(), connection);
+        let tsih = self.sessions.insert(name.clone(), connection);
         let mut session = Session::new(
-            nexus.clone(),
+            name.clone(),
             tsih,
             login.first.cid,
             Parameters::of(agreed),
             rights,
             negotiation,
         );
-        if let Some(sense) = self.sessions.owed_attentions.remove(&nexus) {
-            self.lus.numbers().for_each(|lu| session.attend(lu, sense));
+        if let Some(sense) = self.sessions.owed_attentions.remove(&name) {
+            self.lus
+                .numbers()
+                .for_each(|lu| session.device.attend(lu, sense));
         }
         self.login_text_bytes -= core::mem::take(&mut login.text_bytes);
         on.phase = Phase::FullFeature(Box::new(session));
@@ -473,12 +475,14 @@ pub(crate) fn port_number(portal: usize) -> u16 {
     u16::try_from(portal + 1).expect("Target::new takes fewer portals")
 }
 
-fn nexus_of(negotiation: &Negotiation, isid: Isid, portal: usize) -> Nexus {
+fn name_of(negotiation: &Negotiation, isid: Isid, portal: usize) -> SessionName {
     let parameters = negotiation.parameters();
-    Nexus {
-        initiator_name: parameters.initiator_name.clone().unwrap_or_default(),
-        isid,
-        port: port_number(portal),
+    SessionName {
+        nexus: Nexus {
+            initiator_name: parameters.initiator_name.clone().unwrap_or_default(),
+            isid,
+            port: port_number(portal),
+        },
         discovery: parameters.session_type == SessionType::Discovery,
     }
 }

@@ -3,6 +3,7 @@
 //! A task that is with the storage cannot be called back. It is marked aborted; what was to follow its end (the answer to the function, the
 //! login that replaces its session) waits in a [`Barrier`], so that an aborted write never changes a block afterwards.
 
+use hakaru_scsi_device::{IoId, Key, Rights};
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{
     Bhs, CmdSn, Itt, LoginStatus, Lun, Opcode, RejectReason, TaskManagementFunction,
@@ -10,11 +11,10 @@ use hakaru_wire::iscsi::{
 };
 use hakaru_wire::scsi::Sense;
 
-use crate::access::Rights;
 use crate::connection::{Phase, Sink};
-use crate::io::{ConnectionId, IoId};
+use crate::id::ConnectionId;
 use crate::session::{EarlyPdu, Held};
-use crate::slab::Key;
+
 use crate::target::Target;
 use crate::task::{Access, Stage, Task};
 
@@ -85,7 +85,7 @@ impl Target {
             .lun
             .number()
             .and_then(|number| u8::try_from(number).ok());
-        let rights = session.map_or(Rights::ALL, |session| session.rights);
+        let rights = session.map_or(Rights::ALL, |session| session.device.rights);
         let unit = unit.filter(|number| self.lus.get(*number).is_some() && rights.sees(*number));
         let everything = self.lus.numbers().all(|lu| rights.writes(lu));
         let result = match (request.function, unit) {
@@ -214,7 +214,9 @@ impl Target {
                 .get_mut(other.0)
                 .and_then(|on| on.session_mut())
             {
-                session.attend(lu, Sense::COMMANDS_CLEARED_BY_ANOTHER_INITIATOR);
+                session
+                    .device
+                    .attend(lu, Sense::COMMANDS_CLEARED_BY_ANOTHER_INITIATOR);
             }
         }
         self.abort_all(now, Scope::Unit(lu), Some(lu), request, connection)
@@ -418,16 +420,16 @@ impl Target {
 
     /// TARGET COLD RESET ends every session; each initiator port is told when it comes again (RFC 7143 section 11.5.1).
     fn end_all_sessions(&mut self, now: Time) {
-        let all: Vec<ConnectionId> = self.sessions.by_nexus.values().copied().collect();
-        let nexuses: Vec<_> = self
+        let all: Vec<ConnectionId> = self.sessions.by_name.values().copied().collect();
+        let names: Vec<_> = self
             .sessions
-            .by_nexus
+            .by_name
             .keys()
-            .filter(|nexus| !nexus.discovery)
+            .filter(|name| !name.discovery)
             .cloned()
             .collect();
-        for nexus in nexuses {
-            self.sessions.owed_attentions.insert(nexus, Sense::POWER_ON);
+        for name in names {
+            self.sessions.owed_attentions.insert(name, Sense::POWER_ON);
         }
         all.into_iter()
             .for_each(|connection| self.end(now, connection));

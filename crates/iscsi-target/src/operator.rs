@@ -1,21 +1,11 @@
 //! What the operator and the storage change while the target runs, and how initiators are told.
 
+use hakaru_scsi_device::{Key, LuDescription, Space};
 use hakaru_units::Time;
 use hakaru_wire::scsi::{AccessState, Sense};
 
-use crate::config::{LuDescription, Space};
-use crate::scsi::{RecordError, check_record};
-use crate::slab::Key;
 use crate::target::Target;
 use crate::task::{Stage, Task};
-
-/// Whether [`LuDescription::reservations`] can be taken.
-///
-/// # Errors
-/// It is no record, or a damaged one; the LU must not be served then, since hosts rely on their reservations to keep each other out.
-pub fn check_reservations(record: &[u8]) -> Result<(), RecordError> {
-    check_record(record)
-}
 
 impl Target {
     /// Space behind an LU, for LOG SENSE page 0Ch; the LU must be thin, or it is not told. Cheap; call it as often as the figures change.
@@ -97,7 +87,7 @@ impl Target {
         self.forget_lent(lun);
         for on in self.connections.values_mut() {
             if let Some(session) = on.session_mut() {
-                session.unit_attentions.retain(|(of, _)| *of != lun);
+                session.device.forget_unit(lun);
             }
         }
         self.attend_all(None, Sense::REPORTED_LUNS_DATA_CHANGED, None);

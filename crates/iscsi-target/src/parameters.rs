@@ -1,13 +1,14 @@
 //! Commands that a parameter list settles (MODE SELECT, PERSISTENT RESERVE OUT), and what a command means to other initiators.
 
+use hakaru_scsi_device::{Io, IoId, IoOp, IoResult, Key, Nexus, Notice, Outcome, Verdict};
 use hakaru_units::Time;
 use hakaru_wire::scsi::{Sense, Status};
 
-use crate::io::{ConnectionId, Io, IoId, IoOp, IoResult};
+use crate::id::ConnectionId;
 use crate::management::Then;
-use crate::scsi::{self, Notice, Outcome, Verdict};
-use crate::slab::Key;
-use crate::target::{Nexus, Target};
+
+use crate::session::SessionName;
+use crate::target::Target;
 use crate::task::{Access, Stage};
 
 impl Target {
@@ -21,7 +22,7 @@ impl Target {
         // Its own end is not among those that it may wait for.
         task.stage = Stage::Io;
         let outcome = self.execute(connection, |device| {
-            scsi::execute(device, lun, &cdb, Some(&list))
+            hakaru_scsi_device::execute(device, lun, &cdb, Some(&list))
         });
         self.buffers.give(list);
         self.abort_for(now, lu, key);
@@ -53,7 +54,6 @@ impl Target {
         };
         self.ios.push_back(Io {
             id: IoId(key),
-            connection,
             lun: lu,
             op,
         });
@@ -76,7 +76,7 @@ impl Target {
         let lu = self.tasks.get(key).map(|task| task.lu);
         let done = *result == IoResult::Done;
         if let Some(unit) = lu.and_then(|lu| self.lus.get_mut(lu)) {
-            unit.reservations.kept(done);
+            unit.end_keeping(done);
         }
         if done {
             Ok(())
@@ -123,12 +123,16 @@ impl Target {
 
     /// Establishes a unit attention condition for one nexus, if it is logged in.
     fn attend(&mut self, nexus: &Nexus, lu: u8, sense: Sense) {
-        let connection = self.sessions.by_nexus.get(nexus);
+        let name = SessionName {
+            nexus: nexus.clone(),
+            discovery: false,
+        };
+        let connection = self.sessions.by_name.get(&name);
         if let Some(session) = connection
             .and_then(|connection| self.connections.get_mut(connection.0))
             .and_then(|on| on.session_mut())
         {
-            session.attend(lu, sense);
+            session.device.attend(lu, sense);
         }
     }
 
@@ -148,7 +152,9 @@ impl Target {
                 continue;
             }
             if let Some(session) = on.session_mut().filter(|session| !session.discovery) {
-                units.iter().for_each(|lu| session.attend(*lu, sense));
+                units
+                    .iter()
+                    .for_each(|lu| session.device.attend(*lu, sense));
             }
         }
     }
@@ -161,9 +167,13 @@ impl Target {
             let Notice::Abort { nexus, .. } = notice else {
                 continue;
             };
-            let Some(connection) = self.sessions.by_nexus.get(&nexus).copied() else {
+            let name = SessionName {
+                nexus,
+                discovery: false,
+            };
+            let Some(connection) = self.sessions.by_name.get(&name).copied() else {
                 // Its session has gone; what that left with the storage is to be over all the same.
-                unfinished.extend(self.remains.of(&nexus));
+                unfinished.extend(self.remains.of(&name));
                 continue;
             };
             let tasks = self.tasks.iter();
@@ -172,7 +182,11 @@ impl Target {
                 .map(|(covered, _)| covered)
                 .collect();
             if !covered.is_empty() {
-                self.attend(&nexus, lu, Sense::COMMANDS_CLEARED_BY_ANOTHER_INITIATOR);
+                self.attend(
+                    &name.nexus,
+                    lu,
+                    Sense::COMMANDS_CLEARED_BY_ANOTHER_INITIATOR,
+                );
             }
             unfinished.extend(covered.into_iter().filter(|covered| self.abort(*covered)));
         }

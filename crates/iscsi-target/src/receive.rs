@@ -6,7 +6,7 @@ use hakaru_wire::iscsi::{Bhs, Opcode, ScsiCommand};
 
 use crate::connection::{Phase, Sink};
 use crate::full_feature::exp_stat_sn_of;
-use crate::io::ConnectionId;
+use crate::id::ConnectionId;
 use crate::session::{Payload, Pdu};
 use crate::target::Target;
 

@@ -3,52 +3,53 @@
 //! The same initiator may come again before they are done: over a new connection, with the same writes. Its new session must not begin before the
 //! old writes have had their effect, or an old one would change a block after a new one.
 
+use hakaru_scsi_device::Key;
+
 use std::collections::HashMap;
 
-use crate::io::ConnectionId;
-use crate::slab::Key;
-use crate::target::Nexus;
+use crate::id::ConnectionId;
+use crate::session::SessionName;
 
 /// What is left, by the connection it came over and by the initiator.
 #[derive(Debug, Default)]
 pub(crate) struct Remains {
-    by_connection: HashMap<ConnectionId, (Nexus, Vec<Key>)>,
-    by_nexus: HashMap<Nexus, Vec<ConnectionId>>,
+    by_connection: HashMap<ConnectionId, (SessionName, Vec<Key>)>,
+    by_name: HashMap<SessionName, Vec<ConnectionId>>,
 }
 
 impl Remains {
     /// A session has ended and left these.
-    pub(crate) fn add(&mut self, nexus: Nexus, connection: ConnectionId, tasks: Vec<Key>) {
+    pub(crate) fn add(&mut self, name: SessionName, connection: ConnectionId, tasks: Vec<Key>) {
         if !tasks.is_empty() {
-            self.by_nexus
-                .entry(nexus.clone())
+            self.by_name
+                .entry(name.clone())
                 .or_default()
                 .push(connection);
-            self.by_connection.insert(connection, (nexus, tasks));
+            self.by_connection.insert(connection, (name, tasks));
         }
     }
 
     /// A task that came over `connection` is done.
     pub(crate) fn remove(&mut self, connection: ConnectionId, task: Key) {
-        let Some((nexus, tasks)) = self.by_connection.get_mut(&connection) else {
+        let Some((name, tasks)) = self.by_connection.get_mut(&connection) else {
             return;
         };
         tasks.retain(|left| *left != task);
         if !tasks.is_empty() {
             return;
         }
-        if let Some(connections) = self.by_nexus.get_mut(nexus) {
+        if let Some(connections) = self.by_name.get_mut(name) {
             connections.retain(|left| *left != connection);
             if connections.is_empty() {
-                self.by_nexus.remove(nexus);
+                self.by_name.remove(name);
             }
         }
         self.by_connection.remove(&connection);
     }
 
     /// What sessions of this initiator have left.
-    pub(crate) fn of(&self, nexus: &Nexus) -> Vec<Key> {
-        let connections = self.by_nexus.get(nexus).into_iter().flatten();
+    pub(crate) fn of(&self, name: &SessionName) -> Vec<Key> {
+        let connections = self.by_name.get(name).into_iter().flatten();
         connections
             .filter_map(|connection| self.by_connection.get(connection))
             .flat_map(|(_, tasks)| tasks)
@@ -59,6 +60,8 @@ impl Remains {
 
 #[cfg(test)]
 mod tests {
+    use hakaru_scsi_device::Nexus;
+
     use super::*;
 
     fn key(index: u32) -> Key {
@@ -70,23 +73,26 @@ mod tests {
 
     #[test]
     fn what_sessions_of_one_initiator_left_is_gone_when_each_task_is_done() {
-        let nexus = |name: &str| Nexus {
-            initiator_name: name.to_owned(),
-            ..Nexus::default()
+        let name = |name: &str| SessionName {
+            nexus: Nexus {
+                initiator_name: name.to_owned(),
+                ..Nexus::default()
+            },
+            discovery: false,
         };
         let mut remains = Remains::default();
         let (first, second) = (ConnectionId(key(1)), ConnectionId(key(2)));
-        remains.add(nexus("a"), first, vec![key(10), key(11)]);
-        remains.add(nexus("a"), second, vec![key(12)]);
-        remains.add(nexus("b"), ConnectionId(key(3)), vec![]);
+        remains.add(name("a"), first, vec![key(10), key(11)]);
+        remains.add(name("a"), second, vec![key(12)]);
+        remains.add(name("b"), ConnectionId(key(3)), vec![]);
         assert_eq!(
-            (remains.of(&nexus("a")).len(), remains.of(&nexus("b")).len()),
+            (remains.of(&name("a")).len(), remains.of(&name("b")).len()),
             (3, 0)
         );
         remains.remove(first, key(10));
         remains.remove(second, key(12));
-        assert_eq!(remains.of(&nexus("a")), [key(11)]);
+        assert_eq!(remains.of(&name("a")), [key(11)]);
         remains.remove(first, key(11));
-        assert!(remains.by_connection.is_empty() && remains.by_nexus.is_empty());
+        assert!(remains.by_connection.is_empty() && remains.by_name.is_empty());
     }
 }

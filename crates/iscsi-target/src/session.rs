@@ -1,16 +1,13 @@
 //! A session in full feature phase: who, what was agreed, which tasks are not answered yet.
 
+use hakaru_scsi_device::{Key, Nexus, NexusState, Rights};
 use std::collections::VecDeque;
 
 use hakaru_wire::iscsi::keys::{self, Negotiation};
 use hakaru_wire::iscsi::{Bhs, CmdSn};
-use hakaru_wire::scsi::Sense;
 
-use crate::access::Rights;
-use crate::scsi::Copies;
-use crate::slab::Key;
 use crate::tags::TaskTags;
-use crate::target::Nexus;
+
 use crate::text::TextExchange;
 
 /// What login agreed on, as far as full feature phase needs it. Lengths in bytes.
@@ -96,18 +93,26 @@ pub(crate) enum Held {
     Aborted,
 }
 
+/// What names a session: of two with the same name the younger replaces the older. A discovery session has no access to the device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct SessionName {
+    /// The target port is the portal group: its tag is the relative target port identifier.
+    pub(crate) nexus: Nexus,
+    pub(crate) discovery: bool,
+}
+
 /// A session.
 #[derive(Debug)]
 pub(crate) struct Session {
-    pub(crate) nexus: Nexus,
+    pub(crate) name: SessionName,
     pub(crate) tsih: u16,
     /// CID of its connection.
     pub(crate) cid: u16,
     /// SessionType=Discovery: text and logout only.
     pub(crate) discovery: bool,
     pub(crate) parameters: Parameters,
-    /// LUs it finds.
-    pub(crate) rights: Rights,
+    /// What the device remembers of the nexus.
+    pub(crate) device: NexusState,
     /// Keys that may still change come here.
     pub(crate) negotiation: Negotiation,
     /// Tasks without status, aborted ones not among them.
@@ -124,10 +129,6 @@ pub(crate) struct Session {
     pub(crate) copying_bytes: u64,
     /// Of the budget for write data.
     pub(crate) reserved_bytes: u64,
-    /// Unit attention conditions by LU, oldest first.
-    pub(crate) unit_attentions: Vec<(u8, Sense)>,
-    /// Results of copies that it may still ask for.
-    pub(crate) copies: Copies,
     /// A text exchange that is under way.
     pub(crate) text: Option<TextExchange>,
 }
@@ -135,7 +136,7 @@ pub(crate) struct Session {
 impl Session {
     /// A session without tasks.
     pub(crate) fn new(
-        nexus: Nexus,
+        name: SessionName,
         tsih: u16,
         cid: u16,
         parameters: Parameters,
@@ -143,12 +144,12 @@ impl Session {
         negotiation: Negotiation,
     ) -> Self {
         Self {
-            discovery: nexus.discovery,
-            nexus,
+            discovery: name.discovery,
+            device: NexusState::new(name.nexus.clone(), rights),
+            name,
             tsih,
             cid,
             parameters,
-            rights,
             negotiation,
             tasks: TaskTags::default(),
             aborted: Vec::new(),
@@ -157,8 +158,6 @@ impl Session {
             waiting: VecDeque::new(),
             copying_bytes: 0,
             reserved_bytes: 0,
-            unit_attentions: Vec::new(),
-            copies: Copies::default(),
             text: None,
         }
     }
@@ -167,37 +166,5 @@ impl Session {
     pub(crate) fn take_held(&mut self, cmd_sn: CmdSn) -> Option<Held> {
         let at = self.held.iter().position(|(held, _)| *held == cmd_sn)?;
         Some(self.held.swap_remove(at).1)
-    }
-
-    /// Establishes a unit attention condition; one of the same kind is not repeated. Those of a reset come before all others (SAM-5 section 5.14.3).
-    pub(crate) fn attend(&mut self, lu: u8, sense: Sense) {
-        const RESET: u8 = 0x29;
-        if self.unit_attentions.contains(&(lu, sense)) {
-            return;
-        }
-        let is_reset = |sense: &Sense| sense.additional.code == RESET;
-        let first = self
-            .unit_attentions
-            .iter()
-            .position(|(of, other)| *of == lu && !is_reset(other))
-            .filter(|_| is_reset(&sense));
-        self.unit_attentions
-            .insert(first.unwrap_or(self.unit_attentions.len()), (lu, sense));
-    }
-
-    /// Ends unit attention conditions of a kind, on all LUs.
-    pub(crate) fn end_attention(&mut self, sense: Sense) {
-        self.unit_attentions.retain(|(_, other)| *other != sense);
-    }
-
-    /// Any LU has a unit attention condition for it.
-    pub(crate) fn has_attentions(&self) -> bool {
-        !self.unit_attentions.is_empty()
-    }
-
-    /// Reports and ends the oldest unit attention condition of an LU.
-    pub(crate) fn take_attention(&mut self, lu: u8) -> Option<Sense> {
-        let at = self.unit_attentions.iter().position(|(of, _)| *of == lu)?;
-        Some(self.unit_attentions.remove(at).1)
     }
 }

@@ -2,6 +2,10 @@
 //!
 //! A program goes: the initiator's data → room for what it reads (`Stage::Transmit`) → its range (`Stage::Range`) → access by access → status.
 
+use hakaru_scsi_device::{
+    Answer, Claim, CopyResult, Extent, Io, IoId, IoOp, IoResult, Job, Key, OtherLength, Program,
+    Step, Verdict, Workplace,
+};
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{Itt, Lun, Residual, ScsiCommand};
 use hakaru_wire::scsi::{Sense, Status};
@@ -10,12 +14,10 @@ use crate::answer::{failure_sense, send_good};
 use crate::command::{WRONG_DIRECTION, new_task};
 use crate::connection::Connection;
 use crate::data_in::DataIn;
-use crate::io::{ConnectionId, Extent, Io, IoId, IoOp, IoResult};
-use crate::program::{Answer, Job, OtherLength, Program, Step, Workplace};
-use crate::ranges::Claim;
-use crate::scsi::{CopyResult, Verdict};
+use crate::id::ConnectionId;
+
 use crate::session::Payload;
-use crate::slab::Key;
+
 use crate::target::Target;
 use crate::task::{Access, Inbound, Stage, Task};
 
@@ -288,7 +290,6 @@ impl Target {
         }
         self.ios.push_back(Io {
             id: IoId(key),
-            connection: task.connection,
             lun: lu,
             op,
         });
@@ -338,7 +339,7 @@ impl Target {
             .get_mut(connection.0)
             .and_then(Connection::session_mut);
         if let (Some(session), Some(copied)) = (session, copied) {
-            session.copies.keep(lu, copied);
+            session.device.copies.keep(lu, copied);
         }
         self.finish(key, verdict);
     }

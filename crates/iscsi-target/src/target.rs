@@ -2,51 +2,45 @@
 //! `command.rs` (storage that answered); what is sent and said between them lies in the other files, as further methods.
 
 use core::net::{IpAddr, SocketAddr};
+use hakaru_scsi_device::{
+    Buffers, Device, Io, IoId, Key, LogicalUnits, Notice, Outcome, Port, Ranges, Returned, Slab,
+};
 use std::collections::{HashMap, VecDeque};
 
 use hakaru_units::Time;
-use hakaru_wire::iscsi::{Isid, ScsiCommand};
+use hakaru_wire::iscsi::ScsiCommand;
+
 use hakaru_wire::scsi::Sense;
 
 use crate::authentication::Entropy;
-use crate::buffers::Buffers;
+
 use crate::config::TargetConfig;
 use crate::connection::{Connection, Phase};
 use crate::counters::Counters;
-use crate::io::{ConnectionId, Io, IoId};
-use crate::lent::Returned;
+use crate::id::ConnectionId;
+
 use crate::login::port_number;
 use crate::management::Barrier;
-use crate::ranges::Ranges;
+use crate::session::SessionName;
+
 use crate::remains::Remains;
-use crate::scsi::{Device, LogicalUnits, Notice, Outcome, Port};
-use crate::slab::{Key, Slab};
+
 use crate::task::{Ended, Task};
 use crate::transmit::Transmit;
-
-/// An initiator port as a target sees it (I_T nexus): of two sessions that would have the same, the younger replaces the older.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Nexus {
-    pub(crate) initiator_name: String,
-    pub(crate) isid: Isid,
-    /// The target port: tag of the portal group, relative target port identifier, both from 1.
-    pub(crate) port: u16,
-    pub(crate) discovery: bool,
-}
 
 /// Sessions in full feature phase by what names them.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
-    pub(crate) by_nexus: HashMap<Nexus, ConnectionId>,
+    pub(crate) by_name: HashMap<SessionName, ConnectionId>,
     pub(crate) by_tsih: HashMap<u16, ConnectionId>,
     /// Unit attention conditions for initiators that a reset has logged out.
-    pub(crate) owed_attentions: HashMap<Nexus, Sense>,
+    pub(crate) owed_attentions: HashMap<SessionName, Sense>,
     last_tsih: u16,
 }
 
 impl Sessions {
     /// Gives a session its TSIH: not 0, and not one in use. There are fewer sessions than TSIHs, which [`Target::new`] checks.
-    pub(crate) fn insert(&mut self, nexus: Nexus, connection: ConnectionId) -> u16 {
+    pub(crate) fn insert(&mut self, name: SessionName, connection: ConnectionId) -> u16 {
         loop {
             self.last_tsih = self.last_tsih.wrapping_add(1);
             if self.last_tsih != 0 && !self.by_tsih.contains_key(&self.last_tsih) {
@@ -54,7 +48,7 @@ impl Sessions {
             }
         }
         self.by_tsih.insert(self.last_tsih, connection);
-        self.by_nexus.insert(nexus, connection);
+        self.by_name.insert(name, connection);
         self.last_tsih
     }
 }
@@ -338,6 +332,11 @@ impl Target {
         None
     }
 
+    /// The buffers that commands and storage use again.
+    pub fn buffers(&mut self) -> &mut Buffers {
+        &mut self.buffers
+    }
+
     /// An empty buffer of at least `capacity` bytes for [`crate::IoResult::ReadData`]: one used before, if there is one.
     #[must_use]
     pub fn take_buffer(&mut self, capacity: usize) -> Vec<u8> {
@@ -409,12 +408,12 @@ impl Target {
             None | Some(Phase::Ending) => return,
             Some(Phase::Login(_)) => self.count_login_ended(connection),
             Some(Phase::FullFeature(session)) => {
-                let (nexus, tsih) = (session.nexus.clone(), session.tsih);
+                let (name, tsih) = (session.name.clone(), session.tsih);
                 self.sessions.by_tsih.remove(&tsih);
-                self.sessions.by_nexus.remove(&nexus);
-                self.lus.lose(&nexus);
+                self.sessions.by_name.remove(&name);
+                self.lus.lose(&name.nexus);
                 let left = self.abort_session(connection);
-                self.remains.add(nexus, connection, left);
+                self.remains.add(name, connection, left);
             }
         }
         let linger = now + self.config.limits.linger;
@@ -473,7 +472,7 @@ impl Target {
         };
         let mut device = Device {
             units: &mut self.lus,
-            session,
+            nexus: &mut session.device,
             transfer_bytes_max: self.config.limits.transfer_bytes_max,
             relative_port,
             ports: &self.ports,

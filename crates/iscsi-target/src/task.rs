@@ -1,15 +1,12 @@
 //! A task: one SCSI command that is not answered yet, from its command PDU to its status.
 
+use hakaru_scsi_device::{Buffers, Claim, Extent, Job, Key, Verdict};
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{Itt, Lun, Ttt};
 
-use crate::buffers::Buffers;
-use crate::io::{ConnectionId, Extent};
-use crate::program::Job;
-use crate::ranges::Claim;
-use crate::scsi::Verdict;
+use crate::id::ConnectionId;
+
 use crate::session::Payload;
-use crate::slab::Key;
 
 /// What a task is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

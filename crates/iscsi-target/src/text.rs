@@ -7,7 +7,7 @@ use hakaru_wire::iscsi::text::{TextBuffer, emit_pair};
 use hakaru_wire::iscsi::{Bhs, Itt, Lun, RejectReason, Stage, TextRequest, TextResponse, Ttt};
 
 use crate::connection::Connection;
-use crate::io::ConnectionId;
+use crate::id::ConnectionId;
 use crate::target::Target;
 
 /// A text exchange of several PDUs, of which a session has one at a time.

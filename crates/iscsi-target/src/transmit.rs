@@ -7,9 +7,8 @@
 //! block, the rest of that block is copied at once ([`Transmit::advance`]) and sent from the copy. What is lent to the kernel
 //! rather than copied ([`Transmit::lend`]) the storage keeps as it is until it comes back.
 
+use hakaru_scsi_device::Lent;
 use std::collections::VecDeque;
-
-use crate::lent::Lent;
 
 /// One piece to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

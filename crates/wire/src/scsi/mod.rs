@@ -41,6 +41,8 @@ pub use reservation::{
     FullStatus, RegisterAndMove, ReservationType, ReserveCapabilities, ReserveIn, ReserveOut,
     ReserveOutParameters, TransportId, emit_full_status, emit_keys, emit_reservation,
 };
+// A LUN is SAM-5's (section 4.7), an ISID is part of an iSCSI initiator port's TransportID (SPC-4 section 7.6.4.6).
+pub use crate::iscsi::{Isid, Lun};
 pub use sense::{AdditionalSense, FieldPointer, Sense, SenseKey, Status};
 pub use vpd::{
     BlockDeviceCharacteristics, BlockLimits, Designator, DesignatorKind, LogicalBlockProvisioning,

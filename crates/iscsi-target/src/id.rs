@@ -1,0 +1,15 @@
+//! Names of connections.
+
+use hakaru_scsi_device::Key;
+
+/// Names one connection. Never equal to that of an earlier connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConnectionId(pub(crate) Key);
+
+impl ConnectionId {
+    /// A small number no other open connection has: good for indexing a table.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0.index as usize
+    }
+}

@@ -1,0 +1,163 @@
+//! Commands that look at what is on the medium: VERIFY and WRITE AND VERIFY (10, 12, 16), COMPARE AND WRITE, ORWRITE (16), PRE-FETCH (10, 16)
+//! (SBC-3 sections 5.2, 5.8, 5.20, 5.37 and 5.47).
+
+use hakaru_wire::scsi::{ByteCheck, CdbError, Sense, Status, Transfer, Verify};
+
+use super::block::{check_protect, extent, extent_to_end, ready, transfer_bytes};
+use crate::context::Device;
+use crate::io::Extent;
+use crate::outcome::Outcome;
+use crate::program::{CHUNK_BYTES, Compare, CompareAndWrite, Job, OrWrite, OtherLength, Program};
+use crate::unit::LogicalUnit;
+use crate::verdict::Verdict;
+
+/// COMPARE AND WRITE compares and writes this much at most: it is one read and one write.
+pub(super) const COMPARE_AND_WRITE_BYTES_MAX: u32 = 64 << 10;
+
+/// Blocks that a command names, on an LU that is ready.
+fn check<'a>(
+    device: &'a Device<'_>,
+    lu: u8,
+    (lba, blocks, protect): (u64, u32, u8),
+) -> Result<(&'a LogicalUnit, Extent), Sense> {
+    let unit = ready(device, lu)?;
+    check_protect(protect)?;
+    Ok((unit, extent(unit, lba, blocks)?))
+}
+
+fn outcome(planned: Result<Job, Verdict>) -> Outcome {
+    match planned {
+        Ok(job) => Outcome::program(job),
+        Err(verdict) => Outcome::End(verdict),
+    }
+}
+
+/// The command has nothing to do.
+const NOTHING: Verdict = Verdict::Status(Status::GOOD);
+
+pub(super) fn verify(device: &Device<'_>, lu: u8, request: Verify) -> Outcome {
+    outcome(plan_verify(device, lu, request))
+}
+
+fn plan_verify(device: &Device<'_>, lu: u8, request: Verify) -> Result<Job, Verdict> {
+    let blocks = (request.lba, request.blocks, request.protect);
+    let (unit, extent) = check(device, lu, blocks).map_err(Verdict::Check)?;
+    if extent.length_bytes == 0 {
+        return Err(NOTHING);
+    }
+    let data_out_bytes = match request.check {
+        ByteCheck::Medium => 0,
+        ByteCheck::Whole => transfer_bytes(device, extent.length_bytes).map_err(Verdict::Check)?,
+        ByteCheck::OneBlock => unit.block_bytes,
+    };
+    let other_length = if data_out_bytes == 0 {
+        OtherLength::Ignore
+    } else {
+        OtherLength::Refuse
+    };
+    let compare = Compare::new(extent, unit.block_bytes, request.check);
+    Ok(Job {
+        data_out_bytes,
+        other_length,
+        reads_bytes: CHUNK_BYTES as u32,
+        ..Job::new(lu, Program::Compare(compare))
+    })
+}
+
+/// Writes past the cache, then reads what it has written, while nobody else writes there.
+pub(super) fn write_and_verify(device: &Device<'_>, lu: u8, request: Verify) -> Outcome {
+    outcome(plan_write_and_verify(device, lu, request))
+}
+
+fn plan_write_and_verify(device: &Device<'_>, lu: u8, request: Verify) -> Result<Job, Verdict> {
+    let blocks = (request.lba, request.blocks, request.protect);
+    let (unit, extent) = check(device, lu, blocks).map_err(Verdict::Check)?;
+    unit.writable().map_err(Verdict::Check)?;
+    let data_out_bytes = transfer_bytes(device, extent.length_bytes).map_err(Verdict::Check)?;
+    let compare = Compare::after_write(extent, unit.block_bytes, request.check);
+    Ok(Job {
+        data_out_bytes,
+        other_length: OtherLength::Cut,
+        reads_bytes: CHUNK_BYTES as u32,
+        exclusive: Some(extent),
+        ..Job::new(lu, Program::Compare(compare))
+    })
+}
+
+pub(super) fn compare_and_write(device: &Device<'_>, lu: u8, request: Transfer) -> Outcome {
+    outcome(plan_compare_and_write(device, lu, request))
+}
+
+fn plan_compare_and_write(device: &Device<'_>, lu: u8, request: Transfer) -> Result<Job, Verdict> {
+    let blocks = (request.lba, request.blocks, request.protect);
+    let (unit, extent) = check(device, lu, blocks).map_err(Verdict::Check)?;
+    unit.writable().map_err(Verdict::Check)?;
+    if extent.length_bytes > u64::from(COMPARE_AND_WRITE_BYTES_MAX) {
+        let field = CdbError::InvalidField {
+            byte: 13,
+            bit: None,
+        };
+        return Err(Verdict::Check(field.sense()));
+    }
+    let length_bytes = extent.length_bytes as u32;
+    Ok(Job {
+        data_out_bytes: 2 * length_bytes,
+        other_length: OtherLength::Refuse,
+        reads_bytes: length_bytes,
+        exclusive: Some(extent),
+        ..Job::new(
+            lu,
+            Program::CompareAndWrite(CompareAndWrite::new(
+                extent,
+                unit.writes_through(request.fua),
+            )),
+        )
+    })
+}
+
+pub(super) fn or_write(device: &Device<'_>, lu: u8, request: Transfer) -> Outcome {
+    outcome(plan_or_write(device, lu, request))
+}
+
+fn plan_or_write(device: &Device<'_>, lu: u8, request: Transfer) -> Result<Job, Verdict> {
+    let blocks = (request.lba, request.blocks, request.protect);
+    let (unit, extent) = check(device, lu, blocks).map_err(Verdict::Check)?;
+    unit.writable().map_err(Verdict::Check)?;
+    let data_out_bytes = transfer_bytes(device, extent.length_bytes).map_err(Verdict::Check)?;
+    if data_out_bytes == 0 {
+        return Err(NOTHING);
+    }
+    let fua = unit.writes_through(request.fua);
+    Ok(Job {
+        data_out_bytes,
+        other_length: OtherLength::Refuse,
+        reads_bytes: CHUNK_BYTES as u32,
+        exclusive: Some(extent),
+        ..Job::new(lu, Program::OrWrite(OrWrite::new(extent, fua)))
+    })
+}
+
+/// Reads what is asked for, as much as one transfer may be, so that it is in whatever cache there is. GOOD rather than CONDITION MET: nobody
+/// promises that all of it stays there. With IMMED it is a hint that is not taken.
+pub(super) fn pre_fetch(
+    device: &Device<'_>,
+    lu: u8,
+    (lba, blocks): (u64, u32),
+    immediate: bool,
+) -> Outcome {
+    let checked = ready(device, lu)
+        .and_then(|unit| extent_to_end(unit, lba, blocks).map(|extent| (unit, extent)));
+    let (unit, mut extent) = match checked {
+        Ok(checked) => checked,
+        Err(sense) => return Outcome::check(sense),
+    };
+    extent.length_bytes = extent.length_bytes.min(device.transfer_bytes_max.into());
+    if immediate || extent.length_bytes == 0 {
+        return Outcome::GOOD;
+    }
+    let fetch = Compare::new(extent, unit.block_bytes, ByteCheck::Medium);
+    Outcome::program(Job {
+        reads_bytes: CHUNK_BYTES as u32,
+        ..Job::new(lu, Program::Compare(fetch))
+    })
+}

@@ -1,0 +1,166 @@
+//! EXTENDED COPY(LID1) and RECEIVE COPY RESULTS (SPC-4 sections 6.3 and 6.20).
+//!
+//! A list names LUs by what their device identification page calls them. Only LUs of this target that the initiator may access are looked at:
+//! a name of anything else, there or not, gets the same answer.
+
+use hakaru_wire::scsi::{
+    CopyLimits, CopyList, CopyReport, CopyResults, CopySegment, CopyStatus, Designator, Sense,
+    SenseKey,
+};
+
+use super::block::extent;
+use super::identify;
+use crate::context::Device;
+use crate::outcome::Outcome;
+use crate::program::{CHUNK_BYTES, Copy, Job, Program, Segment};
+use crate::reservations::Need;
+use crate::unit::LogicalUnit;
+
+/// What copies may be.
+pub(super) const LIMITS: CopyLimits = CopyLimits {
+    devices_max: 8,
+    segments_max: 32,
+    list_bytes_max: 8 * 32 + 32 * 28,
+    // As many blocks as a segment can say, of 512 bytes.
+    segment_bytes_max: 65_535 * 512,
+    copies_max: 32,
+};
+
+/// COPY TARGET DEVICE NOT REACHABLE.
+const NOT_REACHABLE: Sense = Sense::new(SenseKey::CopyAborted, 0x0d, 0x02);
+
+pub(super) fn extended_copy(device: &Device<'_>, lu: u8, length_bytes: u32) -> Outcome {
+    const HEADER: u32 = 16;
+    if device.units.get(lu).is_none() {
+        return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
+    }
+    // Anything longer than header, lists and a little inline data is refused once its header was seen; no list makes us hold more than that.
+    match length_bytes {
+        0 => Outcome::GOOD,
+        _ if length_bytes > HEADER + 2 * LIMITS.list_bytes_max => {
+            Outcome::check(Sense::PARAMETER_LIST_LENGTH_ERROR)
+        }
+        length_bytes => Outcome::Parameters { lu, length_bytes },
+    }
+}
+
+/// The list is there.
+pub(super) fn copy_list(device: &Device<'_>, lu: u8, list: &[u8]) -> Outcome {
+    match plan(device, lu, list) {
+        Ok(Some(job)) => Outcome::program(job),
+        Ok(None) => Outcome::GOOD,
+        Err(sense) => Outcome::check(sense),
+    }
+}
+
+/// Everything is found and checked before anything is copied.
+fn plan(device: &Device<'_>, lu: u8, list: &[u8]) -> Result<Option<Job>, Sense> {
+    let list = CopyList::parse(list, &LIMITS)?;
+    let mut units = Vec::with_capacity(list.devices.len());
+    for named in &list.devices {
+        let unit = find(device, &named.designator).ok_or(NOT_REACHABLE)?;
+        if named.block_bytes != 0 && named.block_bytes != unit.block_bytes {
+            return Err(Sense::INVALID_FIELD_IN_PARAMETER_LIST);
+        }
+        units.push(unit);
+    }
+    let mut segments = Vec::with_capacity(list.segments.len());
+    for segment in &list.segments {
+        segments.extend(place(device, &units, segment)?);
+    }
+    if segments.is_empty() {
+        return Ok(None);
+    }
+    let kept = list.keeps_result.then_some(list.list);
+    Ok(Some(Job {
+        reads_bytes: CHUNK_BYTES as u32,
+        ..Job::new(lu, Program::Copy(Copy::new(segments, kept)))
+    }))
+}
+
+/// The LU of that name, among those that the access list shows this session (CVE-2020-28374: others' LUs were reached by their names).
+fn find<'a>(device: &'a Device<'_>, name: &Designator) -> Option<&'a LogicalUnit> {
+    const OF_UNIT: u8 = 0;
+    let same = |own: &Designator| {
+        (own.association, own.kind, own.code_set) == (OF_UNIT, name.kind, name.code_set)
+            && own.bytes == name.bytes
+    };
+    device
+        .units
+        .numbers()
+        .filter(|number| device.sees(*number))
+        .filter_map(|number| device.units.get(number))
+        .find(|unit| {
+            name.association == OF_UNIT && identify::designators(device, unit).iter().any(same)
+        })
+}
+
+fn place(
+    device: &Device<'_>,
+    units: &[&LogicalUnit],
+    segment: &CopySegment,
+) -> Result<Option<Segment>, Sense> {
+    let unit = |number: u16| units[usize::from(number)];
+    let (from, to) = (unit(segment.from), unit(segment.to));
+    for (unit, need) in [(from, Need::Read), (to, Need::Write)] {
+        let reserved = !unit.reservations.admit(&device.nexus.nexus, need);
+        if reserved || unit.ready().is_err() || unit.occupied().is_some() {
+            return Err(NOT_REACHABLE);
+        }
+    }
+    to.writable()?;
+    if !device.nexus.rights.writes(to.description.lun) {
+        return Err(Sense::WRITE_PROTECTED);
+    }
+    let said = if segment.by_destination { to } else { from };
+    let bytes = u64::from(segment.blocks) * u64::from(said.block_bytes);
+    let blocks_of = |unit: &LogicalUnit| {
+        let block_bytes = u64::from(unit.block_bytes);
+        // No part of a block is padded or cut (PAD and CAT are not there).
+        bytes
+            .is_multiple_of(block_bytes)
+            .then_some((bytes / block_bytes) as u32)
+            .ok_or(Sense::INVALID_FIELD_IN_PARAMETER_LIST)
+    };
+    let beyond = |_| Sense::new(SenseKey::CopyAborted, 0x00, 0x00);
+    let source = extent(from, segment.from_lba, blocks_of(from)?).map_err(beyond)?;
+    let destination = extent(to, segment.to_lba, blocks_of(to)?).map_err(beyond)?;
+    Ok((bytes > 0).then_some(Segment {
+        from_lu: from.description.lun,
+        from: source,
+        to_lu: to.description.lun,
+        to_offset_bytes: destination.offset_bytes,
+    }))
+}
+
+pub(super) fn receive_copy_results(
+    device: &mut Device<'_>,
+    lu: u8,
+    results: CopyResults,
+    list: u8,
+    allocation_length: u32,
+) -> Outcome {
+    if results == CopyResults::OperatingParameters {
+        return device.answer(&LIMITS.emit(), allocation_length);
+    }
+    let Some(result) = device.nexus.copies.take(lu, list) else {
+        return Outcome::check(Sense::INVALID_FIELD_IN_CDB);
+    };
+    if results == CopyResults::FailedSegmentDetails {
+        // Sense data went with the command's status; there are no further details.
+        let details = [0, 0, 0, 54];
+        let mut data = vec![0; 58];
+        data[..4].copy_from_slice(&details);
+        return device.answer(&data, allocation_length);
+    }
+    let report = CopyReport {
+        status: if result.good {
+            CopyStatus::Completed
+        } else {
+            CopyStatus::Failed
+        },
+        segments: result.segments,
+        bytes: result.bytes,
+    };
+    device.answer(&report.emit(), allocation_length)
+}

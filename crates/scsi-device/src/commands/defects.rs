@@ -1,0 +1,26 @@
+//! READ DEFECT DATA (10, 12): there are no defects to tell of (SBC-3 sections 5.16 and 5.17).
+
+use hakaru_wire::scsi::{ReadDefectData, Sense};
+
+use super::block::ready;
+use crate::context::Device;
+use crate::outcome::Outcome;
+
+/// An empty list, in the format that was asked for.
+pub(super) fn read_defect_data(
+    device: &mut Device<'_>,
+    lu: u8,
+    request: ReadDefectData,
+) -> Outcome {
+    // Formats 6 (vendor's) and 7 (reserved).
+    if request.format > 5 {
+        return Outcome::check(Sense::INVALID_FIELD_IN_CDB);
+    }
+    if let Err(sense) = ready(device, lu) {
+        return Outcome::check(sense);
+    }
+    let valid = u8::from(request.primary) << 4 | u8::from(request.grown) << 3 | request.format;
+    let header = [0, valid, 0, 0, 0, 0, 0, 0];
+    let length = if request.twelve { 8 } else { 4 };
+    device.answer(&header[..length], request.allocation_length)
+}

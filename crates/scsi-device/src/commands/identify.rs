@@ -1,0 +1,219 @@
+//! Who is there: INQUIRY with its VPD pages, REPORT LUNS (SPC-4 sections 6.6, 6.33, 7.8; SBC-3 section 6.6).
+
+use hakaru_wire::scsi::Lun;
+use hakaru_wire::scsi::{
+    BlockDeviceCharacteristics, BlockLimits, CdbError, Designator, DesignatorKind, Inquiry,
+    LogicalBlockProvisioning, PeripheralQualifier, Sense, Vpd, emit_luns, page,
+};
+
+use super::{compare, copy, provisioning};
+use crate::context::Device;
+use crate::outcome::Outcome;
+use crate::unit::LogicalUnit;
+const VENDOR: &str = "HAKARU";
+const PRODUCT: &str = "ARRAY LU";
+/// PRODUCT REVISION LEVEL has four characters: major and minor version.
+const REVISION: &str = concat!(
+    env!("CARGO_PKG_VERSION_MAJOR"),
+    ".",
+    env!("CARGO_PKG_VERSION_MINOR")
+);
+
+/// The pages there are, ascending.
+const PAGES: [u8; 7] = [
+    page::SUPPORTED_PAGES,
+    page::UNIT_SERIAL_NUMBER,
+    page::DEVICE_IDENTIFICATION,
+    page::THIRD_PARTY_COPY,
+    page::BLOCK_LIMITS,
+    page::BLOCK_DEVICE_CHARACTERISTICS,
+    page::LOGICAL_BLOCK_PROVISIONING,
+];
+
+/// TPGS: the state of port groups changes by no command.
+const IMPLICIT_ACCESS: u8 = 1;
+
+/// PERIPHERAL QUALIFIER 3, device type 1Fh: nothing is there, nor can be.
+const NO_UNIT: u8 = 0x7f;
+
+pub(super) fn inquiry(
+    device: &mut Device<'_>,
+    lu: u8,
+    page: Option<u8>,
+    allocation_length: u16,
+) -> Outcome {
+    let Some(code) = page else {
+        let removable = device
+            .units
+            .get(lu)
+            .is_some_and(|unit| unit.description.removable);
+        let data = Inquiry {
+            removable,
+            target_port_groups: IMPLICIT_ACCESS,
+            ..standard(PeripheralQualifier::Connected, 0)
+        }
+        .emit();
+        return device.answer(&data, allocation_length.into());
+    };
+    if code == page::THIRD_PARTY_COPY {
+        return device.answer(&copy::LIMITS.emit_page(), allocation_length.into());
+    }
+    let Some(page) = device
+        .units
+        .get(lu)
+        .and_then(|unit| vital_product_data(device, unit, code))
+    else {
+        return Outcome::check(CdbError::InvalidField { byte: 2, bit: None }.sense());
+    };
+    device.answer(&page.emit(), allocation_length.into())
+}
+
+pub(super) fn inquiry_without_unit(
+    device: &mut Device<'_>,
+    page: Option<u8>,
+    allocation_length: u16,
+) -> Outcome {
+    match page {
+        None => {
+            let data = standard(PeripheralQualifier::NotSupported, NO_UNIT & 0x1f).emit();
+            device.answer(&data, allocation_length.into())
+        }
+        Some(page::SUPPORTED_PAGES) => {
+            let mut data = Vpd::SupportedPages(vec![page::SUPPORTED_PAGES]).emit();
+            data[0] = NO_UNIT;
+            device.answer(&data, allocation_length.into())
+        }
+        Some(_) => Outcome::check(CdbError::InvalidField { byte: 2, bit: None }.sense()),
+    }
+}
+
+fn standard(qualifier: PeripheralQualifier, device_type: u8) -> Inquiry {
+    Inquiry {
+        qualifier,
+        device_type,
+        removable: false,
+        version: 6,
+        target_port_groups: 0,
+        hierarchical: true,
+        command_queuing: true,
+        vendor: VENDOR.to_owned(),
+        product: PRODUCT.to_owned(),
+        revision: REVISION.to_owned(),
+        version_descriptors: vec![
+            Inquiry::SAM_5,
+            Inquiry::ISCSI,
+            Inquiry::SPC_4,
+            Inquiry::SBC_3,
+        ],
+    }
+}
+
+fn vital_product_data(device: &Device<'_>, unit: &LogicalUnit, code: u8) -> Option<Vpd> {
+    Some(match code {
+        page::SUPPORTED_PAGES => Vpd::SupportedPages(PAGES.to_vec()),
+        page::UNIT_SERIAL_NUMBER => Vpd::UnitSerialNumber(serial_number(unit)),
+        page::DEVICE_IDENTIFICATION => Vpd::DeviceIdentification(designators(device, unit)),
+        page::BLOCK_LIMITS => Vpd::BlockLimits(block_limits(device, unit)),
+        page::BLOCK_DEVICE_CHARACTERISTICS => {
+            // After either erase reads end well, and find zeros.
+            let after_erase = u8::from(unit.description.sanitize);
+            Vpd::BlockDeviceCharacteristics(BlockDeviceCharacteristics {
+                medium_rotation_rate: unit.description.rotation_rate_rpm.unwrap_or(1),
+                nominal_form_factor: 0,
+                after_block_erase: after_erase,
+                after_cryptographic_erase: after_erase,
+            })
+        }
+        page::LOGICAL_BLOCK_PROVISIONING => {
+            let thin = unit.description.thin.is_some();
+            Vpd::LogicalBlockProvisioning(LogicalBlockProvisioning {
+                unmap: thin,
+                write_same_16: thin,
+                write_same_10: thin,
+                deallocated_reads_zero: thin,
+                provisioning_type: if thin { THIN } else { 0 },
+                ..LogicalBlockProvisioning::default()
+            })
+        }
+        _ => return None,
+    })
+}
+
+/// PROVISIONING TYPE: thin.
+const THIN: u8 = 2;
+
+fn block_limits(device: &Device<'_>, unit: &LogicalUnit) -> BlockLimits {
+    let block_bytes = unit.block_bytes;
+    let thin = unit.description.thin;
+    let granularity = thin.map_or(0, |thin| thin.page_bytes / u64::from(block_bytes));
+    BlockLimits {
+        maximum_compare_and_write_length: (compare::COMPARE_AND_WRITE_BYTES_MAX / block_bytes)
+            .min(255) as u8,
+        maximum_transfer_length: device.transfer_bytes_max / block_bytes,
+        optimal_transfer_length: (1 << 20) / block_bytes,
+        optimal_transfer_length_granularity: (4096 / block_bytes) as u16,
+        maximum_prefetch_length: device.transfer_bytes_max / block_bytes,
+        maximum_unmap_lba_count: if thin.is_some() { u32::MAX } else { 0 },
+        maximum_unmap_block_descriptor_count: if thin.is_some() {
+            provisioning::UNMAP_DESCRIPTORS_MAX
+        } else {
+            0
+        },
+        optimal_unmap_granularity: u32::try_from(granularity).unwrap_or(0),
+        unmap_granularity_alignment: thin.map(|_| 0),
+        maximum_write_same_length: provisioning::WRITE_SAME_BLOCKS_MAX.into(),
+        maximum_atomic_transfer_length: unit.description.atomic_bytes / block_bytes,
+        ..BlockLimits::default()
+    }
+}
+
+fn serial_number(unit: &LogicalUnit) -> String {
+    format!("{:016x}", unit.identity)
+}
+
+/// The LU by a locally assigned NAA (3h: we have no company identifier) and by its serial number; the port by number, group and name; the
+/// device by name. Each portal is a portal group, and that is what iSCSI calls a target port (RFC 7143 section 4.4.5).
+pub(super) fn designators(device: &Device<'_>, unit: &LogicalUnit) -> Vec<Designator> {
+    let naa = 3 << 60 | unit.identity >> 4;
+    let target = device.units.target_name();
+    vec![
+        Designator {
+            kind: DesignatorKind::Naa,
+            association: 0,
+            code_set: 1,
+            bytes: naa.to_be_bytes().to_vec(),
+        },
+        Designator::t10_vendor(VENDOR, &serial_number(unit)),
+        Designator::relative_target_port(device.relative_port),
+        Designator::target_port_group(device.relative_port),
+        Designator::scsi_name(1, &format!("{target},t,0x{:04x}", device.relative_port)),
+        Designator::scsi_name(2, target),
+    ]
+}
+
+pub(super) fn report_luns(
+    device: &mut Device<'_>,
+    select_report: u8,
+    allocation_length: u32,
+) -> Outcome {
+    const WELL_KNOWN_ONLY: u8 = 1;
+    // Whoever asks knows by then (SPC-4 section 6.33).
+    device
+        .nexus
+        .end_attention(Sense::REPORTED_LUNS_DATA_CHANGED);
+    let shown = if select_report == WELL_KNOWN_ONLY {
+        0
+    } else {
+        usize::MAX
+    };
+    let rights = device.nexus.rights;
+    let data = emit_luns(
+        device
+            .units
+            .numbers()
+            .filter(|lun| rights.sees(*lun))
+            .take(shown)
+            .map(|number| Lun::new(number.into())),
+    );
+    device.answer(&data, allocation_length)
+}

@@ -1,0 +1,104 @@
+//! LOG SENSE (SPC-4 section 6.8): what space is left (SBC-3 section 6.4.4), and that no failure is foreseen.
+
+use hakaru_wire::scsi::{
+    CdbError, LogPage, LogParameter, LogSense, PageControl, ResourceScope, Sense, log_page,
+    provisioning_parameter,
+};
+
+use crate::context::Device;
+use crate::outcome::Outcome;
+use crate::unit::LogicalUnit;
+
+const ALL_SUBPAGES: u8 = 0xff;
+
+pub(super) fn log_sense(device: &mut Device<'_>, lu: u8, request: LogSense) -> Outcome {
+    let Some(unit) = device.units.get(lu) else {
+        return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
+    };
+    if request.save {
+        return invalid(1, 0);
+    }
+    // There are no thresholds and no defaults: only cumulative values as they are.
+    if request.control != PageControl::Changeable && request.control != PageControl::Current {
+        return invalid(2, 7);
+    }
+    let Some(mut page) = page(unit, request) else {
+        return invalid(2, 5);
+    };
+    if let LogPage::Parameters { parameters, .. } = &mut page {
+        let greatest = parameters.iter().map(|parameter| parameter.code).max();
+        if request.parameter_pointer > greatest.unwrap_or(0) {
+            return invalid(5, 7);
+        }
+        parameters.retain(|parameter| parameter.code >= request.parameter_pointer);
+    }
+    device.answer(&page.emit(), request.allocation_length.into())
+}
+
+fn invalid(byte: u16, bit: u8) -> Outcome {
+    Outcome::check(
+        CdbError::InvalidField {
+            byte,
+            bit: Some(bit),
+        }
+        .sense(),
+    )
+}
+
+/// The pages there are, ascending.
+fn codes(unit: &LogicalUnit) -> Vec<u8> {
+    let mut codes = vec![log_page::SUPPORTED_PAGES];
+    if unit.description.thin.is_some() {
+        codes.push(log_page::LOGICAL_BLOCK_PROVISIONING);
+    }
+    codes.push(log_page::INFORMATIONAL_EXCEPTIONS);
+    codes
+}
+
+fn page(unit: &LogicalUnit, request: LogSense) -> Option<LogPage> {
+    let codes = codes(unit);
+    if !codes.contains(&request.page) {
+        return None;
+    }
+    match (request.page, request.subpage) {
+        (log_page::SUPPORTED_PAGES, 0) => Some(LogPage::SupportedPages(codes)),
+        (log_page::SUPPORTED_PAGES, ALL_SUBPAGES) => {
+            let mut pages: Vec<(u8, u8)> = codes.into_iter().map(|code| (code, 0)).collect();
+            pages.insert(1, (log_page::SUPPORTED_PAGES, ALL_SUBPAGES));
+            Some(LogPage::SupportedSubpages(pages))
+        }
+        (code @ log_page::LOGICAL_BLOCK_PROVISIONING, 0) => Some(LogPage::Parameters {
+            code,
+            parameters: provisioning(unit),
+        }),
+        // ASC and ASCQ 0: no failure is foreseen. The third byte is the temperature, FFh: not known.
+        (code @ log_page::INFORMATIONAL_EXCEPTIONS, 0) => Some(LogPage::Parameters {
+            code,
+            parameters: vec![LogParameter {
+                code: 0,
+                value: vec![0, 0, 0xff, 0],
+            }],
+        }),
+        _ => None,
+    }
+}
+
+/// In threshold sets, each as large as a page of the LU. Until the storage has told, nothing is known and nothing is said.
+fn provisioning(unit: &LogicalUnit) -> Vec<LogParameter> {
+    let (Some(space), Some(thin)) = (unit.space, unit.description.thin) else {
+        return Vec::new();
+    };
+    let sets = |bytes: u64| u32::try_from(bytes / thin.page_bytes).unwrap_or(u32::MAX);
+    vec![
+        LogParameter::resource_count(
+            provisioning_parameter::AVAILABLE,
+            sets(space.available_bytes),
+            ResourceScope::Shared,
+        ),
+        LogParameter::resource_count(
+            provisioning_parameter::USED,
+            sets(space.used_bytes),
+            ResourceScope::Dedicated,
+        ),
+    ]
+}

@@ -1,0 +1,71 @@
+//! The medium of a removable LU: PREVENT ALLOW MEDIUM REMOVAL, and START STOP UNIT as far as it ejects and loads (SBC-3 sections 5.14 and 5.25).
+
+use hakaru_wire::scsi::Sense;
+
+use crate::context::Device;
+use crate::outcome::{Notice, Outcome};
+
+pub(super) fn prevent_allow(device: &mut Device<'_>, lu: u8, prevent: u8) -> Outcome {
+    const ALLOW: u8 = 0;
+    const PREVENT: u8 = 1;
+    let nexus = &device.nexus.nexus;
+    let Some(unit) = device.units.get_mut(lu) else {
+        return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
+    };
+    if !unit.description.removable {
+        return Outcome::check(Sense::INVALID_COMMAND_OPERATION_CODE);
+    }
+    match prevent {
+        ALLOW => unit.preventing.retain(|one| one != nexus),
+        PREVENT if unit.preventing.contains(nexus) => {}
+        PREVENT => unit.preventing.push(nexus.clone()),
+        _ => {
+            let field = hakaru_wire::scsi::CdbError::InvalidField {
+                byte: 4,
+                bit: Some(1),
+            };
+            return Outcome::check(field.sense());
+        }
+    }
+    Outcome::GOOD
+}
+
+/// LOEJ: loads or ejects, unless someone prevents it.
+pub(super) fn load_or_eject(device: &mut Device<'_>, lu: u8, load: bool) -> Outcome {
+    match device.units.get(lu) {
+        None => Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED),
+        Some(unit) if !unit.preventing.is_empty() => {
+            Outcome::check(Sense::MEDIUM_REMOVAL_PREVENTED)
+        }
+        Some(_) if load => self::load(device, lu),
+        Some(_) => eject(device, lu),
+    }
+}
+
+/// An LU that has a cache empties it first.
+fn eject(device: &mut Device<'_>, lu: u8) -> Outcome {
+    let Some(unit) = device.units.get_mut(lu) else {
+        return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
+    };
+    let flush = unit.description.write_cache && !unit.ejected;
+    unit.ejected = true;
+    if flush {
+        Outcome::Flush { lu }
+    } else {
+        Outcome::GOOD
+    }
+}
+
+/// Who loads it knows; the others are told.
+fn load(device: &mut Device<'_>, lu: u8) -> Outcome {
+    let Some(unit) = device.units.get_mut(lu) else {
+        return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
+    };
+    if unit.ejected {
+        let sense = Sense::MEDIUM_MAY_HAVE_CHANGED;
+        device.notices.push(Notice::Others { lu, sense });
+    }
+    unit.ejected = false;
+    unit.stopped = false;
+    Outcome::GOOD
+}

@@ -1,0 +1,132 @@
+//! MODE SELECT (6, 10) (SPC-4 sections 6.11 and 6.12). A list is taken as a whole or not at all; a bit that cannot be changed must come as it is.
+
+use hakaru_wire::scsi::{
+    BlockDescriptor, CdbError, FieldPointer, ModePage, ModeSelect, ModeSelectList, Sense,
+};
+
+use super::mode::{changeable_pages, pages};
+use crate::context::Device;
+use crate::outcome::{Notice, Outcome};
+use crate::unit::LogicalUnit;
+
+/// PS, and what is left is page code and SPF.
+const PAGE_SAVEABLE: u8 = 0x80;
+
+/// The CDB, before its parameter list is there.
+pub(super) fn mode_select(lu: u8, request: ModeSelect) -> Outcome {
+    let bit = if request.save_pages {
+        0
+    } else if !request.page_format {
+        4
+    } else if request.parameter_list_length == 0 {
+        return Outcome::GOOD;
+    } else {
+        return Outcome::Parameters {
+            lu,
+            length_bytes: request.parameter_list_length.into(),
+        };
+    };
+    let bit = Some(bit);
+    Outcome::check(CdbError::InvalidField { byte: 1, bit }.sense())
+}
+
+/// The CDB with its parameter list. An LU whose cache is switched off empties it first.
+pub(super) fn carry_out(
+    device: &mut Device<'_>,
+    lu: u8,
+    request: ModeSelect,
+    list: &[u8],
+) -> Outcome {
+    let Some(unit) = device.units.get_mut(lu) else {
+        return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
+    };
+    let changed = match select(unit, request.ten, list) {
+        Ok(changed) => changed,
+        Err(sense) => return Outcome::check(sense),
+    };
+    let before = unit.mode;
+    for page in changed {
+        match page {
+            ModePage::Caching { write_cache, .. } => unit.mode.write_cache = write_cache,
+            ModePage::Control {
+                descriptor_sense,
+                write_protect,
+                ..
+            } => {
+                unit.mode.descriptor_sense = descriptor_sense;
+                unit.mode.write_protect = write_protect;
+            }
+            _ => {}
+        }
+    }
+    if unit.mode != before {
+        let sense = Sense::MODE_PARAMETERS_CHANGED;
+        device.notices.push(Notice::Others { lu, sense });
+    }
+    if before.write_cache && !unit.mode.write_cache {
+        Outcome::Flush { lu }
+    } else {
+        Outcome::GOOD
+    }
+}
+
+/// The pages of a list, checked.
+fn select(unit: &LogicalUnit, ten: bool, list: &[u8]) -> Result<Vec<ModePage>, Sense> {
+    let parsed =
+        ModeSelectList::parse(list, ten).map_err(|_| Sense::PARAMETER_LIST_LENGTH_ERROR)?;
+    if let Some(descriptor) = parsed.block_descriptor {
+        check_descriptor(unit, descriptor)?;
+    }
+    let mut rest = parsed.pages;
+    let mut selected = Vec::new();
+    while !rest.is_empty() {
+        let at = list.len() - rest.len();
+        let (page, after) = ModePage::parse(rest).ok_or(Sense::PARAMETER_LIST_LENGTH_ERROR)?;
+        check_page(unit, &rest[..rest.len() - after.len()], at)?;
+        selected.push(page);
+        rest = after;
+    }
+    Ok(selected)
+}
+
+/// The LU cannot be formatted: its block length and size are what they are. 0 and all ones stand for the size as it is.
+fn check_descriptor(unit: &LogicalUnit, descriptor: BlockDescriptor) -> Result<(), Sense> {
+    let sized = [0, unit.blocks, u64::from(u32::MAX), u64::MAX].contains(&descriptor.blocks);
+    if sized && descriptor.block_length == unit.block_bytes {
+        Ok(())
+    } else {
+        Err(Sense::INVALID_FIELD_IN_PARAMETER_LIST)
+    }
+}
+
+/// A page that lies `at` bytes into the list.
+fn check_page(unit: &LogicalUnit, page: &[u8], at: usize) -> Result<(), Sense> {
+    let wrong = |byte: usize| {
+        Sense::INVALID_FIELD_IN_PARAMETER_LIST.with_field(FieldPointer {
+            in_cdb: false,
+            byte: (at + byte) as u16,
+            bit: None,
+        })
+    };
+    let bytes_of = |pages: Vec<ModePage>| {
+        let found = pages
+            .into_iter()
+            .find(|one| one.code() == page[0] & !PAGE_SAVEABLE);
+        found.map(|one| {
+            let mut bytes = Vec::new();
+            one.emit(&mut bytes);
+            bytes
+        })
+    };
+    let now = bytes_of(pages(unit.mode)).ok_or(wrong(0))?;
+    let changeable = bytes_of(changeable_pages(unit)).ok_or(wrong(0))?;
+    if now.len() != page.len() {
+        return Err(wrong(1));
+    }
+    for byte in 2..page.len() {
+        if (page[byte] ^ now[byte]) & !changeable[byte] != 0 {
+            return Err(wrong(byte));
+        }
+    }
+    Ok(())
+}

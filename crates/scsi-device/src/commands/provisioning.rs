@@ -1,0 +1,165 @@
+//! What takes space: WRITE SAME (10, 16), UNMAP, GET LBA STATUS (SBC-3 sections 4.7, 5.6, 5.28, 5.49 and 5.50).
+
+use hakaru_wire::scsi::{Cdb, CdbError, Sense, WriteSame, parse_unmap_list};
+
+use super::block::{check_protect, extent, extent_to_end, ready};
+use crate::context::Device;
+use crate::io::{Extent, IoOp};
+use crate::outcome::Outcome;
+use crate::program::{Fill, Job, OtherLength, Program, Unmap};
+
+/// MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT.
+pub(super) const UNMAP_DESCRIPTORS_MAX: u32 = 256;
+
+/// MAXIMUM WRITE SAME LENGTH, blocks: as many as the ten-byte form can say.
+pub(super) const WRITE_SAME_BLOCKS_MAX: u32 = 0xffff;
+
+/// Descriptors of one answer to GET LBA STATUS.
+const STATUS_DESCRIPTORS_MAX: usize = 1024;
+
+fn invalid(byte: u16, bit: u8) -> Sense {
+    CdbError::InvalidField {
+        byte,
+        bit: Some(bit),
+    }
+    .sense()
+}
+
+pub(super) fn write_same(device: &Device<'_>, lu: u8, request: WriteSame) -> Outcome {
+    match plan_write_same(device, lu, request) {
+        Ok(job) => Outcome::program(job),
+        Err(sense) => Outcome::check(sense),
+    }
+}
+
+/// 0 blocks mean all up to the end, if that is not too much: WSNZ is 0.
+fn plan_write_same(device: &Device<'_>, lu: u8, request: WriteSame) -> Result<Job, Sense> {
+    let unit = ready(device, lu)?;
+    check_protect(request.protect)?;
+    if request.anchor {
+        return Err(invalid(1, 4)); // ANC_SUP is 0.
+    }
+    if request.unmap && unit.description.thin.is_none() {
+        return Err(invalid(1, 3));
+    }
+    // NDOB means zeros.
+    if request.no_data_out && !request.unmap && request.protect != 0 {
+        return Err(invalid(1, 0));
+    }
+    let extent = extent_to_end(unit, request.lba, request.blocks)?;
+    if extent.length_bytes > u64::from(WRITE_SAME_BLOCKS_MAX) * u64::from(unit.block_bytes) {
+        return Err(Sense::INVALID_FIELD_IN_CDB);
+    }
+    unit.writable()?;
+    let data_out_bytes = if request.no_data_out {
+        0
+    } else {
+        unit.block_bytes
+    };
+    let whatever_is_sent = request.unmap && unit.description.unmap_any_data;
+    let fill = if request.no_data_out || whatever_is_sent {
+        let zeros = vec![0; unit.block_bytes as usize];
+        Fill::with(extent, zeros, request.unmap)
+    } else {
+        Fill::new(extent, request.unmap)
+    };
+    Ok(Job {
+        data_out_bytes,
+        other_length: if data_out_bytes == 0 {
+            OtherLength::Ignore
+        } else {
+            OtherLength::Refuse
+        },
+        ..Job::new(
+            lu,
+            Program::Fill(fill.past_cache(unit.writes_through(false))),
+        )
+    })
+}
+
+pub(super) fn unmap(device: &Device<'_>, lu: u8, anchor: bool, length: u16) -> Outcome {
+    let unit = match ready(device, lu) {
+        Ok(unit) => unit,
+        Err(sense) => return Outcome::check(sense),
+    };
+    if anchor {
+        return Outcome::check(invalid(1, 0));
+    }
+    if let Err(sense) = unit.writable() {
+        return Outcome::check(sense);
+    }
+    match u32::from(length) {
+        0 => Outcome::GOOD,
+        length_bytes => Outcome::Parameters { lu, length_bytes },
+    }
+}
+
+/// The list is there. All of it is checked before any of it is done.
+pub(super) fn unmap_list(device: &Device<'_>, lu: u8, list: &[u8]) -> Outcome {
+    match plan_unmap(device, lu, list) {
+        Ok(ranges) if ranges.is_empty() => Outcome::GOOD,
+        Ok(ranges) => Outcome::program(Job::new(lu, Program::Unmap(Unmap::new(ranges)))),
+        Err(sense) => Outcome::check(sense),
+    }
+}
+
+fn plan_unmap(device: &Device<'_>, lu: u8, list: &[u8]) -> Result<Vec<Extent>, Sense> {
+    let unit = ready(device, lu)?;
+    let ranges = parse_unmap_list(list, UNMAP_DESCRIPTORS_MAX as usize)?;
+    let mut extents = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        extents.push(extent(unit, range.lba, range.blocks)?);
+    }
+    extents.retain(|extent| extent.length_bytes > 0);
+    Ok(extents)
+}
+
+pub(super) fn get_lba_status(
+    device: &Device<'_>,
+    lu: u8,
+    lba: u64,
+    allocation_length: u32,
+) -> Outcome {
+    const HEADER: usize = 8;
+    const DESCRIPTOR: usize = 16;
+    let unit = match ready(device, lu) {
+        Ok(unit) => unit,
+        Err(sense) => return Outcome::check(sense),
+    };
+    if lba >= unit.blocks {
+        return Outcome::check(Sense::LBA_OUT_OF_RANGE.with_information(lba));
+    }
+    if allocation_length == 0 {
+        return Outcome::GOOD;
+    }
+    let block_bytes = unit.block_bytes;
+    let room = (allocation_length as usize).saturating_sub(HEADER) / DESCRIPTOR;
+    let op = IoOp::Status {
+        range: Extent {
+            offset_bytes: lba * u64::from(block_bytes),
+            length_bytes: (unit.blocks - lba) * u64::from(block_bytes),
+        },
+        extents_max: room.clamp(1, STATUS_DESCRIPTORS_MAX),
+    };
+    Outcome::program(Job::new(
+        lu,
+        Program::Status {
+            block_bytes,
+            allocation_length,
+            op: Some(op),
+        },
+    ))
+}
+
+/// Whether the LU has a command at all.
+pub(super) fn is_supported(device: &Device<'_>, lu: u8, cdb: &Cdb) -> bool {
+    let Some(unit) = device.units.get(lu) else {
+        return false;
+    };
+    match cdb {
+        Cdb::Unmap { .. } => unit.description.thin.is_some(),
+        Cdb::Sanitize(_) => unit.description.sanitize,
+        Cdb::WriteAtomic(_) => unit.description.atomic_bytes > 0,
+        _ => true,
+    }
+}

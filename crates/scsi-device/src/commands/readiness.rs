@@ -1,0 +1,78 @@
+//! The state of an LU: TEST UNIT READY, START STOP UNIT, REQUEST SENSE (SPC-4 sections 6.39 and 6.47, SBC-3 section 5.25).
+
+use hakaru_wire::scsi::{CdbError, Sense, StartStopUnit};
+
+use super::medium;
+use crate::context::Device;
+use crate::outcome::Outcome;
+
+pub(super) fn test_unit_ready(device: &Device<'_>, lu: u8) -> Outcome {
+    match not_ready(device, lu) {
+        Some(sense) => Outcome::check(sense),
+        None => Outcome::GOOD,
+    }
+}
+
+fn not_ready(device: &Device<'_>, lu: u8) -> Option<Sense> {
+    let unit = device.units.get(lu)?;
+    unit.occupied().or_else(|| unit.ready().err())
+}
+
+/// Stops or starts the LU, or ejects or loads its medium, for every initiator. A stop flushes unless NO_FLUSH. There is but one power condition,
+/// active: whichever is asked for, the LU stays in it, and START and LOEJ are not looked at (SBC-3 section 5.25).
+pub(super) fn start_stop_unit(device: &mut Device<'_>, lu: u8, request: StartStopUnit) -> Outcome {
+    const START_VALID: u8 = 0;
+    if request.power_condition != START_VALID {
+        return Outcome::GOOD;
+    }
+    let Some(unit) = device.units.get_mut(lu) else {
+        return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
+    };
+    if request.load_eject && !unit.description.removable {
+        let field = CdbError::InvalidField {
+            byte: 4,
+            bit: Some(1),
+        };
+        return Outcome::check(field.sense());
+    }
+    if request.load_eject {
+        return medium::load_or_eject(device, lu, request.start);
+    }
+    // A drive with a removable medium starts again by itself when the medium is wanted, so that it is ready as long as one is in.
+    unit.stopped = !request.start && !unit.description.removable;
+    if !request.start && unit.description.write_cache && !request.no_flush {
+        Outcome::Flush { lu }
+    } else {
+        Outcome::GOOD
+    }
+}
+
+/// Sense data as parameter data: a unit attention condition, which ends with it, or that the LU is stopped, or nothing. (The sense data
+/// of a command that failed went with its status.)
+pub(super) fn request_sense(
+    device: &mut Device<'_>,
+    lu: u8,
+    descriptor_format: bool,
+    allocation_length: u8,
+) -> Outcome {
+    let sense = match device.nexus.take_attention(lu) {
+        Some(attention) => attention,
+        None => not_ready(device, lu).unwrap_or(Sense::NO_SENSE),
+    };
+    answer_sense(device, sense, descriptor_format, allocation_length)
+}
+
+pub(super) fn answer_sense(
+    device: &mut Device<'_>,
+    sense: Sense,
+    descriptor_format: bool,
+    allocation_length: u8,
+) -> Outcome {
+    if descriptor_format {
+        let mut data = Vec::new();
+        sense.emit_descriptor(&mut data);
+        device.answer(&data, allocation_length.into())
+    } else {
+        device.answer(&sense.emit_fixed(), allocation_length.into())
+    }
+}

@@ -1,0 +1,381 @@
+//! PERSISTENT RESERVE OUT (SPC-4 section 6.16): how registrations and the reservation change, and who is told.
+//!
+//! A request is checked as a whole before anything changes. If changes are kept over a restart, the answer waits until they are.
+
+use hakaru_wire::scsi::{
+    CdbError, FieldPointer, PersistentReserveOut, RegisterAndMove, ReservationType, ReserveOut,
+    ReserveOutParameters, Sense, Status,
+};
+
+use crate::context::Device;
+use crate::nexus::Nexus;
+use crate::outcome::{Notice, Outcome};
+use crate::reservations::{Held, REGISTRATIONS_MAX, Registration, Reservations};
+use crate::verdict::Verdict;
+
+/// Longest parameter list: that of REGISTER AND MOVE with the longest iSCSI name has 276 bytes.
+const LIST_BYTES_MAX: u32 = 1024;
+
+/// What a request comes to if it is not refused.
+type Change = Result<(), Verdict>;
+
+const CONFLICT: Verdict = Verdict::Status(Status::RESERVATION_CONFLICT);
+
+fn invalid(byte: u16, bit: u8) -> Sense {
+    CdbError::InvalidField {
+        byte,
+        bit: Some(bit),
+    }
+    .sense()
+}
+
+fn invalid_parameter(byte: u16) -> Verdict {
+    let field = FieldPointer {
+        in_cdb: false,
+        byte,
+        bit: None,
+    };
+    Verdict::Check(Sense::INVALID_FIELD_IN_PARAMETER_LIST.with_field(field))
+}
+
+/// The CDB, before its parameter list is there.
+pub(in crate::commands) fn reserve_out(
+    device: &Device<'_>,
+    lu: u8,
+    request: PersistentReserveOut,
+) -> Outcome {
+    let Some(unit) = device.units.get(lu) else {
+        return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
+    };
+    if ReserveOut::from_code(request.service_action).is_none() {
+        return Outcome::check(invalid(1, 4));
+    }
+    if unit.reservations.reserved_by.is_some() {
+        return Outcome::End(CONFLICT);
+    }
+    if !(ReserveOutParameters::LENGTH as u32..=LIST_BYTES_MAX)
+        .contains(&request.parameter_list_length)
+    {
+        return Outcome::check(Sense::PARAMETER_LIST_LENGTH_ERROR);
+    }
+    Outcome::Parameters {
+        lu,
+        length_bytes: request.parameter_list_length,
+    }
+}
+
+/// The CDB with its parameter list.
+pub(in crate::commands) fn carry_out(
+    device: &mut Device<'_>,
+    lu: u8,
+    request: PersistentReserveOut,
+    list: &[u8],
+) -> Outcome {
+    let nexus = device.nexus.nexus.clone();
+    let ports = device.ports.len() as u16;
+    let Some(unit) = device.units.get_mut(lu) else {
+        return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
+    };
+    // Both may have changed since the CDB was looked at.
+    if unit.reservations.reserved_by.is_some() {
+        return Outcome::End(CONFLICT);
+    }
+    if unit.reservations.keeping.is_some() {
+        return Outcome::End(Verdict::Status(Status::BUSY));
+    }
+    let before = unit.reservations.clone();
+    let mut order = Order {
+        reservations: &mut unit.reservations,
+        nexus: &nexus,
+        lu,
+        ports,
+        can_keep: unit.description.reservations.is_some(),
+        notices: device.notices,
+    };
+    if let Err(verdict) = order.carry_out(request, list) {
+        return Outcome::End(verdict);
+    }
+    let record = unit.reservations.record();
+    if record == before.record() {
+        return Outcome::GOOD;
+    }
+    unit.reservations.keeping = Some(Box::new(before));
+    device.out.extend_from_slice(&record);
+    Outcome::Keep
+}
+
+/// A request under way.
+struct Order<'a> {
+    reservations: &'a mut Reservations,
+    /// Whose it is.
+    nexus: &'a Nexus,
+    lu: u8,
+    /// Target ports there are.
+    ports: u16,
+    can_keep: bool,
+    notices: &'a mut Vec<Notice>,
+}
+
+impl Order<'_> {
+    fn carry_out(&mut self, request: PersistentReserveOut, list: &[u8]) -> Change {
+        let Some(action) = ReserveOut::from_code(request.service_action) else {
+            return Err(Verdict::Check(invalid(1, 4)));
+        };
+        if action == ReserveOut::RegisterAndMove {
+            let parameters = RegisterAndMove::parse(list).map_err(Verdict::Check)?;
+            return self.register_and_move(&parameters);
+        }
+        let parameters = ReserveOutParameters::parse(list).map_err(Verdict::Check)?;
+        let registered = self.reservations.key_of(self.nexus);
+        match action {
+            ReserveOut::Register if registered.unwrap_or(0) != parameters.key => Err(CONFLICT),
+            ReserveOut::Register | ReserveOut::RegisterAndIgnoreExistingKey => {
+                self.register(&parameters)
+            }
+            _ if registered != Some(parameters.key) => Err(CONFLICT),
+            ReserveOut::Reserve => self.reserve(scoped_type(request)?),
+            ReserveOut::Release => self.release(request),
+            ReserveOut::Clear => {
+                self.clear();
+                Ok(())
+            }
+            ReserveOut::Preempt => self.preempt(request, parameters.service_action_key, false),
+            ReserveOut::PreemptAndAbort => {
+                self.preempt(request, parameters.service_action_key, true)
+            }
+            ReserveOut::RegisterAndMove => unreachable!("it has a parameter list of its own"),
+        }
+    }
+
+    fn attend(&mut self, nexus: &Nexus, sense: Sense) {
+        self.notices.push(Notice::Attention {
+            nexus: nexus.clone(),
+            lu: self.lu,
+            sense,
+        });
+    }
+
+    /// Tells every other registrant.
+    fn attend_others(&mut self, sense: Sense) {
+        let others = self.reservations.registrations.iter();
+        let others: Vec<Nexus> = others
+            .filter(|one| one.nexus != *self.nexus)
+            .map(|one| one.nexus.clone())
+            .collect();
+        others.iter().for_each(|nexus| self.attend(nexus, sense));
+    }
+
+    fn set_persistence(&mut self, wanted: bool) -> Change {
+        if wanted && !self.can_keep {
+            return Err(invalid_parameter(20));
+        }
+        self.reservations.persistent = wanted;
+        Ok(())
+    }
+
+    /// REGISTER and REGISTER AND IGNORE EXISTING KEY (SPC-4 sections 5.12.7 and 5.12.11.2).
+    fn register(&mut self, parameters: &ReserveOutParameters) -> Change {
+        let key = parameters.service_action_key;
+        let nexuses = if parameters.all_target_ports {
+            (1..=self.ports)
+                .map(|port| Nexus {
+                    port,
+                    ..self.nexus.clone()
+                })
+                .collect()
+        } else {
+            vec![self.nexus.clone()]
+        };
+        if key == 0 {
+            if self.reservations.key_of(self.nexus).is_none() {
+                return Ok(());
+            }
+            self.set_persistence(parameters.persist_through_power_loss)?;
+            nexuses.iter().for_each(|nexus| self.unregister(nexus));
+        } else {
+            let known = |nexus: &&Nexus| self.reservations.key_of(nexus).is_some();
+            let new = nexuses.len() - nexuses.iter().filter(known).count();
+            if self.reservations.registrations.len() + new > REGISTRATIONS_MAX {
+                return Err(Verdict::Check(Sense::INSUFFICIENT_REGISTRATION_RESOURCES));
+            }
+            self.set_persistence(parameters.persist_through_power_loss)?;
+            nexuses.into_iter().for_each(|nexus| self.enter(nexus, key));
+        }
+        self.count();
+        Ok(())
+    }
+
+    fn enter(&mut self, nexus: Nexus, key: u64) {
+        let registrations = &mut self.reservations.registrations;
+        match registrations.iter_mut().find(|one| one.nexus == nexus) {
+            Some(one) => one.key = key,
+            None => registrations.push(Registration { nexus, key }),
+        }
+    }
+
+    /// Takes a registration back. With the last holder goes the reservation; where registrants had access by it, they are told.
+    fn unregister(&mut self, nexus: &Nexus) {
+        self.reservations
+            .registrations
+            .retain(|one| one.nexus != *nexus);
+        let Some(held) = &self.reservations.held else {
+            return;
+        };
+        let kind = held.kind;
+        let released = if kind.all_registrants() {
+            self.reservations.registrations.is_empty()
+        } else {
+            held.holder == *nexus
+        };
+        if released {
+            self.reservations.held = None;
+            if kind.registrants_have_access() {
+                self.attend_others(Sense::RESERVATIONS_RELEASED);
+            }
+        }
+    }
+
+    fn reserve(&mut self, kind: ReservationType) -> Change {
+        let nexus = self.nexus.clone();
+        match &self.reservations.held {
+            None => {
+                let holder = nexus;
+                self.reservations.held = Some(Held { kind, holder });
+                Ok(())
+            }
+            // Once more by a holder, and the same: nothing to do.
+            Some(held) if held.kind == kind && self.reservations.holds(&nexus).is_some() => Ok(()),
+            Some(_) => Err(CONFLICT),
+        }
+    }
+
+    /// RELEASE (SPC-4 section 5.12.11.2.2).
+    fn release(&mut self, request: PersistentReserveOut) -> Change {
+        let Some(kind) = self.reservations.holds(self.nexus) else {
+            return Ok(());
+        };
+        if scoped_type(request) != Ok(kind) {
+            let sense = Sense::INVALID_RELEASE_OF_PERSISTENT_RESERVATION;
+            return Err(Verdict::Check(sense));
+        }
+        self.reservations.held = None;
+        if kind.registrants_have_access() {
+            self.attend_others(Sense::RESERVATIONS_RELEASED);
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        self.attend_others(Sense::RESERVATIONS_PREEMPTED);
+        self.reservations.held = None;
+        self.reservations.registrations.clear();
+        self.count();
+    }
+
+    /// PREEMPT and PREEMPT AND ABORT (SPC-4 section 5.12.11.2.3 to 5.12.11.2.6).
+    fn preempt(&mut self, request: PersistentReserveOut, key: u64, abort: bool) -> Change {
+        let kind = scoped_type(request)?;
+        let everyone = |held: &Held| held.kind.all_registrants();
+        // Which registrations go, and whether the reservation becomes the sender's.
+        let (victims, takes_over) = match &self.reservations.held {
+            Some(held) if everyone(held) && key == 0 => (self.registered(|_| true), true),
+            Some(held) if everyone(held) => (self.registered(|one| one.key == key), false),
+            Some(held) if self.reservations.key_of(&held.holder) == Some(key) => {
+                (self.registered(|one| one.key == key), true)
+            }
+            _ if key == 0 => return Err(invalid_parameter(8)),
+            _ => (self.registered(|one| one.key == key), false),
+        };
+        if victims.is_empty() && !takes_over {
+            return Err(CONFLICT);
+        }
+        let before = self.reservations.held.as_ref().map(|held| held.kind);
+        for victim in victims.iter().filter(|victim| **victim != *self.nexus) {
+            self.reservations
+                .registrations
+                .retain(|one| one.nexus != *victim);
+            self.attend(victim, Sense::REGISTRATIONS_PREEMPTED);
+        }
+        if takes_over {
+            let holder = self.nexus.clone();
+            self.reservations.held = Some(Held { kind, holder });
+            // Who stays registered has access by another type now.
+            if before != Some(kind) {
+                self.attend_others(Sense::RESERVATIONS_RELEASED);
+            }
+        } else if victims.contains(self.nexus) {
+            // Its own key, and it holds nothing: it preempts itself.
+            let nexus = self.nexus.clone();
+            self.unregister(&nexus);
+        }
+        if abort {
+            let others = victims.into_iter().filter(|victim| victim != self.nexus);
+            let lu = self.lu;
+            self.notices
+                .extend(others.map(|nexus| Notice::Abort { nexus, lu }));
+        }
+        self.count();
+        Ok(())
+    }
+
+    fn registered(&self, which: impl Fn(&Registration) -> bool) -> Vec<Nexus> {
+        let found = self.reservations.registrations.iter();
+        found
+            .filter(|one| which(one))
+            .map(|one| one.nexus.clone())
+            .collect()
+    }
+
+    /// REGISTER AND MOVE (SPC-4 section 5.12.8).
+    fn register_and_move(&mut self, parameters: &RegisterAndMove) -> Change {
+        if self.reservations.key_of(self.nexus) != Some(parameters.key) {
+            return Err(CONFLICT);
+        }
+        let kind = match self.reservations.holds(self.nexus) {
+            Some(kind) if !kind.all_registrants() => kind,
+            _ => return Err(CONFLICT),
+        };
+        if parameters.service_action_key == 0 {
+            return Err(invalid_parameter(8));
+        }
+        let Some(isid) = parameters.initiator_port.isid else {
+            return Err(invalid_parameter(24));
+        };
+        if !(1..=self.ports).contains(&parameters.relative_target_port) {
+            return Err(invalid_parameter(18));
+        }
+        let to = Nexus {
+            initiator_name: parameters.initiator_port.name.clone(),
+            isid,
+            port: parameters.relative_target_port,
+        };
+        if to == *self.nexus {
+            return Err(invalid_parameter(24));
+        }
+        let full = self.reservations.registrations.len() == REGISTRATIONS_MAX;
+        if full && self.reservations.key_of(&to).is_none() {
+            return Err(Verdict::Check(Sense::INSUFFICIENT_REGISTRATION_RESOURCES));
+        }
+        self.set_persistence(parameters.persist_through_power_loss)?;
+        self.enter(to.clone(), parameters.service_action_key);
+        self.reservations.held = Some(Held { kind, holder: to });
+        if parameters.unregister {
+            let nexus = self.nexus.clone();
+            self.unregister(&nexus);
+        }
+        self.count();
+        Ok(())
+    }
+
+    fn count(&mut self) {
+        self.reservations.generation = self.reservations.generation.wrapping_add(1);
+    }
+}
+
+/// SCOPE must be the LU, TYPE one of the six.
+fn scoped_type(request: PersistentReserveOut) -> Result<ReservationType, Verdict> {
+    if request.scope != 0 {
+        return Err(Verdict::Check(invalid(2, 7)));
+    }
+    ReservationType::from_code(request.kind).ok_or(Verdict::Check(invalid(2, 3)))
+}

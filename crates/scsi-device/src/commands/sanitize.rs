@@ -1,0 +1,138 @@
+//! SANITIZE, and what an LU is while it goes on (SBC-3 sections 4.11 and 5.24).
+//!
+//! The operation belongs to the LU: it goes on when its command is aborted, when sessions end and over resets. It does not go on when the array
+//! is stopped: then the LU is as far as it got.
+//!
+//! OVERWRITE writes; BLOCK ERASE and CRYPTOGRAPHIC ERASE give every block back, or where blocks cannot be given back, write zeros. There is no
+//! key that could be thrown away; what CRYPTOGRAPHIC ERASE promises, that nothing written before can be read, holds.
+
+use hakaru_wire::scsi::{Cdb, FieldPointer, Sanitize, SanitizeAction, Sense};
+
+use super::block::ready;
+use crate::context::Device;
+use crate::io::Extent;
+use crate::outcome::Outcome;
+use crate::program::{Fill, Job, Program, Unmap};
+use crate::unit::LogicalUnit;
+
+/// Refuses what an LU does not do while it is sanitized, or after that has failed.
+pub(super) fn admit(device: &Device<'_>, lu: u8, cdb: &Cdb) -> Result<(), Sense> {
+    let Some(unit) = device.units.get(lu) else {
+        return Ok(());
+    };
+    let Some(sense) = unit.occupied() else {
+        return Ok(());
+    };
+    match cdb {
+        Cdb::Inquiry { .. }
+        | Cdb::ReportLuns { .. }
+        | Cdb::RequestSense { .. }
+        | Cdb::ReportSupportedOpcodes { .. }
+        | Cdb::ReportSupportedTaskManagement { .. }
+        | Cdb::PersistentReserveIn { .. } => Ok(()),
+        Cdb::Sanitize(_) if unit.operation.is_none() => Ok(()),
+        _ => Err(sense),
+    }
+}
+
+pub(super) fn sanitize(device: &mut Device<'_>, lu: u8, request: Sanitize) -> Outcome {
+    match plan(device, lu, request) {
+        Ok(outcome) => outcome,
+        Err(sense) => Outcome::check(sense),
+    }
+}
+
+fn plan(device: &mut Device<'_>, lu: u8, request: Sanitize) -> Result<Outcome, Sense> {
+    if request.action == SanitizeAction::ExitFailureMode {
+        if request.parameter_list_length != 0 {
+            return Err(Sense::INVALID_FIELD_IN_CDB);
+        }
+        if let Some(unit) = device.units.get_mut(lu) {
+            unit.sanitize_failed = false;
+        }
+        return Ok(Outcome::GOOD);
+    }
+    let unit = ready(device, lu)?;
+    unit.writable()?;
+    let length_bytes = u32::from(request.parameter_list_length);
+    if request.action == SanitizeAction::Overwrite {
+        // A header and a pattern of 1 byte to a block.
+        return if (5..=unit.block_bytes + 4).contains(&length_bytes) {
+            Ok(Outcome::Parameters { lu, length_bytes })
+        } else {
+            Err(Sense::INVALID_FIELD_IN_CDB)
+        };
+    }
+    if length_bytes != 0 {
+        return Err(Sense::INVALID_FIELD_IN_CDB);
+    }
+    let whole = whole(unit);
+    let program = if unit.description.thin.is_some() {
+        Program::Unmap(Unmap::new(vec![whole]))
+    } else {
+        Program::Fill(Fill::with(whole, vec![0; unit.block_bytes as usize], false))
+    };
+    Ok(begin(lu, whole, program, request.immediate))
+}
+
+fn whole(unit: &LogicalUnit) -> Extent {
+    Extent {
+        offset_bytes: 0,
+        length_bytes: unit.blocks * u64::from(unit.block_bytes),
+    }
+}
+
+fn begin(lu: u8, whole: Extent, program: Program, immediate: bool) -> Outcome {
+    let job = Job {
+        exclusive: Some(whole),
+        ..Job::new(lu, program)
+    };
+    Outcome::Operation {
+        job: Box::new(job),
+        immediate,
+    }
+}
+
+/// The parameter list of an overwrite is there: how often, and with what (SBC-3 table 97).
+pub(super) fn overwrite(device: &Device<'_>, lu: u8, request: Sanitize, list: &[u8]) -> Outcome {
+    let unit = match ready(device, lu) {
+        Ok(unit) if unit.operation.is_none() => unit,
+        Ok(_) => return Outcome::check(Sense::SANITIZE_IN_PROGRESS),
+        Err(sense) => return Outcome::check(sense),
+    };
+    let [flags, _, high, low, pattern @ ..] = list else {
+        return Outcome::check(Sense::PARAMETER_LIST_LENGTH_ERROR);
+    };
+    let wrong = |byte, bit| {
+        let field = FieldPointer {
+            in_cdb: false,
+            byte,
+            bit,
+        };
+        Outcome::check(Sense::INVALID_FIELD_IN_PARAMETER_LIST.with_field(field))
+    };
+    let passes = u32::from(flags & 0x1f);
+    if passes == 0 {
+        return wrong(0, Some(4));
+    }
+    // TEST: what SANITIZE may be tried with is the vendor's; we have nothing.
+    if flags >> 5 & 3 != 0 {
+        return wrong(0, Some(6));
+    }
+    let length = usize::from(u16::from_be_bytes([*high, *low]));
+    if length == 0 || length > unit.block_bytes as usize || length != pattern.len() {
+        return wrong(2, None);
+    }
+    let block: Vec<u8> = pattern
+        .iter()
+        .copied()
+        .cycle()
+        .take(unit.block_bytes as usize)
+        .collect();
+    let invert = flags & 0x80 != 0;
+    let whole = whole(unit);
+    let fill = Fill::with(whole, block, false)
+        .repeated(passes, invert)
+        .past_cache(unit.description.write_cache);
+    begin(lu, whole, Program::Fill(fill), request.immediate)
+}

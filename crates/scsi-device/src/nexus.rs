@@ -1,0 +1,118 @@
+//! An I_T nexus: who sends commands through which target port, and what the device remembers for it.
+
+use hakaru_wire::scsi::{Isid, Sense};
+
+use crate::rights::Rights;
+
+/// Copies whose results are kept for a nexus.
+pub const COPIES_MAX: u8 = 32;
+
+/// An I_T nexus (SAM-5 section 4.6): an initiator port and a target port.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Nexus {
+    /// Name of the initiator, as its TransportID gives it (SPC-4 section 7.6.4.6), at most 223 bytes.
+    pub initiator_name: String,
+    /// The initiator port.
+    pub isid: Isid,
+    /// Relative target port identifier, from 1.
+    pub port: u16,
+}
+
+/// What the device remembers of a nexus while it exists.
+#[derive(Debug)]
+pub struct NexusState {
+    /// Its name.
+    pub nexus: Nexus,
+    /// LUs that it may see and write.
+    pub rights: Rights,
+    /// Unit attention conditions by LU, oldest first.
+    unit_attentions: Vec<(u8, Sense)>,
+    /// Results of copies that may still be asked for.
+    pub copies: Copies,
+}
+
+impl NexusState {
+    /// A nexus without unit attention conditions.
+    #[must_use]
+    pub fn new(nexus: Nexus, rights: Rights) -> Self {
+        Self {
+            nexus,
+            rights,
+            unit_attentions: Vec::new(),
+            copies: Copies::default(),
+        }
+    }
+
+    /// An LU is gone, and its unit attention conditions with it.
+    pub fn forget_unit(&mut self, lun: u8) {
+        self.unit_attentions.retain(|(of, _)| *of != lun);
+    }
+
+    /// Establishes a unit attention condition; one of the same kind is not repeated. Those of a reset come before all others (SAM-5 section 5.14.3).
+    pub fn attend(&mut self, lu: u8, sense: Sense) {
+        const RESET: u8 = 0x29;
+        if self.unit_attentions.contains(&(lu, sense)) {
+            return;
+        }
+        let is_reset = |sense: &Sense| sense.additional.code == RESET;
+        let first = self
+            .unit_attentions
+            .iter()
+            .position(|(of, other)| *of == lu && !is_reset(other))
+            .filter(|_| is_reset(&sense));
+        self.unit_attentions
+            .insert(first.unwrap_or(self.unit_attentions.len()), (lu, sense));
+    }
+
+    /// Ends unit attention conditions of a kind, on all LUs.
+    pub fn end_attention(&mut self, sense: Sense) {
+        self.unit_attentions.retain(|(_, other)| *other != sense);
+    }
+
+    /// Any LU has a unit attention condition for it.
+    pub fn has_attentions(&self) -> bool {
+        !self.unit_attentions.is_empty()
+    }
+
+    /// Reports and ends the oldest unit attention condition of an LU.
+    pub fn take_attention(&mut self, lu: u8) -> Option<Sense> {
+        let at = self.unit_attentions.iter().position(|(of, _)| *of == lu)?;
+        Some(self.unit_attentions.remove(at).1)
+    }
+}
+
+/// How a copy ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyResult {
+    pub list: u8,
+    pub good: bool,
+    pub segments: u16,
+    pub bytes: u64,
+}
+
+/// Results of a session's last copies, until they are asked for or there are too many (SPC-4 section 5.17.4.3).
+#[derive(Debug, Default)]
+pub struct Copies {
+    kept: Vec<(u8, CopyResult)>,
+}
+
+impl Copies {
+    const KEPT_MAX: usize = COPIES_MAX as usize;
+
+    pub fn keep(&mut self, lu: u8, result: CopyResult) {
+        self.kept
+            .retain(|(of, kept)| (*of, kept.list) != (lu, result.list));
+        if self.kept.len() == Self::KEPT_MAX {
+            self.kept.remove(0);
+        }
+        self.kept.push((lu, result));
+    }
+
+    pub(crate) fn take(&mut self, lu: u8, list: u8) -> Option<CopyResult> {
+        let at = self
+            .kept
+            .iter()
+            .position(|(of, kept)| (*of, kept.list) == (lu, list))?;
+        Some(self.kept.remove(at).1)
+    }
+}

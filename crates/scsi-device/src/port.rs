@@ -1,0 +1,11 @@
+//! Target ports.
+
+use hakaru_wire::scsi::AccessState;
+
+/// A target port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Port {
+    pub state: AccessState,
+    /// The operator has set it at some time.
+    pub changed: bool,
+}

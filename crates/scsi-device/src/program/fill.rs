@@ -1,0 +1,116 @@
+//! One block written over and over: WRITE SAME, and the overwrite of SANITIZE.
+
+use super::{Answer, Step, Workplace, take_front};
+use crate::io::{Extent, IoOp};
+
+/// What is written per access, bytes at most: others' accesses pass between.
+const FILL_BYTES: u64 = 1 << 20;
+
+/// What is given back per access, bytes at most: it costs a look at metadata, not a write of each block.
+const GIVE_BACK_BYTES: u64 = 1 << 30;
+
+/// Fills a range.
+#[derive(Debug)]
+pub struct Fill {
+    whole: Extent,
+    rest: Extent,
+    /// The block; `None`: what the initiator sent.
+    block: Option<Vec<u8>>,
+    /// Passes over the range that are left, this one among them.
+    passes: u32,
+    passes_in_all: u32,
+    /// The block is inverted for every other pass, so that the last one has it as it is.
+    invert: bool,
+    unmap: bool,
+    fua: bool,
+}
+
+impl Fill {
+    /// With the initiator's block.
+    pub fn new(range: Extent, unmap: bool) -> Self {
+        Self {
+            whole: range,
+            rest: range,
+            block: None,
+            passes: 1,
+            passes_in_all: 1,
+            invert: false,
+            unmap,
+            fua: false,
+        }
+    }
+
+    /// With this block.
+    pub fn with(range: Extent, block: Vec<u8>, unmap: bool) -> Self {
+        Self {
+            block: Some(block),
+            ..Self::new(range, unmap)
+        }
+    }
+
+    /// Past the cache.
+    pub fn past_cache(mut self, fua: bool) -> Self {
+        self.fua = fua;
+        self
+    }
+
+    /// Several times over.
+    pub fn repeated(mut self, passes: u32, invert: bool) -> Self {
+        (self.passes, self.passes_in_all, self.invert) = (passes, passes, invert);
+        self
+    }
+
+    pub(super) fn step(&mut self, at: &mut Workplace<'_>, answer: Answer) -> Step {
+        if let Answer::Begin = answer {
+            let block = self.block.take();
+            let block = block.unwrap_or_else(|| core::mem::take(at.data));
+            // Every other pass before the last: the first is inverted if the number of passes is even.
+            let begin_inverted = self.invert && self.passes.is_multiple_of(2);
+            self.block = Some(if begin_inverted {
+                inverted(&block)
+            } else {
+                block
+            });
+        }
+        if self.rest.length_bytes == 0 && self.passes > 1 {
+            self.passes -= 1;
+            self.rest = self.whole;
+            if self.invert {
+                self.block = self.block.as_deref().map(inverted);
+            }
+        }
+        let block = self.block.as_deref().unwrap_or_default();
+        let zeros = block.iter().all(|byte| *byte == 0);
+        let most = if self.unmap && zeros {
+            GIVE_BACK_BYTES
+        } else {
+            FILL_BYTES
+        };
+        match take_front(&mut self.rest, most) {
+            Some(range) => {
+                let op = IoOp::WriteSame {
+                    range,
+                    block: block.to_vec(),
+                    unmap: self.unmap && zeros,
+                    fua: self.fua,
+                };
+                Step::Ask(at.lu, op)
+            }
+            None => Step::GOOD,
+        }
+    }
+
+    /// Bytes done and to do, of all passes.
+    pub(super) fn progress(&self) -> (u64, u64) {
+        let pass = self.whole.length_bytes;
+        let before = u64::from(self.passes_in_all - self.passes);
+        let done = before
+            .saturating_mul(pass)
+            .saturating_add(pass - self.rest.length_bytes);
+        (done, pass.saturating_mul(self.passes_in_all.into()))
+    }
+}
+
+fn inverted(block: &[u8]) -> Vec<u8> {
+    block.iter().map(|byte| !byte).collect()
+}

@@ -1,0 +1,231 @@
+//! Commands that take several accesses: small programs, which are given the answer of their last access and say what comes next.
+//!
+//! A program knows nothing of sessions, PDUs or other commands. [`crate::steps`] runs it: collects the initiator's data first, keeps other
+//! writes out of its range, asks the storage, and ends the task.
+
+mod compare;
+mod copy;
+mod fill;
+mod unmap;
+
+use hakaru_wire::scsi::{LbaStatus, ProvisioningStatus, Sense, Status};
+
+pub use compare::{Compare, CompareAndWrite, OrWrite};
+pub use copy::{Copy, Segment};
+pub use fill::Fill;
+pub use unmap::Unmap;
+
+use crate::buffers::Buffers;
+use crate::io::{Extent, IoOp};
+use crate::verdict::Verdict;
+
+/// What a program reads at a time, bytes at most. Several commands of a session may be at it at once, and other initiators' accesses pass between.
+pub const CHUNK_BYTES: u64 = 256 << 10;
+
+/// A program with what its command needs besides.
+#[derive(Debug)]
+pub struct Job {
+    /// LU of the command.
+    pub lu: u8,
+    /// Bytes that the initiator sends first.
+    pub data_out_bytes: u32,
+    /// What is done if the initiator says it will send another number of bytes.
+    pub other_length: OtherLength,
+    /// Bytes it reads at a time at most: held against the session's limit while it runs.
+    pub reads_bytes: u32,
+    /// Nothing else may write here from its first access to its last.
+    pub exclusive: Option<Extent>,
+    /// What it does.
+    pub program: Program,
+    /// The LU that its access under way is to.
+    pub accessing: Option<u8>,
+    /// Bytes that its access under way reads.
+    pub reading_bytes: u32,
+    /// The range that its access under way writes, if it writes.
+    pub writing: Option<(u8, Extent)>,
+    /// An access that waits until another program lets go of its range.
+    pub pending: Option<(u8, IoOp)>,
+}
+
+/// What a command does whose EXPECTED DATA TRANSFER LENGTH is not what it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherLength {
+    /// It does not look: it takes no data.
+    Ignore,
+    /// It is refused.
+    Refuse,
+    /// It takes the blocks that are sent whole, as WRITE does; of too much it takes what it needs.
+    Cut,
+}
+
+impl Job {
+    /// A program that takes no data, reads none and needs no range for itself.
+    pub fn new(lu: u8, program: Program) -> Self {
+        Self {
+            lu,
+            data_out_bytes: 0,
+            other_length: OtherLength::Ignore,
+            reads_bytes: 0,
+            exclusive: None,
+            program,
+            accessing: None,
+            reading_bytes: 0,
+            writing: None,
+            pending: None,
+        }
+    }
+}
+
+/// What a command does, access by access.
+#[derive(Debug)]
+pub enum Program {
+    /// VERIFY, WRITE AND VERIFY, PRE-FETCH.
+    Compare(Compare),
+    /// COMPARE AND WRITE.
+    CompareAndWrite(CompareAndWrite),
+    /// ORWRITE.
+    OrWrite(OrWrite),
+    /// WRITE SAME, SANITIZE.
+    Fill(Fill),
+    /// UNMAP, SANITIZE.
+    Unmap(Unmap),
+    /// GET LBA STATUS.
+    Status {
+        /// Length of a block.
+        block_bytes: u32,
+        /// Bytes that the answer may have.
+        allocation_length: u32,
+        /// The question; `None` once it is asked.
+        op: Option<IoOp>,
+    },
+    /// EXTENDED COPY.
+    Copy(Copy),
+}
+
+/// What a program is told.
+#[derive(Debug)]
+pub enum Answer {
+    /// To begin: the initiator's data is there.
+    Begin,
+    /// What it asked to read.
+    Read(Vec<u8>),
+    /// What it asked to write is written; its buffer.
+    Written(Vec<u8>),
+    /// Another access is done.
+    Done,
+    /// What takes space.
+    Provisioned(Vec<(Extent, bool)>),
+}
+
+/// What comes next.
+#[derive(Debug)]
+pub enum Step {
+    /// An access.
+    Ask(u8, IoOp),
+    /// The end.
+    End(Verdict),
+    /// The end, with parameter data.
+    Data(Vec<u8>),
+}
+
+impl Step {
+    pub const GOOD: Step = Step::End(Verdict::Status(Status::GOOD));
+
+    pub fn check(sense: Sense) -> Step {
+        Step::End(Verdict::Check(sense))
+    }
+}
+
+/// What a program works with.
+pub struct Workplace<'a> {
+    /// LU of the command.
+    pub lu: u8,
+    /// The initiator's data.
+    pub data: &'a mut Vec<u8>,
+    /// Where buffers come from and go.
+    pub buffers: &'a mut Buffers,
+}
+
+impl Program {
+    /// What comes after `answer`.
+    pub fn step(&mut self, at: &mut Workplace<'_>, answer: Answer) -> Step {
+        match self {
+            Program::Compare(program) => program.step(at, answer),
+            Program::CompareAndWrite(program) => program.step(at, answer),
+            Program::OrWrite(program) => program.step(at, answer),
+            Program::Fill(program) => program.step(at, answer),
+            Program::Unmap(program) => program.step(at, answer),
+            Program::Status {
+                block_bytes,
+                allocation_length,
+                op,
+            } => match (op.take(), answer) {
+                (Some(op), _) => Step::Ask(at.lu, op),
+                (None, Answer::Provisioned(extents)) => {
+                    let mut data = lba_status(*block_bytes, &extents);
+                    data.truncate(*allocation_length as usize);
+                    Step::Data(data)
+                }
+                _ => Step::check(Sense::INTERNAL_TARGET_FAILURE),
+            },
+            Program::Copy(program) => program.step(at, answer),
+        }
+    }
+
+    /// How much is done, of 65 536 (PROGRESS INDICATION).
+    pub fn progress(&self) -> u16 {
+        let (done, total) = match self {
+            Program::Fill(program) => program.progress(),
+            Program::Unmap(program) => program.progress(),
+            _ => (0, 1),
+        };
+        (u128::from(done) * 65_536 / u128::from(total.max(1))).min(65_535) as u16
+    }
+}
+
+/// The answer to GET LBA STATUS. An extent longer than a descriptor can say ends the list: what follows has the same status.
+fn lba_status(block_bytes: u32, extents: &[(Extent, bool)]) -> Vec<u8> {
+    let mut descriptors = Vec::with_capacity(extents.len());
+    for (extent, mapped) in extents {
+        let blocks = extent.length_bytes / u64::from(block_bytes);
+        let status = if *mapped {
+            ProvisioningStatus::Mapped
+        } else {
+            ProvisioningStatus::Deallocated
+        };
+        descriptors.push(LbaStatus {
+            range: hakaru_wire::scsi::Blocks {
+                lba: extent.offset_bytes / u64::from(block_bytes),
+                blocks: blocks.min(u64::from(u32::MAX)) as u32,
+            },
+            status,
+        });
+        if blocks > u64::from(u32::MAX) {
+            break;
+        }
+    }
+    hakaru_wire::scsi::emit_lba_status(&descriptors)
+}
+
+/// The next part of a range: at most `most` bytes of it, taken off its front.
+fn take_front(range: &mut Extent, most: u64) -> Option<Extent> {
+    if range.length_bytes == 0 {
+        return None;
+    }
+    let part = Extent {
+        offset_bytes: range.offset_bytes,
+        length_bytes: range.length_bytes.min(most),
+    };
+    range.offset_bytes += part.length_bytes;
+    range.length_bytes -= part.length_bytes;
+    Some(part)
+}
+
+/// A read of a part, which [`CHUNK_BYTES`] bounds.
+fn read(part: Extent) -> IoOp {
+    IoOp::Read {
+        offset_bytes: part.offset_bytes,
+        length_bytes: part.length_bytes as u32,
+        in_place: false,
+    }
+}

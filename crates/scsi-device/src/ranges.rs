@@ -1,0 +1,133 @@
+//! Ranges of LUs that one command has for itself: what COMPARE AND WRITE reads, it writes before anyone else does.
+//!
+//! Commands that read and then write hold their range exclusively from their first access to their last. Every other write
+//! looks here before it goes to the storage; as long as nobody holds or waits, that is one comparison with zero. Who must wait stands in line: a
+//! command never goes past an earlier one that wants the same blocks. Reads look at nothing; a storage does each access as a whole.
+
+use std::collections::VecDeque;
+
+use crate::io::Extent;
+use crate::slab::Key;
+
+/// Blocks of one LU that a command is about to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    pub lu: u8,
+    pub extent: Extent,
+}
+
+impl Claim {
+    pub fn overlaps(&self, other: &Claim) -> bool {
+        let end = |extent: Extent| extent.offset_bytes.saturating_add(extent.length_bytes);
+        self.lu == other.lu
+            && self.extent.offset_bytes < end(other.extent)
+            && other.extent.offset_bytes < end(self.extent)
+    }
+}
+
+/// Who holds what, and who waits.
+#[derive(Debug, Default)]
+pub struct Ranges {
+    held: Vec<(Key, Claim)>,
+    /// In line. May name tasks that have ended.
+    waiting: VecDeque<(Key, Claim)>,
+}
+
+impl Ranges {
+    /// Nobody holds anything or waits.
+    pub fn is_idle(&self) -> bool {
+        self.held.is_empty() && self.waiting.is_empty()
+    }
+
+    /// Somebody waits.
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Whether `claim` meets nothing that is held, nor anyone among the first `before` of the line.
+    pub fn is_free(&self, claim: &Claim, before: usize) -> bool {
+        let in_line = self.waiting.iter().take(before);
+        !self
+            .held
+            .iter()
+            .chain(in_line)
+            .any(|(_, other)| other.overlaps(claim))
+    }
+
+    /// Length of the line.
+    pub fn waiting_now(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub fn hold(&mut self, key: Key, claim: Claim) {
+        self.held.push((key, claim));
+    }
+
+    /// Puts a task at the end of the line.
+    pub fn wait(&mut self, key: Key, claim: Claim) {
+        self.waiting.push_back((key, claim));
+    }
+
+    /// Who stands at a place of the line.
+    pub fn waiting_at(&self, place: usize) -> Option<(Key, Claim)> {
+        self.waiting.get(place).copied()
+    }
+
+    /// Takes who stands there out of the line.
+    pub fn leave(&mut self, place: usize) {
+        self.waiting.remove(place);
+    }
+
+    /// A task has ended: what it held is free.
+    pub fn release(&mut self, key: Key) {
+        self.held.retain(|(holder, _)| *holder != key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(lu: u8, offset_bytes: u64, length_bytes: u64) -> Claim {
+        let extent = Extent {
+            offset_bytes,
+            length_bytes,
+        };
+        Claim { lu, extent }
+    }
+
+    #[test]
+    fn claims_overlap_where_they_share_a_byte_of_one_lu() {
+        let middle = claim(0, 100, 100);
+        for (other, overlaps) in [
+            (claim(0, 0, 100), false),
+            (claim(0, 0, 101), true),
+            (claim(0, 199, 1), true),
+            (claim(0, 200, 1), false),
+            (claim(0, 0, u64::MAX), true),
+            (claim(1, 100, 100), false),
+        ] {
+            assert_eq!(middle.overlaps(&other), overlaps, "{other:?}");
+            assert_eq!(other.overlaps(&middle), overlaps, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_goes_past_an_earlier_one_that_wants_the_same() {
+        let key = |index| Key {
+            index,
+            generation: 0,
+        };
+        let mut ranges = Ranges::default();
+        ranges.hold(key(1), claim(0, 0, 10));
+        ranges.wait(key(2), claim(0, 5, 20));
+        // Free of what is held, not of who waits.
+        assert!(ranges.is_free(&claim(0, 20, 1), 0));
+        assert!(!ranges.is_free(&claim(0, 20, 1), ranges.waiting_now()));
+        assert!(!ranges.is_free(&claim(0, 5, 20), 0));
+        ranges.release(key(1));
+        assert!(ranges.is_free(&claim(0, 5, 20), 0));
+        ranges.leave(0);
+        assert!(ranges.is_idle());
+    }
+}

@@ -1,0 +1,9 @@
+//! Reservations of an LU, and the record of them that is kept over a restart.
+//!
+//! **Not supported**: SPEC_I_PT, REPLACE LOST RESERVATION, third-party and extent reservations.
+
+mod record;
+mod state;
+
+pub use record::{RecordError, check_reservations};
+pub(crate) use state::{Held, Need, REGISTRATIONS_MAX, Registration, Reservations};

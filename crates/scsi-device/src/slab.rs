@@ -1,0 +1,132 @@
+//! Values under small numbers that are used again, each use with a generation of its own, so that a late reference to what
+//! was there before finds nothing.
+
+/// Names a value in a [`Slab`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    pub index: u32,
+    pub generation: u32,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    generation: u32,
+    value: Option<T>,
+}
+
+/// The values. Never shrinks; its size is that of the most values it held at once.
+#[derive(Debug)]
+pub struct Slab<T> {
+    slots: Vec<Slot<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+}
+
+impl<T> Slab<T> {
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Puts in the value that `make` makes of its own key. Gives both.
+    #[inline]
+    pub fn insert_with(&mut self, make: impl FnOnce(Key) -> T) -> (Key, &mut T) {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot {
+                generation: 0,
+                value: None,
+            });
+            self.slots.len() as u32 - 1
+        });
+        let slot = &mut self.slots[index as usize];
+        let key = Key {
+            index,
+            generation: slot.generation,
+        };
+        (key, slot.value.insert(make(key)))
+    }
+
+    pub fn get(&self, key: Key) -> Option<&T> {
+        let slot = self.slots.get(key.index as usize)?;
+        if slot.generation == key.generation {
+            slot.value.as_ref()
+        } else {
+            None
+        }
+    }
+
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        let slot = self.slots.get_mut(key.index as usize)?;
+        if slot.generation == key.generation {
+            slot.value.as_mut()
+        } else {
+            None
+        }
+    }
+
+    pub fn remove(&mut self, key: Key) -> Option<T> {
+        let slot = self.slots.get_mut(key.index as usize)?;
+        if slot.generation != key.generation {
+            return None;
+        }
+        let value = slot.value.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(key.index);
+        Some(value)
+    }
+
+    /// Drops a value where it lies, after a last look at it.
+    #[inline]
+    pub fn discard<R>(&mut self, key: Key, look: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let slot = self.slots.get_mut(key.index as usize)?;
+        if slot.generation != key.generation {
+            return None;
+        }
+        let seen = look(slot.value.as_mut()?);
+        slot.value = None;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(key.index);
+        Some(seen)
+    }
+
+    /// Every value, to change.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().filter_map(|slot| slot.value.as_mut())
+    }
+
+    /// Every value with its key.
+    pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
+        self.slots.iter().enumerate().filter_map(|(index, slot)| {
+            let key = Key {
+                index: index as u32,
+                generation: slot.generation,
+            };
+            slot.value.as_ref().map(|value| (key, value))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_does_not_find_what_took_the_place_of_its_value() {
+        let mut slab = Slab::default();
+        let (first, _) = slab.insert_with(|_| 'a');
+        assert_eq!(slab.remove(first), Some('a'));
+        let (second, _) = slab.insert_with(|_| 'b');
+        assert_eq!(first.index, second.index);
+        assert_eq!((slab.get(first), slab.get(second)), (None, Some(&'b')));
+        assert_eq!(slab.remove(first), None);
+        assert_eq!(slab.len(), 1);
+    }
+}
