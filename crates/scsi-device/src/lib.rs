@@ -6,7 +6,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `io` | the accesses that are asked of the storage, and their results |
-//! | `config` | what an LU is |
+//! | `config` `limits` | what an LU is; bounds of commands |
 //! | `nexus` `rights` | an I_T nexus, its unit attention conditions, the LUs that it may see and write |
 //! | `unit` `port` `reservations` | the state of LUs and target ports |
 //! | `context` `outcome` | what a command works on, and what it comes to |
@@ -23,6 +23,7 @@ mod commands;
 mod config;
 mod context;
 mod io;
+mod limits;
 mod nexus;
 mod outcome;
 mod port;

@@ -6,13 +6,11 @@ use hakaru_wire::scsi::{ByteCheck, CdbError, Sense, Status, Transfer, Verify};
 use super::block::{check_protect, extent, extent_to_end, ready, transfer_bytes};
 use crate::context::Device;
 use crate::io::Extent;
+use crate::limits::COMPARE_AND_WRITE_BYTES_MAX;
 use crate::outcome::Outcome;
 use crate::program::{CHUNK_BYTES, Compare, CompareAndWrite, Job, OrWrite, OtherLength, Program};
 use crate::unit::LogicalUnit;
 use crate::verdict::Verdict;
-
-/// COMPARE AND WRITE compares and writes this much at most: it is one read and one write.
-pub(super) const COMPARE_AND_WRITE_BYTES_MAX: u32 = 64 << 10;
 
 /// Blocks that a command names, on an LU that is ready.
 fn check<'a>(

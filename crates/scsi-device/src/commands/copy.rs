@@ -4,27 +4,17 @@
 //! a name of anything else, there or not, gets the same answer.
 
 use hakaru_wire::scsi::{
-    CopyLimits, CopyList, CopyReport, CopyResults, CopySegment, CopyStatus, Designator, Sense,
-    SenseKey,
+    CopyList, CopyReport, CopyResults, CopySegment, CopyStatus, Designator, Sense, SenseKey,
 };
 
 use super::block::extent;
 use super::identify;
 use crate::context::Device;
+use crate::limits::COPY;
 use crate::outcome::Outcome;
 use crate::program::{CHUNK_BYTES, Copy, Job, Program, Segment};
 use crate::reservations::Need;
 use crate::unit::LogicalUnit;
-
-/// What copies may be.
-pub(super) const LIMITS: CopyLimits = CopyLimits {
-    devices_max: 8,
-    segments_max: 32,
-    list_bytes_max: 8 * 32 + 32 * 28,
-    // As many blocks as a segment can say, of 512 bytes.
-    segment_bytes_max: 65_535 * 512,
-    copies_max: 32,
-};
 
 /// COPY TARGET DEVICE NOT REACHABLE.
 const NOT_REACHABLE: Sense = Sense::new(SenseKey::CopyAborted, 0x0d, 0x02);
@@ -37,7 +27,7 @@ pub(super) fn extended_copy(device: &Device<'_>, lu: u8, length_bytes: u32) -> O
     // Anything longer than header, lists and a little inline data is refused once its header was seen; no list makes us hold more than that.
     match length_bytes {
         0 => Outcome::GOOD,
-        _ if length_bytes > HEADER + 2 * LIMITS.list_bytes_max => {
+        _ if length_bytes > HEADER + 2 * COPY.list_bytes_max => {
             Outcome::check(Sense::PARAMETER_LIST_LENGTH_ERROR)
         }
         length_bytes => Outcome::Parameters { lu, length_bytes },
@@ -55,7 +45,7 @@ pub(super) fn copy_list(device: &Device<'_>, lu: u8, list: &[u8]) -> Outcome {
 
 /// Everything is found and checked before anything is copied.
 fn plan(device: &Device<'_>, lu: u8, list: &[u8]) -> Result<Option<Job>, Sense> {
-    let list = CopyList::parse(list, &LIMITS)?;
+    let list = CopyList::parse(list, &COPY)?;
     let mut units = Vec::with_capacity(list.devices.len());
     for named in &list.devices {
         let unit = find(device, &named.designator).ok_or(NOT_REACHABLE)?;
@@ -141,7 +131,7 @@ pub(super) fn receive_copy_results(
     allocation_length: u32,
 ) -> Outcome {
     if results == CopyResults::OperatingParameters {
-        return device.answer(&LIMITS.emit(), allocation_length);
+        return device.answer(&COPY.emit(), allocation_length);
     }
     let Some(result) = device.nexus.copies.take(lu, list) else {
         return Outcome::check(Sense::INVALID_FIELD_IN_CDB);

@@ -6,8 +6,8 @@ use hakaru_wire::scsi::{
     LogicalBlockProvisioning, PeripheralQualifier, Sense, Vpd, emit_luns, page,
 };
 
-use super::{compare, copy, provisioning};
 use crate::context::Device;
+use crate::limits;
 use crate::outcome::Outcome;
 use crate::unit::LogicalUnit;
 const VENDOR: &str = "HAKARU";
@@ -56,7 +56,7 @@ pub(super) fn inquiry(
         return device.answer(&data, allocation_length.into());
     };
     if code == page::THIRD_PARTY_COPY {
-        return device.answer(&copy::LIMITS.emit_page(), allocation_length.into());
+        return device.answer(&limits::COPY.emit_page(), allocation_length.into());
     }
     let Some(page) = device
         .units
@@ -147,7 +147,7 @@ fn block_limits(device: &Device<'_>, unit: &LogicalUnit) -> BlockLimits {
     let thin = unit.description.thin;
     let granularity = thin.map_or(0, |thin| thin.page_bytes / u64::from(block_bytes));
     BlockLimits {
-        maximum_compare_and_write_length: (compare::COMPARE_AND_WRITE_BYTES_MAX / block_bytes)
+        maximum_compare_and_write_length: (limits::COMPARE_AND_WRITE_BYTES_MAX / block_bytes)
             .min(255) as u8,
         maximum_transfer_length: device.transfer_bytes_max / block_bytes,
         optimal_transfer_length: (1 << 20) / block_bytes,
@@ -155,13 +155,13 @@ fn block_limits(device: &Device<'_>, unit: &LogicalUnit) -> BlockLimits {
         maximum_prefetch_length: device.transfer_bytes_max / block_bytes,
         maximum_unmap_lba_count: if thin.is_some() { u32::MAX } else { 0 },
         maximum_unmap_block_descriptor_count: if thin.is_some() {
-            provisioning::UNMAP_DESCRIPTORS_MAX
+            limits::UNMAP_DESCRIPTORS_MAX
         } else {
             0
         },
         optimal_unmap_granularity: u32::try_from(granularity).unwrap_or(0),
         unmap_granularity_alignment: thin.map(|_| 0),
-        maximum_write_same_length: provisioning::WRITE_SAME_BLOCKS_MAX.into(),
+        maximum_write_same_length: limits::WRITE_SAME_BLOCKS_MAX.into(),
         maximum_atomic_transfer_length: unit.description.atomic_bytes / block_bytes,
         ..BlockLimits::default()
     }

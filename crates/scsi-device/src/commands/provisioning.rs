@@ -5,14 +5,9 @@ use hakaru_wire::scsi::{Cdb, CdbError, Sense, WriteSame, parse_unmap_list};
 use super::block::{check_protect, extent, extent_to_end, ready};
 use crate::context::Device;
 use crate::io::{Extent, IoOp};
+use crate::limits::{UNMAP_DESCRIPTORS_MAX, WRITE_SAME_BLOCKS_MAX};
 use crate::outcome::Outcome;
 use crate::program::{Fill, Job, OtherLength, Program, Unmap};
-
-/// MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT.
-pub(super) const UNMAP_DESCRIPTORS_MAX: u32 = 256;
-
-/// MAXIMUM WRITE SAME LENGTH, blocks: as many as the ten-byte form can say.
-pub(super) const WRITE_SAME_BLOCKS_MAX: u32 = 0xffff;
 
 /// Descriptors of one answer to GET LBA STATUS.
 const STATUS_DESCRIPTORS_MAX: usize = 1024;

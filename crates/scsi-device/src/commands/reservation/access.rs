@@ -4,7 +4,7 @@ use crate::reservations::Need;
 use hakaru_wire::scsi::{Cdb, StartStopUnit};
 
 /// Commands that are not named here change something, or are of those that the tables allow nobody else.
-pub(in crate::commands) fn need(cdb: &Cdb) -> Need {
+pub(crate) fn need(cdb: &Cdb) -> Need {
     match cdb {
         // PERSISTENT RESERVE IN and OUT, RESERVE and RELEASE look for themselves.
         Cdb::Inquiry { .. }

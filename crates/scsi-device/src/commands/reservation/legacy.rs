@@ -7,14 +7,14 @@ use crate::outcome::Outcome;
 use crate::verdict::Verdict;
 
 /// RESERVE(6) and (10).
-pub(in crate::commands) fn reserve(device: &mut Device<'_>, lu: u8) -> Outcome {
+pub(crate) fn reserve(device: &mut Device<'_>, lu: u8) -> Outcome {
     let nexus = &device.nexus.nexus;
     let unit = device.units.get_mut(lu);
     settled(unit.map(|unit| unit.reservations.reserve(nexus)))
 }
 
 /// RELEASE(6) and (10).
-pub(in crate::commands) fn release(device: &mut Device<'_>, lu: u8) -> Outcome {
+pub(crate) fn release(device: &mut Device<'_>, lu: u8) -> Outcome {
     let nexus = &device.nexus.nexus;
     let unit = device.units.get_mut(lu);
     settled(unit.map(|unit| unit.reservations.release(nexus)))

@@ -39,11 +39,7 @@ fn invalid_parameter(byte: u16) -> Verdict {
 }
 
 /// The CDB, before its parameter list is there.
-pub(in crate::commands) fn reserve_out(
-    device: &Device<'_>,
-    lu: u8,
-    request: PersistentReserveOut,
-) -> Outcome {
+pub(crate) fn reserve_out(device: &Device<'_>, lu: u8, request: PersistentReserveOut) -> Outcome {
     let Some(unit) = device.units.get(lu) else {
         return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
     };
@@ -65,7 +61,7 @@ pub(in crate::commands) fn reserve_out(
 }
 
 /// The CDB with its parameter list.
-pub(in crate::commands) fn carry_out(
+pub(crate) fn carry_out(
     device: &mut Device<'_>,
     lu: u8,
     request: PersistentReserveOut,

@@ -10,7 +10,7 @@ use crate::outcome::Outcome;
 use crate::reservations::Reservations;
 use crate::verdict::Verdict;
 
-pub(in crate::commands) fn reserve_in(
+pub(crate) fn reserve_in(
     device: &mut Device<'_>,
     lu: u8,
     service_action: u8,
