@@ -21,7 +21,8 @@ CORE = (
     "drive",
     "scsi-device",
     "iscsi-target",
-    "initiator",
+    "iscsi-session",
+    "load",
     "pool",
     "fabric",
     "backup",
@@ -29,7 +30,7 @@ CORE = (
     "dissect",
     "world",
 )
-ENGINES = ("drive", "iscsi-target", "initiator", "fabric", "watch", "dissect")
+ENGINES = ("drive", "iscsi-target", "load", "pool", "fabric", "backup", "watch", "dissect")
 
 # What a core crate may not name. `std::net` has addresses, which are data; `std::time::Duration` is a number.
 FORBIDDEN_PATHS = re.compile(

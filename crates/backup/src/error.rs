@@ -1,6 +1,6 @@
 //! Why a job cannot go on, or its copy is no copy.
 use hakaru_contract::ConfigError;
-use hakaru_initiator::{NexusError, TaskError};
+use hakaru_iscsi_session::{NexusError, TaskError};
 use hakaru_wire::scsi::{AdditionalSense, Sense, SenseKey};
 
 /// One of the two LUs of a job.

@@ -2,7 +2,7 @@
 //!
 //! The path of one block:
 //! 1. [`Part`] says which block is next, as long as fewer than `depth` are under way and the job's [`Pace`] lets it go;
-//! 2. [`Job`] makes a READ of it on the stream's [`Nexus`](hakaru_initiator::Nexus) to the source;
+//! 2. [`Job`] makes a READ of it on the stream's [`Nexus`](hakaru_iscsi_session::Nexus) to the source;
 //! 3. what was read is digested (where the copy is to be verified), packed (where compression was asked for) and becomes a WRITE on the nexus to
 //!    the destination: the same buffer, not a copy, which is read into again afterwards;
 //! 4. when the last write is acknowledged, SYNCHRONIZE CACHE makes the copy one that stays;

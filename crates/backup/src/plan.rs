@@ -1,6 +1,6 @@
 //! Where the parts of an image lie, once both LUs are known; and whether it fits.
 use hakaru_contract::{ConfigError, refuse};
-use hakaru_initiator::Volume;
+use hakaru_iscsi_session::Volume;
 
 use crate::pack::packed_bytes_max;
 use crate::part::Place;

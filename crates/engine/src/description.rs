@@ -1,6 +1,6 @@
 //! Sessions, LUs and sockets in the words of the contract.
 use hakaru_contract as contract;
-use hakaru_initiator::{LuFacts, Negotiated};
+use hakaru_iscsi_session::{LuFacts, Negotiated};
 use hakaru_runtime::socket_options::{SocketFacts, SocketOptions};
 use serde_json::{Value, json};
 

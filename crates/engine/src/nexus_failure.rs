@@ -1,7 +1,7 @@
 //! What a target can do to a session, as a failure of the engine: whose doing, who is affected, what to do.
 use std::io;
 
-use hakaru_initiator::{NexusError, SessionError, SurveyError};
+use hakaru_iscsi_session::{NexusError, SessionError, SurveyError};
 
 use crate::failure::Failure;
 

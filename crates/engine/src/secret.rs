@@ -3,7 +3,7 @@ use std::fs::File;
 use std::io::Read;
 
 use hakaru_contract::{ChapAlgorithm, ChapConfig, ChapUser, SecretSource};
-use hakaru_initiator::Chap;
+use hakaru_iscsi_session::Chap;
 use hakaru_runtime::entropy;
 use hakaru_wire::iscsi::chap::{Algorithm, Credentials, SECRET_LENGTH_MAX, SecretError};
 

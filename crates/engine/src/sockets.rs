@@ -8,7 +8,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use hakaru_initiator::Transmit;
+use hakaru_iscsi_session::{Session, Transmit};
 use hakaru_runtime::net::Socket;
 use hakaru_runtime::socket_options::SocketOptions;
 use hakaru_runtime::{Event, Interest, Reactor, Token, clock};
@@ -34,11 +34,6 @@ pub trait Machines {
     fn handle_unreachable(&mut self, index: usize, error: &io::Error);
     /// Takes what was received.
     fn handle_received(&mut self, now: Time, index: usize, bytes: &[u8]);
-    /// Of what comes next, bytes of a data segment of at least `segment_min` bytes that [`Machines::handle_received`] will count and not look at: it
-    /// may be given any others.
-    fn unwanted_bytes(&self, _index: usize, _segment_min: u32) -> usize {
-        0
-    }
     /// The connection ended; `why` completes "connection lost …".
     fn handle_closed(&mut self, now: Time, index: usize, why: &'static str);
     /// Something may be due.
@@ -47,8 +42,8 @@ pub trait Machines {
     fn poll_timeout(&self, index: usize) -> Option<Time>;
     /// What is to be sent.
     fn transmit(&mut self, index: usize) -> &mut Transmit;
-    /// The connection is of no use any more.
-    fn is_ended(&self, index: usize) -> bool;
+    /// Returns the session of a socket.
+    fn session(&self, index: usize) -> &Session;
     /// The end of every service: tells its owner what has come up. An address: connect again, there.
     fn settle(&mut self, index: usize) -> Option<SocketAddr>;
     /// Another machine that may have something to send by now, if serving this one can bring that about.
@@ -214,7 +209,7 @@ impl<'r> Sockets<'r> {
             self.connect(index, machines);
         }
         let place = &mut self.places[index];
-        if machines.is_ended(index) && !matches!(place.link, Link::Connecting(..)) {
+        if machines.session(index).is_ended() && !matches!(place.link, Link::Connecting(..)) {
             place.link = Link::Down;
         }
         if let Some(at) = machines.poll_timeout(index) {
@@ -253,7 +248,7 @@ impl<'r> Sockets<'r> {
             let Link::Up { socket, .. } = &place.link else {
                 return any;
             };
-            let unwanted = machines.unwanted_bytes(index, DISCARD_MIN_BYTES);
+            let unwanted = machines.session(index).unwanted_bytes(DISCARD_MIN_BYTES);
             let discard = unwanted > 0;
             let most = self.buffer.len();
             let buffer = match (discard, place.discarded) {
@@ -281,7 +276,7 @@ impl<'r> Sockets<'r> {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return any,
                 Err(error) => machines.handle_closed(now, index, why_lost(&error)),
             }
-            if machines.is_ended(index) {
+            if machines.session(index).is_ended() {
                 return any;
             }
         }

@@ -7,7 +7,9 @@
 #![warn(missing_docs)]
 
 mod histogram;
+mod latencies;
 mod latency;
 
 pub use histogram::{DecodeError, Histogram};
+pub use latencies::Latencies;
 pub use latency::Latency;

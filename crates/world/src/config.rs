@@ -4,8 +4,8 @@ use std::time::Duration;
 use hakaru_contract::LoginKeys;
 use hakaru_contract::drive::ArrayModel;
 use hakaru_contract::initiator::Vm;
-use hakaru_initiator::CommandLimits;
 use hakaru_iscsi_target::Limits;
+use hakaru_load::CommandLimits;
 
 /// A target, its drives, its VMs and the wire between.
 #[derive(Clone, Debug)]

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hakaru_drive::ModelError;
-use hakaru_initiator::{CommandLimits, Counters, IscsiVm, Latencies, Payload, Settings, VmEvent};
 use hakaru_iscsi_target::{ConnectionId, Segment as Piece, Target, TargetConfig};
+use hakaru_load::{CommandLimits, Counters, IscsiVm, Payload, Settings, VmEvent};
+use hakaru_stats::Latencies;
 use hakaru_units::Time;
 use thiserror::Error;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hakaru_contract::LoginKeys;
-use hakaru_initiator::{Done, Event, Purpose, Session, SessionConfig, Task, TaskData};
+use hakaru_iscsi_session::{Done, Event, Purpose, Session, SessionConfig, Task, TaskData};
 use hakaru_iscsi_target::{
     Access, ConnectionId, IoOp, IoResult, Limits, LuDescription, Segment, Target, TargetConfig,
 };

@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use hakaru_contract::LoginKeys;
 use hakaru_contract::initiator::{Destination, Load, Pattern, Region, SizeWeight, Vm};
-use hakaru_initiator::CommandLimits;
 use hakaru_iscsi_target::Limits;
+use hakaru_load::CommandLimits;
 use hakaru_units::MIB;
 use hakaru_world::{LuSetup, Snapshot, Wire, World, WorldConfig};
 

@@ -1,5 +1,6 @@
 //! The copy: blocks are read, become writes, and are flushed when all are written; what happens when one fails.
-use hakaru_initiator::{Done, Latencies, TaskData, TaskError};
+use hakaru_iscsi_session::{Done, TaskData, TaskError};
+use hakaru_stats::Latencies;
 use hakaru_units::Time;
 use hakaru_wire::scsi::{Cdb, Sense, SenseKey};
 

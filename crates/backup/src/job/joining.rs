@@ -1,5 +1,5 @@
 //! Until a job is ready: every leg surveys its LU, the first destination says whether it takes writes, and the image is cut into parts.
-use hakaru_initiator::{Done, LuFacts, TaskData};
+use hakaru_iscsi_session::{Done, LuFacts, TaskData};
 use hakaru_units::Time;
 use hakaru_wire::scsi::{Cdb, ModeData, ModeSense, PageControl};
 

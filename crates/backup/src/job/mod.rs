@@ -15,10 +15,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hakaru_contract::LoginKeys;
-use hakaru_initiator::{
-    Chap, Done, Latencies, LuFacts, Negotiated, Nexus, NexusEvent, Purpose, SessionConfig, Task,
-    TaskData, TaskError, Transmit, Volume,
+use hakaru_iscsi_session::{
+    Chap, Done, LuFacts, Nexus, NexusEvent, Purpose, Session, SessionConfig, Task, TaskData,
+    TaskError, Transmit, Volume,
 };
+use hakaru_stats::Latencies;
 use hakaru_units::Time;
 use hakaru_wire::iscsi::Lun;
 use hakaru_wire::scsi::{Cdb, Transfer};
@@ -202,7 +203,7 @@ impl Job {
     /// When [`Job::handle_timeout`] is wanted next for a leg. The pace is the first leg's business.
     #[must_use]
     pub fn poll_timeout(&self, leg: Leg) -> Option<Time> {
-        let session = self.legs[leg.0].poll_timeout();
+        let session = self.legs[leg.0].session().poll_timeout();
         let waits = leg.0 == 0
             && matches!(self.stage, Stage::Copying)
             && self.parts.iter().any(|part| part.wants().is_some());
@@ -266,10 +267,10 @@ impl Job {
         self.legs[leg.0].transmit()
     }
 
-    /// A leg's connection is of no use any more.
+    /// Returns the session of a leg.
     #[must_use]
-    pub fn is_ended(&self, leg: Leg) -> bool {
-        self.legs[leg.0].is_ended()
+    pub fn session(&self, leg: Leg) -> &Session {
+        self.legs[leg.0].session()
     }
 
     /// All its legs.
@@ -287,12 +288,6 @@ impl Job {
     #[must_use]
     pub fn facts(&self, side: Side) -> Option<&LuFacts> {
         self.facts[side as usize].as_ref()
-    }
-
-    /// Keys as negotiated with a side, by the first stream.
-    #[must_use]
-    pub fn negotiated(&self, side: Side) -> &Negotiated {
-        self.legs[side as usize].negotiated()
     }
 
     /// Where its parts lie, once both LUs are known.

@@ -1,5 +1,5 @@
 //! The verification: the copy is read back, every part by its [`Check`].
-use hakaru_initiator::Done;
+use hakaru_iscsi_session::Done;
 use hakaru_units::Time;
 
 use super::{Job, JobEvent, Leg, Stage, whole};

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use hakaru_backup::{Job, JobEvent, Leg, Settings, Side};
 use hakaru_contract::backup::{BackupJob, Compression, Lu};
-use hakaru_initiator::Latencies;
 use hakaru_iscsi_target::{
     Access, ConnectionId, Io, IoFailure, IoOp, IoResult, Limits, LuDescription, Segment, Target,
     TargetConfig,
 };
+use hakaru_stats::Latencies;
 use hakaru_units::Time;
 
 /// Longest piece that travels at a time; odd, so that PDUs are cut everywhere.

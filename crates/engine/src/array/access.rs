@@ -1,8 +1,7 @@
 //! Who may use the array, and where it may listen: the configuration's words turned into the target's, and checked.
 use std::net::{IpAddr, SocketAddr};
 
-use hakaru_contract::ChapAlgorithm;
-use hakaru_contract::{AccessConfig, AccessRule, ArrayConfig};
+use hakaru_contract::{AccessConfig, AccessRule, ArrayConfig, ChapAlgorithm};
 use hakaru_iscsi_target::{Access, LuAccess, Rule};
 
 use crate::failure::Failure;

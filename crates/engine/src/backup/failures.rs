@@ -2,9 +2,8 @@
 use std::io;
 
 use hakaru_backup::{Job, JobError, Side};
-use hakaru_contract::ConfigError;
-use hakaru_contract::ErrorClass;
 use hakaru_contract::backup::{BackupJob, Lu};
+use hakaru_contract::{ConfigError, ErrorClass};
 
 use crate::failure::Failure;
 use crate::nexus_failure;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use hakaru_backup::{Job, JobError, JobEvent, Leg, Settings, Side};
 use hakaru_contract::backup::BackupConfig;
-use hakaru_initiator::{Latencies, NexusError, SessionError, Transmit};
+use hakaru_iscsi_session::{NexusError, Session, SessionError, Transmit};
 use hakaru_runtime::socket_options::SocketOptions;
 use hakaru_runtime::{Event, Reactor, clock};
+use hakaru_stats::Latencies;
 use hakaru_units::Time;
 use serde_json::{Value, json};
 
@@ -185,10 +186,13 @@ impl<'r> Jobs<'r> {
             ("sessions".to_owned(), json!(self.crew.legs.len())),
         ]);
         if let Some(job) = self.crew.jobs.first() {
-            for side in [Side::Source, Side::Destination] {
+            for (side, leg) in [Side::Source, Side::Destination]
+                .into_iter()
+                .zip(job.legs())
+            {
                 let told = json!({
                     "lu": job.facts(side).map(describe_lu),
-                    "negotiated": describe_keys(job.negotiated(side)),
+                    "negotiated": describe_keys(job.session(leg).negotiated()),
                 });
                 found.insert(side.name().to_owned(), told);
             }
@@ -278,9 +282,9 @@ impl Machines for Crew {
         self.jobs[job].transmit(leg)
     }
 
-    fn is_ended(&self, index: usize) -> bool {
+    fn session(&self, index: usize) -> &Session {
         let (job, leg) = self.legs[index];
-        self.jobs[job].is_ended(leg)
+        self.jobs[job].session(leg)
     }
 
     fn settle(&mut self, index: usize) -> Option<SocketAddr> {

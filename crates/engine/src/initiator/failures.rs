@@ -1,10 +1,10 @@
 //! What went wrong with a VM, as a failure of the engine: whose doing, which VM and portal, what to do.
 use std::io;
 
-use hakaru_contract::ConfigError;
-use hakaru_contract::ErrorClass;
 use hakaru_contract::initiator::{Destination, Vm};
-use hakaru_initiator::{Corruption, Op, TaskError, VmError};
+use hakaru_contract::{ConfigError, ErrorClass};
+use hakaru_iscsi_session::TaskError;
+use hakaru_load::{Corruption, Op, VmError};
 
 use crate::failure::Failure;
 use crate::nexus_failure;

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hakaru_contract::initiator::{Destination, Vm};
-use hakaru_initiator::{
-    Access, Counters, Load, Op, Payload, Request, RequestId, Settings, Verifier, Volume,
-    resolve_region, volume_id,
+use hakaru_iscsi_session::Volume;
+use hakaru_load::{
+    Access, Counters, Load, Op, Payload, Request, RequestId, Settings, Verifier, resolve_region,
+    volume_id,
 };
 use hakaru_runtime::file::{FileDone, FileHandle, FileOp, FileQueue, FileRequest, PageBuffer};
 use hakaru_runtime::{Event, Reactor, Token, clock};

@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 
 use hakaru_contract::NamedHistogram;
 use hakaru_contract::initiator::InitiatorConfig;
-use hakaru_initiator::{Counters, Latencies};
-use hakaru_stats::Histogram;
+use hakaru_load::Counters;
+use hakaru_stats::{Histogram, Latencies};
 use hakaru_units::Time;
 
 use super::files::Files;

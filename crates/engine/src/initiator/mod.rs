@@ -17,8 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hakaru_contract::initiator::{Destination, InitiatorConfig};
-use hakaru_initiator::{CommandLimits, Latencies, Payload, Settings};
+use hakaru_load::{CommandLimits, Payload, Settings};
 use hakaru_runtime::{Events, Reactor, clock, process};
+use hakaru_stats::Latencies;
 use hakaru_units::Time;
 use serde_json::{Value, json};
 

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hakaru_contract::initiator::{Destination, Vm};
-use hakaru_initiator::{Counters, IscsiVm, SessionError, Settings, Transmit, VmError, VmEvent};
+use hakaru_iscsi_session::{Session, SessionError, Transmit};
+use hakaru_load::{Counters, IscsiVm, Settings, VmError, VmEvent};
 use hakaru_runtime::socket_options::{SocketFacts, SocketOptions};
 use hakaru_runtime::{Event, Reactor, clock};
 use hakaru_units::Time;
@@ -248,11 +249,6 @@ impl Machines for Served<'_> {
         self.crowd.vms[vm].handle_received(now, leg, bytes, latencies);
     }
 
-    fn unwanted_bytes(&self, index: usize, segment_min: u32) -> usize {
-        let (vm, leg) = self.crowd.place(index);
-        self.crowd.vms[vm].unwanted_bytes(leg, segment_min)
-    }
-
     fn handle_closed(&mut self, now: Time, index: usize, why: &'static str) {
         let (vm, leg) = self.crowd.place(index);
         let latencies = &mut self.ledger.latencies;
@@ -275,9 +271,9 @@ impl Machines for Served<'_> {
         self.crowd.vms[vm].transmit(leg)
     }
 
-    fn is_ended(&self, index: usize) -> bool {
+    fn session(&self, index: usize) -> &Session {
         let (vm, leg) = self.crowd.place(index);
-        self.crowd.vms[vm].is_ended(leg)
+        self.crowd.vms[vm].session(leg)
     }
 
     fn poll_transmit(&mut self, index: usize) -> Option<usize> {
@@ -295,7 +291,7 @@ impl Machines for Served<'_> {
                 VmEvent::Ready(facts) => {
                     crowd.ready += 1;
                     if crowd.found.is_empty() {
-                        let keys = describe_keys(vm.negotiated());
+                        let keys = describe_keys(vm.session(0).negotiated());
                         crowd.found.insert("lu".into(), describe_lu(&facts));
                         crowd.found.insert("negotiated".into(), keys);
                     }

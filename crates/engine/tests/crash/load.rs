@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::mpsc::Sender;
 
-use hakaru_initiator::{TaskData, TaskError};
+use hakaru_iscsi_session::{TaskData, TaskError};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hakaru_contract::LoginKeys;
-use hakaru_initiator::{Done, Event, Purpose, Session, SessionConfig, Task, TaskData, TaskError};
+use hakaru_iscsi_session::{
+    Done, Event, Purpose, Session, SessionConfig, Task, TaskData, TaskError,
+};
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{Isid, Lun};
 use hakaru_wire::scsi::Sense;

@@ -1,6 +1,6 @@
 """What holds at one point of a load over a distance: the way of the data, what both sides agree on, the buffers.
 
-Made from `study.json` alone. What a study does not say is the engines' default, kept here beside `crates/initiator`
+Made from `study.json` alone. What a study does not say is the engines' default, repeated here after `crates/contract`
 (`LoginKeys`) and `crates/contract` (`TargetKeys`); a test holds them together. What came of the negotiation, the
 initiator says when it is ready (`found.negotiated`), and `of_negotiated` takes it over.
 """

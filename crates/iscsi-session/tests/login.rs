@@ -4,8 +4,8 @@ mod peer;
 use std::time::Duration;
 
 use hakaru_contract::LoginKeys;
-use hakaru_initiator::Chap;
-use hakaru_initiator::{DiscoveredTarget, Event, Purpose, SessionConfig, SessionError};
+use hakaru_iscsi_session::Chap;
+use hakaru_iscsi_session::{DiscoveredTarget, Event, Purpose, SessionConfig, SessionError};
 use hakaru_wire::iscsi::chap::{Algorithm, Challenge, Credentials};
 use hakaru_wire::iscsi::{
     Itt, LoginRequest, LoginResponse, LoginStatus, Lun, Opcode, Stage, TextRequest, TextResponse,

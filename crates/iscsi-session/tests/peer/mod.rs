@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use hakaru_contract::LoginKeys;
-use hakaru_initiator::{Purpose, Session, SessionConfig, Task, TaskData};
+use hakaru_iscsi_session::{Purpose, Session, SessionConfig, Task, TaskData};
 use hakaru_units::Time;
 use hakaru_wire::iscsi::frame::{Frame, Framer};
 use hakaru_wire::iscsi::text::parse_pairs;

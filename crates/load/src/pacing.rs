@@ -1,9 +1,8 @@
 //! When a VM's requests are due.
+use hakaru_contract::initiator::{Arrivals, Load};
 use hakaru_units::Time;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
-
-use hakaru_contract::initiator::{Arrivals, Load};
 
 /// The intended instants of one VM's requests.
 #[derive(Clone, Debug)]

@@ -3,8 +3,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use hakaru_contract::initiator::{Arrivals, Load as LoadConfig, Vm};
-use hakaru_initiator::{Counters, Extent, Latencies, Load, RequestId};
-use hakaru_stats::Histogram;
+use hakaru_load::{Counters, Extent, Load, RequestId};
+use hakaru_stats::{Histogram, Latencies};
 use hakaru_units::Time;
 
 const SECOND: u64 = 1_000_000_000;

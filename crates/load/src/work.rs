@@ -2,26 +2,25 @@
 //! command, and with the last one the request.
 use std::sync::Arc;
 
+use hakaru_iscsi_session::{Done, Task, TaskData, TaskError};
+use hakaru_stats::Latencies;
 use hakaru_units::Time;
 use hakaru_wire::iscsi::Lun;
 use hakaru_wire::scsi::{Cdb, Transfer};
 
 use crate::commands::{Command, Commands};
-use crate::counters::{Counters, Latencies};
-use crate::error::TaskError;
 use crate::load::{Load, Request};
 use crate::pattern::{Access, Op};
 use crate::payload::Payload;
-use crate::session::{Done, Task, TaskData};
 use crate::verify::Corruption;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Work {
-    load: Load,
+    pub load: Load,
     commands: Commands,
     lun: u8,
-    /// An LU's block has this power of two bytes ([`crate::Survey`] takes no other).
+    /// An LU's block has this power of two bytes ([`hakaru_iscsi_session::Survey`] takes no other).
     block_shift: u32,
     payload: Payload,
     /// Writes that were given their bytes.
@@ -54,41 +53,6 @@ impl Work {
             payload,
             writes: 0,
         }
-    }
-
-    /// It begins.
-    pub(crate) fn begin(&mut self, now: Time) {
-        self.load.begin(now);
-    }
-
-    /// It ends; requests in flight still do.
-    pub(crate) fn end(&mut self) {
-        self.load.end();
-    }
-
-    /// The way to the LU is lost.
-    pub(crate) fn handle_lost(&mut self, now: Time, latencies: &mut Latencies) {
-        self.load.handle_lost(now, latencies);
-    }
-
-    /// Requests in flight.
-    pub(crate) fn in_flight(&self) -> usize {
-        self.load.in_flight()
-    }
-
-    /// When [`Work::admit_due`] is wanted next.
-    pub(crate) fn poll_timeout(&self) -> Option<Time> {
-        self.load.poll_timeout()
-    }
-
-    /// Counters, complete until `now`.
-    pub(crate) fn counters(&mut self, now: Time) -> Counters {
-        self.load.counters(now)
-    }
-
-    /// Counts retries after BUSY or TASK SET FULL.
-    pub(crate) fn count_busy(&mut self, times: u64) {
-        self.load.count_busy(times);
     }
 
     /// Takes every request that is due.

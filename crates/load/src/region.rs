@@ -1,8 +1,8 @@
 //! The extent of a VM's region, checked against the volume once its size is known.
 use hakaru_contract::initiator::{Pattern, Region};
 use hakaru_contract::{ConfigError, refuse};
+use hakaru_iscsi_session::Volume;
 
-use crate::load::Volume;
 use crate::pattern::Extent;
 
 /// Returns the extent of `region` on `volume`, for requests of `pattern`. `field` is the VM's path in the

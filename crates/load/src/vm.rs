@@ -7,22 +7,22 @@
 //! sockets; `world` (virtual time) owns the other end.
 use std::sync::Arc;
 
+use hakaru_contract::initiator::{Destination, Vm};
 use hakaru_contract::{ConfigError, refuse};
+use hakaru_iscsi_session::{
+    LuFacts, Nexus, NexusError, NexusEvent, Purpose, Session, SessionConfig, SessionError,
+    SurveyError, TaskError, Transmit,
+};
+use hakaru_stats::Latencies;
 use hakaru_units::Time;
 
-use crate::counters::{Counters, Latencies};
-use crate::error::{SessionError, TaskError};
+use crate::counters::Counters;
 use crate::load::Load;
-use crate::nexus::{Nexus, NexusError, NexusEvent};
 use crate::pattern::Op;
 use crate::region::resolve_region;
-use crate::session::{Negotiated, Purpose, SessionConfig};
 use crate::settings::{CommandLimits, Settings};
-use crate::survey::{LuFacts, SurveyError};
-use crate::transmit::Transmit;
 use crate::verify::{Corruption, Verifier, volume_id};
 use crate::work::Work;
-use hakaru_contract::initiator::{Destination, Vm};
 
 /// What happened to a VM.
 #[derive(Clone, Debug, PartialEq)]
@@ -164,12 +164,6 @@ impl IscsiVm {
         self.advance(now, leg, latencies);
     }
 
-    /// As [`crate::Session::unwanted_bytes`], of a leg.
-    #[must_use]
-    pub fn unwanted_bytes(&self, leg: usize, segment_min: u32) -> usize {
-        self.legs[leg].nexus.unwanted_bytes(segment_min)
-    }
-
     /// The leg's connection ended; `why` completes "connection lost …".
     pub fn handle_closed(
         &mut self,
@@ -192,10 +186,10 @@ impl IscsiVm {
     #[must_use]
     pub fn poll_timeout(&self, leg: usize) -> Option<Time> {
         let load = match &self.stage {
-            Stage::Load(work) if leg == 0 => work.poll_timeout(),
+            Stage::Load(work) if leg == 0 => work.load.poll_timeout(),
             _ => None,
         };
-        [load, self.legs[leg].nexus.poll_timeout()]
+        [load, self.legs[leg].nexus.session().poll_timeout()]
             .into_iter()
             .flatten()
             .min()
@@ -215,7 +209,7 @@ impl IscsiVm {
     /// The load begins. Wants [`VmEvent::Ready`] to have come.
     pub fn begin(&mut self, now: Time) {
         if let Stage::Load(work) = &mut self.stage {
-            work.begin(now);
+            work.load.begin(now);
         }
         self.issue(now);
     }
@@ -223,7 +217,7 @@ impl IscsiVm {
     /// The load ends; requests in flight still do.
     pub fn end(&mut self) {
         if let Stage::Load(work) = &mut self.stage {
-            work.end();
+            work.load.end();
         }
     }
 
@@ -231,7 +225,7 @@ impl IscsiVm {
     #[must_use]
     pub fn in_flight(&self) -> usize {
         match &self.stage {
-            Stage::Load(work) => work.in_flight(),
+            Stage::Load(work) => work.load.in_flight(),
             _ => 0,
         }
     }
@@ -265,22 +259,16 @@ impl IscsiVm {
         self.legs.len()
     }
 
-    /// The leg's connection is of no use any more.
+    /// Returns the session of a leg.
     #[must_use]
-    pub fn is_ended(&self, leg: usize) -> bool {
-        self.legs[leg].nexus.is_ended()
-    }
-
-    /// Keys as negotiated, by the first leg.
-    #[must_use]
-    pub fn negotiated(&self) -> &Negotiated {
-        self.legs[0].nexus.negotiated()
+    pub fn session(&self, leg: usize) -> &Session {
+        self.legs[leg].nexus.session()
     }
 
     /// Counters, complete until `now`.
     pub fn counters(&mut self, now: Time) -> Counters {
         match &mut self.stage {
-            Stage::Load(work) => work.counters(now),
+            Stage::Load(work) => work.load.counters(now),
             _ => self.last,
         }
     }
@@ -359,8 +347,8 @@ impl IscsiVm {
 
     fn fail(&mut self, now: Time, error: VmError, latencies: &mut Latencies) {
         if let Stage::Load(work) = &mut self.stage {
-            work.handle_lost(now, latencies);
-            self.last = work.counters(now);
+            work.load.handle_lost(now, latencies);
+            self.last = work.load.counters(now);
         }
         if !matches!(self.stage, Stage::Failed) {
             self.stage = Stage::Failed;
@@ -374,8 +362,8 @@ impl IscsiVm {
             return;
         };
         for leg in &mut self.legs {
-            let busies = leg.nexus.busies();
-            work.count_busy(busies - leg.busies);
+            let busies = leg.nexus.session().busies();
+            work.load.count_busy(busies - leg.busies);
             leg.busies = busies;
         }
         work.admit_due(now);

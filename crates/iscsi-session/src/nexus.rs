@@ -10,7 +10,7 @@ use hakaru_units::Time;
 use hakaru_wire::iscsi::Isid;
 
 use crate::error::SessionError;
-use crate::session::{Done, Event, Negotiated, Session, SessionConfig, Task};
+use crate::session::{Done, Event, Session, SessionConfig, Task};
 use crate::survey::{LuFacts, Survey, SurveyError};
 use crate::transmit::Transmit;
 
@@ -83,12 +83,6 @@ impl Nexus {
         self.advance(now);
     }
 
-    /// As [`Session::unwanted_bytes`].
-    #[must_use]
-    pub fn unwanted_bytes(&self, segment_min: u32) -> usize {
-        self.session.unwanted_bytes(segment_min)
-    }
-
     /// The connection ended; `why` completes "connection lost …".
     pub fn handle_closed(&mut self, now: Time, why: &'static str) {
         self.session.handle_closed(why);
@@ -99,12 +93,6 @@ impl Nexus {
     pub fn handle_timeout(&mut self, now: Time) {
         self.session.handle_timeout(now);
         self.advance(now);
-    }
-
-    /// When [`Nexus::handle_timeout`] is wanted next.
-    #[must_use]
-    pub fn poll_timeout(&self) -> Option<Time> {
-        self.session.poll_timeout()
     }
 
     /// Queues a task; wants [`NexusEvent::Ready`] to have come.
@@ -143,22 +131,11 @@ impl Nexus {
         self.session.recycle(buffer);
     }
 
-    /// The connection is of no use any more.
+    /// Returns the session: its keys, deadlines and state. [`Nexus::handle_timeout`] is due at its
+    /// [`Session::poll_timeout`].
     #[must_use]
-    pub fn is_ended(&self) -> bool {
-        self.session.is_ended()
-    }
-
-    /// Keys as negotiated.
-    #[must_use]
-    pub fn negotiated(&self) -> &Negotiated {
-        self.session.negotiated()
-    }
-
-    /// Answers BUSY and TASK SET FULL so far; each task was or will be tried again.
-    #[must_use]
-    pub fn busies(&self) -> u64 {
-        self.session.busies()
+    pub fn session(&self) -> &Session {
+        &self.session
     }
 
     /// How it logs in.

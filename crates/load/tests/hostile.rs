@@ -1,5 +1,6 @@
 //! Our initiator against a target that says anything (faults.md, I-01 to I-07): no panic, no endless loop, bounded memory,
 //! and what goes wrong is a typed error.
+#[path = "../../iscsi-session/tests/peer/mod.rs"]
 mod peer;
 
 use std::sync::Arc;
@@ -7,10 +8,9 @@ use std::time::Duration;
 
 use hakaru_contract::LoginKeys;
 use hakaru_contract::initiator::Vm;
-use hakaru_initiator::{
-    CommandLimits, IscsiVm, Latencies, Payload, SessionError, Settings, SurveyError, VmError,
-    VmEvent,
-};
+use hakaru_iscsi_session::{SessionError, SurveyError};
+use hakaru_load::{CommandLimits, IscsiVm, Payload, Settings, VmError, VmEvent};
+use hakaru_stats::Latencies;
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{Itt, Stage};
 use hakaru_wire::scsi::{Capacity16, Cdb, Inquiry, Status, emit_luns};

@@ -2,10 +2,10 @@
 use std::time::Duration;
 
 use crate::payload::Payload;
-use crate::session::Chap;
 use hakaru_contract::LoginKeys;
 use hakaru_contract::initiator::COMMANDS_MAX;
 use hakaru_contract::initiator::InitiatorConfig;
+use hakaru_iscsi_session::Chap;
 
 /// What all VMs of an engine share.
 #[derive(Clone, Debug)]

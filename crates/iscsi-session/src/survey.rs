@@ -5,7 +5,6 @@ use hakaru_wire::scsi::{
 };
 
 use crate::error::TaskError;
-use crate::load::Volume;
 use crate::session::{Done, Task, TaskData};
 
 /// Enough for standard INQUIRY data and both capacities.
@@ -14,6 +13,15 @@ const SHORT_ANSWER: u32 = 255;
 const LUNS_ANSWER: u32 = 16_384;
 /// Logical block lengths that a disk may have (SBC-3 leaves it open; these are what is made).
 const BLOCK_BYTES: std::ops::RangeInclusive<u32> = 512..=65_536;
+
+/// Block length and size of what requests go to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Volume {
+    /// Bytes of one logical block; offsets and lengths of requests are multiples of it.
+    pub block_bytes: u32,
+    /// Capacity.
+    pub capacity_bytes: u64,
+}
 
 /// What an LU said of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ mod peer;
 use std::time::Duration;
 
 use hakaru_contract::LoginKeys;
-use hakaru_initiator::{Event, Session, SessionError, TaskError};
+use hakaru_iscsi_session::{Event, Session, SessionError, TaskError};
 use hakaru_wire::iscsi::{
     AsyncEvent, AsyncMessage, DataOut, Itt, LogoutRequest, LogoutResponse, LogoutResult, Lun,
     NopIn, NopOut, Opcode, R2t, Reject, RejectReason, Residual, ScsiResponse, ScsiResponseCode,

@@ -6,7 +6,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::error::TaskError;
+use hakaru_iscsi_session::TaskError;
+
 use crate::load::{Request, RequestId};
 use crate::pattern::{Access, Op};
 

@@ -1,8 +1,7 @@
 //! What a VM did, counted.
-use hakaru_stats::Latency;
 
 use crate::pattern::{Access, Op};
-use crate::session::Phases;
+use hakaru_iscsi_session::Phases;
 
 /// Cumulative counters of one VM (or a sum of several). Names and meanings are those of `docs/reference/metrics.md`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -189,35 +188,6 @@ impl Counters {
                 - earlier.read_data_transfer_ns_sum,
             read_data_to_response_ns_sum: self.read_data_to_response_ns_sum
                 - earlier.read_data_to_response_ns_sum,
-        }
-    }
-}
-
-/// Latencies of all VMs of one engine, reads and writes apart. One per engine, not per VM: a histogram takes 270 KB.
-#[derive(Clone, Debug, Default)]
-pub struct Latencies {
-    /// Of reads.
-    pub read: Latency,
-    /// Of writes.
-    pub write: Latency,
-}
-
-impl Latencies {
-    /// Those of one kind of request.
-    #[inline]
-    pub(crate) fn of(&mut self, op: Op) -> &mut Latency {
-        match op {
-            Op::Read => &mut self.read,
-            Op::Write => &mut self.write,
-        }
-    }
-
-    /// How long requests took of late, ns: reads or writes, whichever are quicker. 0 before the first.
-    #[must_use]
-    pub fn recent_ns(&self) -> u64 {
-        match (self.read.recent_ns(), self.write.recent_ns()) {
-            (0, other) | (other, 0) => other,
-            (read, write) => read.min(write),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The load of one VM: which requests, when, and what came of them. It does not know how requests travel.
 //!
 //! 1. [`Load::poll_request`] gives a request when one is due and a place is free;
-//! 2. the caller carries it out, over a [`crate::Session`] or on a file;
+//! 2. the caller carries it out, over a [`hakaru_iscsi_session::Session`] or on a file;
 //! 3. [`Load::handle_done`] frees the place, counts, and records the latency from the *intended* instant.
 //!
 //! Why the intended instant: a closed loop that waits for a stalled server issues nothing while it waits, so most of the
@@ -9,24 +9,16 @@
 //! sent during the stall carries its share of the wait.
 use hakaru_units::Time;
 
-use crate::counters::{Counters, Latencies};
+use crate::counters::Counters;
 use crate::pacing::Pacing;
 use crate::pattern::{Access, Accesses, Extent, Op};
-use crate::session::Phases;
 use crate::verify::{Corruption, Verifier};
 use hakaru_contract::initiator::Vm;
+use hakaru_iscsi_session::Phases;
+use hakaru_stats::Latencies;
 
 /// An open-loop request that is issued this much after its instant counts as late: the generator, or its cap of requests in flight, was behind.
 pub const LATE_NS: u64 = 1_000_000;
-
-/// What a VM's requests go to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Volume {
-    /// Bytes of one logical block; offsets and lengths of requests are multiples of it.
-    pub block_bytes: u32,
-    /// Size.
-    pub capacity_bytes: u64,
-}
 
 /// A request's place among those in flight, 0 to the in-flight maximum less one; free again once the request is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -159,7 +151,10 @@ impl Load {
         self.free.push(id.0);
         self.counters.in_flight_now -= 1;
         let latency_ns = now.ns_since(due);
-        latencies.of(access.op).record_ns(latency_ns);
+        match access.op {
+            Op::Read => latencies.read.record_ns(latency_ns),
+            Op::Write => latencies.write.record_ns(latency_ns),
+        }
         self.counters.count_request(&access, done, latency_ns);
         if let Some(verifier) = &mut self.verifier
             && done
