@@ -1,6 +1,6 @@
 //! SCSI Command PDUs: admission, what the SCSI layer says to them, and their beginning.
 
-use hakaru_scsi_device::{Io, IoId, IoOp, Key, Outcome, Verdict};
+use hakaru_scsi_device::{Directions, Io, IoId, IoOp, Key, Outcome, Verdict, WRONG_DIRECTION};
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{Itt, RejectReason, Residual, ScsiCommand, ahs};
 use hakaru_wire::scsi::{Sense, Status};
@@ -28,8 +28,12 @@ impl Target {
             return Err(RejectReason::InvalidPduField);
         };
         self.admit(connection, &command, pdu.ahs)?;
+        let directions = Directions {
+            read: command.read,
+            write: command.write,
+        };
         let outcome = self.execute(connection, |device| {
-            hakaru_scsi_device::execute(device, command.lun, &command.cdb, None)
+            hakaru_scsi_device::execute(device, command.lun, &command.cdb, directions)
         });
         match self.check_unsolicited(connection, &command, &pdu.payload) {
             Some(verdict) if !matches!(outcome, Outcome::End(Verdict::Check(_))) => {
@@ -66,7 +70,7 @@ impl Target {
                 offset_bytes,
                 length_bytes,
                 fua,
-            } if !command.read || command.write => {
+            } => {
                 let access = Access::Write {
                     offset_bytes,
                     length_bytes,
@@ -74,7 +78,7 @@ impl Target {
                 };
                 self.start_write(now, connection, command, lu, access, payload);
             }
-            Outcome::Parameters { lu, length_bytes } if !command.read || command.write => {
+            Outcome::Parameters { lu, length_bytes } => {
                 let access = Access::Parameters { length_bytes };
                 self.start_write(now, connection, command, lu, access, payload);
             }
@@ -87,13 +91,12 @@ impl Target {
             }
             Outcome::Data if !command.write => self.send_parameter_data(connection, command),
             Outcome::End(verdict) => self.end_early(now, connection, command, verdict),
-            // The initiator prepared for a write and has no buffer for what is read. A device server does not know of buffers (SAM-5
-            // section 5.4.3): nothing moves, and the residual says so.
-            Outcome::Read { .. } | Outcome::Data if !command.read => {
+            // The initiator prepared for a write and has no buffer for what is read: nothing moves.
+            Outcome::Read { .. } | Outcome::Data => {
                 let verdict = Verdict::Status(Status::GOOD);
                 self.end_early(now, connection, command, verdict);
             }
-            // A write that the initiator will send no data for, or data both ways.
+            // Data is still to come for a command that takes none.
             _ => self.end_early(now, connection, command, Verdict::Check(WRONG_DIRECTION)),
         }
     }
@@ -344,10 +347,6 @@ impl Target {
         }
     }
 }
-
-/// INVALID FIELD IN COMMAND INFORMATION UNIT (SPC-4 annex F).
-pub(crate) const WRONG_DIRECTION: Sense =
-    Sense::new(hakaru_wire::scsi::SenseKey::IllegalRequest, 0x0e, 0x03);
 
 pub(crate) fn new_task(
     now: Time,

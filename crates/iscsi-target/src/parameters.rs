@@ -22,7 +22,7 @@ impl Target {
         // Its own end is not among those that it may wait for.
         task.stage = Stage::Io;
         let outcome = self.execute(connection, |device| {
-            hakaru_scsi_device::execute(device, lun, &cdb, Some(&list))
+            hakaru_scsi_device::execute_with_list(device, lun, &cdb, &list)
         });
         self.buffers.give(list);
         self.abort_for(now, lu, key);

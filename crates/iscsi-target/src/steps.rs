@@ -4,14 +4,14 @@
 
 use hakaru_scsi_device::{
     Answer, Claim, CopyResult, Extent, Io, IoId, IoOp, IoResult, Job, Key, OtherLength, Program,
-    Step, Verdict, Workplace,
+    Step, Verdict, WRONG_DIRECTION, Workplace,
 };
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{Itt, Lun, Residual, ScsiCommand};
 use hakaru_wire::scsi::{Sense, Status};
 
 use crate::answer::{failure_sense, send_good};
-use crate::command::{WRONG_DIRECTION, new_task};
+use crate::command::new_task;
 use crate::connection::Connection;
 use crate::data_in::DataIn;
 use crate::id::ConnectionId;

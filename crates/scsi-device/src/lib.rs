@@ -36,12 +36,12 @@ mod unit;
 mod verdict;
 
 pub use buffers::Buffers;
-pub use commands::execute;
+pub use commands::{Directions, execute, execute_with_list};
 pub use config::{LuDescription, Space, Thin};
 pub use context::Device;
 pub use io::{Extent, Io, IoFailure, IoId, IoOp, IoResult, Lent, Returned};
 pub use nexus::{Copies, CopyResult, Nexus, NexusState};
-pub use outcome::{Notice, Outcome};
+pub use outcome::{Notice, Outcome, WRONG_DIRECTION};
 pub use port::Port;
 pub use program::{Answer, Job, OtherLength, Program, Step, Workplace};
 pub use ranges::{Claim, Ranges};

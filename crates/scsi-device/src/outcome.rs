@@ -11,7 +11,7 @@ use crate::verdict::Verdict;
 pub enum Outcome {
     /// It ends at once and moves no data.
     End(Verdict),
-    /// It answers with the parameter data in [`Device::out`], cut to the allocation length.
+    /// It answers with the parameter data in [`crate::Device::out`], cut to the allocation length.
     Data,
     /// It reads these bytes; `length_bytes` may be 0.
     Read {
@@ -28,9 +28,9 @@ pub enum Outcome {
     },
     /// It empties the volatile cache.
     Flush { lu: u8 },
-    /// It is settled by a parameter list of so many bytes, which [`execute_parameters`] gets.
+    /// It is settled by a parameter list of so many bytes, which [`crate::execute_with_list`] takes.
     Parameters { lu: u8, length_bytes: u32 },
-    /// The LU's reservations are kept, as the record in [`Device::out`].
+    /// The LU's reservations are kept, as the record in [`crate::Device::out`].
     Keep,
     /// It takes several accesses, after data of the initiator perhaps.
     Program(Box<Job>),
@@ -62,3 +62,7 @@ pub enum Notice {
     /// The end of one's tasks on an LU.
     Abort { nexus: Nexus, lu: u8 },
 }
+
+/// The initiator and the command do not agree on the direction of the data: INVALID FIELD IN COMMAND INFORMATION UNIT (SPC-4 annex F).
+pub const WRONG_DIRECTION: Sense =
+    Sense::new(hakaru_wire::scsi::SenseKey::IllegalRequest, 0x0e, 0x03);

@@ -1,12 +1,47 @@
 //! Blocks: READ and WRITE (6, 10, 12, 16), WRITE ATOMIC (16), SYNCHRONIZE CACHE (10, 16), READ CAPACITY (10, 16) (SBC-3 section 5, SBC-4 section 5.48);
 //! and what all commands that name blocks have in common.
 
-use hakaru_wire::scsi::{Capacity10, Capacity16, CdbError, Sense, Transfer, WriteAtomic};
+use hakaru_wire::scsi::{Capacity10, Capacity16, Cdb, CdbError, Sense, Transfer, WriteAtomic};
 
+use super::info::{Availability, C, CommandInfo, Direction, Request, X};
 use crate::context::Device;
 use crate::io::Extent;
 use crate::outcome::Outcome;
+use crate::reservations::Need;
 use crate::unit::LogicalUnit;
+
+/// The commands of this family.
+#[rustfmt::skip]
+pub(super) const ROWS: &[CommandInfo] = &[
+    CommandInfo::new(&[0x08, 0x1f, X, X, X, C], Direction::In, execute).harmless(Need::Read),
+    CommandInfo::new(&[0x28, 0xf8, X, X, X, X, 0, X, X, C], Direction::In, execute).harmless(Need::Read),
+    CommandInfo::new(&[0x88, 0xf8, X, X, X, X, X, X, X, X, X, X, X, X, 0, C], Direction::In, execute).harmless(Need::Read),
+    CommandInfo::new(&[0xa8, 0xf8, X, X, X, X, X, X, X, X, 0, C], Direction::In, execute).harmless(Need::Read),
+    CommandInfo::new(&[0x0a, 0x1f, X, X, X, C], Direction::Out, execute),
+    CommandInfo::new(&[0x2a, 0xf8, X, X, X, X, 0, X, X, C], Direction::Out, execute),
+    CommandInfo::new(&[0x8a, 0xf8, X, X, X, X, X, X, X, X, X, X, X, X, 0, C], Direction::Out, execute),
+    CommandInfo::new(&[0xaa, 0xf8, X, X, X, X, X, X, X, X, 0, C], Direction::Out, execute),
+    CommandInfo::new(&[0x9c, 0xf8, X, X, X, X, X, X, X, X, X, X, X, X, 0, C], Direction::Out, execute).of(Availability::Atomic),
+    CommandInfo::new(&[0x35, 0x02, X, X, X, X, 0, X, X, C], Direction::None, execute).harmless(Need::Write),
+    CommandInfo::new(&[0x91, 0x02, X, X, X, X, X, X, X, X, X, X, X, X, 0, C], Direction::None, execute).harmless(Need::Write),
+    CommandInfo::new(&[0x25, 0, X, X, X, X, 0, 0, 0x01, C], Direction::In, execute).harmless(Need::Nothing),
+    CommandInfo::new(&[0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, X, X, X, X, 0, C], Direction::In, execute).action(0x10).harmless(Need::Nothing),
+];
+
+fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
+    let lu = request.lu;
+    match request.cdb {
+        Cdb::Read(transfer) => read(device, lu, transfer),
+        Cdb::Write(transfer) => write(device, lu, transfer),
+        Cdb::WriteAtomic(request) => write_atomic(device, lu, request),
+        Cdb::SynchronizeCache { lba, blocks, .. } => synchronize_cache(device, lu, lba, blocks),
+        Cdb::ReadCapacity10 => read_capacity_10(device, lu),
+        Cdb::ReadCapacity16 { allocation_length } => {
+            read_capacity_16(device, lu, allocation_length)
+        }
+        _ => request.of_another_family(),
+    }
+}
 
 #[inline]
 pub(super) fn read(device: &Device<'_>, lu: u8, transfer: Transfer) -> Outcome {

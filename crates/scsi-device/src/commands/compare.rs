@@ -1,16 +1,49 @@
 //! Commands that look at what is on the medium: VERIFY and WRITE AND VERIFY (10, 12, 16), COMPARE AND WRITE, ORWRITE (16), PRE-FETCH (10, 16)
 //! (SBC-3 sections 5.2, 5.8, 5.20, 5.37 and 5.47).
 
-use hakaru_wire::scsi::{ByteCheck, CdbError, Sense, Status, Transfer, Verify};
+use hakaru_wire::scsi::{ByteCheck, Cdb, CdbError, Sense, Status, Transfer, Verify};
 
 use super::block::{check_protect, extent, extent_to_end, ready, transfer_bytes};
+use super::info::{C, CommandInfo, Direction, Request, X};
 use crate::context::Device;
 use crate::io::Extent;
 use crate::limits::COMPARE_AND_WRITE_BYTES_MAX;
 use crate::outcome::Outcome;
 use crate::program::{CHUNK_BYTES, Compare, CompareAndWrite, Job, OrWrite, OtherLength, Program};
+use crate::reservations::Need;
 use crate::unit::LogicalUnit;
 use crate::verdict::Verdict;
+
+/// The commands of this family.
+#[rustfmt::skip]
+pub(super) const ROWS: &[CommandInfo] = &[
+    CommandInfo::new(&[0x2f, 0xf6, X, X, X, X, 0, X, X, C], Direction::Out, execute).harmless(Need::Read),
+    CommandInfo::new(&[0x8f, 0xf6, X, X, X, X, X, X, X, X, X, X, X, X, 0, C], Direction::Out, execute).harmless(Need::Read),
+    CommandInfo::new(&[0xaf, 0xf6, X, X, X, X, X, X, X, X, 0, C], Direction::Out, execute).harmless(Need::Read),
+    CommandInfo::new(&[0x2e, 0xf2, X, X, X, X, 0, X, X, C], Direction::Out, execute),
+    CommandInfo::new(&[0x8e, 0xf2, X, X, X, X, X, X, X, X, X, X, X, X, 0, C], Direction::Out, execute),
+    CommandInfo::new(&[0xae, 0xf2, X, X, X, X, X, X, X, X, 0, C], Direction::Out, execute),
+    CommandInfo::new(&[0x89, 0xf8, X, X, X, X, X, X, X, X, 0, 0, 0, X, 0, C], Direction::Out, execute),
+    CommandInfo::new(&[0x8b, 0xf8, X, X, X, X, X, X, X, X, X, X, X, X, 0, C], Direction::Out, execute),
+    CommandInfo::new(&[0x34, 0x02, X, X, X, X, 0, X, X, C], Direction::None, execute).harmless(Need::Read),
+    CommandInfo::new(&[0x90, 0x02, X, X, X, X, X, X, X, X, X, X, X, X, 0, C], Direction::None, execute).harmless(Need::Read),
+];
+
+fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
+    let lu = request.lu;
+    match request.cdb {
+        Cdb::Verify(request) => verify(device, lu, request),
+        Cdb::WriteAndVerify(request) => write_and_verify(device, lu, request),
+        Cdb::CompareAndWrite(request) => compare_and_write(device, lu, request),
+        Cdb::OrWrite(request) => or_write(device, lu, request),
+        Cdb::PreFetch {
+            lba,
+            blocks,
+            immediate,
+        } => pre_fetch(device, lu, (lba, blocks), immediate),
+        _ => request.of_another_family(),
+    }
+}
 
 /// Blocks that a command names, on an LU that is ready.
 fn check<'a>(

@@ -4,17 +4,49 @@
 //! a name of anything else, there or not, gets the same answer.
 
 use hakaru_wire::scsi::{
-    CopyList, CopyReport, CopyResults, CopySegment, CopyStatus, Designator, Sense, SenseKey,
+    Cdb, CopyList, CopyReport, CopyResults, CopySegment, CopyStatus, Designator, Sense, SenseKey,
 };
 
 use super::block::extent;
 use super::identify;
+use super::info::{C, CommandInfo, Direction, Request, X};
 use crate::context::Device;
 use crate::limits::COPY;
 use crate::outcome::Outcome;
 use crate::program::{CHUNK_BYTES, Copy, Job, Program, Segment};
 use crate::reservations::Need;
 use crate::unit::LogicalUnit;
+
+/// The commands of this family.
+#[rustfmt::skip]
+pub(super) const ROWS: &[CommandInfo] = &[
+    CommandInfo::new(&[0x83, 0, 0, 0, 0, 0, 0, 0, 0, 0, X, X, X, X, 0, C], Direction::Out, execute).action(0x00).with_list(with_list),
+    CommandInfo::new(&[0x84, 0x00, X, 0, 0, 0, 0, 0, 0, 0, X, X, X, X, 0, C], Direction::In, execute).action(0x00).harmless(Need::Write),
+    CommandInfo::new(&[0x84, 0x03, X, 0, 0, 0, 0, 0, 0, 0, X, X, X, X, 0, C], Direction::In, execute).action(0x03).harmless(Need::Write),
+    CommandInfo::new(&[0x84, 0x04, X, 0, 0, 0, 0, 0, 0, 0, X, X, X, X, 0, C], Direction::In, execute).action(0x04).harmless(Need::Write),
+];
+
+fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
+    let lu = request.lu;
+    match request.cdb {
+        Cdb::ExtendedCopy {
+            parameter_list_length,
+        } => extended_copy(device, lu, parameter_list_length),
+        Cdb::ReceiveCopyResults {
+            results,
+            list,
+            allocation_length,
+        } => receive_copy_results(device, lu, results, list, allocation_length),
+        _ => request.of_another_family(),
+    }
+}
+
+fn with_list(device: &mut Device<'_>, request: &Request, list: &[u8]) -> Outcome {
+    match request.cdb {
+        Cdb::ExtendedCopy { .. } => copy_list(device, request.lu, list),
+        _ => request.of_another_family(),
+    }
+}
 
 /// COPY TARGET DEVICE NOT REACHABLE.
 const NOT_REACHABLE: Sense = Sense::new(SenseKey::CopyAborted, 0x0d, 0x02);

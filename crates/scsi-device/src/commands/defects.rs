@@ -1,10 +1,27 @@
 //! READ DEFECT DATA (10, 12): there are no defects to tell of (SBC-3 sections 5.16 and 5.17).
 
-use hakaru_wire::scsi::{ReadDefectData, Sense};
+use hakaru_wire::scsi::{Cdb, ReadDefectData, Sense};
 
 use super::block::ready;
+use super::info::{C, CommandInfo, Direction, Request, X};
 use crate::context::Device;
 use crate::outcome::Outcome;
+use crate::reservations::Need;
+
+/// The commands of this family.
+#[rustfmt::skip]
+pub(super) const ROWS: &[CommandInfo] = &[
+    CommandInfo::new(&[0x37, 0, 0x1f, 0, 0, 0, 0, X, X, C], Direction::In, execute).harmless(Need::Read),
+    CommandInfo::new(&[0xb7, 0x1f, 0, 0, 0, 0, X, X, X, X, 0, C], Direction::In, execute).harmless(Need::Read),
+];
+
+fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
+    let lu = request.lu;
+    match request.cdb {
+        Cdb::ReadDefectData(request) => read_defect_data(device, lu, request),
+        _ => request.of_another_family(),
+    }
+}
 
 /// An empty list, in the format that was asked for.
 pub(super) fn read_defect_data(

@@ -2,14 +2,48 @@
 
 use hakaru_wire::scsi::Lun;
 use hakaru_wire::scsi::{
-    BlockDeviceCharacteristics, BlockLimits, CdbError, Designator, DesignatorKind, Inquiry,
+    BlockDeviceCharacteristics, BlockLimits, Cdb, CdbError, Designator, DesignatorKind, Inquiry,
     LogicalBlockProvisioning, PeripheralQualifier, Sense, Vpd, emit_luns, page,
 };
 
+use super::info::{C, CommandInfo, Direction, Ports, Request, Sanitizing, X};
 use crate::context::Device;
 use crate::limits;
 use crate::outcome::Outcome;
+use crate::reservations::Need;
 use crate::unit::LogicalUnit;
+
+/// The commands of this family.
+#[rustfmt::skip]
+pub(super) const ROWS: &[CommandInfo] = &[
+    CommandInfo::new(&[0x12, 0x01, X, X, X, C], Direction::In, execute).harmless(Need::Nothing).ports(Ports::Every).sanitizing(Sanitizing::Allowed).passing_attention().without_unit(without_unit),
+    CommandInfo::new(&[0xa0, 0, X, 0, 0, 0, X, X, X, X, 0, C], Direction::In, execute).harmless(Need::Nothing).ports(Ports::Every).sanitizing(Sanitizing::Allowed).passing_attention().without_unit(execute),
+];
+
+fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
+    let lu = request.lu;
+    match request.cdb {
+        Cdb::Inquiry {
+            page,
+            allocation_length,
+        } => inquiry(device, lu, page, allocation_length),
+        Cdb::ReportLuns {
+            select_report,
+            allocation_length,
+        } => report_luns(device, select_report, allocation_length),
+        _ => request.of_another_family(),
+    }
+}
+
+fn without_unit(device: &mut Device<'_>, request: &Request) -> Outcome {
+    match request.cdb {
+        Cdb::Inquiry {
+            page,
+            allocation_length,
+        } => inquiry_without_unit(device, page, allocation_length),
+        _ => request.of_another_family(),
+    }
+}
 const VENDOR: &str = "HAKARU";
 const PRODUCT: &str = "ARRAY LU";
 /// PRODUCT REVISION LEVEL has four characters: major and minor version.

@@ -1,13 +1,29 @@
 //! LOG SENSE (SPC-4 section 6.8): what space is left (SBC-3 section 6.4.4), and that no failure is foreseen.
 
 use hakaru_wire::scsi::{
-    CdbError, LogPage, LogParameter, LogSense, PageControl, ResourceScope, Sense, log_page,
+    Cdb, CdbError, LogPage, LogParameter, LogSense, PageControl, ResourceScope, Sense, log_page,
     provisioning_parameter,
 };
 
+use super::info::{C, CommandInfo, Direction, Ports, Request, X};
 use crate::context::Device;
 use crate::outcome::Outcome;
+use crate::reservations::Need;
 use crate::unit::LogicalUnit;
+
+/// The commands of this family.
+#[rustfmt::skip]
+pub(super) const ROWS: &[CommandInfo] = &[
+    CommandInfo::new(&[0x4d, 0x01, X, X, 0, X, X, X, X, C], Direction::In, execute).harmless(Need::Nothing).ports(Ports::Standby),
+];
+
+fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
+    let lu = request.lu;
+    match request.cdb {
+        Cdb::LogSense(log) => log_sense(device, lu, log),
+        _ => request.of_another_family(),
+    }
+}
 
 const ALL_SUBPAGES: u8 = 0xff;
 

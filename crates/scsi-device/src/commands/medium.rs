@@ -1,9 +1,33 @@
 //! The medium of a removable LU: PREVENT ALLOW MEDIUM REMOVAL, and START STOP UNIT as far as it ejects and loads (SBC-3 sections 5.14 and 5.25).
 
-use hakaru_wire::scsi::Sense;
+use hakaru_wire::scsi::{Cdb, Sense};
 
+use super::info::{Availability, C, CommandInfo, Direction, Request};
 use crate::context::Device;
 use crate::outcome::{Notice, Outcome};
+use crate::reservations::Need;
+
+/// The commands of this family.
+#[rustfmt::skip]
+pub(super) const ROWS: &[CommandInfo] = &[
+    CommandInfo::new(&[0x1e, 0, 0, 0, 0x03, C], Direction::None, execute).of(Availability::Removable).reserved_by_field(prevent_need),
+];
+
+fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
+    let lu = request.lu;
+    match request.cdb {
+        Cdb::PreventAllowMediumRemoval { prevent } => prevent_allow(device, lu, prevent),
+        _ => request.of_another_family(),
+    }
+}
+
+/// ALLOW is allowed to everyone (SPC-4 table 66).
+fn prevent_need(cdb: &Cdb) -> Need {
+    match cdb {
+        Cdb::PreventAllowMediumRemoval { prevent: 0 } => Need::Nothing,
+        _ => Need::Write,
+    }
+}
 
 pub(super) fn prevent_allow(device: &mut Device<'_>, lu: u8, prevent: u8) -> Outcome {
     const ALLOW: u8 = 0;

@@ -1,17 +1,15 @@
-//! The SCSI disks (SAM-5, SPC-4, SBC-3): what each command does to its logical unit.
+//! The commands of disks (SAM-5, SPC-4, SBC-3): what each does to its logical unit.
 //!
-//! One file per family of commands. [`execute`] is the table: it says which family answers which command, and knows what all
-//! have in common. A command either ends at once, answers with parameter data, or asks for an access to the LU's blocks; it never does the
-//! access itself. The rest of SBC has its place as further lines of the table and further families.
-//!
-//! **Not supported**: ORDERED and HEAD OF QUEUE tasks are carried out as SIMPLE ones; ACA; bidirectional commands.
+//! One file per family. A family has a row for each of its commands ([`info::CommandInfo`]) and the functions that carry them out; nothing about
+//! a command stands anywhere else. A command ends at once, answers with parameter data, or asks for accesses to the LU's blocks; it never does
+//! an access itself.
 
 mod block;
-mod change;
 mod compare;
 mod copy;
 mod defects;
 mod identify;
+mod info;
 mod log;
 mod medium;
 mod mode;
@@ -22,190 +20,227 @@ mod provisioning;
 mod readiness;
 mod reservation;
 mod sanitize;
+
 use hakaru_wire::scsi::{AccessState, Cdb, Lun, Sense, Status};
 
+use self::info::{CommandInfo, Direction, Request, Sanitizing};
+use self::reservation::{legacy, out, report};
 use crate::context::Device;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, WRONG_DIRECTION};
+use crate::unit::LogicalUnit;
 use crate::verdict::Verdict;
 
-/// Carries out a CDB addressed to `lun`. `list` is its parameter list, once that is there; the first time it is `None`, and the command may ask for
-/// one with [`Outcome::Parameters`].
-pub fn execute(device: &mut Device<'_>, lun: Lun, cdb: &[u8], list: Option<&[u8]>) -> Outcome {
+/// The families of disks. A further device type has a list of its own.
+const FAMILIES: &[&[CommandInfo]] = &[
+    block::ROWS,
+    compare::ROWS,
+    copy::ROWS,
+    defects::ROWS,
+    identify::ROWS,
+    legacy::ROWS,
+    log::ROWS,
+    medium::ROWS,
+    mode::ROWS,
+    mode_select::ROWS,
+    opcodes::ROWS,
+    out::ROWS,
+    ports::ROWS,
+    provisioning::ROWS,
+    readiness::ROWS,
+    report::ROWS,
+    sanitize::ROWS,
+];
+
+const COMMANDS: usize = count();
+
+/// All commands, ascending by operation code and service action.
+static TABLE: [&CommandInfo; COMMANDS] = sorted();
+
+/// Index in `TABLE` of the first command with an operation code.
+static FIRST: [Option<u8>; 256] = first();
+
+const fn count() -> usize {
+    let (mut count, mut family) = (0, 0);
+    while family < FAMILIES.len() {
+        count += FAMILIES[family].len();
+        family += 1;
+    }
+    count
+}
+
+const fn place(row: &CommandInfo) -> u32 {
+    let action = match row.service_action {
+        Some(action) => action as u32,
+        None => 0,
+    };
+    (row.opcode() as u32) << 16 | action
+}
+
+/// Insertion sort, when the crate is compiled.
+const fn sorted() -> [&'static CommandInfo; COMMANDS] {
+    let mut table = [&FAMILIES[0][0]; COMMANDS];
+    let (mut length, mut family) = (0, 0);
+    while family < FAMILIES.len() {
+        let mut row = 0;
+        while row < FAMILIES[family].len() {
+            let command = &FAMILIES[family][row];
+            let mut at = length;
+            while at > 0 && place(table[at - 1]) > place(command) {
+                table[at] = table[at - 1];
+                at -= 1;
+            }
+            table[at] = command;
+            length += 1;
+            row += 1;
+        }
+        family += 1;
+    }
+    table
+}
+
+const fn first() -> [Option<u8>; 256] {
+    let mut first = [None; 256];
+    let mut at = COMMANDS;
+    while at > 0 {
+        at -= 1;
+        first[TABLE[at].opcode() as usize] = Some(at as u8);
+    }
+    first
+}
+
+/// The row of a CDB. A service action that has none is refused by the command that has the operation code.
+#[inline]
+fn find(cdb: &[u8]) -> Option<&'static CommandInfo> {
+    let opcode = *cdb.first()?;
+    let at = usize::from(FIRST[usize::from(opcode)]?);
+    let row = TABLE[at];
+    if row.service_action.is_none() {
+        return Some(row);
+    }
+    let action = u16::from(cdb.get(1)? & 0x1f);
+    let mut rows = TABLE[at..].iter().take_while(|row| row.opcode() == opcode);
+    Some(
+        rows.find(|row| row.service_action == Some(action))
+            .unwrap_or(&row),
+    )
+}
+
+/// Directions in which the transport says that the initiator moves data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Directions {
+    /// The initiator has a buffer for data that is read.
+    pub read: bool,
+    /// The initiator has data to be written.
+    pub write: bool,
+}
+
+impl Directions {
+    fn fit(self, direction: Direction) -> bool {
+        match direction {
+            Direction::None => true,
+            // An initiator that has no buffer for what is read gets nothing, and the residual says so: a device server does not know of
+            // buffers (SAM-5 section 5.4.3).
+            Direction::In => !self.read || !self.write,
+            Direction::Out => !self.read || self.write,
+        }
+    }
+}
+
+/// Carries out a CDB addressed to `lun`. A command may ask for its parameter list with [`Outcome::Parameters`]; [`execute_with_list`] takes
+/// that.
+pub fn execute(device: &mut Device<'_>, lun: Lun, cdb: &[u8], directions: Directions) -> Outcome {
     let parsed = Cdb::parse(cdb);
+    let row = find(cdb);
     let number = lun.number().and_then(|number| u8::try_from(number).ok());
     let Some(lu) = number.filter(|number| device.sees(*number)) else {
-        return match parsed {
-            Ok(cdb) => execute_without_unit(device, cdb),
-            Err(_) => Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED),
-        };
+        return execute_without_unit(device, parsed.ok().zip(row));
     };
-    if let Some(list) = list
-        && let Ok(cdb) = parsed
-    {
-        return execute_parameters(device, lu, cdb, list);
-    }
-    // A unit attention condition is told before anything is done, except to these three (SAM-5 section 5.14).
-    let unattended = || {
-        matches!(
-            parsed,
-            Ok(Cdb::Inquiry { .. } | Cdb::ReportLuns { .. } | Cdb::RequestSense { .. })
-        )
-    };
+    let passes = row.is_some_and(|row| row.passes_attention) && parsed.is_ok();
     if device.nexus.has_attentions()
-        && !unattended()
+        && !passes
         && let Some(sense) = device.nexus.take_attention(lu)
     {
         return Outcome::check(sense);
     }
-    let cdb = match &parsed {
-        Ok(cdb) => cdb,
-        Err(error) => return Outcome::check(error.sense()),
+    let (cdb, row) = match (parsed, row) {
+        (Ok(cdb), Some(row)) => (cdb, row),
+        (Err(error), _) => return Outcome::check(error.sense()),
+        (Ok(_), None) => return Outcome::check(Sense::INVALID_COMMAND_OPERATION_CODE),
     };
-    if !provisioning::is_supported(device, lu, cdb) {
-        return Outcome::check(Sense::INVALID_COMMAND_OPERATION_CODE);
-    }
-    if let Err(verdict) = admit(device, lu, cdb) {
+    if let Err(verdict) = admit(device, lu, &cdb, row) {
         return Outcome::End(verdict);
     }
-    if let Err(sense) = sanitize::admit(device, lu, cdb) {
-        return Outcome::check(sense);
+    if !directions.fit(row.direction) {
+        return Outcome::check(WRONG_DIRECTION);
     }
-    match *cdb {
-        Cdb::Read(transfer) => block::read(device, lu, transfer),
-        Cdb::Write(transfer) => block::write(device, lu, transfer),
-        Cdb::SynchronizeCache { lba, blocks, .. } => {
-            block::synchronize_cache(device, lu, lba, blocks)
-        }
-        Cdb::ReadCapacity10 => block::read_capacity_10(device, lu),
-        Cdb::ReadCapacity16 { allocation_length } => {
-            block::read_capacity_16(device, lu, allocation_length)
-        }
-        Cdb::TestUnitReady => readiness::test_unit_ready(device, lu),
-        Cdb::StartStopUnit(request) => readiness::start_stop_unit(device, lu, request),
-        Cdb::RequestSense {
-            descriptor_format,
-            allocation_length,
-        } => readiness::request_sense(device, lu, descriptor_format, allocation_length),
-        Cdb::Inquiry {
-            page,
-            allocation_length,
-        } => identify::inquiry(device, lu, page, allocation_length),
-        Cdb::ReportLuns {
-            select_report,
-            allocation_length,
-        } => identify::report_luns(device, select_report, allocation_length),
-        Cdb::ModeSense(request) => mode::mode_sense(device, lu, request),
-        Cdb::ModeSelect(request) => mode_select::mode_select(lu, request),
-        Cdb::LogSense(request) => log::log_sense(device, lu, request),
-        Cdb::PreventAllowMediumRemoval { prevent } => medium::prevent_allow(device, lu, prevent),
-        Cdb::Reserve => reservation::reserve(device, lu),
-        Cdb::Release => reservation::release(device, lu),
-        Cdb::PersistentReserveIn {
-            service_action,
-            allocation_length,
-        } => reservation::reserve_in(device, lu, service_action, allocation_length),
-        Cdb::PersistentReserveOut(request) => reservation::reserve_out(device, lu, request),
-        Cdb::ReportTargetPortGroups {
-            extended_header,
-            allocation_length,
-        } => ports::report_target_port_groups(device, extended_header, allocation_length),
-        Cdb::ReportSupportedOpcodes {
-            commands,
-            timeouts,
-            allocation_length,
-        } => opcodes::report_supported_opcodes(device, lu, commands, timeouts, allocation_length),
-        Cdb::ReportSupportedTaskManagement {
-            extended,
-            allocation_length,
-        } => opcodes::report_supported_task_management(device, extended, allocation_length),
-        Cdb::Verify(request) => compare::verify(device, lu, request),
-        Cdb::WriteAndVerify(request) => compare::write_and_verify(device, lu, request),
-        Cdb::CompareAndWrite(request) => compare::compare_and_write(device, lu, request),
-        Cdb::OrWrite(request) => compare::or_write(device, lu, request),
-        Cdb::PreFetch {
-            lba,
-            blocks,
-            immediate,
-        } => compare::pre_fetch(device, lu, (lba, blocks), immediate),
-        Cdb::WriteAtomic(request) => block::write_atomic(device, lu, request),
-        Cdb::WriteSame(request) => provisioning::write_same(device, lu, request),
-        Cdb::Unmap {
-            anchor,
-            parameter_list_length,
-        } => provisioning::unmap(device, lu, anchor, parameter_list_length),
-        Cdb::GetLbaStatus {
-            lba,
-            allocation_length,
-        } => provisioning::get_lba_status(device, lu, lba, allocation_length),
-        Cdb::Sanitize(request) => sanitize::sanitize(device, lu, request),
-        Cdb::ReadDefectData(request) => defects::read_defect_data(device, lu, request),
-        Cdb::ExtendedCopy {
-            parameter_list_length,
-        } => copy::extended_copy(device, lu, parameter_list_length),
-        Cdb::ReceiveCopyResults {
-            results,
-            list,
-            allocation_length,
-        } => copy::receive_copy_results(device, lu, results, list, allocation_length),
-    }
+    let table = &TABLE;
+    (row.execute)(device, &Request { lu, cdb, table })
 }
 
-/// Whether the port, and whoever has reserved the LU, let a command through.
-fn admit(device: &Device<'_>, lu: u8, cdb: &Cdb) -> Result<(), Verdict> {
+/// Whether LU, port, access list, reservations and a sanitize operation let a command through.
+fn admit(device: &Device<'_>, lu: u8, cdb: &Cdb, row: &CommandInfo) -> Result<(), Verdict> {
+    let Some(unit) = device.units.get(lu) else {
+        return Err(Verdict::Check(Sense::LOGICAL_UNIT_NOT_SUPPORTED));
+    };
+    if !row.availability.includes(unit) {
+        return Err(Verdict::Check(Sense::INVALID_COMMAND_OPERATION_CODE));
+    }
     let port = device.ports.get(usize::from(device.relative_port) - 1);
     let state = port.map_or(AccessState::default(), |port| port.state);
-    if let Some(sense) = ports::refusal(state, cdb) {
+    if let Some(sense) = row.ports.refusal(state) {
         return Err(Verdict::Check(sense));
     }
-    let Some(unit) = device.units.get(lu) else {
-        return Ok(());
-    };
-    if !device.nexus.rights.writes(lu) && change::changes(cdb) {
+    if row.changes && !device.nexus.rights.writes(lu) {
         return Err(Verdict::Check(Sense::WRITE_PROTECTED));
     }
-    let admitted = unit.reservations.are_none()
-        || unit
-            .reservations
-            .admit(&device.nexus.nexus, reservation::need(cdb));
-    if admitted {
-        Ok(())
-    } else {
-        Err(Verdict::Status(Status::RESERVATION_CONFLICT))
+    let reservations = &unit.reservations;
+    if !reservations.are_none()
+        && !reservations.admit(&device.nexus.nexus, row.reservation.need(cdb))
+    {
+        return Err(Verdict::Status(Status::RESERVATION_CONFLICT));
+    }
+    match unit.occupied() {
+        Some(sense) if !passes_sanitizing(unit, row) => Err(Verdict::Check(sense)),
+        _ => Ok(()),
     }
 }
 
-/// Carries out a command whose parameter list is there.
-fn execute_parameters(device: &mut Device<'_>, lu: u8, cdb: Cdb, list: &[u8]) -> Outcome {
-    match cdb {
-        Cdb::ModeSelect(request) => mode_select::carry_out(device, lu, request, list),
-        Cdb::PersistentReserveOut(request) => reservation::carry_out(device, lu, request, list),
-        Cdb::Unmap { .. } => provisioning::unmap_list(device, lu, list),
-        Cdb::Sanitize(request) => sanitize::overwrite(device, lu, request, list),
-        Cdb::ExtendedCopy { .. } => copy::copy_list(device, lu, list),
-        _ => unreachable!("only these ask for a parameter list"),
+fn passes_sanitizing(unit: &LogicalUnit, row: &CommandInfo) -> bool {
+    match row.sanitizing {
+        Sanitizing::Refused => false,
+        Sanitizing::AfterFailure => unit.operation.is_none(),
+        Sanitizing::Allowed => true,
     }
 }
 
-/// The commands that are answered for a LUN with nothing behind it (SPC-4 section 6.6.1, SAM-5 section 5.11).
-fn execute_without_unit(device: &mut Device<'_>, cdb: Cdb) -> Outcome {
-    match cdb {
-        Cdb::Inquiry {
-            page,
-            allocation_length,
-        } => identify::inquiry_without_unit(device, page, allocation_length),
-        Cdb::ReportLuns {
-            select_report,
-            allocation_length,
-        } => identify::report_luns(device, select_report, allocation_length),
-        Cdb::RequestSense {
-            descriptor_format,
-            allocation_length,
-        } => readiness::answer_sense(
-            device,
-            Sense::LOGICAL_UNIT_NOT_SUPPORTED,
-            descriptor_format,
-            allocation_length,
-        ),
-        _ => Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED),
+/// Carries out a command that has asked for its parameter list, with that list.
+pub fn execute_with_list(device: &mut Device<'_>, lun: Lun, cdb: &[u8], list: &[u8]) -> Outcome {
+    let number = lun.number().and_then(|number| u8::try_from(number).ok());
+    let Some(lu) = number.filter(|number| device.sees(*number)) else {
+        return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
+    };
+    match (Cdb::parse(cdb), find(cdb).and_then(|row| row.with_list)) {
+        (Ok(cdb), Some(with_list)) => {
+            let table = &TABLE;
+            with_list(device, &Request { lu, cdb, table }, list)
+        }
+        _ => unreachable!("only a command that takes a parameter list asks for one"),
     }
 }
+
+/// Answers a command to a LUN with nothing behind it.
+fn execute_without_unit(
+    device: &mut Device<'_>,
+    command: Option<(Cdb, &'static CommandInfo)>,
+) -> Outcome {
+    match command.and_then(|(cdb, row)| Some((cdb, row.without_unit?))) {
+        Some((cdb, without_unit)) => {
+            let table = &TABLE;
+            without_unit(device, &Request { lu: 0, cdb, table })
+        }
+        None => Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,13 +2,30 @@
 //! volatile cache, SWP, D_SENSE.
 
 use hakaru_wire::scsi::{
-    BlockDescriptor, CdbError, ModeData, ModePage, ModeSense, PageControl, Sense,
+    BlockDescriptor, Cdb, CdbError, ModeData, ModePage, ModeSense, PageControl, Sense,
 };
 
+use super::info::{C, CommandInfo, Direction, Ports, Request, X};
 use crate::context::Device;
 use crate::outcome::Outcome;
+use crate::reservations::Need;
 use crate::unit::LogicalUnit;
 use crate::unit::ModeState;
+
+/// The commands of this family.
+#[rustfmt::skip]
+pub(super) const ROWS: &[CommandInfo] = &[
+    CommandInfo::new(&[0x1a, 0x08, X, X, X, C], Direction::In, execute).harmless(Need::Write).ports(Ports::Standby),
+    CommandInfo::new(&[0x5a, 0x18, X, X, 0, 0, 0, X, X, C], Direction::In, execute).harmless(Need::Write).ports(Ports::Standby),
+];
+
+fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
+    let lu = request.lu;
+    match request.cdb {
+        Cdb::ModeSense(mode) => mode_sense(device, lu, mode),
+        _ => request.of_another_family(),
+    }
+}
 
 const ALL_PAGES: u8 = 0x3f;
 const ALL_SUBPAGES: u8 = 0xff;

@@ -1,13 +1,36 @@
 //! MODE SELECT (6, 10) (SPC-4 sections 6.11 and 6.12). A list is taken as a whole or not at all; a bit that cannot be changed must come as it is.
 
 use hakaru_wire::scsi::{
-    BlockDescriptor, CdbError, FieldPointer, ModePage, ModeSelect, ModeSelectList, Sense,
+    BlockDescriptor, Cdb, CdbError, FieldPointer, ModePage, ModeSelect, ModeSelectList, Sense,
 };
 
+use super::info::{C, CommandInfo, Direction, Ports, Request, X};
 use super::mode::{changeable_pages, pages};
 use crate::context::Device;
 use crate::outcome::{Notice, Outcome};
 use crate::unit::LogicalUnit;
+
+/// The commands of this family.
+#[rustfmt::skip]
+pub(super) const ROWS: &[CommandInfo] = &[
+    CommandInfo::new(&[0x15, 0x11, 0, 0, X, C], Direction::Out, execute).ports(Ports::Standby).with_list(with_list),
+    CommandInfo::new(&[0x55, 0x11, 0, 0, 0, 0, 0, X, X, C], Direction::Out, execute).ports(Ports::Standby).with_list(with_list),
+];
+
+fn execute(_: &mut Device<'_>, request: &Request) -> Outcome {
+    let lu = request.lu;
+    match request.cdb {
+        Cdb::ModeSelect(mode) => mode_select(lu, mode),
+        _ => request.of_another_family(),
+    }
+}
+
+fn with_list(device: &mut Device<'_>, request: &Request, list: &[u8]) -> Outcome {
+    match request.cdb {
+        Cdb::ModeSelect(mode) => select_pages(device, request.lu, mode, list),
+        _ => request.of_another_family(),
+    }
+}
 
 /// PS, and what is left is page code and SPF.
 const PAGE_SAVEABLE: u8 = 0x80;
@@ -31,12 +54,7 @@ pub(super) fn mode_select(lu: u8, request: ModeSelect) -> Outcome {
 }
 
 /// The CDB with its parameter list. An LU whose cache is switched off empties it first.
-pub(super) fn carry_out(
-    device: &mut Device<'_>,
-    lu: u8,
-    request: ModeSelect,
-    list: &[u8],
-) -> Outcome {
+fn select_pages(device: &mut Device<'_>, lu: u8, request: ModeSelect, list: &[u8]) -> Outcome {
     let Some(unit) = device.units.get_mut(lu) else {
         return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
     };

@@ -3,10 +3,28 @@
 //! Each portal is a target port and a group of its own. Their states change by the operator's word only ([`crate::Target::set_port_state`]): access is
 //! implicit (TPGS 01b), and there is no SET TARGET PORT GROUPS.
 
-use hakaru_wire::scsi::{AccessState, Cdb, PortGroup, Sense, emit_port_groups};
+use hakaru_wire::scsi::{Cdb, PortGroup, emit_port_groups};
 
+use super::info::{C, CommandInfo, Direction, Ports, Request, X};
 use crate::context::Device;
 use crate::outcome::Outcome;
+use crate::reservations::Need;
+
+/// The commands of this family.
+#[rustfmt::skip]
+pub(super) const ROWS: &[CommandInfo] = &[
+    CommandInfo::new(&[0xa3, 0xea, 0, 0, 0, 0, X, X, X, X, 0, C], Direction::In, execute).action(0x0a).harmless(Need::Nothing).ports(Ports::Every),
+];
+
+fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
+    match request.cdb {
+        Cdb::ReportTargetPortGroups {
+            extended_header,
+            allocation_length,
+        } => report_target_port_groups(device, extended_header, allocation_length),
+        _ => request.of_another_family(),
+    }
+}
 
 pub(super) fn report_target_port_groups(
     device: &mut Device<'_>,
@@ -33,38 +51,4 @@ pub(super) fn report_target_port_groups(
     // A change takes effect at once: no transition time.
     let data = emit_port_groups(&groups, extended_header.then_some(0));
     device.answer(&data, allocation_length)
-}
-
-/// Why a port in this state does not let a command through.
-pub(super) fn refusal(state: AccessState, cdb: &Cdb) -> Option<Sense> {
-    if matches!(
-        state,
-        AccessState::ActiveOptimized | AccessState::ActiveNonOptimized
-    ) {
-        return None;
-    }
-    // Allowed in every state (SPC-4 section 5.15.2.4.1).
-    let always = matches!(
-        cdb,
-        Cdb::Inquiry { .. }
-            | Cdb::ReportLuns { .. }
-            | Cdb::ReportTargetPortGroups { .. }
-            | Cdb::RequestSense { .. }
-    );
-    let in_standby = matches!(
-        cdb,
-        Cdb::LogSense(_)
-            | Cdb::ModeSelect(_)
-            | Cdb::ModeSense(_)
-            | Cdb::PersistentReserveIn { .. }
-            | Cdb::PersistentReserveOut(_)
-    );
-    match state {
-        AccessState::ActiveOptimized | AccessState::ActiveNonOptimized => None,
-        _ if always => None,
-        AccessState::Standby if in_standby => None,
-        AccessState::Standby => Some(Sense::TARGET_PORT_IN_STANDBY_STATE),
-        AccessState::Unavailable => Some(Sense::TARGET_PORT_IN_UNAVAILABLE_STATE),
-        AccessState::Transitioning => Some(Sense::ASYMMETRIC_ACCESS_STATE_TRANSITION),
-    }
 }

@@ -3,11 +3,45 @@
 use hakaru_wire::scsi::{Cdb, CdbError, Sense, WriteSame, parse_unmap_list};
 
 use super::block::{check_protect, extent, extent_to_end, ready};
+use super::info::{Availability, C, CommandInfo, Direction, Request, X};
 use crate::context::Device;
 use crate::io::{Extent, IoOp};
 use crate::limits::{UNMAP_DESCRIPTORS_MAX, WRITE_SAME_BLOCKS_MAX};
 use crate::outcome::Outcome;
 use crate::program::{Fill, Job, OtherLength, Program, Unmap};
+use crate::reservations::Need;
+
+/// The commands of this family.
+#[rustfmt::skip]
+pub(super) const ROWS: &[CommandInfo] = &[
+    CommandInfo::new(&[0x41, 0xf8, X, X, X, X, 0, X, X, C], Direction::Out, execute),
+    CommandInfo::new(&[0x93, 0xf9, X, X, X, X, X, X, X, X, X, X, X, X, 0, C], Direction::Out, execute),
+    CommandInfo::new(&[0x42, 0x01, 0, 0, 0, 0, 0, X, X, C], Direction::Out, execute).of(Availability::Thin).with_list(with_list),
+    CommandInfo::new(&[0x9e, 0x12, X, X, X, X, X, X, X, X, X, X, X, X, 0, C], Direction::In, execute).action(0x12).harmless(Need::Read),
+];
+
+fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
+    let lu = request.lu;
+    match request.cdb {
+        Cdb::WriteSame(request) => write_same(device, lu, request),
+        Cdb::Unmap {
+            anchor,
+            parameter_list_length,
+        } => unmap(device, lu, anchor, parameter_list_length),
+        Cdb::GetLbaStatus {
+            lba,
+            allocation_length,
+        } => get_lba_status(device, lu, lba, allocation_length),
+        _ => request.of_another_family(),
+    }
+}
+
+fn with_list(device: &mut Device<'_>, request: &Request, list: &[u8]) -> Outcome {
+    match request.cdb {
+        Cdb::Unmap { .. } => unmap_list(device, request.lu, list),
+        _ => request.of_another_family(),
+    }
+}
 
 /// Descriptors of one answer to GET LBA STATUS.
 const STATUS_DESCRIPTORS_MAX: usize = 1024;
@@ -144,17 +178,4 @@ pub(super) fn get_lba_status(
             op: Some(op),
         },
     ))
-}
-
-/// Whether the LU has a command at all.
-pub(super) fn is_supported(device: &Device<'_>, lu: u8, cdb: &Cdb) -> bool {
-    let Some(unit) = device.units.get(lu) else {
-        return false;
-    };
-    match cdb {
-        Cdb::Unmap { .. } => unit.description.thin.is_some(),
-        Cdb::Sanitize(_) => unit.description.sanitize,
-        Cdb::WriteAtomic(_) => unit.description.atomic_bytes > 0,
-        _ => true,
-    }
 }

@@ -1,10 +1,58 @@
 //! The state of an LU: TEST UNIT READY, START STOP UNIT, REQUEST SENSE (SPC-4 sections 6.39 and 6.47, SBC-3 section 5.25).
 
-use hakaru_wire::scsi::{CdbError, Sense, StartStopUnit};
+use hakaru_wire::scsi::{Cdb, CdbError, Sense, StartStopUnit};
 
+use super::info::{C, CommandInfo, Direction, Ports, Request, Sanitizing, X};
 use super::medium;
 use crate::context::Device;
 use crate::outcome::Outcome;
+use crate::reservations::Need;
+
+/// The commands of this family.
+#[rustfmt::skip]
+pub(super) const ROWS: &[CommandInfo] = &[
+    CommandInfo::new(&[0x00, 0, 0, 0, 0, C], Direction::None, execute).harmless(Need::Nothing),
+    CommandInfo::new(&[0x03, 0x01, 0, 0, X, C], Direction::In, execute).harmless(Need::Nothing).ports(Ports::Every).sanitizing(Sanitizing::Allowed).passing_attention().without_unit(without_unit),
+    CommandInfo::new(&[0x1b, 0x01, 0, 0, 0xf7, C], Direction::None, execute).reserved_by_field(start_stop_need),
+];
+
+fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
+    let lu = request.lu;
+    match request.cdb {
+        Cdb::TestUnitReady => test_unit_ready(device, lu),
+        Cdb::StartStopUnit(start_stop) => start_stop_unit(device, lu, start_stop),
+        Cdb::RequestSense {
+            descriptor_format,
+            allocation_length,
+        } => request_sense(device, lu, descriptor_format, allocation_length),
+        _ => request.of_another_family(),
+    }
+}
+
+fn without_unit(device: &mut Device<'_>, request: &Request) -> Outcome {
+    match request.cdb {
+        Cdb::RequestSense {
+            descriptor_format,
+            allocation_length,
+        } => {
+            let sense = Sense::LOGICAL_UNIT_NOT_SUPPORTED;
+            answer_sense(device, sense, descriptor_format, allocation_length)
+        }
+        _ => request.of_another_family(),
+    }
+}
+
+/// START is allowed to everyone, all else takes full access (SBC-3 table 13).
+fn start_stop_need(cdb: &Cdb) -> Need {
+    match cdb {
+        Cdb::StartStopUnit(StartStopUnit {
+            start: true,
+            power_condition: 0,
+            ..
+        }) => Need::Nothing,
+        _ => Need::Write,
+    }
+}
 
 pub(super) fn test_unit_ready(device: &Device<'_>, lu: u8) -> Outcome {
     match not_ready(device, lu) {

@@ -9,29 +9,34 @@
 use hakaru_wire::scsi::{Cdb, FieldPointer, Sanitize, SanitizeAction, Sense};
 
 use super::block::ready;
+use super::info::{Availability, C, CommandInfo, Direction, Request, Sanitizing, X};
 use crate::context::Device;
 use crate::io::Extent;
 use crate::outcome::Outcome;
 use crate::program::{Fill, Job, Program, Unmap};
 use crate::unit::LogicalUnit;
 
-/// Refuses what an LU does not do while it is sanitized, or after that has failed.
-pub(super) fn admit(device: &Device<'_>, lu: u8, cdb: &Cdb) -> Result<(), Sense> {
-    let Some(unit) = device.units.get(lu) else {
-        return Ok(());
-    };
-    let Some(sense) = unit.occupied() else {
-        return Ok(());
-    };
-    match cdb {
-        Cdb::Inquiry { .. }
-        | Cdb::ReportLuns { .. }
-        | Cdb::RequestSense { .. }
-        | Cdb::ReportSupportedOpcodes { .. }
-        | Cdb::ReportSupportedTaskManagement { .. }
-        | Cdb::PersistentReserveIn { .. } => Ok(()),
-        Cdb::Sanitize(_) if unit.operation.is_none() => Ok(()),
-        _ => Err(sense),
+/// The commands of this family.
+#[rustfmt::skip]
+pub(super) const ROWS: &[CommandInfo] = &[
+    CommandInfo::new(&[0x48, 0xe1, 0, 0, 0, 0, 0, X, X, C], Direction::Out, execute).action(0x01).of(Availability::Sanitize).sanitizing(Sanitizing::AfterFailure).with_list(with_list),
+    CommandInfo::new(&[0x48, 0xe2, 0, 0, 0, 0, 0, X, X, C], Direction::None, execute).action(0x02).of(Availability::Sanitize).sanitizing(Sanitizing::AfterFailure),
+    CommandInfo::new(&[0x48, 0xe3, 0, 0, 0, 0, 0, X, X, C], Direction::None, execute).action(0x03).of(Availability::Sanitize).sanitizing(Sanitizing::AfterFailure),
+    CommandInfo::new(&[0x48, 0xff, 0, 0, 0, 0, 0, X, X, C], Direction::None, execute).action(0x1f).of(Availability::Sanitize).sanitizing(Sanitizing::AfterFailure),
+];
+
+fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
+    let lu = request.lu;
+    match request.cdb {
+        Cdb::Sanitize(request) => sanitize(device, lu, request),
+        _ => request.of_another_family(),
+    }
+}
+
+fn with_list(device: &mut Device<'_>, request: &Request, list: &[u8]) -> Outcome {
+    match request.cdb {
+        Cdb::Sanitize(sanitize) => overwrite(device, request.lu, sanitize, list),
+        _ => request.of_another_family(),
     }
 }
 

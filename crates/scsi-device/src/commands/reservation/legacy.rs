@@ -1,10 +1,30 @@
 //! RESERVE and RELEASE (6, 10) (SPC-2 section 7.21).
 
-use hakaru_wire::scsi::{Sense, Status};
+use hakaru_wire::scsi::{Cdb, Sense, Status};
 
+use super::super::info::{C, CommandInfo, Direction, Request};
 use crate::context::Device;
 use crate::outcome::Outcome;
+use crate::reservations::Need;
 use crate::verdict::Verdict;
+
+/// The commands of this family.
+#[rustfmt::skip]
+pub(crate) const ROWS: &[CommandInfo] = &[
+    CommandInfo::new(&[0x16, 0, 0, 0, 0, C], Direction::None, execute).unreserved(),
+    CommandInfo::new(&[0x56, 0, 0, 0, 0, 0, 0, 0, 0, C], Direction::None, execute).unreserved(),
+    CommandInfo::new(&[0x17, 0, 0, 0, 0, C], Direction::None, execute).harmless(Need::Nothing),
+    CommandInfo::new(&[0x57, 0, 0, 0, 0, 0, 0, 0, 0, C], Direction::None, execute).harmless(Need::Nothing),
+];
+
+fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
+    let lu = request.lu;
+    match request.cdb {
+        Cdb::Reserve => reserve(device, lu),
+        Cdb::Release => release(device, lu),
+        _ => request.of_another_family(),
+    }
+}
 
 /// RESERVE(6) and (10).
 pub(crate) fn reserve(device: &mut Device<'_>, lu: u8) -> Outcome {

@@ -1,11 +1,5 @@
-//! Commands of reservations; what they change is in [`crate::reservations`].
+//! Commands of reservations; the state that they change is in [`crate::reservations`].
 
-mod access;
-mod legacy;
-mod out;
-mod report;
-
-pub(super) use access::need;
-pub(super) use legacy::{release, reserve};
-pub(super) use out::{carry_out, reserve_out};
-pub(super) use report::reserve_in;
+pub(super) mod legacy;
+pub(super) mod out;
+pub(super) mod report;

@@ -3,15 +3,44 @@
 //! A request is checked as a whole before anything changes. If changes are kept over a restart, the answer waits until they are.
 
 use hakaru_wire::scsi::{
-    CdbError, FieldPointer, PersistentReserveOut, RegisterAndMove, ReservationType, ReserveOut,
-    ReserveOutParameters, Sense, Status,
+    Cdb, CdbError, FieldPointer, PersistentReserveOut, RegisterAndMove, ReservationType,
+    ReserveOut, ReserveOutParameters, Sense, Status,
 };
 
+use super::super::info::{C, CommandInfo, Direction, Ports, Request, X};
 use crate::context::Device;
 use crate::nexus::Nexus;
 use crate::outcome::{Notice, Outcome};
 use crate::reservations::{Held, REGISTRATIONS_MAX, Registration, Reservations};
 use crate::verdict::Verdict;
+
+/// The commands of this family.
+#[rustfmt::skip]
+pub(crate) const ROWS: &[CommandInfo] = &[
+    CommandInfo::new(&[0x5f, 0x00, 0, 0, 0, X, X, X, X, C], Direction::Out, execute).action(0x00).unreserved().ports(Ports::Standby).with_list(with_list),
+    CommandInfo::new(&[0x5f, 0x01, X, 0, 0, X, X, X, X, C], Direction::Out, execute).action(0x01).unreserved().ports(Ports::Standby).with_list(with_list),
+    CommandInfo::new(&[0x5f, 0x02, X, 0, 0, X, X, X, X, C], Direction::Out, execute).action(0x02).unreserved().ports(Ports::Standby).with_list(with_list),
+    CommandInfo::new(&[0x5f, 0x03, 0, 0, 0, X, X, X, X, C], Direction::Out, execute).action(0x03).unreserved().ports(Ports::Standby).with_list(with_list),
+    CommandInfo::new(&[0x5f, 0x04, X, 0, 0, X, X, X, X, C], Direction::Out, execute).action(0x04).unreserved().ports(Ports::Standby).with_list(with_list),
+    CommandInfo::new(&[0x5f, 0x05, X, 0, 0, X, X, X, X, C], Direction::Out, execute).action(0x05).unreserved().ports(Ports::Standby).with_list(with_list),
+    CommandInfo::new(&[0x5f, 0x06, 0, 0, 0, X, X, X, X, C], Direction::Out, execute).action(0x06).unreserved().ports(Ports::Standby).with_list(with_list),
+    CommandInfo::new(&[0x5f, 0x07, 0, 0, 0, X, X, X, X, C], Direction::Out, execute).action(0x07).unreserved().ports(Ports::Standby).with_list(with_list),
+];
+
+fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
+    let lu = request.lu;
+    match request.cdb {
+        Cdb::PersistentReserveOut(request) => reserve_out(device, lu, request),
+        _ => request.of_another_family(),
+    }
+}
+
+fn with_list(device: &mut Device<'_>, request: &Request, list: &[u8]) -> Outcome {
+    match request.cdb {
+        Cdb::PersistentReserveOut(reserve) => carry_out(device, request.lu, reserve, list),
+        _ => request.of_another_family(),
+    }
+}
 
 /// Longest parameter list: that of REGISTER AND MOVE with the longest iSCSI name has 276 bytes.
 const LIST_BYTES_MAX: u32 = 1024;

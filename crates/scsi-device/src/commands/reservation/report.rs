@@ -1,14 +1,36 @@
 //! PERSISTENT RESERVE IN (SPC-4 section 6.15).
 
 use hakaru_wire::scsi::{
-    CdbError, FullStatus, ReserveCapabilities, ReserveIn, Sense, Status, TransportId,
+    Cdb, CdbError, FullStatus, ReserveCapabilities, ReserveIn, Sense, Status, TransportId,
     emit_full_status, emit_keys, emit_reservation,
 };
 
+use super::super::info::{C, CommandInfo, Direction, Ports, Request, Sanitizing, X};
 use crate::context::Device;
 use crate::outcome::Outcome;
+use crate::reservations::Need;
 use crate::reservations::Reservations;
 use crate::verdict::Verdict;
+
+/// The commands of this family.
+#[rustfmt::skip]
+pub(crate) const ROWS: &[CommandInfo] = &[
+    CommandInfo::new(&[0x5e, 0x00, 0, 0, 0, 0, 0, X, X, C], Direction::In, execute).action(0x00).harmless(Need::Nothing).ports(Ports::Standby).sanitizing(Sanitizing::Allowed),
+    CommandInfo::new(&[0x5e, 0x01, 0, 0, 0, 0, 0, X, X, C], Direction::In, execute).action(0x01).harmless(Need::Nothing).ports(Ports::Standby).sanitizing(Sanitizing::Allowed),
+    CommandInfo::new(&[0x5e, 0x02, 0, 0, 0, 0, 0, X, X, C], Direction::In, execute).action(0x02).harmless(Need::Nothing).ports(Ports::Standby).sanitizing(Sanitizing::Allowed),
+    CommandInfo::new(&[0x5e, 0x03, 0, 0, 0, 0, 0, X, X, C], Direction::In, execute).action(0x03).harmless(Need::Nothing).ports(Ports::Standby).sanitizing(Sanitizing::Allowed),
+];
+
+fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
+    let lu = request.lu;
+    match request.cdb {
+        Cdb::PersistentReserveIn {
+            service_action,
+            allocation_length,
+        } => reserve_in(device, lu, service_action, allocation_length),
+        _ => request.of_another_family(),
+    }
+}
 
 pub(crate) fn reserve_in(
     device: &mut Device<'_>,

@@ -1,0 +1,114 @@
+//! The table of commands holds together.
+
+use hakaru_wire::scsi::CdbError;
+
+use super::*;
+use crate::config::{LuDescription, Thin};
+use crate::nexus::{Nexus, NexusState};
+use crate::port::Port;
+use crate::rights::Rights;
+use crate::unit::LogicalUnits;
+
+fn known(opcode: u8, action: u8) -> bool {
+    let mut cdb = [0; 16];
+    cdb[..2].copy_from_slice(&[opcode, action]);
+    !matches!(
+        Cdb::parse(&cdb),
+        Err(CdbError::UnsupportedOpcode(_)) | Err(CdbError::InvalidField { byte: 1, .. })
+    )
+}
+
+#[test]
+fn every_command_that_is_parsed_has_a_row_and_every_row_is_parsed() {
+    for opcode in 0..=u8::MAX {
+        let rows: Vec<_> = TABLE.iter().filter(|row| row.opcode() == opcode).collect();
+        if rows.is_empty() {
+            let parsed = (0..32).any(|action| known(opcode, action));
+            assert!(!parsed, "{opcode:#04x} is parsed but has no row");
+        }
+        for row in &rows {
+            let action = row.service_action.unwrap_or(0) as u8;
+            assert!(known(opcode, action), "{opcode:#04x} {action:#04x}");
+            assert_eq!(
+                row.service_action.is_some(),
+                rows[0].service_action.is_some()
+            );
+            if row.service_action.is_some() {
+                assert_eq!(row.usage[1] & 0x1f, action & row.usage[1], "{opcode:#04x}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_table_ascends_and_its_usage_data_is_as_long_as_the_cdb() {
+    for pair in TABLE.windows(2) {
+        assert!(place(pair[0]) < place(pair[1]), "{:#04x}", pair[1].opcode());
+    }
+    for row in TABLE {
+        let length = [6, 10, 10, 0, 16, 12][usize::from(row.opcode() >> 5)];
+        assert_eq!(row.usage.len(), length, "{:#04x}", row.opcode());
+    }
+}
+
+/// Carries out a CDB of zeros with this operation code and service action on an LU that has every command.
+fn outcome(row: &CommandInfo) -> (Outcome, CdbParsed) {
+    let mut units = LogicalUnits::new(
+        "iqn.2026-01.net.example:t",
+        &[LuDescription {
+            thin: Some(Thin { page_bytes: 4096 }),
+            removable: true,
+            sanitize: true,
+            atomic_bytes: 4096,
+            ..LuDescription::new(0, 1 << 20)
+        }],
+    );
+    let mut nexus = NexusState::new(
+        Nexus {
+            port: 1,
+            ..Nexus::default()
+        },
+        Rights::ALL,
+    );
+    let mut device = Device {
+        units: &mut units,
+        nexus: &mut nexus,
+        transfer_bytes_max: 1 << 20,
+        relative_port: 1,
+        ports: &[Port::default()],
+        out: &mut Vec::new(),
+        notices: &mut Vec::new(),
+    };
+    let mut cdb = [0; 16];
+    cdb[0] = row.opcode();
+    cdb[1] = row.service_action.unwrap_or(0) as u8;
+    let any = Directions {
+        read: false,
+        write: false,
+    };
+    let parsed = Cdb::parse(&cdb).is_ok();
+    (
+        execute(&mut device, Lun::new(0), &cdb, any),
+        CdbParsed(parsed),
+    )
+}
+
+struct CdbParsed(bool);
+
+#[test]
+fn every_row_is_carried_out_by_its_family_and_moves_data_only_in_its_direction() {
+    let mut carried_out = 0;
+    for row in TABLE {
+        let (outcome, CdbParsed(parsed)) = outcome(row);
+        carried_out += usize::from(parsed);
+        let fits = match outcome {
+            Outcome::Read { .. } | Outcome::Data => row.direction == Direction::In,
+            Outcome::Write { .. } | Outcome::Parameters { .. } => row.direction == Direction::Out,
+            Outcome::Program(job) => job.data_out_bytes == 0 || row.direction == Direction::Out,
+            Outcome::Operation { .. } | Outcome::Flush { .. } => row.direction == Direction::None,
+            Outcome::End(_) | Outcome::Keep => true,
+        };
+        assert!(fits, "{:#04x} {:?}", row.opcode(), row.service_action);
+    }
+    assert!(carried_out > COMMANDS / 2, "{carried_out}");
+}
