@@ -16,10 +16,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from hakaru.guest.image import find_image
-from hakaru.guest.machine import Guest
-from hakaru.guest.open_iscsi import OpenIscsi
-
+from tests.guests.image import find_image
+from tests.guests.machine import Guest
+from tests.guests.open_iscsi import OpenIscsi
 from tests.peers.tgt import LUN, TARGET_NAME, tgt
 
 CAPTURE = Path(__file__).parent / "data" / "open-iscsi-tgt.pcapng"

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from hakaru.errors import EnvironmentError_
-from hakaru.guest.image import Image, find_image
-from hakaru.guest.machine import Guest
+
+from tests.guests.image import Image, find_image
+from tests.guests.machine import Guest
 
 # Guests on an emulated processor, on a machine that does other work as well.
 TIMEOUT_S = 900

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from hakaru.errors import EnvironmentError_
-from hakaru.guest import cpio, image, packages
+
+from tests.guests import cpio, image, packages
 
 
 def test_archive_is_newc_byte_for_byte(tmp_path: Path) -> None:

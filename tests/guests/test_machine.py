@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 from hakaru.errors import EnvironmentError_, LostError
-from hakaru.guest import machine
-from hakaru.guest.image import PROGRAMS, Image
-from hakaru.guest.machine import Guest, GuestCommandError
 
+from tests.guests import machine
 from tests.guests.conftest import Run
+from tests.guests.image import PROGRAMS, Image
+from tests.guests.machine import Guest, GuestCommandError
 
 
 def test_guest_runs_the_kernel_and_the_programs_of_its_image(guest: Guest, image: Image, run: Run) -> None:
@@ -77,10 +77,11 @@ def test_guest_powers_off(image: Image) -> None:
     asyncio.run(work())
 
 
+ROOT = Path(__file__).parents[2]
 BOOT_AND_WAIT = """
 import asyncio
-from hakaru.guest.image import find_image
-from hakaru.guest.machine import Guest
+from tests.guests.image import find_image
+from tests.guests.machine import Guest
 async def main():
     guest = await Guest.boot("vm-4", find_image(), cpus=1, accelerator="tcg")
     print(guest._process.pid, flush=True)
@@ -90,7 +91,7 @@ asyncio.run(main())
 
 
 def test_killing_the_program_leaves_no_qemu(image: Image) -> None:
-    with subprocess.Popen([sys.executable, "-c", BOOT_AND_WAIT], stdout=subprocess.PIPE, text=True) as parent:
+    with subprocess.Popen([sys.executable, "-c", BOOT_AND_WAIT], stdout=subprocess.PIPE, text=True, cwd=ROOT) as parent:
         assert parent.stdout is not None
         qemu = int(parent.stdout.readline())
         watched = os.pidfd_open(qemu)

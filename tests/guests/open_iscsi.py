@@ -16,7 +16,7 @@ import re
 import shlex
 from dataclasses import dataclass
 
-from hakaru.guest.machine import HOST_ADDRESS, Guest
+from tests.guests.machine import HOST_ADDRESS, Guest
 
 # Logging in takes a handful of round trips; under TCG on a busy machine each program takes seconds to start.
 LOGIN_TIMEOUT_S = 90.0

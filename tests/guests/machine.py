@@ -23,7 +23,8 @@ from types import TracebackType
 from typing import Literal, Self
 
 from hakaru.errors import EnvironmentError_, HakaruError, LostError
-from hakaru.guest.image import Image
+
+from tests.guests.image import Image
 
 HOST_ADDRESS = "10.0.2.2"
 """Where a guest finds this machine's loopback: `10.0.2.2:3260` is `127.0.0.1:3260` of the host."""

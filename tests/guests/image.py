@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hakaru.errors import EnvironmentError_
-from hakaru.guest import cpio, packages
+
+from tests.guests import cpio, packages
 
 PACKAGES = (
     "linux-image-cloud-amd64",
