@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from hakaru.engine import contract
 from hakaru.errors import UsageError
-from hakaru.run.site import SitePlace, check_writes, load_site
+from hakaru.run.site import SitePlace, check_writes
+from hakaru.run.site_file import load_site
 from hakaru.study import expand, load
 from hakaru.study.watch import Watch
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hakaru.analysis import summarise
 from hakaru.errors import Interrupted, UsageError
-from hakaru.run.site import load_site
+from hakaru.run.site_file import load_site
 from hakaru.store import RunReader
 from hakaru.study import load
 from hakaru.study.consistency import problems

@@ -11,7 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from hakaru.run.table import WIDTH_WITHOUT_TERMINAL
+from hakaru.terminal import WIDTH_WITHOUT_TERMINAL
 from hakaru.units import format_size
 from hakaru.wording import number
 

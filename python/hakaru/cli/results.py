@@ -62,7 +62,7 @@ def query(
         writer.writerow(answer.columns)
         writer.writerows(answer.rows)
     else:
-        from hakaru.run.table import print_rows
+        from hakaru.terminal import print_rows
 
         print_rows(answer.columns, answer.rows)
     return 0

@@ -93,7 +93,7 @@ def run(
     from hakaru.run import runner
     from hakaru.run.options import Options
     from hakaru.run.progress import watchers
-    from hakaru.run.site import load_site
+    from hakaru.run.site_file import load_site
     from hakaru.store import runs_folder
 
     prepared = runner.prepare(
@@ -111,7 +111,7 @@ def run(
     finally:
         watch.close()
     if not json_:
-        from hakaru.run.table import print_summary
+        from hakaru.report.points_table import print_summary
 
         print_summary(summary, reports)
     judge(summary)

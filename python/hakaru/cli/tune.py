@@ -141,7 +141,7 @@ def tune(
 
     Prints the best settings, the contribution of each knob, and ready text for open-iscsi, LIO, tgt and Linux.
     """
-    from hakaru.run.site import load_site
+    from hakaru.run.site_file import load_site
     from hakaru.store import RunReader, find_run, runs_folder
 
     folder = runs_folder(out)

@@ -21,7 +21,7 @@ from hakaru.study.model import Study
 if TYPE_CHECKING:
     from hakaru.caveats import Caveat
     from hakaru.run.meter import Meter
-    from hakaru.run.site import Site
+    from hakaru.run.site_file import Site
 
 Engines = Mapping[str, contract.EngineConfig]
 """Node → the engine that runs there."""

@@ -36,7 +36,8 @@ from hakaru.run.place import LabPlace, Place
 from hakaru.run.preflight import check_machine
 from hakaru.run.progress import Watchers
 from hakaru.run.repetition import LateStartError, Outcome, run_repetition
-from hakaru.run.site import Site, SitePlace, check_writes
+from hakaru.run.site import SitePlace, check_writes
+from hakaru.run.site_file import Site
 from hakaru.store import FORMAT, RunReader, RunWriter, find_run
 from hakaru.study import Expanded, Loaded, Repetition
 

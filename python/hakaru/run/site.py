@@ -1,17 +1,4 @@
-"""A site: equipment that is there already, instead of a lab. First step: iSCSI LUs driven from this host.
-
-    format: 1
-    name: our array
-    lus:                                  # VMs are dealt to these in turn, instead of the study's columns
-      - portal: 192.0.2.10:3260
-        target_name: iqn.2011-10.example.vendor:array
-        lun: 0
-        expendable: true                  # all data on it may be lost; without this nothing is written
-        role: destination                 # for backups alone: `source` or `destination`
-    chap:                                 # for targets that want to know who logs in
-      name: vm
-      secret_file: vm.secret              # the only line of a file; relative to this one
-      target: {name: array, secret_file: array.secret}   # mutual: what the target must prove in turn
+"""A site in the place of a lab: this host in front of iSCSI LUs that exist, and what may be done to them.
 
 Nothing is written to an LU unless the site says `expendable: true` for it: the run is refused if a point would write,
 and where none would, the engine is told to refuse writes as well. Numbers from a site have the origin `measured`.
@@ -20,10 +7,7 @@ and where none would, the engine is told to refuse writes as well. Numbers from 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from pydantic import Field, StringConstraints
+from typing import Any
 
 from hakaru.caveats import Caveat
 from hakaru.engine import contract
@@ -31,87 +15,12 @@ from hakaru.engine.process import EngineProcess
 from hakaru.errors import UsageError
 from hakaru.run import kind
 from hakaru.run.kind import Engines
+from hakaru.run.site_file import Site, SiteLu
 from hakaru.study import Expanded, Repetition
-from hakaru.study.document import read_document
 from hakaru.study.iscsi import TargetEnd
-from hakaru.study.load import validate
-from hakaru.study.model import Part
 from hakaru.study.part import level_text
 
 HOST = "this-host"
-_PORTAL = r"^(\[[0-9a-fA-F:.]+\]|[^\s\[\]:/@]+):[0-9]{1,5}$"
-
-
-class SiteLu(Part):
-    """An LU that exists."""
-
-    portal: Annotated[str, StringConstraints(pattern=_PORTAL, max_length=280)] = Field(
-        description="address:port; IPv6 as [address]:port"
-    )
-    target_name: Annotated[str, StringConstraints(min_length=1, max_length=223, pattern=r"^\S+$")]
-    lun: int = Field(ge=0, le=255)
-    expendable: bool = Field(default=False, description="all data on it may be lost")
-    role: Literal["source", "destination"] | None = Field(default=None, description="what backups use it for")
-
-
-class SiteUser(Part):
-    """A CHAP name, and the file with its secret: secrets do not stand in files that are shown around."""
-
-    name: Annotated[str, StringConstraints(min_length=1, max_length=255)]
-    secret_file: str = Field(min_length=1, description="its only line is the secret, 12 to 255 bytes")
-
-    def user(self) -> contract.ChapUser:
-        """For the engine, which reads the file."""
-        return contract.ChapUser(name=self.name, secret=contract.SecretFile(path=self.secret_file))
-
-
-class SiteChap(SiteUser):
-    """What the VMs log in with, all of them."""
-
-    target: SiteUser | None = Field(default=None, description="what the targets must prove to be (mutual CHAP)")
-    algorithms: list[contract.ChapAlgorithm] = Field(
-        default=contract.STRONG,
-        min_length=1,
-        description="best first; sha1 and md5 are broken hashes",
-    )
-
-    def config(self) -> contract.ChapConfig:
-        """For the engine."""
-        target = self.target.user() if self.target else None
-        return contract.ChapConfig(user=self.user(), target=target, algorithms=self.algorithms)
-
-
-class Site(Part):
-    """A site file."""
-
-    format: Literal[1]
-    name: Annotated[str, StringConstraints(min_length=1, max_length=200)]
-    lus: list[SiteLu] = Field(min_length=1, max_length=256)
-    chap: SiteChap | None = None
-
-    def of_role(self, role: str) -> list[SiteLu]:
-        """LUs that backups read from or write to."""
-        return [lu for lu in self.lus if lu.role == role]
-
-
-def load_site(path: Path) -> Site:
-    """The site in a file; every error names file:line:column. Files of secrets are there, and named by full paths."""
-    site = validate(read_document(path), Site)
-    if site.chap is None:
-        return site
-    return site.model_copy(update={"chap": _found(site.chap, path.parent)})
-
-
-def _found(chap: SiteChap, folder: Path) -> SiteChap:
-    users: list[SiteUser] = [chap, *([chap.target] if chap.target else [])]
-    paths = [(folder / user.secret_file).resolve() for user in users]
-    for user, secret in zip(users, paths, strict=True):
-        if not secret.is_file():
-            raise UsageError(
-                f"the secret of CHAP user {user.name!r} is not in {secret}", "name a file whose only line is the secret"
-            )
-    target = chap.target.model_copy(update={"secret_file": str(paths[1])}) if chap.target else None
-    return chap.model_copy(update={"secret_file": str(paths[0]), "target": target})
 
 
 def check_writes(site: Site, expanded: Expanded) -> bool:

@@ -27,7 +27,8 @@ from hakaru.run.preflight import check_machine
 from hakaru.run.progress import Watchers
 from hakaru.run.repetition import Outcome
 from hakaru.run.runner import Prepared, Run, drive
-from hakaru.run.site import Site, check_writes
+from hakaru.run.site import check_writes
+from hakaru.run.site_file import Site
 from hakaru.store import Histograms, RunReader, RunWriter, Samples, find_run
 from hakaru.study import Expanded, Loaded, Point, Repetition
 from hakaru.tune.knobs import changed, defaults_of

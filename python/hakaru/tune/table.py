@@ -9,7 +9,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from hakaru.run.table import new_console, say
+from hakaru.terminal import new_console, say
 from hakaru.units import format_size
 from hakaru.wording import number
 from hakaru.wording import say as worded

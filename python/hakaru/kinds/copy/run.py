@@ -15,6 +15,7 @@ from hakaru.run.kind import Cost, Engines, Phases, RunKind
 from hakaru.run.meter import Meter
 from hakaru.run.place import reaches
 from hakaru.run.plan import LOOPBACK_BYTES_PER_S
+from hakaru.run.site_file import Site
 from hakaru.study import Expanded, Point, Repetition
 from hakaru.study.model import Study
 from hakaru.units import format_duration, format_size
@@ -38,12 +39,12 @@ class CopyRun(RunKind):
         targets = lab_targets(expanded.at(turn.point), {name: lab.portals(name) for name in lab.array_names})
         return backup_configs(expanded, turn, lab.host_names, targets, reaches=reaches(lab))
 
-    def check_site(self, expanded: Expanded, site: sites.Site) -> bool:
+    def check_site(self, expanded: Expanded, site: Site) -> bool:
         """A copy needs sources and expendable destinations."""
         sites.check_copy(site, expanded)
         return True
 
-    def site_loads(self, expanded: Expanded, turn: Repetition, site: sites.Site, *, allow_writes: bool) -> Engines:
+    def site_loads(self, expanded: Expanded, turn: Repetition, site: Site, *, allow_writes: bool) -> Engines:
         """Every job on this host."""
         targets = {role: [Target((lu.portal,), lu.target_name, lu.lun) for lu in site.of_role(role)] for role in ENDS}
         chap = site.chap.config() if site.chap else None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hakaru.analysis import expectations, summary, tuning
+from hakaru.analysis import expectations, summary
 from hakaru.analysis.kind import AnalysisKind
 from hakaru.analysis.run_data import RunData
+from hakaru.tune import summary as tuning
 
 
 class TuningAnalysis(AnalysisKind):

@@ -15,6 +15,7 @@ from hakaru.run.meter import Meter
 from hakaru.run.place import reaches
 from hakaru.run.plan import LOOPBACK_BYTES_PER_S
 from hakaru.run.repetition import answers_gathered
+from hakaru.run.site_file import Site
 from hakaru.study import Expanded, Point, Repetition
 from hakaru.study.model import Study
 from hakaru.units import format_duration
@@ -32,11 +33,11 @@ class VmsRun(RunKind):
         units = lab_units(expanded.at(turn.point), lab.portals())
         return initiator_configs(expanded, turn, lab.host_names, units, reaches=reaches(lab))
 
-    def check_site(self, expanded: Expanded, site: sites.Site) -> bool:
+    def check_site(self, expanded: Expanded, site: Site) -> bool:
         """Writes need LUs that are expendable; the arrays of a site keep their settings."""
         return sites.check_load(site, expanded)
 
-    def site_loads(self, expanded: Expanded, turn: Repetition, site: sites.Site, *, allow_writes: bool) -> Engines:
+    def site_loads(self, expanded: Expanded, turn: Repetition, site: Site, *, allow_writes: bool) -> Engines:
         """Every VM on this host."""
         columns = [[Unit((lu.portal,), lu.target_name, lu.lun, None)] for lu in site.lus]
         chap = site.chap.config() if site.chap else None

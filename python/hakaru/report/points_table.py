@@ -1,8 +1,7 @@
-"""Tables on stdout: what a run found, what a query gave."""
+"""The table of a run that `hakaru run` prints: points, caveats, findings, expectations, paths of the reports."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,19 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hakaru.report import kind
-
-# As wide as a terminal, else wide enough that no cell of ours wraps in a file.
-WIDTH_WITHOUT_TERMINAL = 160
-
-
-def new_console() -> Console:
-    """Stdout as a console."""
-    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL, highlight=False)
-
-
-def say(console: Console, text: str) -> None:
-    """A paragraph: wrapped on a terminal, one line in a file."""
-    console.print(text, markup=False, soft_wrap=not sys.stdout.isatty())
+from hakaru.terminal import new_console, say
 
 
 def print_summary(summary: dict[str, Any], reports: Sequence[Path]) -> None:
@@ -72,13 +59,3 @@ def _caveats(summary: dict[str, Any]) -> dict[str, str]:
         for caveat in point["caveats"]:
             found.setdefault(caveat["caveat"], f"{caveat['caveat']}: {caveat['text']}")
     return found
-
-
-def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Rows of a query."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in columns:
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*["" if value is None else str(value) for value in row])
-    new_console().print(table, markup=False)
