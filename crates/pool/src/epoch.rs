@@ -29,6 +29,11 @@ impl Epochs {
         self.first + last as u64
     }
 
+    /// An access joins `epoch`, which another one keeps open; [`Epochs::leave`] ends it.
+    pub(crate) fn join(&mut self, epoch: u64) {
+        self.in_flight[(epoch - self.first) as usize] += 1;
+    }
+
     /// An access that entered at `epoch` ends.
     pub(crate) fn leave(&mut self, epoch: u64) {
         self.in_flight[(epoch - self.first) as usize] -= 1;

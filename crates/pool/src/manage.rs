@@ -151,8 +151,7 @@ impl Pool {
         for (_, page) in deleted.map.iter() {
             self.drop_page(page);
         }
-        self.rounds.deleted.push(volume);
-        self.mark_metadata_changed();
+        self.commit_deletion(volume, deleted);
         self.retry = true;
         self.await_stable(id, Outcome::Done);
         Step::Gone

@@ -328,6 +328,7 @@ impl Pool {
     pub(crate) fn set_read_only(&mut self) {
         if !self.read_only {
             self.read_only = true;
+            self.restore_deleted_volumes();
             self.tell(Event::ReadOnly);
             for id in self.rounds.take_all_waiters() {
                 self.fail(id, Failure::ReadOnly);
@@ -354,14 +355,24 @@ impl Pool {
         offset_bytes: u64,
         length_bytes: u32,
     ) {
-        let Some(volume) = self.volumes.get(&volume_id) else {
-            return self.fail(id, Failure::NoVolume);
+        let (volume, epoch_open) = match self.volumes.get(&volume_id) {
+            Some(volume) => (volume, None),
+            None => match self.rounds.volume_being_deleted(volume_id) {
+                Some((volume, epoch)) => (volume, Some(epoch)),
+                None => return self.fail(id, Failure::NoVolume),
+            },
         };
         if !volume.contains(offset_bytes, length_bytes.into()) {
             return self.fail(id, Failure::OutOfRange);
         }
         let pieces = pieces(volume, self.page_bytes, offset_bytes, length_bytes);
-        let epoch = self.epochs.enter();
+        let epoch = match epoch_open {
+            None => self.epochs.enter(),
+            Some(epoch) => {
+                self.epochs.join(epoch);
+                epoch
+            }
+        };
         let access = Access(self.accesses.insert(InFlight {
             id,
             epoch,
@@ -378,6 +389,12 @@ impl Pool {
         }
         match request {
             Request::Read { .. } => unreachable!("a read never waits"),
+            Request::Write { volume, .. } | Request::Unmap { volume, .. }
+                if self.rounds.is_being_deleted(*volume) =>
+            {
+                // Fails if the deletion succeeds, and is refused with the deletion if it does not.
+                Step::Wait(WaitFor::Others)
+            }
             Request::Write {
                 volume,
                 offset_bytes,

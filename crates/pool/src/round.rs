@@ -4,6 +4,7 @@
 //! page they name was either zeros on stable storage when it was given out, or copied before, and the sync covers the copy.
 
 use std::collections::BTreeSet;
+use std::mem;
 
 use hakaru_units::Time;
 
@@ -13,7 +14,7 @@ use crate::map::PageId;
 use crate::metadata::{Batch, GroupRecord, Superblock, VolumeRecord};
 use crate::pool::{Pending, Pool, Step};
 use crate::request::{Failure, Outcome, RequestId};
-use crate::volume::VolumeId;
+use crate::volume::{Volume, VolumeId};
 
 /// Changed leaves that are kept in memory at most before a round begins unasked: 16 MiB of them.
 const DIRTY_LEAVES_MAX: usize = 4096;
@@ -24,7 +25,8 @@ pub(crate) struct Rounds {
     pub(crate) dirty_leaves: BTreeSet<(VolumeId, u32)>,
     pub(crate) dirty_volumes: BTreeSet<VolumeId>,
     pub(crate) dirty_groups: BTreeSet<GroupId>,
-    pub(crate) deleted: Vec<VolumeId>,
+    /// Volumes deleted since the last round began.
+    deleted: Vec<DeletedVolume>,
     /// References dropped in the present epoch.
     pub(crate) dropped: Vec<PageId>,
     metadata_changed: bool,
@@ -35,16 +37,44 @@ pub(crate) struct Rounds {
     pub(crate) deadline: Option<Time>,
 }
 
+/// A volume whose deletion is not durable yet. It is still read, and comes back if the commit fails.
+#[derive(Debug)]
+struct DeletedVolume {
+    id: VolumeId,
+    volume: Volume,
+    /// The epoch its pages were dropped in, kept open until the deletion is durable: reads join it, so
+    /// that no page is given out under them.
+    epoch: u64,
+}
+
 #[derive(Debug)]
 struct Running {
     /// Until it is handed out.
     batch: Option<Box<Batch>>,
     epoch: u64,
     dropped: Vec<PageId>,
+    deleted: Vec<DeletedVolume>,
     waiters: Vec<(RequestId, Outcome)>,
 }
 
 impl Rounds {
+    fn deleted(&self) -> impl Iterator<Item = &DeletedVolume> {
+        let running = self.running.iter().flat_map(|running| &running.deleted);
+        running.chain(&self.deleted)
+    }
+
+    /// Whether the volume was deleted and that is not durable yet.
+    pub(crate) fn is_being_deleted(&self, id: VolumeId) -> bool {
+        self.deleted().any(|deleted| deleted.id == id)
+    }
+
+    /// A volume whose deletion is not durable yet, and the epoch that reads of it join.
+    pub(crate) fn volume_being_deleted(&self, id: VolumeId) -> Option<(&Volume, u64)> {
+        let mut deleted = self.deleted();
+        let matching = deleted.find(|deleted| deleted.id == id)?;
+        Some((&matching.volume, matching.epoch))
+    }
+
     /// Asks for a round.
     pub(crate) fn want(&mut self) {
         self.wanted = true;
@@ -71,6 +101,31 @@ impl Pool {
         self.rounds.metadata_changed = true;
         if self.rounds.deadline.is_none() && !self.read_only {
             self.rounds.deadline = Some(self.now + self.config.commit_interval);
+        }
+    }
+
+    /// Keeps a volume that was taken out of the pool until its deletion is durable. References to its
+    /// pages were dropped.
+    pub(crate) fn commit_deletion(&mut self, id: VolumeId, volume: Volume) {
+        let epoch = self.epochs.enter();
+        self.rounds
+            .deleted
+            .push(DeletedVolume { id, volume, epoch });
+        self.mark_metadata_changed();
+    }
+
+    /// Puts back the volumes whose deletions can no longer become durable. Their pages were neither
+    /// discarded nor given out.
+    pub(crate) fn restore_deleted_volumes(&mut self) {
+        let running = self.rounds.running.as_mut();
+        let mut deleted = running.map_or_else(Vec::new, |running| mem::take(&mut running.deleted));
+        deleted.append(&mut self.rounds.deleted);
+        for DeletedVolume { id, volume, epoch } in deleted {
+            self.epochs.leave(epoch);
+            for (_, page) in volume.map.iter() {
+                self.groups[page.group.index()].add_reference(page.page);
+            }
+            self.volumes.insert(id, volume);
         }
     }
 
@@ -106,20 +161,22 @@ impl Pool {
         self.rounds.deadline = None;
         let mut groups = Vec::new();
         for (index, group) in self.groups.iter_mut().enumerate() {
-            if core::mem::take(&mut group.dirty) {
+            if mem::take(&mut group.dirty) {
                 groups.push(GroupId(index as u16));
             }
         }
-        let batch = self
-            .rounds
-            .metadata_changed
-            .then(|| Box::new(self.take_batch()));
-        let dropped = core::mem::take(&mut self.rounds.dropped);
+        let deleted = mem::take(&mut self.rounds.deleted);
+        let batch = self.rounds.metadata_changed.then(|| {
+            let ids = deleted.iter().map(|deleted| deleted.id);
+            Box::new(self.take_batch(ids.collect()))
+        });
+        let dropped = mem::take(&mut self.rounds.dropped);
         self.rounds.running = Some(Running {
             batch,
             epoch: self.epochs.advance(),
             dropped,
-            waiters: core::mem::take(&mut self.rounds.waiters),
+            deleted,
+            waiters: mem::take(&mut self.rounds.waiters),
         });
         if groups.is_empty() {
             self.commit_round();
@@ -159,6 +216,9 @@ impl Pool {
         let Some(ended) = self.rounds.running.take() else {
             return;
         };
+        for deleted in ended.deleted {
+            self.epochs.leave(deleted.epoch);
+        }
         for (id, outcome) in ended.waiters {
             self.reply(id, outcome);
         }
@@ -171,7 +231,7 @@ impl Pool {
         self.retry = true;
     }
 
-    fn take_batch(&mut self) -> Batch {
+    fn take_batch(&mut self, deleted: Vec<VolumeId>) -> Batch {
         self.generation += 1;
         self.rounds.metadata_changed = false;
         let volume = |id: &VolumeId| Some((*id, VolumeRecord::of(self.volumes.get(id)?)));
@@ -196,7 +256,7 @@ impl Pool {
                 .collect(),
             leaves: self.rounds.dirty_leaves.iter().filter_map(leaf).collect(),
             groups: self.rounds.dirty_groups.iter().map(group).collect(),
-            deleted: core::mem::take(&mut self.rounds.deleted),
+            deleted,
         };
         self.rounds.dirty_volumes.clear();
         self.rounds.dirty_leaves.clear();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hakaru_pool::disk::{Fault, Faults, FaultyDisk, MemoryDisk};
-use hakaru_pool::{Event, Failure, PoolConfig, VolumeId};
+use hakaru_pool::{Event, Failure, Outcome, PoolConfig, Request, VolumeId};
 use support::oracle::{BLOCK, Model, stamps};
 use support::recovery::{disks, of_memory, recover};
 use support::{Disks, Driver, PAGE};
@@ -168,5 +168,61 @@ fn with_the_metadata_full_pages_are_given_back_but_not_out() {
     driver.flush().unwrap();
     let again = driver.create_volume("w", 1 << 40, None).unwrap();
     driver.write(again, far(page), &[9; 512], true).unwrap();
+    driver.assert_clean();
+}
+
+#[test]
+fn a_volume_whose_deletion_could_not_be_committed_is_still_there_and_read() {
+    let (mut driver, _, faults, volume) = faulty();
+    driver.write(volume, 0, &[7; BLOCK], true).unwrap();
+    let used_bytes = driver.pool.used_bytes();
+    faults.plan(0, Fault::Io);
+    assert_eq!(driver.delete(volume), Err(Failure::ReadOnly));
+    assert!(driver.pool.is_read_only());
+    assert_eq!(driver.pool.volume_named("v"), Some(volume));
+    assert_eq!(driver.pool.used_bytes(), used_bytes);
+    assert_eq!(driver.read(volume, 0, BLOCK).unwrap(), [7; BLOCK]);
+    assert_eq!(driver.delete(volume), Err(Failure::ReadOnly));
+    driver.assert_clean();
+}
+
+#[test]
+fn a_volume_is_read_until_its_deletion_is_durable_and_what_writes_to_it_waits_so_long() {
+    let (mut driver, _, _, volume) = faulty();
+    driver.write(volume, 0, &[7; BLOCK], true).unwrap();
+    let delete = driver.submit(Request::Delete { volume });
+    assert!(
+        driver.pool.poll_reply().is_none(),
+        "its commit has not been done"
+    );
+    let read = driver.submit(Request::Read {
+        volume,
+        offset_bytes: 0,
+        length_bytes: BLOCK as u32,
+    });
+    let Outcome::Ready { access, .. } = driver.reply(read) else {
+        panic!("it is still read");
+    };
+    let write = driver.submit(Request::Write {
+        volume,
+        offset_bytes: 0,
+        length_bytes: BLOCK as u32,
+        fua: false,
+    });
+    driver.settle();
+    assert!(matches!(driver.reply(delete), Outcome::Done));
+    assert!(matches!(
+        driver.reply(write),
+        Outcome::Failed(Failure::NoVolume)
+    ));
+    assert_eq!(driver.read(volume, 0, BLOCK), Err(Failure::NoVolume));
+    let status = driver.pool.status();
+    assert!(
+        status.freeing_bytes > 0,
+        "the page is not given out under the read"
+    );
+    driver.moved(access, true);
+    driver.settle();
+    assert_eq!(driver.pool.status().freeing_bytes, 0);
     driver.assert_clean();
 }
