@@ -157,24 +157,42 @@ fn check_group_file(
 
 impl Pool {
     /// Makes the file of the group that is added next: its length and header, on stable storage. Then ask for
-    /// [`crate::Request::AddGroup`]. What the file held before is lost.
+    /// [`crate::Request::AddGroup`]. The file is empty, or one that was prepared and never added.
     ///
     /// # Errors
-    /// `AlreadyExists` if it is the file of a group of this pool; those of the disk.
+    /// `AlreadyExists` if it holds anything else; those of the disk.
     pub fn prepare_group(&self, disk: &dyn Disk, size_bytes: u64) -> io::Result<()> {
-        if disk.len()? >= HEADERS_BYTES
-            && let Ok(header) = GroupHeader::read(disk)?
-            && header.uuid == self.uuid
-            && header.group < self.group_following()
-        {
-            return Err(io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                format!("it is the file of group {} of this pool", header.group.0),
-            ));
+        if let Some(owner) = self.owner_of(disk)? {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, owner));
         }
         disk.set_len(0)?;
         disk.set_len(size_bytes)?;
         self.header(self.group_following()).write_new(disk)
+    }
+
+    /// Describes what a file that cannot become the next group's holds; `None` if it can.
+    fn owner_of(&self, disk: &dyn Disk) -> io::Result<Option<String>> {
+        let length_bytes = disk.len()?;
+        if length_bytes >= HEADERS_BYTES
+            && let Ok(header) = GroupHeader::read(disk)?
+        {
+            let index = header.group.0;
+            return Ok(
+                match (
+                    header.uuid == self.uuid,
+                    header.group < self.group_following(),
+                ) {
+                    (false, _) => Some(format!("it is the file of group {index} of another pool")),
+                    (true, true) => Some(format!("it is the file of group {index} of this pool")),
+                    (true, false) => None,
+                },
+            );
+        }
+        // A crash between making the file and writing its header leaves zeros.
+        let mut head = vec![0; length_bytes.min(HEADERS_BYTES) as usize];
+        disk.read_at(0, &mut head)?;
+        let is_blank = head.iter().all(|byte| *byte == 0);
+        Ok((!is_blank).then(|| "it is not empty, and no group's file".to_owned()))
     }
 
     /// The number that the next group will have.

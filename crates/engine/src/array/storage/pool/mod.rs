@@ -47,6 +47,8 @@ pub struct PoolStore {
     notices: VecDeque<Notice>,
     directory: std::path::PathBuf,
     direct: bool,
+    /// The file that was made for the group prepared last; `None` if it was there before.
+    prepared_file: Option<std::path::PathBuf>,
     _lock: PoolLock,
 }
 

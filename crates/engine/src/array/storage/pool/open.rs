@@ -128,12 +128,13 @@ impl PoolStore {
             notices: Default::default(),
             directory,
             direct: config.direct,
+            prepared_file: None,
             _lock: lock,
         })
     }
 
-    /// Makes the file of a new group. Ask the core to add it next; a group that is not added leaves a file that the next one
-    /// of its name overwrites.
+    /// Makes the file of a new group. Ask the core to add it next. A file that was made here is removed
+    /// if it cannot be a group's, or the group is not added ([`PoolStore::forget_prepared_group`]).
     ///
     /// # Errors
     /// See [`PoolFailure`].
@@ -145,16 +146,31 @@ impl PoolStore {
         };
         let page_bytes = u64::from(self.core.page_bytes());
         let size_bytes = config.size_bytes / page_bytes * page_bytes;
-        let made = FileDisk::create(&path).map_err(at)?;
-        self.core.prepare_group(&made, size_bytes).map_err(at)?;
-        let file = open_group(&path, self.direct).map_err(at)?;
-        self.groups.push(place(file, Some(config)));
-        Ok(())
+        let is_new = !path.exists();
+        let prepared = FileDisk::create(&path)
+            .and_then(|made| self.core.prepare_group(&made, size_bytes))
+            .and_then(|()| open_group(&path, self.direct));
+        let made = is_new.then(|| path.clone());
+        match prepared {
+            Ok(file) => {
+                self.groups.push(place(file, Some(config)));
+                self.prepared_file = made;
+                Ok(())
+            }
+            Err(error) => {
+                remove(made);
+                Err(at(error))
+            }
+        }
     }
 
     /// The group that was prepared last is not added after all.
     pub fn forget_prepared_group(&mut self) {
-        self.groups.truncate(self.core.groups().count());
+        let added = self.core.groups().count();
+        if self.groups.len() > added {
+            self.groups.truncate(added);
+            remove(self.prepared_file.take());
+        }
     }
 }
 
@@ -183,6 +199,12 @@ pub fn check(directory: &Path) -> Result<Checked, PoolFailure> {
         )?))
     };
     hakaru_pool::check(Arc::new(file), &mut open_group).map_err(refused)
+}
+
+fn remove(made: Option<PathBuf>) {
+    if let Some(path) = made {
+        let _ = fs::remove_file(path);
+    }
 }
 
 fn has_groups(directory: &Path) -> io::Result<bool> {
