@@ -126,6 +126,34 @@ def test_data_in_a_file_are_there_after_a_restart(tmp_path: Path) -> None:
         assert read.read_bytes() == written.read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("path", "what", "advice"),
+    [
+        (".", "Is a directory", "name a file inside it"),
+        ("missing/lu.img", "No such file", "make the directory first"),
+        ("/dev/null", "neither a file nor a block device", "block device"),
+        ("notes.txt", "is there already, with 5 bytes", "adopt: true"),
+    ],
+)
+def test_path_that_no_lu_can_be_at_is_refused_with_its_place_in_the_file(
+    tmp_path: Path, path: str, what: str, advice: str
+) -> None:
+    (tmp_path / "notes.txt").write_text("milk\n")
+    file = array_file(tmp_path, MEMORY + f"  - {{lun: 3, size: 8 MiB, store: {{kind: file, path: {path}}}}}\n")
+    result = hakaru("array", "serve", file)
+    said = refused(result, result.returncode)
+    assert result.returncode in (2, 3)
+    assert said.startswith(f"{file}:6:") and "lus[1].store.path: " in said
+    assert what in said and advice in said, said
+    assert (tmp_path / "notes.txt").read_text() == "milk\n"
+
+
+def test_state_directory_that_cannot_be_is_refused_with_its_place_in_the_file(tmp_path: Path) -> None:
+    file = array_file(tmp_path, state="/dev/null")
+    said = refused(hakaru("array", "serve", file), 3)
+    assert said.startswith(f"{file}:4:") and "state" in said
+
+
 def test_state_is_its_owners_alone(tmp_path: Path) -> None:
     with served(array_file(tmp_path)) as array:
         assert stat.S_IMODE(array.state.stat().st_mode) == 0o700

@@ -121,10 +121,15 @@ pub enum StoreConfig {
         #[serde(default)]
         fill_compressible_percent: u8,
     },
-    /// A sparse file, made if absent, or a block device.
+    /// A sparse file, made if absent, or a block device. An existing file is taken if it is empty or has
+    /// exactly the LU's size.
     File {
         /// Its path.
         path: String,
+        /// Take an existing file of another length, which is made as long as the LU if it is shorter, or
+        /// a block device, whatever it holds. Default false.
+        #[serde(default)]
+        adopt: bool,
         /// Past the page cache (`O_DIRECT`): `block_bytes` must then be a multiple of the device's block. Default false.
         #[serde(default)]
         direct: bool,

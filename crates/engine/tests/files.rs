@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::array::{Array, MIB, Scratch, check, config, pool, thin};
+use support::array::{Array, MIB, Scratch, check, config, file_size_limit, pool, thin};
 use support::client::{BLOCK, Client, NO_SPACE, sense};
 
 const KIB: usize = 1 << 10;
@@ -228,4 +228,87 @@ fn pieces_of_a_thin_lu_are_charged_to_the_drives_of_their_groups() {
     drop(client);
     assert_eq!(array.stop(), Some(0));
     assert_eq!(check(&directory).1, Some(0));
+}
+
+/// How the engine refuses an LU, message and hint, where files have at most 64 MiB.
+fn refused(lu: Value) -> (String, String) {
+    let inside = file_size_limit(64 * MIB);
+    let (error, code) = Array::try_start_inside(&inside, &config(json!([lu]), json!([])))
+        .err()
+        .expect("it is refused");
+    let text = |field: &str| error[field].as_str().unwrap_or_default().to_owned();
+    assert!(matches!(code, Some(2 | 3)), "{code:?} {error}");
+    (text("message"), text("hint"))
+}
+
+#[test]
+fn a_file_that_is_not_an_lu_of_that_size_is_taken_only_when_the_operator_says_so() {
+    let scratch = Scratch::new("adopt");
+    let notes = scratch.join("notes.txt");
+    std::fs::write(&notes, "remember the milk").unwrap();
+    let mut lu = in_file(0, &notes, MIB, false);
+    let (message, hint) = refused(lu.clone());
+    assert!(
+        message.contains("notes.txt") && message.contains("17 bytes"),
+        "{message}"
+    );
+    assert!(hint.contains("adopt"), "{hint}");
+    assert_eq!(std::fs::read(&notes).unwrap(), b"remember the milk");
+    lu["size_bytes"] = json!(512);
+    std::fs::write(&notes, [7; 4096]).unwrap();
+    refused(lu.clone());
+    lu["store"]["adopt"] = json!(true);
+    Array::start(&config(json!([lu]), json!([]))).stop();
+    assert_eq!(
+        std::fs::read(&notes).unwrap(),
+        [7; 4096],
+        "it is as long as it was"
+    );
+    // Another size of an LU in a file is such a case as well.
+    lu["size_bytes"] = json!(MIB);
+    lu["store"]["adopt"] = json!(false);
+    refused(lu.clone());
+    lu["store"]["adopt"] = json!(true);
+    Array::start(&config(json!([lu.clone()]), json!([]))).stop();
+    assert_eq!(std::fs::metadata(&notes).unwrap().len(), MIB);
+    // An image of exactly that size, and an empty file, need no word.
+    lu["store"]["adopt"] = json!(false);
+    Array::start(&config(json!([lu.clone()]), json!([]))).stop();
+    std::fs::write(&notes, "").unwrap();
+    Array::start(&config(json!([lu]), json!([]))).stop();
+    assert_eq!(std::fs::metadata(&notes).unwrap().len(), MIB);
+}
+
+#[test]
+fn a_path_that_no_lu_can_be_at_is_refused_with_its_field_and_a_fitting_hint() {
+    let scratch = Scratch::new("paths");
+    std::fs::create_dir(scratch.join("directory")).unwrap();
+    std::fs::write(scratch.join("file"), "").unwrap();
+    let cases = [
+        (scratch.join("directory"), "directory", "file inside"),
+        (
+            scratch.join("missing/lu"),
+            "No such file",
+            "make the directory",
+        ),
+        (scratch.join("file/lu"), "Not a directory", "folder"),
+        (
+            "/dev/null".into(),
+            "neither a file nor a block device",
+            "block device",
+        ),
+    ];
+    for (path, what, advice) in cases {
+        let (message, hint) = refused(in_file(5, &path, MIB, false));
+        assert!(message.starts_with("lus[0].store.path: "), "{message}");
+        assert!(
+            message.contains(what) && message.contains(path.to_str().unwrap()),
+            "{message}"
+        );
+        assert!(hint.contains(advice), "{message}: {hint}");
+    }
+    let (message, hint) = refused(in_file(5, &scratch.join("large"), 65 * MIB, false));
+    assert!(message.contains("File too large"), "{message}");
+    assert!(hint.contains("smaller"), "{hint}");
+    assert!(!scratch.join("large").exists(), "nothing is left of it");
 }

@@ -108,7 +108,8 @@ def _declared(loaded: Loaded, lu: Lu, online: Online) -> contract.LuConfig:
 
 def _store(loaded: Loaded, lu: Lu) -> contract.Store:
     if isinstance(lu.store, FileStore):
-        return contract.FileStore(path=str(loaded.resolve(lu.store.path)), direct=lu.store.direct)
+        path = str(loaded.resolve(lu.store.path))
+        return contract.FileStore(path=path, adopt=lu.store.adopt, direct=lu.store.direct)
     if isinstance(lu.store, ThinStore):
         return contract.ThinStore(pool=lu.store.pool, volume=volume_name(lu, lu.store), quota_bytes=lu.store.quota)
     return contract.MemoryStore()

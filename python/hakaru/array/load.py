@@ -5,16 +5,20 @@ Called by `hakaru array …`. The file is the operator's own: unlike a study it 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hakaru.array.consistency import problems
 from hakaru.array.model import ArrayFile
+from hakaru.errors import HakaruError
 from hakaru.study.document import Document, dotted, read_document
 from hakaru.study.load import validate
 from hakaru.study.schema import lower_schema
 
+# `lus[3].store.path: …`, at the beginning or behind the name of the engine.
+FIELD = re.compile(r"(?:^|: )((?:lus|pools|state)(?:\[\d+\])?(?:\.[a-z_]+(?:\[\d+\])?)*): ")
 SCHEMA_HINT = "`hakaru schema array` prints what may stand there"
 
 
@@ -35,6 +39,15 @@ class Loaded:
     def resolve(self, text: str) -> Path:
         """A path of the file, absolute: relative ones count from the file's folder."""
         return self.path.resolve().parent / text
+
+    def located(self, error: HakaruError) -> HakaruError:
+        """`error`, which names a field of the file, with that field's place; any other one as it is."""
+        field = FIELD.search(error.message)
+        if field is None:
+            return error
+        steps = [int(step) if step.isdigit() else step for step in re.findall(r"\w+", field.group(1))]
+        place = self.document.error(self.document.place_of(tuple(steps)), error.message[field.start(1) :])
+        return type(error)(place.message, error.hint)
 
 
 def load_array(path: Path, metrics: str | None = None) -> Loaded:

@@ -44,6 +44,10 @@ class FileStore(Part):
 
     kind: Literal["file"]
     path: PathText = Field(description="a file, made if absent, or a block device; relative to the array file")
+    adopt: bool = Field(
+        default=False,
+        description="take an existing file that is neither empty nor exactly as long as the LU, or a block device",
+    )
     direct: bool = Field(
         default=False, description="past the page cache (O_DIRECT); `block` is then a multiple of the device's block"
     )

@@ -27,6 +27,7 @@ from hakaru.array.service import Service
 from hakaru.array.state import State
 from hakaru.engine import clock
 from hakaru.engine.process import EngineProcess
+from hakaru.errors import EnvironmentError_, HakaruError
 from hakaru.study.document import dotted
 
 # Opening a pool reads its map; the target is seconds for the largest, a busy disk may take longer.
@@ -43,12 +44,18 @@ def serve(loaded: Loaded, *, json_lines: bool) -> int:
 
 async def _serve(loaded: Loaded, json_lines: bool) -> int:
     check_secrets(loaded)
-    state = State.acquire(loaded.state)
+    try:
+        state = State.acquire(loaded.state)
+    except EnvironmentError_ as e:
+        raise loaded.located(e) from e
     try:
         config = array_config(loaded, state.online)
         with _stopping() as stop:
             async with await EngineProcess.spawn("this machine", config) as engine:
-                ready = await _unless(stop, engine.ready(READY_TIMEOUT_S))
+                try:
+                    ready = await _unless(stop, engine.ready(READY_TIMEOUT_S))
+                except HakaruError as e:
+                    raise loaded.located(e) from e
                 if ready is None:
                     return 0
                 service = Service(loaded, state, engine, ready)

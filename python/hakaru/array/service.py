@@ -161,8 +161,6 @@ class Service:
         )
 
     async def _serve(self, made: OnlineLu) -> dict[str, Any]:
-        # Reservations are kept by number: those of an LU that had it before are not this one's.
-        self.state.forget_reservations(made.lun)
         online = self._changed(lus=[*self.state.online.lus, made])
         config = online_lu(made)
         await self._recorded(online, contract.CreateAction(lu=config))

@@ -94,13 +94,6 @@ class State:
         write_json(self.directory / RECORD, online.model_dump(mode="json"))
         self.online = online
 
-    def forget_reservations(self, lun: int) -> None:
-        """What the engine kept for an LU of that number; nothing may be served under it."""
-        try:
-            (self.directory / RESERVATIONS / f"lun-{lun}.reservations").unlink(missing_ok=True)
-        except OSError as e:
-            raise unusable(self.directory, e) from e
-
     def release(self) -> None:
         """Let another process serve it. Safe to call twice."""
         if self._lock >= 0:
@@ -187,7 +180,7 @@ def read_record(directory: Path) -> Online:
 def unusable(directory: Path, error: OSError) -> EnvironmentError_:
     """The directory cannot be used."""
     what = error.strerror or str(error)
-    return EnvironmentError_(f"state directory {directory}: {what}", "let `state` name a directory that you may write")
+    return EnvironmentError_(f"state: directory {directory}: {what}", "let `state` name a directory that you may write")
 
 
 def _recorded_pid(directory: Path) -> int | None:

@@ -25,6 +25,14 @@ pub struct Orders {
     given_out: u64,
 }
 
+impl Orders {
+    /// Whether an LU of that number is being created.
+    fn creates(&self, lun: u8) -> bool {
+        let mut pending = self.under_way.values();
+        pending.any(|order| matches!(&order.then, Then::Serve(lu) if lu.lun == lun))
+    }
+}
+
 struct Pending {
     /// The operator's number.
     id: u64,
@@ -40,8 +48,8 @@ enum Then {
     Tell,
     /// The pool's figures are.
     TellPool,
-    /// Nothing is left to tell of.
-    Gone,
+    /// The LUs of the volume are withdrawn: it is gone.
+    Withdraw(VolumeId),
     /// Every LU that the volume is gets the size.
     SetCapacity(VolumeId, u64),
     /// The LU is served, after its volume was given the size and quota that it is to have.
@@ -175,12 +183,9 @@ impl Shell<'_> {
             }
             ManageAction::Delete { pool, volume: name } => {
                 let (pool, volume) = self.volume_named(&pool, &name)?;
-                let luns: Vec<u8> = self.storage.luns_of(pool, volume).collect();
-                for lun in luns {
-                    self.withdraw(now, lun);
-                }
                 let request = Request::Delete { volume };
-                asked(pool, format!("volume {name:?}"), request, Then::Gone)
+                let then = Then::Withdraw(volume);
+                asked(pool, format!("volume {name:?}"), request, then)
             }
             ManageAction::Withdraw { lun } => {
                 if !self.storage.is_thin(lun) {
@@ -213,9 +218,10 @@ impl Shell<'_> {
                 "only thin LUs are made while the array serves",
             ));
         };
-        if self.storage.has(lu.lun) {
+        // An order under way has its LUN to itself: a second one would leave a volume that no LU shows.
+        if self.storage.has(lu.lun) || self.orders.creates(lu.lun) {
             let message = format!("there is an LU {} already", lu.lun);
-            return Err(Failure::usage(message, "number it differently"));
+            return Err(Failure::usage(message, "choose another LUN"));
         }
         let number = self.pool_named(pool)?;
         self.next_of_create(number, volume.clone(), lu)
@@ -296,7 +302,14 @@ impl Shell<'_> {
                 let figures = pools::figures(&self.storage, pool);
                 Ok(BTreeMap::from([("pool".to_owned(), figures)]))
             }
-            (Then::Tell | Then::Gone, _) => Ok(BTreeMap::new()),
+            (Then::Withdraw(volume), _) => {
+                let luns: Vec<u8> = self.storage.luns_of(pool, volume).collect();
+                for lun in luns {
+                    self.withdraw(now, lun);
+                }
+                Ok(BTreeMap::new())
+            }
+            (Then::Tell, _) => Ok(BTreeMap::new()),
         })
     }
 
@@ -305,18 +318,16 @@ impl Shell<'_> {
         let volume = self.storage.pools()[pool]
             .volume_named(name)
             .expect("it was found just now");
-        if self.storage.has(lu.lun) {
-            let message = format!("there is an LU {} already", lu.lun);
-            return Err(Failure::usage(message, "number it differently"));
-        }
+        let identity = self.storage.volume_identity(pool, volume);
         let opened = Lu::new(
             Store::Thin { pool, volume },
             (lu.size_bytes, lu.block_bytes),
             (0, 0),
+            Some(identity),
         );
         let traits = self.storage.volume_traits(&opened);
-        let state = self.state_directory.as_deref();
-        let description = setup::describe(lu, None, state, traits)?;
+        let reservations = self.storage.start_reservations(lu.lun, &opened);
+        let description = setup::describe(lu, None, reservations, traits)?;
         self.storage.attach(lu.lun, opened);
         self.target.add_lu(description);
         self.tell_space(pool);
@@ -326,6 +337,7 @@ impl Shell<'_> {
     fn withdraw(&mut self, now: Time, lun: u8) {
         self.target.remove_lu(now, lun);
         self.storage.detach(lun);
+        self.storage.forget_reservations(lun);
     }
 
     fn check_blocks(&self, pool: usize, volume: VolumeId, size_bytes: u64) -> Result<(), Failure> {

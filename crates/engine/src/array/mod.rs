@@ -10,6 +10,8 @@
 //! |---|---|
 //! | `setup.rs` | the configuration checked and turned into parts |
 //! | `access.rs` | who may use it, and where it may listen |
+//! | `lu_file.rs` | the file or block device behind an LU |
+//! | `path_hint.rs` | advice for each way that a path can fail |
 //! | `manage.rs` | the operator's orders while it serves |
 //! | `check.rs` | a pool that no array has open, checked |
 //! | `pools.rs` | the pools checked, opened and grown to what was configured |
@@ -24,7 +26,9 @@ mod access;
 mod check;
 mod connection;
 mod lending;
+mod lu_file;
 mod manage;
+mod path_hint;
 mod pools;
 mod setup;
 mod storage;
@@ -33,7 +37,7 @@ mod tell;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use hakaru_contract::{ArrayConfig, ErrorClass};
@@ -114,7 +118,6 @@ struct Shell<'r> {
     orders: Orders,
     /// Of each pool: bytes in use when the target was last told.
     space_told: Vec<u64>,
-    state_directory: Option<PathBuf>,
     samples: Schedule,
     sessions_max: u32,
     /// How long after an event the loop looks for the next one before it sleeps.
@@ -137,10 +140,12 @@ impl<'r> Shell<'r> {
         let mut storage = Storage::new(model, files, keeper);
         pools::open(config, &mut storage, reactor)?;
         let mut descriptions = Vec::new();
-        for lu in &config.lus {
-            let opened = setup::open(lu, &mut storage, reactor)?;
+        for (index, lu) in config.lus.iter().enumerate() {
+            let opened = setup::open(index, lu, &mut storage, reactor)?;
             let pool = storage.volume_traits(&opened);
-            descriptions.push(setup::describe(lu, parameters.as_ref(), state, pool)?);
+            let reservations = setup::reservations(&mut storage, lu.lun, &opened)?;
+            let parameters = parameters.as_ref();
+            descriptions.push(setup::describe(lu, parameters, reservations, pool)?);
             storage.attach(lu.lun, opened);
         }
         let listeners = accept::listen(&addresses, &socket_options(&config.socket), reactor)?;
@@ -185,7 +190,6 @@ impl<'r> Shell<'r> {
             lending: Lending::new(),
             orders: Orders::default(),
             space_told: vec![u64::MAX; config.pools.len()],
-            state_directory: state.map(Path::to_owned),
             samples: Schedule::new(config.sample_interval_ms)?,
             sessions_max,
             spin: Duration::from_micros(config.spin_us.into()),

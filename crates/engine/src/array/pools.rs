@@ -9,7 +9,8 @@ use hakaru_pool::{
 use hakaru_runtime::{Events, Reactor, Token, clock};
 use serde_json::{Value, json};
 
-use super::storage::{PoolFailure, PoolStore, Storage, Store};
+use super::path_hint::path_hint;
+use super::storage::{PoolFailure, PoolStore, Storage};
 use crate::failure::{Failure, OrEnvironment};
 
 /// Tokens of the pools' stores count from here.
@@ -221,7 +222,7 @@ pub fn open_volume(
     (pool, volume): (&str, &str),
     storage: &mut Storage,
     reactor: &Reactor,
-) -> Result<Store, Failure> {
+) -> Result<(usize, VolumeId), Failure> {
     let number = storage
         .pool_named(pool)
         .expect("the configuration was checked");
@@ -232,10 +233,7 @@ pub fn open_volume(
     let volume = storage.pools()[number]
         .volume_named(volume)
         .expect("it lacks nothing");
-    Ok(Store::Thin {
-        pool: number,
-        volume,
-    })
+    Ok((number, volume))
 }
 
 /// Puts all that was written on stable storage. For the end, when nobody is served any more.
@@ -377,9 +375,7 @@ pub fn failure(e: &PoolFailure) -> Failure {
         PoolFailure::Open { .. } => {
             "nothing was changed; `hakaru-engine check DIRECTORY` tells all that is wrong"
         }
-        PoolFailure::File { .. } => {
-            "choose a directory where you may write, on a file system with room"
-        }
+        PoolFailure::File { error, .. } => path_hint(error),
     };
     Failure::environment(e, hint)
 }

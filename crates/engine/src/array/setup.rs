@@ -1,7 +1,7 @@
 //! From an [`ArrayConfig`] to the parts of an array, with every bound checked: nothing is opened or bound before the
 //! configuration as a whole makes sense.
 use std::collections::BTreeSet;
-use std::io::{self, ErrorKind};
+use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -9,14 +9,12 @@ use hakaru_contract::drive::{ArrayModel, Drive};
 use hakaru_contract::{ArrayConfig, LuConfig, StoreConfig, TargetKeys};
 use hakaru_drive::Array;
 use hakaru_iscsi_target::{Limits, LuDescription, Thin, check_reservations};
-use hakaru_runtime::file::FileHandle;
 use hakaru_runtime::memory::SparseMemory;
 use hakaru_runtime::{Reactor, Token};
 
+use super::lu_file::LuFile;
 use super::pools;
-use super::storage::{
-    Contents, FileStore, GRANULE_BYTES, Keeper, Lu, MemoryStore, OpenFile, Storage, Store, kept,
-};
+use super::storage::{Contents, FileStore, GRANULE_BYTES, Keeper, Lu, MemoryStore, Storage, Store};
 use crate::address::parse_address;
 use crate::failure::{Failure, OrEnvironment};
 
@@ -245,25 +243,18 @@ fn check_contents(lu: &LuConfig) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The LU as SCSI sees it; `model` as resolved, `state` where reservations are kept, `pool` the page and whether the volume takes no
-/// writes, if it is in a pool.
+/// The LU as SCSI sees it: `model` as resolved; `reservations` as they were kept, `None` where they
+/// are not kept; `pool` the bytes of a page and whether the volume is read-only, if it is in a pool.
 ///
 /// # Errors
-/// What was kept cannot be read.
+/// The reservations are damaged.
 pub fn describe(
     lu: &LuConfig,
     model: Option<&ArrayModel>,
-    state: Option<&Path>,
+    reservations: Option<Vec<u8>>,
     pool: Option<(u32, bool)>,
 ) -> Result<LuDescription, Failure> {
     let in_memory = matches!(lu.store, StoreConfig::Memory { .. });
-    // What is kept must not outlive the LU's bytes.
-    let state = state.filter(|_| !in_memory);
-    let reservations = state.map(|directory| kept(directory, lu.lun)).transpose();
-    let reservations = reservations.or_environment(
-        format_args!("read the reservations of LUN {}", lu.lun),
-        "state_directory must be readable",
-    )?;
     // Empty: nothing was ever kept.
     if let Some(record) = reservations.as_deref().filter(|record| !record.is_empty()) {
         check_reservations(record).or_environment(
@@ -323,11 +314,28 @@ fn rotation_rate(model: &ArrayModel, lu: &LuConfig) -> Option<u16> {
     }
 }
 
-/// Its bytes.
+/// The reservations that were kept for an LU; `None` if they are not kept for it.
 ///
 /// # Errors
-/// The memory or file cannot be had.
-pub fn open(lu: &LuConfig, storage: &mut Storage, reactor: &Reactor) -> Result<Lu, Failure> {
+/// They cannot be read.
+pub fn reservations(storage: &mut Storage, lun: u8, lu: &Lu) -> Result<Option<Vec<u8>>, Failure> {
+    storage.load_reservations(lun, lu).or_environment(
+        format_args!("read the reservations of LUN {lun}"),
+        "state_directory must be readable; remove the LU's file there if they may be forgotten",
+    )
+}
+
+/// Opens the bytes of `lus[index]` of the configuration.
+///
+/// # Errors
+/// The memory, file or volume is not available.
+pub fn open(
+    index: usize,
+    lu: &LuConfig,
+    storage: &mut Storage,
+    reactor: &Reactor,
+) -> Result<Lu, Failure> {
+    let mut identity = None;
     let store = match &lu.store {
         StoreConfig::Memory {
             fill_seed,
@@ -347,47 +355,34 @@ pub fn open(lu: &LuConfig, storage: &mut Storage, reactor: &Reactor) -> Result<L
                 None => MemoryStore::new(memory, lu.size_bytes),
             })
         }
-        StoreConfig::File { path, direct } => {
-            Store::File(FileStore::new(open_file(path, lu, *direct)?))
+        StoreConfig::File {
+            path,
+            direct,
+            adopt,
+        } => {
+            let field = format!("lus[{index}].store.path");
+            let file = LuFile {
+                path: Path::new(path),
+                size_bytes: lu.size_bytes,
+                block_bytes: lu.block_bytes,
+                direct: *direct,
+                adopt: *adopt,
+            };
+            let file = file.open().map_err(|failure| Failure {
+                message: format!("{field}: {}", failure.message),
+                ..failure
+            })?;
+            let path = fs::canonicalize(path).unwrap_or_else(|_| path.into());
+            identity = Some(format!("file {path:?}"));
+            Store::File(FileStore::new(file))
         }
         StoreConfig::Thin { pool, volume, .. } => {
-            pools::open_volume(lu, (pool, volume), storage, reactor)?
+            let (pool, volume) = pools::open_volume(lu, (pool, volume), storage, reactor)?;
+            identity = Some(storage.volume_identity(pool, volume));
+            Store::Thin { pool, volume }
         }
     };
     let place = lu.placement.map_or((0, 0), |p| (p.group, p.offset_bytes));
-    Ok(Lu::new(store, (lu.size_bytes, lu.block_bytes), place))
-}
-
-fn open_file(path: &str, lu: &LuConfig, direct: bool) -> Result<OpenFile, Failure> {
-    let size_bytes = lu.size_bytes;
-    let opened = FileHandle::create(path.as_ref(), size_bytes, direct).and_then(|handle| {
-        let unit = if direct { handle.block_bytes()? } else { 1 };
-        if !lu.block_bytes.is_multiple_of(unit) {
-            let message = format!("direct I/O goes in blocks of {unit} bytes there");
-            return Err(io::Error::new(ErrorKind::InvalidInput, message));
-        }
-        Ok(OpenFile { handle, direct })
-    });
-    opened.map_err(|e| {
-        let hint = match e.kind() {
-            ErrorKind::ResourceBusy => {
-                "another process serves it; give this array a file of its own"
-            }
-            ErrorKind::NotFound => "make the directory first",
-            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-                "choose a place where you may write"
-            }
-            ErrorKind::FileTooLarge | ErrorKind::StorageFull => {
-                "choose a smaller LU, or a file system that has sparse files"
-            }
-            ErrorKind::InvalidInput if direct => {
-                "set block_bytes to 4096, or direct to false, or choose another file system"
-            }
-            _ => "choose another path",
-        };
-        Failure::environment(
-            format_args!("cannot keep an LU of {size_bytes} bytes in {path}: {e}"),
-            hint,
-        )
-    })
+    let sizes = (lu.size_bytes, lu.block_bytes);
+    Ok(Lu::new(store, sizes, place, identity))
 }

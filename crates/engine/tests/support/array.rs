@@ -33,7 +33,11 @@ impl Array {
         Array::try_start_inside(&[], config)
     }
 
-    fn try_start_inside(inside: &[String], config: &Value) -> Result<Array, (Value, Option<i32>)> {
+    /// As [`Array::try_start`], by the command `inside`, which runs what follows it.
+    pub fn try_start_inside(
+        inside: &[String],
+        config: &Value,
+    ) -> Result<Array, (Value, Option<i32>)> {
         let engine = engine();
         let mut command = match inside {
             [] => Command::new(&engine),
@@ -122,6 +126,19 @@ impl Array {
         self.orders += 1;
         let id = self.orders;
         self.say(&json!({"type": "manage", "id": id, "action": action}));
+    }
+
+    /// The replies to the next `count` orders that are answered, in the order of the answers.
+    pub fn replies(&mut self, count: usize) -> Vec<Result<Value, Value>> {
+        let mut replies = Vec::new();
+        while replies.len() < count {
+            let event = self.hear();
+            if event["type"] == "reply" {
+                let error = event.get("error").cloned();
+                replies.push(error.map_or_else(|| Ok(event["value"].clone()), Err));
+            }
+        }
+        replies
     }
 
     /// The figures of the only pool.
@@ -234,4 +251,11 @@ pub fn check(directory: &Path) -> (Value, Option<i32>) {
         .unwrap();
     let report = serde_json::from_slice(&done.stdout).unwrap_or(Value::Null);
     (report, done.status.code())
+}
+
+/// A command that runs the one behind it so that no file it writes may be longer.
+pub fn file_size_limit(bytes: u64) -> Vec<String> {
+    // An ignored signal stays ignored: the engine gets the error instead.
+    let script = format!("trap '' XFSZ; ulimit -f {}; exec \"$@\"", bytes / 512);
+    ["sh", "-c", &script, "sh"].map(str::to_owned).to_vec()
 }

@@ -1,8 +1,8 @@
 //! An open file or block device.
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -53,27 +53,49 @@ impl FileHandle {
     /// It may not be made or opened, is in use (`ResourceBusy`), or cannot be that long; a block device is shorter; its file
     /// system has no `O_DIRECT` (`InvalidInput`).
     pub fn create(path: &Path, size_bytes: u64, direct: bool) -> io::Result<FileHandle> {
-        let flags = if direct {
-            OFlags::DIRECT
-        } else {
-            OFlags::empty()
-        };
+        let handle = FileHandle::open_exclusive(path, direct)?;
+        handle.lengthen(size_bytes)?;
+        Ok(handle)
+    }
+
+    /// Opens a file for reading and writing, made if absent, or a block device, for this process alone:
+    /// a second process that asks is refused, and so is a device that is mounted. `direct` bypasses the
+    /// page cache.
+    ///
+    /// # Errors
+    /// It may not be made or opened, is in use (`ResourceBusy`), or its file system has no `O_DIRECT`
+    /// (`InvalidInput`).
+    pub fn open_exclusive(path: &Path, direct: bool) -> io::Result<FileHandle> {
+        let is_device = fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
+        let mut flags = OFlags::empty();
+        flags.set(OFlags::DIRECT, direct);
+        // Of a device, and only where nothing is made, this means: not while it is mounted.
+        flags.set(OFlags::EXCL, is_device);
         let file = OpenOptions::new()
             .read(true)
             .write(true)
-            .create(true)
+            .create(!is_device)
             .truncate(false)
             .custom_flags(flags.bits() as i32)
             .open(path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => return Err(io::ErrorKind::ResourceBusy.into()),
-            other => other?,
+            Err(Errno::WOULDBLOCK) => Err(io::ErrorKind::ResourceBusy.into()),
+            other => {
+                other?;
+                Ok(FileHandle(Arc::new(file)))
+            }
         }
-        let handle = FileHandle(Arc::new(file));
-        if handle.size_bytes()? < size_bytes {
-            handle.0.set_len(size_bytes)?;
+    }
+
+    /// Makes the file at least `size_bytes` long; the added bytes are a hole.
+    ///
+    /// # Errors
+    /// It cannot be that long, or is a shorter block device.
+    pub fn lengthen(&self, size_bytes: u64) -> io::Result<()> {
+        if self.size_bytes()? < size_bytes {
+            self.0.set_len(size_bytes)?;
         }
-        Ok(handle)
+        Ok(())
     }
 
     /// Its length, of a block device too.

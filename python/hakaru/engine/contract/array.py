@@ -24,6 +24,7 @@ class FileStore(Message):
 
     kind: Literal["file"] = "file"
     path: str
+    adopt: bool = False
     direct: bool = False
 
 

@@ -1,4 +1,6 @@
 //! Which LUs and pools there are, what they are, and what has been counted of them.
+use std::io;
+
 use hakaru_drive::Array;
 use hakaru_pool::VolumeId;
 use hakaru_units::Time;
@@ -29,6 +31,37 @@ impl Storage {
     pub fn pool(&mut self, now: Time, number: usize) -> (&mut PoolStore, &mut Way) {
         self.way.now = now;
         (&mut self.pools[number], &mut self.way)
+    }
+
+    /// Names a volume for good: numbers of volumes are not used again.
+    pub fn volume_identity(&self, pool: usize, volume: VolumeId) -> String {
+        let uuid = u128::from_be_bytes(self.pools[pool].core().uuid());
+        format!("volume {uuid:032x} {}", volume.0)
+    }
+
+    /// The reservations kept for an LU that was served before; `None` if none are kept for it.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn load_reservations(&mut self, lun: u8, lu: &Lu) -> io::Result<Option<Vec<u8>>> {
+        match (&mut self.keeper, &lu.identity) {
+            (Some(keeper), Some(identity)) => keeper.load(lun, identity).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// As [`Storage::load_reservations`], for a new LU, which has none.
+    pub fn start_reservations(&mut self, lun: u8, lu: &Lu) -> Option<Vec<u8>> {
+        let (keeper, identity) = self.keeper.as_mut().zip(lu.identity.as_deref())?;
+        keeper.start(lun, identity);
+        Some(Vec::new())
+    }
+
+    /// Drops the reservations of an LU that is no longer served.
+    pub fn forget_reservations(&mut self, lun: u8) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.forget(lun);
+        }
     }
 
     /// Of an LU in a pool: bytes of a page, and whether its volume takes no writes.

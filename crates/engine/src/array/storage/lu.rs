@@ -21,6 +21,8 @@ pub struct Lu {
     pub block_bytes: u32,
     /// UNMAP commands that came this far.
     pub unmaps: u64,
+    /// Names the bytes, whatever number they are served under; `None` if they end with the process.
+    pub identity: Option<String>,
 }
 
 /// Where an LU's bytes are.
@@ -44,6 +46,7 @@ impl Lu {
         store: Store,
         (size_bytes, block_bytes): (u64, u32),
         (group, group_offset_bytes): (u32, u64),
+        identity: Option<String>,
     ) -> Lu {
         Lu {
             store,
@@ -52,6 +55,7 @@ impl Lu {
             size_bytes,
             block_bytes,
             unmaps: 0,
+            identity,
         }
     }
 

@@ -39,7 +39,7 @@ use hakaru_units::Time;
 pub use self::contents::Contents;
 pub use self::file::FileStore;
 pub use self::files::OpenFile;
-pub use self::keeper::{Keeper, kept};
+pub use self::keeper::Keeper;
 pub use self::lu::{Lu, Store};
 pub use self::memory::{GRANULE_BYTES, MemoryStore};
 pub use self::pool::{PoolFailure, PoolStore, check};

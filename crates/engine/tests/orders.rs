@@ -1,0 +1,211 @@
+//! Orders of the operator over a running array: all of an order takes effect, or none of it.
+mod support;
+
+use std::fs::OpenOptions;
+use std::path::Path;
+
+use hakaru_initiator::TaskError;
+use hakaru_wire::scsi::Status;
+use serde_json::{Value, json};
+use support::array::{Array, MIB, Scratch, config, file_size_limit, pool, thin};
+use support::client::{BLOCK, Client, outgoing};
+
+const KEY: u64 = 0x0123_4567_89ab_cdef;
+
+fn order(kind: &str, volume: &str) -> Value {
+    json!({"kind": kind, "pool": "pool", "volume": volume})
+}
+
+fn create(lun: u8, volume: &str) -> Value {
+    json!({"kind": "create", "lu": thin(lun, volume, MIB)})
+}
+
+fn message(error: &Value) -> &str {
+    error["message"].as_str().unwrap()
+}
+
+/// Makes every later commit of the pool fail.
+fn break_metadata(directory: &Path) {
+    let metadata = OpenOptions::new()
+        .write(true)
+        .open(directory.join("metadata"));
+    metadata.unwrap().set_len(0).unwrap();
+}
+
+#[test]
+fn a_refused_delete_leaves_the_lu_and_its_data() {
+    for read_only_before in [false, true] {
+        let scratch = Scratch::new("refused-delete");
+        let directory = scratch.join("pool");
+        let lus = json!([thin(0, "v", MIB)]);
+        let mut array = Array::start(&config(lus, json!([pool(&directory, 8)])));
+        let mut client = Client::login(array.portal(), 1);
+        client.write_fua(0, 0, &[7; BLOCK]).unwrap();
+        break_metadata(&directory);
+        if read_only_before {
+            client.write_fua(0, 1000, &[8; BLOCK]).unwrap_err();
+            assert_eq!(array.pool()["read_only"], true);
+        }
+        let refused = array.manage(order("delete", "v")).unwrap_err();
+        assert_eq!(refused["class"], "environment", "{refused}");
+        assert_eq!(client.read(0, 0, 1).unwrap(), [7; BLOCK]);
+        assert_eq!(array.pool()["volumes"][0]["luns"], json!([0]));
+    }
+}
+
+#[test]
+fn a_deleted_volume_takes_its_lu_along() {
+    let scratch = Scratch::new("delete");
+    let lus = json!([thin(0, "v", MIB), thin(1, "w", MIB)]);
+    let mut array = Array::start(&config(lus, json!([pool(&scratch.join("pool"), 8)])));
+    let mut client = Client::login(array.portal(), 1);
+    client.write(0, 0, &[7; BLOCK]).unwrap();
+    array.manage(order("delete", "v")).unwrap();
+    assert!(client.read(0, 0, 1).is_err());
+    assert_eq!(client.read(1, 0, 1).unwrap(), [0; BLOCK]);
+    assert_eq!(array.pool()["volumes"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn two_creates_of_one_lun_at_once_leave_no_stray_volume() {
+    let scratch = Scratch::new("two-creates");
+    let mut array = Array::start(&config(json!([]), json!([pool(&scratch.join("pool"), 8)])));
+    array.order(&create(3, "first"));
+    array.order(&create(3, "second"));
+    let replies = array.replies(2);
+    let refused: Vec<&Value> = replies
+        .iter()
+        .filter_map(|reply| reply.as_ref().err())
+        .collect();
+    assert!(
+        refused.len() == 1 && message(refused[0]).contains("LU 3"),
+        "{refused:?}"
+    );
+    let volumes = array.pool()["volumes"].clone();
+    assert_eq!(volumes.as_array().unwrap().len(), 1, "{volumes}");
+    assert_eq!(volumes[0]["luns"], json!([3]));
+    // The number is free again once its LU is gone.
+    array.manage(order("delete", "first")).unwrap();
+    array.manage(create(3, "third")).unwrap();
+}
+
+#[test]
+fn a_refused_create_gives_its_lun_back() {
+    let scratch = Scratch::new("refused-create");
+    let lus = json!([thin(0, "v", MIB)]);
+    let mut array = Array::start(&config(lus, json!([pool(&scratch.join("pool"), 8)])));
+    array.manage(create(3, "no name")).unwrap_err();
+    array.manage(create(3, "name")).unwrap();
+}
+
+#[test]
+fn a_failed_grow_leaves_no_file_and_takes_none_that_is_not_its_own() {
+    let scratch = Scratch::new("failed-grow");
+    let directory = scratch.join("pool");
+    let inside = file_size_limit(64 * MIB);
+    let config = config(json!([]), json!([pool(&directory, 8)]));
+    let mut array = Array::start_inside(&inside, &config);
+    let grow = |name: &str, size_bytes: u64| json!({"kind": "grow", "pool": "pool", "group": {"name": name, "size_bytes": size_bytes}});
+    let refused = array.manage(grow("large", 65 * MIB)).unwrap_err();
+    assert!(message(&refused).contains("File too large"), "{refused}");
+    assert!(
+        refused["hint"].as_str().unwrap().contains("smaller"),
+        "{refused}"
+    );
+    assert!(!directory.join("large.group").exists(), "{refused}");
+    array.manage(grow("large", 2 * MIB)).unwrap();
+    let notes = directory.join("notes.group");
+    std::fs::write(&notes, "not a group").unwrap();
+    let refused = array.manage(grow("notes", MIB)).unwrap_err();
+    assert!(message(&refused).contains("notes.group"), "{refused}");
+    assert_eq!(std::fs::read(&notes).unwrap(), b"not a group");
+    std::fs::write(directory.join("empty.group"), "").unwrap();
+    array.manage(grow("empty", MIB)).unwrap();
+}
+
+/// PERSISTENT RESERVE OUT: REGISTER with APTPL, then RESERVE (write exclusive).
+fn reserve(client: &mut Client, lun: u8) {
+    for (action, kind, key, new_key) in [(0, 0, 0, KEY), (1, 1, KEY, 0)] {
+        let mut list = [0; 24];
+        list[..8].copy_from_slice(&key.to_be_bytes());
+        list[8..16].copy_from_slice(&new_key.to_be_bytes());
+        list[20] = 1;
+        let cdb = [0x5f, action, kind, 0, 0, 0, 0, 0, 24, 0];
+        let tag = client.submit(lun, &cdb, outgoing(&list));
+        client.wait(tag).unwrap().result.unwrap();
+    }
+}
+
+fn is_reserved(array: &Array, lun: u8) -> bool {
+    let mut other = Client::login(array.portal(), 2);
+    match other.write(lun, 0, &[1; BLOCK]) {
+        Ok(()) => false,
+        Err(TaskError::Status(Status(0x18))) => true,
+        Err(error) => panic!("{error:?}"),
+    }
+}
+
+fn with_state(scratch: &Scratch, lus: Value) -> Value {
+    let mut config = config(lus, json!([pool(&scratch.join("pool"), 64)]));
+    config["state_directory"] = json!(scratch.join("reservations"));
+    config
+}
+
+#[test]
+fn reservations_outlive_a_restart_with_their_volume_and_are_no_other_volumes() {
+    let scratch = Scratch::new("reservations");
+    let with_x = with_state(&scratch, json!([thin(7, "x", MIB)]));
+    let array = Array::start(&with_x);
+    reserve(&mut Client::login(array.portal(), 1), 7);
+    assert!(is_reserved(&array, 7));
+    array.stop();
+    let array = Array::start(&with_x);
+    assert!(is_reserved(&array, 7));
+    array.stop();
+    let array = Array::start(&with_state(&scratch, json!([thin(7, "y", MIB)])));
+    assert!(!is_reserved(&array, 7), "y inherits what x had");
+    array.stop();
+}
+
+#[test]
+fn reservations_of_a_file_are_not_those_of_the_file_that_follows_it() {
+    let scratch = Scratch::new("file-reservations");
+    let in_file = |name: &str| {
+        let store = json!({"kind": "file", "path": scratch.join(name)});
+        with_state(
+            &scratch,
+            json!([{"lun": 7, "size_bytes": MIB, "store": store}]),
+        )
+    };
+    let array = Array::start(&in_file("x"));
+    reserve(&mut Client::login(array.portal(), 1), 7);
+    array.stop();
+    let array = Array::start(&in_file("x"));
+    assert!(is_reserved(&array, 7));
+    array.stop();
+    let array = Array::start(&in_file("y"));
+    assert!(!is_reserved(&array, 7), "y inherits what x had");
+}
+
+#[test]
+fn reservations_end_when_their_lu_is_withdrawn_or_deleted() {
+    let scratch = Scratch::new("withdrawn");
+    let config = with_state(&scratch, json!([]));
+    let mut array = Array::start(&config);
+    for (kind, next) in [("withdraw", "v"), ("delete", "v")] {
+        array.manage(create(7, "v")).unwrap();
+        reserve(&mut Client::login(array.portal(), 1), 7);
+        let end = match kind {
+            "withdraw" => json!({"kind": "withdraw", "lun": 7}),
+            _ => order("delete", "v"),
+        };
+        array.manage(end).unwrap();
+        array.manage(create(7, next)).unwrap();
+        assert!(!is_reserved(&array, 7), "after {kind}");
+        array.manage(json!({"kind": "withdraw", "lun": 7})).unwrap();
+    }
+    array.stop();
+    let lus = json!([thin(7, "v", MIB)]);
+    let array = Array::start(&with_state(&scratch, lus));
+    assert!(!is_reserved(&array, 7), "after a restart");
+}
