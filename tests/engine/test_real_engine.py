@@ -155,6 +155,28 @@ def test_a_target_that_goes_away_amid_its_answer_is_lost_at_once() -> None:
     run(work())
 
 
+def test_stop_ends_the_drain_while_the_target_is_silent() -> None:
+    async def work() -> None:
+        async with (
+            await EngineProcess.spawn("storage", array()) as storage,
+            await EngineProcess.spawn("host-1", load(await portal_of(storage), measure_s=1)) as host,
+        ):
+            await host.ready()
+            await gang_start([storage, host])
+            try:
+                async for event in host.events():
+                    if isinstance(event, contract.Phase) and event.phase == "measure":
+                        os.kill(storage.pid, signal.SIGSTOP)
+                    if isinstance(event, contract.Phase) and event.phase == "drain":
+                        break
+                # Commands time out after 30 s; logouts are given 3 s.
+                assert (await host.stop(timeout_s=15)).values
+            finally:
+                os.kill(storage.pid, signal.SIGCONT)
+
+    run(work())
+
+
 @pytest.mark.parametrize(
     ("config", "error"),
     [

@@ -26,6 +26,8 @@ pub struct Counters {
     pub in_flight_now: u64,
     /// Open-loop requests issued more than 1 ms after they were due.
     pub late: u64,
+    /// Sum of the times from when open-loop requests were due until they were issued. Latencies include it.
+    pub late_ns_sum: u64,
     /// Answers BUSY or TASK SET FULL, each followed by another try.
     pub busy: u64,
     /// Commands that ended; a request is one, unless it was split.
@@ -64,6 +66,7 @@ impl Counters {
             ("outstanding_ns", self.outstanding_ns),
             ("in_flight_now", self.in_flight_now),
             ("late", self.late),
+            ("late_ns_sum", self.late_ns_sum),
             ("busy", self.busy),
             ("commands", self.commands),
             ("r2ts", self.r2ts),
@@ -146,6 +149,7 @@ impl Counters {
         self.outstanding_ns += other.outstanding_ns;
         self.in_flight_now += other.in_flight_now;
         self.late += other.late;
+        self.late_ns_sum += other.late_ns_sum;
         self.busy += other.busy;
         self.commands += other.commands;
         self.r2ts += other.r2ts;
@@ -173,6 +177,7 @@ impl Counters {
             outstanding_ns: self.outstanding_ns - earlier.outstanding_ns,
             in_flight_now: self.in_flight_now,
             late: self.late - earlier.late,
+            late_ns_sum: self.late_ns_sum - earlier.late_ns_sum,
             busy: self.busy - earlier.busy,
             commands: self.commands - earlier.commands,
             r2ts: self.r2ts - earlier.r2ts,

@@ -249,8 +249,9 @@ impl Load {
     fn issue(&mut self, now: Time, due: Time, access: Access) -> Request {
         self.integrate(now);
         let behind_ns = now.ns_since(due);
-        // Outstanding since its instant, though it could not be sent before now.
+        // Outstanding from its instant on, though it could not be sent before now.
         self.counters.outstanding_ns += behind_ns;
+        self.counters.late_ns_sum += behind_ns;
         self.counters.late += u64::from(behind_ns > LATE_NS);
         self.counters.in_flight_now += 1;
         let place = self.free.pop().expect("poll_request saw a free place");

@@ -197,6 +197,13 @@ fn requests_beyond_the_in_flight_cap_wait_and_the_wait_counts() {
     close_to(out.counters.reads as f64, 500.0, 0.01);
     // The last one done was due at 5 s and ended at 10 s.
     close_to(out.reads.max_ns() as f64, 5e9, 0.01);
+    // Request n is due at n × 10 ms and issued at n × 20 ms: the delay grows by 10 ms per request, and a request's
+    // latency is its delay and 20 ms.
+    close_to(
+        out.counters.late_ns_sum as f64,
+        (0..500).map(|n| f64::from(n) * 10e6).sum(),
+        0.01,
+    );
     assert!(
         out.counters.late > 490,
         "{} of 500 were issued late",

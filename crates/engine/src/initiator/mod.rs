@@ -231,12 +231,15 @@ impl<'r> Engine<'r> {
         }
     }
 
-    /// No new requests; those in flight end, or time out as any command does.
+    /// Issues no new requests and waits until those in flight have ended or timed out. A `stop` that arrives
+    /// meanwhile ends the wait: a target that is silent must not hold the engine for the commands' timeout.
     fn drain(&mut self, control: &mut Control) -> Result<(), Failure> {
         self.sessions.end();
         self.files.end();
         while self.sessions.in_flight() + self.files.in_flight() > 0 {
-            self.turn(control, Time::MAX)?;
+            if self.turn(control, Time::MAX)? == Some(Order::Stop) {
+                break;
+            }
         }
         Ok(())
     }
