@@ -4,7 +4,7 @@ mod support;
 use std::fs::OpenOptions;
 use std::path::Path;
 
-use hakaru_initiator::TaskError;
+use hakaru_iscsi_session::TaskError;
 use hakaru_wire::scsi::Status;
 use serde_json::{Value, json};
 use support::array::{Array, MIB, Scratch, config, file_size_limit, pool, thin};
