@@ -5,48 +5,72 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUST_SOURCES := $(shell find crates -name "*.rs" -o -name Cargo.toml) Cargo.toml Cargo.lock tools/wheel/scripts/hakaru
+MATURIN := . $(BIN)/activate && PIP_QUIET=1 maturin develop --quiet --extras dev
+
+# Tests share one build, cargo's `dev` profile: checks for overflow and debug assertions are on. It is never what
+# `hakaru` finds by itself, because a slow engine would be measured in the place of the array.
+TEST_ENGINE := $(CURDIR)/target/debug/hakaru-engine
+TESTED := HAKARU_ENGINE=$(TEST_ENGINE) $(BIN)/pytest -q
+
+# Most tests that build labs wait rather than compute: one more at a time than there are processors.
+WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
+# Files that take longest are begun first.
+LONGEST := tests/run tests/conformance tests/lab tests/array
 
 .PHONY: demo test setup lint test-rust test-python test-guests bench crash storms fuzz schema figure clean
 
 demo: setup
 	$(BIN)/hakaru run vm-sweep --quick
 
-test: setup lint test-rust test-python
+test: lint test-rust test-python
 
 setup: $(VENV)/.engine
 
-# System packages: installed where that is allowed, else named; the Python environment with every dependency.
-$(VENV)/.ready: pyproject.toml tools/system-packages
+# System packages: installed where that is allowed, else named; the Python environment.
+$(VENV)/.ready: tools/system-packages
 	tools/system-packages
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip 'maturin>=1.9,<2'
 	touch $@
 
-# `hakaru` (editable) and a release build of `hakaru-engine`, both in the virtual environment.
-$(VENV)/.engine: $(VENV)/.ready $(RUST_SOURCES)
-	. $(BIN)/activate && PIP_QUIET=1 maturin develop --release --quiet --extras dev
+# `hakaru` (editable) with every dependency, and a release build of `hakaru-engine`, in the virtual environment.
+$(VENV)/.engine: $(VENV)/.ready pyproject.toml $(RUST_SOURCES)
+	$(MATURIN) --release
+	touch $(VENV)/.package $@
+
+# `hakaru` (editable) with every dependency, and no engine: tests name theirs.
+$(VENV)/.package: $(VENV)/.ready pyproject.toml
+	$(MATURIN)
+	rm -f $(BIN)/hakaru-engine $(VENV)/.engine
 	touch $@
 
-lint: setup
+lint: $(VENV)/.package
 	cargo fmt --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/pytest -q $(STRUCTURE)
 
-test-rust: setup
+# Which module may import which, and what a core crate may name.
+STRUCTURE := tests/test_layering.py tests/test_packages.py tests/test_rust_modules.py
+
+test-rust: $(VENV)/.ready
 	cargo test --workspace --quiet
 
-# What only computes runs on every core; what loads sockets, labs and arrays runs alone, since it measures.
-COMPUTING := tests/analysis tests/report tests/store tests/study
+$(TEST_ENGINE): $(RUST_SOURCES)
+	cargo build --quiet --package hakaru-engine
+	touch $@
 
-test-python: setup
-	$(BIN)/pytest -q -n auto --dist loadfile $(COMPUTING)
-	$(BIN)/pytest -q $(addprefix --ignore=,tests/guests $(COMPUTING))
+# Tests marked `alone` measure rates or times: they run while nothing else does.
+test-python: $(VENV)/.package $(TEST_ENGINE)
+	$(TESTED) -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not alone" $(LONGEST) tests --ignore=tests/guests \
+		$(addprefix --ignore=,$(STRUCTURE))
+	$(TESTED) -m alone --ignore=tests/guests tests
 
 # A stock Debian guest against the array: minutes where its processor is emulated. Brings 100 MB of packages once.
-test-guests: setup
-	$(BIN)/pytest -q tests/guests
+test-guests: $(VENV)/.package $(TEST_ENGINE)
+	$(TESTED) tests/guests
 
 # Ratios against peers in one run; the table on stdout, everything in results/bench.json.
 # BASELINE=DIR: a checkout of an earlier commit, built in release, is a peer of the read path.

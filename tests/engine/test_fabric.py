@@ -15,6 +15,8 @@ from hdrh.histogram import HdrHistogram
 
 from tests.engine.test_metrics_reference import _documented
 
+pytestmark = pytest.mark.alone
+
 ROOT = Path(__file__).resolve().parents[2]
 ALONE = ["unshare", "--user", "--map-root-user", "--net"]
 

@@ -13,6 +13,8 @@ from hakaru.lab.plan.actions import Shape
 from .conftest import Someone
 from .undisturbed import as_asked
 
+pytestmark = pytest.mark.alone
+
 GIGABIT = {"hosts": 2, "paths": 2, "host_link": {"rate": "1 Gbit/s"}, "array_link": {"rate": "1 Gbit/s"}}
 
 

@@ -14,6 +14,8 @@ from .conftest import Someone
 from .linked_lab import mismatch
 from .undisturbed import LABS_MAX, as_asked
 
+pytestmark = pytest.mark.alone
+
 # Slow enough that a busy machine carries it; a queue of four frames before the last link.
 SMALL: dict[str, Any] = {
     "links__kvm_1__rate": "200 Mbit/s",

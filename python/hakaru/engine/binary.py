@@ -14,7 +14,7 @@ VARIABLE = "HAKARU_ENGINE"
 
 
 def find_engine() -> Path:
-    """The program: `$HAKARU_ENGINE`, else beside this Python, else on PATH, else built in this checkout, release first.
+    """The program: `$HAKARU_ENGINE`, else beside this Python, else on PATH, else the release build of this checkout.
 
     Raises EnvironmentError_ that says how to get one.
     """
@@ -43,7 +43,8 @@ def _candidates() -> list[Path]:
         candidates.append(Path(on_path))
     checkout = Path(__file__).resolve().parents[3]
     if (checkout / "Cargo.toml").is_file():
-        candidates += [checkout / "target" / profile / NAME for profile in ("release", "debug")]
+        # Never a debug build: it is slow enough to be the limit that is measured.
+        candidates.append(checkout / "target" / "release" / NAME)
     return candidates
 
 
