@@ -9,7 +9,9 @@ use hakaru_load::{
     Access, Counters, Load, Op, Payload, Request, RequestId, Settings, Verifier, resolve_region,
     volume_id,
 };
-use hakaru_runtime::file::{FileDone, FileHandle, FileOp, FileQueue, FileRequest, PageBuffer};
+use hakaru_runtime::file::{
+    FileDone, FileHandle, FileOp, FileQueue, FileRequest, PageBuffer, RETRY_AFTER,
+};
 use hakaru_runtime::{Event, Reactor, Token, clock};
 use hakaru_units::Time;
 use serde_json::{Value, json};
@@ -134,9 +136,11 @@ impl Files {
         if self.next_done.is_some() {
             return Time::ZERO;
         }
+        let retry = self.queue.must_retry().then(|| clock::now() + RETRY_AFTER);
         self.places
             .iter()
             .filter_map(|place| place.load.poll_timeout())
+            .chain(retry)
             .min()
             .unwrap_or(Time::MAX)
     }

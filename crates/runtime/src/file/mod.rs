@@ -16,6 +16,7 @@ mod uring;
 
 use std::collections::VecDeque;
 use std::io;
+use std::time::Duration;
 
 use rustix::fs::FallocateFlags;
 
@@ -25,6 +26,9 @@ pub use handle::{Extent, FileHandle};
 use self::threads::Threads;
 use self::uring::Uring;
 use crate::reactor::{Reactor, Token};
+
+/// How long to wait before [`FileQueue::flush`] is tried again where [`FileQueue::must_retry`].
+pub const RETRY_AFTER: Duration = Duration::from_millis(1);
 
 /// What to do with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +162,17 @@ impl<B: StableBuffer> FileQueue<B> {
         }
     }
 
-    /// The reactor told of the queue's token.
+    /// Whether requests are left that the kernel would not take at the last flush. No event follows:
+    /// flush again, by a timer.
+    #[must_use]
+    pub fn must_retry(&self) -> bool {
+        match &self.backend {
+            Backend::Uring(uring) => uring.must_retry(),
+            Backend::Threads(_) => false,
+        }
+    }
+
+    /// The reactor reported the queue's token.
     pub fn handle_event(&mut self) {
         match &mut self.backend {
             Backend::Uring(uring) => uring.flush(&mut self.done),

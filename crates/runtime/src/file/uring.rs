@@ -22,7 +22,11 @@ pub(super) struct Uring<B: StableBuffer> {
     /// dropped nor looked at before its completion; `ManuallyDrop` leaks what a dropped queue leaves behind.
     slots: Vec<Option<ManuallyDrop<InFlight<B>>>>,
     free: Vec<usize>,
+    /// Slots whose requests were done in part and have to be submitted again.
+    again: Vec<usize>,
     waiting: VecDeque<FileRequest<B>>,
+    /// The kernel took no entries at the last attempt.
+    refused: bool,
 }
 
 struct InFlight<B> {
@@ -63,7 +67,9 @@ impl<B: StableBuffer> Uring<B> {
             ring,
             slots: Vec::new(),
             free: Vec::new(),
+            again: Vec::new(),
             waiting: VecDeque::new(),
+            refused: false,
         })
     }
 
@@ -71,64 +77,74 @@ impl<B: StableBuffer> Uring<B> {
         self.waiting.push_back(request);
     }
 
-    /// Begins what waits, takes what ended, until neither goes on.
+    /// Begins the waiting requests and takes the completed ones, until neither makes progress.
     pub(super) fn flush(&mut self, done: &mut VecDeque<FileDone<B>>) {
         loop {
             self.fill();
             let pending = !self.ring.submission().is_empty();
             // Refused for the moment (EAGAIN, EBUSY, EINTR): the entries stay and go with the next call.
-            let submitted = !pending || self.ring.submit().is_ok();
-            let before = done.len();
-            self.reap(done);
-            // What was done in part only is queued again by `reap`; nobody else would submit it.
-            let queued_again = submitted && !self.ring.submission().is_empty();
-            let progress = done.len() > before || (pending && submitted) || queued_again;
-            if !progress || (self.waiting.is_empty() && self.ring.submission().is_empty()) {
+            self.refused = pending && self.ring.submit().is_err();
+            let reaped = self.reap(done);
+            let progress = reaped > 0 || (pending && !self.refused);
+            if !progress || !self.has_more() {
                 return;
             }
         }
     }
 
-    /// Moves what waits into the submission queue, as far as there is room.
+    /// Whether entries are ready that the kernel did not take. No completion need follow, so nothing
+    /// but a timer leads to the next [`Uring::flush`].
+    pub(super) fn must_retry(&self) -> bool {
+        self.refused
+    }
+
+    fn has_more(&mut self) -> bool {
+        !self.waiting.is_empty() || !self.again.is_empty() || !self.ring.submission().is_empty()
+    }
+
+    /// Moves requests into the submission queue, as far as there is room.
     fn fill(&mut self) {
-        while !self.waiting.is_empty()
-            && self.slots.len() - self.free.len() < IN_FLIGHT_MAX
-            && !self.ring.submission().is_full()
-        {
-            let Some(request) = self.waiting.pop_front() else {
+        while !self.ring.submission().is_full() {
+            let Some(slot) = self.again.pop().or_else(|| self.occupy_slot()) else {
                 return;
             };
-            let slot = self.free.pop().unwrap_or_else(|| {
-                self.slots.push(None);
-                self.slots.len() - 1
-            });
-            self.slots[slot] = Some(ManuallyDrop::new(InFlight { request, moved: 0 }));
-            self.push(slot);
+            let in_flight = self.slots[slot].as_mut().expect("the slot is occupied");
+            let entry = in_flight.entry().user_data(slot as u64);
+            // SAFETY: the entry points into the request's buffer, which is stable (`StableBuffer`) and stays
+            // untouched in its slot until the completion; the file is held open by the request.
+            let pushed = unsafe { self.ring.submission().push(&entry) };
+            pushed.expect("there is room");
         }
     }
 
-    /// Queues the entry of a slot. There is room: the caller looked, or a completion has just made some.
-    fn push(&mut self, slot: usize) {
-        let in_flight = self.slots[slot].as_mut().expect("the slot was just filled");
-        let entry = in_flight.entry().user_data(slot as u64);
-        // SAFETY: the entry points into the request's buffer, which is stable (`StableBuffer`) and stays untouched in its slot
-        // until the completion; the file is held open by the request.
-        while unsafe { self.ring.submission().push(&entry) }.is_err() {
-            let _ = self.ring.submit();
+    /// Gives the next waiting request a slot, unless too many are with the kernel.
+    fn occupy_slot(&mut self) -> Option<usize> {
+        if self.slots.len() - self.free.len() >= IN_FLIGHT_MAX {
+            return None;
         }
+        let request = self.waiting.pop_front()?;
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        self.slots[slot] = Some(ManuallyDrop::new(InFlight { request, moved: 0 }));
+        Some(slot)
     }
 
-    fn reap(&mut self, done: &mut VecDeque<FileDone<B>>) {
+    /// Takes all completions; returns how many.
+    fn reap(&mut self, done: &mut VecDeque<FileDone<B>>) -> usize {
+        let mut reaped = 0;
         loop {
             let Some(entry) = self.ring.completion().next() else {
-                return;
+                return reaped;
             };
+            reaped += 1;
             let (slot, result) = (entry.user_data() as usize, entry.result());
             let in_flight = self.slots[slot]
                 .as_mut()
-                .expect("what completes was in flight");
+                .expect("only occupied slots complete");
             let Some(result) = in_flight.ended(result) else {
-                self.push(slot);
+                self.again.push(slot);
                 continue;
             };
             let in_flight = self.slots[slot].take().expect("looked at just now");
@@ -185,6 +201,76 @@ impl<B: StableBuffer> InFlight<B> {
                 self.moved += n as usize;
                 (self.moved >= self.request.buffer.bytes_mut().len()).then_some(Ok(()))
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use hakaru_units::Time;
+
+    use super::*;
+    use crate::file::{FileHandle, FileQueue, io_uring_is_available};
+    use crate::reactor::Events;
+
+    const TOKEN: Token = Token(3);
+
+    /// Replaces the file behind descriptor `to`.
+    fn duplicate(from: i32, to: i32) {
+        // SAFETY: both descriptors are open, and stay owned by whoever owns them now.
+        assert_eq!(unsafe { libc::dup2(from, to) }, to);
+    }
+
+    #[test]
+    fn requests_that_the_kernel_refuses_are_known_to_want_a_retry_and_are_done_by_it() {
+        if !io_uring_is_available() {
+            eprintln!("skipped: this process may not use io_uring");
+            return;
+        }
+        let reactor = Reactor::new().unwrap();
+        let mut queue = FileQueue::new(&reactor, TOKEN).unwrap();
+        let path = std::env::temp_dir().join(format!("hakaru-{}-refused", std::process::id()));
+        let file = FileHandle::create(&path, 4096, false).unwrap();
+        std::fs::remove_file(path).unwrap();
+        let super::super::Backend::Uring(uring) = &queue.backend else {
+            panic!("io_uring is available");
+        };
+        let ring = uring.ring.as_raw_fd();
+        // SAFETY: the ring is open.
+        let kept = unsafe { libc::dup(ring) };
+        // What is no ring refuses every submission, and completes none.
+        let null = File::open("/dev/null").unwrap();
+        duplicate(null.as_raw_fd(), ring);
+        // More than the ring has room for.
+        for id in 0..600 {
+            queue.submit(FileRequest {
+                id,
+                file: file.clone(),
+                op: FileOp::Read,
+                offset_bytes: 0,
+                buffer: vec![1; 512],
+            });
+        }
+        queue.flush();
+        assert!(queue.must_retry());
+        assert!(queue.poll_done().is_none());
+        duplicate(kept, ring);
+        let mut events = Events::with_capacity(4);
+        reactor.wait(&mut events, Some(Time::ZERO)).unwrap();
+        assert_eq!(
+            events.iter().count(),
+            0,
+            "nothing else leads to the next flush"
+        );
+        queue.flush();
+        assert!(!queue.must_retry());
+        let mut completed = 0;
+        while completed < 600 {
+            reactor.wait(&mut events, None).unwrap();
+            queue.handle_event();
+            completed += std::iter::from_fn(|| queue.poll_done()).count();
         }
     }
 }

@@ -144,7 +144,12 @@ impl<P> Files<P> {
         }
     }
 
-    /// The reactor told of the queue's token.
+    /// Whether submitted requests did not begin, and have to be flushed again after a while.
+    pub fn must_retry(&self) -> bool {
+        self.queue.must_retry()
+    }
+
+    /// The reactor reported the queue's token.
     pub fn handle_event(&mut self) {
         self.queue.handle_event();
     }

@@ -32,7 +32,7 @@ use std::io;
 
 use hakaru_drive::{Array, Op};
 use hakaru_iscsi_target::{Io, IoFailure, IoId, IoOp, IoResult, Returned, Target};
-use hakaru_runtime::file::{FileQueue, IoBuffer};
+use hakaru_runtime::file::{FileQueue, IoBuffer, RETRY_AFTER};
 use hakaru_runtime::page_pipe::PagePipe;
 use hakaru_units::Time;
 
@@ -175,7 +175,9 @@ impl Storage {
         }
         let gate = self.way.gate.as_ref().and_then(Gate::poll_timeout);
         let pools = self.pools.iter().filter_map(PoolStore::poll_timeout);
-        gate.into_iter().chain(pools).min()
+        let retry = self.way.files.must_retry();
+        let retry = retry.then_some(self.way.now + RETRY_AFTER);
+        gate.into_iter().chain(pools).chain(retry).min()
     }
 
     /// The next finished access.
