@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 from hakaru.analysis import summarise
-from hakaru.report import backup, backup_figures, charts, compare, figure, render
-from hakaru.report.charts import NARROW, WIDE
-from hakaru.report.compare import Bar, Square
+from hakaru.report import backup, backup_figures, charts, figure, render
+from hakaru.report.charts import NARROW, WIDE, Bar, Cell
 from hakaru.wording import LANGUAGES, number
 from PIL import Image
 from pypdf import PdfReader
@@ -99,9 +98,9 @@ def test_every_figure_can_be_drawn(run: Path, rendered: dict[str, Path], tmp_pat
 
 
 def test_region_of_collapse_is_framed_at_its_border_alone() -> None:
-    squares = [Square(x, y, 10.0 * (x + y), "1", x + y < 2) for x in range(3) for y in range(3)]
-    spec = compare.heat(squares, ["1", "2", "4"], ["a", "b", "c"], ("x", "y"), WIDE)
-    rules = [layer["data"]["values"] for layer in spec["layer"] if layer["mark"]["type"] == "rule"]
+    cells = [Cell(x, y, 10.0 * (x + y), "1", x + y < 2) for x in range(3) for y in range(3)]
+    chart = charts.spec(charts.heat(cells, ["1", "2", "4"], ["a", "b", "c"], ("x", "y"), WIDE))
+    rules = [layer["data"]["values"] for layer in chart["layer"] if layer["mark"]["type"] == "rule"]
     # Cells (0,0), (1,0) and (0,1): eight edges, the two between them not drawn.
     assert len(rules) == 1
     assert len(rules[0]) == 8
@@ -114,9 +113,9 @@ def test_bars_leave_room_for_what_is_written_after_them(size: charts.Size) -> No
         Bar("a", 332.0, 330.0, 340.0, "332 MB/s, 28.2 % of the path", 329.0, "329 published"),
         Bar("b", 1.0, None, None, "1"),
     ]
-    svg = charts.svg(compare.beside(bars, "MB/s", size), "p")
+    svg = charts.svg(charts.bars(bars, "MB/s", size))
     width = float(re.search(r'viewBox="0 0 ([0-9.]+)', svg)[1])  # type: ignore[index]
-    assert abs(width - (size.width + size.labels)) < 40
+    assert abs(width - size.room) < 12
     assert "332 MB/s, 28.2 % of the path" in svg
 
 

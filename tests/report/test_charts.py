@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
+import pytest
 from hakaru.report import charts
-from hakaru.report.charts import WIDE, Axes, Line, apart, lines, wrap
+from hakaru.report.charts import (
+    NARROW,
+    WIDE,
+    Axes,
+    Bar,
+    Cell,
+    Chart,
+    Line,
+    Size,
+    Stack,
+    bars,
+    heat,
+    lines,
+    panels,
+    stacks,
+)
+from hakaru.report.charts.line import nice
+from hakaru.report.charts.text import apart, wrap
 from hypothesis import given
 from hypothesis import strategies as st
 
+NAMES = ("lines", "logarithmic", "panels", "bars", "stacks", "heat")
 POINTS = [(1.0, 100.0, 90.0, 110.0), (4.0, 300.0, None, None)]
 
 
@@ -26,32 +46,64 @@ def test_wrapping_loses_no_letter(text: str) -> None:
 
 
 def test_markup_in_labels_stays_text() -> None:
-    spec = lines([Line("</text><script>alert(1)</script>", POINTS)], Axes("x", "<b>y</b>"), WIDE)
-    drawn = charts.svg(spec, "p", '"><script>')
+    chart = lines([Line("</text><script>alert(1)</script>", POINTS)], Axes("x", "<b>y</b>"), WIDE)
+    drawn = charts.svg(chart, '"><script>')
     assert "<script" not in drawn
     assert "<b>" not in drawn
 
 
-def test_two_figures_share_no_id() -> None:
-    spec = lines([Line("a", POINTS)], Axes("x", "y"), WIDE)
-    one, two = charts.svg(spec, "one"), charts.svg(spec, "two")
-    assert one != two
-    assert 'id="clip' not in one + two
-    assert "url(#clip" not in one + two
+@pytest.mark.parametrize("name", NAMES)
+def test_charts_have_no_ids_that_could_clash_on_a_page(name: str) -> None:
+    drawn = charts.svg(every_chart(WIDE)[name])
+    assert " id=" not in drawn
+    assert "url(#" not in drawn
 
 
 def test_figures_need_no_other_font_and_no_network() -> None:
-    drawn = charts.svg(lines([Line("計測", POINTS)], Axes("VM の台数", "IOPS"), WIDE), "p")
+    drawn = charts.svg(lines([Line("計測", POINTS)], Axes("VM の台数", "IOPS"), WIDE))
     assert "Hakaru Sans" in drawn
     assert "http" not in drawn.replace("http://www.w3.org/", "")
 
 
 def test_curve_with_one_point_or_zeros_is_drawn() -> None:
     for points in ([(1.0, 0.0, None, None)], [(1.0, 0.0, 0.0, 0.0), (2.0, 0.0, 0.0, 0.0)]):
-        assert "<svg" in charts.svg(lines([Line("a", points)], Axes("x", "y"), WIDE), "p")
+        assert "<svg" in charts.svg(lines([Line("a", points)], Axes("x", "y"), WIDE))
 
 
 @given(st.floats(min_value=1e-6, max_value=1e12))
 def test_an_axis_ends_a_little_above_whatever_it_shows(value: float) -> None:
-    top = charts.nice(value)
+    top = nice(value)
     assert value < top <= 2.1 * value
+
+
+def every_chart(size: Size) -> dict[str, Chart]:
+    curve = lines([Line("this run", POINTS), Line("published", POINTS, hollow=True)], Axes("VMs", "IOPS"), size)
+    return {
+        "lines": curve,
+        "logarithmic": lines([Line("a", POINTS)], Axes("x", "ms", y_log=True), size),
+        "panels": panels(curve, curve),
+        "bars": bars([Bar("a", 3.0, 2.0, 4.0, "3 MB/s", 5.0, "5"), Bar("b", None, None, None, "")], "x", size),
+        "stacks": stacks([Stack("a", [60, None, 40])], ["x", "y", "z"], "%", size),
+        "heat": heat([Cell(0, 0, None, "–", True), Cell(1, 0, 50, "1", False)], ["1", "2"], ["a"], ("x", "y"), size),
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_charts_are_valid_vega_lite(name: str) -> None:
+    every_chart(WIDE)[name].to_dict(validate=True)
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_charts_of_a_size_are_equally_wide(size: Size) -> None:
+    widths = {
+        name: float(re.search(r'viewBox="0 0 ([0-9.]+)', charts.svg(chart))[1])  # type: ignore[index]
+        for name, chart in every_chart(size).items()
+    }
+    assert max(widths.values()) - min(widths.values()) <= 8, widths
+
+
+def test_marks_have_their_numbers_as_tooltip() -> None:
+    drawn = charts.svg(every_chart(WIDE)["lines"], "Requests per second")
+    assert drawn.count("<title>") == 4
+    assert "<title>this run: 4, 300</title>" in drawn
+    assert 'aria-label="Requests per second"' in drawn

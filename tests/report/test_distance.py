@@ -8,9 +8,8 @@ import re
 from pathlib import Path
 
 import pytest
-from hakaru.report import charts, distance, distance_figures, render, stacked
-from hakaru.report.charts import NARROW, WIDE
-from hakaru.report.stacked import Stack
+from hakaru.report import charts, distance, distance_figures, render
+from hakaru.report.charts import NARROW, WIDE, Stack
 from hakaru.wording import LANGUAGES, number
 from PIL import Image
 
@@ -68,7 +67,7 @@ def test_every_figure_can_be_drawn_in_its_width(rendered: dict[str, Path], langu
 
 def test_bounds_are_dashed_lines_without_a_name(rendered: dict[str, Path]) -> None:
     summary = json.loads(rendered["report.json"].read_text())
-    spec = distance_figures.of_run(summary, "en")[0].draw(WIDE)
+    spec = charts.spec(distance_figures.of_run(summary, "en")[0].draw(WIDE))
     dashed = [
         layer for layer in spec["layer"]
         if isinstance(layer["mark"], dict) and layer["mark"].get("strokeDash") == [3, 3]
@@ -93,9 +92,8 @@ def test_run_without_a_curve_still_has_a_report(tmp_path: Path) -> None:
 
 
 def test_parts_of_a_bar_stand_one_after_the_other_and_unknown_ones_are_nothing() -> None:
-    spec = stacked.shares([Stack("a", [60, None, 40]), Stack("b", [0, 0, 100])], ["x", "y", "z"], "%", WIDE)
-    rects = [layer for layer in spec["layer"] if layer["mark"].get("stroke") == "#ffffff"]
-    places = [[(r["x"], r["x2"]) for r in layer["data"]["values"]] for layer in rects]
-    assert places == [[(0, 60)], [(60, 100), (0, 100)]]
-    key = [layer["mark"]["text"] for layer in spec["layer"] if layer["mark"].get("text") in ("x", "y", "z")]
-    assert key == ["x", "z"]
+    chart = charts.stacks([Stack("a", [60, None, 40]), Stack("b", [0, 0, 100])], ["x", "y", "z"], "%", WIDE)
+    bars = next(layer for layer in charts.spec(chart)["layer"] if layer["mark"]["type"] == "bar")
+    places = [(row["place"], row["part"], row["begin"], row["end"]) for row in bars["data"]["values"]]
+    assert places == [(0, "x", 0, 60), (0, "z", 60, 100), (1, "z", 0, 100)]
+    assert bars["encoding"]["color"]["scale"]["domain"] == ["x", "z"]

@@ -12,9 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 from hakaru.analysis import sentences
-from hakaru.report import charts, compare
-from hakaru.report.charts import Axes, Line, Size, Spec
-from hakaru.report.compare import Bar, Square
+from hakaru.report import charts
+from hakaru.report.charts import Axes, Bar, Cell, Chart, Line, Size
 from hakaru.report.figures import Figure, Summary
 from hakaru.units import format_size
 from hakaru.wording import number, say, tenths
@@ -100,7 +99,7 @@ def _patterns(summary: Summary, plain: list[Json], language: str) -> Figure:
     if titles:
         caption += say(language, "figure.patterns.published", {"title": titles[0]})
     title = say(language, "figure.patterns")
-    return Figure("patterns", title, caption, lambda size: compare.beside(short if size.narrow else bars, "MB/s", size))
+    return Figure("patterns", title, caption, lambda size: charts.bars(short if size.narrow else bars, "MB/s", size))
 
 
 def _jobs(summary: Summary, plain: list[Json], language: str) -> list[Figure]:
@@ -122,15 +121,15 @@ def _jobs(summary: Summary, plain: list[Json], language: str) -> list[Figure]:
     if not bars:
         return []
     title = say(language, "figure.jobs")
-    return [Figure("jobs", title, note(shown, language), lambda size: compare.beside(bars, "MB/s", size))]
+    return [Figure("jobs", title, note(shown, language), lambda size: charts.bars(bars, "MB/s", size))]
 
 
 def _map(summary: Summary, index: int, language: str) -> Figure:
     one = summary["maps"][index]
     streams = sorted({c["streams"] for c in one["cells"]})
     buffers = sorted({c["buffer_bytes"] for c in one["cells"]})
-    squares = [
-        Square(
+    cells = [
+        Cell(
             streams.index(c["streams"]),
             buffers.index(c["buffer_bytes"]),
             c["path_percent"],
@@ -145,7 +144,7 @@ def _map(summary: Summary, index: int, language: str) -> Figure:
     by_id = {p["point"]: p for p in summary["points"]}
     caption = note([by_id[c["point"]] for c in one["cells"]], language, "map")
     caption += say(language, "figure.map.framed", {"percent": one["collapse_percent"]})
-    return Figure(f"map_{index + 1}", title, caption, lambda size: compare.heat(squares, columns, rows, axes, size))
+    return Figure(f"map_{index + 1}", title, caption, lambda size: charts.heat(cells, columns, rows, axes, size))
 
 
 def _changes(summary: Summary, language: str) -> list[Figure]:
@@ -156,8 +155,8 @@ def _changes(summary: Summary, language: str) -> list[Figure]:
         return []
     bars, short = ([_bar(summary, p, language, share=s) for p in others] for s in (True, False))
 
-    def draw(size: Size) -> Spec:
-        return compare.beside(short if size.narrow else bars, "MB/s", size)
+    def draw(size: Size) -> Chart:
+        return charts.bars(short if size.narrow else bars, "MB/s", size)
 
     return [Figure("changes", say(language, "figure.changes"), note(others, language), draw)]
 
@@ -175,7 +174,7 @@ def _over_time(point: Json, language: str) -> list[Figure]:
         return []
     seconds = over["t_s"]
 
-    def draw(size: Size) -> Spec:
+    def draw(size: Size) -> Chart:
         part = Size(size.width, size.height * 2 // 5, size.labels)
         specs = []
         for i, (name, said, unit, colour, most, most_label) in enumerate(present):

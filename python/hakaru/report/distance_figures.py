@@ -11,11 +11,10 @@ from typing import Any
 
 from hakaru.analysis import sentences
 from hakaru.analysis.distance.measures import PHASES, SHARES
-from hakaru.report import charts, stacked
+from hakaru.report import charts
 from hakaru.report.backup_figures import note
-from hakaru.report.charts import Axes, Line, Size, Spec
+from hakaru.report.charts import Axes, Chart, Line, Size, Stack
 from hakaru.report.figures import Figure, Summary
-from hakaru.report.stacked import Stack
 from hakaru.wording import say
 
 Json = dict[str, Any]
@@ -134,7 +133,7 @@ def _shares(summary: Summary, points: list[Json], name: str, parts: tuple[str, .
         return []
     names = [say(language, f"metric.{part}_percent") for part in parts]
     title, axis = say(language, f"figure.distance.{name}"), say(language, "axis.share")
-    spec = lambda size: stacked.shares(stacks, names, axis, size)  # noqa: E731
+    spec = lambda size: charts.stacks(stacks, names, axis, size)  # noqa: E731
     caption = note(about, language, "shares")
     caption += say(language, "figure.distance.phases.note") if name == "phases" else ""
     return [Figure(name, title, caption, spec)]
@@ -157,12 +156,12 @@ def _window(summary: Summary, shown: list[Json], language: str) -> list[Figure]:
         values = zip(over["window_t_s"], over.get(name) or [], strict=False)
         drawn = [(t, v, None, None) for t, v in values if t is not None and v is not None]
         if drawn:
-            series.append(Line(say(language, said), drawn, charts.PALETTE[i], charts.DASHES[i], charts.MARKERS[i]))
+            series.append(Line(say(language, said), drawn, *charts.look(i)))
     if not series:
         return []
     axes = Axes(say(language, "axis.seconds"), "MB")
 
-    def draw(size: Size) -> Spec:
+    def draw(size: Size) -> Chart:
         return charts.lines(series, axes, size)
 
     title = say(language, "figure.distance.window", {"series": label(summary, point)})

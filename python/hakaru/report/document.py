@@ -189,13 +189,12 @@ def _sweep(summary: Json, index: int, language: str) -> Json:
 
 
 def _figure(figure: Figure, sweep: int) -> Json:
-    prefix = f"s{sweep}-{figure.name}"
     return {
         "name": figure.name,
         "title": figure.title,
         "note": figure.note,
-        "wide": charts.svg(figure.draw(charts.WIDE), f"{prefix}-w", figure.title),
-        "narrow": charts.svg(figure.draw(charts.NARROW), f"{prefix}-n", figure.title),
+        "wide": charts.svg(figure.draw(charts.WIDE), figure.title),
+        "narrow": charts.svg(figure.draw(charts.NARROW), figure.title),
     }
 
 

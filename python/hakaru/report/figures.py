@@ -16,7 +16,7 @@ from typing import Any
 
 from hakaru.analysis import sentences
 from hakaru.report import charts
-from hakaru.report.charts import Axes, Line, Size, Spec
+from hakaru.report.charts import Axes, Bar, Chart, Line, Size
 from hakaru.wording import say
 
 Summary = dict[str, Any]
@@ -26,12 +26,12 @@ RESOURCES_MAX = 7
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure: `draw` gives its specification at a size."""
+    """One figure: `draw` returns its chart at a size."""
 
     name: str
     title: str
     note: str
-    draw: Callable[[Size], Spec]
+    draw: Callable[[Size], Chart]
 
 
 class Sweep:
@@ -124,8 +124,7 @@ def _latency(sweep: Sweep, language: str) -> list[Figure]:
     shown = (("latency_ms_mean", "mean", 0), ("latency_ms_p50", "p50", 2), ("latency_ms_p99", "p99", 1))
     series = []
     for metric, label, style in shown:
-        look = (charts.PALETTE[style], charts.DASHES[style], charts.MARKERS[style])
-        series.append(Line(say(language, f"label.{label}"), sweep.line(metric), *look))
+        series.append(Line(say(language, f"label.{label}"), sweep.line(metric), *charts.look(style)))
     theirs = sweep.published("latency_ms_mean")
     if theirs:
         label = say(language, "label.published_mean", {"title": sweep.reference_title(language)})
@@ -152,15 +151,16 @@ def _utilisation(sweep: Sweep, language: str) -> list[Figure]:
     title = say(language, "figure.utilisation")
     if len(sweep.measured) == 1:
         use = sweep.measured[0]["utilisation"]
-        rows = [(sentences.resource(language, n), float(use[n]["mean"])) for n in names if n in use]
-        axis = say(language, "unit.percent")
-        return [Figure("utilisation", title, note(sweep, language, "use"), lambda size: charts.bars(rows, axis, size))]
+        percents = sorted(((float(use[n]["mean"]), n) for n in names if n in use), reverse=True)
+        rows = [Bar(sentences.resource(language, n), p, None, None, f"{p:.0f} %") for p, n in percents]
+        axis, caption = say(language, "unit.percent"), note(sweep, language, "use")
+        most = max(100.0, *(p for p, _ in percents))
+        return [Figure("utilisation", title, caption, lambda size: charts.bars(rows, axis, size, most))]
     series = []
     for i, name in enumerate(names):
         used = [(sweep.level(p), p["utilisation"].get(name, {}).get("mean")) for p in sweep.measured]
-        look = (charts.PALETTE[i], charts.DASHES[i], charts.MARKERS[i])
         points = [(x, y, None, None) for x, y in used if y is not None]
-        series.append(Line(sentences.resource(language, name), points, *look))
+        series.append(Line(sentences.resource(language, name), points, *charts.look(i)))
     top = max(100.0, max(p[1] for s in series for p in s.points))
     ticks = sorted({sweep.level(p) for p in sweep.points})
     titles = (factor_title(sweep, language), say(language, "unit.percent"))
@@ -182,8 +182,7 @@ def _distribution(sweep: Sweep, language: str) -> list[Figure]:
     series = []
     for i, point in enumerate(distinct):
         rows = [(_nines(p), ms, None, None) for p, ms in point["distribution"]["all"] if 10 <= p <= 99.99 and ms > 0]
-        look = (charts.PALETTE[i], charts.DASHES[i], charts.MARKERS[i])
-        series.append(Line(sentences.level(language, sweep.over, sweep.level(point)), rows, *look))
+        series.append(Line(sentences.level(language, sweep.over, sweep.level(point)), rows, *charts.look(i)))
     if not any(s.points for s in series):
         return []
     ticks = {_nines(100 * share): label for share, label in NINES.items()}
@@ -209,7 +208,7 @@ def _over_time(sweep: Sweep, language: str) -> list[Figure]:
     ]
     axis = say(language, "axis.seconds")
 
-    def draw(size: Size) -> Spec:
+    def draw(size: Size) -> Chart:
         half = Size(size.width, size.height * 5 // 9, size.labels)
         upper = charts.lines(rate, Axes("", say(language, "unit.iops"), x_whole=True), half)
         return charts.panels(upper, charts.lines(latency, Axes(axis, "ms", x_whole=True), half))

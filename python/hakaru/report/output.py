@@ -69,11 +69,11 @@ def figure(run_dir: Path, name: str, path: Path, *, language: str = "en", series
     found = {f.name: f for f in drawn}
     if name not in found:
         raise UsageError(f"the run has no figure {name!r}", f"it has {', '.join(found) or 'none'}")
-    spec = found[name].draw(charts.WIDE) | {"background": "white"}
+    spec = found[name].draw(charts.WIDE).properties(background="white")
     if path.suffix == ".png":
         return _write(path, charts.png(spec))
     if path.suffix == ".svg":
-        return _write(path, charts.svg(spec, name).encode())
+        return _write(path, charts.svg(spec, found[name].title).encode())
     raise UsageError(f"{path}: not a figure", "name it .svg or .png")
 
 
@@ -115,7 +115,6 @@ def pdf(html: str) -> bytes:
     from weasyprint import HTML  # takes a second to import
     from weasyprint.urls import URLFetcher
 
-    html = re.sub(r'<div class="narrow".*?</div>', "", html, flags=re.DOTALL)  # never shown on paper
     return bytes(HTML(string=html, url_fetcher=URLFetcher(allowed_protocols=("data",))).write_pdf())
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from hakaru.report import charts
-from hakaru.report.charts import Axes, Line, Size, Spec
+from hakaru.report.charts import Axes, Bar, Chart, Line, Size
 from hakaru.report.figures import Figure
 from hakaru.units import format_size
 from hakaru.wording import number, say
@@ -77,19 +77,21 @@ def figures(summary: Json, language: str) -> list[Figure]:
     if tuning["contributions"]:
         count = tuning["contributions"][0]["n"]
         note = say(language, "figure.knobs.note", {"origin": origins, "n": count})
-        rows = [(say(language, f"knob.{c['knob']}"), max(0.0, c["loss_percent"])) for c in tuning["contributions"]]
-        spans = [_span(c) for c in tuning["contributions"]]
+        losses = sorted(tuning["contributions"], key=lambda c: -c["loss_percent"])
+        rows = [_loss(c, language) for c in losses]
         axis, title = say(language, "axis.loss"), say(language, "figure.knobs")
-        found.append(Figure("knobs", title, note, lambda size: charts.bars(rows, axis, size, spans)))
+        found.append(Figure("knobs", title, note, lambda size: charts.bars(rows, axis, size, 100.0)))
     return found
 
 
-def _span(one: Json) -> tuple[float, float] | None:
-    """What of a knob's interval is a loss: a figure of losses begins at 0."""
-    return None if one["low"] is None else (max(0.0, one["low"]), max(0.0, one["high"]))
+def _loss(worth: Json, language: str) -> Bar:
+    """The loss when one knob is reverted. The axis begins at 0: a gain is written, not drawn."""
+    low, high = (None if worth[end] is None else max(0.0, worth[end]) for end in ("low", "high"))
+    text = f"{number(worth['loss_percent'], language)} %"
+    return Bar(say(language, f"knob.{worth['knob']}"), max(0.0, worth["loss_percent"]), low, high, text)
 
 
-def _course(searched: list[Json], tuning: Json, language: str, size: Size) -> Spec:
+def _course(searched: list[Json], tuning: Json, language: str, size: Size) -> Chart:
     def points(name: str) -> list[tuple[float, float, float | None, float | None]]:
         return [(float(t["trial"]), t[name], None, None) for t in searched]
 

@@ -1,0 +1,55 @@
+"""Charts of a report, built with Altair: lines, bars, stacked bars, heat maps.
+
+    chart = lines([Line("this run", [(1.0, 812.0, 790.0, 834.0)])], Axes("VMs", "IOPS"), WIDE)
+    svg(chart, "iops", "Requests per second")
+
+A chart function takes data and a `Size` and returns an Altair chart; `svg` and `png` draw it with
+the theme `hakaru` and the bundled fonts. A new kind of chart is one file here.
+"""
+
+from hakaru.report.charts.bar import Bar, bars
+from hakaru.report.charts.heat import Cell, heat
+from hakaru.report.charts.line import Axes, Line, lines, panels
+from hakaru.report.charts.render import Chart, png, spec, svg
+from hakaru.report.charts.stack import Stack, stacks
+from hakaru.report.charts.theme import (
+    DASHES,
+    MARKERS,
+    NARROW,
+    OURS,
+    PALETTE,
+    PAPER,
+    QUIET,
+    THEIRS,
+    WIDE,
+    Size,
+    look,
+)
+
+__all__ = [
+    "DASHES",
+    "MARKERS",
+    "NARROW",
+    "OURS",
+    "PALETTE",
+    "PAPER",
+    "QUIET",
+    "THEIRS",
+    "WIDE",
+    "Axes",
+    "Bar",
+    "Cell",
+    "Chart",
+    "Line",
+    "Size",
+    "Stack",
+    "bars",
+    "heat",
+    "lines",
+    "look",
+    "panels",
+    "png",
+    "spec",
+    "stacks",
+    "svg",
+]

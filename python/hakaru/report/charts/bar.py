@@ -1,0 +1,86 @@
+"""Bar chart: our values with intervals, published values beside them as outlines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+
+from hakaru.report.charts.marks import layered, over, unseen
+from hakaru.report.charts.text import pixels, wrap
+from hakaru.report.charts.theme import INK, LINE_PX, OURS, THEIRS, Size
+
+ROW_PX = 21
+GAP_PX = 10
+TEXT_GAP_PX = 6
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One level: our value with its interval and the text at its end, and the published value if there is one."""
+
+    label: str
+    value: float | None
+    low: float | None
+    high: float | None
+    text: str
+    published: float | None = None
+    published_text: str = ""
+
+
+def bars(rows: Sequence[Bar], axis: str, size: Size, most: float | None = None) -> alt.LayerChart:
+    """Horizontal bars in the order given; the axis ends at `most`, by default at the largest value.
+
+    An outline under a bar is the published value.
+    """
+    labels = [wrap(bar.label, size.room * 0.4) for bar in rows]
+    left = max(pixels(line) for text in labels for line in text) + 14
+    right = max(pixels(text) for bar in rows for text in (bar.text, bar.published_text)) + TEXT_GAP_PX + 4
+    width = max(60.0, size.room - left - right)
+    values = [row for place, bar in enumerate(rows) for row in _rows(place, bar)]
+    several = any(not row["ours"] for row in values)
+    step = max(ROW_PX * (2 if several else 1), LINE_PX * max(map(len, labels))) + GAP_PX
+    scale = alt.Scale(domain=[0, most or max((row["end"] for row in values), default=1.0) or 1.0], nice=False)
+    x = alt.X("value:Q", scale=scale, axis=alt.Axis(title=axis, tickCount=4, grid=True))
+    base = over(values).encode(x=x, y=names(labels))
+    if several:
+        base = base.encode(yOffset=alt.YOffset("ours:N", sort=[True, False], scale=alt.Scale(paddingOuter=0.15)))
+    ours, theirs = (base.transform_filter(f"datum.ours === {flag}") for flag in ("true", "false"))
+    layers = [
+        ours.mark_bar(aria=True, color=OURS, size=13).encode(description="says:N"),
+        theirs.mark_bar(filled=False, stroke=THEIRS, strokeWidth=1.4, strokeDash=[4, 2], size=11),
+        ours.transform_filter("isValid(datum.low) && datum.high !== datum.low")
+        .mark_rule(color=INK)
+        .encode(x=alt.X("low:Q"), x2="high:Q"),
+        _text(ours).mark_text(align="left", baseline="middle", dx=TEXT_GAP_PX, color=INK, fontWeight=700),
+        _text(theirs).mark_text(align="left", baseline="middle", dx=TEXT_GAP_PX, color=THEIRS),
+        unseen(-left, width + right),
+    ]
+    return layered(layers, width, {"step": step, "for": "position"})
+
+
+def _text(chart: alt.Chart) -> alt.Chart:
+    """The text at the end of each bar."""
+    return chart.encode(x=alt.X("end:Q"), text="text:N")
+
+
+def names(labels: Sequence[Sequence[str]]) -> alt.Y:
+    """Band axis over the field `place`, with the name of each place in its lines."""
+    written = f"{json.dumps([list(text) for text in labels])}[datum.value]"
+    return alt.Y("place:O", axis=alt.Axis(title=None, labelExpr=written))
+
+
+def _rows(place: int, bar: Bar) -> list[dict[str, Any]]:
+    """Our row and the published one, each with the place where its text begins."""
+    rows: list[dict[str, Any]] = []
+    if bar.value is not None:
+        span = {"low": bar.low, "high": bar.high, "end": max(bar.value, bar.high or 0.0)}
+        ours = {"value": bar.value, "text": bar.text, "says": f"{bar.label}: {bar.text}"}
+        rows.append({"place": place, "ours": True} | ours | span)
+    if bar.published is not None:
+        theirs = {"value": bar.published, "end": bar.published, "text": bar.published_text}
+        rows.append({"place": place, "ours": False} | theirs)
+    return rows

@@ -1,0 +1,78 @@
+"""Stacked bars that add up to 100 %: shares of a whole, with a legend above."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import altair as alt
+
+from hakaru.report.charts.bar import names
+from hakaru.report.charts.marks import layered, over, unseen
+from hakaru.report.charts.text import pixels, wrap
+from hakaru.report.charts.theme import INK, LINE_PX, PAPER, SHADES, Size
+
+ROW_PX = 22
+BAR_PX = 16
+SHOWN_FROM = 0.5
+"""Percent from which a part is in the legend."""
+WRITTEN_FROM = 9.0
+"""Percent from which a part has its number in it."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One bar: its name and the percent of each part, in the order of the parts; None where it is unknown."""
+
+    label: str
+    percents: Sequence[float | None]
+
+
+def stacks(rows: Sequence[Stack], parts: Sequence[str], axis: str, size: Size) -> alt.LayerChart:
+    """Bars in the order given; parts that no bar has are left out of the legend."""
+    labels = [wrap(row.label, size.room * 0.42) for row in rows]
+    left = max(pixels(line) for text in labels for line in text) + 14
+    width = size.room - left
+    present = [i for i in range(len(parts)) if any((row.percents[i] or 0.0) >= SHOWN_FROM for row in rows)]
+    shown = [parts[i] for i in present]
+    shades = {name: SHADES[place % len(SHADES)] for place, name in enumerate(shown)}
+    step = max(ROW_PX, LINE_PX * max(map(len, labels)) + 6)
+    columns = max(1, int(width // max((pixels(name) + 30 for name in shown), default=width)))
+    chart = over([cell for place, row in enumerate(rows) for cell in _cells(place, row, parts, present)]).encode(
+        y=names(labels),
+        x=alt.X(
+            "begin:Q",
+            scale=alt.Scale(domain=[0, 100], nice=False),
+            axis=alt.Axis(title=axis, values=[0, 25, 50, 75, 100]),
+        ),
+    )
+    filled = chart.mark_bar(aria=True, size=BAR_PX, stroke=PAPER, strokeWidth=0.8).encode(
+        x2="end:Q",
+        color=alt.Color(
+            "part:N",
+            scale=alt.Scale(domain=shown, range=list(shades.values())),
+            legend=alt.Legend(columns=columns, offset=6),
+        ),
+        description="says:N",
+    )
+    written = chart.transform_filter(f"datum.share >= {WRITTEN_FROM}").encode(x="middle:Q", text="text:N")
+    layers = [filled]
+    for dark in (True, False):
+        of_shade = [name for place, name in enumerate(shown) if (place % 2 == 0) is dark]
+        text = written.transform_filter(alt.FieldOneOfPredicate("part", of_shade))
+        layers.append(text.mark_text(baseline="middle", color=PAPER if dark else INK))
+    return layered([*layers, unseen(-left, 0)], width, {"step": step})
+
+
+def _cells(place: int, row: Stack, parts: Sequence[str], present: Sequence[int]) -> list[dict[str, object]]:
+    """Each part of one bar from its begin to its end, percent."""
+    cells: list[dict[str, object]] = []
+    begin = 0.0
+    for i in present:
+        share = row.percents[i] or 0.0
+        if share > 0:
+            cell = {"place": place, "part": parts[i], "share": share, "begin": begin, "end": begin + share}
+            says = {"text": f"{share:.0f}", "says": f"{row.label}, {parts[i]}: {share:.1f} %"}
+            cells.append(cell | {"middle": begin + share / 2} | says)
+        begin += share
+    return cells

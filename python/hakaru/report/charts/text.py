@@ -1,0 +1,56 @@
+"""Widths of text in the bundled fonts, line breaks, and places of labels that must not overlap."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+
+from fontTools.ttLib import TTFont
+
+from hakaru.report.charts.theme import FONT_PX
+from hakaru.report.fonts import FACES
+
+NEVER_FIRST = frozenset("、。,.)]}」）：ー")
+"""Characters that no line of Japanese begins with; they extend the line before instead."""
+BOLD = 700
+
+
+@functools.cache
+def _advances(weight: int) -> tuple[dict[int, int], int]:
+    """Advance of each code point in font units, and the units per em."""
+    font = TTFont(FACES[weight], lazy=True)
+    widths = font["hmtx"].metrics
+    return {point: widths[name][0] for point, name in font.getBestCmap().items()}, font["head"].unitsPerEm
+
+
+def pixels(text: str, weight: int = BOLD, size: float = FONT_PX) -> float:
+    """Width of one line of text, without kerning."""
+    advances, units = _advances(weight)
+    return sum(advances.get(ord(c), units) for c in text) * size / units
+
+
+def wrap(text: str, room: float) -> list[str]:
+    """Lines no wider than `room` pixels in bold, broken at spaces and between Japanese letters.
+
+    A single word that is wider keeps a line of its own.
+    """
+    out, current = [], ""
+    for piece in re.findall(r"[ -~\u00a0-\u024f]+? |[ -~\u00a0-\u024f]+|.", text):
+        if current and pixels(current + piece.rstrip()) > room and piece not in NEVER_FIRST:
+            out.append(current.rstrip())
+            current = ""
+        current += piece
+    return [*out, current.rstrip()]
+
+
+def apart(places: Sequence[float], heights: Sequence[float], limit: float) -> list[float]:
+    """Rising places moved so that boxes of these heights neither overlap nor end below `limit`."""
+    moved = list(places)
+    for i in range(1, len(moved)):
+        moved[i] = max(moved[i], moved[i - 1] + (heights[i - 1] + heights[i]) / 2)
+    if moved and moved[-1] > limit:
+        moved[-1] = limit
+        for i in range(len(moved) - 2, -1, -1):
+            moved[i] = min(moved[i], moved[i + 1] - (heights[i] + heights[i + 1]) / 2)
+    return moved

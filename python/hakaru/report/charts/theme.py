@@ -1,0 +1,107 @@
+"""Look of every chart: colours, sizes, and the Altair theme `hakaru`.
+
+Series differ in colour, dash and marker, so that a chart reads in greyscale. `look(i)` gives the
+three for the series with index `i`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import altair as alt
+
+from hakaru.report.fonts import FAMILY
+
+INK, QUIET, HAIR, PAPER, ALARM = "#1d2733", "#5c6773", "#d9dee3", "#ffffff", "#b3261e"
+OURS, THEIRS = "#0b5394", "#8a5a00"
+PALEST = "#eef3f8"
+"""Lightest shade of a heat map; `OURS` is the darkest."""
+PALETTE = (OURS, ALARM, "#1b7a4b", THEIRS, "#6a3d9a", QUIET, "#0e7c86", "#a0457a")
+"""Okabe and Ito's colours that differ in greyscale, darkest first."""
+SHADES = (OURS, "#e3c78f", "#6a3d9a", "#a9cdea", "#1b7a4b", "#dfe3e7", THEIRS, "#f0d0d0")
+"""Parts of a stacked bar: dark and light in turn, so that neighbours differ in greyscale."""
+DASHES = ((1, 0), (7, 3), (2, 2), (9, 3, 2, 3), (4, 4), (1, 3), (12, 3), (5, 2, 1, 2))
+MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "circle", "square")
+FONT_PX = 11
+AXIS_PX = 36
+"""Least room for the numbers of a value axis."""
+LINE_PX = 13
+
+
+@dataclass(frozen=True)
+class Size:
+    """Drawing area in pixels; `labels` is the room to its right for labels of lines."""
+
+    width: int
+    height: int
+    labels: int
+
+    @property
+    def narrow(self) -> bool:
+        """True for the size made for a phone's screen."""
+        return self.width < 400
+
+    @property
+    def room(self) -> int:
+        """Width of axis, area and labels together, pixels: that of every chart of this size."""
+        return AXIS_PX + self.width + self.labels
+
+
+WIDE = Size(560, 240, 150)
+NARROW = Size(224, 220, 92)
+
+
+def look(index: int) -> tuple[str, tuple[int, ...], str]:
+    """Colour, dash and marker of the series with this index; they repeat after eight."""
+    place = index % len(PALETTE)
+    return PALETTE[place], DASHES[place], MARKERS[place]
+
+
+alt.data_transformers.consolidate_datasets = False
+
+
+@alt.theme.register("hakaru", enable=True)
+def theme() -> alt.theme.ThemeConfig:
+    """Configuration that Altair adds to every chart."""
+    axis: dict[str, Any] = {
+        "domainColor": INK,
+        "tickColor": INK,
+        "gridColor": HAIR,
+        "labelColor": INK,
+        "titleColor": QUIET,
+        "titleFontWeight": 400,
+        "labelFontSize": FONT_PX,
+        "titleFontSize": FONT_PX,
+        "titlePadding": 8,
+        "tickSize": 4,
+    }
+    value_axis: dict[str, Any] = {
+        "domain": False,
+        "ticks": False,
+        "titleAngle": 0,
+        "titleAlign": "left",
+        "titleX": 0,
+        "titleY": -14,
+    }
+    legend: dict[str, Any] = {
+        "orient": "top",
+        "title": None,
+        "labelFontSize": FONT_PX,
+        "symbolType": "square",
+        "labelLimit": 0,
+    }
+    config: dict[str, Any] = {
+        "font": FAMILY,
+        "aria": False,
+        "background": "transparent",
+        "padding": {"left": 2, "right": 4, "top": 20, "bottom": 2},
+        "view": {"stroke": None},
+        "axis": axis,
+        "axisYQuantitative": value_axis,
+        "axisX": {"grid": False},
+        "axisBand": {"domain": False, "ticks": False, "grid": False, "labelLimit": 0, "labelPadding": 8},
+        "legend": legend,
+        "text": {"font": FAMILY, "fontSize": FONT_PX, "color": INK, "lineHeight": LINE_PX},
+    }
+    return cast(alt.theme.ThemeConfig, {"config": config})
