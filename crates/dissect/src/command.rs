@@ -9,14 +9,18 @@
 //!         |- first Data-In begins -|- last Data-In ends -|- response
 //! ```
 //!
-//! A command that is neither READ nor WRITE has a latency and no phases.
-use hakaru_units::Time;
-use hakaru_wire::iscsi::{DataIn, DataOut, R2t, ScsiCommand, Ttt};
+//! A command that is neither READ nor WRITE has a latency and no phases. A command is timed only if each boundary of its phases was seen at an exact instant.
+use hakaru_wire::iscsi::{DataIn, DataOut, Itt, Lun, R2t, Residual, ScsiCommand, Ttt};
+
+use crate::Sender;
+use crate::clock::Stamp;
 
 /// R2Ts of one command that are open at once; beyond that they are counted and not told apart.
 const OPEN_R2TS_MAX: usize = 64;
+/// Waits for an R2T that are kept of one command.
+const WAITS_MAX: usize = 4096;
 
-/// What a command does with data.
+/// Direction of a command's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// READ (6, 10, 12, 16).
@@ -60,30 +64,50 @@ struct Open {
     begun: bool,
 }
 
+/// The status of a command that ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ending {
+    pub(crate) status: u8,
+    pub(crate) residual: Residual,
+}
+
 /// A command under way, or just ended.
 #[derive(Debug)]
 pub(crate) struct Command {
     pub(crate) kind: Kind,
+    pub(crate) itt: Itt,
+    pub(crate) lun: Lun,
+    /// First byte of the CDB.
+    pub(crate) operation: u8,
     /// ExpectedDataTransferLength.
     pub(crate) expected: u32,
     /// Data that was seen to move, bytes.
     pub(crate) moved: u64,
-    pub(crate) start: Time,
-    /// Nothing of it can have been missed.
+    /// Packets of its header and of its newest event.
+    pub(crate) start: Stamp,
+    pub(crate) last: Stamp,
+    /// Nothing of it can have been missed, and every boundary of its phases has an exact instant.
     pub(crate) whole: bool,
+    /// Directions in which a header of it was assumed, and no header seen later has confirmed this.
+    pub(crate) unconfirmed: [bool; 2],
+    /// A header of it was assumed.
+    pub(crate) assumed: bool,
     /// Nanoseconds of each [`Phase`].
     pub(crate) phases: [u64; 4],
     pub(crate) r2ts: u32,
+    /// Each wait for an R2T in which nothing could be sent, ns.
+    pub(crate) r2t_waits: Vec<u64>,
+    pub(crate) status: u8,
     phase: Phase,
-    since: Time,
+    since: Stamp,
     open: Vec<Open>,
-    /// The command's own burst goes on in Data-Out PDUs.
+    /// The command's own burst continues in Data-Out PDUs.
     unsolicited: bool,
     data_ended: bool,
 }
 
 impl Command {
-    pub(crate) fn new(now: Time, command: &ScsiCommand, whole: bool) -> Command {
+    pub(crate) fn new(now: Stamp, command: &ScsiCommand, whole: bool) -> Command {
         let kind = Kind::of(command);
         let phase = match kind {
             Kind::Write if command.data_segment_length > 0 || !command.is_final => Phase::Transfer,
@@ -93,12 +117,20 @@ impl Command {
         };
         Command {
             kind,
+            itt: command.itt,
+            lun: command.lun,
+            operation: command.cdb[0],
             expected: command.expected_data_transfer_length,
             moved: 0,
             start: now,
-            whole,
+            last: now,
+            whole: whole && now.exact,
+            unconfirmed: [false; 2],
+            assumed: false,
             phases: [0; 4],
             r2ts: 0,
+            r2t_waits: Vec::new(),
+            status: 0,
             phase,
             since: now,
             open: Vec::new(),
@@ -107,17 +139,29 @@ impl Command {
         }
     }
 
-    /// The command's PDU has ended, with this much immediate data.
-    pub(crate) fn handle_command_end(&mut self, now: Time, immediate: u32) {
+    /// Nanoseconds from the header to the newest event.
+    pub(crate) fn latency_ns(&self) -> u64 {
+        self.phases.iter().sum()
+    }
+
+    /// One of its headers was not seen, and is taken to be as the session says.
+    pub(crate) fn assume_header(&mut self, sender: Sender) {
+        self.assumed = true;
+        self.unconfirmed[sender as usize] = true;
+    }
+
+    /// Takes the end of the command's PDU, with this much immediate data.
+    pub(crate) fn handle_command_end(&mut self, now: Stamp, immediate: u32) {
         self.moved += u64::from(immediate);
         if self.kind == Kind::Write && !self.unsolicited && self.phase == Phase::Transfer {
             self.end_burst(now);
         }
     }
 
-    /// An R2T has come. How long nothing could be sent before it, ns, if so.
-    pub(crate) fn handle_r2t(&mut self, now: Time, r2t: &R2t) -> Option<u64> {
+    /// Takes an R2T.
+    pub(crate) fn handle_r2t(&mut self, now: Stamp, r2t: &R2t) {
         self.r2ts += 1;
+        self.touch(now);
         if self.open.len() < OPEN_R2TS_MAX {
             self.open.push(Open {
                 ttt: r2t.ttt,
@@ -128,26 +172,32 @@ impl Command {
             });
         }
         if self.kind != Kind::Write || self.phase != Phase::WaitR2t {
-            return None;
+            return;
         }
-        let waited = now.0.saturating_sub(self.since.0);
+        if let Some(waited) = now.ns_since(self.since)
+            && self.r2t_waits.len() < WAITS_MAX
+        {
+            self.r2t_waits.push(waited);
+        }
         self.enter(now, Phase::BeforeData);
-        Some(waited)
     }
 
-    /// The header of a Data-Out.
-    pub(crate) fn handle_data_out(&mut self, now: Time, data: &DataOut) {
-        if let Some(open) = self.open.iter_mut().find(|open| open.ttt == data.ttt) {
-            open.begun = true;
+    /// Takes the header of a Data-Out.
+    pub(crate) fn handle_data_out(&mut self, now: Stamp, data: &DataOut) {
+        match self.open.iter_mut().find(|open| open.ttt == data.ttt) {
+            Some(open) => open.begun = true,
+            // Its R2T is missing, or is one of too many.
+            None => self.whole &= data.ttt == Ttt::RESERVED || self.open.len() == OPEN_R2TS_MAX,
         }
-        if self.kind == Kind::Write {
+        if self.kind == Kind::Write && self.phase != Phase::Transfer {
             self.enter(now, Phase::Transfer);
         }
     }
 
-    /// The end of a Data-Out.
-    pub(crate) fn handle_data_out_end(&mut self, now: Time, data: &DataOut) {
+    /// Takes the end of a Data-Out.
+    pub(crate) fn handle_data_out_end(&mut self, now: Stamp, data: &DataOut) {
         self.moved += u64::from(data.data_segment_length);
+        self.touch(now);
         if data.is_final {
             self.open.retain(|open| open.ttt != data.ttt);
             self.unsolicited &= data.ttt != Ttt::RESERVED;
@@ -157,32 +207,47 @@ impl Command {
         }
     }
 
-    /// The header of a Data-In.
-    pub(crate) fn handle_data_in(&mut self, now: Time) {
-        if self.kind == Kind::Read {
+    /// Takes the header of a Data-In.
+    pub(crate) fn handle_data_in(&mut self, now: Stamp) {
+        if self.kind == Kind::Read && self.phase != Phase::Transfer {
             self.enter(now, Phase::Transfer);
         }
     }
 
-    /// The end of a Data-In.
-    pub(crate) fn handle_data_in_end(&mut self, now: Time, data: &DataIn) {
+    /// Takes the end of a Data-In.
+    pub(crate) fn handle_data_in_end(&mut self, now: Stamp, data: &DataIn) {
         self.moved += u64::from(data.data_segment_length);
+        self.touch(now);
         if self.kind == Kind::Read {
-            self.enter(now, Phase::Transfer);
+            // Only the end of the last one bounds a phase: that of an earlier one need not be exact.
+            self.add_to_phase(now);
+            self.since = now;
             self.data_ended = true;
         }
     }
 
-    /// The end of its response: what has not been put down yet is, and the latency returned, ns.
-    pub(crate) fn handle_response(&mut self, now: Time) -> u64 {
+    /// Takes the end of its response: the last phase ends.
+    pub(crate) fn handle_response(&mut self, now: Stamp, ending: Ending) {
+        self.whole &= self.since.exact;
         if self.kind == Kind::Read && self.data_ended {
             self.phase = Phase::BeforeResponse;
         }
         self.enter(now, Phase::BeforeResponse);
-        now.0.saturating_sub(self.start.0)
+        self.status = ending.status;
+        self.whole &= self.has_all_data(ending);
     }
 
-    /// Where the burst ends to which a Data-Out of this transfer belongs, if an R2T said so.
+    /// As much data was seen as a command with status GOOD moves.
+    fn has_all_data(&self, ending: Ending) -> bool {
+        let short = match ending.residual {
+            Residual::Underflow(bytes) => bytes,
+            Residual::None | Residual::Overflow(_) => 0,
+        };
+        let expected = u64::from(self.expected.saturating_sub(short));
+        ending.status != 0 || self.kind == Kind::Other || self.moved == expected
+    }
+
+    /// End of the burst to which a Data-Out of this transfer belongs, if an R2T said so.
     pub(crate) fn burst_end(&self, ttt: Ttt) -> Option<u32> {
         self.open
             .iter()
@@ -190,7 +255,7 @@ impl Command {
             .map(|open| open.end)
     }
 
-    fn end_burst(&mut self, now: Time) {
+    fn end_burst(&mut self, now: Stamp) {
         let next = if self.moved >= u64::from(self.expected) {
             Phase::BeforeResponse
         } else if self.open.iter().any(|open| !open.begun) {
@@ -201,8 +266,24 @@ impl Command {
         self.enter(now, next);
     }
 
-    fn enter(&mut self, now: Time, next: Phase) {
-        self.phases[self.phase as usize] += now.0.saturating_sub(self.since.0);
-        (self.phase, self.since) = (next, self.since.max(now));
+    /// Begins a phase at an instant that has to be exact.
+    fn enter(&mut self, now: Stamp, next: Phase) {
+        self.touch(now);
+        self.whole &= now.exact;
+        self.add_to_phase(now);
+        (self.phase, self.since) = (next, now);
+    }
+
+    fn add_to_phase(&mut self, now: Stamp) {
+        match now.at.0.checked_sub(self.since.at.0) {
+            Some(ns) => self.phases[self.phase as usize] += ns,
+            None => self.whole = false,
+        }
+    }
+
+    /// Notes an event: events of one command are in order, and by one clock.
+    fn touch(&mut self, now: Stamp) {
+        self.whole &= now.at >= self.last.at && now.epoch == self.start.epoch;
+        self.last = now;
     }
 }

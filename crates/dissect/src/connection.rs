@@ -1,20 +1,26 @@
 //! One TCP connection: two streams, two readers, one session.
 //!
-//! Which end is the initiator, the SYN says, or a port that targets have. Without either, the first bytes that can only be a PDU's header say it.
+//! The SYN shows which end is the initiator, or a port that targets have. Without either, the first bytes that can only be a PDU's header show it.
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{BHS_LENGTH, Bhs};
 
 use crate::Sender;
+use crate::clock::Stamp;
+use crate::handshake::Handshake;
 use crate::packet::Segment;
 use crate::plausible;
 use crate::reader::Reader;
 use crate::session::Session;
-use crate::stream::{Piece, Stream};
+use crate::stream::{Content, Piece, Stream};
 
 /// Bytes of a connection that are looked at before it is said to speak something else.
 const LOOKED_AT_MAX: u64 = 4 << 20;
 
-/// What is known of who is who.
+/// Longest time within which another order on the way explains that a segment came late, ns: half the round trip if that is known and shorter. The limit is
+/// Wireshark's.
+const OVERTAKING_MAX_NS: u64 = 3_000_000;
+
+/// The ends of a connection, as far as they are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Roles {
     /// Not yet told.
@@ -31,19 +37,23 @@ pub(crate) struct Connection {
     streams: [Stream; 2],
     readers: [Reader; 2],
     pub(crate) session: Session,
+    pub(crate) handshake: Handshake,
     roles: Roles,
-    /// A port that targets have: it is iSCSI until the end.
+    /// One end has a port that targets have: it is iSCSI until the end.
     expected: bool,
     looked_at: u64,
-    /// When SYN, SYN-ACK and the ACK after it were seen.
-    handshake: [Option<Time>; 3],
     pub(crate) first: Time,
-    pub(crate) last: Time,
+    pub(crate) last: Stamp,
 }
 
 impl Connection {
     /// Begins with its first packet. `target`: the direction of that packet is known to be (not) the target's, by its port.
-    pub(crate) fn new(now: Time, segment: &Segment<'_>, target: Option<bool>) -> Connection {
+    pub(crate) fn new(
+        now: Stamp,
+        segment: &Segment<'_>,
+        target: Option<bool>,
+        slowest_max: usize,
+    ) -> Connection {
         let opening = segment.syn;
         let roles = match (target, opening, segment.acknowledged) {
             (Some(from_target), ..) => Roles::Initiator(from_target.into()),
@@ -51,16 +61,24 @@ impl Connection {
             (None, true, Some(_)) => Roles::Initiator(1),
             (None, false, _) => Roles::Unknown,
         };
-        Connection {
+        let mut connection = Connection {
             streams: Default::default(),
             readers: [Reader::new(opening), Reader::new(opening)],
-            session: Session::new(opening),
+            session: Session::new(opening, slowest_max),
+            handshake: Handshake::default(),
             roles,
             expected: target.is_some(),
             looked_at: 0,
-            handshake: [None; 3],
-            first: now,
+            first: now.at,
             last: now,
+        };
+        connection.set_overtaking_max(OVERTAKING_MAX_NS);
+        connection
+    }
+
+    fn set_overtaking_max(&mut self, ns: u64) {
+        for stream in &mut self.streams {
+            stream.set_overtaking_max(ns);
         }
     }
 
@@ -79,7 +97,7 @@ impl Connection {
         self.session.has_pdus() && matches!(self.roles, Roles::Initiator(_))
     }
 
-    /// Which direction is the initiator's.
+    /// Number of the initiator's direction.
     pub(crate) fn initiator(&self) -> usize {
         match self.roles {
             Roles::Initiator(direction) => direction,
@@ -92,34 +110,39 @@ impl Connection {
         (&self.streams[direction], &self.readers[direction])
     }
 
-    /// Round trip of the handshake, ns.
-    pub(crate) fn handshake_rtt_ns(&self) -> Option<u64> {
-        let [syn, _, ack] = self.handshake;
-        Some(ack?.0.saturating_sub(syn?.0))
-    }
-
     /// Takes a segment of a direction.
-    pub(crate) fn handle_segment(&mut self, now: Time, direction: usize, segment: &Segment<'_>) {
+    pub(crate) fn handle_segment(&mut self, now: Stamp, direction: usize, segment: &Segment<'_>) {
         self.last = now;
-        self.note_handshake(now, segment);
+        self.handshake.handle_segment(now, segment);
+        if let Some(trip) = self.handshake.round_trip() {
+            let half = (trip.target_side + trip.initiator_side) / 2;
+            self.set_overtaking_max(half.min(OVERTAKING_MAX_NS));
+        }
         if self.roles == Roles::Neither {
             return;
         }
-        // What it acknowledges was sent before it.
+        // The bytes that it acknowledges were sent before it.
         if let Some(number) = segment.acknowledged {
-            self.pass(now, 1 - direction, |stream, out| {
-                stream.handle_acknowledged(number, out);
+            self.pass(1 - direction, |stream, out| {
+                stream.handle_acknowledged(now, number, out);
             });
         }
-        self.pass(now, direction, |stream, out| {
-            stream.handle_segment(segment, out);
+        self.pass(direction, |stream, out| {
+            stream.handle_segment(now, segment, out);
         });
     }
 
-    /// What waits behind holes is looked at now: the holes will not be filled, or there is no room to wait.
+    /// The time of packet `packet`, the newest so far, is wrong.
+    pub(crate) fn distrust(&mut self, packet: u64) {
+        self.handshake.distrust(packet);
+        self.session.distrust(packet);
+    }
+
+    /// Reads the data that waits behind holes now: the holes will not be filled, or there is no room to wait.
     pub(crate) fn give_up_holes(&mut self) {
+        let now = self.last.inexact();
         for direction in 0..2 {
-            self.pass(self.last, direction, |stream, out| stream.drain(true, out));
+            self.pass(direction, |stream, out| stream.drain(now, true, out));
         }
     }
 
@@ -129,10 +152,9 @@ impl Connection {
         self.session.finish();
     }
 
-    /// Lets a stream give out what it has, to the reader of its direction.
+    /// Lets a stream give out the bytes that are in order, to the reader of its direction.
     fn pass(
         &mut self,
-        now: Time,
         direction: usize,
         give: impl FnOnce(&mut Stream, &mut dyn FnMut(Piece<'_>)),
     ) {
@@ -162,40 +184,26 @@ impl Connection {
             if !session.has_pdus() {
                 *looked_at += length(&piece);
             }
-            reader.handle_piece(now, sender, piece, session);
+            reader.handle_piece(sender, piece, session);
         });
         let begins_otherwise = session.is_from_start() && !reader.in_step();
         if !*expected && !session.has_pdus() && (begins_otherwise || *looked_at > LOOKED_AT_MAX) {
             *roles = Roles::Neither;
         }
     }
-
-    fn note_handshake(&mut self, now: Time, segment: &Segment<'_>) {
-        let step = match (segment.syn, segment.acknowledged) {
-            (true, None) => 0,
-            (true, Some(_)) => 1,
-            // Of either side: the first segment after the SYN-ACK is the initiator's.
-            _ => 2,
-        };
-        let follows = step == 0 || self.handshake[step - 1].is_some();
-        // Of a SYN that came again nobody knows which one was answered.
-        if follows && self.handshake[step].is_none() {
-            self.handshake[step] = Some(now);
-        }
-    }
 }
 
 fn length(piece: &Piece<'_>) -> u64 {
-    match piece {
-        Piece::Bytes(bytes) => bytes.len() as u64,
-        Piece::Cut(length) => u64::from(*length),
-        Piece::Hole(length) => *length,
+    match piece.content {
+        Content::Bytes(bytes) => bytes.len() as u64,
+        Content::Cut(length) => u64::from(length),
+        Content::Hole(length) => length,
     }
 }
 
 /// Who is who, if a PDU begins where the piece does, or at least two follow one another in it.
 fn identify(piece: &Piece<'_>, direction: usize) -> Roles {
-    let Piece::Bytes(bytes) = piece else {
+    let Content::Bytes(bytes) = piece.content else {
         return Roles::Unknown;
     };
     for at in 0..bytes.len().saturating_sub(BHS_LENGTH - 1) {

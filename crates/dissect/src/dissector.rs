@@ -7,6 +7,7 @@ use hakaru_wire::iscsi::Opcode;
 use hakaru_wire::iscsi::keys::Key;
 
 use crate::Sender;
+use crate::clock::{Clock, Stamp};
 use crate::connection::Connection;
 use crate::login::{Digests, Login};
 use crate::packet::{Link, NotSeen, Segment, parse};
@@ -20,40 +21,53 @@ const HELD_BYTES_MAX: usize = 256 << 20;
 /// A pair of addresses, the lower first.
 type Ends = (SocketAddr, SocketAddr);
 
+/// Slowest commands of each connection that are reported one by one, unless set otherwise.
+const SLOWEST: usize = 10;
+
 /// Reads a capture.
 #[derive(Debug)]
 pub struct Dissector {
     target_ports: Vec<u16>,
+    slowest_max: usize,
     connections: Vec<(Ends, SocketAddr, Connection)>,
     /// The newest connection of each pair of addresses.
     newest: BTreeMap<Ends, usize>,
-    now: Time,
+    clock: Clock,
+    /// The connection of the newest packet.
+    last: Option<Ends>,
     first: Option<Time>,
-    packets: u64,
     packets_cut: u64,
-    packets_back_in_time: u64,
+    payload_bytes_max: u64,
     connections_not_followed: u64,
     others_ended: u64,
     not_seen: NotSeenReport,
 }
 
 impl Dissector {
-    /// `target_ports`: what speaks on them is taken for iSCSI, and the end that has one for the target. What speaks on others is looked at as well, and recognised by
-    /// its login, or by its PDUs.
+    /// `target_ports`: connections with one of them are taken for iSCSI, and the end that has it for the target. Those on other ports are recognised by
+    /// their login, or by their PDUs.
     pub fn new(target_ports: &[u16]) -> Dissector {
         Dissector {
             target_ports: target_ports.to_vec(),
+            slowest_max: SLOWEST,
             connections: Vec::new(),
             newest: BTreeMap::new(),
-            now: Time::ZERO,
+            clock: Clock::default(),
+            last: None,
             first: None,
-            packets: 0,
             packets_cut: 0,
-            packets_back_in_time: 0,
+            payload_bytes_max: 0,
             connections_not_followed: 0,
             others_ended: 0,
             not_seen: NotSeenReport::default(),
         }
+    }
+
+    /// Sets how many of the slowest commands of each connection are reported one by one; default 10.
+    #[must_use]
+    pub fn with_slowest(mut self, commands: usize) -> Dissector {
+        self.slowest_max = commands;
+        self
     }
 
     /// Takes the next packet. `link`: `None` where it is of a kind that is not read; `original_length`: as it was before the snap length cut it, bytes.
@@ -64,17 +78,19 @@ impl Dissector {
         bytes: &[u8],
         original_length: u32,
     ) {
-        self.packets += 1;
+        let (now, last_is_wrong) = self.clock.handle_packet(at);
+        if last_is_wrong && let Some(number) = self.last.and_then(|ends| self.newest.get(&ends)) {
+            self.connections[*number].2.distrust(now.packet - 1);
+        }
+        self.last = None;
         self.packets_cut += u64::from(bytes.len() < original_length as usize);
-        self.packets_back_in_time += u64::from(at < self.now);
-        self.now = self.now.max(at);
         self.first.get_or_insert(at);
         let Some(link) = link.into() else {
             self.not_seen.unknown_link += 1;
             return;
         };
         match parse(link, bytes, original_length) {
-            Ok(segment) => self.handle_segment(&segment),
+            Ok(segment) => self.handle_segment(now, &segment),
             Err(cause) => {
                 let count = match cause {
                     NotSeen::NotIp => &mut self.not_seen.not_ip,
@@ -88,24 +104,26 @@ impl Dissector {
         }
     }
 
-    fn handle_segment(&mut self, segment: &Segment<'_>) {
+    fn handle_segment(&mut self, now: Stamp, segment: &Segment<'_>) {
+        self.payload_bytes_max = self.payload_bytes_max.max(segment.payload.len() as u64);
         let ends = (segment.from.min(segment.to), segment.from.max(segment.to));
         let known = self.newest.get(&ends).copied().filter(|&at| {
             let (_, first, connection) = &self.connections[at];
             !connection.is_begun_anew_by(usize::from(segment.from != *first), segment)
         });
-        let Some(at) = known.or_else(|| self.begin(ends, segment)) else {
+        let Some(at) = known.or_else(|| self.begin(now, ends, segment)) else {
             return;
         };
         let (_, first, connection) = &mut self.connections[at];
         let direction = usize::from(segment.from != *first);
-        connection.handle_segment(self.now, direction, segment);
+        connection.handle_segment(now, direction, segment);
+        self.last = Some(ends);
         if connection.held_bytes() > 0 {
             self.bound_memory();
         }
     }
 
-    fn begin(&mut self, ends: Ends, segment: &Segment<'_>) -> Option<usize> {
+    fn begin(&mut self, now: Stamp, ends: Ends, segment: &Segment<'_>) -> Option<usize> {
         if self.connections.len() >= CONNECTIONS_MAX {
             self.forget_others();
         }
@@ -118,7 +136,7 @@ impl Dissector {
             (from, to) if from != to => Some(from),
             _ => None,
         };
-        let connection = Connection::new(self.now, segment, target);
+        let connection = Connection::new(now, segment, target, self.slowest_max);
         self.connections.push((ends, segment.from, connection));
         let at = self.connections.len() - 1;
         self.newest.insert(ends, at);
@@ -163,11 +181,12 @@ impl Dissector {
             .iter()
             .partition(|(_, _, connection)| connection.is_session());
         Report {
-            packets: self.packets,
+            packets: self.clock.last().packet,
             packets_cut: self.packets_cut,
-            packets_back_in_time: self.packets_back_in_time,
+            packets_back_in_time: self.clock.packets_back,
+            payload_bytes_max: self.payload_bytes_max,
             first_ns: self.first.unwrap_or_default().0,
-            last_ns: self.now.0,
+            last_ns: self.clock.last().at.0,
             not_seen: self.not_seen,
             other_connections: self.others_ended + others.len() as u64,
             connections_not_followed: self.connections_not_followed,
@@ -182,6 +201,7 @@ fn report_session((ends, first, connection): &(Ends, SocketAddr, Connection)) ->
     let (session, tally) = (&connection.session, &connection.session.tally);
     let login = session.login.as_ref();
     let said = |key| login.and_then(|login| Some(login.said(key, Sender::Initiator)?.to_owned()));
+    let trip = connection.handshake.round_trip();
     let request = session.names.map(|(request, _)| request);
     SessionReport {
         initiator: addresses[connection.initiator()].to_string(),
@@ -199,11 +219,16 @@ fn report_session((ends, first, connection): &(Ends, SocketAddr, Connection)) ->
             .filter(|login| login.is_complete())
             .map(Login::negotiated),
         digests: session
-            .digests()
+            .digests
+            .known()
             .map(|Digests { header, data }| (header, data)),
-        handshake_rtt_ns: connection.handshake_rtt_ns(),
+        handshake_rtt_ns: trip.map(|trip| trip.target_side + trip.initiator_side),
+        target_side_rtt_ns: trip.map(|trip| trip.target_side),
+        initiator_side_rtt_ns: trip.map(|trip| trip.initiator_side),
+        handshake_retransmissions: connection.handshake.retransmissions,
+        handshake_ns: connection.handshake.duration_ns(),
         first_ns: connection.first.0,
-        last_ns: connection.last.0,
+        last_ns: connection.last.at.0,
         from_initiator: report_direction(connection, Sender::Initiator),
         from_target: report_direction(connection, Sender::Target),
         commands: tally.commands,
@@ -217,6 +242,9 @@ fn report_session((ends, first, connection): &(Ends, SocketAddr, Connection)) ->
         reads: tally.report_reads(),
         writes: tally.report_writes(),
         others: tally.report_others(),
+        slowest: tally.report_slowest(),
+        luns: tally.report_luns(),
+        statuses: tally.report_statuses(),
     }
 }
 

@@ -17,23 +17,31 @@
 #![warn(missing_docs)]
 
 mod capture_file;
+mod clock;
 mod command;
 mod connection;
+mod digests;
 mod dissector;
+mod expected;
+mod handshake;
 mod login;
+mod numbers;
 mod packet;
 mod plausible;
 mod reader;
 mod report;
+mod search;
 mod session;
 mod stream;
 mod tally;
+mod window;
 
 pub use capture_file::{CaptureFile, CaptureFileError, Packet};
 pub use dissector::{CONNECTIONS_MAX, Dissector};
 pub use packet::{Link, NotSeen, Segment, parse};
 pub use report::{
-    CommandReport, DirectionReport, NotSeenReport, PhaseReport, Report, SessionReport, Spread,
+    CommandReport, DirectionReport, LunReport, NotSeenReport, PhaseReport, Phases, Report,
+    SessionReport, SlowCommand, Spread, StatusReport,
 };
 pub use stream::StreamCounters;
 

@@ -77,6 +77,9 @@ pub struct Segment<'a> {
     pub payload: &'a [u8],
     /// Payload as it was on the wire, bytes; at least `payload.len()`.
     pub payload_length: u32,
+    /// Hash of the IP identification and of the TCP header without ports and checksum: equal for two copies of one packet, and, as good as always, different for a
+    /// retransmission.
+    pub fingerprint: u64,
 }
 
 /// Reads a packet; `original_length`: as it was before the snap length cut it, bytes.
@@ -139,7 +142,9 @@ fn parse_ipv4(packet: &[u8], original: usize) -> Result<Segment<'_>, NotSeen> {
         total => total,
     };
     let address = |at| IpAddr::from(octets::<4>(packet, at));
-    parse_tcp(packet, header, total, address(12), address(16))
+    let mut segment = parse_tcp(packet, header, total, address(12), address(16))?;
+    segment.fingerprint ^= u64::from(u16_at(packet, 4)?) << 48;
+    Ok(segment)
 }
 
 fn parse_ipv6(packet: &[u8], original: usize) -> Result<Segment<'_>, NotSeen> {
@@ -203,7 +208,17 @@ fn parse_tcp(
         rst: flags & 0x04 != 0,
         payload: &payload[..payload.len().min(payload_length)],
         payload_length: payload_length as u32,
+        fingerprint: fingerprint(&tcp[..header.min(tcp.len())], payload_length),
     })
+}
+
+/// FNV-1a of a TCP header without ports and checksum.
+fn fingerprint(header: &[u8], payload_length: usize) -> u64 {
+    let fields = header[4..16].iter().chain(&header[18..]);
+    fields.fold(
+        0xcbf2_9ce4_8422_2325 ^ payload_length as u64,
+        |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3),
+    )
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Result<u16, NotSeen> {

@@ -1,4 +1,4 @@
-//! Is this a PDU's header? Asked where nobody says so: in the middle of a capture, and behind what is missing from it.
+//! Checks whether 48 bytes can be a PDU's header, where their place in the stream does not prove it.
 //!
 //! RFC 7143 leaves many bits of every header reserved, so 48 bytes of anything else hardly ever pass. Bytes of zeros, the most frequent data of
 //! all, do not: a header without the F bit is a Data-Out or Data-In with data, or begins a sequence of text.
@@ -15,7 +15,7 @@ const WINDOW_MAX: u32 = 1 << 16;
 /// Longest additional headers that are believed: an extended CDB and a bidirectional length.
 const AHS_LENGTH_MAX: usize = 272;
 
-/// May be a header in a stream that was read up to here.
+/// Whether these bytes can be a header in a stream that was read up to here.
 pub(crate) fn follows(bhs: &Bhs, sender: Sender) -> bool {
     let Some(opcode) = bhs.opcode() else {
         return false;
@@ -26,7 +26,7 @@ pub(crate) fn follows(bhs: &Bhs, sender: Sender) -> bool {
             || opcode == Opcode::ScsiCommand && bhs.ahs_length() <= AHS_LENGTH_MAX)
 }
 
-/// Must be a header, by all that is known of its opcode. `sender`: whose stream it is, if that is known.
+/// Whether every field is as its opcode demands. `sender`: the sender of the stream, if that is known.
 pub(crate) fn is_header(bhs: &Bhs, sender: Option<Sender>) -> bool {
     let Some(opcode) = bhs.opcode() else {
         return false;
@@ -84,13 +84,36 @@ fn fields_fit(bhs: &Bhs, opcode: Opcode) -> bool {
                 && length <= TEXT_LENGTH_MAX
         }
         Opcode::LoginRequest => {
-            bytes[0] == 0x43 && zero(2..4) && bytes[1] & 0x30 == 0 && text_fits(length)
+            bytes[0] == 0x43
+                && zero(2..4)
+                && login_flags_fit(bytes[1])
+                && text_fits(length)
+                && zero(32..48)
         }
+        // The status is four bytes from 36 on: a class of 0 to 3, and a detail below 0x20.
         Opcode::LoginResponse => {
-            bytes[2] == 0 && bytes[3] == 0 && bytes[1] & 0x30 == 0 && text_fits(length)
+            zero(2..4)
+                && login_flags_fit(bytes[1])
+                && text_fits(length)
+                && bytes[36] <= 3
+                && bytes[37] < 0x20
+                && zero(20..24)
+                && zero(38..48)
         }
-        Opcode::TextRequest | Opcode::TextResponse => {
-            bytes[1] & 0x3f == 0 && zero(2..4) && text_fits(length) && bhs.itt() != Itt::RESERVED
+        Opcode::TextRequest => {
+            text_flags_fit(bytes[1])
+                && zero(2..4)
+                && text_fits(length)
+                && bhs.itt() != Itt::RESERVED
+                && zero(32..48)
+        }
+        Opcode::TextResponse => {
+            text_flags_fit(bytes[1])
+                && zero(2..4)
+                && text_fits(length)
+                && bhs.itt() != Itt::RESERVED
+                && window_fits(numbers(bytes))
+                && zero(36..48)
         }
         Opcode::NopOut | Opcode::NopIn => {
             bytes[1] == 0x80
@@ -124,6 +147,21 @@ fn fields_fit(bhs: &Bhs, opcode: Opcode) -> bool {
             bytes[1] == 0x80 && bytes[3] == 0 && length >= 48 && bytes[16..20] == [0xff; 4]
         }
     }
+}
+
+/// T and C exclude each other, CSG and NSG are 0, 1 or 3, and without T there is no NSG (RFC 7143 sections 11.12.1 to 11.12.3).
+fn login_flags_fit(flags: u8) -> bool {
+    let (transit, more) = (flags & 0x80 != 0, flags & 0x40 != 0);
+    let (current, next) = (flags >> 2 & 3, flags & 3);
+    flags & 0x30 == 0
+        && !(transit && more)
+        && current < 2
+        && (next == 0 || transit && next != 2 && next > current)
+}
+
+/// F and C exclude each other, and one of F, C or neither is all there is (RFC 7143 section 11.10.1).
+fn text_flags_fit(flags: u8) -> bool {
+    flags & 0x3f == 0 && flags != 0xc0
 }
 
 fn text_fits(length: u32) -> bool {

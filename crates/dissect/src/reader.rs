@@ -1,35 +1,36 @@
-//! Reads the PDUs of one direction, and finds its way back where something is missing.
+//! Reads the PDUs of one direction.
 //!
 //! In step, `wire`'s [`Framer`] does the reading. Only headers are needed; where data was cut off or is in no packet, its length is known and as many zeros
-//! are read in its place. Where a *header* is missing, the session may know what it must have been (the next part of a burst); else the reader is out
-//! of step and looks for the next bytes that can only be a header. What it passes over is counted.
+//! are read in its place. Where a *header* is missing, the session may know what it must have been (the next part of a burst); otherwise the reader is out
+//! of step and looks for the next bytes that can only be a header ([`crate::search`]). Bytes that it passes over are counted.
 //!
-//! Whether there are digests a login says. In the middle of a capture a header digest is recognised by its value, and a data digest by where the
-//! next header is.
-use hakaru_units::Time;
-use hakaru_wire::iscsi::digest::{DIGEST_LENGTH, header_digest, padding};
+//! Bytes that have to be read again, because more of them were needed for a decision, keep the time when they came.
+use std::collections::VecDeque;
+
+use hakaru_wire::iscsi::digest::{DIGEST_LENGTH, header_digest};
 use hakaru_wire::iscsi::frame::{Frame, Framer};
 use hakaru_wire::iscsi::{BHS_LENGTH, Bhs, DATA_SEGMENT_LENGTH_MAX};
 
 use crate::Sender;
+use crate::clock::Stamp;
 use crate::login::Digests;
 use crate::plausible;
-use crate::session::Session;
-use crate::stream::Piece;
+use crate::search::{Search, search};
+use crate::session::{Session, is_login};
+use crate::stream::{Content, Piece};
+use crate::window::{Run, Window};
 
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
-/// Bytes among which a header is looked for at once.
-const WINDOW_MAX: usize = 256 << 10;
 
 /// How a direction is read.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     /// In step.
     Reading,
-    /// Out of step: what may hold the beginning of a header.
-    Searching(Vec<u8>),
-    /// In step, at the end of the first data since digests were guessed: the next bytes tell whether a data digest lies before the next header.
-    Deciding(Vec<u8>),
+    /// Out of step: bytes that may hold the beginning of a header.
+    Searching(Window),
+    /// In step, at the end of data, where it is unknown whether a data digest lies before the next header.
+    Deciding(Window),
 }
 
 /// One direction of a connection.
@@ -38,11 +39,11 @@ pub(crate) struct Reader {
     step: Step,
     framer: Framer,
     digests: Digests,
-    /// Somebody said, or it was seen, that there are data digests or not.
-    data_digest_known: bool,
-    /// A login was seen, and not the whole of what it said.
-    guesses: bool,
-    /// What was read of a header that is not complete.
+    /// No header was assumed, and no digest guessed, between the last header that was seen and here.
+    certain: bool,
+    /// A data digest, or none, was guessed since then.
+    guessed: bool,
+    /// Bytes that were read of a header that is not complete.
     partial: Vec<u8>,
     /// A header was read, and the PDU's end was not.
     in_pdu: bool,
@@ -59,21 +60,21 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// `from_start`: what comes is the beginning of the connection.
+    /// `from_start`: the first byte is the first one of the connection.
     pub(crate) fn new(from_start: bool) -> Reader {
         Reader {
             step: if from_start {
                 Step::Reading
             } else {
-                Step::Searching(Vec::new())
+                Step::Searching(Window::default())
             },
             framer: Framer::new(DATA_SEGMENT_LENGTH_MAX),
             digests: Digests {
                 header: false,
                 data: false,
             },
-            data_digest_known: from_start,
-            guesses: false,
+            certain: true,
+            guessed: false,
             partial: Vec::new(),
             in_pdu: false,
             has_data: false,
@@ -90,87 +91,165 @@ impl Reader {
     }
 
     /// Takes the next piece of the stream.
-    pub(crate) fn handle_piece(
-        &mut self,
-        now: Time,
-        sender: Sender,
-        piece: Piece<'_>,
-        session: &mut Session,
-    ) {
-        match piece {
-            Piece::Bytes(bytes) => self.handle_bytes(now, sender, bytes, session),
-            Piece::Cut(length) => self.handle_missing(now, sender, length.into(), session),
-            Piece::Hole(length) => self.handle_missing(now, sender, length, session),
+    pub(crate) fn handle_piece(&mut self, sender: Sender, piece: Piece<'_>, session: &mut Session) {
+        let stamp = piece.stamp;
+        match piece.content {
+            Content::Bytes(bytes) => {
+                let begins_packet = true;
+                let run = Run {
+                    stamp,
+                    bytes,
+                    begins_packet,
+                };
+                if let Some(again) = self.feed(sender, run, session) {
+                    self.replay(sender, &again, session);
+                }
+            }
+            Content::Cut(length) => self.handle_missing(stamp, sender, length.into(), session),
+            Content::Hole(length) => self.handle_missing(stamp, sender, length, session),
         }
     }
 
-    fn handle_bytes(&mut self, now: Time, sender: Sender, bytes: &[u8], session: &mut Session) {
-        let mut input = bytes;
-        let mut found;
-        loop {
-            match &mut self.step {
-                Step::Reading => {
-                    let before = input;
-                    self.read(now, sender, &mut input, session);
-                    if self.step == Step::Reading {
-                        self.remember_partial(before);
-                        return;
-                    }
-                }
-                Step::Deciding(held) => {
-                    let wanted = BHS_LENGTH + DIGEST_LENGTH - held.len();
-                    let (taken, rest) = input.split_at(wanted.min(input.len()));
-                    held.extend_from_slice(taken);
-                    input = rest;
-                    if held.len() < BHS_LENGTH + DIGEST_LENGTH {
-                        return;
-                    }
-                    let held = std::mem::take(held);
-                    self.decide(now, sender, &held, session);
-                }
-                Step::Searching(window) => {
-                    window.extend_from_slice(input);
-                    let window = std::mem::take(window);
-                    let Some(rest) = self.search(sender, window, false, session) else {
-                        return;
-                    };
-                    found = rest;
-                    input = &found;
-                }
+    /// Reads bytes again, and those that must be read again while doing so before the rest.
+    fn replay(&mut self, sender: Sender, window: &Window, session: &mut Session) {
+        let mut queue: VecDeque<(Stamp, Vec<u8>, bool)> = VecDeque::new();
+        let put_first = |queue: &mut VecDeque<_>, window: &Window| {
+            for run in window.runs().rev() {
+                queue.push_front((run.stamp, run.bytes.to_vec(), run.begins_packet));
+            }
+        };
+        put_first(&mut queue, window);
+        while let Some((stamp, bytes, begins_packet)) = queue.pop_front() {
+            let run = Run {
+                stamp,
+                bytes: &bytes,
+                begins_packet,
+            };
+            if let Some(again) = self.feed(sender, run, session) {
+                put_first(&mut queue, &again);
             }
         }
     }
 
+    /// Takes bytes; returns those that must be read again first.
+    fn feed(&mut self, sender: Sender, run: Run<'_>, session: &mut Session) -> Option<Window> {
+        match &mut self.step {
+            Step::Reading => {
+                let mut rest = run.bytes;
+                self.read(run.stamp, sender, &mut rest, session);
+                if self.step == Step::Reading {
+                    self.remember_partial(run.bytes);
+                    return None;
+                }
+                let rest = Run {
+                    bytes: rest,
+                    begins_packet: run.begins_packet && rest.len() == run.bytes.len(),
+                    ..run
+                };
+                self.feed_rest(sender, rest, session)
+            }
+            Step::Deciding(window) => {
+                window.push(run);
+                let window = std::mem::take(window);
+                self.decide(sender, window, session)
+            }
+            Step::Searching(window) => {
+                window.push(run);
+                let window = std::mem::take(window);
+                self.search(sender, window, false, session)
+            }
+        }
+    }
+
+    /// Takes the bytes at which reading stopped.
+    fn feed_rest(
+        &mut self,
+        sender: Sender,
+        rest: Run<'_>,
+        session: &mut Session,
+    ) -> Option<Window> {
+        if let Step::Searching(window) = &mut self.step {
+            window.push(rest);
+            let window = std::mem::take(window);
+            return self.search(sender, window, false, session);
+        }
+        let mut again = Window::default();
+        again.push(rest);
+        Some(again)
+    }
+
     /// Reads PDUs until the bytes are used up or the reader is no more [`Step::Reading`].
-    fn read(&mut self, now: Time, sender: Sender, input: &mut &[u8], session: &mut Session) {
+    fn read(&mut self, now: Stamp, sender: Sender, input: &mut &[u8], session: &mut Session) {
         while self.step == Step::Reading {
-            self.apply_digests(session);
-            if self.step != Step::Reading {
+            if !self.prepare(session) {
                 return;
             }
             match self.framer.next(input) {
                 Ok(None) => return,
                 Ok(Some(Frame::Header { bhs, .. })) => {
                     let bhs = *bhs;
-                    if !plausible::follows(&bhs, sender) || !session.may_come(&bhs) {
-                        // One byte less than before: the search comes to an end.
-                        self.skipped_bytes += 1;
-                        self.lose(sender, &bhs.as_bytes()[1..], session);
-                        return;
+                    if self.accept(now, sender, &bhs, session) {
+                        self.begin(&bhs);
+                        session.handle_header(now, sender, &bhs, false);
                     }
-                    self.begin(&bhs);
-                    session.handle_header(now, sender, &bhs, false);
                 }
                 Ok(Some(Frame::Data { bytes, .. })) => session.handle_data(sender, bytes),
                 Ok(Some(Frame::End { data_digest_ok })) => {
                     self.end(now, sender, data_digest_ok, session);
                 }
-                Err(_) => {
-                    self.lose(sender, &[], session);
-                    return;
-                }
+                Err(_) => self.lose(sender, Window::default(), session),
             }
         }
+    }
+
+    /// Between two PDUs: takes over the digests that are known by now. `false`: header digests are to be detected first.
+    fn prepare(&mut self, session: &Session) -> bool {
+        if !self.framer.is_between_pdus() || self.in_pdu {
+            return true;
+        }
+        let wanted = if session.is_in_login() {
+            Digests {
+                header: false,
+                data: false,
+            }
+        } else if let Some(header) = session.digests.header() {
+            let data = session.digests.data().unwrap_or(false);
+            Digests { header, data }
+        } else {
+            self.fall_out(Window::default());
+            return false;
+        };
+        if wanted != self.digests {
+            self.set_digests(wanted);
+        }
+        true
+    }
+
+    /// Checks a header by its place in the stream, or, where this place is not certain, by all that is known. Falls out of step if it is none.
+    fn accept(&mut self, now: Stamp, sender: Sender, bhs: &Bhs, session: &mut Session) -> bool {
+        if session.is_in_login() && !is_login(bhs) && plausible::is_header(bhs, Some(sender)) {
+            // The end of the login is missing. Digests may be in use here.
+            self.fall_out(Window::within_packet(now, bhs.as_bytes()));
+            return false;
+        }
+        let fits = plausible::follows(bhs, sender) && session.may_come(bhs);
+        let strictly = || {
+            plausible::is_header(bhs, Some(sender))
+                && session.numbers_fit(bhs, sender) != Some(false)
+        };
+        if !fits || !(self.certain || strictly()) {
+            // One byte less than before: the search comes to an end.
+            self.skipped_bytes += 1;
+            let again = Window::within_packet(now, &bhs.as_bytes()[1..]);
+            self.lose(sender, again, session);
+            return false;
+        }
+        session.digests.handle_header();
+        if self.guessed {
+            session.digests.detect_data(session.digests.data_or_guess());
+        }
+        (self.certain, self.guessed) = (true, false);
+        true
     }
 
     fn begin(&mut self, bhs: &Bhs) {
@@ -180,29 +259,15 @@ impl Reader {
         self.data_missing = false;
     }
 
-    fn end(&mut self, now: Time, sender: Sender, data_digest_ok: bool, session: &mut Session) {
+    fn end(&mut self, now: Stamp, sender: Sender, data_digest_ok: bool, session: &mut Session) {
         self.in_pdu = false;
         if !data_digest_ok && !self.data_missing {
             self.digest_errors += 1;
         }
+        let in_login = session.is_in_login();
         session.handle_end(now, sender);
-        if self.has_data && !self.data_digest_known {
-            self.step = Step::Deciding(Vec::new());
-        }
-    }
-
-    /// Takes up the digests that a login, or the other direction, has come to.
-    fn apply_digests(&mut self, session: &mut Session) {
-        if session.must_guess_digests() && !self.guesses && self.framer.is_between_pdus() {
-            (self.guesses, self.data_digest_known) = (true, false);
-            self.fall_out(&[]);
-        }
-        if let Some(digests) = session.digests()
-            && (digests != self.digests || !self.data_digest_known)
-            && self.framer.is_between_pdus()
-        {
-            self.set_digests(digests);
-            self.data_digest_known = true;
+        if self.has_data && !in_login && session.digests.data().is_none() {
+            self.step = Step::Deciding(Window::default());
         }
     }
 
@@ -211,64 +276,107 @@ impl Reader {
         self.framer.set_digests(digests.header, digests.data);
     }
 
-    /// The 52 bytes behind the first data: the next header, or a digest and most of the next header.
-    fn decide(&mut self, now: Time, sender: Sender, held: &[u8], session: &mut Session) {
-        let header_at = |at: usize| held[at..].first_chunk().map(|bytes| Bhs::new(*bytes));
-        let fits = |at| header_at(at).is_some_and(|bhs| plausible::is_header(&bhs, Some(sender)));
-        self.step = Step::Reading;
-        let (data, at) = match (fits(0), fits(DIGEST_LENGTH)) {
-            (true, _) => (false, 0),
-            (false, true) => (true, DIGEST_LENGTH),
-            (false, false) => return self.lose(sender, held, session),
+    /// Looks at the 52 bytes behind data: the next header, or a digest and most of the next header. Returns the bytes to read, once it is known.
+    fn decide(
+        &mut self,
+        sender: Sender,
+        mut window: Window,
+        session: &mut Session,
+    ) -> Option<Window> {
+        let fits = |at: usize| {
+            let bytes = window.bytes().get(at..)?.first_chunk()?;
+            let bhs = Bhs::new(*bytes);
+            Some(
+                plausible::is_header(&bhs, Some(sender))
+                    && session.numbers_fit(&bhs, sender) != Some(false),
+            )
         };
-        self.data_digest_known = true;
-        self.set_digests(Digests {
-            data,
-            ..self.digests
-        });
-        session.guess_digests(self.digests);
-        self.handle_bytes(now, sender, &held[at..], session);
+        let digest = match (fits(0), fits(DIGEST_LENGTH)) {
+            (Some(true), _) => false,
+            (_, Some(true)) => true,
+            (Some(false), Some(false)) => {
+                self.lose(sender, Window::default(), session);
+                return self.search(sender, window, false, session);
+            }
+            _ => {
+                self.step = Step::Deciding(window);
+                return None;
+            }
+        };
+        session.digests.detect_data(digest);
+        self.step = Step::Reading;
+        if digest {
+            window.drop_front(DIGEST_LENGTH);
+        }
+        Some(window)
+    }
+
+    /// The bytes behind data were not captured: goes on with the guess. Returns how many of the `missing` ones are behind the digest.
+    fn guess(
+        &mut self,
+        sender: Sender,
+        mut window: Window,
+        missing: u64,
+        session: &mut Session,
+    ) -> u64 {
+        self.step = Step::Reading;
+        (self.certain, self.guessed) = (false, true);
+        let digest = if session.digests.data_or_guess() {
+            DIGEST_LENGTH
+        } else {
+            0
+        };
+        let captured = digest.min(window.bytes().len());
+        window.drop_front(captured);
+        self.replay(sender, &window, session);
+        missing.saturating_sub((digest - captured) as u64)
     }
 
     /// `length` bytes of the stream are not there.
     fn handle_missing(
         &mut self,
-        now: Time,
+        now: Stamp,
         sender: Sender,
         mut length: u64,
         session: &mut Session,
     ) {
-        self.settle(now, sender, session);
+        length = self.settle(sender, length, session);
         while length > 0 && self.step == Step::Reading {
             if !self.in_pdu {
                 length = self.assume_header(now, sender, length, session);
             } else {
                 length = self.read_zeros(now, sender, length, session);
             }
-            self.settle(now, sender, session);
+            length = self.settle(sender, length, session);
         }
         if !self.in_step() {
             self.skipped_bytes += length;
         }
     }
 
-    /// What was waiting for the bytes that are missing now does so no more.
-    fn settle(&mut self, now: Time, sender: Sender, session: &mut Session) {
-        loop {
+    /// Decides without the bytes that are missing. Returns how many are still missing.
+    fn settle(&mut self, sender: Sender, mut missing: u64, session: &mut Session) -> u64 {
+        while missing > 0 {
             match std::mem::replace(&mut self.step, Step::Reading) {
-                Step::Reading => return,
-                // Nothing tells: without a digest is more frequent.
-                Step::Deciding(held) => self.handle_bytes(now, sender, &held, session),
+                Step::Reading => break,
+                Step::Deciding(window) => missing = self.guess(sender, window, missing, session),
                 Step::Searching(window) => match self.search(sender, window, true, session) {
-                    Some(found) => self.handle_bytes(now, sender, &found, session),
-                    None => return,
+                    Some(found) => self.replay(sender, &found, session),
+                    None => break,
                 },
             }
         }
+        missing
     }
 
-    /// Reads zeros in the place of data, up to the end of the PDU; how many bytes are still missing.
-    fn read_zeros(&mut self, now: Time, sender: Sender, length: u64, session: &mut Session) -> u64 {
+    /// Reads zeros in the place of data, up to the end of the PDU. Returns how many bytes are still missing.
+    fn read_zeros(
+        &mut self,
+        now: Stamp,
+        sender: Sender,
+        length: u64,
+        session: &mut Session,
+    ) -> u64 {
         self.data_missing = true;
         session.handle_data_missing(sender);
         let zeros = &ZEROS[..length.min(ZEROS.len() as u64) as usize];
@@ -283,7 +391,7 @@ impl Reader {
                 Ok(Some(Frame::Data { .. } | Frame::Header { .. })) => {}
                 Ok(None) => break,
                 Err(_) => {
-                    self.lose(sender, &[], session);
+                    self.lose(sender, Window::default(), session);
                     break;
                 }
             }
@@ -291,34 +399,29 @@ impl Reader {
         length - (zeros.len() - input.len()) as u64
     }
 
-    /// A header begins in what is missing, or goes on there: what the session says that it must be is read in its place. How many bytes are
+    /// A header begins in the missing bytes, or continues there: the header that the session expects is read in its place. Returns how many bytes are
     /// still missing.
     fn assume_header(
         &mut self,
-        now: Time,
+        now: Stamp,
         sender: Sender,
         length: u64,
         session: &mut Session,
     ) -> u64 {
+        if !self.prepare(session) {
+            return length;
+        }
         let seen = std::mem::take(&mut self.partial);
-        let Some(expected) = session
-            .expected_header(sender)
-            .filter(|expected| agrees(&seen, expected))
-        else {
-            self.lose(sender, &[], session);
+        let Some((mut header, assumed)) = complete_header(&seen, sender, session) else {
+            self.lose(sender, Window::default(), session);
             return length;
         };
-        // As far as it was seen, it is as it was seen.
-        let mut header = expected.to_vec();
-        let known = seen.len().min(header.len());
-        header[..known].copy_from_slice(&seen[..known]);
         if self.digests.header {
             let digest = header_digest(&header);
             header.extend_from_slice(&digest);
         }
-        // All of it was seen, and yet it is not complete: it has additional headers, which none of those expected has.
         let Some(rest) = header.get(seen.len()..).filter(|rest| !rest.is_empty()) else {
-            self.lose(sender, &[], session);
+            self.lose(sender, Window::default(), session);
             return length;
         };
         let taken = rest
@@ -328,17 +431,22 @@ impl Reader {
         match self.framer.next(&mut input) {
             Ok(Some(Frame::Header { bhs, .. })) => {
                 let bhs = *bhs;
+                if !assumed && !self.accept(now, sender, &bhs, session) {
+                    return length - taken as u64;
+                }
+                self.certain &= !assumed;
                 self.begin(&bhs);
-                session.handle_header(now, sender, &bhs, true);
+                session.handle_header(now, sender, &bhs, assumed);
             }
             // Its end will be seen.
             Ok(_) => {
                 self.partial = seen;
                 self.partial.extend_from_slice(before);
+                self.certain &= !assumed;
                 return length - taken as u64;
             }
             Err(_) => {
-                self.lose(sender, &[], session);
+                self.lose(sender, Window::default(), session);
                 return length;
             }
         }
@@ -349,7 +457,7 @@ impl Reader {
         length - taken as u64
     }
 
-    /// Keeps what the framer has of a header that is not complete.
+    /// Keeps the bytes that the framer has of a header that is not complete.
     fn remember_partial(&mut self, read: &[u8]) {
         if self.in_pdu {
             return;
@@ -365,121 +473,104 @@ impl Reader {
     }
 
     /// Falls out of step; `again` are bytes to look at once more.
-    fn lose(&mut self, sender: Sender, again: &[u8], session: &mut Session) {
+    fn lose(&mut self, sender: Sender, again: Window, session: &mut Session) {
         self.losses += 1;
-        // What was guessed may be why.
-        self.data_digest_known &= !session.forget_guess();
+        session.digests.handle_lost();
         self.fall_out(again);
         session.handle_lost(sender);
     }
 
-    fn fall_out(&mut self, again: &[u8]) {
+    fn fall_out(&mut self, again: Window) {
         self.partial.clear();
         self.in_pdu = false;
         self.framer = Framer::new(DATA_SEGMENT_LENGTH_MAX);
         self.framer
             .set_digests(self.digests.header, self.digests.data);
-        self.step = Step::Searching(again.to_vec());
+        self.step = Step::Searching(again);
     }
 
-    /// Looks for a header among `window`; from there on it is returned, and the reader is in step. `last`: nothing follows the window's end.
+    /// Looks for a header. From there on the bytes are returned, and the reader is in step. `last`: the bytes behind the window are missing.
     fn search(
         &mut self,
         sender: Sender,
-        mut window: Vec<u8>,
+        mut window: Window,
         last: bool,
         session: &mut Session,
-    ) -> Option<Vec<u8>> {
-        let mut at = 0;
-        while let Some(bytes) = window[at..].first_chunk::<BHS_LENGTH>() {
-            let bhs = Bhs::new(*bytes);
-            if plausible::is_header(&bhs, Some(sender)) {
-                match self.judge(sender, &bhs, &window[at..], last, session) {
-                    Verdict::Header(digests) => {
-                        self.skipped_bytes += at as u64;
-                        self.set_digests(digests);
-                        self.step = Step::Reading;
-                        session.handle_found(sender);
-                        window.drain(..at);
-                        return Some(window);
-                    }
-                    Verdict::Wait if window.len() < WINDOW_MAX => break,
-                    Verdict::Wait | Verdict::No => {}
-                }
-            }
-            at += 1;
+    ) -> Option<Window> {
+        let (skipped, found) = search(&window, sender, last, session);
+        if skipped > 0 {
+            self.skipped_bytes += skipped as u64;
+            session.handle_lost(sender);
+            window.drop_front(skipped);
         }
-        if last {
-            at = window.len();
+        let Some(Search {
+            bhs,
+            header,
+            proven,
+        }) = found
+        else {
+            self.step = Step::Searching(window);
+            return None;
+        };
+        if proven && !is_login(&bhs) {
+            session.digests.detect_header(header);
         }
-        self.skipped_bytes += at as u64;
-        window.drain(..at);
-        self.step = Step::Searching(window);
-        None
+        let data = session.digests.data().unwrap_or(false);
+        session.handle_found(sender, &bhs);
+        self.step = Step::Reading;
+        (self.certain, self.guessed) = (true, false);
+        self.set_digests(Digests { header, data });
+        self.read_found(sender, window, session)
     }
 
-    /// What to think of a header that may be one: by its digest, by what follows it.
-    fn judge(
-        &self,
+    /// Reads the header that was found with the digest that was found: the next one may not have the same.
+    fn read_found(
+        &mut self,
         sender: Sender,
-        bhs: &Bhs,
-        bytes: &[u8],
-        last: bool,
-        session: &Session,
-    ) -> Verdict {
-        let head = BHS_LENGTH + bhs.ahs_length();
-        let known = session.digests();
-        let digest = bytes.get(head..head + DIGEST_LENGTH);
-        let matches = digest.is_some_and(|digest| header_digest(&bytes[..head]) == *digest);
-        let header = match known {
-            // An all-but-certain proof where it is wanted.
-            Some(digests) if digests.header => match (digest, matches) {
-                (None, _) if !last => return Verdict::Wait,
-                (Some(_), false) => return Verdict::No,
-                _ => true,
-            },
-            Some(_) => false,
-            None if digest.is_none() && !last && bhs.data_segment_length() > 0 => {
-                return Verdict::Wait;
+        mut window: Window,
+        session: &mut Session,
+    ) -> Option<Window> {
+        let runs: Vec<(Stamp, Vec<u8>)> = window
+            .runs()
+            .map(|run| (run.stamp, run.bytes.to_vec()))
+            .collect();
+        let mut taken = 0;
+        for (stamp, bytes) in runs {
+            let mut rest = bytes.as_slice();
+            let frame = self.framer.next(&mut rest);
+            taken += bytes.len() - rest.len();
+            if let Ok(Some(Frame::Header { bhs, .. })) = frame {
+                let bhs = *bhs;
+                session.digests.handle_header();
+                self.begin(&bhs);
+                session.handle_header(stamp, sender, &bhs, false);
+                // A PDU without data has ended with it.
+                self.read(stamp, sender, &mut &[][..], session);
+                break;
             }
-            None => matches,
-        };
-        let data = known.map_or(self.digests.data, |digests| digests.data);
-        let length = bhs.data_segment_length() as usize;
-        let end = head
-            + if header { DIGEST_LENGTH } else { 0 }
-            + length
-            + if length > 0 { padding(length) } else { 0 };
-        let next_at = |at: usize| {
-            let next = bytes.get(at..).and_then(|rest| rest.first_chunk());
-            next.map(|next| plausible::is_header(&Bhs::new(*next), Some(sender)))
-        };
-        let chained = match (next_at(end), next_at(end + DIGEST_LENGTH)) {
-            (Some(true), _) => Some(true),
-            (_, Some(true)) if length > 0 => Some(true),
-            (Some(false), Some(false)) => Some(false),
-            (Some(false), None) if length == 0 => Some(false),
-            _ => None,
-        };
-        match chained {
-            Some(false) => Verdict::No,
-            _ => Verdict::Header(Digests { header, data }),
         }
+        if !self.in_pdu {
+            self.partial.extend_from_slice(&window.bytes()[..taken]);
+        }
+        window.drop_front(taken);
+        Some(window)
     }
 }
 
-/// What a header that may be one is.
-enum Verdict {
-    Header(Digests),
-    /// More bytes are wanted to tell.
-    Wait,
-    No,
-}
-
-/// What was seen of a header is that of the one expected: opcode, lengths, tags.
-fn agrees(seen: &[u8], expected: &[u8; BHS_LENGTH]) -> bool {
-    seen.iter()
-        .zip(expected)
+/// A whole basic header of which only `seen` was captured, and whether a part of it is assumed.
+fn complete_header(seen: &[u8], sender: Sender, session: &Session) -> Option<(Vec<u8>, bool)> {
+    if let Some(bytes) = seen.first_chunk::<BHS_LENGTH>() {
+        // Additional headers are never assumed.
+        return (Bhs::new(*bytes).ahs_length() == 0).then(|| (bytes.to_vec(), false));
+    }
+    let expected = session.expected_header(sender)?;
+    // Of a header that was seen in part: opcode, lengths, tags.
+    let agrees = seen
+        .iter()
+        .zip(&expected)
         .enumerate()
-        .all(|(at, (a, b))| a == b || !matches!(at, 0 | 4..8 | 16..20))
+        .all(|(at, (a, b))| a == b || !matches!(at, 0 | 4..8 | 16..20));
+    let mut header = seen.to_vec();
+    header.extend_from_slice(&expected[seen.len()..]);
+    agrees.then_some((header, true))
 }

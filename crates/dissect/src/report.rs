@@ -1,16 +1,17 @@
 //! What an analysis comes to; as JSON it is what `hakaru-engine analyse` prints.
 use std::collections::BTreeMap;
 
-use hakaru_stats::Histogram;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::stream::StreamCounters;
 
-/// How durations spread, ns to three significant digits; all 0 where there are none.
+/// Distribution of durations, ns; all 0 where there are none. Percentiles have three significant digits, the mean and the maximum are exact.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Spread {
     /// Number of durations.
     pub count: u64,
+    /// Mean, rounded down.
+    pub mean_ns: u64,
     /// Half are not longer.
     pub p50_ns: u64,
     /// 99 of 100 are not longer.
@@ -19,21 +20,33 @@ pub struct Spread {
     pub max_ns: u64,
 }
 
-impl Spread {
-    pub(crate) fn of(histogram: Option<&Histogram>) -> Spread {
-        histogram.map_or_else(Spread::default, |histogram| Spread {
-            count: histogram.count(),
-            p50_ns: histogram.quantile_ns(0.5),
-            p99_ns: histogram.quantile_ns(0.99),
-            max_ns: histogram.max_ns(),
-        })
+/// Values of phases by name, in the order of the protocol. In JSON an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Phases<T>(pub Vec<(&'static str, T)>);
+
+impl<T> Phases<T> {
+    /// Value of a phase, if there is one of this name.
+    pub fn get(&self, name: &str) -> Option<&T> {
+        let (_, value) = self.0.iter().find(|(known, _)| *known == name)?;
+        Some(value)
+    }
+
+    /// Values in the order of the protocol.
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().map(|(_, value)| value)
+    }
+}
+
+impl<T: Serialize> Serialize for Phases<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
     }
 }
 
 /// One phase of all commands of a kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PhaseReport {
-    /// Exact sum; the phases' sums make the latency's.
+    /// Exact sum; the sums of the phases make that of the latency.
     pub sum_ns: u64,
     /// Over commands.
     #[serde(flatten)]
@@ -43,7 +56,7 @@ pub struct PhaseReport {
 /// Commands of one kind that were seen from header to response, with nothing between missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CommandReport {
-    /// How many.
+    /// Number of them.
     pub commands: u64,
     /// Of these, ended with a status other than GOOD.
     pub failed: u64,
@@ -54,13 +67,66 @@ pub struct CommandReport {
     /// From header to the end of the response.
     pub latency: Spread,
     /// By name, see `docs/reference/analyse.md`; empty for those that are neither READ nor WRITE.
-    pub phases: BTreeMap<String, PhaseReport>,
+    pub phases: Phases<PhaseReport>,
     /// R2Ts that they got.
     pub r2ts: u64,
     /// Most that one of them got.
     pub r2ts_per_command_max: u32,
     /// Each wait for an R2T in which nothing could be sent.
     pub r2t_wait: Spread,
+}
+
+/// One timed command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SlowCommand {
+    /// `read`, `write` or `other`.
+    pub kind: &'static str,
+    /// First byte of the CDB.
+    pub operation: u8,
+    /// Logical unit: a number, or its 64 bits as hexadecimal digits.
+    pub lun: String,
+    /// Initiator task tag.
+    pub itt: u32,
+    /// SCSI status; 0 is GOOD.
+    pub status: u8,
+    /// Data it moved.
+    pub bytes: u64,
+    /// R2Ts that it got.
+    pub r2ts: u32,
+    /// From header to the end of the response.
+    pub latency_ns: u64,
+    /// By name, ns.
+    pub phases: Phases<u64>,
+    /// Capture time of its header.
+    pub begin_ns: u64,
+    /// Number of the packet that completed its header, counted over all files from 1.
+    pub first_packet: u64,
+    /// Number of the packet that completed its response.
+    pub last_packet: u64,
+}
+
+/// Timed commands of one logical unit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LunReport {
+    /// See [`SlowCommand::lun`].
+    pub lun: String,
+    /// Ended with a status other than GOOD.
+    pub failed: u64,
+    /// Data they moved.
+    pub bytes: u64,
+    /// From header to the end of the response.
+    pub latency: Spread,
+}
+
+/// Commands that ended with one status and one sense.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StatusReport {
+    /// SCSI status; 0 is GOOD.
+    pub status: u8,
+    /// Sense key, ASC, ASCQ, where the response carries sense data and they were captured.
+    pub sense: Option<[u8; 3]>,
+    /// Number of commands, timed or not.
+    pub commands: u64,
 }
 
 /// One direction of a connection.
@@ -100,10 +166,19 @@ pub struct SessionReport {
     pub from_start: bool,
     /// Keys that hold, if the whole login was seen.
     pub negotiated: Option<BTreeMap<String, String>>,
-    /// Header and data digests are in use, as agreed on or as seen; `None`: it could not be told.
+    /// Header and data digests are in use, as agreed on or as detected; `None`: unknown.
     pub digests: Option<(bool, bool)>,
-    /// Round trip of TCP's handshake, ns: SYN to SYN-ACK to ACK, so that it is the same wherever it is captured.
+    /// Round trip of TCP's handshake, ns: SYN to SYN-ACK to ACK, so that it is the same wherever it is captured. `None` where a segment of it is missing, or
+    /// came again, or may have.
     pub handshake_rtt_ns: Option<u64>,
+    /// Part of that round trip between the place of capture and the target, ns.
+    pub target_side_rtt_ns: Option<u64>,
+    /// Part of that round trip between the place of capture and the initiator, ns.
+    pub initiator_side_rtt_ns: Option<u64>,
+    /// SYNs and SYN-ACKs that came again.
+    pub handshake_retransmissions: u64,
+    /// From the first SYN to the ACK that ends the handshake, ns.
+    pub handshake_ns: Option<u64>,
     /// When the first and the last packet came, ns of the capture's clock.
     pub first_ns: u64,
     /// See `first_ns`.
@@ -134,6 +209,12 @@ pub struct SessionReport {
     pub writes: CommandReport,
     /// All other commands.
     pub others: CommandReport,
+    /// The slowest commands, slowest first.
+    pub slowest: Vec<SlowCommand>,
+    /// By logical unit.
+    pub luns: Vec<LunReport>,
+    /// By status and sense.
+    pub statuses: Vec<StatusReport>,
 }
 
 /// Packets that have no TCP segment to read, by cause.
@@ -160,8 +241,10 @@ pub struct Report {
     pub packets: u64,
     /// Of these, cut by the snap length.
     pub packets_cut: u64,
-    /// Of these, with an instant before that of the packet before them; they count as at that one's.
+    /// Of these, with a time before that of the packet before them: commands around them are not timed.
     pub packets_back_in_time: u64,
+    /// Longest TCP payload that one packet of the capture holds, bytes.
+    pub payload_bytes_max: u64,
     /// First and last instant, ns of the capture's clock; mostly since 1970.
     pub first_ns: u64,
     /// See `first_ns`.

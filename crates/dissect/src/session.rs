@@ -1,55 +1,76 @@
-//! One connection's PDUs put together to commands, with what was counted on the way.
+//! One connection's PDUs put together to commands.
 //!
 //! All PDUs of a command pass through one connection (connection allegiance, RFC 7143 section 4.2.2.1), so that each connection is looked at for itself: where a
-//! session has several, each is one line of the report.
+//! session has several, each is one entry of the report.
 use std::collections::BTreeMap;
 
-use hakaru_units::Time;
-use hakaru_wire::iscsi::keys::Key;
 use hakaru_wire::iscsi::{
-    BHS_LENGTH, Bhs, DATA_SEGMENT_LENGTH_MAX, DataIn, DataInStatus, DataOut, Itt, LoginRequest,
-    LoginResponse, LoginStatus, Opcode, R2t, ScsiCommand, ScsiResponse, Stage, Ttt,
+    Bhs, DataIn, DataInStatus, DataOut, Itt, LoginRequest, LoginResponse, LoginStatus, Opcode, R2t,
+    ScsiCommand, ScsiResponse, Stage,
 };
+use hakaru_wire::scsi::Sense;
 
 use crate::Sender;
-use crate::command::Command;
-use crate::login::{Digests, Login};
+use crate::clock::Stamp;
+use crate::command::{Command, Ending};
+use crate::digests::DigestKnowledge;
+use crate::expected::Habits;
+use crate::login::Login;
+use crate::numbers::Numbers;
 use crate::tally::Tally;
 
 /// Commands under way on one connection; more are not followed, but counted.
 const COMMANDS_MAX: usize = 1 << 16;
+/// Bytes of sense data that are looked at, with the length before them.
+const SENSE_BYTES_MAX: usize = 2 + 252;
 
-/// What is known of a connection.
+/// Phase of the connection (RFC 7143 section 4.2.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LoginPhase {
+    /// The capture begins later than the connection, and no PDU was seen.
+    Unknown,
+    /// Before the last login response.
+    Login,
+    /// Behind it.
+    FullFeature,
+}
+
+/// State of a connection as far as the capture shows it.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) tally: Tally,
     pub(crate) login: Option<Login>,
     pub(crate) names: Option<(LoginRequest, Option<LoginStatus>)>,
-    /// The beginning was captured: nothing comes before a login.
+    pub(crate) habits: Habits,
+    pub(crate) digests: DigestKnowledge,
     from_start: bool,
-    full_feature: bool,
-    agreed: Option<Digests>,
-    guessed: Option<Digests>,
+    phase: LoginPhase,
+    numbers: Numbers,
     commands: BTreeMap<Itt, Command>,
+    /// Commands that ended by a header that was assumed. Each stays until its tag is used again: a PDU for it before that shows that the assumption was wrong.
+    ended: BTreeMap<Itt, Command>,
+    /// Statuses from the target that were assumed and that no later header has confirmed.
+    assumed_statuses: u32,
+    /// Headers of a direction were assumed since the last one that was seen.
+    has_assumed: [bool; 2],
     /// The PDU of each direction that is being read, or was last.
-    last: [Option<Last>; 2],
+    last: [Option<Pdu>; 2],
     lost: [bool; 2],
-    /// Longest Data-Out and Data-In that was seen, bytes.
-    data_length_max: [u32; 2],
-    /// The target says the status of a read in its last Data-In.
-    status_in_data: bool,
+    /// Data of the response being read.
+    sense: Vec<u8>,
 }
 
 /// A PDU.
 #[derive(Clone, Copy, Debug)]
-struct Last {
-    bhs: Bhs,
-    kind: Pdu,
+pub(crate) struct Pdu {
+    pub(crate) bhs: Bhs,
+    pub(crate) kind: PduKind,
+    assumed: bool,
 }
 
-/// What of a PDU matters to a command.
+/// The fields of a PDU that concern a command or a login.
 #[derive(Clone, Copy, Debug)]
-enum Pdu {
+pub(crate) enum PduKind {
     Command(ScsiCommand),
     DataOut(DataOut),
     DataIn(DataIn),
@@ -62,37 +83,53 @@ enum Pdu {
     Malformed,
 }
 
-impl Pdu {
-    fn of(bhs: &Bhs) -> Pdu {
-        let pdu = match bhs.opcode() {
-            Some(Opcode::ScsiCommand) => ScsiCommand::parse(bhs).map(Pdu::Command),
-            Some(Opcode::DataOut) => DataOut::parse(bhs).map(Pdu::DataOut),
-            Some(Opcode::DataIn) => DataIn::parse(bhs).map(Pdu::DataIn),
-            Some(Opcode::R2t) => R2t::parse(bhs).map(Pdu::R2t),
-            Some(Opcode::ScsiResponse) => ScsiResponse::parse(bhs).map(Pdu::Response),
-            Some(Opcode::LoginRequest) => LoginRequest::parse(bhs).map(Pdu::LoginRequest),
-            Some(Opcode::LoginResponse) => LoginResponse::parse(bhs).map(Pdu::LoginResponse),
-            _ => Ok(Pdu::Other),
+impl PduKind {
+    fn of(bhs: &Bhs) -> PduKind {
+        let kind = match bhs.opcode() {
+            Some(Opcode::ScsiCommand) => ScsiCommand::parse(bhs).map(PduKind::Command),
+            Some(Opcode::DataOut) => DataOut::parse(bhs).map(PduKind::DataOut),
+            Some(Opcode::DataIn) => DataIn::parse(bhs).map(PduKind::DataIn),
+            Some(Opcode::R2t) => R2t::parse(bhs).map(PduKind::R2t),
+            Some(Opcode::ScsiResponse) => ScsiResponse::parse(bhs).map(PduKind::Response),
+            Some(Opcode::LoginRequest) => LoginRequest::parse(bhs).map(PduKind::LoginRequest),
+            Some(Opcode::LoginResponse) => LoginResponse::parse(bhs).map(PduKind::LoginResponse),
+            _ => Ok(PduKind::Other),
         };
-        pdu.unwrap_or(Pdu::Malformed)
+        kind.unwrap_or(PduKind::Malformed)
     }
 }
 
+/// It belongs to a login.
+pub(crate) fn is_login(bhs: &Bhs) -> bool {
+    matches!(
+        bhs.opcode(),
+        Some(Opcode::LoginRequest | Opcode::LoginResponse)
+    )
+}
+
 impl Session {
-    pub(crate) fn new(from_start: bool) -> Session {
+    /// `from_start`: the capture has the connection's beginning. `slowest_max`: commands that are reported one by one.
+    pub(crate) fn new(from_start: bool, slowest_max: usize) -> Session {
         Session {
-            tally: Tally::default(),
+            tally: Tally::new(slowest_max),
             login: None,
             names: None,
+            habits: Habits::new(),
+            digests: DigestKnowledge::default(),
             from_start,
-            full_feature: false,
-            agreed: None,
-            guessed: None,
+            phase: if from_start {
+                LoginPhase::Login
+            } else {
+                LoginPhase::Unknown
+            },
+            numbers: Numbers::default(),
             commands: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            assumed_statuses: 0,
+            has_assumed: [false; 2],
             last: [None; 2],
             lost: [!from_start; 2],
-            data_length_max: [0; 2],
-            status_in_data: true,
+            sense: Vec::new(),
         }
     }
 
@@ -101,117 +138,183 @@ impl Session {
         self.from_start
     }
 
-    /// The digests in use, if that is known.
-    pub(crate) fn digests(&self) -> Option<Digests> {
-        self.agreed.or(self.guessed)
+    /// Digests are in use from the full feature phase on (RFC 7143 section 13.1).
+    pub(crate) fn is_in_login(&self) -> bool {
+        self.phase == LoginPhase::Login
     }
 
-    /// There was a login, and a part of what it said is missing.
-    pub(crate) fn must_guess_digests(&self) -> bool {
-        self.full_feature
-            && self.agreed.is_none()
-            && self
-                .login
-                .as_ref()
-                .is_some_and(|login| !login.is_complete())
-    }
-
-    /// One direction has found out.
-    pub(crate) fn guess_digests(&mut self, digests: Digests) {
-        self.guessed = Some(digests);
-    }
-
-    /// Digests are to be found out anew, unless they were agreed on.
-    pub(crate) fn forget_guess(&mut self) -> bool {
-        self.guessed = None;
-        self.agreed.is_none() && (self.full_feature || !self.from_start)
-    }
-
-    /// A connection begins with a login.
+    /// A PDU of this kind may come now: a login comes first, and only once.
     pub(crate) fn may_come(&self, bhs: &Bhs) -> bool {
-        !self.from_start
-            || self.names.is_some()
-            || matches!(
-                bhs.opcode(),
-                Some(Opcode::LoginRequest | Opcode::LoginResponse)
-            )
+        match self.phase {
+            LoginPhase::Unknown => true,
+            LoginPhase::Login => is_login(bhs),
+            LoginPhase::FullFeature => !is_login(bhs),
+        }
     }
 
-    /// A direction fell out of step: what is under way may miss something.
+    /// The sequence numbers of a header continue those before it; `None` where they cannot be compared.
+    pub(crate) fn numbers_fit(&self, bhs: &Bhs, sender: Sender) -> Option<bool> {
+        self.numbers.are_continued_by(bhs, sender)
+    }
+
+    pub(crate) fn command(&self, itt: Itt) -> Option<&Command> {
+        self.commands.get(&itt)
+    }
+
+    pub(crate) fn last_pdu(&self, sender: Sender) -> Option<&Pdu> {
+        self.last[sender as usize].as_ref()
+    }
+
+    /// A direction fell out of step: commands under way may lack something, and headers that were assumed were wrong.
     pub(crate) fn handle_lost(&mut self, sender: Sender) {
         self.lost[sender as usize] = true;
         self.last[sender as usize] = None;
+        self.assumed_statuses = 0;
+        self.has_assumed[sender as usize] = false;
+        if self.phase == LoginPhase::Login {
+            self.login.get_or_insert_default().text_missing();
+        }
         for command in self.commands.values_mut() {
             command.whole = false;
         }
+        for command in self.ended.values_mut() {
+            command.whole &= !command.unconfirmed[sender as usize];
+        }
     }
 
-    /// It is in step again.
-    pub(crate) fn handle_found(&mut self, sender: Sender) {
+    /// It is in step again. `bhs`: the header that shows it.
+    pub(crate) fn handle_found(&mut self, sender: Sender, bhs: &Bhs) {
         self.lost[sender as usize] = false;
+        match (is_login(bhs), self.phase) {
+            (false, _) => {
+                if self.phase == LoginPhase::Login {
+                    // Its last response is missing.
+                    self.login.get_or_insert_default().text_missing();
+                }
+                self.phase = LoginPhase::FullFeature;
+            }
+            (true, LoginPhase::Unknown) => self.phase = LoginPhase::Login,
+            _ => {}
+        }
     }
 
-    /// A PDU begins. `assumed`: its header was not seen.
-    pub(crate) fn handle_header(&mut self, now: Time, sender: Sender, bhs: &Bhs, assumed: bool) {
-        let kind = Pdu::of(bhs);
-        self.last[sender as usize] = Some(Last { bhs: *bhs, kind });
+    /// The time of packet `packet`, the newest so far, is wrong.
+    pub(crate) fn distrust(&mut self, packet: u64) {
+        self.tally.distrust(packet);
+        for command in self.commands.values_mut().chain(self.ended.values_mut()) {
+            command.whole &= command.last.packet != packet;
+        }
+    }
+
+    /// A header that was seen in its place confirms those that were assumed before it.
+    fn confirm(&mut self, sender: Sender, bhs: &Bhs) {
+        let statuses = self.numbers.handle_header(bhs, sender);
+        if !self.has_assumed[sender as usize] {
+            return;
+        }
+        let right = match (sender, statuses) {
+            (Sender::Target, Some(between)) => between == self.assumed_statuses,
+            // Of those without a status only one that has none confirms the others.
+            (Sender::Target, None) if self.assumed_statuses > 0 => return,
+            _ => true,
+        };
+        if sender == Sender::Target {
+            self.assumed_statuses = 0;
+        }
+        self.has_assumed[sender as usize] = false;
+        for command in self.ended.values_mut().chain(self.commands.values_mut()) {
+            if command.unconfirmed[sender as usize] {
+                command.unconfirmed[sender as usize] = false;
+                command.whole &= right;
+            }
+        }
+    }
+
+    /// Takes the header of a PDU. `assumed`: it was not seen.
+    pub(crate) fn handle_header(&mut self, now: Stamp, sender: Sender, bhs: &Bhs, assumed: bool) {
+        let kind = PduKind::of(bhs);
+        self.last[sender as usize] = Some(Pdu {
+            bhs: *bhs,
+            kind,
+            assumed,
+        });
         if assumed {
             self.tally.assumed_pdus += 1;
+            self.has_assumed[sender as usize] = true;
         } else {
             self.tally.count_pdu(sender, bhs.opcode_code());
+            self.confirm(sender, bhs);
+        }
+        self.sense.clear();
+        if let Some(itt) = itt_of(&kind) {
+            self.note_tag(itt, sender, assumed);
         }
         match kind {
-            Pdu::Command(command) => self.begin_command(now, &command),
-            Pdu::DataOut(data) => {
-                self.note_data_length(sender, data.data_segment_length);
+            PduKind::Command(command) => self.begin_command(now, &command),
+            PduKind::DataOut(data) => {
+                self.habits
+                    .note_data_length(sender, data.data_segment_length);
                 if let Some(command) = self.commands.get_mut(&data.itt) {
                     command.handle_data_out(now, &data);
                 }
             }
-            Pdu::DataIn(data) => {
-                self.note_data_length(sender, data.data_segment_length);
+            PduKind::DataIn(data) => {
+                self.habits
+                    .note_data_length(sender, data.data_segment_length);
                 if let Some(command) = self.commands.get_mut(&data.itt) {
                     command.handle_data_in(now);
-                    let all = data.buffer_offset + data.data_segment_length == command.expected;
-                    if data.is_final && all && !assumed {
-                        self.status_in_data = data.status.is_some();
+                    if !assumed {
+                        self.habits.note_data_in(&data, command);
                     }
                 }
             }
-            Pdu::LoginRequest(request) => self.begin_login(&request),
-            Pdu::LoginResponse(_) => {
+            PduKind::LoginRequest(request) => self.begin_login(&request),
+            PduKind::LoginResponse(_) => {
+                self.phase = LoginPhase::Login;
                 if let Some(login) = &mut self.login {
                     login.begin_pdu(sender);
                 }
             }
-            Pdu::Malformed => self.tally.malformed_pdus += 1,
-            Pdu::R2t(_) | Pdu::Response(_) | Pdu::Other => {}
+            PduKind::Malformed => self.tally.malformed_pdus += 1,
+            PduKind::R2t(_) | PduKind::Response(_) | PduKind::Other => {}
+        }
+    }
+
+    /// A PDU of a command: assumed, or one that shows that the command has not ended.
+    fn note_tag(&mut self, itt: Itt, sender: Sender, assumed: bool) {
+        match self.commands.get_mut(&itt) {
+            Some(command) if assumed => command.assume_header(sender),
+            Some(_) => {}
+            None => {
+                if let Some(command) = self.ended.get_mut(&itt) {
+                    command.whole = false;
+                }
+            }
         }
     }
 
     fn begin_login(&mut self, request: &LoginRequest) {
+        self.phase = LoginPhase::Login;
         if self.names.is_none() {
             self.names = Some((*request, None));
         }
-        if !self.full_feature {
-            self.login
-                .get_or_insert_default()
-                .begin_pdu(Sender::Initiator);
+        let login = self.login.get_or_insert_default();
+        login.begin_pdu(Sender::Initiator);
+        if !self.from_start {
+            login.text_missing();
         }
     }
 
-    fn note_data_length(&mut self, sender: Sender, length: u32) {
-        let longest = &mut self.data_length_max[sender as usize];
-        *longest = (*longest).max(length);
-    }
-
-    fn begin_command(&mut self, now: Time, command: &ScsiCommand) {
+    fn begin_command(&mut self, now: Stamp, command: &ScsiCommand) {
         let whole = !self.lost[Sender::Target as usize];
         if self.commands.len() >= COMMANDS_MAX && !self.commands.contains_key(&command.itt) {
             self.tally.commands_not_followed += 1;
             return;
         }
         self.tally.commands += 1;
+        if let Some(ended) = self.ended.remove(&command.itt) {
+            self.count_assumed_end(ended);
+        }
         let command = (command.itt, Command::new(now, command, whole));
         // Its tag is free again: it was aborted, or its response is not in the capture.
         if self.commands.insert(command.0, command.1).is_some() {
@@ -219,89 +322,108 @@ impl Session {
         }
     }
 
-    /// Data of the PDU being read.
+    fn count_assumed_end(&mut self, mut command: Command) {
+        command.whole &= command.unconfirmed == [false; 2];
+        self.tally.end_command(command);
+    }
+
+    /// Takes data of the PDU being read.
     pub(crate) fn handle_data(&mut self, sender: Sender, bytes: &[u8]) {
-        if self.is_login_pdu(sender)
-            && let Some(login) = &mut self.login
-        {
-            login.text(sender, bytes);
+        match self.last[sender as usize].map(|last| last.kind) {
+            Some(PduKind::LoginRequest(_) | PduKind::LoginResponse(_)) => {
+                if let Some(login) = &mut self.login {
+                    login.text(sender, bytes);
+                }
+            }
+            Some(PduKind::Response(_)) => {
+                let room = SENSE_BYTES_MAX - self.sense.len();
+                self.sense
+                    .extend_from_slice(&bytes[..bytes.len().min(room)]);
+            }
+            _ => {}
         }
     }
 
-    /// Data of the PDU being read that is not in the capture.
+    /// Data of the PDU being read is not in the capture.
     pub(crate) fn handle_data_missing(&mut self, sender: Sender) {
-        if self.is_login_pdu(sender)
-            && let Some(login) = &mut self.login
+        self.sense.clear();
+        if matches!(
+            self.last[sender as usize].map(|last| last.kind),
+            Some(PduKind::LoginRequest(_) | PduKind::LoginResponse(_))
+        ) && let Some(login) = &mut self.login
         {
             login.text_missing();
         }
     }
 
-    fn is_login_pdu(&self, sender: Sender) -> bool {
-        !self.full_feature
-            && self.last[sender as usize].is_some_and(|last| {
-                matches!(last.kind, Pdu::LoginRequest(_) | Pdu::LoginResponse(_))
-            })
-    }
-
     /// The PDU being read has ended.
-    pub(crate) fn handle_end(&mut self, now: Time, sender: Sender) {
-        let Some(Last { kind, .. }) = self.last[sender as usize] else {
+    pub(crate) fn handle_end(&mut self, now: Stamp, sender: Sender) {
+        let Some(Pdu { kind, assumed, .. }) = self.last[sender as usize] else {
             return;
         };
         match kind {
-            Pdu::Command(command) => {
+            PduKind::Command(command) => {
                 if let Some(known) = self.commands.get_mut(&command.itt) {
                     known.handle_command_end(now, command.data_segment_length);
                 }
             }
-            Pdu::DataOut(data) => {
-                if let Some(command) = self.commands.get_mut(&data.itt) {
-                    command.handle_data_out_end(now, &data);
-                } else {
-                    self.tally.pdus_without_command += 1;
-                }
-            }
-            Pdu::DataIn(data) => self.end_data_in(now, &data),
-            Pdu::R2t(r2t) => match self.commands.get_mut(&r2t.itt) {
-                Some(command) => {
-                    let (whole, waited) = (command.whole, command.handle_r2t(now, &r2t));
-                    if let (true, Some(waited)) = (whole, waited) {
-                        self.tally.turn(waited);
-                    }
-                }
+            PduKind::DataOut(data) => match self.commands.get_mut(&data.itt) {
+                Some(command) => command.handle_data_out_end(now, &data),
                 None => self.tally.pdus_without_command += 1,
             },
-            Pdu::Response(response) => self.end_command(now, response.itt, response.status),
-            Pdu::LoginRequest(request) => self.end_login_text(sender, request.more),
-            Pdu::LoginResponse(response) => self.end_login_response(&response),
-            Pdu::Other | Pdu::Malformed => {}
+            PduKind::DataIn(data) => self.end_data_in(now, &data, assumed),
+            PduKind::R2t(r2t) => match self.commands.get_mut(&r2t.itt) {
+                Some(command) => command.handle_r2t(now, &r2t),
+                None => self.tally.pdus_without_command += 1,
+            },
+            PduKind::Response(response) => {
+                let (status, residual) = (response.status, response.residual);
+                self.end_command(now, response.itt, Ending { status, residual }, assumed);
+            }
+            PduKind::LoginRequest(request) => self.end_login_text(sender, request.more),
+            PduKind::LoginResponse(response) => self.end_login_response(&response),
+            PduKind::Other | PduKind::Malformed => {}
         }
     }
 
-    fn end_data_in(&mut self, now: Time, data: &DataIn) {
+    fn end_data_in(&mut self, now: Stamp, data: &DataIn, assumed: bool) {
         match self.commands.get_mut(&data.itt) {
             Some(command) => command.handle_data_in_end(now, data),
             None => self.tally.pdus_without_command += 1,
         }
-        if let Some(DataInStatus { status, .. }) = data.status {
-            self.end_command(now, data.itt, status);
+        if let Some(DataInStatus { status, residual }) = data.status {
+            self.end_command(now, data.itt, Ending { status, residual }, assumed);
         }
     }
 
-    fn end_command(&mut self, now: Time, itt: Itt, status: u8) {
+    fn end_command(&mut self, now: Stamp, itt: Itt, ending: Ending, assumed: bool) {
+        self.assumed_statuses += u32::from(assumed);
         let Some(mut command) = self.commands.remove(&itt) else {
             self.tally.pdus_without_command += 1;
             return;
         };
-        let latency = command.handle_response(now);
-        self.tally.end_command(&command, latency, status);
+        command.handle_response(now, ending);
+        if !assumed {
+            let sense = Sense::parse_response_data(&self.sense);
+            let sense = sense.map(|sense| {
+                [
+                    sense.key as u8,
+                    sense.additional.code,
+                    sense.additional.qualifier,
+                ]
+            });
+            self.tally.count_status(ending.status, sense);
+        }
+        if command.assumed {
+            self.ended.insert(itt, command);
+        } else {
+            self.tally.end_command(command);
+        }
     }
 
     fn end_login_text(&mut self, sender: Sender, more: bool) {
         if let Some(login) = &mut self.login
             && !more
-            && !self.full_feature
         {
             login.end_text(sender);
         }
@@ -314,124 +436,37 @@ impl Session {
         }
         let done = response.status == LoginStatus::SUCCESS
             && response.next_stage == Some(Stage::FullFeaturePhase);
-        if done && !self.full_feature {
-            self.full_feature = true;
-            self.agreed = self.login.as_ref().and_then(Login::digests);
-        }
-    }
-
-    /// What the next header of this direction must be, if that is certain enough: the next part of a burst, or the response to a read whose data is
-    /// complete. A header that is seen later proves it, or the reader falls out of step.
-    pub(crate) fn expected_header(&self, sender: Sender) -> Option<[u8; BHS_LENGTH]> {
-        let last = self.last[sender as usize]?;
-        let mut header = [0; BHS_LENGTH];
-        match last.kind {
-            Pdu::Command(command) if !command.is_final => {
-                let data = DataOut {
-                    ttt: Ttt::RESERVED,
-                    lun: last.bhs.lun(),
-                    itt: command.itt,
-                    exp_stat_sn: command.exp_stat_sn,
-                    ..DataOut::default()
-                };
-                self.next_data_out(&data, command.data_segment_length, true)?
-                    .emit(&mut header);
+        if done {
+            self.phase = LoginPhase::FullFeature;
+            if let Some(digests) = self.login.as_ref().and_then(Login::digests) {
+                self.digests.agree(digests);
             }
-            Pdu::DataOut(data) if !data.is_final => self
-                .next_data_out(&data, data.buffer_offset + data.data_segment_length, false)?
-                .emit(&mut header),
-            Pdu::DataIn(data) if data.status.is_none() => {
-                let offset = data.buffer_offset + data.data_segment_length;
-                let expected = self.commands.get(&data.itt)?.expected;
-                if offset < expected {
-                    self.next_data_in(&data, offset, expected).emit(&mut header);
-                } else {
-                    ScsiResponse {
-                        itt: data.itt,
-                        numbers: data.numbers,
-                        ..ScsiResponse::default()
-                    }
-                    .emit(&mut header);
-                }
-            }
-            _ => return None,
         }
-        Some(header)
-    }
-
-    fn next_data_out(&self, last: &DataOut, offset: u32, begins: bool) -> Option<DataOut> {
-        let command = self.commands.get(&last.itt)?;
-        let end = match command.burst_end(last.ttt) {
-            Some(end) => end,
-            None if last.ttt == Ttt::RESERVED => self
-                .login
-                .as_ref()?
-                .number(Key::FirstBurstLength)?
-                .min(command.expected),
-            None => return None,
-        };
-        let before = (!begins).then_some(last.data_segment_length);
-        let longest = self.data_segment_max(Sender::Target, before)?;
-        let length = end.checked_sub(offset)?.min(longest);
-        Some(DataOut {
-            is_final: offset + length == end,
-            data_sn: last.data_sn.wrapping_add(1),
-            buffer_offset: offset,
-            data_segment_length: length,
-            ..*last
-        })
-        .filter(|data| data.data_segment_length > 0)
-    }
-
-    fn next_data_in(&self, last: &DataIn, offset: u32, expected: u32) -> DataIn {
-        let longest = self
-            .data_segment_max(
-                Sender::Initiator,
-                (!last.is_final).then_some(last.data_segment_length),
-            )
-            .unwrap_or(1);
-        let burst = self
-            .login
-            .as_ref()
-            .and_then(|login| login.number(Key::MaxBurstLength))
-            .filter(|&burst| burst > 0)
-            .unwrap_or(u32::MAX);
-        let to_burst_end = burst - offset % burst;
-        let length = longest.min(expected - offset).min(to_burst_end);
-        let all = offset + length == expected;
-        DataIn {
-            is_final: all || length == to_burst_end,
-            status: (all && self.status_in_data).then(DataInStatus::default),
-            numbers: last.numbers,
-            data_sn: last.data_sn.wrapping_add(1),
-            buffer_offset: offset,
-            data_segment_length: length,
-            ..*last
-        }
-    }
-
-    /// How long the next data segment to `receiver` is, where a burst goes on for so long. A PDU that did not end its burst (`last`) was as long as its sender makes
-    /// them; else the longest one seen was, else what the receiver declared.
-    fn data_segment_max(&self, receiver: Sender, last: Option<u32>) -> Option<u32> {
-        let seen = self.data_length_max[receiver.other() as usize];
-        let declared = || {
-            let login = self.login.as_ref()?;
-            login.declared(Key::MaxRecvDataSegmentLength, receiver)
-        };
-        let length = last
-            .or(Some(seen).filter(|&seen| seen > 0))
-            .or_else(declared)?;
-        Some(length.min(DATA_SEGMENT_LENGTH_MAX)).filter(|&length| length > 0)
     }
 
     /// Nothing more comes.
     pub(crate) fn finish(&mut self) {
+        for command in std::mem::take(&mut self.ended).into_values() {
+            self.count_assumed_end(command);
+        }
         self.tally.commands_unfinished += self.commands.len() as u64;
         self.commands.clear();
+        self.tally.finish();
     }
 
     /// Anything that was decoded.
     pub(crate) fn has_pdus(&self) -> bool {
         self.tally.pdus() > 0
+    }
+}
+
+/// Tag of the command that a PDU belongs to and does not begin.
+fn itt_of(kind: &PduKind) -> Option<Itt> {
+    match kind {
+        PduKind::DataOut(data) => Some(data.itt),
+        PduKind::DataIn(data) => Some(data.itt),
+        PduKind::R2t(r2t) => Some(r2t.itt),
+        PduKind::Response(response) => Some(response.itt),
+        _ => None,
     }
 }

@@ -1,43 +1,61 @@
 //! One direction of a TCP connection, put in order.
 //!
-//! A byte counts at the instant from which all bytes before it had been seen: what came early waits. What never comes is a hole; it is given up
-//! once the peer has acknowledged it, for then the capture missed what the peer did not, or when more waits behind it than is held.
-use std::collections::BTreeMap;
+//! A byte counts at the instant from which all bytes before it had been seen: data that came early waits, as it does in the receiver. A hole is given up once the
+//! peer has acknowledged it, for then the capture missed what the peer received, or when more waits behind it than is held. The time of what waited behind such a
+//! hole is known only within bounds, and so is the time of bytes that the peer acknowledged before they were captured.
+use std::collections::{BTreeMap, VecDeque};
 
+use hakaru_units::Time;
 use serde::Serialize;
 
+use crate::clock::Stamp;
 use crate::packet::Segment;
 
 /// Captured bytes that one direction holds behind a hole.
 const HELD_BYTES_MAX: usize = 4 << 20;
 /// Segments that one direction holds behind a hole.
 const HELD_PIECES_MAX: usize = 4096;
+/// Newest segments among which a copy of a packet is looked for.
+const RECENT_MAX: usize = 64;
 
-/// What comes out, in order.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Piece<'a> {
+/// Bytes of the stream, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content<'a> {
     /// Bytes as they were captured.
     Bytes(&'a [u8]),
-    /// So many bytes that the snap length cut off.
+    /// Number of bytes that the snap length cut off.
     Cut(u32),
-    /// So many bytes that are in no packet of the capture.
+    /// Number of bytes that are in no packet of the capture.
     Hole(u64),
 }
 
-/// What happened to one direction of a connection, as TCP sees it. Bytes are payload.
+/// A part of the stream, and when it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece<'a> {
+    pub(crate) content: Content<'a>,
+    pub(crate) stamp: Stamp,
+}
+
+/// Counters of one direction of a connection, as TCP sees it. Bytes are payload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StreamCounters {
     /// Segments with payload, as captured: a super-frame is one.
     pub segments: u64,
     /// Bytes of the stream that were seen, each once.
     pub bytes: u64,
-    /// Segments that brought nothing new.
+    /// Segments that brought nothing new: lost behind the place of capture, or taken for lost.
     pub retransmitted_segments: u64,
     /// Bytes that had been seen before.
     pub retransmitted_bytes: u64,
+    /// Packets that the capture has twice.
+    pub duplicated_packets: u64,
     /// Segments that came before one with lower numbers.
     pub out_of_order_segments: u64,
-    /// Bytes that the peer acknowledged and the capture does not have.
+    /// Segments that filled a hole later than another order on the way explains: lost before the place of capture, and sent again.
+    pub late_segments: u64,
+    /// Longest time for which later segments waited for such a one, ns.
+    pub late_max_ns: u64,
+    /// Bytes that the peer acknowledged and the capture lacks.
     pub missing_bytes: u64,
     /// Bytes that the snap length cut off.
     pub cut_bytes: u64,
@@ -50,6 +68,7 @@ pub struct StreamCounters {
 struct Held {
     bytes: Vec<u8>,
     length: u32,
+    stamp: Stamp,
 }
 
 /// One direction.
@@ -63,8 +82,14 @@ pub(crate) struct Stream {
     first: u32,
     held: BTreeMap<u64, Held>,
     held_bytes: usize,
+    /// When the oldest of them came.
+    hole_since: Option<Time>,
     /// Highest place that the peer has acknowledged.
     acknowledged: u64,
+    /// Fingerprints of the newest segments.
+    recent: VecDeque<u64>,
+    /// A segment that fills a hole within this time was overtaken, not lost, ns.
+    overtaking_max_ns: u64,
     pub(crate) counters: StreamCounters,
 }
 
@@ -79,13 +104,23 @@ impl Stream {
         segment.syn && self.from_start && segment.sequence.wrapping_add(1) != self.first
     }
 
-    /// Takes a segment of this direction, and gives out what is in order then.
-    pub(crate) fn handle_segment(&mut self, segment: &Segment<'_>, out: &mut dyn FnMut(Piece<'_>)) {
-        self.take(segment, out);
-        self.drain(false, out);
+    /// Sets the time within which a segment counts as overtaken on its way, ns.
+    pub(crate) fn set_overtaking_max(&mut self, ns: u64) {
+        self.overtaking_max_ns = ns;
     }
 
-    fn take(&mut self, segment: &Segment<'_>, out: &mut dyn FnMut(Piece<'_>)) {
+    /// Takes a segment of this direction, and gives out what is in order then.
+    pub(crate) fn handle_segment(
+        &mut self,
+        stamp: Stamp,
+        segment: &Segment<'_>,
+        out: &mut dyn FnMut(Piece<'_>),
+    ) {
+        self.take(stamp, segment, out);
+        self.drain(stamp, false, out);
+    }
+
+    fn take(&mut self, stamp: Stamp, segment: &Segment<'_>, out: &mut dyn FnMut(Piece<'_>)) {
         let mut sequence = segment.sequence;
         if segment.rst {
             self.counters.resets += 1;
@@ -108,33 +143,80 @@ impl Stream {
         if segment.payload_length == 1 && end == next {
             return;
         }
+        if self.is_copy(segment) {
+            self.counters.duplicated_packets += 1;
+            return;
+        }
         self.counters.segments += 1;
         if end <= next {
-            self.counters.retransmitted_segments += 1;
-            self.counters.retransmitted_bytes += u64::from(segment.payload_length);
+            self.count_retransmission(segment.payload_length);
             return;
         }
         if start > next {
             self.counters.out_of_order_segments += 1;
-            self.hold(start, segment);
+            self.hold(start, stamp, segment);
+            return;
+        }
+        self.count_late(stamp);
+        // Bytes that were acknowledged before they were seen came earlier than this says.
+        let stamp = if next < self.acknowledged {
+            stamp.inexact()
         } else {
-            self.give(next, start, segment.payload, segment.payload_length, out);
+            stamp
+        };
+        self.give(
+            next,
+            start,
+            stamp,
+            segment.payload,
+            segment.payload_length,
+            out,
+        );
+    }
+
+    /// The capture has this very packet twice: a retransmission differs in its IP identification or its timestamp.
+    fn is_copy(&mut self, segment: &Segment<'_>) -> bool {
+        let copy = self.recent.contains(&segment.fingerprint);
+        if !copy {
+            if self.recent.len() == RECENT_MAX {
+                self.recent.pop_front();
+            }
+            self.recent.push_back(segment.fingerprint);
+        }
+        copy
+    }
+
+    fn count_retransmission(&mut self, bytes: u32) {
+        self.counters.retransmitted_segments += 1;
+        self.counters.retransmitted_bytes += u64::from(bytes);
+    }
+
+    /// A segment fills a hole, or a part of it.
+    fn count_late(&mut self, stamp: Stamp) {
+        let Some(since) = self.hole_since else {
+            return;
+        };
+        let waited = stamp.at.0.saturating_sub(since.0);
+        if waited > self.overtaking_max_ns {
+            self.counters.late_segments += 1;
+            self.counters.late_max_ns = self.counters.late_max_ns.max(waited);
         }
     }
 
-    fn hold(&mut self, start: u64, segment: &Segment<'_>) {
+    fn hold(&mut self, start: u64, stamp: Stamp, segment: &Segment<'_>) {
         let held = self.held.get(&start);
         if let Some(known) = held
             && (known.length, known.bytes.len()) >= (segment.payload_length, segment.payload.len())
         {
-            self.counters.retransmitted_segments += 1;
-            self.counters.retransmitted_bytes += u64::from(segment.payload_length);
+            self.count_retransmission(segment.payload_length);
             return;
         }
+        self.hole_since.get_or_insert(stamp.at);
         self.held_bytes += segment.payload.len();
         let new = Held {
             bytes: segment.payload.to_vec(),
             length: segment.payload_length,
+            stamp,
         };
         if let Some(old) = self.held.insert(start, new) {
             self.held_bytes -= old.bytes.len();
@@ -142,40 +224,64 @@ impl Stream {
         }
     }
 
-    /// Takes what the peer has acknowledged.
-    pub(crate) fn handle_acknowledged(&mut self, number: u32, out: &mut dyn FnMut(Piece<'_>)) {
+    /// Takes the number up to which the peer has acknowledged.
+    pub(crate) fn handle_acknowledged(
+        &mut self,
+        stamp: Stamp,
+        number: u32,
+        out: &mut dyn FnMut(Piece<'_>),
+    ) {
         if let Some(next) = self.next {
             self.acknowledged = self.acknowledged.max(place(number, next));
-            self.drain(false, out);
+            self.drain(stamp, false, out);
         }
     }
 
-    /// Gives out what is in order now. `flush`: whatever is held, since nothing more comes.
-    pub(crate) fn drain(&mut self, flush: bool, out: &mut dyn FnMut(Piece<'_>)) {
-        while let Some(entry) = self.held.first_entry() {
+    /// Gives out what is in order now. `flush`: everything that is held, because nothing more comes.
+    pub(crate) fn drain(&mut self, now: Stamp, flush: bool, out: &mut dyn FnMut(Piece<'_>)) {
+        let mut given_up = None;
+        loop {
+            let crowded = self.held_bytes > HELD_BYTES_MAX || self.held.len() > HELD_PIECES_MAX;
+            let Some(entry) = self.held.first_entry() else {
+                break;
+            };
             let start = *entry.key();
             let next = self.next.unwrap_or(start);
             if start > next {
-                let crowded = self.held_bytes > HELD_BYTES_MAX || self.held.len() > HELD_PIECES_MAX;
-                if !(flush || crowded || self.acknowledged >= start) {
+                let received = self.acknowledged >= start;
+                if !(flush || crowded || received) {
+                    self.hole_since = Some(entry.get().stamp.at);
                     return;
                 }
+                given_up = Some(received);
                 self.counters.missing_bytes += start - next;
                 self.next = Some(start);
-                out(Piece::Hole(start - next));
+                let content = Content::Hole(start - next);
+                out(Piece {
+                    content,
+                    stamp: now.inexact(),
+                });
                 continue;
             }
             let held = entry.remove();
             self.held_bytes -= held.bytes.len();
-            self.give(next, start, &held.bytes, held.length, out);
+            let stamp = match given_up {
+                // The hole before it had been acknowledged when it came: it did not wait.
+                Some(true) if held.stamp.packet == now.packet => held.stamp,
+                Some(_) => held.stamp.inexact(),
+                None => now,
+            };
+            self.give(next, start, stamp, &held.bytes, held.length, out);
         }
+        self.hole_since = None;
     }
 
-    /// The part of a segment that is new.
+    /// Gives out the part of a segment that is new.
     fn give(
         &mut self,
         next: u64,
         start: u64,
+        stamp: Stamp,
         bytes: &[u8],
         length: u32,
         out: &mut dyn FnMut(Piece<'_>),
@@ -191,12 +297,14 @@ impl Stream {
         self.counters.bytes += new;
         let bytes = bytes.get(known as usize..).unwrap_or(&[]);
         if !bytes.is_empty() {
-            out(Piece::Bytes(bytes));
+            let content = Content::Bytes(bytes);
+            out(Piece { content, stamp });
         }
         let cut = new - bytes.len() as u64;
         if cut > 0 {
             self.counters.cut_bytes += cut;
-            out(Piece::Cut(cut as u32));
+            let content = Content::Cut(cut as u32);
+            out(Piece { content, stamp });
         }
     }
 }

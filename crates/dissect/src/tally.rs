@@ -1,67 +1,122 @@
-//! What one connection's PDUs and commands add up to.
+//! Sums over the PDUs and commands of one connection.
 use std::collections::BTreeMap;
 
 use hakaru_stats::Histogram;
 
 use crate::Sender;
 use crate::command::{Command, Kind};
-use crate::report::{CommandReport, PhaseReport, Spread};
+use crate::report::{
+    CommandReport, LunReport, PhaseReport, Phases, SlowCommand, Spread, StatusReport,
+};
 
-/// Reads or writes that ended and of which nothing was missed.
+/// Logical units and statuses that are told apart on one connection; more count as the last.
+const GROUPS_MAX: usize = 256;
+const READ_PHASES: [Option<&str>; 4] = [
+    None,
+    Some("command_to_data"),
+    Some("data_transfer"),
+    Some("data_to_response"),
+];
+const WRITE_PHASES: [Option<&str>; 4] = [
+    Some("wait_r2t"),
+    Some("r2t_to_data"),
+    Some("data_transfer"),
+    Some("data_to_response"),
+];
+
+/// Durations: a histogram, and what it rounds.
 #[derive(Debug, Default)]
-pub(crate) struct Timed {
-    pub(crate) commands: u64,
-    pub(crate) failed: u64,
-    pub(crate) bytes: u64,
-    pub(crate) r2ts: u64,
-    pub(crate) r2ts_max: u32,
-    pub(crate) latency_ns: u64,
-    pub(crate) phases_ns: [u64; 4],
-    histograms: Option<Box<[Histogram; 5]>>,
+struct Durations {
+    histogram: Histogram,
+    sum_ns: u64,
+    /// A histogram counts them as 1 ns.
+    zeros: u64,
+    max_ns: u64,
+}
+
+impl Durations {
+    fn add(&mut self, ns: u64) {
+        self.histogram.record_ns(ns);
+        self.sum_ns = self.sum_ns.saturating_add(ns);
+        self.zeros += u64::from(ns == 0);
+        self.max_ns = self.max_ns.max(ns);
+    }
+
+    fn spread(&self) -> Spread {
+        let count = self.histogram.count();
+        let quantile = |share: f64| {
+            let zero = (count as f64 * share).ceil() as u64 <= self.zeros;
+            if zero {
+                0
+            } else {
+                self.histogram.quantile_ns(share).min(self.max_ns)
+            }
+        };
+        Spread {
+            count,
+            mean_ns: self.sum_ns.checked_div(count).unwrap_or(0),
+            p50_ns: quantile(0.5),
+            p99_ns: quantile(0.99),
+            max_ns: self.max_ns,
+        }
+    }
+}
+
+/// Commands of one kind that ended and of which nothing was missed.
+#[derive(Debug, Default)]
+struct Timed {
+    commands: u64,
+    failed: u64,
+    bytes: u64,
+    r2ts: u64,
+    r2ts_max: u32,
+    latency: Durations,
+    phases: [Durations; 4],
+    r2t_waits: Durations,
 }
 
 impl Timed {
-    fn add(&mut self, command: &Command, latency_ns: u64, status: u8) {
-        debug_assert_eq!(command.phases.iter().sum::<u64>(), latency_ns);
+    fn add(&mut self, command: &Command) {
         self.commands += 1;
-        self.failed += u64::from(status != 0);
+        self.failed += u64::from(command.status != 0);
         self.bytes += command.moved;
         self.r2ts += u64::from(command.r2ts);
         self.r2ts_max = self.r2ts_max.max(command.r2ts);
-        self.latency_ns = self.latency_ns.saturating_add(latency_ns);
-        let histograms = self.histograms.get_or_insert_default();
-        histograms[4].record_ns(latency_ns);
-        for (phase, &ns) in command.phases.iter().enumerate() {
-            self.phases_ns[phase] = self.phases_ns[phase].saturating_add(ns);
-            histograms[phase].record_ns(ns);
+        self.latency.add(command.latency_ns());
+        for (phase, &ns) in self.phases.iter_mut().zip(&command.phases) {
+            phase.add(ns);
+        }
+        for &ns in &command.r2t_waits {
+            self.r2t_waits.add(ns);
         }
     }
 
-    fn report(&self, names: [Option<&'static str>; 4], turn: &Histogram) -> CommandReport {
-        let histograms = self.histograms.as_deref();
-        let spread = |at: usize| Spread::of(histograms.map(|all| &all[at]));
-        let phases = names.into_iter().enumerate().filter_map(|(at, name)| {
-            let phase = PhaseReport {
-                sum_ns: self.phases_ns[at],
-                spread: spread(at),
-            };
-            Some((name?.to_owned(), phase))
-        });
+    fn report(&self, names: [Option<&'static str>; 4]) -> CommandReport {
+        let phases = names
+            .into_iter()
+            .zip(&self.phases)
+            .filter_map(|(name, phase)| {
+                let report = PhaseReport {
+                    sum_ns: phase.sum_ns,
+                    spread: phase.spread(),
+                };
+                Some((name?, report))
+            });
         CommandReport {
             commands: self.commands,
             failed: self.failed,
             bytes: self.bytes,
-            latency_sum_ns: self.latency_ns,
-            latency: spread(4),
-            phases: phases.collect(),
+            latency_sum_ns: self.latency.sum_ns,
+            latency: self.latency.spread(),
+            phases: Phases(phases.collect()),
             r2ts: self.r2ts,
             r2ts_per_command_max: self.r2ts_max,
-            r2t_wait: Spread::of(Some(turn)),
+            r2t_wait: self.r2t_waits.spread(),
         }
     }
 }
 
-/// One connection's sums.
+/// Sums of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pdus: BTreeMap<(u8, u8), u64>,
@@ -73,13 +128,26 @@ pub(crate) struct Tally {
     pub(crate) commands_without_response: u64,
     pub(crate) commands_unfinished: u64,
     pub(crate) commands_not_whole: u64,
-    pub(crate) reads: Timed,
-    pub(crate) writes: Timed,
-    pub(crate) others: Timed,
-    turn: Option<Box<Histogram>>,
+    /// Ended in the newest packet, whose time the next packet may prove wrong.
+    fresh: Vec<Command>,
+    slowest_max: usize,
+    slowest: Vec<SlowCommand>,
+    reads: Box<Timed>,
+    writes: Box<Timed>,
+    others: Box<Timed>,
+    luns: BTreeMap<u64, (u64, u64, Durations)>,
+    statuses: BTreeMap<(u8, Option<[u8; 3]>), u64>,
 }
 
 impl Tally {
+    /// `slowest_max`: number of slowest commands that are reported one by one.
+    pub(crate) fn new(slowest_max: usize) -> Tally {
+        Tally {
+            slowest_max,
+            ..Tally::default()
+        }
+    }
+
     pub(crate) fn count_pdu(&mut self, sender: Sender, opcode: u8) {
         *self.pdus.entry((sender as u8, opcode)).or_default() += 1;
     }
@@ -96,45 +164,138 @@ impl Tally {
             .map(|(&(sender, opcode), &count)| (sender, opcode, count))
     }
 
-    /// An R2T came this long after nothing could be sent any more.
-    pub(crate) fn turn(&mut self, waited_ns: u64) {
-        self.turn.get_or_insert_default().record_ns(waited_ns);
+    /// Counts a command that ended. Its times count once the next packet has come.
+    pub(crate) fn end_command(&mut self, command: Command) {
+        self.settle(command.last.packet);
+        self.fresh.push(command);
     }
 
-    pub(crate) fn end_command(&mut self, command: &Command, latency_ns: u64, status: u8) {
+    /// Counts the status of a command, and its sense key, ASC and ASCQ, if there are any.
+    pub(crate) fn count_status(&mut self, status: u8, sense: Option<[u8; 3]>) {
+        if self.statuses.len() < GROUPS_MAX || self.statuses.contains_key(&(status, sense)) {
+            *self.statuses.entry((status, sense)).or_default() += 1;
+        }
+    }
+
+    /// The time of packet `packet`, the newest so far, is wrong.
+    pub(crate) fn distrust(&mut self, packet: u64) {
+        for command in &mut self.fresh {
+            command.whole &= command.last.packet != packet;
+        }
+    }
+
+    /// Adds the commands that ended before packet `packet`.
+    pub(crate) fn settle(&mut self, packet: u64) {
+        for command in std::mem::take(&mut self.fresh) {
+            if command.last.packet < packet {
+                self.add(&command);
+            } else {
+                self.fresh.push(command);
+            }
+        }
+    }
+
+    fn add(&mut self, command: &Command) {
         if !command.whole {
             self.commands_not_whole += 1;
             return;
         }
         match command.kind {
-            Kind::Read => self.reads.add(command, latency_ns, status),
-            Kind::Write => self.writes.add(command, latency_ns, status),
-            Kind::Other => self.others.add(command, latency_ns, status),
+            Kind::Read => self.reads.add(command),
+            Kind::Write => self.writes.add(command),
+            Kind::Other => self.others.add(command),
+        }
+        if self.luns.len() < GROUPS_MAX || self.luns.contains_key(&command.lun.0) {
+            let (failed, bytes, latency) = self.luns.entry(command.lun.0).or_default();
+            *failed += u64::from(command.status != 0);
+            *bytes += command.moved;
+            latency.add(command.latency_ns());
+        }
+        self.note_slow(command);
+    }
+
+    fn note_slow(&mut self, command: &Command) {
+        self.slowest.push(slow_command(command));
+        if self.slowest.len() > 2 * self.slowest_max {
+            self.sort_slowest();
         }
     }
 
+    fn sort_slowest(&mut self) {
+        self.slowest
+            .sort_by_key(|command| (std::cmp::Reverse(command.latency_ns), command.first_packet));
+        self.slowest.truncate(self.slowest_max);
+    }
+
+    /// Nothing more comes.
+    pub(crate) fn finish(&mut self) {
+        self.settle(u64::MAX);
+        self.sort_slowest();
+    }
+
     pub(crate) fn report_reads(&self) -> CommandReport {
-        let names = [
-            None,
-            Some("command_to_data"),
-            Some("data_transfer"),
-            Some("data_to_response"),
-        ];
-        self.reads.report(names, &Histogram::new())
+        self.reads.report(READ_PHASES)
     }
 
     pub(crate) fn report_writes(&self) -> CommandReport {
-        let names = [
-            Some("wait_r2t"),
-            Some("r2t_to_data"),
-            Some("data_transfer"),
-            Some("data_to_response"),
-        ];
-        let turn = self.turn.as_deref().cloned().unwrap_or_default();
-        self.writes.report(names, &turn)
+        self.writes.report(WRITE_PHASES)
     }
 
     pub(crate) fn report_others(&self) -> CommandReport {
-        self.others.report([None; 4], &Histogram::new())
+        self.others.report([None; 4])
+    }
+
+    pub(crate) fn report_slowest(&self) -> Vec<SlowCommand> {
+        self.slowest.clone()
+    }
+
+    pub(crate) fn report_luns(&self) -> Vec<LunReport> {
+        let report = |(&lun, (failed, bytes, latency)): (&u64, &(u64, u64, Durations))| LunReport {
+            lun: lun_name(lun),
+            failed: *failed,
+            bytes: *bytes,
+            latency: latency.spread(),
+        };
+        self.luns.iter().map(report).collect()
+    }
+
+    pub(crate) fn report_statuses(&self) -> Vec<StatusReport> {
+        let report = |(&(status, sense), &commands): (&(u8, Option<[u8; 3]>), &u64)| StatusReport {
+            status,
+            sense,
+            commands,
+        };
+        self.statuses.iter().map(report).collect()
+    }
+}
+
+/// A LUN as people write it: its number, where it has the form of a number below 16384 (SAM-5 section 4.7), otherwise all of its 64 bits.
+fn lun_name(lun: u64) -> String {
+    match (lun >> 62, lun & 0x0000_ffff_ffff_ffff) {
+        (0 | 1, 0) => ((lun >> 48) & 0x3fff).to_string(),
+        _ => format!("{lun:#018x}"),
+    }
+}
+
+fn slow_command(command: &Command) -> SlowCommand {
+    let (kind, names) = match command.kind {
+        Kind::Read => ("read", READ_PHASES),
+        Kind::Write => ("write", WRITE_PHASES),
+        Kind::Other => ("other", [None; 4]),
+    };
+    let phases = names.into_iter().zip(command.phases);
+    SlowCommand {
+        kind,
+        operation: command.operation,
+        lun: lun_name(command.lun.0),
+        itt: command.itt.0,
+        status: command.status,
+        bytes: command.moved,
+        r2ts: command.r2ts,
+        latency_ns: command.latency_ns(),
+        phases: Phases(phases.filter_map(|(name, ns)| Some((name?, ns))).collect()),
+        begin_ns: command.start.at.0,
+        first_packet: command.start.packet,
+        last_packet: command.last.packet,
     }
 }

@@ -116,8 +116,12 @@ impl Bhs {
         u16_at(&self.0, at)
     }
 
+    /// The big-endian number in the four bytes from `at` on.
+    ///
+    /// # Panics
+    /// Panics if they do not lie within the header.
     #[inline]
-    pub(crate) fn u32_at(&self, at: usize) -> u32 {
+    pub fn u32_at(&self, at: usize) -> u32 {
         u32_at(&self.0, at)
     }
 

@@ -1,0 +1,152 @@
+//! The header that must come next in one direction, where a burst or a read leaves no choice.
+//!
+//! It stands in for a header that was not captured. A header that is seen later confirms it, or the reader falls out of step.
+use hakaru_wire::iscsi::keys::Key;
+use hakaru_wire::iscsi::{
+    BHS_LENGTH, DATA_SEGMENT_LENGTH_MAX, DataIn, DataInStatus, DataOut, ScsiResponse, Ttt,
+};
+
+use crate::Sender;
+use crate::command::Command;
+use crate::login::Login;
+use crate::session::{PduKind, Session};
+
+/// Lengths and habits of both sides, as far as they were seen.
+#[derive(Debug)]
+pub(crate) struct Habits {
+    /// Longest Data-Out and Data-In that was seen, bytes.
+    data_length_max: [u32; 2],
+    /// The target sends the status of a read in its last Data-In.
+    status_in_data: bool,
+}
+
+impl Habits {
+    pub(crate) fn new() -> Habits {
+        Habits {
+            data_length_max: [0; 2],
+            status_in_data: true,
+        }
+    }
+
+    pub(crate) fn note_data_length(&mut self, sender: Sender, length: u32) {
+        let longest = &mut self.data_length_max[sender as usize];
+        *longest = (*longest).max(length);
+    }
+
+    /// Notes a Data-In whose header was seen.
+    pub(crate) fn note_data_in(&mut self, data: &DataIn, command: &Command) {
+        if data.is_final && data.buffer_offset + data.data_segment_length == command.expected {
+            self.status_in_data = data.status.is_some();
+        }
+    }
+
+    /// Length of the next data segment to `receiver`, where a burst continues for so long. A PDU that did not end its burst (`last`) was as long as its sender makes
+    /// them; otherwise it is the longest one seen, otherwise what the receiver declared.
+    fn data_segment_max(
+        &self,
+        login: Option<&Login>,
+        receiver: Sender,
+        last: Option<u32>,
+    ) -> Option<u32> {
+        let seen = self.data_length_max[receiver.other() as usize];
+        let declared = || login?.declared(Key::MaxRecvDataSegmentLength, receiver);
+        let length = last
+            .or(Some(seen).filter(|&seen| seen > 0))
+            .or_else(declared)?;
+        Some(length.min(DATA_SEGMENT_LENGTH_MAX)).filter(|&length| length > 0)
+    }
+}
+
+impl Session {
+    /// The next header of this direction, if it is certain enough: the next part of a burst, or the response to a read whose data is complete.
+    pub(crate) fn expected_header(&self, sender: Sender) -> Option<[u8; BHS_LENGTH]> {
+        let last = self.last_pdu(sender)?;
+        let mut header = [0; BHS_LENGTH];
+        match last.kind {
+            PduKind::Command(command) if !command.is_final => {
+                let data = DataOut {
+                    ttt: Ttt::RESERVED,
+                    lun: last.bhs.lun(),
+                    itt: command.itt,
+                    exp_stat_sn: command.exp_stat_sn,
+                    // The first of the sequence has number 0.
+                    data_sn: u32::MAX,
+                    ..DataOut::default()
+                };
+                self.next_data_out(&data, command.data_segment_length, true)?
+                    .emit(&mut header);
+            }
+            PduKind::DataOut(data) if !data.is_final => self
+                .next_data_out(&data, data.buffer_offset + data.data_segment_length, false)?
+                .emit(&mut header),
+            PduKind::DataIn(data) if data.status.is_none() => {
+                let offset = data.buffer_offset + data.data_segment_length;
+                let expected = self.command(data.itt)?.expected;
+                if offset < expected {
+                    self.next_data_in(&data, offset, expected).emit(&mut header);
+                } else {
+                    ScsiResponse {
+                        itt: data.itt,
+                        numbers: data.numbers,
+                        ..ScsiResponse::default()
+                    }
+                    .emit(&mut header);
+                }
+            }
+            _ => return None,
+        }
+        Some(header)
+    }
+
+    fn next_data_out(&self, last: &DataOut, offset: u32, begins: bool) -> Option<DataOut> {
+        let command = self.command(last.itt)?;
+        let login = self.login.as_ref();
+        let end = match command.burst_end(last.ttt) {
+            Some(end) => end,
+            None if last.ttt == Ttt::RESERVED => {
+                login?.number(Key::FirstBurstLength)?.min(command.expected)
+            }
+            None => return None,
+        };
+        let before = (!begins).then_some(last.data_segment_length);
+        let longest = self
+            .habits
+            .data_segment_max(login, Sender::Target, before)?;
+        let length = end.checked_sub(offset)?.min(longest);
+        Some(DataOut {
+            is_final: offset + length == end,
+            data_sn: last.data_sn.wrapping_add(1),
+            buffer_offset: offset,
+            data_segment_length: length,
+            ..*last
+        })
+        .filter(|data| data.data_segment_length > 0)
+    }
+
+    fn next_data_in(&self, last: &DataIn, offset: u32, expected: u32) -> DataIn {
+        let login = self.login.as_ref();
+        let before = (!last.is_final).then_some(last.data_segment_length);
+        let longest = self
+            .habits
+            .data_segment_max(login, Sender::Initiator, before);
+        let burst = login
+            .and_then(|login| login.number(Key::MaxBurstLength))
+            .filter(|&burst| burst > 0)
+            .unwrap_or(u32::MAX);
+        let to_burst_end = burst - offset % burst;
+        let length = longest
+            .unwrap_or(1)
+            .min(expected - offset)
+            .min(to_burst_end);
+        let all = offset + length == expected;
+        DataIn {
+            is_final: all || length == to_burst_end,
+            status: (all && self.habits.status_in_data).then(DataInStatus::default),
+            numbers: last.numbers,
+            data_sn: last.data_sn.wrapping_add(1),
+            buffer_offset: offset,
+            data_segment_length: length,
+            ..*last
+        }
+    }
+}

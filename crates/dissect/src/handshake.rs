@@ -1,0 +1,92 @@
+//! TCP's handshake, from which the round trip and the place of the capture follow.
+//!
+//! ```text
+//! initiator      place of capture        target
+//!     | ------ SYN ----> | ----------------> |
+//!     |                  |  target side      |
+//!     | <--------------- | <--- SYN-ACK ---- |
+//!     |  initiator side  |                   |
+//!     | ------ ACK ----> | ----------------> |
+//! ```
+use crate::clock::Stamp;
+use crate::packet::Segment;
+
+/// Shortest time after which TCP sends a SYN again, ns (RFC 6298 section 2): an answer that took longer may belong to a SYN that is not in the capture.
+const SYN_TIMEOUT_NS: u64 = 1_000_000_000;
+
+/// The segments of a handshake, as far as they were seen.
+#[derive(Debug, Default)]
+pub(crate) struct Handshake {
+    syn: Option<(Stamp, u32)>,
+    syn_ack: Option<(Stamp, u32)>,
+    ack: Option<Stamp>,
+    /// Anything but its last segment followed the SYN-ACK.
+    over: bool,
+    pub(crate) retransmissions: u64,
+}
+
+/// Durations of a handshake, ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RoundTrip {
+    pub(crate) target_side: u64,
+    pub(crate) initiator_side: u64,
+}
+
+impl Handshake {
+    /// Takes a segment of the connection.
+    pub(crate) fn handle_segment(&mut self, now: Stamp, segment: &Segment<'_>) {
+        match (segment.syn, segment.acknowledged) {
+            (true, None) if self.syn.is_none() => self.syn = Some((now, segment.sequence)),
+            (true, Some(_)) if self.syn_ack.is_none() => {
+                self.syn_ack = Some((now, segment.sequence));
+            }
+            (true, _) => self.retransmissions += 1,
+            (false, _) if self.over || self.ack.is_some() => {}
+            (false, acknowledged) => self.handle_ack(now, segment, acknowledged),
+        }
+    }
+
+    /// The third segment carries no data, and exactly these numbers. Without it the handshake has no known end.
+    fn handle_ack(&mut self, now: Stamp, segment: &Segment<'_>, acknowledged: Option<u32>) {
+        let (Some((_, syn)), Some((_, syn_ack))) = (self.syn, self.syn_ack) else {
+            return;
+        };
+        let is_third = segment.payload_length == 0
+            && segment.sequence == syn.wrapping_add(1)
+            && acknowledged == Some(syn_ack.wrapping_add(1));
+        if is_third {
+            self.ack = Some(now);
+        }
+        self.over = true;
+    }
+
+    /// The time of packet `packet`, the newest so far, is wrong.
+    pub(crate) fn distrust(&mut self, packet: u64) {
+        let stamps = [
+            self.syn.as_mut().map(|syn| &mut syn.0),
+            self.syn_ack.as_mut().map(|syn_ack| &mut syn_ack.0),
+            self.ack.as_mut(),
+        ];
+        for stamp in stamps.into_iter().flatten() {
+            stamp.exact &= stamp.packet != packet;
+        }
+    }
+
+    /// From the first SYN to the ACK, ns.
+    pub(crate) fn duration_ns(&self) -> Option<u64> {
+        self.ack?.ns_since(self.syn?.0)
+    }
+
+    /// Both halves of the round trip; `None` where a segment came again: it is unknown which one was answered.
+    pub(crate) fn round_trip(&self) -> Option<RoundTrip> {
+        let (syn, syn_ack) = (self.syn?.0, self.syn_ack?.0);
+        let trip = RoundTrip {
+            target_side: syn_ack.ns_since(syn)?,
+            initiator_side: self.ack?.ns_since(syn_ack)?,
+        };
+        let plausible = self.retransmissions == 0
+            && trip.target_side < SYN_TIMEOUT_NS
+            && trip.initiator_side < SYN_TIMEOUT_NS;
+        plausible.then_some(trip)
+    }
+}

@@ -1,0 +1,131 @@
+//! Looks for the next header, out of step: in the middle of a capture, and behind what is missing from it.
+//!
+//! Bytes are taken for a header if all its fields fit, and one thing more: its digest, its sequence numbers, a second header where it ends, or its place at the begin
+//! of a packet.
+use hakaru_wire::iscsi::digest::{DIGEST_LENGTH, header_digest, padding};
+use hakaru_wire::iscsi::{BHS_LENGTH, Bhs};
+
+use crate::Sender;
+use crate::plausible;
+use crate::session::{Session, is_login};
+use crate::window::Window;
+
+/// Bytes among which a header is looked for at once.
+const WINDOW_MAX: usize = 256 << 10;
+
+/// A header that was found.
+pub(crate) struct Search {
+    pub(crate) bhs: Bhs,
+    /// It has a digest.
+    pub(crate) header: bool,
+    /// That it has one, or none, is certain.
+    pub(crate) proven: bool,
+}
+
+/// Opinion on a header that may be one.
+enum Verdict {
+    Header {
+        header: bool,
+        proven: bool,
+    },
+    /// More bytes are needed.
+    Wait,
+    No,
+}
+
+/// How many bytes at the front of the window are no header, and the header behind them. `last`: the bytes behind the window are missing.
+pub(crate) fn search(
+    window: &Window,
+    sender: Sender,
+    last: bool,
+    session: &Session,
+) -> (usize, Option<Search>) {
+    let bytes = window.bytes();
+    let mut at = 0;
+    while let Some(first) = bytes[at..].first_chunk::<BHS_LENGTH>() {
+        let bhs = Bhs::new(*first);
+        if plausible::is_header(&bhs, Some(sender)) {
+            match judge(window, at, &bhs, sender, last, session) {
+                Verdict::Header { header, proven } => {
+                    return (
+                        at,
+                        Some(Search {
+                            bhs,
+                            header,
+                            proven,
+                        }),
+                    );
+                }
+                Verdict::Wait if bytes.len() < WINDOW_MAX => return (at, None),
+                Verdict::Wait | Verdict::No => {}
+            }
+        }
+        at += 1;
+    }
+    (if last { bytes.len() } else { at }, None)
+}
+
+fn judge(
+    window: &Window,
+    at: usize,
+    bhs: &Bhs,
+    sender: Sender,
+    last: bool,
+    session: &Session,
+) -> Verdict {
+    let numbers = session.numbers_fit(bhs, sender);
+    let may_come = session.may_come(bhs) || session.is_in_login();
+    if !may_come || numbers == Some(false) {
+        return Verdict::No;
+    }
+    let bytes = &window.bytes()[at..];
+    let head = BHS_LENGTH + bhs.ahs_length();
+    let digest = bytes.get(head..head + DIGEST_LENGTH);
+    let matches = digest.is_some_and(|digest| header_digest(&bytes[..head]) == *digest);
+    let known = if is_login(bhs) {
+        Some(false)
+    } else {
+        session.digests.header()
+    };
+    let begins_packet = window.is_begin_of_packet(at);
+    let (header, proven) = match (known, digest) {
+        (Some(false), _) => (false, true),
+        (_, Some(_)) if matches => {
+            return Verdict::Header {
+                header: true,
+                proven: true,
+            };
+        }
+        (Some(true), Some(_)) => return Verdict::No,
+        (Some(true), None) => return if last { Verdict::No } else { Verdict::Wait },
+        (None, Some(_)) => (false, true),
+        // A header alone in its packet: with a digest it would not be.
+        (None, None) if begins_packet && bytes.len() == head => (false, false),
+        (None, None) => return if last { Verdict::No } else { Verdict::Wait },
+    };
+    let chained = next_header(bytes, bhs, head, sender);
+    match chained {
+        Some(false) => Verdict::No,
+        Some(true) => Verdict::Header { header, proven },
+        None if numbers == Some(true) || begins_packet => Verdict::Header { header, proven },
+        None if last => Verdict::No,
+        None => Verdict::Wait,
+    }
+}
+
+/// Whether a header follows where this PDU without a header digest ends, with or without a data digest; `None`: not captured.
+fn next_header(bytes: &[u8], bhs: &Bhs, head: usize, sender: Sender) -> Option<bool> {
+    let length = bhs.data_segment_length() as usize;
+    let end = head + length + if length > 0 { padding(length) } else { 0 };
+    let next_at = |at: usize| {
+        let next = bytes.get(at..).and_then(|rest| rest.first_chunk());
+        next.map(|next| plausible::is_header(&Bhs::new(*next), Some(sender)))
+    };
+    match (next_at(end), next_at(end + DIGEST_LENGTH)) {
+        (Some(true), _) => Some(true),
+        (_, Some(true)) if length > 0 => Some(true),
+        (Some(false), Some(false)) => Some(false),
+        (Some(false), None) if length == 0 => Some(false),
+        _ => None,
+    }
+}

@@ -1,0 +1,91 @@
+//! Bytes that are kept to be read again, each with the time when it came.
+use crate::clock::Stamp;
+
+/// Bytes of one direction, in order.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Window {
+    bytes: Vec<u8>,
+    marks: Vec<Mark>,
+}
+
+/// The place from which on bytes have one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    at: usize,
+    stamp: Stamp,
+    /// A packet begins here.
+    begins_packet: bool,
+}
+
+impl Window {
+    /// A part of a packet that is not its beginning.
+    pub(crate) fn within_packet(stamp: Stamp, bytes: &[u8]) -> Window {
+        let mut window = Window::default();
+        window.push(Run {
+            stamp,
+            bytes,
+            begins_packet: false,
+        });
+        window
+    }
+
+    pub(crate) fn push(&mut self, run: Run<'_>) {
+        if run.bytes.is_empty() {
+            return;
+        }
+        self.marks.push(Mark {
+            at: self.bytes.len(),
+            stamp: run.stamp,
+            begins_packet: run.begins_packet,
+        });
+        self.bytes.extend_from_slice(run.bytes);
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The bytes of a packet begin here.
+    pub(crate) fn is_begin_of_packet(&self, at: usize) -> bool {
+        let mark = self.marks.binary_search_by_key(&at, |mark| mark.at);
+        mark.is_ok_and(|mark| self.marks[mark].begins_packet)
+    }
+
+    /// Removes the first bytes.
+    pub(crate) fn drop_front(&mut self, count: usize) {
+        self.bytes.drain(..count);
+        let first = self.marks.partition_point(|mark| mark.at <= count);
+        self.marks.drain(..first.saturating_sub(1));
+        for mark in &mut self.marks {
+            mark.begins_packet &= mark.at >= count;
+            mark.at = mark.at.saturating_sub(count);
+        }
+        if self.bytes.is_empty() {
+            self.marks.clear();
+        }
+    }
+
+    /// Each part with one time, in order.
+    pub(crate) fn runs(&self) -> impl DoubleEndedIterator<Item = Run<'_>> {
+        (0..self.marks.len()).map(|number| {
+            let mark = self.marks[number];
+            let end = self
+                .marks
+                .get(number + 1)
+                .map_or(self.bytes.len(), |next| next.at);
+            Run {
+                stamp: mark.stamp,
+                bytes: &self.bytes[mark.at..end],
+                begins_packet: mark.begins_packet,
+            }
+        })
+    }
+}
+
+/// Captured bytes with one time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run<'a> {
+    pub(crate) stamp: Stamp,
+    pub(crate) bytes: &'a [u8],
+    pub(crate) begins_packet: bool,
+}
