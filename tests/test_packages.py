@@ -33,7 +33,7 @@ ORDER = (
     ("engine",),
     ("wording", "output", "terminal", "suggest", "lost_packets"),
     ("kind", "units", "caveats"),
-    ("errors",),
+    ("errors", "system_calls"),
     ("",),
 )
 """Packages and modules of hakaru, the top one first; those of one row do not import each other.
@@ -129,6 +129,16 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 def test_every_name_in_the_order_exists() -> None:
     modules = modules_of(SOURCE)
     assert [name for name in RANK if name and f"hakaru.{name}" not in modules] == []
+
+
+def test_one_module_calls_the_kernel_through_ctypes() -> None:
+    users = [name for name, path in modules_of(SOURCE).items() if "ctypes" in standard_imports(path)]
+    assert users == ["hakaru.system_calls"]
+
+
+def standard_imports(path: Path) -> set[str]:
+    tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return {alias.name for node in tree if isinstance(node, ast.Import) for alias in node.names}
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hakaru import system_calls
 from hakaru.doctor import Finding
 from hakaru.doctor import checks as doctor
 from hakaru.errors import EnvironmentError_
@@ -93,7 +94,7 @@ def test_port_that_is_taken_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_file_system_without_holes_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     # A mode that no kernel knows is refused just as a file system without holes refuses PUNCH_HOLE.
-    monkeypatch.setattr(doctor, "_FALLOC_FL_PUNCH_HOLE", 1 << 20)
+    monkeypatch.setattr(system_calls, "_FALLOC_FL_PUNCH_HOLE", 1 << 20)
     found = doctor.check_array_files()
     assert found.status == "warn" and "UNMAP would give no space back" in found.what
     assert list(tmp_path.iterdir()) == []

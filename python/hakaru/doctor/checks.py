@@ -8,7 +8,6 @@ Each finding says what was found, and for anything but `ok` what to do. `fail`: 
 
 from __future__ import annotations
 
-import ctypes
 import locale
 import os
 import platform
@@ -25,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from hakaru import system_calls
 from hakaru.engine.binary import find_engine
 from hakaru.engine.contract import CONTRACT_VERSION, Hello, parse_event
 from hakaru.errors import EnvironmentError_
@@ -39,10 +39,6 @@ _MEMORY_MIN_BYTES = 2 * 1024**3
 _DISK_MIN_BYTES = 1024**3
 # 10 000 sessions in one process, and the rest.
 _FILES_WANTED = 10_240
-# io_uring_setup(2) on every architecture that Linux added after 2011; the others are not ours.
-_SYS_IO_URING_SETUP = 425
-_IORING_SETUP_PARAMS_BYTES = 120
-_FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
 _HOLE_BYTES = 64 << 10
 _ISCSI_PORT = 3260
 # A node's bucket lets up to 2 MiB pass at once, and the kernel counts about twice a packet's bytes.
@@ -196,9 +192,9 @@ def check_array_files() -> Finding:
     with tempfile.TemporaryFile(dir=".") as file:
         file.write(bytes(2 * _HOLE_BYTES))
         file.flush()
-        libc = ctypes.CDLL(None, use_errno=True)
-        offset, length = ctypes.c_int64(0), ctypes.c_int64(_HOLE_BYTES)
-        if libc.fallocate(file.fileno(), _FALLOC_FL_PUNCH_HOLE | _FALLOC_FL_KEEP_SIZE, offset, length) < 0:
+        try:
+            system_calls.punch_hole(file.fileno(), 0, _HOLE_BYTES)
+        except OSError:
             lacks.append("holes (UNMAP would give no space back)")
         try:
             os.close(os.open(f"/proc/self/fd/{file.fileno()}", os.O_RDWR | os.O_DIRECT))
@@ -246,17 +242,14 @@ def check_clock() -> Finding:
 
 def check_io_uring() -> Finding:
     """io_uring, for loads on files and block devices."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    parameters = ctypes.create_string_buffer(_IORING_SETUP_PARAMS_BYTES)
-    ring = libc.syscall(_SYS_IO_URING_SETUP, 1, parameters)
-    if ring >= 0:
-        os.close(ring)
-        return Finding("io_uring", "ok", "allowed")
-    reason = os.strerror(ctypes.get_errno())
-    disabled = _read("/proc/sys/kernel/io_uring_disabled")
-    cause = f" (kernel.io_uring_disabled is {disabled})" if disabled not in (None, "0") else ""
-    hint = "loads on files and devices fall back to threads; iSCSI is not affected"
-    return Finding("io_uring", "warn", f"forbidden: {reason}{cause}", hint)
+    try:
+        os.close(system_calls.io_uring_setup(1))
+    except OSError as error:
+        disabled = _read("/proc/sys/kernel/io_uring_disabled")
+        cause = f" (kernel.io_uring_disabled is {disabled})" if disabled not in (None, "0") else ""
+        hint = "loads on files and devices fall back to threads; iSCSI is not affected"
+        return Finding("io_uring", "warn", f"forbidden: {error.strerror}{cause}", hint)
+    return Finding("io_uring", "ok", "allowed")
 
 
 def check_kvm() -> Finding:

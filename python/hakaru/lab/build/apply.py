@@ -8,7 +8,6 @@ Closing the descriptor, or the end of the process, is the tear-down: interfaces 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,9 +23,8 @@ from hakaru.engine import contract
 from hakaru.errors import EnvironmentError_
 from hakaru.lab.plan import LabPlan, actions
 from hakaru.lab.plan.shape import SUPER_FRAME_MAX_BYTES
-from hakaru.lab.sandbox.supervisor import CLONE_NEWNET
+from hakaru.system_calls import CLONE_NEWNET, setns, unshare
 
-_libc = ctypes.CDLL(None, use_errno=True)
 _OWN_NAMESPACE = "/proc/thread-self/ns/net"
 # linux/if_addr.h, linux/pkt_sched.h, linux/rtnetlink.h.
 _IFA_F_NOPREFIXROUTE = 0x200
@@ -49,26 +47,20 @@ class Namespaces:
     def create(self, node: str) -> None:
         """A new, empty namespace."""
         with _own_namespace_kept():
-            if _libc.unshare(CLONE_NEWNET) != 0:
-                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+            unshare(CLONE_NEWNET)
             self._descriptors[node] = os.open(_OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
 
     @contextlib.contextmanager
     def inside(self, node: str) -> Iterator[None]:
         """This thread is in the node's namespace for the duration."""
         with _own_namespace_kept():
-            _enter(self._descriptors[node])
+            setns(self._descriptors[node], CLONE_NEWNET)
             yield
 
     def close(self) -> None:
         """Let go of all of them. Safe to call twice."""
         while self._descriptors:
             os.close(self._descriptors.popitem()[1])
-
-
-def _enter(descriptor: int) -> None:
-    if _libc.setns(descriptor, CLONE_NEWNET) != 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 @contextlib.contextmanager
@@ -79,7 +71,7 @@ def _own_namespace_kept() -> Iterator[None]:
     finally:
         # If this thread could not come back, whatever runs in it next would be in the wrong network: nothing may.
         try:
-            _enter(own)
+            setns(own, CLONE_NEWNET)
         finally:
             os.close(own)
 

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hakaru import system_calls
 from hakaru.errors import EnvironmentError_
 from hakaru.lab.sandbox import supervisor
 
@@ -95,7 +96,7 @@ def enter(argv: Sequence[str] | None = None) -> Sandbox:
 
 def kind_here() -> str:
     """`root` where this process may make namespaces without a user namespace, else `user`."""
-    needed = 1 << supervisor.CAP_SYS_ADMIN | 1 << supervisor.CAP_NET_ADMIN
+    needed = 1 << system_calls.CAP_SYS_ADMIN | 1 << system_calls.CAP_NET_ADMIN
     for line in Path("/proc/self/status").read_text().splitlines():
         name, _, value = line.partition(":")
         if name == "CapEff":

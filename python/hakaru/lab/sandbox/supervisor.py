@@ -1,8 +1,8 @@
 """The supervisor of a sandbox: makes the namespaces, runs one command in them, and takes everything down with itself.
 
-A program of its own that imports the standard library alone (`python -I -S supervisor.py KIND COMMAND…`; `--try KIND`
-only tries): it starts in milliseconds, has one thread, which `unshare` demands, and holds no memory of hakaru's.
-`sandbox.enter` becomes it by exec.
+A program of its own that imports the standard library and `hakaru.system_calls` alone (`python -I -S supervisor.py KIND
+COMMAND…`; `--try KIND` only tries): it starts in milliseconds, has one thread, which `unshare` demands, and holds no
+memory of hakaru's. `sandbox.enter` becomes it by exec.
 
     hakaru (supervisor)      the PID the user sees; waits, forwards signals, ends with the command's exit code
       └─ init                PID 1 of the sandbox; reaps; gets SIGKILL when the supervisor dies, by whatever means
@@ -22,31 +22,40 @@ CAP_NET_RAW and CAP_SYS_ADMIN over the new namespaces only) or `root` (already p
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import os
 import select
 import signal
 import sys
+from collections.abc import Iterator
 from typing import NoReturn
 
-CLONE_NEWNS = 0x0002_0000
-CLONE_NEWUSER = 0x1000_0000
-CLONE_NEWPID = 0x2000_0000
-CLONE_NEWNET = 0x4000_0000
-_MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 0x2, 0x4, 0x8
-_MS_REC, _MS_PRIVATE = 0x4000, 0x4_0000
-_PR_SET_PDEATHSIG = 1
-_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE = 47, 2
-_CAPABILITY_VERSION_3 = 0x2008_0522
-CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN = 12, 13, 21
+if __name__ == "__main__":
+    # `python -I -S` finds the standard library alone. hakaru's folder comes last, so it hides nothing of that.
+    sys.path.append(os.path.abspath(f"{__file__}/../../../.."))  # noqa: PTH100
+
+from hakaru import system_calls
+from hakaru.system_calls import (
+    CAP_NET_ADMIN,
+    CAP_NET_RAW,
+    CAP_SYS_ADMIN,
+    CLONE_NEWNET,
+    CLONE_NEWNS,
+    CLONE_NEWPID,
+    CLONE_NEWUSER,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_PRIVATE,
+    MS_REC,
+)
+
 _CAPABILITIES = (CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN)
 
 # In the command's environment: KIND and the sandbox's network namespace, so that a marker that leaked is told apart.
 MARKER = "HAKARU_SANDBOX"
 EXIT_ENVIRONMENT = 3
 EXIT_LOST = 7
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 # Waited for, never handled: a handler could run between two steps. Faults of our own must still end us.
 _WAITED = signal.valid_signals() - {
@@ -65,15 +74,17 @@ _STOPS = {signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
 class StepError(OSError):
     """One step of making a sandbox was refused; `step` names it: unshare, map, private, mount, capabilities."""
 
-    def __init__(self, step: str, error: OSError | int) -> None:
-        number = error if isinstance(error, int) else (error.errno or 0)
-        super().__init__(number, os.strerror(number))
+    def __init__(self, step: str, error: OSError) -> None:
+        super().__init__(error.errno, error.strerror)
         self.step = step
 
 
-def _call(step: str, result: int) -> None:
-    if result != 0:
-        raise StepError(step, ctypes.get_errno())
+@contextlib.contextmanager
+def _step(name: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StepError(name, error) from None
 
 
 def make_namespaces(kind: str) -> None:
@@ -83,7 +94,8 @@ def make_namespaces(kind: str) -> None:
     """
     uid, gid = os.geteuid(), os.getegid()
     flags = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWPID | (CLONE_NEWUSER if kind == "user" else 0)
-    _call("unshare", _libc.unshare(flags))
+    with _step("unshare"):
+        system_calls.unshare(flags)
     if kind == "user":
         # A user may map their own ids onto themselves, once groups can no longer be dropped (user_namespaces(7)).
         for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
@@ -91,37 +103,28 @@ def make_namespaces(kind: str) -> None:
 
 
 def _write_proc(name: str, text: str) -> None:
-    try:
+    with _step("map"):
         descriptor = os.open(f"/proc/self/{name}", os.O_WRONLY | os.O_CLOEXEC)
         try:
             os.write(descriptor, text.encode())
         finally:
             os.close(descriptor)
-    except OSError as error:
-        raise StepError("map", error) from None
 
 
 def mount_private_proc() -> None:
     """Cut this mount namespace off from the host's; mount a /proc that shows this PID namespace. Raises StepError."""
-    _call("private", _libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None))
-    _call("mount", _libc.mount(b"proc", b"/proc", b"proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, None))
+    with _step("private"):
+        system_calls.mount(None, "/", None, MS_REC | MS_PRIVATE)
+    with _step("mount"):
+        system_calls.mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
 
 
 def keep_capabilities() -> None:
-    """Let the capabilities over the new namespaces survive exec by a user who is not root there."""
-
-    class Header(ctypes.Structure):
-        _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
-
-    class Data(ctypes.Structure):
-        _fields_ = (("effective", ctypes.c_uint32), ("permitted", ctypes.c_uint32), ("inheritable", ctypes.c_uint32))
-
-    mask = sum(1 << capability for capability in _CAPABILITIES)
-    data = (Data * 2)()
-    data[0] = Data(mask, mask, mask)
-    _call("capabilities", _libc.capset(ctypes.byref(Header(_CAPABILITY_VERSION_3, 0)), ctypes.byref(data)))
-    for capability in _CAPABILITIES:
-        _call("capabilities", _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability, 0, 0))
+    """Let the capabilities over the new namespaces survive exec by a user who is not root there. Raises StepError."""
+    with _step("capabilities"):
+        system_calls.set_capabilities(sum(1 << capability for capability in _CAPABILITIES))
+        for capability in _CAPABILITIES:
+            system_calls.raise_ambient_capability(capability)
 
 
 def die_with_parent(lifeline: int) -> None:
@@ -130,7 +133,7 @@ def die_with_parent(lifeline: int) -> None:
     `lifeline` is the read end of a pipe whose write end only the parent holds: its end of file is the parent's death.
     (`getppid` cannot tell: the parent is outside this PID namespace, so that it reads 0 before and after.)
     """
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    system_calls.set_parent_death_signal(signal.SIGKILL)
     poll = select.poll()
     poll.register(lifeline, select.POLLIN)
     if poll.poll(0):

@@ -1,0 +1,102 @@
+"""System calls that Python 3.11 lacks, one function each; the only module that uses `ctypes`.
+
+Each takes what the manual page names, in its order, and raises OSError with the errno. Python 3.12 adds `os.unshare`
+and `os.setns`; the other calls have no counterpart, so the module would remain and the floor stays at 3.11 (see
+docs/reference/dependencies.md). This module imports the standard library alone, because the supervisor of a sandbox
+loads it before anything else of hakaru.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+# linux/sched.h
+CLONE_NEWNS = 0x0002_0000
+CLONE_NEWUSER = 0x1000_0000
+CLONE_NEWPID = 0x2000_0000
+CLONE_NEWNET = 0x4000_0000
+# linux/mount.h
+MS_NOSUID, MS_NODEV, MS_NOEXEC = 0x2, 0x4, 0x8
+MS_REC, MS_PRIVATE = 0x4000, 0x4_0000
+# linux/capability.h
+CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN = 12, 13, 21
+_CAPABILITY_VERSION_3 = 0x2008_0522
+# linux/prctl.h
+_PR_SET_PDEATHSIG = 1
+_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE = 47, 2
+# linux/falloc.h
+_FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
+# The same number on every architecture that Linux has added since 2011, and on x86-64.
+_SYS_IO_URING_SETUP = 425
+_IO_URING_PARAMS_BYTES = 120
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _CapabilityHeader(ctypes.Structure):
+    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+
+class _CapabilityData(ctypes.Structure):
+    _fields_ = (("effective", ctypes.c_uint32), ("permitted", ctypes.c_uint32), ("inheritable", ctypes.c_uint32))
+
+
+def unshare(flags: int) -> None:
+    """Move the calling thread into new namespaces (unshare(2)); CLONE_NEWUSER needs a process of one thread."""
+    _check(_libc.unshare(ctypes.c_int(flags)))
+
+
+def setns(descriptor: int, namespace_type: int) -> None:
+    """Move the calling thread into the namespace that a descriptor refers to (setns(2))."""
+    _check(_libc.setns(ctypes.c_int(descriptor), ctypes.c_int(namespace_type)))
+
+
+def mount(source: str | None, target: str, file_system: str | None, flags: int) -> None:
+    """Mount a file system, or change the propagation of a mount (mount(2))."""
+    encoded = [None if text is None else os.fsencode(text) for text in (source, target, file_system)]
+    _check(_libc.mount(*encoded, ctypes.c_ulong(flags), None))
+
+
+def set_capabilities(capabilities: int) -> None:
+    """Set the effective, permitted and inheritable sets of this thread to a mask (capset(2))."""
+    # Version 3 has two words of 32 bits; all capabilities that we keep are in the first.
+    data = (_CapabilityData * 2)()
+    data[0] = _CapabilityData(capabilities, capabilities, capabilities)
+    header = _CapabilityHeader(_CAPABILITY_VERSION_3, 0)
+    _check(_libc.capset(ctypes.byref(header), ctypes.byref(data)))
+
+
+def raise_ambient_capability(capability: int) -> None:
+    """Let a capability survive exec by a user who is not root (PR_CAP_AMBIENT of prctl(2))."""
+    _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability)
+
+
+def set_parent_death_signal(signal: int) -> None:
+    """Ask for a signal when the parent of this process dies (PR_SET_PDEATHSIG of prctl(2))."""
+    _prctl(_PR_SET_PDEATHSIG, signal, 0)
+
+
+def punch_hole(descriptor: int, offset: int, length: int) -> None:
+    """Give the space of a range of a file back and keep its size (FALLOC_FL_PUNCH_HOLE of fallocate(2))."""
+    mode = _FALLOC_FL_PUNCH_HOLE | _FALLOC_FL_KEEP_SIZE
+    _check(_libc.fallocate(ctypes.c_int(descriptor), mode, ctypes.c_int64(offset), ctypes.c_int64(length)))
+
+
+def io_uring_setup(entries: int) -> int:
+    """Make an io_uring with default parameters and return its descriptor (io_uring_setup(2))."""
+    parameters = ctypes.create_string_buffer(_IO_URING_PARAMS_BYTES)
+    descriptor: int = _libc.syscall(ctypes.c_long(_SYS_IO_URING_SETUP), ctypes.c_uint(entries), parameters)
+    _check(min(descriptor, 0))
+    return descriptor
+
+
+def _prctl(option: int, second: int, third: int) -> None:
+    arguments = (ctypes.c_ulong(second), ctypes.c_ulong(third), ctypes.c_ulong(0), ctypes.c_ulong(0))
+    _check(_libc.prctl(ctypes.c_int(option), *arguments))
+
+
+def _check(result: int) -> None:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
