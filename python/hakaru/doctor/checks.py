@@ -113,7 +113,10 @@ def _try_lab(name: str, backend: str, hint: str, *, absent: str | None = None) -
         return Finding(name, "ok", absent)
     said, *more = [*built.stderr.strip().splitlines(), "a small lab cannot be built"]
     own = [line.removeprefix("hint: ") for line in more if line.startswith("hint: ")]
-    return Finding(name, "fail", said.removeprefix("error: "), hint or next(iter(own), "run `hakaru doctor` as root"))
+    # The hint of a lab that cannot be built is to run the doctor.
+    if "the lab cannot be built" in said or not own:
+        own = [hint or "run `hakaru doctor` as root"]
+    return Finding(name, "fail", said.removeprefix("error: "), own[0])
 
 
 def check_congestion_control() -> Finding:
@@ -213,7 +216,7 @@ def check_iscsi_port() -> Finding:
         try:
             probe.bind(("127.0.0.1", _ISCSI_PORT))
         except OSError as error:
-            what = f"127.0.0.1:{_ISCSI_PORT} is not to be had: {error.strerror}"
+            what = f"127.0.0.1:{_ISCSI_PORT} is not available: {error.strerror}"
             return Finding("iscsi port", "warn", what, "let `portals` of an array file name another port")
     return Finding("iscsi port", "ok", f"127.0.0.1:{_ISCSI_PORT} is free")
 
