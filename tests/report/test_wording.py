@@ -55,7 +55,7 @@ def test_every_metric_has_a_name() -> None:
 def test_no_message_is_left_over() -> None:
     text = "".join(
         p.read_text()
-        for folder in ("analysis", "kinds", "report")
+        for folder in ("analysis", "kinds", "report", "tune")
         for p in (PYTHON / folder).rglob("*")
         if p.suffix in (".py", ".j2")
     )
