@@ -15,7 +15,7 @@ from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import Link, plan_lab, tcp_payload_bits_per_s
 from hakaru.units import parse_duration, parse_rate, parse_size
 
-PARTS = ("lab", "arrays", "array", "backup", "vms", "patterns", "iscsi")
+PARTS = ("lab", "arrays", "array", "load")
 """What variables may change."""
 
 

@@ -5,7 +5,7 @@ Shapes only; `hakaru.analysis.expectations` judges them.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -20,8 +20,6 @@ A level `null`: points that lack the factor, so where it is as the study has it 
 
 class Reference(Part):
     """A published table that our curve is laid over."""
-
-    _later: ClassVar[frozenset[str]] = frozenset({"column", "levels", "combine"})
 
     table: Id = Field(description="TABLE.csv in the study's folder, else in hakaru's own `reference/`")
     title: Text
@@ -112,34 +110,11 @@ class ExpectRatio(Part):
         return self
 
 
-Limiter = Literal[
-    "drives",
-    "port",
-    "link",
-    "controller",
-    "generator_cpu",
-    "array_cpu",
-    "machine_cpu",
-    "switch_buffer",
-    "congestion_marks",
-    "rate_limit",
-    "fabric",
-    "r2t_turns",
-    "receive_window",
-    "send_buffer",
-    "congestion_window",
-    "slow_start",
-    "array",
-    "depth",
-    "undetermined",
-]
-
-
 class ExpectLimiter(Part):
     """What gives out first is one of `resources`."""
 
     kind: Literal["limiter"]
-    resources: list[Limiter] = Field(min_length=1)
+    resources: list[FactorName] = Field(min_length=1, description="bottlenecks, as the kind of the study names them")
     where: Where = Field(default_factory=dict)
 
 

@@ -15,12 +15,15 @@ from tests.analysis.small_distance import ERA, KIB, LAB, MIB, OPEN, PATTERN, VAR
 
 STUDY: dict[str, Any] = {
     "lab": LAB,
-    "iscsi": ERA,
-    "vms": {"columns": [[0]]},
-    "patterns": {
-        "write-4m": PATTERN,
-        "read-4m": PATTERN | {"read_percent": 100},
-        "mixed": PATTERN | {"read_percent": 50},
+    "load": {
+        "kind": "vms",
+        "iscsi": ERA,
+        "columns": [[0]],
+        "patterns": {
+            "write-4m": PATTERN,
+            "read-4m": PATTERN | {"read_percent": 100},
+            "mixed": PATTERN | {"read_percent": 50},
+        },
     },
     "variables": VARIABLES,
 }
@@ -46,7 +49,7 @@ def test_login_settles_on_the_smaller_length_and_the_stricter_rule() -> None:
     opened = at(settings="parameters").exchange
     assert opened is not None
     assert opened.unsolicited(512 * KIB) == 512 * KIB
-    assert OPEN["iscsi.target.initial_r2t"] is False
+    assert OPEN["load.iscsi.target.initial_r2t"] is False
 
 
 def test_reads_come_the_other_way_with_the_initiators_segments() -> None:
@@ -75,7 +78,7 @@ def test_what_the_login_came_to_takes_the_place_of_what_was_asked() -> None:
 def test_buffers_are_the_sockets_own_doubled_else_what_they_may_grow_to() -> None:
     assert at().window_bytes == 4 * MIB
     assert at(settings="optimised").window_bytes == 16 * MIB
-    study = STUDY | {"iscsi": ERA | {"initiator": {"socket": {"send_buffer": "64 KiB"}}}}
+    study = STUDY | {"load": STUDY["load"] | {"iscsi": ERA | {"initiator": {"socket": {"send_buffer": "64 KiB"}}}}}
     assert setup_at(study, factors()).window_bytes == 128 * KIB
     today = STUDY | {"lab": LAB | {"tcp": {"stack": "today"}}}
     assert setup_at(today, factors()).window_bytes is None
@@ -86,9 +89,8 @@ def test_mixed_loads_and_many_vms_have_no_closed_form(more: dict[str, Any]) -> N
     assert setup_at(STUDY, factors() | more).exchange is None
 
 
-def test_only_vms_over_links_are_a_distance() -> None:
+def test_only_labs_with_links_are_a_distance() -> None:
     assert is_distance(STUDY)
-    assert not is_distance(STUDY | {"backup": {"jobs": 1}})
     assert not is_distance(STUDY | {"lab": {"hosts": 1}})
 
 

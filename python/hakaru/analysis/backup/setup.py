@@ -57,31 +57,26 @@ class Setup:
         return min(max(rates), held) if rates and held else max(rates, default=None)
 
 
-def is_backup(study: Mapping[str, Any]) -> bool:
-    """Whether the study copies images instead of loading VMs."""
-    return bool(study.get("backup"))
-
-
 def setup_at(study: Mapping[str, Any], factors: Mapping[str, Any]) -> Setup:
     """What holds at a point. Parts that the study does not have are empty: a report is made of damaged runs, too."""
     changed = study_at(study, factors)
-    lab, backup = changed.get("lab") or {}, changed.get("backup") or {}
+    lab, load = changed.get("lab") or {}, changed.get("load") or {}
     hosts = names(lab.get("hosts"), "host")
-    source = str((backup.get("from") or {}).get("array") or "primary")
-    destination = str((backup.get("to") or {}).get("array") or "vtl")
+    source = str((load.get("from") or {}).get("array") or "")
+    destination = str((load.get("to") or {}).get("array") or "")
     links = lab.get("links") or star(lab, hosts)
     switches = set(lab.get("switches") or {"switch"})
     host = hosts[0] if hosts else ""
     read, write = (way(links, switches, lab, *ends) for ends in ((source, host), (host, destination)))
-    limit = rate_of(backup.get("rate_limit"))
+    limit = rate_of(load.get("rate_limit"))
     return Setup(
         hosts=tuple(hosts),
         source=source,
         destination=destination,
-        jobs=int(backup.get("jobs") or 1),
-        streams=int(backup.get("streams") or 1),
-        depth=int(backup.get("depth") or 1),
-        block_bytes=size_of(backup.get("block")) or 0,
+        jobs=int(load.get("jobs") or 1),
+        streams=int(load.get("streams") or 1),
+        depth=int(load.get("depth") or 1),
+        block_bytes=size_of(load.get("block")) or 0,
         rate_limit_bytes_per_s=limit / 8 if limit else None,
         read=read,
         write=write,

@@ -65,7 +65,7 @@ class Setup:
 
 def is_distance(study: Mapping[str, Any]) -> bool:
     """Whether VMs load an array over a lab that is described link by link."""
-    return bool(study.get("vms")) and not study.get("backup") and bool((study.get("lab") or {}).get("links"))
+    return bool((study.get("lab") or {}).get("links"))
 
 
 def setup_at(study: Mapping[str, Any], factors: Mapping[str, Any]) -> Setup:
@@ -74,7 +74,7 @@ def setup_at(study: Mapping[str, Any], factors: Mapping[str, Any]) -> Setup:
     lab = changed.get("lab") or {}
     hosts, arrays = names(lab.get("hosts"), "host"), names(lab.get("arrays"), "array")
     host, array = (hosts or [""])[0], (arrays or ["array"])[0]
-    iscsi = changed.get("iscsi") or {}
+    iscsi = (changed.get("load") or {}).get("iscsi") or {}
     initiator = INITIATOR | _given(iscsi.get("initiator"))
     target = TARGET | _given(iscsi.get("target"))
     exchange = _exchange(changed, factors, initiator, target, len(hosts))
@@ -122,7 +122,7 @@ def _given(side: Any) -> dict[str, Any]:
 def _exchange(
     changed: Mapping[str, Any], factors: Mapping[str, Any], ours: dict[str, Any], theirs: dict[str, Any], hosts: int
 ) -> Exchange | None:
-    pattern = (changed.get("patterns") or {}).get(str(factors.get("pattern"))) or {}
+    pattern = ((changed.get("load") or {}).get("patterns") or {}).get(str(factors.get("pattern"))) or {}
     load, sizes = pattern.get("load") or {}, pattern.get("sizes") or []
     reads = pattern.get("read_percent")
     if len(sizes) != 1 or reads not in (0, 100) or load.get("kind") != "closed" or hosts != 1:

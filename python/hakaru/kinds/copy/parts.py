@@ -116,7 +116,7 @@ def _span(first: str, last: str) -> str:
 
 def method(study: Json, lab: Json, language: str) -> list[str]:
     """How images were copied, and over what network."""
-    copy = study.get("backup") or {}
+    copy = study.get("load") or {}
     values = {k: copy.get(k, "–") for k in ("jobs", "image", "block", "depth", "streams", "time_limit")}
     ends = {k: (copy.get(n) or {}).get("array", "–") for k, n in (("source", "from"), ("target", "to"))}
     found = [say(language, "method.backup", values | ends)]

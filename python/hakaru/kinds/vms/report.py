@@ -52,7 +52,8 @@ class VmsReport(ReportKind):
             }
             found.append(say(language, "method.time", times))
         used = {str(p["factors"].get("pattern")) for p in summary["points"]}
-        found += [pattern(n, p, language) for n, p in (study.get("patterns") or {}).items() if n in used]
+        patterns = (study.get("load") or {}).get("patterns") or {}
+        found += [pattern(name, patterns[name], language) for name in patterns if name in used]
         return [*found, *(path.method(language) if path.is_distance(summary) else [])]
 
     def groups(self, summary: Json, study: Json, language: str) -> list[Group]:
@@ -86,7 +87,7 @@ class VmsReport(ReportKind):
 
 def _about_sweep(study: Json, where: Mapping[str, Any], language: str) -> str:
     """The pattern of a sweep."""
-    name, patterns = where.get("pattern"), study.get("patterns") or {}
+    name, patterns = where.get("pattern"), (study.get("load") or {}).get("patterns") or {}
     return pattern(str(name), patterns[name], language) if name in patterns else ""
 
 
