@@ -47,7 +47,6 @@ def write(
         "format": FORMAT,
         "run": writer.name,
         "study": study["id"],
-        "kind": study["load"]["kind"],
         "status": "done",
         "seed": 1,
         "quick": False,

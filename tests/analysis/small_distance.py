@@ -1,7 +1,7 @@
 """Runs of loads over a distance, written with the real store. Their counters come from a simulation in virtual time.
 
 `simulate` sends every command of a closed load over a link with a rate and a delay, burst by burst, as RFC 7143 has
-it: nothing in it knows the closed forms of `hakaru.analysis.distance.bounds`.
+it: nothing in it knows the closed forms of `hakaru.analysis.bounds`.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ ERA = {
     },
 }
 OPEN = {
-    "load.iscsi.target.max_recv_data_segment_length": "256 KiB",
-    "load.iscsi.target.max_burst_length": "16777215 B",
-    "load.iscsi.target.first_burst_length": "16777215 B",
-    "load.iscsi.initiator.first_burst_length": "16776192 B",
-    "load.iscsi.target.initial_r2t": False,
-    "load.iscsi.target.immediate_data": True,
+    "iscsi.target.max_recv_data_segment_length": "256 KiB",
+    "iscsi.target.max_burst_length": "16777215 B",
+    "iscsi.target.first_burst_length": "16777215 B",
+    "iscsi.initiator.first_burst_length": "16776192 B",
+    "iscsi.target.initial_r2t": False,
+    "iscsi.target.immediate_data": True,
 }
 VARIABLES: dict[str, Any] = {
     "rtt": {f"{ms} ms": {"lab.links.array.delay": f"{ms * 500} us"} for ms in (0, 10, 20, 40)},
     "settings": {
         "default": {},
         "parameters": OPEN,
-        "optimised": OPEN | {"load.iscsi.initiator.commands": 32, "lab.tcp.buffer_max": "16 MiB"},
+        "optimised": OPEN | {"iscsi.initiator.commands": 32, "lab.tcp.buffer_max": "16 MiB"},
     },
     "buffer": {"sets": ["lab.tcp.buffer_max"]},
 }
@@ -170,6 +170,8 @@ class Load:
     receive_window: float = 0.0
     send_buffer: float = 0.0
     retransmitted: float = 0.0
+    spurious: bool = False
+    """Bytes were sent again although the network dropped nothing."""
     timeouts: int = 0
     window_bytes: float = 2e6
     window_growth: float = 1.0
@@ -243,7 +245,7 @@ def _tcp(load: Load, rate: float, second: float) -> dict[str, float]:
 def _channel(load: Load, found: Simulated, second: float, forward: bool) -> dict[str, float]:
     rate = found.mb_per_s * 1e6 / load.slower
     frames = round(rate * second / 1448) // (1 if forward else 2)
-    lost = round(rate * second * load.retransmitted / 1448) if forward else 0
+    lost = round(rate * second * load.retransmitted / 1448) if forward and not load.spurious else 0
     names = ("dropped_buffer", "dropped_early", "dropped_mtu", "duplicated", "marked", "pauses", "paused_ns")
     share = found.link_share / load.slower if forward else 0.01
     return dict.fromkeys(names, 0.0) | {
@@ -297,16 +299,13 @@ def write_run(folder: Path, points: Sequence[Pt], **more: Any) -> Path:
         "expectation": {"en": "Not very.", "ja": "あまり速くない。"},
         "lab": LAB,
         "array": {"model": {"kind": "none"}, "lus": [{"lun": 0}]},
-        "load": {
-            "kind": "vms",
-            "columns": [[0]],
-            "patterns": {
-                "write-4m": PATTERN,
-                "read-4m": PATTERN | {"read_percent": 100},
-                "mixed": PATTERN | {"read_percent": 50},
-            },
-            "iscsi": ERA,
+        "vms": {"columns": [[0]]},
+        "patterns": {
+            "write-4m": PATTERN,
+            "read-4m": PATTERN | {"read_percent": 100},
+            "mixed": PATTERN | {"read_percent": 50},
         },
+        "iscsi": ERA,
         "variables": VARIABLES,
         "measure": {"repetitions": 2, "warmup": "1 s", "time": "6 s", "sample_interval": "200 ms"},
     }

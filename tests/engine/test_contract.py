@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-ROOT = Path(__file__).resolve().parents[2]
-SCHEMA = ROOT / "schema" / "contract.schema.json"
+SCHEMA = Path(__file__).resolve().parents[2] / "schema" / "contract.schema.json"
 COMMAND = contract.Configure | contract.Start | contract.Manage | contract.Stop
 
 
@@ -290,8 +289,3 @@ def test_any_bytes_are_an_event_or_a_value_error(line: bytes) -> None:
         contract.parse_event(line)
     except ValueError:
         return
-
-
-def test_defaults_of_login_keys_are_generated_from_the_schema() -> None:
-    printed = subprocess.run([ROOT / "tools" / "login-defaults"], capture_output=True, text=True, check=True).stdout
-    assert (ROOT / "python" / "hakaru" / "login_defaults.py").read_text() == printed

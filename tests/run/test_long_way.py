@@ -31,29 +31,26 @@ array:
   target_name: iqn.2011-10.example.hakaru:array
   model: {kind: none}
   lus: [{lun: 0, size: 64 MiB}]
-load:
-  kind: vms
-  columns: [[0]]
-  image: 32 MiB
-  patterns:
-    write: {sizes: [{size: 256 KiB}], read_percent: 0, random_percent: 0, load: {kind: closed, queue_depth: 1}}
-    read: {sizes: [{size: 256 KiB}], read_percent: 100, random_percent: 0, load: {kind: closed, queue_depth: 1}}
+vms: {columns: [[0]], image: 32 MiB}
+patterns:
+  write: {sizes: [{size: 256 KiB}], read_percent: 0, random_percent: 0, load: {kind: closed, queue_depth: 1}}
+  read: {sizes: [{size: 256 KiB}], read_percent: 100, random_percent: 0, load: {kind: closed, queue_depth: 1}}
 variables:
   delay: {sets: [lab.links.array.delay]}
   settings:
     today: {}
     era:
-      load.iscsi.initiator.command_max: 128 KiB
-      load.iscsi.initiator.commands: 1
-      load.iscsi.target.initial_r2t: true
-      load.iscsi.target.immediate_data: false
-      load.iscsi.target.max_burst_length: 64 KiB
-      load.iscsi.target.max_recv_data_segment_length: 8 KiB
-      load.iscsi.target.socket.receive_buffer: 60 KiB
-      load.iscsi.initiator.socket: {send_buffer: 50 KiB, congestion_control: reno, not_sent_low_water: 16 KiB}
+      iscsi.initiator.command_max: 128 KiB
+      iscsi.initiator.commands: 1
+      iscsi.target.initial_r2t: true
+      iscsi.target.immediate_data: false
+      iscsi.target.max_burst_length: 64 KiB
+      iscsi.target.max_recv_data_segment_length: 8 KiB
+      iscsi.target.socket.receive_buffer: 60 KiB
+      iscsi.initiator.socket: {send_buffer: 50 KiB, congestion_control: reno, not_sent_low_water: 16 KiB}
       lab.tcp.slow_start_after_idle: false
       lab.tcp.initial_window: 3
-    sessions: {load.iscsi.initiator.sessions: 3, load.iscsi.initiator.command_max: 64 KiB}
+    sessions: {iscsi.initiator.sessions: 3, iscsi.initiator.command_max: 64 KiB}
 factors:
   - {pattern: [write], vms: [1], delay: [0 ms, 5 ms], settings: [today]}
   - {pattern: [write, read], vms: [1], delay: [5 ms], settings: [era]}
@@ -100,8 +97,8 @@ def test_points_change_the_way_and_both_ends(hakaru: Hakaru, study: Path) -> Non
     era, found = values["write", "era", "5 ms"], engine_of(record, "initiator")["found"]
     assert found["negotiated"]["initial_r2t"] is True
     assert found["negotiated"]["immediate_data"] is False
-    assert found["negotiated"]["max_burst_length"] == 64 << 10
-    assert found["negotiated"]["peer_max_recv_data_segment_length"] == 8 << 10
+    assert found["negotiated"]["max_burst_bytes"] == 64 << 10
+    assert found["negotiated"]["max_send_segment_bytes"] == 8 << 10
     assert found["socket"]["send_buffer_bytes"] == 2 * 50 << 10
     assert (found["socket"]["congestion_control"], found["socket"]["no_delay"]) == ("reno", True)
     assert engine_of(record, "array")["found"]["socket"]["receive_buffer_bytes"] == 2 * 60 << 10

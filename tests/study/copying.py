@@ -19,8 +19,7 @@ array:
   lus:
     - {lun: 0, size: 64 MiB, fill: {compressible_percent: 50}}
     - {lun: 1, size: 64 MiB}
-load:
-  kind: copy
+backup:
   jobs: 4
   image: 8 MiB
   from: {array: array, lus: [0]}
@@ -30,16 +29,16 @@ variables:
   case:
     plain: {}
     fast: {lab.array_link.rate: 200 Mbit/s}
-    checked: {load.verify: true, load.rate_limit: 10 MB/s}
+    checked: {backup.verify: true, backup.rate_limit: 10 MB/s}
   buffer: {sets: [lab.array_link.queue, lab.host_link.queue]}
-  streams: {sets: [load.streams]}
+  streams: {sets: [backup.streams]}
 factors:
   - {case: [plain, fast, checked]}
   - {case: [fast], buffer: [64 KiB, 256 KiB], streams: [1, 2]}
 measure: {repetitions: 2, sample_interval: 100 ms}
 quick:
   factors: [{case: [plain], streams: [2]}]
-  changes: {load.image: 4 MiB}
+  changes: {backup.image: 4 MiB}
 reference:
   - table: published
     title: {en: Published, ja: 公表値}

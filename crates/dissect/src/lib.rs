@@ -23,7 +23,6 @@ mod connection;
 mod digests;
 mod dissector;
 mod expected;
-mod habits;
 mod handshake;
 mod login;
 mod numbers;

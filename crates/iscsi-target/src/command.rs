@@ -149,7 +149,7 @@ impl Target {
         }
         if came
             > agreed
-                .first_burst_length
+                .first_burst_bytes
                 .min(command.expected_data_transfer_length)
         {
             return Some(Verdict::Check(Sense::UNEXPECTED_UNSOLICITED_DATA));

@@ -123,13 +123,10 @@ fn latency_ns(counters: &Snapshot) -> u64 {
 /// A target as iSCSI Enterprise Target was by default: every burst of 256 KiB wants an R2T of its own.
 fn asked_for_everything() -> Limits {
     Limits {
-        keys: LoginKeys {
-            initial_r2t: true,
-            immediate_data: false,
-            max_burst_length: 256 << 10,
-            max_outstanding_r2t: 1,
-            ..LoginKeys::of_array()
-        },
+        initial_r2t: true,
+        immediate_data: false,
+        max_burst_bytes: 256 << 10,
+        outstanding_r2t_max: 1,
         ..Limits::default()
     }
 }
@@ -210,13 +207,10 @@ fn phases_are_the_latency_whatever_is_negotiated() {
     ] {
         let mut config = WorldConfig {
             limits: Limits {
-                keys: LoginKeys {
-                    initial_r2t,
-                    immediate_data,
-                    max_recv_data_segment_length: segment,
-                    max_burst_length: 128 << 10,
-                    ..LoginKeys::of_array()
-                },
+                initial_r2t,
+                immediate_data,
+                data_segment_bytes_max: segment,
+                max_burst_bytes: 128 << 10,
                 ..Limits::default()
             },
             keys: LoginKeys {

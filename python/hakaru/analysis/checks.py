@@ -19,7 +19,6 @@ import numpy as np
 from scipy import stats
 
 from hakaru.analysis.counters import Counters, Floats, Series
-from hakaru.analysis.metrics import UNITS
 from hakaru.analysis.run_data import Repetition
 from hakaru.analysis.utilisation import Nic, Use
 from hakaru.caveats import Caveat
@@ -39,28 +38,6 @@ REPETITIONS_MIN = 3
 # A write's answer, an R2T, TCP acknowledgements: bytes per request and per byte of the other direction.
 WIRE_BYTES_PER_IO = 1024
 WIRE_SHARE = 0.12
-
-
-def of_repetition(
-    repetition: Repetition, metrics: dict[str, float], use: dict[str, Use], nics: list[Nic]
-) -> list[Caveat]:
-    """Every check of one repetition that was done."""
-    counters, window = repetition.counters, repetition.window
-    found = [
-        *clock(counters),
-        *parts(counters),
-        *coverage(counters, window),
-        *steady(counters, window),
-        *errors(counters),
-    ]
-    found += [
-        *warmed_up(counters, window, metrics),
-        *littles_law(metrics),
-        *bytes_conserved(counters),
-        *wire(counters, window, nics),
-        *generator(repetition, use),
-    ]
-    return found + list(machine(counters, window, use)) + list(dropped(counters, window))
 
 
 def clock(counters: Counters) -> Iterator[Caveat]:
@@ -258,8 +235,3 @@ def of_point(values: dict[str, list[float]], planned: int, failed: int, metric: 
         if spread > CV_MAX:
             found.append(Caveat("noisy", {"percent": 100 * spread}))
     return found
-
-
-def no_values() -> dict[str, list[float]]:
-    """Metric → an empty list."""
-    return {name: [] for name in UNITS}

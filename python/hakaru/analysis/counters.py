@@ -53,6 +53,15 @@ class Series:
         start, end = self.clip(start_ns, end_ns)
         return (self.at(end) - self.at(start)) / ((end - start) / 1e9) if start < end else float("nan")
 
+    def grown(self, start_ns: int, end_ns: int) -> float:
+        """Growth from the last sample before the window (else the first) to the first after it.
+
+        Whole numbers: nothing is interpolated, so that frames can be counted.
+        """
+        before = max(0, int(np.searchsorted(self.at_ns, start_ns, side="right")) - 1)
+        after = min(len(self.at_ns) - 1, int(np.searchsorted(self.at_ns, end_ns, side="left")))
+        return float(self.value[after] - self.value[before])
+
     def grows(self) -> bool:
         """Whether it never falls and its time never runs backwards."""
         return bool(np.all(np.diff(self.at_ns) >= 0) and np.all(np.diff(self.value) >= 0))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from hakaru.analysis.counters import Counters
 from hakaru.analysis.latency import merge, percentiles_ms
-from hakaru.analysis.limiter import limit_of
+from hakaru.analysis.rules.limits import limit_of
 from hakaru.analysis.run_data import Repetition
 from hakaru.analysis.utilisation import Use
 from hakaru.caveats import Caveat

@@ -47,3 +47,8 @@ class Estimate:
     def to_json(self) -> dict[str, Any]:
         """`{mean, low, high, n, unit}`."""
         return {"mean": self.mean, "low": self.low, "high": self.high, "n": self.n, "unit": self.unit}
+
+
+def finite(value: float | None) -> float | None:
+    """The value, or None for NaN and infinities."""
+    return None if value is None or not math.isfinite(value) else float(value)

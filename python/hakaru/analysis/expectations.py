@@ -1,8 +1,8 @@
-"""What the study expected (`expect:`), held against what came out. A breach ends the run with exit code 4.
+"""Expectations of the study (`expect:`), held against the results. A breach ends the run with exit code 4.
 
 An expectation about points that the run does not have (the quick form leaves some out) or that are empty is neither
 held nor breached: `held` is None. Nor is one that is not met, but could be within what the numbers leave open: where
-the 95 % intervals reach into what was expected, and where what gave out is undetermined or this machine, not the array.
+the 95 % intervals reach into what was expected, and where the bottleneck is undetermined or the test setup.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hakaru.analysis.limiter import UNDETERMINED, Verdict, judge_point
+from hakaru.analysis.bottleneck import SweepVerdict
+from hakaru.analysis.estimate import Estimate
 from hakaru.analysis.points import Point
-from hakaru.analysis.reference import Comparison
+from hakaru.analysis.reference import Comparison, Row
+from hakaru.analysis.rules.rule import UNDETERMINED
 from hakaru.analysis.sweep import Sweep
 
 SAYS_NOTHING = {UNDETERMINED, "generator_cpu", "machine_cpu", "fabric"}
@@ -35,7 +37,7 @@ class Results:
     """What expectations are held against."""
 
     sweeps: list[Sweep]
-    verdicts: list[Verdict]
+    verdicts: list[SweepVerdict]
     """One per sweep."""
     comparisons: list[Comparison]
     points: list[Point] = field(default_factory=list)
@@ -57,35 +59,57 @@ def _sweep(expect: dict[str, Any], results: Results) -> Sweep | None:
 
 
 def _peak(expect: dict[str, Any], results: Results) -> Outcome:
-    sweep = _sweep(expect, results)
-    peak = sweep.peak(expect["metric"]) if sweep else None
-    evidence: dict[str, Any] = {"low": expect["low"], "high": expect["high"], "metric": expect["metric"]}
+    sweep, metric = _sweep(expect, results), expect["metric"]
+    peak = sweep.peak(metric) if sweep else None
+    evidence: dict[str, Any] = {"low": expect["low"], "high": expect["high"], "metric": metric}
     if sweep is None or peak is None:
         return Outcome(expect, None, "expect.peak", evidence)
-    levels = [sweep.level(p) for p in sweep.measured(expect["metric"])]
-    # A single level is its own peak: that says nothing.
-    inside = len(levels) > 1 and any(expect["low"] <= level <= expect["high"] for level in levels)
+    inside = [p for p in sweep.measured(metric) if expect["low"] <= sweep.level(p) <= expect["high"]]
     level = sweep.level(peak)
-    evidence |= {"level": level, "value": peak.mean(expect["metric"])}
-    return Outcome(expect, expect["low"] <= level <= expect["high"] if inside else None, "expect.peak", evidence)
+    evidence |= {"level": level, "value": peak.mean(metric)}
+    # A single level is its own peak: that says nothing.
+    if not inside or len(sweep.measured(metric)) < 2:
+        return Outcome(expect, None, "expect.peak", evidence)
+    held: bool | None = peak in inside
+    least = _ends(peak.metrics[metric])[0]
+    if not held and any(_ends(p.metrics[metric])[1] >= least for p in inside):
+        held = None
+    return Outcome(expect, held, "expect.peak", evidence)
+
+
+def _ends(estimate: Estimate) -> tuple[float, float]:
+    """The 95 % interval; the mean twice where there is none."""
+    mean = estimate.mean or 0.0
+    return (mean, mean) if estimate.low is None or estimate.high is None else (estimate.low, estimate.high)
 
 
 def _reference(expect: dict[str, Any], results: Results) -> Outcome:
-    where = expect.get("where") or {}
+    where, percent = expect.get("where") or {}, expect["percent"]
     compared = [
-        (row.error_percent or 0.0, row.level)
+        row
         for c in results.comparisons
         if c.table == expect["table"]
         and c.metric == expect["metric"]
         and all(str(c.where.get(f)) == str(level) for f, level in where.items())
         for row in c.compared
     ]
-    evidence: dict[str, Any] = {"percent": expect["percent"], "metric": expect["metric"], "levels": len(compared)}
+    evidence: dict[str, Any] = {"percent": percent, "metric": expect["metric"], "levels": len(compared)}
     if not compared:
         return Outcome(expect, None, "expect.reference", evidence)
-    worst, level = max(compared, key=lambda pair: abs(pair[0]))
-    evidence |= {"worst_percent": worst, "level": level}
-    return Outcome(expect, abs(worst) <= expect["percent"], "expect.reference", evidence)
+    worst = max(compared, key=lambda row: abs(row.error_percent or 0.0))
+    evidence |= {"worst_percent": worst.error_percent or 0.0, "level": worst.level}
+    # One row that lies outside with its whole interval decides; one that may be inside leaves it open.
+    judged = [_within(row, percent) for row in compared]
+    held = False if False in judged else None if None in judged else True
+    return Outcome(expect, held, "expect.reference", evidence)
+
+
+def _within(row: Row, percent: float) -> bool | None:
+    """Whether a row lies within so much of the published value; None if its mean does not, but its interval does."""
+    slack = abs(row.published) * percent / 100
+    mean = row.mean or 0.0
+    low, high = (mean, mean) if row.low is None or row.high is None else (row.low, row.high)
+    return _inside(mean, low, high, row.published - slack, row.published + slack)
 
 
 def _below_peak(expect: dict[str, Any], results: Results) -> Outcome:
@@ -117,25 +141,29 @@ def _below_at(peak: Point, there: Point, metric: str) -> tuple[float, float]:
 
 
 def _limiter(expect: dict[str, Any], results: Results) -> Outcome:
-    found: list[str] = []
-    if not results.sweeps:
-        found = [
-            judge_point(p).limiter for p in results.at(expect.get("where") or {}) if p.mean("mb_per_s") is not None
-        ]
-    for sweep, verdict in zip(results.sweeps, results.verdicts, strict=True):
-        where = dict(expect.get("where") or {})
-        level = where.pop(sweep.over, None)
-        if not sweep.fits(where):
-            continue
-        if level is None:
-            found += [verdict.limiter] if sweep.measured() else []
-        else:
-            found += [judge_point(p).limiter for p in sweep.measured() if sweep.level(p) == float(level)]
+    found = _limiters(dict(expect.get("where") or {}), results)
     evidence: dict[str, Any] = {"resources": list(expect["resources"]), "found": found}
     others = {f for f in found if f not in expect["resources"]}
     # A busy machine, or no sign of any limit, says nothing of what was expected.
     held = None if not found or (others and others <= SAYS_NOTHING) else not others
     return Outcome(expect, held, "expect.limiter", evidence)
+
+
+def _limiters(where: dict[str, Any], results: Results) -> list[str]:
+    """Verdicts of the sweeps that `where` selects, of points at a level that it names, and of points in no sweep."""
+    in_sweeps = {p.id for sweep in results.sweeps for p in sweep.points}
+    alone = [p for p in results.at(where) if p.id not in in_sweeps]
+    found = [p.verdict.limiter for p in alone if p.mean("mb_per_s") is not None]
+    for sweep, verdict in zip(results.sweeps, results.verdicts, strict=True):
+        rest = dict(where)
+        level = rest.pop(sweep.over, None)
+        if not sweep.fits(rest):
+            continue
+        if level is None:
+            found += [verdict.limiter] if sweep.measured() else []
+        else:
+            found += [p.verdict.limiter for p in sweep.measured() if sweep.level(p) == float(level)]
+    return found
 
 
 def _bound(expect: dict[str, Any], results: Results) -> Outcome:

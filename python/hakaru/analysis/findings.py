@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from hakaru.analysis import sentences, usl
-from hakaru.analysis.limiter import OWN, Verdict, kind_of, limit_of
+from hakaru.analysis.bottleneck import SweepVerdict
 from hakaru.analysis.points import Point
 from hakaru.analysis.reference import Comparison
+from hakaru.analysis.rules.judge import words
+from hakaru.analysis.rules.limits import TESTER, limit_of
 from hakaru.analysis.sweep import NEAR_PEAK, Sweep
 from hakaru.wording import LANGUAGES, say, tenths
 
@@ -40,7 +42,7 @@ class Finding:
         return {"kind": self.kind, "where": self.where, **texts, "limiter": self.limiter, "evidence": self.evidence}
 
 
-def of_sweep(sweep: Sweep, verdict: Verdict, several: bool) -> list[Finding]:
+def of_sweep(sweep: Sweep, verdict: SweepVerdict, several: bool) -> list[Finding]:
     """Findings about one sweep, the most important first."""
     found = [_peak(sweep), _limiter(sweep, verdict), _decline(sweep), _scalability(sweep)]
     return [_named(sweep, f, several) for f in found if f is not None]
@@ -152,41 +154,41 @@ def _decline(sweep: Sweep) -> Found | None:
     return "decline", write, None, evidence
 
 
-def _limiter(sweep: Sweep, verdict: Verdict) -> Found:
-    evidence = verdict.evidence
-
-    def undetermined(language: str) -> str:
-        busiest = evidence.get("busiest")
-        values: dict[str, Any] = {}
-        if busiest:
-            values = {"resource": sentences.resource(language, busiest), "percent": evidence["at_peak"][busiest]}
-        return say(language, f"finding.undetermined.{evidence['reason']}", values)
+def _limiter(sweep: Sweep, found: SweepVerdict) -> Found:
+    evidence, verdict = found.to_json(), found.verdict
 
     def write(language: str) -> str:
-        resource = evidence["resource"]
-        named = {
-            "resource": sentences.resource(language, resource),
-            "member": (evidence["member"] or resource).replace("/", " "),
-        }
-        values = named | {"percent": evidence["at_peak_percent"]}
-        parts = [say(language, f"finding.limiter.{verdict.limiter}", values)]
-        if len(sweep.measured()) > 1:
-            reached = sentences.level(language, sweep.over, evidence["reached_at"])
-            later = evidence["reached_at"] > sweep.level(sweep.near_peak()[-1])
+        if verdict.values.get("reason") == "no_points":
+            return say(language, "because.undetermined.no_points")
+        parts = words(language, verdict, found.evidence)
+        if verdict.rule is None:
+            return sentences.sentences(language, *parts)
+        if found.member is not None:
+            parts.append(say(language, "finding.limiter.member", {"member": found.member.replace("/", " ")}))
+        if verdict.rule.is_capacity and len(sweep.measured()) > 1 and found.reached_at is not None:
+            reached = sentences.level(language, sweep.over, found.reached_at)
+            later = found.reached_at > sweep.level(sweep.near_peak()[-1])
             message = "finding.limiter.reached.later" if later else "finding.limiter.reached"
             parts.append(say(language, message, {"level": reached}))
-        others = {r: p for r, p in evidence["others_percent"].items() if kind_of(r) != verdict.limiter}
-        devices = {r: p for r, p in others.items() if r not in OWN}
-        if devices:
-            second = max(devices, key=lambda r: devices[r])
-            said = {"resource": sentences.resource(language, second), "percent": devices[second]}
-            parts.append(say(language, "finding.limiter.next", said))
-        machine = others.get("cpu/machine", 0.0)
-        if machine >= limit_of("cpu/machine"):
-            parts.append(say(language, "finding.limiter.machine", {"percent": machine}))
-        return sentences.sentences(language, *parts)
+        return sentences.sentences(language, *parts, *_beside(language, found))
 
-    return "limiter", write if verdict.resource else undetermined, verdict.limiter, evidence | {"over": sweep.over}
+    return "limiter", write, verdict.limiter, evidence | {"over": sweep.over}
+
+
+def _beside(language: str, found: SweepVerdict) -> list[str]:
+    """The next device or link, and a machine that was used up as well."""
+    own = (found.resource or "").partition("/")[0]
+    others = {r: p for r, p in found.evidence.used.items() if r != found.resource and r.partition("/")[0] != own}
+    devices = {r: p for r, p in others.items() if r not in TESTER}
+    parts = []
+    if devices:
+        second = max(devices, key=lambda r: devices[r])
+        values = {"resource": sentences.resource(language, second), "percent": devices[second]}
+        parts.append(say(language, "finding.limiter.next", values))
+    machine = others.get("cpu/machine", 0.0)
+    if machine >= limit_of("cpu/machine"):
+        parts.append(say(language, "finding.limiter.machine", {"percent": machine}))
+    return parts
 
 
 def _scalability(sweep: Sweep) -> Found | None:

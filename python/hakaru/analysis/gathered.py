@@ -1,4 +1,4 @@
-"""What the repetitions of a point over an emulated network give, and what every such point is made of."""
+"""Values of the repetitions of a point, and the fields that every point is made of."""
 
 from __future__ import annotations
 
@@ -61,11 +61,14 @@ class Gathered:
         """99th percentile of how late the fabric moved frames, µs, of the worst repetition; None if not told."""
         return max(self._late, default=None)
 
-    def point(self, raw: Mapping[str, Any], units: Mapping[str, str]) -> dict[str, Any]:
-        """The fields of a `Point`. `raw`: as the run describes it; `units`: every metric and its unit, in order."""
+    def point(self, raw: Mapping[str, Any], units: Mapping[str, str], rate: str = "mb_per_s") -> dict[str, Any]:
+        """The fields of a `Point`. `raw`: as the run describes it; `units`: every metric and its unit, in order.
+
+        `rate`: the metric in which repetitions are compared.
+        """
         planned = raw.get("repetitions")
         counted = planned if isinstance(planned, int) else self._failed + len(self.uses)
-        found = [*self.caveats, *checks.of_point(self.values, counted, self._failed, "mb_per_s")]
+        found = [*self.caveats, *checks.of_point(self.values, counted, self._failed, rate)]
         latencies = {"all": self._latencies.all(), "read": self._latencies.read, "write": self._latencies.write}
         return {
             "id": str(raw["point"]),

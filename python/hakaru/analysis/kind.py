@@ -9,11 +9,20 @@ from abc import ABC, abstractmethod
 from typing import Any, cast
 
 from hakaru import kind
+from hakaru.analysis.rules.judge import Stages
 from hakaru.analysis.run_data import RunData
 
 
 class AnalysisKind(ABC):
     """How runs of this kind are analysed."""
+
+    @property
+    def rules(self) -> Stages:
+        """The possible bottlenecks, in the order in which they are looked at. Default: none, every point undetermined.
+
+        The verdicts that an expectation may name, docs/methodology/limiter.md and the catalogue ids follow from them.
+        """
+        return ()
 
     @abstractmethod
     def analyse(self, run: RunData) -> dict[str, Any]:

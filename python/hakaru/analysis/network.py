@@ -1,22 +1,28 @@
-"""A point of a study as its report needs it, and the network in it: links, hops, the way from one node to another.
+"""The network of a point as its report needs it: hops on the way from one node to another, whatever the lab's form.
 
-Made from `study.json` alone (the study as expanded, with its `variables` applied), never from counters.
+A star, a lab described link by link and one with VLANs all come from the lab's plan (`hakaru.lab.plan`). Never from
+counters.
 """
 
 from __future__ import annotations
 
 import copy
-from collections import deque
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from hakaru.lab.model import LabSpec
-from hakaru.lab.plan import Link, plan_lab, tcp_payload_bits_per_s
-from hakaru.units import parse_duration, parse_rate, parse_size
+from pydantic import ValidationError
 
-PARTS = ("lab", "arrays", "array", "load")
+from hakaru.errors import UsageError
+from hakaru.lab.model import LabSpec
+from hakaru.lab.plan import LabPlan, Link, Way, plan_lab, tcp_payload_bits_per_s
+from hakaru.units import parse_rate, parse_size
+
+PARTS = ("lab", "arrays", "array", "backup", "vms", "patterns", "iscsi")
 """What variables may change."""
+PLANS_KEPT = 64
 
 
 @dataclass(frozen=True)
@@ -32,12 +38,29 @@ class Hop:
     queue_bytes: int | None
     mtu: int
     held_bits_per_s: float | None = None
-    """What the node at its begin is held to (its own NIC), where that is less than the rate."""
+    """Rate to which the node at its begin is held (its own NIC), where that is less than the link's."""
+    node_sends: bool | None = None
+    """Whether a node is at its begin (True) or its end (False); None between two switches."""
 
     @property
     def back(self) -> str:
         """The other direction of the same link."""
         return "b-a" if self.direction == "a-b" else "a-b"
+
+    @property
+    def entity(self) -> str:
+        """Name of the channel in the fabric's counters."""
+        return f"link/{self.link}/{self.direction}"
+
+    @property
+    def resource(self) -> str:
+        """Name of the channel as a resource where a fabric counts."""
+        return f"link/{self.link}/{self.source}>{self.target}"
+
+    @property
+    def nic_resource(self) -> str:
+        """Name as a resource where the node's interface counts: `out` leaves the node."""
+        return f"link/{self.link}/{'out' if self.node_sends else 'in'}"
 
     @property
     def payload_bytes_per_s(self) -> float | None:
@@ -89,27 +112,13 @@ def touched(study: Mapping[str, Any]) -> list[str]:
 
 
 def at(inside: Any, place: str) -> Any:
-    """What stands at a place; None where nothing does."""
+    """The value at a place; None where there is none."""
     for key in place.split("."):
         if isinstance(inside, list):
             inside = inside[int(key)] if key.isdigit() and int(key) < len(inside) else None
         else:
             inside = inside.get(key) if isinstance(inside, dict) else None
     return inside
-
-
-def names(hosts: Any, prefix: str) -> list[str]:
-    """Names of nodes that a study may only count."""
-    if isinstance(hosts, int):
-        return [f"{prefix}-{i}" for i in range(1, hosts + 1)]
-    return [str(h) for h in hosts or []]
-
-
-def star(lab: dict[str, Any], hosts: list[str]) -> dict[str, Any]:
-    """The links of the short form, where every node has one to the only switch."""
-    nodes = [(host, lab.get("host_link") or {}) for host in hosts]
-    nodes += [(str(lab.get("array") or "array"), lab.get("array_link") or {})]
-    return {f"{node}.0": {**link, "between": [node, "switch"]} for node, link in nodes}
 
 
 def rate_of(value: Any) -> float | None:
@@ -126,65 +135,48 @@ def size_of(value: Any) -> int | None:
     return int(value) if isinstance(value, (int, float)) else parse_size(value)
 
 
-def seconds_of(value: Any) -> float:
-    """Seconds, however study.json writes a duration (a number is nanoseconds); 0 for none."""
-    if value is None:
-        return 0.0
-    return (value if isinstance(value, (int, float)) else parse_duration(value)) / 1e9
+def plan_of(lab: Mapping[str, Any]) -> LabPlan:
+    """The plan of a lab as study.json has it. Raises `UsageError` where it is damaged."""
+    return _planned(json.dumps(lab, sort_keys=True, default=str))
 
 
-def way(links: dict[str, Any], switches: set[str], lab: dict[str, Any], start: str, end: str) -> tuple[Hop, ...]:
-    """The hops from one node to another, by the fewest links, with VLANs as they are routed; empty without a way."""
-    if lab.get("vlans"):
-        return _way_in_vlans(lab, start, end)
-    reached: dict[str, tuple[Hop, ...]] = {start: ()}
-    waiting = deque([start])
-    while waiting and end not in reached:
-        node = waiting.popleft()
-        for name, link in links.items():
-            ends = [str(e) for e in (link or {}).get("between") or []]
-            if node not in ends or len(ends) != 2:
-                continue
-            other = ends[1 - ends.index(node)]
-            if other not in reached:
-                direction = "a-b" if node == ends[0] else "b-a"
-                queue = size_of(link.get("queue")) if node in switches else None
-                mtu = int(link.get("mtu") or lab.get("mtu") or 1500)
-                rate, held = rate_of(link.get("rate")), rate_of(link.get("send_rate")) if node not in switches else None
-                held = held if held is not None and (rate is None or held < rate) else None
-                hop = Hop(str(name), direction, node, other, rate, queue, mtu, held)
-                reached[other] = (*reached[node], hop)
-                waiting.append(other)
-    return reached.get(end, ())
+@lru_cache(maxsize=PLANS_KEPT)
+def _planned(lab: str) -> LabPlan:
+    try:
+        return plan_lab(LabSpec.model_validate_json(lab))
+    except ValidationError as e:
+        raise UsageError(f"study.json: the lab cannot be read: {e}", "the file was changed after the run") from e
 
 
-def _way_in_vlans(lab: dict[str, Any], start: str, end: str) -> tuple[Hop, ...]:
-    """The first way that the lab's plan has: it may pass a trunk to a router twice, once in each direction."""
-    plan = plan_lab(LabSpec.model_validate(lab))
-    ways = plan.ways(start, end)
-    if not ways:
-        return ()
+def hops_between(plan: LabPlan, start: str, end: str) -> tuple[tuple[Hop, ...], ...]:
+    """The hops of every way from one node to another, one per path that both are on."""
+    return tuple(hops_of(plan, way, start) for way in plan.ways(start, end))
+
+
+def hops_of(plan: LabPlan, way: Way, start: str) -> tuple[Hop, ...]:
+    """The hops of one way: it may pass a trunk to a router twice, once in each direction."""
     nodes = {switch.name: switch.name.partition(".")[0] for switch in plan.switches if switch.is_nic}
-    hops, at_end = list[Hop](), ways[0].source.switch if ways[0].source.inside else start
-    for hop, entity in zip(ways[0].hops, ways[0].directions, strict=True):
+    hops, at_end = list[Hop](), way.source.switch if way.source.inside else start
+    for line, entity in zip(way.hops, way.directions, strict=True):
         # Between an interface and its trunk nothing happens that a wire would show.
-        if isinstance(hop, Link) and hop.inside:
+        if isinstance(line, Link) and line.inside:
             continue
-        first, second = hop.ends
+        first, second = line.ends
         target = second if at_end == first else first
-        at_node = isinstance(hop, Link) and at_end == hop.node
-        held = hop.send_rate_bits_per_s if isinstance(hop, Link) and at_node else None
-        rate = hop.rate_bits_per_s
+        at_node = isinstance(line, Link) and at_end == line.node
+        held = line.send_rate_bits_per_s if isinstance(line, Link) and at_node else None
+        rate = line.rate_bits_per_s
         hops.append(
             Hop(
-                hop.name,
+                line.name,
                 entity.rpartition("/")[2],
                 nodes.get(at_end, at_end),
                 nodes.get(target, target),
                 None if rate is None else float(rate),
-                None if at_node or at_end in nodes else hop.queue_bytes,
-                hop.mtu,
+                None if at_node or at_end in nodes else line.queue_bytes,
+                line.mtu,
                 float(held) if held is not None and (rate is None or held < rate) else None,
+                at_node if isinstance(line, Link) else None,
             )
         )
         at_end = target

@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from hakaru.analysis import checks, metrics, utilisation
 from hakaru.analysis.counters import Series
-from hakaru.analysis.estimate import Estimate
-from hakaru.analysis.latency import Latencies, curve, per_interval_ms
-from hakaru.analysis.run_data import Repetition, RunData
-from hakaru.analysis.utilisation import Nic, Use
-from hakaru.analysis.verdict import Verdict
+from hakaru.analysis.estimate import Estimate, finite
+from hakaru.analysis.latency import per_interval_ms
+from hakaru.analysis.rules.evidence import Evidence
+from hakaru.analysis.rules.rule import UNDETERMINED, Verdict
+from hakaru.analysis.run_data import Repetition
+from hakaru.analysis.utilisation import Use
 from hakaru.caveats import Caveat
 
 
 @dataclass
 class Point:
-    """What came of one combination of factor levels."""
+    """Results of one combination of factor levels."""
 
     id: str
     factors: dict[str, Any]
@@ -34,8 +34,10 @@ class Point:
     """Mean time that a drive takes for one of its commands."""
     distribution: dict[str, list[list[float]]]
     over_time: dict[str, list[float | None]]
-    verdict: Verdict | None = field(default=None, kw_only=True)
-    """What limits this point by itself (backups); None where a sweep is judged as a whole."""
+    evidence: Evidence = field(default_factory=lambda: Evidence(None, {}), kw_only=True)
+    """The numbers from which its bottleneck is judged."""
+    verdict: Verdict = field(default_factory=lambda: Verdict(UNDETERMINED, values={"reason": "no_value"}), kw_only=True)
+    """The bottleneck of this point by itself."""
 
     def mean(self, metric: str) -> float | None:
         """Mean of a metric, None where there is none."""
@@ -68,61 +70,16 @@ class Point:
             "utilisation": used,
             "caveats": [c.to_json() for c in self.caveats],
             "repetitions": {
-                n: [_finite(v) for v in self.per_repetition[n]]
+                n: [finite(v) for v in self.per_repetition[n]]
                 for n in ("iops", "mb_per_s", "latency_ms_mean", "path_percent")
                 if n in self.per_repetition
             },
-            "drive_service_ms": _finite(self.service_ms),
+            "limiter": self.verdict.limiter,
+            "resource": self.verdict.resource,
+            "drive_service_ms": finite(self.service_ms),
             "distribution": self.distribution,
             "over_time": self.over_time,
         }
-
-
-def analyse(run: RunData, raw: dict[str, Any], nics: list[Nic]) -> Point:
-    """All that is computed about one point of the run."""
-    values = checks.no_values()
-    uses: list[dict[str, Use]] = []
-    caveats: list[Caveat] = []
-    over_time: dict[str, list[float | None]] = {}
-    services: list[float] = []
-    merged = Latencies.none()
-    origin, failed = str(run.run.get("origin")), 0
-    for repetition in run.repetitions(str(raw["point"])):
-        caveats += repetition.caveats
-        if not repetition.done:
-            failed += 1
-            continue
-        origin = repetition.origin
-        latencies = Latencies.of_table(repetition.histograms, repetition.window)
-        of_one = metrics.of_repetition(repetition, latencies)
-        use = utilisation.of_repetition(repetition.counters, repetition.window, nics)
-        caveats += checks.of_repetition(repetition, of_one, use, nics)
-        for name, value in of_one.items():
-            values[name].append(value)
-        uses.append(use)
-        merged.add(latencies)
-        services += _service_ms(repetition)
-        over_time = over_time or timeline(repetition)
-    planned = raw.get("repetitions")
-    caveats += checks.of_point(values, planned if isinstance(planned, int) else failed + len(uses), failed)
-    curves = {"all": curve(merged.all()), "read": curve(merged.read), "write": curve(merged.write)}
-    return Point(
-        id=str(raw["point"]),
-        factors=dict(raw["factors"]),
-        origin=origin,
-        metrics={name: Estimate.over(values[name], unit) for name, unit in metrics.UNITS.items()},
-        utilisation=estimates(uses),
-        members=members(uses),
-        per_repetition=values,
-        caveats=worst_of_each(caveats),
-        service_ms=float(np.mean(services)) if services else None,
-        distribution=curves,
-        over_time=over_time,
-    )
-
-
-def _finite(value: float | None) -> float | None:
-    return None if value is None or not np.isfinite(value) else float(value)
 
 
 def estimates(uses: list[dict[str, Use]]) -> dict[str, Estimate]:
@@ -155,7 +112,7 @@ def _size(caveat: Caveat) -> float:
     return max((abs(float(v)) for v in caveat.values.values() if isinstance(v, (int, float))), default=0.0)
 
 
-def _service_ms(repetition: Repetition) -> list[float]:
+def service_ms(repetition: Repetition) -> list[float]:
     """Mean service time over all drives: their busy time over the commands they ended."""
     counters, window = repetition.counters, repetition.window
     busy = counters.total_rate(window, engine="array", entity="drive/", name="busy_ns")
@@ -187,9 +144,9 @@ def timeline(repetition: Repetition) -> dict[str, list[float | None]]:
     p99 = per_interval_ms(repetition.histograms, 99.0)
     return {
         "t_s": [float(t) for t in (at[1:] - start) / 1e9],
-        "iops": [_finite(v) for v in ios / seconds],
-        "mb_per_s": [_finite(v) for v in (steps["read_bytes"] + steps["write_bytes"]) / seconds / 1e6],
-        "latency_ms_mean": [_finite(v) for v in latency],
-        "latency_ms_p99": [_finite(p99.get(int(t))) for t in at[1:]],
+        "iops": [finite(v) for v in ios / seconds],
+        "mb_per_s": [finite(v) for v in (steps["read_bytes"] + steps["write_bytes"]) / seconds / 1e6],
+        "latency_ms_mean": [finite(v) for v in latency],
+        "latency_ms_p99": [finite(p99.get(int(t))) for t in at[1:]],
         "measured_s": [0.0, (repetition.window[1] - start) / 1e9],
     }

@@ -67,7 +67,14 @@ class RunData:
     @property
     def kind(self) -> str:
         """Name of the kind of its study."""
-        return str(self.run["kind"])
+        if "kind" in self.run:
+            return str(self.run["kind"])
+        return "tuning" if "tuning" in self.run else "copy" if self.study.get("backup") else "vms"
+
+    @property
+    def is_site(self) -> bool:
+        """Whether the run used equipment that is there (`--site`) instead of a lab."""
+        return bool(self.run.get("site"))
 
     def tcp_series(self, point: str, number: int) -> pa.Table | None:
         """What the run's watch saw of TCP sockets in a repetition; None where it watched none."""

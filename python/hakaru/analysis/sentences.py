@@ -1,4 +1,4 @@
-"""Names and sentences of findings, expectations and caveats, in one language at a time.
+"""Names of levels, resources and caveats, in one language at a time.
 
 Every function takes the language first and numbers as they are; rounding happens in `hakaru.wording.number` alone.
 """
@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hakaru.analysis import metrics
-from hakaru.analysis.backup import copies
-from hakaru.analysis.distance import measures
-from hakaru.analysis.expectations import Outcome
-from hakaru.analysis.sweep import PREFERRED
 from hakaru.caveats import Caveat
 from hakaru.wording import say, tenths
+
+PREFERRED = "vms"
+"""The factor whose levels are counted things: `7 VMs`; sweeps go over it where points have it."""
 
 
 def level(language: str, factor: str, value: float | str) -> str:
@@ -78,67 +76,3 @@ class _Blank(dict[str, Any]):
 
     def __missing__(self, key: str) -> str:
         return "–"
-
-
-def expectation(language: str, outcome: Outcome, several: bool) -> str:
-    """What was expected."""
-    values = dict(outcome.evidence)
-    over = str(outcome.expect.get("over") or PREFERRED)
-    for name in ("low", "high", "at"):
-        if name in values:
-            values[name] = level(language, over, float(values[name]))
-    if outcome.message in ("expect.bound", "expect.ratio"):
-        # Japanese says "2.5 times or more": "times" stands inside of the bound, as units do.
-        times = " 倍" if language == "ja" else ""
-        values["unit"] = _unit(values["metric"]) if outcome.message == "expect.bound" else times
-        values["bound"] = _bound(language, values)
-    for side in ("of", "to"):
-        if side in values:
-            values[side] = series(values[side], language)
-    if "resources" in values:
-        values["resources"] = _either(language, [say(language, f"limiter.{r}") for r in values["resources"]])
-    if "metric" in values:
-        values["metric"] = say(language, f"metric.{values['metric']}")
-    text = say(language, outcome.message, values)
-    return in_series(language, outcome.expect.get("where") or {}, text, several)
-
-
-def expectation_found(language: str, outcome: Outcome) -> str:
-    """What was found instead, or that it could not be judged."""
-    judged = {"below_percent", "of_value", "point"} & outcome.evidence.keys() or outcome.evidence.get("found")
-    if outcome.held is None and not judged:
-        return say(language, "expect.not_judged")
-    values = dict(outcome.evidence)
-    over = str(outcome.expect.get("over") or PREFERRED)
-    if "point" in values:
-        values["point"] = series(values["point"], language)
-    if "level" in values:
-        values["level"] = level(language, over, float(values["level"]))
-    if "worst_percent" in values:
-        values["error"] = signed(language, float(values["worst_percent"]))
-    if "found" in values:
-        values["found"] = _either(language, [say(language, f"limiter.{f}") for f in dict.fromkeys(values["found"])])
-    if outcome.message == "expect.bound":
-        values["unit"] = _unit(values["metric"])
-    found = say(language, f"{outcome.message}.found", values)
-    return found if outcome.held is not None else say(language, "expect.unclear", {"found": found})
-
-
-def _bound(language: str, values: Mapping[str, Any]) -> str:
-    """`at least 2.5`, `at most 40`, `40 to 60`."""
-    named = {name: values[name] for name in ("at_least", "at_most") if values.get(name) is not None}
-    message = "expect.bound.between" if len(named) == 2 else f"expect.bound.{next(iter(named))}"
-    return say(language, message, named | {"unit": values["unit"]})
-
-
-def _unit(metric: str) -> str:
-    """What stands behind a value of the metric; nothing where the metric's name says what is counted."""
-    signs = {"percent": " %", "s": " s", "ms": " ms", "µs": " µs", "MB/s": " MB/s", "MiB/s": " MiB/s"}
-    return signs.get((metrics.UNITS | copies.UNITS | measures.UNITS).get(metric, ""), "")
-
-
-def _either(language: str, names: list[str]) -> str:
-    if len(names) < 2:
-        return "".join(names)
-    separator = ", " if language == "en" else "、"
-    return say(language, "expect.or", {"first": separator.join(names[:-1]), "last": names[-1]})

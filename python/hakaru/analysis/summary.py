@@ -8,10 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hakaru.analysis import expectations, findings, kind, limiter, reference, sentences
+from hakaru.analysis import expectation_words, expectations, findings, kind, reference, sentences
+from hakaru.analysis.bottleneck import SweepVerdict
 from hakaru.analysis.captures import captures_of
-from hakaru.analysis.limiter import Verdict
 from hakaru.analysis.points import Point
+from hakaru.analysis.rules.limits import limit_of
 from hakaru.analysis.run_data import RunData
 from hakaru.analysis.sweep import Sweep
 from hakaru.caveats import Caveat
@@ -67,16 +68,16 @@ def of_run(
     }
 
 
-def mark_tester_limited(one: Sweep, verdict: Verdict) -> None:
-    """The tool's own CPU gave out first: every point where it was at its limit is marked."""
-    if not verdict.tester_limited or verdict.resource is None:
+def mark_tester_limited(one: Sweep, verdict: SweepVerdict) -> None:
+    """Marks every point at which the tester was at its limit, where the tester is the bottleneck of the sweep."""
+    if not verdict.verdict.tester_limited or verdict.resource is None:
         return
     names = {"generator_cpu": "generator_saturated", "fabric": "fabric_saturated"}
     name = names.get(verdict.limiter, "machine_saturated")
     for point in one.points:
         percent = point.percent(verdict.resource)
         marked = any(c.name == name for c in point.caveats)
-        if percent is not None and percent >= limiter.limit_of(verdict.resource) and not marked:
+        if percent is not None and percent >= limit_of(verdict.resource) and not marked:
             point.caveats.append(Caveat(name, {"percent": percent}))
 
 
@@ -85,7 +86,8 @@ def _study(study: dict[str, Any]) -> dict[str, Any]:
     return kept | {"title": kept["title"] or {language: str(kept["id"]) for language in LANGUAGES}}
 
 
-def describe_sweep(one: Sweep, verdict: Verdict) -> dict[str, Any]:
+def describe_sweep(one: Sweep, verdict: SweepVerdict) -> dict[str, Any]:
+    """One element of `sweeps` of the report."""
     peak = one.peak()
     return {
         "over": one.over,
@@ -107,8 +109,8 @@ def _outcome(one: expectations.Outcome, several: bool) -> dict[str, Any]:
     texts: dict[str, Any] = {}
     for language in LANGUAGES:
         suffix = "" if language == "en" else f"_{language}"
-        texts[f"text{suffix}"] = sentences.expectation(language, one, several)
-        texts[f"found{suffix}"] = sentences.expectation_found(language, one)
+        texts[f"text{suffix}"] = expectation_words.expectation(language, one, several)
+        texts[f"found{suffix}"] = expectation_words.expectation_found(language, one)
     return {"kind": one.expect["kind"], "held": one.held, **texts, "evidence": one.evidence}
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hakaru.analysis.points import Point
+from hakaru.analysis.sentences import PREFERRED
 
-PREFERRED = "vms"
 NEAR_PEAK = 0.95
 
 

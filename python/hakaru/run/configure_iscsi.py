@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hakaru.engine import contract
-from hakaru.login_defaults import TARGET
 from hakaru.study.iscsi import InitiatorEnd, Socket, TargetEnd
 
 
@@ -32,15 +31,13 @@ def login_keys(end: InitiatorEnd) -> contract.LoginKeys:
     )
 
 
-def target_keys(end: TargetEnd) -> contract.LoginKeys:
+def target_keys(end: TargetEnd) -> contract.TargetKeys:
     """What the array declares and agrees to."""
-    return contract.LoginKeys(
+    return contract.TargetKeys(
         max_recv_data_segment_length=end.max_recv_data_segment_length,
         max_burst_length=end.max_burst_length,
         first_burst_length=end.first_burst_length,
         initial_r2t=end.initial_r2t,
         immediate_data=end.immediate_data,
         max_outstanding_r2t=end.max_outstanding_r2t,
-        header_digest=TARGET.header_digest,
-        data_digest=TARGET.data_digest,
     )

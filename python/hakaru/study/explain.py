@@ -40,11 +40,10 @@ def _explain(data: Any, model: type[BaseModel], error: ErrorDetails) -> Explaine
     if error["type"] == "missing":
         missing = error["loc"][-1]
         return Explained(path, False, f"{dotted((*path, missing))}: missing", f"add `{missing}:` here")
-    hint = str(error.get("ctx", {}).get("hint", ""))
     message = error["msg"].removeprefix("Value error, ")
     given = error["input"]
     shown = f" (found {given!r})" if isinstance(given, str | int | float | bool) and repr(given) not in message else ""
-    return Explained(path, False, f"{dotted(path)}: {message[:1].lower()}{message[1:]}{shown[:80]}", hint)
+    return Explained(path, False, f"{dotted(path)}: {message[:1].lower()}{message[1:]}{shown[:80]}", "")
 
 
 def _path_in(data: Any, loc: tuple[int | str, ...]) -> Path_:

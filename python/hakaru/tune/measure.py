@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hakaru.analysis import checks, metrics, utilisation
+from hakaru.analysis import metrics
 from hakaru.analysis.distance import points as distance
 from hakaru.analysis.distance.setup import setup_at
 from hakaru.analysis.latency import Latencies
@@ -55,13 +55,9 @@ def _judged(
     """The rate by latency (`metrics.by_latency`): requests are few and long, and a count of them jumps by one."""
     nics = nics_of_lab(run.lab)
     latencies = Latencies.of_table(repetition.histograms, repetition.window)
-    if setup.lab:
-        way = setup_at(run.study, record["factors"])
-        values, _, found = distance.measured(repetition, way, latencies, nics, spins=False)
-    else:
-        values = metrics.of_repetition(repetition, latencies)
-        use = utilisation.of_repetition(repetition.counters, repetition.window, nics)
-        found = checks.of_repetition(repetition, values, use, nics)
+    way = setup_at(run.study, record["factors"], site=run.is_site)
+    values, _, found = distance.measured(repetition, way, latencies, nics, spins=False)
+    if way.exchange is None:
         values = values | metrics.by_latency(values, repetition.window)
     rate = values["mb_per_s"]
     return (rate if math.isfinite(rate) else None), [caveat.to_json() for caveat in [*repetition.caveats, *found]]

@@ -8,7 +8,6 @@ from __future__ import annotations
 from statistics import median
 from typing import Any
 
-from hakaru.analysis import points
 from hakaru.analysis.distance import points as distance_points
 from hakaru.analysis.findings import Finding
 from hakaru.analysis.points import Point
@@ -31,9 +30,7 @@ def analyse(run: RunData) -> tuple[list[Point], list[Finding], Json, bool]:
     nics = nics_of_lab(run.lab)
     # Points of a tuning are what its trials made of it; one that was begun and never finished is none.
     made = {t.point for t in trials}
-    # In the lab the way is known: what limits each setting follows from its closed forms, phases and clocks.
-    of_point = distance_points.analyse if setup.lab else points.analyse
-    analysed: list[Point] = [of_point(run, raw, nics) for raw in run.points if raw["point"] in made]
+    analysed: list[Point] = [distance_points.analyse(run, raw, nics) for raw in run.points if raw["point"] in made]
     found = describe(setup, trials, run.run)
     return analysed, findings(setup, found), found, _valid(setup, trials)
 

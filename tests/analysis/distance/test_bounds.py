@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hakaru.analysis.distance import bounds
-from hakaru.analysis.distance.bounds import Exchange, Path
+from hakaru.analysis import bounds
+from hakaru.analysis.bounds import Exchange, Path
 
 from tests.analysis.small_distance import KIB, MIB, RATE_BYTES_PER_S, Asked, simulate
 

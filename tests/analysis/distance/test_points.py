@@ -138,7 +138,7 @@ def test_window_that_still_grows_is_slow_start(tmp_path: Path) -> None:
 
 
 def test_array_at_its_limit_is_named(tmp_path: Path) -> None:
-    assert one(tmp_path, stalled(array_busy=0.99), settings="optimised", queue_depth=4)["limiter"] == "array"
+    assert one(tmp_path, stalled(array_busy=0.99), settings="optimised", queue_depth=4)["limiter"] == "controller"
 
 
 def test_emulated_network_at_its_limit_speaks_of_the_tester(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_reads_are_judged_by_the_array_that_sends(tmp_path: Path) -> None:
     point = one(tmp_path, Load(asked), pattern="read-4m")
     assert mean(point, "tcp_path_percent") == pytest.approx(100)
     assert point["limiter"] == "depth"
-    assert point["distance"]["op"] == "read"
+    assert point["request"]["op"] == "read"
 
 
 def test_gain_is_against_the_first_setting_at_each_distance(shape: dict[str, Any]) -> None:

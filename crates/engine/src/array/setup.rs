@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use hakaru_contract::drive::{ArrayModel, Drive};
-use hakaru_contract::{ArrayConfig, LoginKeys, LuConfig, StoreConfig};
+use hakaru_contract::{ArrayConfig, LuConfig, StoreConfig, TargetKeys};
 use hakaru_drive::Array;
 use hakaru_iscsi_target::{Limits, LuDescription, Thin, check_reservations};
 use hakaru_runtime::memory::SparseMemory;
@@ -23,6 +23,9 @@ const PHYSICAL_BLOCK_BYTES_MAX: u32 = 64 << 10;
 
 /// Largest LU in memory that is full from the beginning: its maps take 64 MiB.
 const FULL_BYTES_MAX: u64 = 1 << 40;
+
+/// Longest data segment or burst (RFC 7143 sections 13.12 to 13.14).
+const LENGTH_MAX: u64 = (1 << 24) - 1;
 
 /// Longest WRITE ATOMIC of an LU in memory.
 const ATOMIC_BYTES: u32 = 1 << 20;
@@ -109,26 +112,46 @@ fn bound(field: &str, value: u64, low: u64, high: u64) -> Result<(), Failure> {
     Err(Failure::usage(message, "correct the configuration"))
 }
 
-/// Ranges of RFC 7143 section 13; an array agrees to no FirstBurstLength above its MaxBurstLength.
-fn check_keys(keys: &LoginKeys) -> Result<(), Failure> {
-    keys.validate()
-        .map_err(|error| Failure::usage(&error, &error.hint))?;
+/// Ranges of RFC 7143 section 13.
+fn check_keys(keys: &TargetKeys) -> Result<(), Failure> {
+    let lengths = [
+        (
+            "login.max_recv_data_segment_length",
+            keys.max_recv_data_segment_length,
+            LENGTH_MAX,
+        ),
+        ("login.max_burst_length", keys.max_burst_length, LENGTH_MAX),
+        (
+            "login.first_burst_length",
+            keys.first_burst_length,
+            u64::from(keys.max_burst_length),
+        ),
+    ];
+    for (field, bytes, most) in lengths {
+        bound(field, bytes.into(), 512, most)?;
+    }
+    let most = u64::from(u16::MAX);
     bound(
-        "login.first_burst_length",
-        keys.first_burst_length.into(),
-        512,
-        keys.max_burst_length.into(),
+        "login.max_outstanding_r2t",
+        keys.max_outstanding_r2t.into(),
+        1,
+        most,
     )
 }
 
 /// The target's bounds with these keys, for sessions as many as this.
-pub fn limits(keys: &LoginKeys, sessions_max: u32) -> Limits {
+pub fn limits(keys: &TargetKeys, sessions_max: u32) -> Limits {
     let defaults = Limits::default();
     Limits {
         sessions_max,
         logins_max: sessions_max.max(2),
         logins_per_address_max: (sessions_max.max(2) - 1).min(defaults.logins_per_address_max),
-        keys: *keys,
+        data_segment_bytes_max: keys.max_recv_data_segment_length,
+        max_burst_bytes: keys.max_burst_length,
+        first_burst_bytes: keys.first_burst_length,
+        outstanding_r2t_max: keys.max_outstanding_r2t,
+        initial_r2t: keys.initial_r2t,
+        immediate_data: keys.immediate_data,
         ..defaults
     }
 }

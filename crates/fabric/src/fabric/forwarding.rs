@@ -1,8 +1,7 @@
 //! Frames that reach the end of a channel: out to an interface, or through a switch into the next.
 use hakaru_units::Time;
 
-use super::{Fabric, Sink};
-use crate::events::EventKind;
+use super::{Fabric, Sink, What};
 use crate::packet::Train;
 use crate::queue::Room;
 use crate::router::{Router, Verdict};
@@ -21,12 +20,12 @@ impl Fabric {
             && self.switches[switch].forwarding == Forwarding::StoreAndForward
         {
             if !self.is_settled((now, complete_at), channel, (switch, port), &train) {
-                let kind = EventKind::Arrive {
+                let what = What::Arrive {
                     channel,
                     train,
                     complete_at,
                 };
-                return self.schedule(complete_at, kind);
+                return self.schedule(complete_at, what);
             }
             now = complete_at;
             self.settled = complete_at;
@@ -130,7 +129,7 @@ impl Fabric {
         let again = again.and_then(Router::poll_timeout);
         if let Some(at) = again.filter(|at| self.switches[switch].router_at != Some(*at)) {
             self.switches[switch].router_at = Some(at);
-            self.schedule(at, EventKind::Router { switch });
+            self.schedule(at, What::Router { switch });
         }
     }
 
@@ -160,12 +159,12 @@ impl Fabric {
             match from.filter(|from| complete_at > now && self.is_faster(egress, *from)) {
                 Some(from) => {
                     let train = train.clone();
-                    let kind = EventKind::Offer {
+                    let what = What::Offer {
                         from,
                         egress,
                         train,
                     };
-                    self.schedule(complete_at, kind);
+                    self.schedule(complete_at, what);
                 }
                 None => self.offer(now, from, egress, train.clone()),
             }

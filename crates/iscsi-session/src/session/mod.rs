@@ -23,7 +23,6 @@ use std::time::Duration;
 
 use hakaru_units::Time;
 use hakaru_wire::iscsi::frame::Framer;
-use hakaru_wire::iscsi::keys::{Agreed, Digest};
 use hakaru_wire::iscsi::{
     BHS_LENGTH, CmdSn, Isid, Itt, LogoutReason, LogoutRequest, Lun, NopOut, StatSn, TextRequest,
     Ttt, digest,
@@ -31,6 +30,7 @@ use hakaru_wire::iscsi::{
 
 pub use self::authentication::Chap;
 use self::login::Login;
+pub use self::login::Negotiated;
 pub(crate) use self::phases::Mark;
 pub use self::phases::Phases;
 use self::response::Receiving;
@@ -115,7 +115,7 @@ enum Phase {
 pub struct Session {
     config: SessionConfig,
     phase: Phase,
-    agreed: Agreed,
+    negotiated: Negotiated,
     framer: Framer,
     receiving: Receiving,
     /// Data segment of the PDU that is being received, where it is wanted whole.
@@ -154,7 +154,7 @@ impl Session {
         Session {
             config,
             phase: Phase::Idle,
-            agreed: Agreed::default(),
+            negotiated: Negotiated::default(),
             framer: Framer::new(login::LOGIN_SEGMENT_MAX),
             receiving: Receiving::Nothing,
             collected: Vec::new(),
@@ -309,18 +309,10 @@ impl Session {
         }
     }
 
-    /// Returns the keys agreed on; the RFC's defaults before [`Event::LoggedIn`].
+    /// Keys as negotiated; meaningful after [`Event::LoggedIn`].
     #[must_use]
-    pub fn agreed(&self) -> &Agreed {
-        &self.agreed
-    }
-
-    fn header_digest(&self) -> bool {
-        self.agreed.header_digest == Digest::Crc32c
-    }
-
-    fn data_digest(&self) -> bool {
-        self.agreed.data_digest == Digest::Crc32c
+    pub fn negotiated(&self) -> &Negotiated {
+        &self.negotiated
     }
 
     /// Its session ID, initiator's part.
@@ -433,7 +425,7 @@ impl Session {
         if !data.is_empty() {
             self.transmit.push(data);
             let mut trailer = Vec::new();
-            digest::emit_data_trailer(data, self.data_digest(), &mut trailer);
+            digest::emit_data_trailer(data, self.negotiated.data_digest, &mut trailer);
             self.transmit.push(&trailer);
         }
     }
@@ -444,7 +436,7 @@ impl Session {
         let mut header = [0; BHS_LENGTH];
         emit(&mut header);
         self.transmit.push(&header);
-        if self.header_digest() {
+        if self.negotiated.header_digest {
             self.transmit.push(&digest::header_digest(&header));
         }
     }

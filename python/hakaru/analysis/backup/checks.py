@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hakaru.analysis import checks, emulated
-from hakaru.analysis.backup import hops
+from hakaru.analysis import checks, emulated, hops
 from hakaru.analysis.backup.setup import Setup
 from hakaru.analysis.counters import Counters
-from hakaru.analysis.limiter import limit_of
+from hakaru.analysis.rules.limits import limit_of
 from hakaru.analysis.run_data import Repetition
 from hakaru.analysis.utilisation import Use
 from hakaru.caveats import Caveat

@@ -6,17 +6,10 @@ rate, all bytes over the time until the last job was done, is what the path was 
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-
 from hakaru.analysis.backup.setup import Setup
-from hakaru.analysis.counters import Series
 from hakaru.analysis.latency import PERCENTILES, Latencies, percentiles_ms
 from hakaru.analysis.run_data import Repetition
-
-TIMER_LEAST_S = 0.2
-"""The shortest retransmission timer of Linux (TCP_RTO_MIN); the silence before each is as long at least."""
+from hakaru.analysis.tcp_clocks import timer_wait_s
 
 UNITS: dict[str, str] = {
     "mb_per_s": "MB/s",
@@ -43,22 +36,12 @@ UNITS: dict[str, str] = {
 NAN = float("nan")
 
 
-def grown(series: Series, window: tuple[int, int]) -> float:
-    """Growth of a counter from the last sample before the window (else the first) to the first after it.
-
-    Whole numbers: nothing is interpolated, so that frames can be counted.
-    """
-    before = max(0, int(np.searchsorted(series.at_ns, window[0], side="right")) - 1)
-    after = min(len(series.at_ns) - 1, int(np.searchsorted(series.at_ns, window[1], side="left")))
-    return float(series.value[after] - series.value[before])
-
-
 def grown_total(
     repetition: Repetition, *, engine: str, entity: str, name: str, node: str | None = None
 ) -> float | None:
     """Sum of `grown` over all counters of that name; None where there is none."""
     found = repetition.counters.select(engine=engine, entity=entity, name=name, node=node)
-    values = [grown(series, repetition.window) for _, series in found]
+    values = [series.grown(*repetition.window) for _, series in found]
     return sum(values) if values else None
 
 
@@ -129,7 +112,7 @@ def _latency(repetition: Repetition, kind: str) -> float:
 def socket_total(repetition: Repetition, end: str, name: str) -> float | None:
     """Sum over the jobs' connections to the `source` or `destination`."""
     found = [
-        grown(series, repetition.window)
+        series.grown(*repetition.window)
         for key, series in repetition.counters.select(engine="backup", entity="tcp/", name=name)
         if key.entity.endswith(f"/{end}")
     ]
@@ -152,19 +135,9 @@ def _waiting(repetition: Repetition, setup: Setup, job_seconds: float) -> dict[s
 
 
 def timeout_wait_s(repetition: Repetition) -> float | None:
-    """Time that connections to the destination lost to retransmission timeouts, at least; None where none is told.
-
-    The kernel counts from the instant at which a timer ran out until the recovery ended; the silence before is the
-    timer's length, at least 0.2 s for the first of each recovery (later ones are within it).
-    """
-    recovering = socket_total(repetition, "destination", "timeout_wait_ns")
-    recoveries = socket_total(repetition, "destination", "timeout_recoveries")
-    timeouts = socket_total(repetition, "destination", "timeouts")
-    if recovering is not None and recoveries is not None:
-        return recoveries * TIMER_LEAST_S + recovering / 1e9
-    return timeouts * TIMER_LEAST_S if timeouts is not None else None
-
-
-def finite(value: float | None) -> float | None:
-    """The value, or None for NaN and infinities."""
-    return None if value is None or not math.isfinite(value) else float(value)
+    """Time that connections to the destination lost to retransmission timeouts, at least; None where none counts."""
+    return timer_wait_s(
+        socket_total(repetition, "destination", "timeout_recoveries"),
+        socket_total(repetition, "destination", "timeout_wait_ns"),
+        socket_total(repetition, "destination", "timeouts"),
+    )

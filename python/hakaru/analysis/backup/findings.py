@@ -18,7 +18,10 @@ from hakaru.analysis.backup.neighbours import GOOD_SHARE, KINDS, Change, aged, r
 from hakaru.analysis.backup.points import BackupPoint
 from hakaru.analysis.findings import Finding
 from hakaru.analysis.reference import Comparison
-from hakaru.analysis.verdict import Verdict
+from hakaru.analysis.rules.arithmetic import count as counted
+from hakaru.analysis.rules.evidence import Evidence
+from hakaru.analysis.rules.judge import words
+from hakaru.analysis.rules.rule import UNDETERMINED
 from hakaru.units import format_rate, format_size
 from hakaru.wording import LANGUAGES, say, tenths
 
@@ -37,7 +40,7 @@ def of_run(
     found = [_limiter(p, len(plain) > 1) for p in plain]
     found += [f for group in _groups(measured) if (f := _ratio(group, comparisons)) is not None]
     # Where the tester itself was the limit, a difference says nothing of TCP.
-    own = [p for p in measured if p.verdict is None or not p.verdict.tester_limited]
+    own = [p for p in measured if not p.verdict.tester_limited]
     found += [_tcp_age(old, new) for old, new in aged(own)]
     found += [_collapse(m) for m in maps]
     slow = [p for p in measured if collapsed(p)]
@@ -66,138 +69,32 @@ def _finding(
 
 
 def _limiter(point: BackupPoint, several: bool) -> Finding:
-    verdict = point.verdict
-    assert verdict is not None  # every backup point is judged by itself
-
     def write(language: str) -> str:
-        return why(language, verdict)
+        return why(language, point)
 
-    return _finding("limiter", where(point) if several else {}, write, verdict.evidence, verdict.limiter)
+    evidence = point.evidence.to_json() | {"resource": point.verdict.resource}
+    return _finding("limiter", where(point) if several else {}, write, evidence, point.verdict.limiter)
 
 
-def why(language: str, verdict: Verdict) -> str:
+def why(language: str, point: BackupPoint) -> str:
     """The sentences that say what limits a point."""
-    evidence = verdict.evidence
-    if evidence.get("reason") == "no_value":
-        return say(language, "backup.limiter.no_value")
-    rate = {"mb_per_s": evidence["mb_per_s"], "path": tenths(evidence["path_percent"], language)}
-    parts = []
-    if verdict.limiter == "switch_buffer":
-        parts = [_overflow(language, evidence), _waiting(language, evidence)]
-    elif verdict.limiter == "congestion_marks":
-        parts = [_marked(language, evidence)]
-    elif verdict.limiter == "link":
-        named = {"resource": sentences.resource(language, str(verdict.resource))}
-        parts = [
-            say(language, "backup.limiter.link", named | {"percent": tenths(evidence["at_peak_percent"], language)})
-        ]
-        parts.append(_drops(language, evidence))
-    elif verdict.limiter == "rate_limit":
-        parts = [say(language, "backup.limiter.rate_limit"), _drops(language, evidence)]
-    elif verdict.limiter == "undetermined":
-        parts = [say(language, "backup.limiter.undetermined"), _busiest(language, evidence)]
-    elif verdict.limiter == "depth":
-        parts = [_outstanding(language, evidence), _busiest(language, evidence), _drops(language, evidence)]
-    elif verdict.resource is None:
-        parts = [say(language, "backup.limiter.fabric_lost", {"lost": _count(evidence["lost_outside"])})]
-    else:
-        named = {"resource": sentences.resource(language, verdict.resource)}
-        percent = {"percent": tenths(evidence["at_peak_percent"], language)}
-        own = "own" if verdict.limiter in ("generator_cpu", "machine_cpu", "fabric") else "device"
-        parts = [say(language, f"backup.limiter.{own}", named | percent)]
-        if verdict.limiter == "machine_cpu":
-            parts.append(_machine(language, evidence))
-        parts.append(_drops(language, evidence))
-    parts.append(say(language, "backup.rate" if evidence["path_percent"] is not None else "backup.rate.only", rate))
+    parts, limiter = words(language, point.verdict, point.evidence), point.verdict.limiter
+    if point.verdict.values.get("reason") == "no_value":
+        return sentences.sentences(language, *parts)
+    if limiter not in ("switch_buffer", "congestion_marks", UNDETERMINED):
+        parts.append(_drops(language, point.evidence))
+    path = point.mean("path_percent")
+    rate = {"mb_per_s": point.mean("mb_per_s"), "path": tenths(path, language)}
+    parts.append(say(language, "backup.rate" if path is not None else "backup.rate.only", rate))
     return sentences.sentences(language, *parts)
 
 
-def _busiest(language: str, evidence: dict[str, Any]) -> str:
-    busiest = evidence["busiest"]
-    if not busiest:
-        return ""
-    named = {"resource": sentences.resource(language, busiest)}
-    return say(language, "backup.limiter.busiest", named | {"percent": tenths(evidence["at_peak"][busiest], language)})
-
-
-def _outstanding(language: str, evidence: dict[str, Any]) -> str:
-    """Little's law with its numbers."""
-    values = {
-        "blocks": evidence["jobs"] * evidence["streams"] * evidence["depth"],
-        "block": format_size(evidence["block_bytes"]),
-        "read": tenths(evidence["read_latency_ms_mean"], language),
-        "write": tenths(evidence["write_latency_ms_mean"], language),
-    }
-    return say(language, "backup.limiter.depth", values)
-
-
-def _machine(language: str, evidence: dict[str, Any]) -> str:
-    """How long processes waited for a processor, and what to do about it."""
-    wait = evidence["cpu_wait_percent"]
-    parts = [] if wait is None else [say(language, "backup.limiter.waited", {"percent": tenths(wait, language)})]
-    return sentences.sentences(language, *parts, say(language, "backup.limiter.machine.hint"))
-
-
-def _overflow(language: str, evidence: dict[str, Any]) -> str:
-    sender, rate = evidence["sender_rate_bits_per_s"], evidence["port_rate_bits_per_s"]
-    values = _port(language, evidence)
-    faster = bool(sender and rate and sender > rate)
-    burst = values | ({"sender": format_rate(int(sender))} if faster else {})
-    first = say(language, "backup.overflow.bursts" if faster else "backup.overflow", burst)
-    return sentences.sentences(language, first, _elsewhere(language, evidence))
-
-
-def _marked(language: str, evidence: dict[str, Any]) -> str:
-    unused = evidence["unused_percent"]
-    values = _port(language, evidence) | {"marked": _count(evidence["port_marked"])}
-    parts = [say(language, "backup.marks", values), _elsewhere(language, evidence)]
-    if unused is not None:
-        parts.append(say(language, "backup.marks.unused", {"unused": tenths(unused, language)}))
-    return sentences.sentences(language, *parts)
-
-
-def _port(language: str, evidence: dict[str, Any]) -> dict[str, Any]:
-    """The port that drops or marks, in words."""
-    port, rate = evidence["port"], evidence["port_rate_bits_per_s"]
-    return {
-        "switch": port["from"],
-        "target": port["to"],
-        "rate": format_rate(int(rate)) if rate else say(language, "lab.unlimited"),
-        "queue": format_size(evidence["port_queue_bytes"]) if evidence["port_queue_bytes"] else "–",
-        "dropped": _count(evidence["port_dropped"]),
-        "frames": _count(evidence["port_frames"]),
-    }
-
-
-def _elsewhere(language: str, evidence: dict[str, Any]) -> str:
-    elsewhere = _count(evidence["dropped_elsewhere"])
-    return say(language, "backup.elsewhere" if elsewhere else "backup.elsewhere.none", {"frames": elsewhere})
-
-
-def _waiting(language: str, evidence: dict[str, Any]) -> str:
-    wait, unused, timeouts = evidence["timeout_wait_percent"], evidence["unused_percent"], evidence["timeouts"]
-    if timeouts is None or wait is None:
-        return say(language, "backup.waiting.unknown")
-    values = {"jobs": evidence["jobs"], "wait": tenths(wait, language), "unused": tenths(unused, language)}
-    if timeouts == 0:
-        return say(language, "backup.waiting.none", values)
-    explains = unused is not None and wait >= unused / 2
-    values |= {"count": _count(timeouts)}
-    return say(language, "backup.waiting.explains" if explains else "backup.waiting.partly", values)
-
-
-def _drops(language: str, evidence: dict[str, Any]) -> str:
+def _drops(language: str, evidence: Evidence) -> str:
     """Frames dropped on the way, where a fabric counted; nothing where it did not."""
-    if "port" not in evidence:
+    if evidence.dropped_frames is None:
         return ""
-    count = _count(evidence["dropped"])
+    count = counted(evidence.dropped_frames)
     return say(language, "backup.dropped" if count else "backup.dropped.none", {"count": count})
-
-
-def _count(value: float | None) -> int | float:
-    """A mean of counts: whole where it is one, or large enough."""
-    number = float(value or 0.0)
-    return round(number) if number >= 100 or number == round(number) else round(number, 1)
 
 
 # --- What differs
@@ -274,7 +171,7 @@ def _tcp_age(old: BackupPoint, new: BackupPoint) -> Finding:
     rest = {f: v for f, v in new.factors.items() if old.factors.get(f) == v}
     names = ("mb_per_s", "path_percent", "timeouts", "timeout_wait_percent", "retransmitted_percent", "dropped_frames")
     evidence: dict[str, Any] = {n: [p.mean(n) for p in (old, new)] for n in names}
-    evidence |= {"ratio": ratio, "limiter": [p.verdict.limiter if p.verdict else None for p in (old, new)]}
+    evidence |= {"ratio": ratio, "limiter": [p.verdict.limiter for p in (old, new)]}
 
     def write(language: str) -> str:
         values: dict[str, Any] = {"old": rates[0], "new": rates[1], "ratio": round(ratio, 2) if ratio else None}
@@ -285,7 +182,7 @@ def _tcp_age(old: BackupPoint, new: BackupPoint) -> Finding:
         # Shares that are written as 0.0 say nothing.
         told = [*evidence["timeouts"], *(p and round(p, 1) for p in evidence["retransmitted_percent"])]
         if None not in evidence["timeouts"] and any(told):
-            counts = {"old": _count(evidence["timeouts"][0]), "new": _count(evidence["timeouts"][1])}
+            counts = {"old": counted(evidence["timeouts"][0]), "new": counted(evidence["timeouts"][1])}
             again = {
                 f"{k}_again": tenths(v, language)
                 for k, v in zip(("old", "new"), evidence["retransmitted_percent"], strict=True)

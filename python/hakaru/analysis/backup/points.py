@@ -9,14 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from hakaru.analysis.backup import checks, copies, hops, limiter, tcp
-from hakaru.analysis.backup.copies import finite
-from hakaru.analysis.backup.hops import Passage
+from hakaru.analysis import cache, hops, rules
+from hakaru.analysis.backup import checks, copies, tcp
+from hakaru.analysis.backup.rules import STAGES, evidence_of
 from hakaru.analysis.backup.setup import Setup, setup_at
 from hakaru.analysis.counters import Counters, Series
+from hakaru.analysis.estimate import finite
 from hakaru.analysis.gathered import Gathered
+from hakaru.analysis.hops import Passage
 from hakaru.analysis.latency import Latencies
 from hakaru.analysis.points import Point
+from hakaru.analysis.rules.evidence import Cache
 from hakaru.analysis.run_data import Repetition, RunData
 from hakaru.analysis.utilisation import Nic, Use
 
@@ -35,13 +38,10 @@ class BackupPoint(Point):
 
     def to_json(self) -> dict[str, Any]:
         """One element of `points` of the report."""
-        assert self.verdict is not None  # every backup point is judged by itself
         narrowest, path = self.setup.narrowest, self.setup.payload_bytes_per_s
         return super().to_json() | {
             "hops": [passage.to_json() for passage in self.way],
             "tcp": self.tcp,
-            "limiter": self.verdict.limiter,
-            "resource": self.verdict.resource,
             "path": {
                 "from": self.setup.hosts[0] if self.setup.hosts else None,
                 "to": self.setup.destination,
@@ -66,15 +66,24 @@ def analyse(run: RunData, raw: dict[str, Any], nics: list[Nic]) -> BackupPoint:
             gathered.caveats += checks.of_repetition(repetition, setup, use)
             gathered.add(repetition, setup, use)
     units = copies.UNITS | {n: "MB/s" for n in gathered.values if n.startswith("mb_per_s/")}
-    fields, way, late_us = gathered.point(raw, units), hops.passages(setup, gathered.hops), gathered.late_us
-    metrics, used = fields["metrics"], fields["utilisation"]
+    fields, way, late_us = gathered.point(raw, units), hops.passages(setup.legs, gathered.hops), gathered.late_us
+    evidence = evidence_of(
+        setup,
+        fields["metrics"],
+        fields["utilisation"],
+        way,
+        lost=gathered.lost,
+        late_us=late_us,
+        cache=cache.mean(gathered.caches),
+    )
     return BackupPoint(
         **fields,
         setup=setup,
         way=way,
         tcp=tcp.to_json(gathered.stories),
         lateness_us=late_us,
-        verdict=limiter.judge(setup, metrics, used, way, lost=gathered.lost, late_us=late_us),
+        evidence=evidence,
+        verdict=rules.judge(STAGES, evidence),
     )
 
 
@@ -85,6 +94,7 @@ class _Copies(Gathered):
         super().__init__(origin, metrics)
         self.hops: list[dict[str, hops.Counted]] = []
         self.stories: list[tcp.Story] = []
+        self.caches: list[Cache] = []
 
     def add(self, repetition: Repetition, setup: Setup, use: dict[str, Use]) -> None:
         """One repetition that gave a result."""
@@ -95,6 +105,7 @@ class _Copies(Gathered):
             values[metric] = sum(c.get(name, 0.0) for c in counted.values()) if counted else copies.NAN
         self.take(repetition, values, use, latencies)
         self.hops.append(counted)
+        self.caches += cache.of_repetition(repetition)[:1]
         self.stories.append(tcp.of_repetition(repetition, setup))
         self.over_time = self.over_time or timeline(repetition, setup)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hakaru.analysis.network import Hop, at, names, rate_of, size_of, star, study_at, touched, way
+from hakaru.analysis.network import Hop, at, hops_between, plan_of, rate_of, size_of, study_at, touched
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,11 @@ class Setup:
         return self.jobs * self.streams * self.depth * self.block_bytes
 
     @property
+    def legs(self) -> tuple[tuple[str, tuple[Hop, ...]], ...]:
+        """Both legs of the data's way, by name."""
+        return ("read", self.read), ("write", self.write)
+
+    @property
     def narrowest(self) -> Hop | None:
         """The slowest hop to the destination, of equals the first behind a buffer: it sets the path's rate."""
         rated = [h for h in self.write if h.rate_bits_per_s is not None]
@@ -57,26 +62,29 @@ class Setup:
         return min(max(rates), held) if rates and held else max(rates, default=None)
 
 
+def is_backup(study: Mapping[str, Any]) -> bool:
+    """Whether the study copies images instead of loading VMs."""
+    return bool(study.get("backup"))
+
+
 def setup_at(study: Mapping[str, Any], factors: Mapping[str, Any]) -> Setup:
-    """What holds at a point. Parts that the study does not have are empty: a report is made of damaged runs, too."""
+    """What holds at a point."""
     changed = study_at(study, factors)
-    lab, load = changed.get("lab") or {}, changed.get("load") or {}
-    hosts = names(lab.get("hosts"), "host")
-    source = str((load.get("from") or {}).get("array") or "")
-    destination = str((load.get("to") or {}).get("array") or "")
-    links = lab.get("links") or star(lab, hosts)
-    switches = set(lab.get("switches") or {"switch"})
-    host = hosts[0] if hosts else ""
-    read, write = (way(links, switches, lab, *ends) for ends in ((source, host), (host, destination)))
-    limit = rate_of(load.get("rate_limit"))
+    lab, backup = changed.get("lab") or {}, changed.get("backup") or {}
+    plan = plan_of(lab)
+    source = str((backup.get("from") or {}).get("array") or plan.array_names[0])
+    destination = str((backup.get("to") or {}).get("array") or plan.array_names[-1])
+    hosts = plan.host_names
+    read, write = (next(iter(hops_between(plan, *ends)), ()) for ends in ((source, hosts[0]), (hosts[0], destination)))
+    limit = rate_of(backup.get("rate_limit"))
     return Setup(
-        hosts=tuple(hosts),
+        hosts=hosts,
         source=source,
         destination=destination,
-        jobs=int(load.get("jobs") or 1),
-        streams=int(load.get("streams") or 1),
-        depth=int(load.get("depth") or 1),
-        block_bytes=size_of(load.get("block")) or 0,
+        jobs=int(backup.get("jobs") or 1),
+        streams=int(backup.get("streams") or 1),
+        depth=int(backup.get("depth") or 1),
+        block_bytes=size_of(backup.get("block")) or 0,
         rate_limit_bytes_per_s=limit / 8 if limit else None,
         read=read,
         write=write,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hakaru.analysis.backup.copies import grown, socket_total
+from hakaru.analysis.backup.copies import socket_total
 from hakaru.analysis.backup.setup import Setup
 from hakaru.analysis.estimate import Estimate
 from hakaru.analysis.run_data import Repetition
@@ -47,7 +47,7 @@ def of_repetition(repetition: Repetition, setup: Setup) -> Story:
         for name in NODE_NAMES:
             series = repetition.counters.get(node, "watch", "tcp", name)
             if series is not None:
-                counted[name] = grown(series, repetition.window)
+                counted[name] = series.grown(*repetition.window)
         if counted:
             found[f"nodes/{node}"] = counted
     for end in ("source", "destination"):

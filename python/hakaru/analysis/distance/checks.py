@@ -1,8 +1,8 @@
-"""Whether the numbers of a load over a distance can be believed (limits in docs/methodology/checks.md).
+"""Whether the numbers of a load of VMs can be believed (limits in docs/methodology/checks.md).
 
-Those of any load, but for two that need many requests: over a long way a request of megabytes takes half a second, so
-that a count over some seconds is off by one at each end. Steadiness is judged where 20 requests and more end in a
-second; Little's law holds up to one request. And those of the emulated network.
+Two checks need many requests: over a long way a request of megabytes takes half a second, so that a count over some
+seconds is off by one at each end. Steadiness is judged where 20 requests and more end in a second; Little's law holds
+up to one request. Bytes on the wire are compared where the kernel shapes links; where a fabric does, it counts frames.
 """
 
 from __future__ import annotations
@@ -10,23 +10,26 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from hakaru.analysis import checks, emulated
-from hakaru.analysis.backup import hops
+from hakaru.analysis import checks, emulated, hops
 from hakaru.analysis.run_data import Repetition
-from hakaru.analysis.utilisation import Use
+from hakaru.analysis.utilisation import Nic, Use
 from hakaru.caveats import Caveat
 
 OFTEN_PER_S = 20.0
 
 
-def of_repetition(repetition: Repetition, metrics: dict[str, float], use: dict[str, Use]) -> list[Caveat]:
+def of_repetition(
+    repetition: Repetition, metrics: dict[str, float], use: dict[str, Use], nics: list[Nic]
+) -> list[Caveat]:
     """Every check of one repetition that was done. `metrics`: of any load, as counted."""
     counters, window = repetition.counters, repetition.window
     found = [*checks.clock(counters), *checks.parts(counters), *checks.coverage(counters, window)]
-    if metrics["iops"] >= OFTEN_PER_S:
+    if metrics["iops"] >= OFTEN_PER_S or not math.isfinite(metrics["iops"]):
         found += checks.steady(counters, window)
     found += [*checks.errors(counters), *checks.warmed_up(counters, window, metrics)]
     found += [*_littles_law(metrics, window), *checks.bytes_conserved(counters)]
+    if not counters.nodes("fabric"):
+        found += checks.wire(counters, window, nics)
     found += [*checks.generator(repetition, use), *hops.conserved(counters), *emulated.of_repetition(repetition, use)]
     return [*found, *checks.machine(counters, window, use), *checks.dropped(counters, window)]
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hakaru.analysis.distance.bounds import bounds
-from hakaru.analysis.distance.points import DistancePoint
+from hakaru.analysis.bounds import bounds
+from hakaru.analysis.distance.points import VmsPoint
 
 STEPS = 40
 SHARED = ("pattern", "vms")
@@ -30,24 +30,24 @@ class Curve:
     where: dict[str, Any]
     name: dict[str, Any]
     group: dict[str, Any]
-    points: tuple[DistancePoint, ...]
+    points: tuple[VmsPoint, ...]
 
-    def at(self, rtt_s: float) -> DistancePoint | None:
+    def at(self, rtt_s: float) -> VmsPoint | None:
         """The point at this distance."""
-        return next((p for p in self.points if abs(p.setup.path.rtt_s - rtt_s) < 1e-9), None)
+        return next((p for p in self.points if abs(p.setup.rtt_s - rtt_s) < 1e-9), None)
 
     def bound(self) -> list[tuple[float, float]]:
         """Round-trip time in ms and the lowest bound in MB/s, at closer distances than there are points."""
         setup = self.points[-1].setup
-        exchange, farthest = setup.exchange, setup.path.rtt_s
-        if exchange is None:
+        exchange, path, farthest = setup.exchange, setup.path, setup.rtt_s
+        if exchange is None or path is None:
             return []
-        nearest = self.points[0].setup.path.rtt_s
+        nearest = self.points[0].setup.rtt_s
         found = []
         for step in range(STEPS + 1):
             # Closer together where the distance is short: there bounds bend.
             rtt = nearest + (farthest - nearest) * (step / STEPS) ** 2
-            lowest = bounds(replace(setup.path, rtt_s=rtt), exchange, setup.window_bytes)
+            lowest = bounds(replace(path, rtt_s=rtt), exchange, setup.window_bytes(exchange.op), setup.vms)
             if lowest:
                 found.append((rtt * 1e3, lowest[0].bytes_per_s / 1e6))
         return found
@@ -60,30 +60,30 @@ class Curve:
             "name": self.name,
             "group": self.group,
             "points": [p.id for p in self.points],
-            "rtt_ms": [p.setup.path.rtt_s * 1e3 for p in self.points],
+            "rtt_ms": [p.setup.rtt_s * 1e3 for p in self.points],
             "bound": [list(pair) for pair in self.bound()],
         }
 
 
-def distance_factor(points: Sequence[DistancePoint]) -> str | None:
+def distance_factor(points: Sequence[VmsPoint]) -> str | None:
     """The factor that changes the distance: two points that differ in it alone differ in their round-trip time."""
     for factor in dict.fromkeys(f for p in points for f in p.factors):
         by_rest: dict[Any, set[float]] = {}
         for point in points:
             if factor in point.factors:
                 rest = tuple((f, str(v)) for f, v in point.factors.items() if f != factor)
-                by_rest.setdefault(rest, set()).add(point.setup.path.rtt_s)
+                by_rest.setdefault(rest, set()).add(point.setup.rtt_s)
         if any(len(distances) > 1 for distances in by_rest.values()):
             return factor
     return None
 
 
-def curves_of(points: Sequence[DistancePoint]) -> list[Curve]:
+def curves_of(points: Sequence[VmsPoint]) -> list[Curve]:
     """Every curve of two distances or more, in the order of the study."""
     over = distance_factor(points)
     if over is None:
         return []
-    groups: dict[tuple[Any, ...], list[DistancePoint]] = {}
+    groups: dict[tuple[Any, ...], list[VmsPoint]] = {}
     for point in points:
         if over in point.factors:
             rest = tuple((f, str(v)) for f, v in point.factors.items() if f != over)
@@ -92,10 +92,10 @@ def curves_of(points: Sequence[DistancePoint]) -> list[Curve]:
     return _named(found)
 
 
-def _curve(over: str, points: list[DistancePoint]) -> Curve:
+def _curve(over: str, points: list[VmsPoint]) -> Curve:
     where = {f: v for f, v in points[0].factors.items() if f != over}
     group = {f: v for f, v in where.items() if f in SHARED} | {"factors": sorted(where)}
-    return Curve(over, where, where, group, tuple(sorted(points, key=lambda p: p.setup.path.rtt_s)))
+    return Curve(over, where, where, group, tuple(sorted(points, key=lambda p: p.setup.rtt_s)))
 
 
 def _named(curves: list[Curve]) -> list[Curve]:

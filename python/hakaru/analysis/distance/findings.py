@@ -1,6 +1,6 @@
-"""Findings about loads over a distance: what limits each point, what the settings gain, how far a setting reaches.
+"""Findings about loads over a distance: the bottleneck of each point, the gain of settings, how far a setting reaches.
 
-limiter   what limits each point, with the arithmetic
+limiter   the bottleneck of each point, with the arithmetic
 gain      at each distance the settings of a group against its first one
 reach     what is left of a curve's nearest rate at its farthest point
 """
@@ -12,19 +12,19 @@ from typing import Any
 
 from hakaru.analysis import sentences
 from hakaru.analysis.distance.curves import Curve
-from hakaru.analysis.distance.points import DistancePoint
-from hakaru.analysis.distance.sentences import why
+from hakaru.analysis.distance.points import VmsPoint
 from hakaru.analysis.findings import Finding
+from hakaru.analysis.rules.judge import words
 from hakaru.wording import LANGUAGES, say, tenths
 
 Write = Callable[[str], str]
 
 
-def of_run(points: list[DistancePoint], curves: list[Curve]) -> list[Finding]:
-    """All findings of a run, the most important first."""
+def of_run(curves: list[Curve], alone: list[VmsPoint], several: bool) -> list[Finding]:
+    """Findings beside those of sweeps, the most important first. `alone`: points in no sweep."""
     found = [f for group in _groups(curves) for f in _gains(group)]
     found += [f for c in curves if (f := _reach(c)) is not None]
-    return found + [_limiter(p, len(points) > 1) for p in points]
+    return found + [_limiter(p, several) for p in alone]
 
 
 def _finding(
@@ -34,14 +34,23 @@ def _finding(
     return Finding(kind, levels, text, limiter, evidence)
 
 
-def _limiter(point: DistancePoint, several: bool) -> Finding:
-    verdict = point.verdict
-    assert verdict is not None  # every point over a distance is judged by itself
-
+def _limiter(point: VmsPoint, several: bool) -> Finding:
     def write(language: str) -> str:
-        return why(language, verdict)
+        return sentences.sentences(language, *words(language, point.verdict, point.evidence), *_rest(language, point))
 
-    return _finding("limiter", dict(point.factors) if several else {}, write, verdict.evidence, verdict.limiter)
+    evidence = point.evidence.to_json() | {"resource": point.verdict.resource}
+    return _finding("limiter", dict(point.factors) if several else {}, write, evidence, point.verdict.limiter)
+
+
+def _rest(language: str, point: VmsPoint) -> list[str]:
+    """The rate, and its share of the lowest bound and of the payload rate where they are known."""
+    if point.verdict.values.get("reason") == "no_value":
+        return []
+    values = {"mb_per_s": point.mean("mb_per_s")}
+    shares = {"payload": point.mean("payload_percent"), "share": point.mean("bound_share_percent")}
+    if None in shares.values():
+        return [say(language, "rate.only", values)]
+    return [say(language, "rate", values | {n: tenths(v, language) for n, v in shares.items()})]
 
 
 def _groups(curves: list[Curve]) -> list[list[Curve]]:
@@ -72,7 +81,7 @@ def _gains(group: list[Curve]) -> list[Finding]:
     assert over is not None  # of two curves and more
     for base in first.points:
         least = base.mean("mb_per_s")
-        rivals = [(c, p) for c in group[1:] if (p := c.at(base.setup.path.rtt_s)) is not None]
+        rivals = [(c, p) for c in group[1:] if (p := c.at(base.setup.rtt_s)) is not None]
         rates = [(c, p, p.mean("mb_per_s")) for c, p in rivals]
         told = [(c, p, rate) for c, p, rate in rates if rate is not None]
         if not least or not told:
@@ -81,10 +90,10 @@ def _gains(group: list[Curve]) -> list[Finding]:
         evidence = {
             "over": over,
             "base": first.where[over],
-            "rtt_ms": base.setup.path.rtt_s * 1e3,
+            "rtt_ms": base.setup.rtt_s * 1e3,
             "mb_per_s": {str(first.where[over]): least} | {str(c.where[over]): rate for c, _, rate in told},
             "ratio": {str(c.where[over]): rate / least for c, _, rate in told},
-            "limiter": {str(c.where[over]): p.verdict.limiter for c, p, _ in told if p.verdict},
+            "limiter": {str(c.where[over]): p.verdict.limiter for c, p, _ in told},
         }
         found.append(_finding("gain", where, _writes_gain(evidence), evidence))
     return found
@@ -109,7 +118,7 @@ def _reach(curve: Curve) -> Finding | None:
     first, last = near.mean("mb_per_s"), far.mean("mb_per_s")
     if not first or last is None:
         return None
-    ends = [p.setup.path.rtt_s * 1e3 for p in (near, far)]
+    ends = [p.setup.rtt_s * 1e3 for p in (near, far)]
     evidence = {
         "over": curve.over,
         "rtt_ms": ends,

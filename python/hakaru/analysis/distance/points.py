@@ -1,4 +1,7 @@
-"""One point of a load over a distance: its repetitions' numbers as estimates, its bounds, and what limits it.
+"""One point of a load of VMs: its repetitions' numbers as estimates, its closed forms, its hop table, its bottleneck.
+
+The same passes run whatever the form of the lab: what a star, a lab described link by link or a site lacks (a fabric's
+counters, a known path) is simply not there.
 
 **The rate** is requests outstanding times their length over the mean latency (Little's law) where fewer than 200 end:
 over a long way so few requests end in the measuring time that a count would be off by one at each end. Where Little's
@@ -13,16 +16,20 @@ from typing import Any
 
 import numpy as np
 
+from hakaru.analysis import cache, hops, rules
 from hakaru.analysis import metrics as any_metrics
-from hakaru.analysis.backup import hops
-from hakaru.analysis.backup.copies import finite
-from hakaru.analysis.distance import bounds, checks, limiter, measures, timeline
-from hakaru.analysis.distance.bounds import Bound
-from hakaru.analysis.distance.setup import Setup, of_negotiated, setup_at
+from hakaru.analysis.bounds import Bound, Op
+from hakaru.analysis.distance import checks, measures, timeline
+from hakaru.analysis.distance.rules import STAGES, FlowValues, evidence_of
+from hakaru.analysis.distance.setup import OPS, Setup, of_negotiated, setup_at
+from hakaru.analysis.estimate import finite
 from hakaru.analysis.gathered import Gathered
+from hakaru.analysis.hops import Passage
 from hakaru.analysis.latency import Latencies
-from hakaru.analysis.points import Point
+from hakaru.analysis.points import Point, service_ms
 from hakaru.analysis.points import timeline as rates_over_time
+from hakaru.analysis.rules.evidence import Cache
+from hakaru.analysis.rules.fabric import AT_BOUND_PERCENT
 from hakaru.analysis.run_data import Repetition, RunData
 from hakaru.analysis.utilisation import Nic, Use
 from hakaru.caveats import Caveat
@@ -31,101 +38,137 @@ UNITS = any_metrics.UNITS | measures.UNITS
 
 
 @dataclass
-class DistancePoint(Point):
-    """What came of one combination of levels: a `Point`, its way, the bounds, and the course of TCP's window."""
+class VmsPoint(Point):
+    """Results of one combination of levels: a `Point`, its ways, its closed forms, and the course of TCP's window."""
 
     setup: Setup
     bounds: list[Bound]
     """The lowest first."""
+    way: list[Passage]
     lateness_us: float | None
 
     def to_json(self) -> dict[str, Any]:
         """One element of `points` of the report."""
-        assert self.verdict is not None  # every point over a distance is judged by itself
         exchange, path = self.setup.exchange, self.setup.path
         return super().to_json() | {
-            "limiter": self.verdict.limiter,
-            "resource": self.verdict.resource,
-            "distance": {
-                "from": self.setup.host,
+            "path": None
+            if path is None
+            else {
+                "from": list(self.setup.hosts),
                 "to": self.setup.array,
                 "rtt_ms": path.rtt_s * 1e3,
                 "rate_bits_per_s": path.rate_bits_per_s,
-                "op": exchange.op if exchange else None,
-                "request_bytes": exchange.request_bytes if exchange else None,
-                "queue_depth": exchange.queue_depth if exchange else None,
-                "bounds": [{"bound": b.name, "mb_per_s": b.bytes_per_s / 1e6, **b.numbers} for b in self.bounds],
             },
+            "request": None
+            if exchange is None
+            else {"op": exchange.op, "bytes": exchange.request_bytes, "queue_depth": exchange.queue_depth},
+            "bounds": [{"bound": b.name, "mb_per_s": b.bytes_per_s / 1e6, **b.numbers} for b in self.bounds],
+            "hops": [passage.to_json() for passage in self.way],
             "settings": self.setup.settings,
             "fabric_late_us_p99": finite(self.lateness_us),
         }
 
 
-def analyse(run: RunData, raw: dict[str, Any], nics: list[Nic]) -> DistancePoint:
+def analyse(run: RunData, raw: dict[str, Any], nics: list[Nic]) -> VmsPoint:
     """All that is computed about one point of the run."""
-    gathered = _Loads(str(run.run.get("origin")), UNITS, setup_at(run.study, raw["factors"]))
+    setup = setup_at(run.study, raw["factors"], site=run.is_site)
+    gathered = _Loads(str(run.run.get("origin")), UNITS, setup)
     spins = bool((run.study.get("lab") or {}).get("spin"))
     for repetition in run.repetitions(str(raw["point"])):
         if gathered.begins(repetition):
             gathered.add(run, repetition, nics, spins)
-    fields, setup, late_us = gathered.point(raw, UNITS), gathered.setup, gathered.late_us
-    metrics, used = fields["metrics"], fields["utilisation"]
-    growth = float(np.mean(gathered.growth)) if gathered.growth else None
-    return DistancePoint(
-        **fields,
+    fields, setup, late_us = gathered.point(raw, UNITS, "iops"), gathered.setup, gathered.late_us
+    directions: list[Op] = list(gathered.flows) or ["write"]
+    way = hops.passages([(op, setup.hops(op)) for op in directions], gathered.hops)
+    evidence = evidence_of(
+        setup,
+        fields["metrics"],
+        fields["utilisation"],
+        gathered.flows,
+        way,
+        bounds=gathered.bounds,
+        lost=gathered.lost,
+        late_us=late_us,
+        cache=cache.mean(gathered.caches),
+        device_s=float(np.mean(gathered.devices)) if gathered.devices else 0.0,
+    )
+    services = float(np.mean(gathered.services)) if gathered.services else None
+    return VmsPoint(
+        **fields | {"service_ms": services},
         setup=setup,
         bounds=gathered.bounds,
+        way=way,
         lateness_us=late_us,
-        verdict=limiter.judge(
-            setup, metrics, used, gathered.bounds, lost=gathered.lost, late_us=late_us, growth=growth
-        ),
+        evidence=evidence,
+        verdict=rules.judge(STAGES, evidence),
     )
 
 
 class _Loads(Gathered):
-    """What the repetitions of a point give, one after the other."""
+    """Values of the repetitions of a point, one after the other."""
 
     def __init__(self, origin: str, metrics: Iterable[str], setup: Setup) -> None:
         super().__init__(origin, metrics)
         self.setup = setup
-        self.bounds = _bounds(setup)
-        self.growth: list[float] = []
+        self.bounds = setup.bounds()
+        self.flows: dict[Op, FlowValues] = {}
+        self.hops: list[dict[str, hops.Counted]] = []
+        self.caches: list[Cache] = []
+        self.services: list[float] = []
+        self.devices: list[float] = []
 
     def add(self, run: RunData, repetition: Repetition, nics: list[Nic], spins: bool) -> None:
-        """One repetition that gave a result, and what its checks say."""
+        """One repetition that gave a result, with the caveats of its checks."""
         self.setup = of_negotiated(self.setup, _agreed(repetition))
-        self.bounds = _bounds(self.setup)
+        self.bounds = self.setup.bounds()
         latencies = Latencies.of_table(repetition.histograms, repetition.window)
         values, use, found = measured(repetition, self.setup, latencies, nics, spins=spins)
+        main = self._flows(repetition, use)
+        values |= {name: main[name] for name in measures.FLOW_UNITS} if main else {}
         values |= _shares(values["mb_per_s"], self.bounds)
         # A tester that falls behind can only slow the load, and no bound lets it be faster: this near the number holds.
-        at_bound = values["bound_share_percent"] >= limiter.AT_BOUND_PERCENT
+        at_bound = values["bound_share_percent"] >= AT_BOUND_PERCENT
         self.caveats += [c for c in found if not (at_bound and c.name == "fabric_saturated")]
         self.take(repetition, values, use, latencies)
-        self.growth += [grown] if (grown := timeline.window_growth(repetition, self.setup)) is not None else []
+        self.hops.append(hops.of_repetition(repetition))
+        self.caches += cache.of_repetition(repetition)[:1]
+        self.services += service_ms(repetition)
+        self.devices.append(measures.device_s(repetition))
         if not self.over_time:
-            self.over_time = rates_over_time(repetition) | timeline.of_repetition(run, repetition, self.setup)
+            op: Op = next(iter(self.flows), "write")
+            self.over_time = rates_over_time(repetition) | timeline.of_repetition(run, repetition, self.setup, op)
+
+    def _flows(self, repetition: Repetition, use: dict[str, Use]) -> dict[str, float]:
+        """Keeps the values of every direction of the data; gives those of the direction with most bytes."""
+        main: dict[str, float] = {}
+        for op, rate in measures.payload(repetition).items():
+            values = measures.of_flow(repetition, self.setup, op, use) | {"mb_per_s": rate / 1e6}
+            grown = timeline.window_growth(repetition, self.setup, op)
+            self.flows.setdefault(op, FlowValues()).take(values | ({} if grown is None else {"window_growth": grown}))
+            main = main or values
+        return main
 
 
 def measured(
     repetition: Repetition, setup: Setup, latencies: Latencies, nics: list[Nic], *, spins: bool
 ) -> tuple[dict[str, float], dict[str, Use], list[Caveat]]:
-    """What one repetition came to, what it used, and what its checks say."""
+    """Metrics of one repetition (without those of its flows), the use of resources, and the caveats of its checks."""
     values = any_metrics.of_repetition(repetition, latencies)
-    use = hops.use(repetition, nics, setup.hops, spins=spins)
-    found = checks.of_repetition(repetition, values, use)
+    use = hops.use(repetition, nics, [hop for op in OPS for hop in setup.hops(op)], spins=spins)
+    found = checks.of_repetition(repetition, values, use, nics)
     if setup.exchange is not None:  # a closed load of one size
         few = any_metrics.by_latency(values, repetition.window)
         if not values["iops"] or any(c.name == "littles_law" for c in found):
             few = _delivered(repetition, setup) or few
         values = values | few
-    return values | measures.of_repetition(repetition, setup), use, found
+    return values | measures.of_repetition(repetition), use, found
 
 
 def _delivered(repetition: Repetition, setup: Setup) -> dict[str, float]:
     """Rates by what TCP has delivered: for requests that take about as long as the measuring phase, of which latency
     tells only the fast ones and a count next to nothing. Nothing where connections were not counted."""
-    series, exchange = measures.sender_series(repetition, setup, "acked_bytes"), setup.exchange
+    exchange = setup.exchange
+    series = measures.sender_series(repetition, setup, exchange.op, "acked_bytes") if exchange else []
     seconds = (repetition.window[1] - repetition.window[0]) / 1e9
     if not series or exchange is None or seconds <= 0:
         return {}
@@ -137,12 +180,8 @@ def _delivered(repetition: Repetition, setup: Setup) -> dict[str, float]:
     return found | mine | {"mib_per_s": rate / (1 << 20)}
 
 
-def _bounds(setup: Setup) -> list[Bound]:
-    return bounds.bounds(setup.path, setup.exchange, setup.window_bytes) if setup.exchange is not None else []
-
-
 def _agreed(repetition: Repetition) -> dict[str, Any]:
-    """The keys that the initiator's sessions hold, as it said when it was ready."""
+    """The keys that the initiator's sessions hold, as it reported when it was ready."""
     for engine in repetition.engines:
         found = engine.get("found") if engine.get("engine") == "initiator" else None
         if isinstance(found, dict) and isinstance(found.get("negotiated"), dict):

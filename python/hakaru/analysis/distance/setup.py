@@ -1,28 +1,48 @@
 """What holds at one point of a load over a distance: the way of the data, what both sides agree on, the buffers.
 
-Made from `study.json` alone. A key that the study leaves out has the engines' default (`hakaru/login_defaults.py`).
-The initiator reports the keys agreed on when it is ready (`found.negotiated`); `of_negotiated` applies them.
+Made from `study.json` alone. What a study does not say is the engines' default, repeated here after `crates/contract`
+(`LoginKeys`) and `crates/contract` (`TargetKeys`); a test holds them together. What came of the negotiation, the
+initiator says when it is ready (`found.negotiated`), and `of_negotiated` takes it over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hakaru import login_defaults
-from hakaru.analysis.distance.bounds import Exchange, Path
-from hakaru.analysis.network import Hop, at, names, seconds_of, size_of, study_at, touched, way
+from hakaru.analysis.bounds import Bound, Exchange, Op, Path, bounds
+from hakaru.analysis.network import Hop, at, hops_between, plan_of, size_of, study_at, touched
+from hakaru.lab.plan import LabPlan
+from hakaru.lab.plan.topology import together_bits_per_s
 
-INITIATOR: dict[str, Any] = login_defaults.INITIATOR._asdict() | {"command_max": None, "commands": None, "sessions": 1}
-TARGET: dict[str, Any] = {k: v for k, v in login_defaults.TARGET._asdict().items() if not k.endswith("_digest")}
-"""An array agrees to digests always; a study does not configure that."""
+INITIATOR: dict[str, Any] = {
+    "max_recv_data_segment_length": 262_144,
+    "max_burst_length": 16_776_192,
+    "first_burst_length": 262_144,
+    "initial_r2t": False,
+    "immediate_data": True,
+    "max_outstanding_r2t": 1,
+    "header_digest": False,
+    "data_digest": False,
+    "command_max": None,
+    "commands": None,
+    "sessions": 1,
+}
+TARGET: dict[str, Any] = {
+    "max_recv_data_segment_length": 262_144,
+    "max_burst_length": 1 << 20,
+    "first_burst_length": 65_536,
+    "initial_r2t": False,
+    "immediate_data": True,
+    "max_outstanding_r2t": 8,
+}
 BUFFER_OF_2009 = 4 << 20
 """How far TCP's buffers grow by themselves in `lab.tcp.stack: 2009` (docs/reference/lab.md)."""
 
 NEGOTIATED = {
-    "max_burst_length": "burst_bytes",
-    "first_burst_length": "first_burst_bytes",
+    "max_burst_bytes": "burst_bytes",
+    "first_burst_bytes": "first_burst_bytes",
     "initial_r2t": "initial_r2t",
     "immediate_data": "immediate_data",
     "max_outstanding_r2t": "outstanding_r2ts",
@@ -30,75 +50,105 @@ NEGOTIATED = {
     "data_digest": "data_digest",
 }
 """What the initiator says of its sessions (`found.negotiated`) → field of an `Exchange`."""
-SEND_SEGMENT = "peer_max_recv_data_segment_length"
+SEND_SEGMENT = "max_send_segment_bytes"
 """MaxRecvDataSegmentLength of the target: of writes alone."""
+
+
+OPS: tuple[Op, Op] = ("read", "write")
 
 
 @dataclass(frozen=True)
 class Setup:
-    """A point: which way the data goes over which hops, what is asked, and what is agreed on."""
+    """A point: the ways of the data in both directions, the requests, and the parameters that both ends agree on."""
 
-    host: str
+    hosts: tuple[str, ...]
+    """Hosts that have a VM."""
     array: str
-    path: Path
+    vms: int
+    ways: Mapping[Op, tuple[tuple[Hop, ...], ...]]
+    """One per host and path in the direction of the data; none where the lab is not known (a site)."""
+    path: Path | None
     exchange: Exchange | None
-    """None where no closed form is known: requests of several sizes, reads mixed with writes, open loads, many VMs."""
-    hops: tuple[Hop, ...]
-    """In the direction of the data."""
+    """None where no closed form is known: requests of several sizes, reads mixed with writes, open loads."""
+    outstanding: float | None
+    """Requests that all VMs of a closed load keep outstanding; None for an open load."""
     sessions: int
-    send_buffer_bytes: int | None
-    """How large the sender's buffer may be; None where the study leaves it to the kernel."""
-    receive_buffer_bytes: int | None
+    """Of each VM."""
+    buffers: Mapping[Op, tuple[int | None, int | None]]
+    """Direction → how large the buffers of the sender and of the receiver may be; None: left to the kernel."""
     settings: dict[str, Any]
 
     @property
-    def sender(self) -> str:
-        """Node that sends the data."""
-        return self.array if self.exchange is not None and self.exchange.op == "read" else self.host
+    def rtt_s(self) -> float:
+        """Round-trip time of the empty way; 0 where it is not known."""
+        return self.path.rtt_s if self.path is not None else 0.0
 
-    @property
-    def window_bytes(self) -> float | None:
-        """The smaller of both buffers, all sessions together: no more can be in flight."""
-        known = [b for b in (self.send_buffer_bytes, self.receive_buffer_bytes) if b is not None]
-        return float(min(known) * self.sessions) if known else None
+    def hops(self, op: Op) -> tuple[Hop, ...]:
+        """Every channel that data of this direction passes, each once."""
+        return tuple(dict.fromkeys(hop for way in self.ways.get(op, ()) for hop in way))
+
+    def window_bytes(self, op: Op) -> float | None:
+        """The smaller of both buffers, all sessions of all VMs together: no more can be in flight."""
+        known = [b for b in self.buffers[op] if b is not None]
+        return float(min(known) * self.sessions * self.vms) if known else None
+
+    def bounds(self) -> list[Bound]:
+        """Closed forms of the point, the lowest first; none where path or load has none."""
+        if self.path is None or self.exchange is None:
+            return []
+        return bounds(self.path, self.exchange, self.window_bytes(self.exchange.op), self.vms)
 
 
-def is_distance(study: Mapping[str, Any]) -> bool:
-    """Whether VMs load an array over a lab that is described link by link."""
-    return bool((study.get("lab") or {}).get("links"))
-
-
-def setup_at(study: Mapping[str, Any], factors: Mapping[str, Any]) -> Setup:
-    """What holds at a point. Parts that the study does not have are left empty, as for any report of a damaged run."""
+def setup_at(study: Mapping[str, Any], factors: Mapping[str, Any], *, site: bool = False) -> Setup:
+    """What holds at a point. `site`: the run used equipment that is there, so that the study's lab says nothing."""
     changed = study_at(study, factors)
-    lab = changed.get("lab") or {}
-    hosts, arrays = names(lab.get("hosts"), "host"), names(lab.get("arrays"), "array")
-    host, array = (hosts or [""])[0], (arrays or ["array"])[0]
-    iscsi = (changed.get("load") or {}).get("iscsi") or {}
+    lab = changed.get("lab") if not site else None
+    plan = plan_of(lab) if lab else None
+    iscsi = changed.get("iscsi") or {}
     initiator = INITIATOR | _given(iscsi.get("initiator"))
     target = TARGET | _given(iscsi.get("target"))
-    exchange = _exchange(changed, factors, initiator, target, len(hosts))
-    reads = exchange is not None and exchange.op == "read"
-    ends = (array, host) if reads else (host, array)
-    links = lab.get("links") or {}
-    hops = way(links, set(lab.get("switches") or {}), lab, *ends)
-    narrow = min((h for h in hops if h.rate_bits_per_s is not None), key=lambda h: h.rate_bits_per_s or 0, default=None)
-    rtt = 2 * sum(seconds_of((links.get(h.link) or {}).get("delay")) for h in hops)
-    rate = narrow.rate_bits_per_s if narrow else None
-    path = Path(rate, narrow.mtu if narrow else int(lab.get("mtu") or 1500), rtt)
-    sides = (target, initiator) if reads else (initiator, target)
-    most = _buffer_max(lab.get("tcp") or {})
+    vms = int(factors["vms"]) if isinstance(factors.get("vms"), int) else 1
+    hosts, array = (plan.host_names[:vms], plan.array_name) if plan else ((), "array")
+    exchange = _exchange(changed, factors, initiator, target)
+    most = _buffer_max((lab or {}).get("tcp") or {})
+    sides: dict[Op, tuple[dict[str, Any], dict[str, Any]]] = {
+        "read": (target, initiator),
+        "write": (initiator, target),
+    }
     return Setup(
-        host=host,
+        hosts=hosts,
         array=array,
-        path=path,
+        vms=vms,
+        ways=_ways(plan, hosts, array) if plan else {},
+        path=_path(plan, hosts, array, exchange) if plan else None,
         exchange=exchange,
-        hops=hops,
+        outstanding=_outstanding(changed, factors, vms),
         sessions=int(initiator["sessions"] or 1),
-        send_buffer_bytes=_buffer(sides[0], "send_buffer", most),
-        receive_buffer_bytes=_buffer(sides[1], "receive_buffer", most),
+        buffers={
+            op: (_buffer(ends[0], "send_buffer", most), _buffer(ends[1], "receive_buffer", most))
+            for op, ends in sides.items()
+        },
         settings={place: at(changed, place) for place in touched(study)},
     )
+
+
+def _ways(plan: LabPlan, hosts: Sequence[str], array: str) -> dict[Op, tuple[tuple[Hop, ...], ...]]:
+    ends: dict[Op, list[tuple[str, str]]] = {
+        "read": [(array, host) for host in hosts],
+        "write": [(host, array) for host in hosts],
+    }
+    return {op: tuple(way for pair in pairs for way in hops_between(plan, *pair)) for op, pairs in ends.items()}
+
+
+def _path(plan: LabPlan, hosts: Sequence[str], array: str, exchange: Exchange | None) -> Path | None:
+    """The rate that all hosts share, the smallest MTU, and the round trip of the longest way."""
+    reads = exchange is not None and exchange.op == "read"
+    ways = [way for host in hosts for way in (plan.ways(array, host) if reads else plan.ways(host, array))]
+    if not ways:
+        return None
+    mtu = min(line.mtu for way in ways for line in way.hops)
+    rate = together_bits_per_s(ways)
+    return Path(None if rate is None else float(rate), mtu, 2 * max(way.delay_us for way in ways) / 1e6)
 
 
 def of_negotiated(setup: Setup, agreed: Mapping[str, Any]) -> Setup:
@@ -119,15 +169,24 @@ def _given(side: Any) -> dict[str, Any]:
     return {k: v for k, v in (side or {}).items() if v is not None}
 
 
+def _pattern(changed: Mapping[str, Any], factors: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (changed.get("patterns") or {}).get(str(factors.get("pattern"))) or {}
+
+
+def _outstanding(changed: Mapping[str, Any], factors: Mapping[str, Any], vms: int) -> float | None:
+    load = _pattern(changed, factors).get("load") or {}
+    if load.get("kind") != "closed":
+        return None
+    return float(vms * int(factors.get("queue_depth") or load.get("queue_depth") or 1))
+
+
 def _exchange(
-    changed: Mapping[str, Any], factors: Mapping[str, Any], ours: dict[str, Any], theirs: dict[str, Any], hosts: int
+    changed: Mapping[str, Any], factors: Mapping[str, Any], ours: dict[str, Any], theirs: dict[str, Any]
 ) -> Exchange | None:
-    pattern = ((changed.get("load") or {}).get("patterns") or {}).get(str(factors.get("pattern"))) or {}
+    pattern = _pattern(changed, factors)
     load, sizes = pattern.get("load") or {}, pattern.get("sizes") or []
     reads = pattern.get("read_percent")
-    if len(sizes) != 1 or reads not in (0, 100) or load.get("kind") != "closed" or hosts != 1:
-        return None
-    if factors.get("vms") != 1:
+    if len(sizes) != 1 or reads not in (0, 100) or load.get("kind") != "closed":
         return None
     request = size_of(sizes[0].get("size"))
     if not request:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hakaru.analysis.bounds import Op
 from hakaru.analysis.distance.measures import sender_series
 from hakaru.analysis.distance.setup import Setup
 from hakaru.analysis.run_data import Repetition, RunData
@@ -34,17 +35,17 @@ WATCHED = {
 Series = dict[str, list[float | None]]
 
 
-def of_repetition(run: RunData, repetition: Repetition, setup: Setup) -> Series:
+def of_repetition(run: RunData, repetition: Repetition, setup: Setup, op: Op) -> Series:
     """`window_t_s` and, in MB, the congestion window, what is in flight, what waits unsent."""
-    return _watched(run, repetition, setup) or _sampled(repetition, setup)
+    return _watched(run, repetition, setup, op) or _sampled(repetition, setup, op)
 
 
-def window_growth(repetition: Repetition, setup: Setup) -> float | None:
-    """Mean congestion window of the last third of the measuring phase over that of the first; None where untold."""
+def window_growth(repetition: Repetition, setup: Setup, op: Op) -> float | None:
+    """Mean congestion window of the last third of the measuring phase over that of the first; None without samples."""
     start, end = repetition.window
     third = (end - start) // 3
     first = last = 0.0
-    for series in sender_series(repetition, setup, "congestion_window_bytes_now"):
+    for series in sender_series(repetition, setup, op, "congestion_window_bytes_now"):
         at, value = series.at_ns, series.value
         early = value[(at >= start) & (at <= start + third)]
         late = value[(at >= end - third) & (at <= end)]
@@ -54,10 +55,10 @@ def window_growth(repetition: Repetition, setup: Setup) -> float | None:
     return last / first if first > 0 else None
 
 
-def _sampled(repetition: Repetition, setup: Setup) -> Series:
+def _sampled(repetition: Repetition, setup: Setup, op: Op) -> Series:
     found: Series = {}
     for name, counter in GAUGES.items():
-        series = sender_series(repetition, setup, counter)
+        series = sender_series(repetition, setup, op, counter)
         if not series:
             continue
         at = series[0].at_ns
@@ -70,7 +71,7 @@ def _sampled(repetition: Repetition, setup: Setup) -> Series:
     return found if len(found) > 1 and len(lengths) == 1 else {}
 
 
-def _watched(run: RunData, repetition: Repetition, setup: Setup) -> Series:
+def _watched(run: RunData, repetition: Repetition, setup: Setup, op: Op) -> Series:
     rows = run.tcp_series(repetition.point, repetition.number)
     if rows is None or rows.num_rows == 0:
         return {}
@@ -79,9 +80,10 @@ def _watched(run: RunData, repetition: Repetition, setup: Setup) -> Series:
         name: np.asarray(rows.column(name).to_pylist(), dtype=object) for name in needed if name in rows.column_names
     }
     start = repetition.window[0]
-    span = int(max(1.0, SPAN_RTTS * setup.path.rtt_s) * 1e9)
+    span = int(max(1.0, SPAN_RTTS * setup.rtt_s) * 1e9)
     at = columns["at_ns"].astype(np.int64)
-    kept = (columns["node"] == setup.sender) & (columns["source"] == "sock_diag")
+    senders = (setup.array,) if op == "read" else setup.hosts
+    kept = np.isin(columns["node"].astype(str), senders) & (columns["source"] == "sock_diag")
     kept &= (at >= start) & (at <= min(repetition.window[1], start + span))
     if not np.any(kept):
         return {}

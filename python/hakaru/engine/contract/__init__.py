@@ -36,6 +36,7 @@ from hakaru.engine.contract.array import (
     PoolConfig,
     PresetModel,
     Store,
+    TargetKeys,
     ThinStore,
 )
 from hakaru.engine.contract.backup import BackupConfig, BackupJob, Compression, Lu, NoCompression, Zstd
@@ -211,6 +212,7 @@ __all__ = [
     "SwitchConfig",
     "SwitchEnd",
     "TailDrop",
+    "TargetKeys",
     "TcpTrace",
     "TcpWatch",
     "ThinStore",

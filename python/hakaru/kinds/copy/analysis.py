@@ -7,13 +7,20 @@ from typing import Any
 from hakaru.analysis import expectations, findings, summary
 from hakaru.analysis.backup import findings as copy_findings
 from hakaru.analysis.backup import maps, points, reference
+from hakaru.analysis.backup.rules import STAGES
 from hakaru.analysis.kind import AnalysisKind
+from hakaru.analysis.rules.judge import Stages
 from hakaru.analysis.run_data import RunData
 from hakaru.analysis.utilisation import nics_of_lab
 
 
 class CopyAnalysis(AnalysisKind):
     """The part of the kind `copy` that analysis uses."""
+
+    @property
+    def rules(self) -> Stages:
+        """The possible bottlenecks, in order."""
+        return STAGES
 
     def analyse(self, run: RunData) -> dict[str, Any]:
         """The summary of a run."""

@@ -17,7 +17,6 @@ class Tuning(Kind):
     """The kind `tuning`."""
 
     name = "tuning"
-    in_studies = False
 
     @property
     def study(self) -> StudyKind:

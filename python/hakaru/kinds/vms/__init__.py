@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from hakaru.report.kind import ReportKind
     from hakaru.run.kind import RunKind
     from hakaru.study.kind import StudyKind
-    from hakaru.tune.kind import TuneKind
 
 
 class Vms(Kind):
@@ -39,13 +38,6 @@ class Vms(Kind):
         from hakaru.kinds.vms.analysis import ANALYSIS
 
         return ANALYSIS
-
-    @property
-    def tune(self) -> TuneKind:
-        """Its part of a tuning."""
-        from hakaru.kinds.vms.tune import TUNE
-
-        return TUNE
 
     @property
     def report(self) -> ReportKind:

@@ -1,52 +1,67 @@
-"""From the samples of a load by VMs to its summary."""
+"""From the samples of a load by VMs to its summary: sweeps, references, curves over the distance, bottlenecks.
+
+The same passes whatever the form of the lab. Where the distance varies, points that stand alone at their number of VMs
+are judged one by one.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from hakaru.analysis import expectations, findings, limiter, points, reference, summary, sweep
-from hakaru.analysis.distance import curves
+from hakaru.analysis import bottleneck, expectations, findings, reference, summary, sweep
+from hakaru.analysis.distance import curves, points
 from hakaru.analysis.distance import findings as distance_findings
-from hakaru.analysis.distance import points as distance_points
-from hakaru.analysis.distance.setup import is_distance
+from hakaru.analysis.distance.curves import Curve
+from hakaru.analysis.distance.points import VmsPoint
+from hakaru.analysis.distance.rules import STAGES
 from hakaru.analysis.kind import AnalysisKind
+from hakaru.analysis.rules.judge import Stages
 from hakaru.analysis.run_data import RunData
+from hakaru.analysis.sweep import Sweep
 from hakaru.analysis.utilisation import nics_of_lab
 
 
 class VmsAnalysis(AnalysisKind):
     """The part of the kind `vms` that analysis uses."""
 
+    @property
+    def rules(self) -> Stages:
+        """The possible bottlenecks, in order."""
+        return STAGES
+
     def analyse(self, run: RunData) -> dict[str, Any]:
         """The summary of a run."""
-        return _linked(run) if is_distance(run.study) else _star(run)
+        nics = nics_of_lab(run.lab)
+        analysed = [points.analyse(run, raw, nics) for raw in run.points]
+        found_curves = curves.curves_of(analysed)
+        sweeps = [s for s in sweep.sweeps_of(list(analysed)) if _is_told(s, found_curves)]
+        verdicts = [bottleneck.judge_sweep(STAGES, s) for s in sweeps]
+        for one, verdict in zip(sweeps, verdicts, strict=True):
+            summary.mark_tester_limited(one, verdict)
+        comparisons = reference.compare(run.study, sweeps)
+        several = len(sweeps) > 1 or bool(found_curves)
+        found = [f for s, v in zip(sweeps, verdicts, strict=True) for f in findings.of_sweep(s, v, several)]
+        found += distance_findings.of_run(found_curves, _alone(analysed, sweeps), len(analysed) > 1)
+        found += [findings.of_comparison(c, several) for c in comparisons if c.metric in summary.COMPARED]
+        results = expectations.Results(sweeps, verdicts, comparisons, list(analysed))
+        common = summary.of_run(
+            run, list(analysed), found, comparisons, results, several or len(analysed) > len(sweeps)
+        )
+        return common | {
+            "sweeps": [summary.describe_sweep(s, v) for s, v in zip(sweeps, verdicts, strict=True)],
+            "curves": [c.to_json() for c in found_curves],
+        }
 
 
-def _star(run: RunData) -> dict[str, Any]:
-    nics = nics_of_lab(run.lab)
-    analysed = [points.analyse(run, raw, nics) for raw in run.points]
-    sweeps = sweep.sweeps_of(analysed)
-    verdicts = [limiter.judge(s) for s in sweeps]
-    for one, verdict in zip(sweeps, verdicts, strict=True):
-        summary.mark_tester_limited(one, verdict)
-    comparisons = reference.compare(run.study, sweeps)
-    several = len(sweeps) > 1
-    found = [f for s, v in zip(sweeps, verdicts, strict=True) for f in findings.of_sweep(s, v, several)]
-    found += [findings.of_comparison(c, several) for c in comparisons if c.metric in summary.COMPARED]
-    results = expectations.Results(sweeps, verdicts, comparisons, analysed)
-    common = summary.of_run(run, analysed, found, comparisons, results, several)
-    return common | {"sweeps": [summary.describe_sweep(s, v) for s, v in zip(sweeps, verdicts, strict=True)]}
+def _is_told(one: Sweep, found_curves: list[Curve]) -> bool:
+    """Whether a sweep is shown: one of a single level is not, beside curves over the distance."""
+    return len(one.points) > 1 or not found_curves
 
 
-def _linked(run: RunData) -> dict[str, Any]:
-    """A load over a lab that is described link by link: points are judged one by one."""
-    nics = nics_of_lab(run.lab)
-    analysed = [distance_points.analyse(run, raw, nics) for raw in run.points]
-    found_curves = curves.curves_of(analysed)
-    found = distance_findings.of_run(analysed, found_curves)
-    results = expectations.Results([], [], [], list(analysed))
-    common = summary.of_run(run, list(analysed), found, [], results, len(analysed) > 1)
-    return common | {"sweeps": [], "curves": [c.to_json() for c in found_curves]}
+def _alone(analysed: list[VmsPoint], sweeps: list[Sweep]) -> list[VmsPoint]:
+    """Points that no sweep tells of."""
+    swept = {p.id for s in sweeps for p in s.points}
+    return [p for p in analysed if p.id not in swept]
 
 
 ANALYSIS = VmsAnalysis()

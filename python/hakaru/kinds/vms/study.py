@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
+from typing import get_args
 
-from hakaru.kinds.vms import consistency
-from hakaru.kinds.vms.load import FACTORS, VmsLoad
+from hakaru.study import consistency_load
 from hakaru.study.kind import StudyKind
-from hakaru.study.model import Study
+from hakaru.study.model import Measure, Study
 from hakaru.study.variables import Problem
+from hakaru.study.verdicts import Verdict
 
 LOAD_METRICS = frozenset(
     {"iops", "read_iops", "write_iops", "mb_per_s", "mib_per_s", "read_mb_per_s", "write_mb_per_s", "outstanding_mean"}
@@ -29,21 +30,8 @@ LINKED_METRICS = frozenset(
 """Further metrics of a lab that is described link by link."""
 
 
-VERDICTS = frozenset(
-    {"drives", "port", "link", "controller", "array", "generator_cpu", "array_cpu", "machine_cpu", "fabric"}
-    | {"r2t_turns", "receive_window", "send_buffer", "congestion_window", "slow_start", "depth", "undetermined"}
-)
-
-
 class VmsStudy(StudyKind):
     """The part of the kind `vms` that studies use."""
-
-    load = VmsLoad
-
-    @property
-    def factors(self) -> Mapping[str, str]:
-        """Pattern, number of VMs, queue depth."""
-        return FACTORS
 
     def metrics(self, study: Study) -> Collection[str]:
         """Names of metrics that references and expectations may use."""
@@ -51,15 +39,27 @@ class VmsStudy(StudyKind):
 
     def verdicts(self, study: Study) -> Collection[str]:
         """Names of bottlenecks that an expectation may use."""
-        return VERDICTS
+        return frozenset(get_args(Verdict))
 
     def problems(self, study: Study) -> Iterator[Problem]:
-        """Times, LUs, images, patterns, login keys."""
-        return consistency.problems(study)
+        """A load needs VMs, patterns and times."""
+        if study.vms is None:
+            yield (), "the study loads nothing: `vms` is missing", "add `vms:` and `patterns:`, or `backup:`"
+        elif not study.patterns:
+            yield (), "the study loads nothing: `patterns` is missing", "add `patterns:`"
+        measures: list[tuple[tuple[str, ...], Measure]] = [(("measure",), study.measure)]
+        if study.quick and study.quick.measure:
+            measures.append((("quick", "measure"), study.quick.measure))
+        for place, measure in measures:
+            for field in ("warmup", "time"):
+                if getattr(measure, field) is None:
+                    yield (*place, field), "missing", f"add `{field}:` here"
 
     def point_problems(self, study: Study) -> Iterator[Problem]:
-        """The same, and the point's own pattern and VMs."""
-        return consistency.point_problems(study)
+        """Login keys, LUs, images, patterns."""
+        for place, message, hint in study.iscsi.problems():
+            yield ("iscsi", *place), message, hint
+        yield from consistency_load.problems(study)
 
 
 STUDY = VmsStudy()

@@ -4,7 +4,7 @@
 //! key of the table, and at most [`UNKNOWN_KEYS_MAX`] lines for keys that nobody knows: a peer cannot make the reply grow (CVE-2013-2850).
 use super::value::{boolean_name, parse_boolean};
 use super::{
-    Agreed, AuthMethod, Declared, Key, KeySet, Kind, Offer, Rule, Sender, SessionType, Use,
+    AuthMethod, Key, KeySet, Kind, Parameters, Preferences, Rule, Sender, SessionType, Use,
     is_iscsi_name, parse_number,
 };
 use crate::iscsi::Stage;
@@ -58,9 +58,8 @@ pub enum NegotiationError {
 #[derive(Clone, Debug)]
 pub struct Negotiation {
     role: Role,
-    own: Offer,
-    agreed: Agreed,
-    declared: Declared,
+    own: Preferences,
+    parameters: Parameters,
     /// Came from the peer, as offer or declaration.
     received: KeySet,
     /// Offered by us and not yet answered.
@@ -75,13 +74,12 @@ pub struct Negotiation {
 
 impl Negotiation {
     /// Before anything was said. A `first_burst_length` above `max_burst_length` is cut to it.
-    pub fn new(role: Role, mut own: Offer) -> Negotiation {
+    pub fn new(role: Role, mut own: Preferences) -> Negotiation {
         own.first_burst_length = own.first_burst_length.min(own.max_burst_length);
         Negotiation {
             role,
             own,
-            agreed: Agreed::default(),
-            declared: Declared::default(),
+            parameters: Parameters::default(),
             received: KeySet::default(),
             open: KeySet::default(),
             sent: KeySet::default(),
@@ -91,14 +89,9 @@ impl Negotiation {
         }
     }
 
-    /// Returns the values that hold so far. FirstBurstLength is never above MaxBurstLength.
-    pub fn agreed(&self) -> &Agreed {
-        &self.agreed
-    }
-
-    /// Returns the names that were declared so far.
-    pub fn declared(&self) -> &Declared {
-        &self.declared
+    /// What holds so far. FirstBurstLength is never above MaxBurstLength.
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
     }
 
     /// The value of a SendTargets that came with the last text: a target's name, `All`, or empty for the session's own target.
@@ -124,7 +117,7 @@ impl Negotiation {
         } else {
             SessionType::Discovery
         };
-        self.declared.session_type = kind;
+        self.parameters.session_type = kind;
         self.declare(Key::InitiatorName, initiator_name, out);
         if let Some(target_name) = target_name {
             self.declare(Key::TargetName, target_name, out);
@@ -141,7 +134,7 @@ impl Negotiation {
             matches!(key.rule().kind, Kind::Text | Kind::Number { .. }),
             "{key:?} is negotiated"
         );
-        if let Some(field) = self.declared.text_mut(key) {
+        if let Some(field) = self.parameters.text_mut(key) {
             *field = Some(value.to_owned());
         }
         self.sent.insert(key);
@@ -151,7 +144,8 @@ impl Negotiation {
     /// Declares how long a data segment this side takes, once. [`Negotiation::receive`] does it for a target in the operational stage.
     pub fn declare_max_recv_data_segment_length(&mut self, out: &mut Vec<u8>) {
         if !self.sent.contains(Key::MaxRecvDataSegmentLength) {
-            self.agreed.max_recv_data_segment_length = self.own.max_recv_data_segment_length;
+            self.parameters.own_max_recv_data_segment_length =
+                self.own.max_recv_data_segment_length;
             let value = self.own.max_recv_data_segment_length.to_string();
             self.declare(Key::MaxRecvDataSegmentLength, &value, out);
         }
@@ -166,7 +160,7 @@ impl Negotiation {
     /// iSCSIProtocolLevel are left at their defaults, which are what is built here; targets of RFC 3720 do not know them.
     pub fn offer_operational(&mut self, out: &mut Vec<u8>) {
         self.declare_max_recv_data_segment_length(out);
-        let discovery = self.declared.session_type == SessionType::Discovery;
+        let discovery = self.parameters.session_type == SessionType::Discovery;
         for &key in Key::ALL {
             let irrelevant = discovery && key.rule().normal_sessions_only;
             let left_out = matches!(
@@ -243,8 +237,8 @@ impl Negotiation {
         for key in self.open.iter() {
             let own = self.own.boolean(key);
             match key.rule().kind {
-                Kind::And if own == Some(false) => self.agreed.set_boolean(key, false),
-                Kind::Or if own == Some(true) => self.agreed.set_boolean(key, true),
+                Kind::And if own == Some(false) => self.parameters.set_boolean(key, false),
+                Kind::Or if own == Some(true) => self.parameters.set_boolean(key, true),
                 _ => {}
             }
         }
@@ -317,7 +311,7 @@ impl Negotiation {
     /// A key of the method agreed on, in the stage where it belongs.
     fn awaits(&self, stage: Stage, key: Key) -> bool {
         stage == Stage::SecurityNegotiation
-            && self.agreed.auth_method == Some(AuthMethod::Chap)
+            && self.parameters.auth_method == Some(AuthMethod::Chap)
             && matches!(
                 key,
                 Key::ChapA | Key::ChapI | Key::ChapC | Key::ChapN | Key::ChapR
@@ -338,7 +332,7 @@ impl Negotiation {
         if !self.received.contains(key) || may_change {
             return Ok(false);
         }
-        let same = self.declared.text(key) == Some(value);
+        let same = self.parameters.text(key) == Some(value);
         if same {
             Ok(true)
         } else {
@@ -360,19 +354,19 @@ impl Negotiation {
             let number = number_in(value, min, max).ok_or(wrong)?;
             match key {
                 Key::MaxRecvDataSegmentLength => {
-                    self.agreed.peer_max_recv_data_segment_length = number
+                    self.parameters.peer_max_recv_data_segment_length = number
                 }
-                _ => self.declared.target_portal_group_tag = u16::try_from(number).ok(),
+                _ => self.parameters.target_portal_group_tag = u16::try_from(number).ok(),
             }
             return Ok(());
         }
         match key {
             Key::SessionType => {
-                self.declared.session_type = SessionType::from_name(value).ok_or(wrong)?
+                self.parameters.session_type = SessionType::from_name(value).ok_or(wrong)?
             }
             Key::InitiatorName | Key::TargetName if !is_iscsi_name(value) => return Err(wrong),
             _ => {
-                if let Some(text) = self.declared.text_mut(key) {
+                if let Some(text) = self.parameters.text_mut(key) {
                     *text = Some(value.to_owned());
                 }
             }
@@ -395,8 +389,8 @@ impl Negotiation {
 
     /// "Irrelevant when" of section 13. Offers whose use depends on keys that came with the same text are looked at last, see `receive`.
     fn is_irrelevant(&self, key: Key, rule: &Rule) -> bool {
-        let discovery = self.declared.session_type == SessionType::Discovery;
-        let unsolicited = self.agreed.immediate_data || !self.agreed.initial_r2t;
+        let discovery = self.parameters.session_type == SessionType::Discovery;
+        let unsolicited = self.parameters.immediate_data || !self.parameters.initial_r2t;
         (discovery && rule.normal_sessions_only) || (key == Key::FirstBurstLength && !unsolicited)
     }
 
@@ -406,14 +400,14 @@ impl Negotiation {
             Kind::Minimum { min, max } => {
                 let mut number = number_in(offer, min, max)?.min(self.own.number(key)?);
                 if key == Key::FirstBurstLength {
-                    number = number.min(self.agreed.max_burst_length);
+                    number = number.min(self.parameters.max_burst_length);
                 }
-                self.agreed.set_number(key, number);
+                self.parameters.set_number(key, number);
                 Some(number.to_string())
             }
             Kind::Maximum { min, max } => {
                 let number = number_in(offer, min, max)?.max(self.own.number(key)?);
-                self.agreed.set_number(key, number);
+                self.parameters.set_number(key, number);
                 Some(number.to_string())
             }
             Kind::And | Kind::Or => {
@@ -423,13 +417,13 @@ impl Negotiation {
                 } else {
                     offer || own
                 };
-                self.agreed.set_boolean(key, result);
+                self.parameters.set_boolean(key, result);
                 Some(boolean_name(result).to_owned())
             }
             Kind::List => {
                 let own = self.own.words(key);
                 let word = offer.split(',').find(|word| own.contains(word))?;
-                self.agreed.set_word(key, word)?;
+                self.parameters.set_word(key, word)?;
                 Some(word.to_owned())
             }
             Kind::Text
@@ -455,11 +449,11 @@ impl Negotiation {
         match rule.kind {
             Kind::Minimum { min, max } => {
                 let number = number_in(answer, min, max.min(self.own.number(key)?))?;
-                self.agreed.set_number(key, number);
+                self.parameters.set_number(key, number);
             }
             Kind::Maximum { min, max } => {
                 let number = number_in(answer, min.max(self.own.number(key)?), max)?;
-                self.agreed.set_number(key, number);
+                self.parameters.set_number(key, number);
             }
             Kind::And | Kind::Or => {
                 let (answer, own) = (parse_boolean(answer)?, self.own.boolean(key)?);
@@ -467,7 +461,7 @@ impl Negotiation {
                 if decided_by_offer && answer != own {
                     return None;
                 }
-                self.agreed.set_boolean(key, answer);
+                self.parameters.set_boolean(key, answer);
             }
             Kind::List => {
                 let word = self
@@ -475,7 +469,7 @@ impl Negotiation {
                     .words(key)
                     .into_iter()
                     .find(|word| *word == answer)?;
-                self.agreed.set_word(key, word)?;
+                self.parameters.set_word(key, word)?;
             }
             _ => return None,
         }

@@ -1,11 +1,10 @@
-//! The keys of a session: one side's offer, the values agreed on, and the names declared.
+//! What one side wants, and what both agreed on.
 use super::{AuthMethod, Digest, Key, SessionType, TaskReporting};
 
-/// One side's part in the negotiation: what an initiator offers, or a target's argument of each result function. The
-/// defaults are those of RFC 7143 section 13, except where noted. Keys are spelled as in the RFC, in snake case, here
-/// and in [`Agreed`].
+/// What this side offers or takes. The initiator's are its offers; the target's are its part in each result function. Defaults are the RFC's, except
+/// where said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Offer {
+pub struct Preferences {
     /// Authentication methods, best first. Default: None.
     pub auth_methods: &'static [AuthMethod],
     /// Header digests, best first. Default: None.
@@ -40,9 +39,9 @@ pub struct Offer {
     pub iscsi_protocol_level: u32,
 }
 
-impl Default for Offer {
+impl Default for Preferences {
     fn default() -> Self {
-        Offer {
+        Preferences {
             auth_methods: &[AuthMethod::None],
             header_digests: &[Digest::None],
             data_digests: &[Digest::None],
@@ -63,25 +62,38 @@ impl Default for Offer {
     }
 }
 
-/// The values that hold for a session and its connection. The defaults are those of RFC 7143 section 13; they hold for
-/// every key that was not negotiated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Agreed {
-    /// Authentication method; `None` before one was agreed on.
+/// What holds for a session and its connection. Defaults are those of RFC 7143 section 13, which hold for every key that was never spoken of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Method agreed on; `None` before that.
     pub auth_method: Option<AuthMethod>,
+    /// Normal or discovery.
+    pub session_type: SessionType,
+    /// Name of the initiator, once it came.
+    pub initiator_name: Option<String>,
+    /// Name of the target, once it came.
+    pub target_name: Option<String>,
+    /// What the initiator calls itself for people.
+    pub initiator_alias: Option<String>,
+    /// What the target calls itself for people.
+    pub target_alias: Option<String>,
+    /// Where a redirecting target sends the initiator: `address:port,group`.
+    pub target_address: Option<String>,
+    /// Portal group of the target's portal.
+    pub target_portal_group_tag: Option<u16>,
     /// Header digest from full feature phase on.
     pub header_digest: Digest,
     /// Data digest from full feature phase on.
     pub data_digest: Digest,
     /// Connections of the session.
     pub max_connections: u32,
-    /// Unsolicited Data-Out PDUs are not allowed.
+    /// No unsolicited Data-Out PDUs.
     pub initial_r2t: bool,
     /// Data may come with the command.
     pub immediate_data: bool,
-    /// Longest data segment that this side receives, bytes: as it declared, 8192 until then.
-    pub max_recv_data_segment_length: u32,
-    /// Longest data segment that the peer receives, bytes: as it declared, 8192 until then.
+    /// Longest data segment that this side takes, bytes: as declared, 8192 until then.
+    pub own_max_recv_data_segment_length: u32,
+    /// Longest data segment that the peer takes, bytes: as declared, 8192 until then.
     pub peer_max_recv_data_segment_length: u32,
     /// Longest sequence of data PDUs, bytes.
     pub max_burst_length: u32,
@@ -105,16 +117,23 @@ pub struct Agreed {
     pub iscsi_protocol_level: u32,
 }
 
-impl Default for Agreed {
+impl Default for Parameters {
     fn default() -> Self {
-        Agreed {
+        Parameters {
             auth_method: None,
+            session_type: SessionType::Normal,
+            initiator_name: None,
+            target_name: None,
+            initiator_alias: None,
+            target_alias: None,
+            target_address: None,
+            target_portal_group_tag: None,
             header_digest: Digest::None,
             data_digest: Digest::None,
             max_connections: 1,
             initial_r2t: true,
             immediate_data: true,
-            max_recv_data_segment_length: 8192,
+            own_max_recv_data_segment_length: 8192,
             peer_max_recv_data_segment_length: 8192,
             max_burst_length: 262_144,
             first_burst_length: 65_536,
@@ -130,26 +149,7 @@ impl Default for Agreed {
     }
 }
 
-/// Names and the session's type, declared by either side.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Declared {
-    /// Normal or discovery.
-    pub session_type: SessionType,
-    /// Name of the initiator, once it came.
-    pub initiator_name: Option<String>,
-    /// Name of the target, once it came.
-    pub target_name: Option<String>,
-    /// Description of the initiator for people.
-    pub initiator_alias: Option<String>,
-    /// Description of the target for people.
-    pub target_alias: Option<String>,
-    /// Address that a redirecting target names: `address:port,group`.
-    pub target_address: Option<String>,
-    /// Portal group of the target's portal.
-    pub target_portal_group_tag: Option<u16>,
-}
-
-impl Offer {
+impl Preferences {
     /// This side's part in the result of a numeric key.
     pub(super) fn number(&self, key: Key) -> Option<u32> {
         Some(match key {
@@ -201,7 +201,7 @@ impl Offer {
     }
 }
 
-impl Agreed {
+impl Parameters {
     /// Sets a negotiated number; other keys are left alone. FirstBurstLength is cut to MaxBurstLength (section 13.14) here, so that nobody ever sees it above:
     /// a peer may well lower the one and leave the other at its default.
     pub(super) fn set_number(&mut self, key: Key, value: u32) {
@@ -241,9 +241,7 @@ impl Agreed {
         }
         Some(())
     }
-}
 
-impl Declared {
     /// A declared text, where it came.
     pub(super) fn text(&self, key: Key) -> Option<&str> {
         match key {

@@ -1,0 +1,79 @@
+"""Too little outstanding: a closed load that keeps its depth while nothing is near its limit."""
+
+from __future__ import annotations
+
+from hakaru.analysis.rules.evidence import Evidence
+from hakaru.analysis.rules.judge import busiest
+from hakaru.analysis.rules.limits import limit_of
+from hakaru.analysis.rules.rule import Rule, Verdict
+from hakaru.analysis.rules.turns import NEAR_BOUND, r2ts_agree
+from hakaru.units import format_size
+from hakaru.wording import say, tenths
+
+LOW_SHARE = 0.75
+"""Of its limit: a resource used less than this answers more requests at once."""
+KEPT_SHARE = 0.9
+LITTLE_MAX = 0.1
+
+
+def _low_use(evidence: Evidence) -> Verdict | None:
+    """Devices and links were watched, the load kept its depth, and every resource has a quarter of its limit left.
+
+    Where the time of round trips, transfer and devices is known, it must account for the rate: a load that is much
+    slower than that waits for something that nothing here knows.
+    """
+    load = evidence.load
+    if load is None or not evidence.watched or (load.outstanding or 0.0) < KEPT_SHARE * load.asked:
+        return None
+    if any(percent >= LOW_SHARE * limit_of(r) for r, percent in evidence.used.items()):
+        return None
+    if load.rate_bytes_per_s and (evidence.mb_per_s or 0.0) * 1e6 < NEAR_BOUND * load.rate_bytes_per_s:
+        return None
+    bound = evidence.bound("turns") if evidence.rtt_ms else None
+    if bound is not None and (bound.numbers["r2ts"] or not r2ts_agree(evidence, bound)):
+        return None
+    return Verdict("depth", values={"outstanding": load.asked})
+
+
+def _makes_the_rate(evidence: Evidence) -> Verdict | None:
+    """Little's law: blocks that may be under way, each as long as it took, make the rate."""
+    load, rate = evidence.load, (evidence.mb_per_s or 0.0) * 1e6
+    if load is None or not load.rate_bytes_per_s:
+        return None
+    return Verdict("depth") if abs(rate / load.rate_bytes_per_s - 1) <= LITTLE_MAX else None
+
+
+def _words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
+    values = {"count": verdict.values["outstanding"]}
+    return [say(language, "because.depth"), say(language, "because.depth.low", values), *busiest(language, evidence)]
+
+
+def _copy_words(language: str, _: Verdict, evidence: Evidence) -> list[str]:
+    copying = evidence.copying
+    assert copying is not None, "the rule is a copy's"
+    values = {
+        "blocks": copying.jobs * copying.streams * copying.depth,
+        "block": format_size(copying.block_bytes),
+        "read": tenths(copying.read_latency_ms_mean, language),
+        "write": tenths(copying.write_latency_ms_mean, language),
+    }
+    return [say(language, "because.depth.blocks", values), *busiest(language, evidence)]
+
+
+LOW_USE = Rule(
+    "depth",
+    "load",
+    "A closed load keeps its queue depth, devices and links were watched, nothing is used to three quarters of its "
+    "limit, and round trips, transfer and the time of the array's devices account for 85 % of the rate: more "
+    "outstanding would do more.",
+    _low_use,
+    _words,
+)
+BLOCKS = Rule(
+    "depth",
+    "load",
+    "Blocks that may be outstanding (jobs x streams x depth) over the time of a block (read and write) are the rate, "
+    "within 10 %. That holds of every copy that keeps its depth, so it is looked at last.",
+    _makes_the_rate,
+    _copy_words,
+)

@@ -1,0 +1,227 @@
+"""The evidence from which rules judge a point: means over its repetitions, typed, without counters or files.
+
+Passes fill in what a run has; everything else stays at its default, which means "not measured" and never "zero".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from hakaru.analysis.bounds import Bound
+from hakaru.analysis.rules.limits import SUMS, TESTER, limit_of
+
+FLOW_SHARE_MIN = 0.25
+"""A direction that carries less than this share of the payload does not decide."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One direction of the data: `read` from the arrays to the hosts, `write` from the hosts to the arrays.
+
+    Percentages are of the measuring time; the four shares of TCP add up to 100. None: not measured.
+    """
+
+    op: Literal["read", "write"]
+    share: float
+    """Of all payload bytes, 0 to 1."""
+    mb_per_s: float
+    link_busy_percent: float | None = None
+    """The busiest link of this direction."""
+    tcp_idle_percent: float | None = None
+    tcp_receive_window_percent: float | None = None
+    tcp_send_buffer_percent: float | None = None
+    tcp_path_percent: float | None = None
+    congestion_window_mb_mean: float | None = None
+    in_flight_mb_max: float | None = None
+    rtt_ms: float | None = None
+    """TCP's own estimate: with the queues, of the slowest connection."""
+    retransmitted_percent: float | None = None
+    timeouts: float | None = None
+    timeout_wait_s: float | None = None
+    window_growth: float | None = None
+    """Congestion window of the last third of the measuring phase over that of the first."""
+
+    @property
+    def unused_percent(self) -> float | None:
+        """Time in which the busiest link of this direction sent nothing."""
+        return None if self.link_busy_percent is None else max(0.0, 100.0 - self.link_busy_percent)
+
+    @property
+    def lossy(self) -> bool:
+        """Whether TCP sent anything again or waited for a timer."""
+        return bool(self.retransmitted_percent) or bool(self.timeouts)
+
+
+@dataclass(frozen=True)
+class Port:
+    """The port that dropped and marked most frames of the data, and what was counted there (means)."""
+
+    link: str
+    source: str
+    target: str
+    leg: str
+    rate_bits_per_s: float | None
+    queue_bytes: int | None
+    queue_peak_bytes: float
+    frames: float
+    dropped: float
+    """By a full queue or by early drops (RED)."""
+    marked: float
+    sender_rate_bits_per_s: float | None = None
+    """Of the fastest link before it: how fast bursts arrive."""
+
+
+@dataclass(frozen=True)
+class Cache:
+    """The write cache of an array's model."""
+
+    pending_percent: float
+    """Write-pending segments, of their limit."""
+    stalled_percent: float
+    """Time that writes waited for room, of the time that requests spent in the cache."""
+
+
+@dataclass(frozen=True)
+class ClosedLoad:
+    """A load that keeps a number of requests outstanding.
+
+    `rate_bytes_per_s`: the rate that these make (Little's law) with the time that is known for each: of VMs round
+    trips, transfer and the array's devices, of a copy the measured time of a block. None where no such time is known.
+    """
+
+    asked: float
+    outstanding: float | None = None
+    rate_bytes_per_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Copying:
+    """What a copy has besides: jobs, blocks, and the waiting for timers."""
+
+    jobs: int
+    streams: int
+    depth: int
+    block_bytes: int
+    path_percent: float | None
+    read_latency_ms_mean: float | None
+    write_latency_ms_mean: float | None
+    timeout_wait_percent: float | None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One point. `used`: resource → percent, without resources that only sum up others."""
+
+    mb_per_s: float | None
+    used: Mapping[str, float]
+    lost_packets: float = 0.0
+    """Packets that the emulated network lost outside of its model."""
+    late_us: float | None = None
+    """99th percentile of how late the emulated network moved frames."""
+    dropped_frames: float | None = None
+    """By the emulated network as its model says; None: drops were not counted."""
+    dropped_by_lines: float = 0.0
+    """Of these, by the loss that a line was asked to have."""
+    port: Port | None = None
+    flows: tuple[Flow, ...] = ()
+    """The direction with most payload first."""
+    held: frozenset[str] = frozenset()
+    """Links whose node is held to less than the link carries."""
+    asked_bytes_per_s: float | None = None
+    """Rate that the study asks its senders to keep, all together."""
+    bounds: tuple[Bound, ...] = ()
+    """Closed forms, the lowest first."""
+    rtt_ms: float | None = None
+    """Of the empty way."""
+    buffers_bytes: Mapping[str, int | None] = field(default_factory=dict)
+    """`send` and `receive`: how large the sockets' buffers may be."""
+    r2ts_per_command: float | None = None
+    wait_r2t_percent: float | None = None
+    cache: Cache | None = None
+    load: ClosedLoad | None = None
+    copying: Copying | None = None
+    cpu_wait_percent: float | None = None
+    """Time in which a process of this machine waited for a processor."""
+
+    @property
+    def deciding(self) -> list[Flow]:
+        """Flows that carry a quarter of the payload or more, the largest first."""
+        return [flow for flow in self.flows if flow.share >= FLOW_SHARE_MIN]
+
+    @property
+    def retransmitted_percent(self) -> float | None:
+        """Bytes sent again, of the flow that sent the largest share again."""
+        return max((f.retransmitted_percent for f in self.flows if f.retransmitted_percent is not None), default=None)
+
+    @property
+    def timeouts(self) -> float | None:
+        """Retransmission timers that ran out, of all flows."""
+        counted = [f.timeouts for f in self.flows if f.timeouts is not None]
+        return sum(counted) if counted else None
+
+    @property
+    def unused_percent(self) -> float | None:
+        """Of the flow with most payload; of a copy, of the path to the destination."""
+        if self.copying is not None:
+            return None if self.copying.path_percent is None else max(0.0, 100.0 - self.copying.path_percent)
+        return self.flows[0].unused_percent if self.flows else None
+
+    @property
+    def bound_share_percent(self) -> float | None:
+        """The rate, of the lowest closed form."""
+        if not self.bounds or self.mb_per_s is None:
+            return None
+        return 1e8 * self.mb_per_s / self.bounds[0].bytes_per_s
+
+    @property
+    def busiest(self) -> str | None:
+        """The resource that uses most of its limit."""
+        return max(self.used, key=lambda r: self.used[r] / limit_of(r), default=None)
+
+    @property
+    def dropped_elsewhere(self) -> float | None:
+        """Frames dropped at other ports than `port`."""
+        if self.dropped_frames is None:
+            return None
+        return max(0.0, self.dropped_frames - (self.port.dropped if self.port else 0.0))
+
+    @property
+    def watched(self) -> dict[str, float]:
+        """Devices and links, without processors of this machine."""
+        return {r: p for r, p in self.used.items() if r not in TESTER}
+
+    def bound(self, name: str) -> Bound | None:
+        """A closed form by its name."""
+        return next((b for b in self.bounds if b.name == name), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON: the evidence of a finding."""
+        return {
+            "at_peak": dict(self.used),
+            "busiest": self.busiest,
+            "mb_per_s": self.mb_per_s,
+            "lost_outside": self.lost_packets,
+            "dropped_frames": self.dropped_frames,
+            "port": asdict(self.port) if self.port else None,
+            "dropped_elsewhere": self.dropped_elsewhere,
+            "flows": [asdict(f) | {"unused_percent": f.unused_percent} for f in self.flows],
+            "rtt_ms": self.rtt_ms,
+            "bounds": [{"bound": b.name, "mb_per_s": b.bytes_per_s / 1e6, **b.numbers} for b in self.bounds],
+            "bound_share_percent": self.bound_share_percent,
+            "unused_percent": self.unused_percent,
+            "r2ts_per_command": self.r2ts_per_command,
+            "wait_r2t_percent": self.wait_r2t_percent,
+            "cache": asdict(self.cache) if self.cache else None,
+            "load": asdict(self.load) if self.load else None,
+            "copying": asdict(self.copying) if self.copying else None,
+            "cpu_wait_percent": self.cpu_wait_percent,
+            "send_buffer_bytes": self.buffers_bytes.get("send"),
+            "receive_buffer_bytes": self.buffers_bytes.get("receive"),
+        }
+
+
+def without_sums(used: Mapping[str, float | None]) -> dict[str, float]:
+    """Resources that were measured, without those that only sum up others."""
+    return {r: p for r, p in used.items() if p is not None and not r.startswith(SUMS)}

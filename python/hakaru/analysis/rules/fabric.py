@@ -1,0 +1,36 @@
+"""The emulated network itself: it lost packets that a real one would not have, or fell behind its own clock."""
+
+from __future__ import annotations
+
+from hakaru.analysis.emulated import fell_behind
+from hakaru.analysis.rules.evidence import Evidence
+from hakaru.analysis.rules.limits import fill_of
+from hakaru.analysis.rules.rule import Rule, Verdict, sentence
+
+AT_BOUND_PERCENT = 95.0
+"""Of the lowest closed form. A network that falls behind can only slow a load, so this near the number stands."""
+CPU = "cpu/fabric"
+
+
+def _evaluate(evidence: Evidence) -> Verdict | None:
+    if evidence.lost_packets > (evidence.dropped_frames or 0.0):
+        return Verdict("fabric", fill=1.0, values={"lost": round(evidence.lost_packets, 1)})
+    percent = evidence.used.get(CPU, 0.0)
+    if fell_behind(percent, evidence.late_us) and (evidence.bound_share_percent or 0.0) < AT_BOUND_PERCENT:
+        return Verdict("fabric", CPU, percent, fill_of(CPU, percent))
+    return None
+
+
+def _words(language: str, verdict: Verdict, _: Evidence) -> list[str]:
+    return [sentence(language, verdict, "because.fabric" if verdict.resource else "because.fabric.lost")]
+
+
+FABRIC = Rule(
+    "fabric",
+    "tester",
+    "The emulated network lost more packets outside of its model than it dropped in it; or its busiest thread is at "
+    "90 % of a processor, frames came over 200 µs late (99th percentile), and the load is under 95 % of its lowest "
+    "closed form.",
+    _evaluate,
+    _words,
+)

@@ -1,0 +1,83 @@
+"""Judging a point by the rules of its kind, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from hakaru.analysis.rules.arithmetic import bound_words
+from hakaru.analysis.rules.evidence import Evidence
+from hakaru.analysis.rules.rule import UNDETERMINED, Rule, Verdict
+from hakaru.analysis.sentences import resource
+from hakaru.wording import say, tenths
+
+Stages = Sequence[Sequence[Rule]]
+"""Rules in order; rules of one stage are alternatives, of which the resource closest to full is named."""
+
+
+def judge(stages: Stages, evidence: Evidence) -> Verdict:
+    """The bottleneck of a point: of the first stage of which a rule holds; `undetermined` where none does."""
+    if evidence.mb_per_s is None:
+        return Verdict(UNDETERMINED, values={"reason": "no_value"})
+    for holding in _by_stage(stages, evidence):
+        if holding:
+            return max(holding, key=lambda verdict: verdict.fill)
+    return Verdict(UNDETERMINED, values={"reason": "none_at_limit" if evidence.watched else "not_watched"})
+
+
+def all_holding(stages: Stages, evidence: Evidence) -> list[Verdict]:
+    """Every rule that holds, in the order of the stages and, within one, the closest to full first."""
+    if evidence.mb_per_s is None:
+        return []
+    return [
+        verdict
+        for holding in _by_stage(stages, evidence)
+        for verdict in sorted(holding, key=lambda verdict: -verdict.fill)
+    ]
+
+
+def _by_stage(stages: Stages, evidence: Evidence) -> Iterator[list[Verdict]]:
+    for stage in stages:
+        evaluated = ((rule, rule.evaluate(evidence)) for rule in stage)
+        yield [replace(verdict, rule=rule) for rule, verdict in evaluated if verdict is not None]
+
+
+def words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
+    """The sentences that say why this is the verdict."""
+    if verdict.rule is not None:
+        return verdict.rule.sentences(language, verdict, evidence)
+    reason = str(verdict.values["reason"])
+    if reason == "no_value":
+        return [say(language, "because.no_value")]
+    lowest = bound_words(language, evidence, evidence.bounds[0].name) if evidence.bounds else []
+    return [
+        say(language, f"because.undetermined.{reason}"),
+        *busiest(language, evidence),
+        *lowest,
+        *_clocks(language, evidence),
+    ]
+
+
+def _clocks(language: str, evidence: Evidence) -> list[str]:
+    """How TCP spent its time, where the kernel counts that; nothing where links were not measured either."""
+    flow = next(iter(evidence.flows), None)
+    if flow is None or flow.link_busy_percent is None:
+        return []
+    shares = {
+        "idle": flow.tcp_idle_percent,
+        "receive_window": flow.tcp_receive_window_percent,
+        "send_buffer": flow.tcp_send_buffer_percent,
+        "path": flow.tcp_path_percent,
+    }
+    if None in shares.values():
+        return [say(language, "because.clocks.none")]
+    return [say(language, "because.clocks", {n: tenths(share, language) for n, share in shares.items()})]
+
+
+def busiest(language: str, evidence: Evidence) -> list[str]:
+    """The resource nearest to its limit, in a sentence; none where nothing was watched."""
+    name = evidence.busiest
+    if name is None:
+        return []
+    values = {"resource": resource(language, name), "percent": tenths(evidence.used[name], language)}
+    return [say(language, "because.busiest", values)]

@@ -1,0 +1,62 @@
+"""A processor of this machine: of the load generator, of the array's software, or all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hakaru.analysis.rules.evidence import Evidence
+from hakaru.analysis.rules.limits import fill_of, limit_of
+from hakaru.analysis.rules.rule import Rule, Verdict, sentence
+from hakaru.wording import say, tenths
+
+MACHINE = "cpu/machine"
+WAITED_PERCENT = 50.0
+"""Of the time, with some process waiting for a processor: of two processors, about what 80 % busy makes (M/M/2)."""
+
+
+def _core(name: str, *resources: str) -> Callable[[Evidence], Verdict | None]:
+    def evaluate(evidence: Evidence) -> Verdict | None:
+        full = [r for r in resources if evidence.used.get(r, 0.0) >= limit_of(r)]
+        if not full:
+            return None
+        percent = evidence.used[full[0]]
+        return Verdict(name, full[0], percent, fill_of(full[0], percent))
+
+    return evaluate
+
+
+def _machine(evidence: Evidence) -> Verdict | None:
+    percent = evidence.used.get(MACHINE)
+    if percent is None:
+        return None
+    waits = evidence.busiest == MACHINE and (evidence.cpu_wait_percent or 0.0) >= WAITED_PERCENT
+    if percent < limit_of(MACHINE) and not (waits and evidence.copying is not None):
+        return None
+    return Verdict("machine_cpu", MACHINE, percent, fill_of(MACHINE, percent))
+
+
+def _machine_words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
+    parts, wait = [sentence(language, verdict)], evidence.cpu_wait_percent
+    if wait is not None:
+        parts.append(say(language, "because.machine_cpu.waited", {"percent": tenths(wait, language)}))
+    return [*parts, say(language, "because.machine_cpu.hint")] if evidence.copying is not None else parts
+
+
+GENERATOR_CPU = Rule(
+    "generator_cpu",
+    "tester",
+    "The load generator (of VMs or of a copy) uses 90 % of a processor.",
+    _core("generator_cpu", "cpu/initiator", "cpu/backup"),
+)
+ARRAY_CPU = Rule(
+    "array_cpu", "tester", "The array's software uses 90 % of a processor.", _core("array_cpu", "cpu/array")
+)
+MACHINE_CPU = Rule(
+    "machine_cpu",
+    "tester",
+    "The processors of this machine are used 95 %. Of a copy also where nothing else is nearer to its limit and the "
+    "kernel's pressure clock (`/proc/pressure/cpu`, `some`) says that processes waited for a processor at least half "
+    "of the time.",
+    _machine,
+    _machine_words,
+)

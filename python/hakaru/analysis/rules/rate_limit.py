@@ -1,0 +1,25 @@
+"""A rate that the study itself holds its senders to."""
+
+from __future__ import annotations
+
+from hakaru.analysis.rules.evidence import Evidence
+from hakaru.analysis.rules.rule import Rule, Verdict
+
+REACHED_PERCENT = 90.0
+
+
+def _evaluate(evidence: Evidence) -> Verdict | None:
+    asked, rate = evidence.asked_bytes_per_s, (evidence.mb_per_s or 0.0) * 1e6
+    if asked and 100 * rate >= REACHED_PERCENT * asked:
+        return Verdict("rate_limit")
+    held = {r: evidence.used[r] for r in evidence.held if evidence.used.get(r, 0.0) >= REACHED_PERCENT}
+    fullest = max(sorted(held), key=lambda r: held[r], default=None)
+    return Verdict("rate_limit", fullest, held[fullest]) if fullest else None
+
+
+RATE_LIMIT = Rule(
+    "rate_limit",
+    "load",
+    "Jobs, or the host's own port, are at 90 % of the rate to which the study holds them.",
+    _evaluate,
+)

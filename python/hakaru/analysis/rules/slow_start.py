@@ -1,0 +1,39 @@
+"""TCP that was still finding its rate while it was measured."""
+
+from __future__ import annotations
+
+from hakaru.analysis.rules.arithmetic import window_words
+from hakaru.analysis.rules.evidence import Evidence, Flow
+from hakaru.analysis.rules.rule import Rule, Verdict
+from hakaru.wording import say
+
+GROWTH = 1.2
+"""Congestion window at the end over that at the begin, from which slow start (or its successor) is still under way."""
+
+
+def _growing(evidence: Evidence) -> Flow | None:
+    return next(
+        (f for f in evidence.deciding if (f.window_growth or 0.0) >= GROWTH and not f.retransmitted_percent), None
+    )
+
+
+def _evaluate(evidence: Evidence) -> Verdict | None:
+    flow = _growing(evidence)
+    return None if flow is None else Verdict("slow_start", values={"op": flow.op})
+
+
+def _words(language: str, _: Verdict, evidence: Evidence) -> list[str]:
+    flow = _growing(evidence)
+    assert flow is not None and flow.window_growth is not None, "the rule held"
+    first = say(language, "because.slow_start", {"growth": round(flow.window_growth, 2)})
+    return [first, *window_words(language, flow)]
+
+
+SLOW_START = Rule(
+    "slow_start",
+    "tcp",
+    "Nothing was sent again, and the congestion window grew by a fifth from the first third of the measuring phase to "
+    "the last.",
+    _evaluate,
+    _words,
+)

@@ -1,0 +1,63 @@
+"""Commands that wait for their round trips: for R2Ts, or for their answers because too few are outstanding."""
+
+from __future__ import annotations
+
+from hakaru.analysis.bounds import Bound
+from hakaru.analysis.rules.arithmetic import bound_words
+from hakaru.analysis.rules.evidence import Evidence
+from hakaru.analysis.rules.rule import Rule, Verdict, sentence
+from hakaru.wording import say, tenths
+
+NEAR_BOUND = 0.85
+R2TS_OFF_MAX = 0.1
+SHARE_SHOWN = 1.0
+"""Percent from which a share is worth a sentence."""
+
+
+def _explained(evidence: Evidence) -> Bound | None:
+    """The bound, where commands, round trips and transfer account for the rate, with as many R2Ts as it takes."""
+    bound = evidence.bound("turns")
+    if bound is None or not evidence.rtt_ms or (evidence.mb_per_s or 0.0) * 1e6 < NEAR_BOUND * bound.bytes_per_s:
+        return None
+    return bound if r2ts_agree(evidence, bound) else None
+
+
+def r2ts_agree(evidence: Evidence, bound: Bound) -> bool:
+    """Whether as many R2Ts were counted as the closed form takes; True where none were counted at all."""
+    counted, r2ts = evidence.r2ts_per_command, bound.numbers["r2ts"]
+    return counted is None or abs(counted - r2ts) <= R2TS_OFF_MAX * max(1, r2ts)
+
+
+def _r2ts(evidence: Evidence) -> Verdict | None:
+    bound = _explained(evidence)
+    return Verdict("r2t_turns") if bound is not None and bound.numbers["r2ts"] else None
+
+
+def _few(evidence: Evidence) -> Verdict | None:
+    bound = _explained(evidence)
+    return Verdict("depth") if bound is not None and not bound.numbers["r2ts"] else None
+
+
+def _words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
+    parts = [sentence(language, verdict), *bound_words(language, evidence, "turns")]
+    percent = evidence.wait_r2t_percent
+    if verdict.limiter == "r2t_turns" and percent is not None and percent >= SHARE_SHOWN:
+        parts.append(say(language, "because.r2t_turns.phases", {"percent": tenths(percent, language)}))
+    return parts
+
+
+R2T_TURNS = Rule(
+    "r2t_turns",
+    "load",
+    "The rate is at least 85 % of the closed form `turns`, as many R2Ts were counted as it takes, and a command waits "
+    "for R2Ts.",
+    _r2ts,
+    _words,
+)
+FEW_TURNS = Rule(
+    "depth",
+    "load",
+    "The rate is at least 85 % of the closed form `turns`, a command waits for no R2T, and too few are outstanding.",
+    _few,
+    _words,
+)

@@ -1,0 +1,196 @@
+"""Figures of a backup study.
+
+patterns    MB/s of each plain point (those with the same factors as the study's first) beside the published value
+jobs        MB/s of each job beside those of the published VMs, where the table has them
+map_N       throughput over buffer and streams, with the region of collapse framed
+changes     MB/s of the points that vary something else
+over_time   the slow point: rate, longest queue, frames dropped, timeouts
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hakaru.analysis import sentences
+from hakaru.report import charts
+from hakaru.report.charts import Axes, Bar, Cell, Chart, Line, Size
+from hakaru.report.figures import Figure, Summary
+from hakaru.units import format_size
+from hakaru.wording import number, say, tenths
+
+Json = dict[str, Any]
+
+
+def of_run(summary: Summary, language: str) -> list[Figure]:
+    """All figures of the run; none where nothing was copied."""
+    plain = [p for p in plain_points(summary) if p["metrics"]["mb_per_s"]["mean"] is not None]
+    if not plain:
+        return []
+    found = [_patterns(summary, plain, language), *_jobs(summary, plain, language)]
+    found += [_map(summary, i, language) for i in range(len(summary["maps"]))]
+    found += _changes(summary, language)
+    slow = slow_point(summary)
+    return found + (_over_time(slow, language) if slow else [])
+
+
+def slow_point(summary: Summary) -> Json | None:
+    """The point that the report answers for; None where nothing was measured.
+
+    Of the pairs that a ratio is told of the slow one, the slowest of several; without a ratio the slowest plain point.
+    """
+    measured = [p for p in plain_points(summary) if p["metrics"]["mb_per_s"]["mean"] is not None]
+    ratios = [f for f in summary["findings"] if f["kind"] == "ratio"]
+    slow = [f["where"] | {f["evidence"]["over"]: f["evidence"]["slow"]} for f in ratios]
+    measured = [p for p in measured if p["factors"] in slow] or measured
+    return min(measured, key=lambda p: p["metrics"]["mb_per_s"]["mean"], default=None)
+
+
+def plain_points(summary: Summary) -> list[Json]:
+    """The points with the same factors as the study's first one."""
+    points: list[Json] = summary["points"]
+    return [p for p in points if p["factors"].keys() == points[0]["factors"].keys()]
+
+
+def label(summary: Summary, point: Json) -> str:
+    """A point's levels: those of the plain points alone, any other with the name of its factor."""
+    plain = summary["points"][0]["factors"]
+    return ", ".join(str(v) if f in plain else f"{f} {v}" for f, v in point["factors"].items())
+
+
+def note(points: list[Json], language: str, key: str = "mean") -> str:
+    """Origin, statistic and n of a figure."""
+    counts = sorted({p["metrics"]["mb_per_s"]["n"] for p in points})
+    n = str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
+    origins = ", ".join(say(language, f"origin.{o}") for o in dict.fromkeys(p["origin"] for p in points))
+    return say(
+        language, f"figure.note.{key}.single" if counts == [1] else f"figure.note.{key}", {"origin": origins, "n": n}
+    )
+
+
+def published(summary: Summary, point: Json) -> tuple[Json, Json] | None:
+    """The reference that is about a point, and its row."""
+    for reference in summary["references"]:
+        if reference["metric"] != "mb_per_s":
+            continue
+        for row in reference["rows"]:
+            if point["factors"] == reference["where"] | {reference["over"]: row["level"]}:
+                return reference, row
+    return None
+
+
+def _bar(summary: Summary, point: Json, language: str, *, share: bool) -> Bar:
+    """`share`: with the share of the path, where there is room."""
+    rate, used = point["metrics"]["mb_per_s"], point["metrics"]["path_percent"]["mean"]
+    text = f"{number(rate['mean'], language)} MB/s"
+    if share and used is not None:
+        text = say(language, "figure.bar.share", {"rate": text, "percent": tenths(used, language)})
+    about = published(summary, point)
+    if about is None:
+        return Bar(label(summary, point), rate["mean"], rate["low"], rate["high"], text)
+    value = about[1]["published"]
+    theirs = say(language, "figure.bar.published", {"rate": number(value, language)})
+    return Bar(label(summary, point), rate["mean"], rate["low"], rate["high"], text, value, theirs)
+
+
+def _patterns(summary: Summary, plain: list[Json], language: str) -> Figure:
+    bars, short = ([_bar(summary, p, language, share=s) for p in plain] for s in (True, False))
+    titles = [r["title"][language] for r in summary["references"] if r["metric"] == "mb_per_s"]
+    caption = note(plain, language)
+    if titles:
+        caption += say(language, "figure.patterns.published", {"title": titles[0]})
+    title = say(language, "figure.patterns")
+    return Figure("patterns", title, caption, lambda size: charts.bars(short if size.narrow else bars, "MB/s", size))
+
+
+def _jobs(summary: Summary, plain: list[Json], language: str) -> list[Figure]:
+    """Each job's rate beside a published VM's, in the order of both: they are not the same VMs, but as many."""
+    bars: list[Bar] = []
+    shown: list[Json] = []
+    for point in plain:
+        about = published(summary, point)
+        names = sorted(n for n in point["metrics"] if n.startswith("mb_per_s/"))
+        if about is None or not about[1].get("parts"):
+            continue
+        shown.append(point)
+        for name, theirs in zip(names, about[1]["parts"], strict=False):
+            rate = point["metrics"][name]
+            whose = f"{about[1]['level']}, {name.removeprefix('mb_per_s/')}"
+            text = say(language, "figure.bar.published", {"rate": number(theirs, language)})
+            ours = f"{number(rate['mean'], language)} MB/s"
+            bars.append(Bar(whose, rate["mean"], rate["low"], rate["high"], ours, theirs, text))
+    if not bars:
+        return []
+    title = say(language, "figure.jobs")
+    return [Figure("jobs", title, note(shown, language), lambda size: charts.bars(bars, "MB/s", size))]
+
+
+def _map(summary: Summary, index: int, language: str) -> Figure:
+    one = summary["maps"][index]
+    streams = sorted({c["streams"] for c in one["cells"]})
+    buffers = sorted({c["buffer_bytes"] for c in one["cells"]})
+    cells = [
+        Cell(
+            streams.index(c["streams"]),
+            buffers.index(c["buffer_bytes"]),
+            c["path_percent"],
+            number(c["mb_per_s"], language),
+            c["collapsed"],
+        )
+        for c in one["cells"]
+    ]
+    axes = (say(language, "axis.streams"), say(language, "axis.buffer"))
+    columns, rows = [str(s) for s in streams], [format_size(b) for b in buffers]
+    title = say(language, "figure.map", {"series": sentences.series(one["where"], language)})
+    by_id = {p["point"]: p for p in summary["points"]}
+    caption = note([by_id[c["point"]] for c in one["cells"]], language, "map")
+    caption += say(language, "figure.map.framed", {"percent": one["collapse_percent"]})
+    return Figure(f"map_{index + 1}", title, caption, lambda size: charts.heat(cells, columns, rows, axes, size))
+
+
+def _changes(summary: Summary, language: str) -> list[Figure]:
+    """Points that are neither plain nor in a map."""
+    known = {c["point"] for m in summary["maps"] for c in m["cells"]} | {p["point"] for p in plain_points(summary)}
+    others = [p for p in summary["points"] if p["point"] not in known and p["metrics"]["mb_per_s"]["mean"] is not None]
+    if not others:
+        return []
+    bars, short = ([_bar(summary, p, language, share=s) for p in others] for s in (True, False))
+
+    def draw(size: Size) -> Chart:
+        return charts.bars(short if size.narrow else bars, "MB/s", size)
+
+    return [Figure("changes", say(language, "figure.changes"), note(others, language), draw)]
+
+
+def _over_time(point: Json, language: str) -> list[Figure]:
+    over = point["over_time"]
+    shown = [
+        ("mb_per_s", "label.rate", "MB/s", charts.OURS, point["path"]["payload_mb_per_s"], "label.path"),
+        ("queue_peak_kib", "label.queue", "KiB", charts.PALETTE[2], _kib(point["path"]["queue_bytes"]), "label.buffer"),
+        ("dropped_frames", "label.drops", "", charts.PALETTE[1], None, ""),
+        ("timeouts", "label.timeouts", "", charts.PALETTE[4], None, ""),
+    ]
+    present = [row for row in shown if over.get(row[0])]
+    if not present:
+        return []
+    seconds = over["t_s"]
+
+    def draw(size: Size) -> Chart:
+        part = Size(size.width, size.height * 2 // 5, size.labels)
+        specs = []
+        for i, (name, said, unit, colour, most, most_label) in enumerate(present):
+            points = [(t, v, None, None) for t, v in zip(seconds, over[name], strict=True) if v is not None]
+            series = [Line(say(language, said), points, colour)]
+            if most:
+                ends = [(seconds[0], most, None, None), (seconds[-1], most, None, None)]
+                series.append(Line(say(language, most_label), ends, charts.QUIET, (4, 3), "none"))
+            last = say(language, "axis.copy_seconds") if i == len(present) - 1 else ""
+            specs.append(charts.lines(series, Axes(last, unit or say(language, "unit.count"), x_whole=True), part))
+        return charts.panels(*specs)
+
+    title = say(language, "figure.copy_over_time", {"series": sentences.series(point["factors"], language)})
+    origin = say(language, f"origin.{point['origin']}")
+    return [Figure("over_time", title, say(language, "figure.note.copy", {"origin": origin}), draw)]
+
+
+def _kib(value: float | None) -> float | None:
+    return value / 1024 if value else None

@@ -1,0 +1,100 @@
+"""The rules one by one, from evidence written by hand, and what is derived from them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hakaru import kind
+from hakaru.analysis.backup import rules as copy_rules
+from hakaru.analysis.distance import rules as vms_rules
+from hakaru.analysis.rules.evidence import Cache, ClosedLoad, Evidence, Flow, Port
+from hakaru.analysis.rules.judge import judge, words
+from hakaru.wording import LANGUAGES, catalogue
+
+ROOT = Path(__file__).parents[2]
+FLOW = Flow("read", 1.0, 20.0, link_busy_percent=40.0, tcp_path_percent=50.0, tcp_receive_window_percent=0.0)
+QUIET = Evidence(20.0, {"drives": 30.0, "link/a/out": 40.0}, flows=(FLOW,), dropped_frames=0.0)
+PORT = Port("a", "s", "h", "read", 1e9, 65536, 6e4, 1e4, 50.0, 0.0)
+
+
+def verdict(evidence: Evidence) -> str:
+    return judge(vms_rules.STAGES, evidence).limiter
+
+
+def test_a_quiet_point_without_a_known_load_is_undetermined() -> None:
+    assert verdict(QUIET) == "undetermined"
+
+
+def test_a_closed_load_that_keeps_its_depth_and_uses_little_is_limited_by_it() -> None:
+    assert verdict(replace(QUIET, load=ClosedLoad(4, 3.9))) == "depth"
+    assert verdict(replace(QUIET, load=ClosedLoad(4, 2.0))) == "undetermined"
+    assert verdict(replace(QUIET, load=ClosedLoad(4, 4), used={"drives": 80.0})) == "undetermined"
+    assert verdict(replace(QUIET, load=ClosedLoad(4, 4), used={"cpu/array": 20.0})) == "undetermined"
+
+
+def test_a_load_slower_than_its_turns_and_devices_make_it_waits_for_something_else() -> None:
+    assert verdict(replace(QUIET, load=ClosedLoad(4, 4, rate_bytes_per_s=22e6))) == "depth"
+    assert verdict(replace(QUIET, load=ClosedLoad(4, 4, rate_bytes_per_s=40e6))) == "undetermined"
+
+
+def test_losses_count_only_where_frames_were_dropped() -> None:
+    lossy = replace(FLOW, retransmitted_percent=0.5, congestion_window_mb_mean=0.02, rtt_ms=1.0, tcp_path_percent=95.0)
+    assert verdict(replace(QUIET, flows=(lossy,))) == "undetermined"
+    assert verdict(replace(QUIET, flows=(lossy,), port=PORT, dropped_frames=50)) == "switch_buffer"
+    assert verdict(replace(QUIET, flows=(lossy,), dropped_frames=50, dropped_by_lines=50)) == "congestion_window"
+    # The window would carry far more than was reached.
+    wide = replace(lossy, congestion_window_mb_mean=2.0)
+    assert verdict(replace(QUIET, flows=(wide,), port=PORT, dropped_frames=50)) == "undetermined"
+
+
+def test_the_minor_direction_of_a_mix_counts_from_a_quarter_of_the_bytes_on() -> None:
+    stalled = replace(FLOW, op="write", tcp_send_buffer_percent=70.0, share=0.3)
+    assert verdict(replace(QUIET, flows=(replace(FLOW, share=0.7), stalled))) == "send_buffer"
+    rare = replace(stalled, share=0.2)
+    assert verdict(replace(QUIET, flows=(replace(FLOW, share=0.8), rare))) == "undetermined"
+
+
+def test_a_busy_core_comes_before_the_stall_that_it_causes() -> None:
+    stalled = replace(FLOW, tcp_receive_window_percent=80.0)
+    assert verdict(replace(QUIET, flows=(stalled,))) == "receive_window"
+    assert verdict(replace(QUIET, flows=(stalled,), used={"cpu/initiator": 97.0, "drives": 1.0})) == "generator_cpu"
+
+
+def test_a_full_write_cache_comes_before_the_drives_behind_it() -> None:
+    used = {"drives": 99.0}
+    assert verdict(replace(QUIET, used=used, cache=Cache(99.0, 80.0))) == "cache"
+    assert verdict(replace(QUIET, used=used, cache=Cache(60.0, 1.0))) == "drives"
+
+
+def test_of_devices_and_links_the_one_closest_to_full_is_named() -> None:
+    assert verdict(replace(QUIET, used={"drives": 98.1, "link/a/out": 99.5})) == "link"
+    assert verdict(replace(QUIET, used={"drives": 100.0, "controller": 95.5})) == "drives"
+
+
+ALL = [rule for stages in (vms_rules.STAGES, copy_rules.STAGES) for stage in stages for rule in stage]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("name", sorted({rule.name for rule in ALL} | {"undetermined"}))
+def test_every_verdict_has_its_noun_and_sentence(name: str, language: str) -> None:
+    assert f"limiter.{name}" in catalogue(language)
+    assert name == "undetermined" or f"because.{name}" in catalogue(language)
+
+
+def test_kinds_list_their_rules() -> None:
+    for name, stages in (("vms", vms_rules.STAGES), ("copy", copy_rules.STAGES)):
+        assert kind.named(name).analysis.rules == stages
+
+
+def test_words_of_an_undetermined_point_name_the_busiest_resource() -> None:
+    found = judge(vms_rules.STAGES, QUIET)
+    assert any("40.0 %" in sentence for sentence in words("en", found, QUIET))
+
+
+def test_generated_files_are_up_to_date() -> None:
+    done = subprocess.run([sys.executable, str(ROOT / "tools/rules.py"), "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,93 @@
+"""From a point of a study that copies to the configurations of its engines."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+from hakaru.engine import contract
+from hakaru.lab.plan import plan_lab
+from hakaru.run.configure import ONLY, array_config
+from hakaru.run.configure_backup import backup_configs, lab_targets
+from hakaru.run.plan import cost_of
+from hakaru.study import Expanded, expand, load
+
+from tests.study.copying import COPYING, PUBLISHED
+
+
+def expanded(folder: Path, *changes: tuple[str, str]) -> Expanded:
+    text = COPYING
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    (folder / "study.yaml").write_text(text)
+    (folder / "published.csv").write_text(PUBLISHED)
+    return expand(load(str(folder / "study.yaml")).study)
+
+
+def configs(one: Expanded, case: str) -> dict[str, contract.BackupConfig]:
+    turn = next(t for t in one.repetitions if t.point.factors == {"case": case})
+    study = one.at(turn.point)
+    plan = plan_lab(study.lab)
+    targets = lab_targets(study, {name: plan.portals(name) for name in plan.array_names})
+    return backup_configs(one, turn, plan.host_names, targets)
+
+
+def test_images_follow_each_other_at_both_ends_and_do_not_meet(tmp_path: Path) -> None:
+    (config,) = configs(expanded(tmp_path), "plain").values()
+    assert [job.name for job in config.jobs] == ["vm01", "vm02", "vm03", "vm04"]
+    for side in ("source_offset_bytes", "destination_offset_bytes"):
+        offsets = [getattr(job, side) for job in config.jobs]
+        assert all(
+            offset + job.length_bytes == later
+            for job, (offset, later) in zip(config.jobs[:-1], pairwise(offsets), strict=True)
+        )
+    assert {(job.source.lun, job.destination.lun) for job in config.jobs} == {(0, 1)}
+    assert len({job.source.initiator_name for job in config.jobs}) == 4
+    assert config.time_limit_s == 10.0
+    assert config.sample_interval_ms == 100
+
+
+def test_changes_of_a_point_reach_its_engines(tmp_path: Path) -> None:
+    one = expanded(tmp_path)
+    (plain,), (checked,) = configs(one, "plain").values(), configs(one, "checked").values()
+    assert {(job.verify, job.rate_limit_bytes_per_s) for job in plain.jobs} == {(False, None)}
+    assert {(job.verify, job.rate_limit_bytes_per_s) for job in checked.jobs} == {(True, 10_000_000)}
+
+
+def test_jobs_are_dealt_to_hosts_and_lus_in_turn(tmp_path: Path) -> None:
+    more = "    - {lun: 1, size: 64 MiB}\n    - {lun: 2, size: 64 MiB}\n"
+    one = expanded(
+        tmp_path,
+        ("  hosts: 1\n", "  hosts: 2\n"),
+        ("    - {lun: 1, size: 64 MiB}\n", more),
+        ("to: {array: array, lus: [1]}", "to: {array: array, lus: [1, 2]}"),
+    )
+    found = configs(one, "plain")
+    assert {host: [job.name for job in c.jobs] for host, c in found.items()} == {
+        "host-1": ["vm01", "vm03"],
+        "host-2": ["vm02", "vm04"],
+    }
+    places = [(job.destination.lun, job.destination_offset_bytes >> 20) for c in found.values() for job in c.jobs]
+    assert sorted(places) == [(1, 0), (1, 8), (2, 0), (2, 8)]
+
+
+def test_source_is_full_from_the_start_alike_in_every_repetition(tmp_path: Path) -> None:
+    one = expanded(tmp_path)
+    first, second = (array_config(one, turn, ["10.0.0.1:3260"], ONLY) for turn in one.repetitions[:2])
+    stores = [lu.store for lu in first.lus]
+    assert all(isinstance(store, contract.MemoryStore) for store in stores)
+    seeds = [store.fill_seed for store in stores if isinstance(store, contract.MemoryStore)]
+    assert seeds[0] is not None and seeds[1] is None
+    assert stores[0] == contract.MemoryStore(fill_seed=seeds[0], fill_compressible_percent=50)
+    assert [lu.store for lu in second.lus] == stores
+    assert first.seed != second.seed
+
+
+def test_longest_time_of_a_copy_is_its_limit_and_what_reading_back_may_take(tmp_path: Path) -> None:
+    one = expanded(tmp_path)
+    plain, _, checked = (cost_of(one, point, None) for point in one.points[:3])
+    assert plain.seconds_max == 10.0
+    assert checked.seconds_max > 10.0
+    # 32 MiB over 100 Mbit/s take 2.7 s alone.
+    assert 2.7 < cost_of(one, one.points[0], plan_lab(one.study.lab)).seconds <= 10.0
