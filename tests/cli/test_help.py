@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from hakaru.cli import app, main
 
+from tests.dialect import dialect_in
+
 COMMANDS = [
     *((name,) for name in app if not name.startswith("-")),
     *(("array", name) for name in app["array"] if not name.startswith("-")),
@@ -29,6 +31,11 @@ def test_all_commands_are_looked_at() -> None:
 def test_help_shows_no_default_that_says_nothing(capsys: pytest.CaptureFixture[str], command: tuple[str, ...]) -> None:
     shown = help_of(capsys, *command)
     assert not re.search(r"\[default: (False|None|\(.*?\)|)\]", shown)
+
+
+@pytest.mark.parametrize("command", [(), *COMMANDS], ids=" ".join)
+def test_help_is_in_plain_english(capsys: pytest.CaptureFixture[str], command: tuple[str, ...]) -> None:
+    assert dialect_in(help_of(capsys, *command)) == []
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
