@@ -55,7 +55,7 @@ def test_quantities_are_read_exactly(parse: Parse, text: object, value: int) -> 
     ],
 )
 def test_what_is_no_quantity_is_refused_with_what_would_do(parse: Parse, text: object, said: str) -> None:
-    with pytest.raises(ValueError, match=r"such as|use one of|whole number|beyond") as refused:
+    with pytest.raises(ValueError, match=r"such as|use one of|did you mean|whole number|beyond") as refused:
         parse(text)
     assert said in str(refused.value)
 
@@ -102,3 +102,30 @@ def test_a_model_keeps_integers_and_dumps_text() -> None:
     assert Thing.model_validate({"size": "32 KiB"}).model_dump() == {"size": "32 KiB"}
     with pytest.raises(ValidationError, match="needs a unit"):
         Thing.model_validate({"size": 32_768})
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "meant"),
+    [
+        (units.parse_rate, "1 Gbps", "Gbit/s"),
+        (units.parse_rate, "100 mbps", "Mbit/s"),
+        (units.parse_rate, "100 MBps", "MB/s or MiB/s"),
+        (units.parse_size, "8k", "kB or KiB"),
+        (units.parse_size, "8 KB", "kB"),
+        (units.parse_size, "32 kib", "KiB"),
+        (units.parse_size, "1 G", "GB or GiB"),
+        (units.parse_duration, "3 sec", "s"),
+        (units.parse_duration, "3 m", "min"),
+    ],
+)
+def test_unit_that_is_nearly_right_is_answered_with_the_right_one(parse: Parse, text: str, meant: str) -> None:
+    with pytest.raises(ValueError, match=rf"did you mean {meant}\?$"):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("written", "value", "shown"),
+    [("65 TiB", 1 << 46, "64 TiB"), ("500 ms", 10**9, "1 s"), ("1 Gbit/s", 10**7, "10 Mbit/s"), ("abc", 1, None)],
+)
+def test_bound_is_shown_in_the_kind_of_unit_that_was_written(written: str, value: int, shown: str | None) -> None:
+    assert units.format_as(written, value) == shown

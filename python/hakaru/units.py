@@ -11,6 +11,7 @@ when dumped.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from fractions import Fraction
 from typing import Annotated
@@ -39,13 +40,33 @@ def _parse(text: object, units: dict[str, int], what: str, example: str) -> int:
         raise ValueError(f"{what} is a number and a unit, such as `{example}`; got {text!r}")
     number, unit = match.groups()
     if unit not in units:
-        raise ValueError(f"{what} has no unit {unit!r}; use one of {', '.join(units)}")
+        meant = _meant(unit, units)
+        hint = f"did you mean {' or '.join(meant)}?" if meant else f"use one of {', '.join(units)}"
+        raise ValueError(f"{what} has no unit {unit!r}; {hint}")
     value = Fraction(number) * units[unit]
     if value.denominator != 1:
         raise ValueError(f"{what} {text!r} is not a whole number of {next(iter(units))}")
     if value > _MAX:
         raise ValueError(f"{what} {text!r} is beyond any lab")
     return int(value)
+
+
+def _meant(unit: str, units: dict[str, int]) -> list[str]:
+    """Units that differ from `unit` in case, in a binary prefix or in an abbreviation: `Gbps`, `K`, `KB`, `sec`."""
+    same = [known for known in units if known.casefold() == unit.casefold()]
+    if same:
+        return same
+    alike = [known for known in units if _folded(known) == _folded(unit)]
+    # A small b is a bit and a large one a byte, if there is a unit of that kind.
+    exact = [known for known in alike if ("bit" in known) == ("B" not in unit)]
+    return exact or alike
+
+
+def _folded(unit: str) -> str:
+    folded = re.sub(r"ps$", "/s", unit.casefold().replace("µ", "u"))
+    folded = {"sec": "s", "secs": "s", "m": "min", "mins": "min", "hour": "h", "hours": "h"}.get(folded, folded)
+    folded = re.sub(r"^([kmgt])i?(?=b|$)", r"\1", folded.replace("bits", "b").replace("bit", "b"))
+    return f"{folded}b" if folded in {"k", "m", "g", "t"} else folded
 
 
 def parse_size(text: object) -> int:
@@ -90,6 +111,19 @@ def format_rate(value: int) -> str:
 def format_duration(value: int) -> str:
     """`180000000000` → `3 min`: exact."""
     return _format(value, {u: f for u, f in _DURATION.items() if u != "µs"})
+
+
+def format_as(written: str, value: int) -> str | None:
+    """`value` in units of the kind that `written` has: format_as("65 TiB", 1 << 46) is `64 TiB`; None: no quantity."""
+    for parse, show in (
+        (parse_size, format_size),
+        (parse_rate, format_rate),
+        (parse_duration, format_duration),
+    ):
+        with contextlib.suppress(ValueError):
+            parse(written)
+            return show(value)
+    return None
 
 
 Size = Annotated[

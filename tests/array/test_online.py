@@ -87,6 +87,8 @@ def test_copies_keep_what_was_there_and_survive_a_kill(tmp_path: Path) -> None:
         array.end(signal.SIGKILL)
     with served(file) as array:
         assert luns(file) == {0: "main/lu-0", 1: "memory", 2: "main/test", 9: "main/shown"}
+        thin = {lu["lun"]: lu["thin"] for lu in asked("array", "status", file)["lus"]}
+        assert thin == {0: True, 1: False, 2: True, 9: True}
         does(array.url(), "read -P 2 0 1M")
         does(array.url(2), "read -P 3 0 512k", "read -P 1 512k 512k")
         does(array.url(9), "read -P 1 0 1M")
@@ -162,13 +164,13 @@ def test_lun_given_online_is_not_declared_for_something_else(tmp_path: Path) -> 
     [
         (["grow", "A", "other", "g1", "8 MiB"], 'there is no pool "other"'),
         (["grow", "A", "main", "g0", "8 MiB"], "the name is taken"),
-        (["grow", "A", "main", "../g", "8 MiB"], "group: string should match pattern"),
+        (["grow", "A", "main", "../g", "8 MiB"], "group: write a name of up to 64 letters"),
         (["grow", "A", "main", "g1", "8"], "SIZE: a size is a number and a unit"),
         (["create", "A", "main/lu-0", "8 MiB"], "a volume lu-0 already"),
         (["create", "A", "main/x", "8 MiB", "--lun", "1"], "LUN 1 is taken"),
-        (["create", "A", "main/x", "8 MiB", "--lun", "256"], "less than or equal to 255"),
+        (["create", "A", "main/x", "8 MiB", "--lun", "256"], "Must be <= 255"),
         (["create", "A", "main/x", "1000 B"], "size_bytes"),
-        (["create", "A", "x", "8 MiB"], "volume: string should match pattern"),
+        (["create", "A", "x", "8 MiB"], "volume: write POOL/NAME"),
         (["snapshot", "A", "1", "x"], "LU 1 is kept in memory"),
         (["snapshot", "A", "7", "x"], "there is no LU 7"),
         (["snapshot", "A", "0", "lu-0"], "the name is taken"),
@@ -176,7 +178,7 @@ def test_lun_given_online_is_not_declared_for_something_else(tmp_path: Path) -> 
         (["resize", "A", "1", "16 MiB"], "LU 1 is kept in memory"),
         (["resize", "A", "0", "67108865 B"], "no whole number of"),
         (["delete", "A", "main/none"], "no such volume"),
-        (["delete", "A", "0"], "volume: string should match pattern"),
+        (["delete", "A", "0"], "volume: write POOL/NAME"),
         (["port", "A", "7", "standby"], "there is no portal 7"),
         (["check", "A"], "is served by process"),
     ],

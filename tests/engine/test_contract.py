@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import jsonschema
 import pytest
 from hakaru.engine import contract
 from hakaru.engine.binary import find_engine
+from hakaru.engine.contract.array import ARRAY_PRESETS
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
@@ -289,3 +291,9 @@ def test_any_bytes_are_an_event_or_a_value_error(line: bytes) -> None:
         contract.parse_event(line)
     except ValueError:
         return
+
+
+def test_python_knows_the_array_presets_of_the_engine() -> None:
+    source = (Path(__file__).resolve().parents[2] / "crates" / "drive" / "src" / "preset.rs").read_text()
+    body = source[source.index("fn array_presets") :].partition("}")[0]
+    assert tuple(re.findall(r'"([^"]+)"', body)) == ARRAY_PRESETS

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from hakaru.study.model import ArrayModel, Part, Placement
+from hakaru.text import Form
 from hakaru.units import Duration, Size
 
 MIB = 1 << 20
@@ -21,16 +22,32 @@ MS_NS = 1_000_000
 SECOND_NS = 1_000_000_000
 
 # A path as the operator writes it; relative ones count from the array file's folder.
-PathText = Annotated[str, StringConstraints(min_length=1, max_length=4000, pattern=r"^[^\x00-\x1f\x7f]+$")]
-TargetName = Annotated[
-    str, StringConstraints(pattern=r"^(iqn\.[0-9]{4}-[0-9]{2}\.|eui\.|naa\.)[a-z0-9.:-]+$", max_length=223)
+PathText = Annotated[
+    str, StringConstraints(min_length=1), Form(r"[^\x00-\x1f\x7f]+", "a path without control characters", 4000)
 ]
-# What a socket is bound to: no host names, so that a file means the same whatever a resolver says.
-AddressPort = Annotated[str, StringConstraints(pattern=r"^(\[[0-9a-fA-F:.]+\]|[0-9.]+):[0-9]{1,5}$", max_length=80)]
+TargetName = Annotated[
+    str,
+    Form(
+        r"(iqn\.[0-9]{4}-[0-9]{2}\.|eui\.|naa\.)[a-z0-9.:-]+",
+        "an iSCSI name in lower case, for example iqn.2026-01.org.example:array",
+        223,
+    ),
+]
+# No host names, so that a file means the same whatever a resolver answers.
+AddressPort = Annotated[
+    str,
+    Form(
+        r"(\[[0-9a-fA-F:.]+\]|[0-9.]+):[0-9]{1,5}",
+        "an IP address and port, for example 127.0.0.1:3260; names are not looked up",
+        80,
+    ),
+]
 
-
-# Fits for a file name, a label, a terminal (as `hakaru_pool::name_is_valid`).
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$")]
+# As `hakaru_pool::name_is_valid`: fit for a file name, a label, a terminal.
+NAME_PATTERN = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}"
+Name = Annotated[
+    str, Form(NAME_PATTERN, "a name of up to 64 letters, digits, `.`, `_` and `-` that begins with none of `.` and `-`")
+]
 
 
 class MemoryStore(Part):

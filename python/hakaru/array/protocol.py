@@ -12,20 +12,20 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
-from hakaru.array.model import TIB, Name
+from hakaru.array.model import NAME_PATTERN, TIB, Name
 from hakaru.errors import HakaruError, UsageError, error_of_exit_code
 from hakaru.study.model import Part
+from hakaru.text import Form
 
 REQUEST_MAX_BYTES = 64 << 10
 # Counters of 256 LUs and 10 000 modelled drives are some MiB.
 REPLY_MAX_BYTES = 64 << 20
 
-# As the pool itself takes it (`hakaru_pool::name_is_valid`), after the pool's.
-_NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}"
-InPool = Annotated[str, StringConstraints(pattern=rf"^{_NAME}/{_NAME}$")]
-VolumeOrLun = Annotated[str, StringConstraints(pattern=rf"^([0-9]{{1,3}}|{_NAME}/{_NAME})$")]
+_IN_POOL = f"{NAME_PATTERN}/{NAME_PATTERN}"
+InPool = Annotated[str, Form(_IN_POOL, "POOL/NAME, for example fast/db")]
+VolumeOrLun = Annotated[str, Form(f"([0-9]{{1,3}}|{_IN_POOL})", "POOL/NAME, for example fast/db, or a LUN")]
 Lun = Annotated[int, Field(ge=0, le=255)]
 Bytes = Annotated[int, Field(gt=0, le=256 * TIB)]
 

@@ -271,4 +271,12 @@ def _where(store: contract.Store) -> str:
 
 
 def _describe(lu: ServedLu) -> dict[str, Any]:
-    return {**lu.config.model_dump(exclude={"store"}), "store": _where(lu.config.store), "declared": lu.declared}
+    """An LU for `status`; `thin` as SCSI reports it, which is always so for a volume of a pool."""
+    store = lu.config.store
+    thin = lu.config.thin or isinstance(store, contract.ThinStore)
+    return {
+        **lu.config.model_dump(exclude={"store"}),
+        "thin": thin,
+        "store": _where(store),
+        "declared": lu.declared,
+    }

@@ -221,11 +221,14 @@ def checked(kind: Callable[..., Any], **fields: Any) -> Any:
     """Build a request. Raises UsageError for a field that it cannot hold."""
     from pydantic import ValidationError
 
+    from hakaru.study.explain import uncapitalised
+
     try:
         return kind(**fields)
     except ValidationError as e:
         first = e.errors(include_url=False)[0]
-        what = f"{'.'.join(map(str, first['loc']))}: {first['msg'][:1].lower()}{first['msg'][1:]}"
+        message = first["msg"].removeprefix("Value error, ")
+        what = f"{'.'.join(map(str, first['loc']))}: {uncapitalised(message)}"
         raise UsageError(f"{what} (found {str(first['input'])[:80]!r})", "`--help` explains each argument") from None
 
 

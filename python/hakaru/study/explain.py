@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 
 from hakaru.study.document import Path_, dotted
 from hakaru.suggest import did_you_mean
+from hakaru.units import format_as
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,17 @@ def _explain(data: Any, model: type[BaseModel], error: ErrorDetails) -> Explaine
     if error["type"] == "missing":
         missing = error["loc"][-1]
         return Explained(path, False, f"{dotted((*path, missing))}: missing", f"add `{missing}:` here")
+    given = value_at(data, path)
+    limit = _limit(error, given)
+    if limit is not None:
+        return Explained(path, False, f"{dotted(path)}: {limit} (found {given!r})", "")
+    if error["type"] == "model_type" and path:
+        example, known = _example(model, path, data)
+        what = f"{dotted(path)}: needs fields, for example {example} (found {str(given)[:80]!r})"
+        return Explained(path, False, what, f"known here: {', '.join(known)}")
     message = error["msg"].removeprefix("Value error, ")
-    given = error["input"]
     shown = f" (found {given!r})" if isinstance(given, str | int | float | bool) and repr(given) not in message else ""
-    return Explained(path, False, f"{dotted(path)}: {message[:1].lower()}{message[1:]}{shown[:80]}", "")
+    return Explained(path, False, f"{dotted(path)}: {uncapitalised(message)}{shown[:80]}", "")
 
 
 def _path_in(data: Any, loc: tuple[int | str, ...]) -> Path_:
@@ -57,8 +65,61 @@ def _path_in(data: Any, loc: tuple[int | str, ...]) -> Path_:
     return tuple(path)
 
 
+def uncapitalised(message: str) -> str:
+    """`Input should …` → `input should …`, to follow a colon; an abbreviation such as `VMs` keeps its capitals."""
+    return message[:1].lower() + message[1:] if message[1:2].islower() or message[1:2] == " " else message
+
+
+def value_at(data: Any, path: Path_) -> Any:
+    """The part of `data` at `path`, as the file has it."""
+    for part in path:
+        data = data[part]
+    return data
+
+
+_LIMITS = {
+    "greater_than": ("gt", "should be more than"),
+    "greater_than_equal": ("ge", "should be at least"),
+    "less_than": ("lt", "should be less than"),
+    "less_than_equal": ("le", "should be at most"),
+    "multiple_of": ("multiple_of", "should be a multiple of"),
+}
+"""Type of an error → where its bound is, and how it is said."""
+
+
+def _limit(error: ErrorDetails, given: Any) -> str | None:
+    """A bound that was passed, with the kind of unit that the file has there; None for another error."""
+    if error["type"] not in _LIMITS:
+        return None
+    name, says = _LIMITS[error["type"]]
+    bound = error["ctx"][name]
+    shown = format_as(given, int(bound)) if isinstance(given, str) else None
+    return f"{says} {shown or f'{bound:g}'}"
+
+
+def _example(model: type[BaseModel], path: Path_, data: Any) -> tuple[str, list[str]]:
+    """`{percent: 1}` for a value where fields are needed, and the names of all fields."""
+    schema = model.model_json_schema()
+    members = _members(schema, path, data)
+    fields = {key: value for member in members for key, value in member.get("properties", {}).items()}
+    needed = [key for member in members for key in member.get("required", ())] or list(fields)[:1]
+    return f"{{{', '.join(f'{key}: {_value(fields[key], schema)}' for key in needed)}}}", sorted(fields)
+
+
+def _value(field: dict[str, Any], schema: dict[str, Any]) -> str:
+    """An example of a field's value."""
+    members = _resolve([field], schema.get("$defs", {}))
+    examples = [str(example) for member in members for example in member.get("examples", ())]
+    return next(iter(examples), "1" if any(member.get("type") in ("number", "integer") for member in members) else "…")
+
+
 def known_keys(schema: dict[str, Any], path: Path_, data: Any) -> list[str]:
     """Fields that the schema knows at `path`; of a union, those of the member whose `kind` the data has."""
+    return sorted({key for member in _members(schema, path, data) for key in member.get("properties", {})})
+
+
+def _members(schema: dict[str, Any], path: Path_, data: Any) -> list[dict[str, Any]]:
+    """The schema at `path`; of a union, every member that may be meant."""
     definitions = schema.get("$defs", {})
     members = [schema]
     for part in (*path, None):
@@ -80,7 +141,7 @@ def known_keys(schema: dict[str, Any], path: Path_, data: Any) -> list[str]:
             else:
                 following.extend(member.get("patternProperties", {}).values())
         members = following
-    return sorted({key for member in members for key in member.get("properties", {})})
+    return members
 
 
 def _resolve(members: list[dict[str, Any]], definitions: dict[str, Any]) -> list[dict[str, Any]]:

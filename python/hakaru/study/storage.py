@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
+from hakaru.engine.contract.array import ARRAY_PRESETS
 from hakaru.study.part import Id, Part
+from hakaru.suggest import did_you_mean
 from hakaru.units import Size
 
 
@@ -24,6 +26,13 @@ class PresetModel(Part):
 
     kind: Literal["preset"]
     name: Id
+
+    @field_validator("name")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in ARRAY_PRESETS:
+            raise ValueError(f"there is no preset {name!r}; {did_you_mean(name, ARRAY_PRESETS)}")
+        return name
 
 
 class InlineModel(BaseModel):

@@ -89,6 +89,10 @@ class NoModel(Message):
     kind: Literal["none"] = "none"
 
 
+ARRAY_PRESETS = ("jdsf-2011",)
+"""Names of the models that the engine knows (`array_presets` of the crate hakaru-drive; a test holds them equal)."""
+
+
 class PresetModel(Message):
     """A timing model that the engine knows by name."""
 
