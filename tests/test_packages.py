@@ -31,7 +31,7 @@ ORDER = (
     ("lab.plan",),
     ("lab.model",),
     ("engine",),
-    ("wording", "output", "terminal", "suggest", "lost_packets"),
+    ("wording", "output", "terminal", "text", "suggest", "lost_packets"),
     ("kind", "units", "caveats"),
     ("errors", "system_calls"),
     ("",),
