@@ -1,7 +1,9 @@
-//! What a memory LU holds that was declared full: contents drawn from a seed, each block another, made when they are first looked at.
+//! Contents of a memory LU that was declared full: drawn from a seed, every block different, made when
+//! they are first read.
 //!
-//! Not random numbers worth the name; they are there so that a compressor finds what it was promised and a misplaced block is found out.
-use super::memory::GRANULE_BYTES;
+//! Not random numbers of any quality. They let a compressor find what it was promised, and reveal a
+//! misplaced block.
+use crate::written::GRANULE_BYTES;
 
 /// Every run of this many bytes has its own incompressible beginning: the shortest logical block.
 const SECTOR_BYTES: usize = 512;

@@ -1,26 +1,44 @@
-//! An LU in RAM: sparse memory, and which of it has been written.
+//! An LU in RAM: its memory, and which of it has been written.
 //!
-//! Everything ends at once, except what covers so much that others would wait: [`Sweep`] does that in steps.
-//! An LU that was declared full has contents of its own from the beginning ([`Contents`]): a granule gets them when it is first looked at.
-use std::io;
+//! Every access ends at once, except one that covers so much that others would wait: a [`Sweep`] does
+//! it in steps. An LU that was declared full has contents from the beginning ([`Contents`]); a granule
+//! gets them when it is first read or written in part.
+use hakaru_scsi_device::{Extent, IoFailure, IoOp, IoResult, Returned};
 
-use hakaru_iscsi_target::{Extent, IoFailure, IoOp, IoResult, Returned, Target};
-use hakaru_runtime::memory::SparseMemory;
-use hakaru_runtime::page_pipe::PagePipe;
+use crate::contents::Contents;
+use crate::written::Written;
 
-use super::contents::Contents;
+pub use crate::written::GRANULE_BYTES;
 
-/// What is taken and given back together. Divides every logical block and is one.
-pub const GRANULE_BYTES: u64 = 4096;
-/// Granules per chunk of the map of those taken: 128 MiB.
-const CHUNK_GRANULES: u64 = 1 << 15;
-/// Bytes written, cleared or given back before others have their turn: about a tenth of a millisecond's worth.
+/// Bytes written, cleared or given back before others have their turn: about a tenth of a
+/// millisecond's worth.
 const STEP_BYTES: u64 = 1 << 20;
 
+/// The bytes of an LU in RAM, all zero at first. Ranges are within the memory: the caller has checked.
+pub trait LuMemory {
+    /// Bytes in all.
+    fn size_bytes(&self) -> u64;
+
+    /// Appends a range to `out`.
+    fn append_to(&self, offset_bytes: u64, length: usize, out: &mut Vec<u8>);
+
+    /// Writes `data`.
+    fn write(&mut self, offset_bytes: u64, data: &[u8]);
+
+    /// Makes a range read as zeros, and gives its memory back where that is possible.
+    fn discard(&mut self, offset_bytes: u64, length_bytes: u64);
+
+    /// A range is about to be read from the memory itself ([`IoResult::ReadInPlace`]).
+    fn prefetch(&self, _offset_bytes: u64, _length: usize) {}
+
+    /// A range that was lent to a reader comes back.
+    fn take_back(&mut self, _returned: Returned) {}
+}
+
 /// An LU's bytes in RAM.
-pub struct MemoryStore {
-    memory: SparseMemory,
-    taken: Taken,
+pub struct MemoryStore<M> {
+    memory: M,
+    taken: Written,
     full: Option<Full>,
 }
 
@@ -28,11 +46,11 @@ pub struct MemoryStore {
 struct Full {
     contents: Contents,
     /// Granules that have got theirs, or something else since.
-    settled: Taken,
+    settled: Written,
 }
 
 /// What became of an access.
-pub enum Accessed {
+pub(crate) enum Accessed {
     /// It has ended.
     Now(IoResult),
     /// It goes on in steps.
@@ -40,66 +58,54 @@ pub enum Accessed {
 }
 
 /// An access that goes on in steps.
-pub struct Sweep {
+pub(crate) struct Sweep {
     /// What is left to do; each of at least a block.
     ranges: Vec<Extent>,
     /// Written over and over; zeros are given back instead.
     block: Option<Vec<u8>>,
 }
 
-impl MemoryStore {
-    /// Over `memory` that was never written, of `size_bytes`.
-    pub fn new(memory: SparseMemory, size_bytes: u64) -> MemoryStore {
+impl<M: LuMemory> MemoryStore<M> {
+    /// Over `memory` that was never written.
+    pub fn new(memory: M) -> MemoryStore<M> {
+        let size_bytes = memory.size_bytes();
         MemoryStore {
             memory,
-            taken: Taken::new(size_bytes),
+            taken: Written::new(size_bytes),
             full: None,
         }
     }
 
     /// As [`MemoryStore::new`], with contents everywhere. All of it takes space as far as SCSI is told; memory is taken as it is looked at.
-    pub fn full(memory: SparseMemory, size_bytes: u64, contents: Contents) -> MemoryStore {
-        let mut store = MemoryStore::new(memory, size_bytes);
+    pub fn full(memory: M, contents: Contents) -> MemoryStore<M> {
+        let mut store = MemoryStore::new(memory);
+        let size_bytes = store.memory.size_bytes();
         store.taken.set(0, size_bytes);
         store.full = Some(Full {
             contents,
-            settled: Taken::new(size_bytes),
+            settled: Written::new(size_bytes),
         });
         store
     }
 
-    /// The bytes, for a socket to send from.
-    pub fn bytes(&self, offset_bytes: u64, length: usize) -> &[u8] {
-        self.memory.bytes(offset_bytes, length)
+    /// The memory, for a socket to send from.
+    pub fn memory(&self) -> &M {
+        &self.memory
     }
 
-    /// Lends bytes to a pipe, as far as it has room, until they are taken back; see [`SparseMemory::lend`].
-    pub fn lend(
-        &mut self,
-        offset_bytes: u64,
-        length: usize,
-        pipe: &mut PagePipe,
-    ) -> io::Result<usize> {
-        self.memory.lend(offset_bytes, length, pipe)
-    }
-
-    /// What was lent comes back.
-    pub fn take_back(&mut self, returned: Returned) {
-        match returned {
-            Returned::Read(lent) => self.memory.take_back(lent.offset_bytes, lent.length_bytes),
-            Returned::Abandoned(lent) => {
-                self.memory.abandon(lent.offset_bytes, lent.length_bytes);
-            }
-        }
+    /// The memory, to be lent.
+    pub fn memory_mut(&mut self) -> &mut M {
+        &mut self.memory
     }
 
     /// Bytes that take space.
-    pub fn mapped_bytes(&self) -> u64 {
-        self.taken.granules * GRANULE_BYTES
+    pub(crate) fn mapped_bytes(&self) -> u64 {
+        self.taken.bytes()
     }
 
-    /// Does it, or begins to. `target` lends buffers for what is not read in place.
-    pub fn access(&mut self, op: IoOp, target: &mut Target) -> Accessed {
+    /// Does an access, or begins to. `take_buffer` gives an empty buffer of a capacity, for reads that are
+    /// not made in place.
+    pub(crate) fn access(&mut self, op: IoOp, take_buffer: &mut dyn FnMut(usize) -> Vec<u8>) -> Accessed {
         if let IoOp::Read {
             offset_bytes,
             length_bytes,
@@ -122,8 +128,9 @@ impl MemoryStore {
                 length_bytes,
                 in_place: false,
             } => {
-                let mut buffer = target.take_buffer(length_bytes as usize);
-                buffer.extend_from_slice(self.memory.bytes(offset_bytes, length_bytes as usize));
+                let mut buffer = take_buffer(length_bytes as usize);
+                self.memory
+                    .append_to(offset_bytes, length_bytes as usize, &mut buffer);
                 IoResult::ReadData(buffer)
             }
             IoOp::Write {
@@ -164,8 +171,8 @@ impl MemoryStore {
         }
     }
 
-    /// A step of it; `true` if it was the last.
-    pub fn step(&mut self, sweep: &mut Sweep) -> bool {
+    /// Takes a step of a sweep; `true` if it was the last.
+    pub(crate) fn step(&mut self, sweep: &mut Sweep) -> bool {
         let mut budget = STEP_BYTES;
         while let Some(range) = sweep.ranges.last_mut() {
             let done = match &sweep.block {
@@ -239,7 +246,7 @@ impl MemoryStore {
     /// Gives back from the beginning of the range; returns how far. What takes no space costs next to nothing.
     fn erase(&mut self, range: Extent, budget: &mut u64) -> u64 {
         let end = range.offset_bytes + range.length_bytes;
-        let (start, taken_end) = self.taken.next(range.offset_bytes, end);
+        let (start, taken_end) = self.taken.next(range.offset_bytes, end, 2 * STEP_BYTES);
         let until = taken_end.min(start + *budget);
         if until > start {
             self.settle(start, until - start, true);
@@ -251,119 +258,21 @@ impl MemoryStore {
     }
 }
 
-/// Which granules have been written: a bit for each, in chunks that are there only if one of their bits is set.
-struct Taken {
-    chunks: Vec<Option<Box<[u64; (CHUNK_GRANULES / 64) as usize]>>>,
-    /// Bits set.
-    granules: u64,
-}
-
-impl Taken {
-    fn new(size_bytes: u64) -> Taken {
-        let chunks = size_bytes.div_ceil(CHUNK_GRANULES * GRANULE_BYTES);
-        Taken {
-            chunks: (0..chunks).map(|_| None).collect(),
-            granules: 0,
-        }
-    }
-
-    /// Every granule that the range touches is taken.
-    fn set(&mut self, offset_bytes: u64, length_bytes: u64) {
-        let first = offset_bytes / GRANULE_BYTES;
-        let end = (offset_bytes + length_bytes).div_ceil(GRANULE_BYTES);
-        for granule in first..end {
-            let chunk = self.chunks[(granule / CHUNK_GRANULES) as usize]
-                .get_or_insert_with(|| Box::new([0; (CHUNK_GRANULES / 64) as usize]));
-            let word = &mut chunk[(granule % CHUNK_GRANULES / 64) as usize];
-            let bit = 1 << (granule % 64);
-            self.granules += u64::from(*word & bit == 0);
-            *word |= bit;
-        }
-    }
-
-    /// Every granule that lies in the range as a whole is taken no more.
-    fn clear(&mut self, offset_bytes: u64, length_bytes: u64) {
-        let first = offset_bytes.div_ceil(GRANULE_BYTES);
-        let end = (offset_bytes + length_bytes) / GRANULE_BYTES;
-        for granule in first..end {
-            let Some(chunk) = &mut self.chunks[(granule / CHUNK_GRANULES) as usize] else {
-                continue;
-            };
-            let word = &mut chunk[(granule % CHUNK_GRANULES / 64) as usize];
-            let bit = 1 << (granule % 64);
-            self.granules -= u64::from(*word & bit != 0);
-            *word &= !bit;
-        }
-    }
-
-    fn is_set(&self, granule: u64) -> bool {
-        self.chunks[(granule / CHUNK_GRANULES) as usize]
-            .as_ref()
-            .is_some_and(|chunk| {
-                chunk[(granule % CHUNK_GRANULES / 64) as usize] >> (granule % 64) & 1 == 1
-            })
-    }
-
-    /// The first granule from `granule` on, before `end`, that is (or is not) taken; else `end`.
-    fn find(&self, mut granule: u64, end: u64, taken: bool) -> u64 {
-        while granule < end {
-            let Some(chunk) = &self.chunks[(granule / CHUNK_GRANULES) as usize] else {
-                if !taken {
-                    return granule;
-                }
-                granule = (granule / CHUNK_GRANULES + 1) * CHUNK_GRANULES;
-                continue;
-            };
-            let word = chunk[(granule % CHUNK_GRANULES / 64) as usize];
-            let wanted = (if taken { word } else { !word }) >> (granule % 64);
-            if wanted != 0 {
-                return (granule + u64::from(wanted.trailing_zeros())).min(end);
-            }
-            granule = (granule / 64 + 1) * 64;
-        }
-        end
-    }
-
-    /// The first bytes from `at` on, before `end`, that take space, as (beginning, end); both `end` if none does.
-    fn next(&self, at: u64, end: u64) -> (u64, u64) {
-        let last = end.div_ceil(GRANULE_BYTES);
-        let first = self.find(at / GRANULE_BYTES, last, true);
-        // As far as a step can go, not as far as it could be told.
-        let bound = last.min(first + 2 * STEP_BYTES / GRANULE_BYTES);
-        let after = self.find(first, bound, false);
-        let bytes = |granule: u64| (granule * GRANULE_BYTES).clamp(at, end);
-        (bytes(first), bytes(after))
-    }
-
-    /// Extents that follow one another from the beginning of the range and differ in turn.
-    fn extents(&self, range: Extent, extents_max: usize) -> Vec<(Extent, bool)> {
-        let end = range.offset_bytes + range.length_bytes;
-        let last = end.div_ceil(GRANULE_BYTES);
-        let mut found = Vec::new();
-        let mut at = range.offset_bytes;
-        while at < end && found.len() < extents_max {
-            let granule = at / GRANULE_BYTES;
-            let taken = self.is_set(granule);
-            let until = (self.find(granule, last, !taken) * GRANULE_BYTES).min(end);
-            let extent = Extent {
-                offset_bytes: at,
-                length_bytes: until - at,
-            };
-            found.push((extent, taken));
-            at = until;
-        }
-        found
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chunked::ChunkedMemory;
 
     const KIB: u64 = 1 << 10;
 
-    fn store(size_bytes: u64) -> MemoryStore {
-        MemoryStore::new(SparseMemory::new(size_bytes).unwrap(), size_bytes)
+    fn store(size_bytes: u64) -> MemoryStore<ChunkedMemory> {
+        MemoryStore::new(ChunkedMemory::new(size_bytes))
+    }
+
+    fn bytes(store: &MemoryStore<ChunkedMemory>, offset_bytes: u64, length: usize) -> Vec<u8> {
+        let mut out = Vec::new();
+        store.memory.append_to(offset_bytes, length, &mut out);
+        out
     }
 
     fn extent(offset_bytes: u64, length_bytes: u64) -> Extent {
@@ -377,7 +286,7 @@ mod tests {
     fn a_full_lu_reads_the_same_whatever_part_of_it_is_looked_at_first() {
         let contents = Contents::new(3, 50);
         let size = (1 << 20) + 512;
-        let full = || MemoryStore::full(SparseMemory::new(size).unwrap(), size, contents);
+        let full = || MemoryStore::full(ChunkedMemory::new(size), contents);
         let mut expected = vec![0; size.next_multiple_of(GRANULE_BYTES) as usize];
         for (granule, out) in expected
             .chunks_exact_mut(GRANULE_BYTES as usize)
@@ -403,17 +312,17 @@ mod tests {
         expected[70 << 10..75 << 10].fill(9);
         store.settle(size - 512, 512, false);
         assert_eq!(
-            store.bytes(size - 512, 512),
+            bytes(&store, size - 512, 512),
             &expected[size as usize - 512..]
         );
         store.settle(0, size, false);
-        assert!(store.bytes(0, size as usize) == expected);
+        assert!(bytes(&store, 0, size as usize) == expected);
         // What is written after it was given back does not bring the old contents back.
         store.write(20 * KIB, &[6; 512]);
-        assert_eq!(store.bytes(20 * KIB + 512, 512), [0; 512]);
+        assert_eq!(bytes(&store, 20 * KIB + 512, 512), [0; 512]);
     }
 
-    fn sweep(store: &mut MemoryStore, ranges: Vec<Extent>, block: Option<Vec<u8>>) -> u32 {
+    fn sweep(store: &mut MemoryStore<ChunkedMemory>, ranges: Vec<Extent>, block: Option<Vec<u8>>) -> u32 {
         let mut sweep = Sweep { ranges, block };
         let mut steps = 1;
         while !store.step(&mut sweep) {
@@ -446,9 +355,9 @@ mod tests {
             vec![extent(16 * KIB, 512), extent(20 * KIB, 4 * KIB)],
             None,
         );
-        assert_eq!(store.bytes(16 * KIB, 512), [0; 512]);
-        assert_eq!(store.bytes(16 * KIB + 512, 512), [7; 512]);
-        assert_eq!(store.bytes(20 * KIB, 4096), [0; 4096]);
+        assert_eq!(bytes(&store, 16 * KIB, 512), [0; 512]);
+        assert_eq!(bytes(&store, 16 * KIB + 512, 512), [7; 512]);
+        assert_eq!(bytes(&store, 20 * KIB, 4096), [0; 4096]);
         assert_eq!(store.mapped_bytes(), 8 * KIB);
     }
 
@@ -462,8 +371,8 @@ mod tests {
         let steps = sweep(&mut store, vec![extent(0, 64 << 40)], None);
         assert!((4..=8).contains(&steps), "{steps} steps");
         assert_eq!(store.mapped_bytes(), 0);
-        assert_eq!(store.bytes(63 << 40, 512), [0; 512]);
-        assert_eq!(store.bytes((64 << 40) - 512, 512), [0; 512]);
+        assert_eq!(bytes(&store, 63 << 40, 512), [0; 512]);
+        assert_eq!(bytes(&store, (64 << 40) - 512, 512), [0; 512]);
     }
 
     #[test]
@@ -471,8 +380,8 @@ mod tests {
         let mut store = store(8 << 20);
         let steps = sweep(&mut store, vec![extent(512, 5 << 20)], Some(vec![9; 512]));
         assert_eq!(steps, 5);
-        assert_eq!(store.bytes(0, 512), [0; 512]);
-        assert!(store.bytes(512, 5 << 20).iter().all(|byte| *byte == 9));
-        assert_eq!(store.bytes(512 + (5 << 20), 512), [0; 512]);
+        assert_eq!(bytes(&store, 0, 512), [0; 512]);
+        assert!(bytes(&store, 512, 5 << 20).iter().all(|byte| *byte == 9));
+        assert_eq!(bytes(&store, 512 + (5 << 20), 512), [0; 512]);
     }
 }

@@ -1,0 +1,314 @@
+//! An LU in a file or on a block device.
+//!
+//! A read, write or flush is one request. UNMAP and WRITE SAME are a [`FileSweep`]: one request after
+//! the other, so that an LU of many TiB can be given back while other accesses proceed.
+use std::io::{self, ErrorKind};
+
+use hakaru_scsi_device::{Extent, IoFailure, IoId, IoOp, IoResult};
+use slab::Slab;
+
+use crate::context::{Purpose, StoreContext, Transfer};
+use crate::request::{FileDone, FileId, FileOp};
+
+/// Bytes given back by one request: the file system holds other writers of the file up for so long
+/// (about a millisecond on ext4).
+const PUNCH_BYTES: u64 = 256 << 20;
+/// Bytes written by one request of a sweep.
+const WRITE_BYTES: u64 = 256 << 10;
+
+/// The file of an LU.
+#[derive(Debug)]
+pub struct FileStore {
+    file: FileId,
+    /// Something that was written may never have reached the medium, and it is unknown what. To write
+    /// on would hide that.
+    failed: bool,
+}
+
+/// An access that is made of many requests.
+pub(crate) struct FileSweep {
+    io: IoId,
+    lun: u8,
+    /// What is left to do, the next range last.
+    ranges: Vec<Extent>,
+    method: SweepMethod,
+    fua: bool,
+    /// Bytes that the request under way covers; 0 for the flush at the end.
+    step_bytes: u64,
+}
+
+enum SweepMethod {
+    /// Give back what takes space.
+    Punch,
+    Zero,
+    /// Write whole blocks.
+    Write(Vec<u8>),
+}
+
+impl FileStore {
+    /// Over a file that the shell has open.
+    #[must_use]
+    pub fn new(file: FileId) -> FileStore {
+        FileStore {
+            file,
+            failed: false,
+        }
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn file(&self) -> FileId {
+        self.file
+    }
+
+    /// Takes an access. `Some` if it ended at once.
+    pub(crate) fn access(
+        &mut self,
+        lun: u8,
+        io: IoId,
+        op: IoOp,
+        context: &mut StoreContext,
+        sweeps: &mut Slab<FileSweep>,
+        take_buffer: &mut dyn FnMut(usize) -> Vec<u8>,
+    ) -> Option<IoResult> {
+        let writes = !matches!(op, IoOp::Read { .. } | IoOp::Status { .. });
+        if self.failed && writes {
+            return Some(IoResult::Failed(IoFailure::Protected));
+        }
+        let purpose = Purpose::File { lun, io };
+        match op {
+            IoOp::Read {
+                offset_bytes,
+                length_bytes,
+                ..
+            } => {
+                let mut bytes = take_buffer(length_bytes as usize);
+                bytes.resize(length_bytes as usize, 0);
+                let transfer = self.transfer(FileOp::Read, offset_bytes, bytes);
+                context.transfer(transfer, purpose);
+            }
+            IoOp::Write {
+                offset_bytes,
+                data,
+                fua,
+            } => {
+                let transfer =
+                    self.transfer(FileOp::Write { durable: fua }, offset_bytes, data);
+                context.transfer(transfer, purpose);
+            }
+            IoOp::Flush => context.command(self.file, FileOp::Sync, 0, purpose),
+            IoOp::Status { range, extents_max } => {
+                let op = FileOp::Extents {
+                    length_bytes: range.length_bytes,
+                    extents_max,
+                };
+                context.command(self.file, op, range.offset_bytes, purpose);
+            }
+            IoOp::Unmap { ranges } => {
+                let sweep = FileSweep::new(lun, io, ranges, SweepMethod::Punch);
+                return self.begin_sweep(sweep, context, sweeps);
+            }
+            IoOp::WriteSame {
+                range,
+                block,
+                unmap,
+                fua,
+            } => {
+                let method = if block.iter().any(|byte| *byte != 0) {
+                    SweepMethod::Write(repeated(&block, range.length_bytes))
+                } else if unmap {
+                    SweepMethod::Punch
+                } else {
+                    SweepMethod::Zero
+                };
+                let mut sweep = FileSweep::new(lun, io, vec![range], method);
+                sweep.fua = fua;
+                return self.begin_sweep(sweep, context, sweeps);
+            }
+            IoOp::Keep { .. } => return Some(IoResult::Failed(IoFailure::Internal)),
+        }
+        None
+    }
+
+    /// The result of a finished access that was one request.
+    pub(crate) fn result(&mut self, done: FileDone) -> IoResult {
+        match (done.op, done.result) {
+            (FileOp::Read, Ok(())) => IoResult::ReadData(done.bytes),
+            (FileOp::Read, Err(_)) => IoResult::Failed(IoFailure::Read),
+            (FileOp::Extents { .. }, Ok(())) => IoResult::Provisioned(done.extents),
+            (FileOp::Extents { .. }, Err(_)) => IoResult::Failed(IoFailure::Internal),
+            (FileOp::Sync, Ok(())) => IoResult::Flushed,
+            (_, Ok(())) => IoResult::Written(done.bytes),
+            (op, Err(error)) => self.write_failed(op, &error),
+        }
+    }
+
+    fn transfer(&self, op: FileOp, offset_bytes: u64, bytes: Vec<u8>) -> Transfer {
+        Transfer {
+            file: self.file,
+            op,
+            offset_bytes,
+            range: 0..bytes.len(),
+            bytes,
+            at_once: true,
+        }
+    }
+
+    /// A write that is not durable leaves the file as it was or as it should be. After a failed sync
+    /// the kernel forgets the pages it could not write, and the next sync would succeed.
+    fn write_failed(&mut self, op: FileOp, error: &io::Error) -> IoResult {
+        let no_space = matches!(
+            error.kind(),
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded
+        );
+        let synced = matches!(op, FileOp::Sync | FileOp::Write { durable: true });
+        self.failed |= synced && (op == FileOp::Sync || !no_space);
+        IoResult::Failed(if no_space {
+            IoFailure::Space
+        } else {
+            IoFailure::Write
+        })
+    }
+
+    fn begin_sweep(
+        &mut self,
+        sweep: FileSweep,
+        context: &mut StoreContext,
+        sweeps: &mut Slab<FileSweep>,
+    ) -> Option<IoResult> {
+        let id = sweeps.insert(sweep);
+        self.next_step(id, context, sweeps)
+            .map(|(_, result)| result)
+    }
+
+    /// A request of a sweep has ended. `Some` if the sweep has.
+    pub(crate) fn handle_step(
+        &mut self,
+        id: usize,
+        done: FileDone,
+        context: &mut StoreContext,
+        sweeps: &mut Slab<FileSweep>,
+    ) -> Option<(IoId, IoResult)> {
+        let sweep = &mut sweeps[id];
+        if let SweepMethod::Write(bytes) = &mut sweep.method {
+            *bytes = done.bytes;
+        }
+        match (done.op, done.result) {
+            (FileOp::Extents { .. }, found) => {
+                let hole = done.extents.first().filter(|(_, mapped)| !mapped);
+                match hole {
+                    Some((extent, _)) if found.is_ok() => sweep.pass(extent.length_bytes),
+                    _ => {
+                        self.punch(id, context, sweeps);
+                        return None;
+                    }
+                }
+            }
+            (FileOp::Sync, Ok(())) => return Some((sweeps.remove(id).io, IoResult::Done)),
+            (_, Ok(())) => sweep.pass(sweep.step_bytes),
+            (FileOp::Punch { .. } | FileOp::Zero { .. }, Err(error))
+                if error.kind() == ErrorKind::Unsupported =>
+            {
+                sweep.method = SweepMethod::Write(vec![0; WRITE_BYTES as usize]);
+            }
+            (op, Err(error)) => {
+                let io = sweeps.remove(id).io;
+                return Some((io, self.write_failed(op, &error)));
+            }
+        }
+        self.next_step(id, context, sweeps)
+    }
+
+    /// Requests the next step. `Some` if nothing is left.
+    fn next_step(
+        &mut self,
+        id: usize,
+        context: &mut StoreContext,
+        sweeps: &mut Slab<FileSweep>,
+    ) -> Option<(IoId, IoResult)> {
+        let sweep = &mut sweeps[id];
+        let purpose = sweep.purpose(id);
+        let Some(range) = sweep.ranges.last().copied() else {
+            if !std::mem::take(&mut sweep.fua) {
+                return Some((sweeps.remove(id).io, IoResult::Done));
+            }
+            sweep.step_bytes = 0;
+            context.command(self.file, FileOp::Sync, 0, purpose);
+            return None;
+        };
+        let length_bytes = range.length_bytes.min(PUNCH_BYTES);
+        match &mut sweep.method {
+            SweepMethod::Punch => {
+                // A hole needs no request.
+                let op = FileOp::Extents {
+                    length_bytes: range.length_bytes,
+                    extents_max: 1,
+                };
+                context.command(self.file, op, range.offset_bytes, purpose);
+            }
+            SweepMethod::Zero => {
+                sweep.step_bytes = length_bytes;
+                let op = FileOp::Zero { length_bytes };
+                context.command(self.file, op, range.offset_bytes, purpose);
+            }
+            SweepMethod::Write(bytes) => {
+                let bytes = std::mem::take(bytes);
+                let length = range.length_bytes.min(bytes.len() as u64);
+                sweep.step_bytes = length;
+                let transfer = Transfer {
+                    range: 0..length as usize,
+                    at_once: false,
+                    ..self.transfer(FileOp::Write { durable: false }, range.offset_bytes, bytes)
+                };
+                context.transfer(transfer, purpose);
+            }
+        }
+        None
+    }
+
+    /// Requests that the beginning of the last range is given back.
+    fn punch(&self, id: usize, context: &mut StoreContext, sweeps: &mut Slab<FileSweep>) {
+        let sweep = &mut sweeps[id];
+        let range = *sweep.ranges.last().expect("its extents were asked for");
+        let length_bytes = range.length_bytes.min(PUNCH_BYTES);
+        sweep.step_bytes = length_bytes;
+        let op = FileOp::Punch { length_bytes };
+        context.command(self.file, op, range.offset_bytes, sweep.purpose(id));
+    }
+}
+
+impl FileSweep {
+    fn new(lun: u8, io: IoId, ranges: Vec<Extent>, method: SweepMethod) -> FileSweep {
+        FileSweep {
+            io,
+            lun,
+            ranges,
+            method,
+            fua: false,
+            step_bytes: 0,
+        }
+    }
+
+    fn purpose(&self, id: usize) -> Purpose {
+        Purpose::Sweep {
+            lun: self.lun,
+            sweep: id,
+        }
+    }
+
+    /// The beginning of the last range is done.
+    fn pass(&mut self, bytes: u64) {
+        if let Some(range) = self.ranges.last_mut() {
+            range.offset_bytes += bytes;
+            range.length_bytes -= bytes;
+            if range.length_bytes == 0 {
+                self.ranges.pop();
+            }
+        }
+    }
+}
+
+/// The block, over and over: as much as one request writes.
+fn repeated(block: &[u8], length_bytes: u64) -> Vec<u8> {
+    block.repeat((length_bytes.min(WRITE_BYTES) / block.len() as u64) as usize)
+}

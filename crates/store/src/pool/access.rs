@@ -1,0 +1,390 @@
+//! An initiator's access to a volume: asked of the pool, moved piece by piece, answered.
+use std::io::{self, ErrorKind};
+
+use hakaru_drive::Op;
+use hakaru_pool::{Failure, Outcome, Piece, Pieces, Range, Request, RequestId, VolumeId};
+use hakaru_scsi_device::{Extent, IoFailure, IoId, IoOp, IoResult};
+
+use super::store::{GroupFile, PoolStore};
+use super::transfer::{Moving, PoolAccess, Requester, WriteSame};
+use crate::context::{Held, Purpose, StoreContext, Transfer};
+use crate::gate::{DriveWork, Stretch};
+use crate::request::{FileDone, FileOp};
+
+/// Bytes of a WRITE SAME that are written before others have their turn.
+const SAME_BYTES: u64 = 1 << 20;
+
+impl PoolStore {
+    /// Takes an access to a volume. Its result is put into `context.done`, often at once.
+    pub(crate) fn access(
+        &mut self,
+        volume: VolumeId,
+        io: IoId,
+        op: IoOp,
+        context: &mut StoreContext,
+        take_buffer: &mut dyn FnMut(usize) -> Vec<u8>,
+    ) {
+        let (requester, bytes, request) = match op {
+            IoOp::Read {
+                offset_bytes,
+                length_bytes,
+                ..
+            } => {
+                // What no page holds stays zero.
+                let mut bytes = take_buffer(length_bytes as usize);
+                bytes.resize(length_bytes as usize, 0);
+                let request = Request::Read {
+                    volume,
+                    offset_bytes,
+                    length_bytes,
+                };
+                (Requester::Read(io), bytes, request)
+            }
+            IoOp::Write {
+                offset_bytes,
+                data,
+                fua,
+            } => {
+                let request = Request::Write {
+                    volume,
+                    offset_bytes,
+                    length_bytes: data.len() as u32,
+                    fua,
+                };
+                (Requester::Write { io, fua }, data, request)
+            }
+            IoOp::Flush => {
+                let requester = Requester::Plain(io, IoResult::Flushed);
+                (requester, Vec::new(), Request::Flush)
+            }
+            IoOp::Unmap { ranges } => return self.unmap(volume, io, &ranges, false, context),
+            IoOp::WriteSame {
+                range,
+                block,
+                unmap,
+                fua,
+            } => {
+                if unmap && block.iter().all(|byte| *byte == 0) {
+                    return self.unmap(volume, io, &[range], fua, context);
+                }
+                let count = SAME_BYTES.min(range.length_bytes) / block.len() as u64;
+                let same = WriteSame {
+                    io,
+                    volume,
+                    left: range,
+                    fua,
+                };
+                return self.write_same(same, block.repeat(count as usize), context);
+            }
+            IoOp::Status { range, extents_max } => {
+                let result = self.provisioning(volume, range, extents_max);
+                return context.done.push_back((io, result));
+            }
+            IoOp::Keep { .. } => {
+                let result = IoResult::Failed(IoFailure::Internal);
+                return context.done.push_back((io, result));
+            }
+        };
+        self.ask(requester, bytes, request, context);
+    }
+
+    fn unmap(
+        &mut self,
+        volume: VolumeId,
+        io: IoId,
+        ranges: &[Extent],
+        fua: bool,
+        context: &mut StoreContext,
+    ) {
+        let request = Request::Unmap {
+            volume,
+            ranges: ranges.iter().map(range_of).collect(),
+            fua,
+        };
+        let requester = Requester::Plain(io, IoResult::Done);
+        self.ask(requester, Vec::new(), request, context);
+    }
+
+    fn provisioning(&self, volume: VolumeId, range: Extent, extents_max: usize) -> IoResult {
+        let found = self
+            .core
+            .provisioning(volume, range_of(&range), extents_max);
+        match found {
+            Ok(found) => {
+                let extents = found.into_iter();
+                IoResult::Provisioned(extents.map(|(r, mapped)| (extent_of(r), mapped)).collect())
+            }
+            Err(_) => IoResult::Failed(IoFailure::Internal),
+        }
+    }
+
+    /// Takes the operator's order; its outcome comes out of [`PoolStore::poll_ordered`].
+    pub(crate) fn order(&mut self, order: u64, request: Request, context: &mut StoreContext) {
+        self.ask(Requester::Operator(order), Vec::new(), request, context);
+    }
+
+    /// Ends an access that still waits for space or for a copy. False if there is none such.
+    pub(crate) fn cancel(&mut self, io: IoId, context: &mut StoreContext) -> bool {
+        let mut accesses = self.accesses.iter();
+        let matching = accesses.find(|(_, access)| access.requester.io() == Some(io));
+        let Some((id, _)) = matching else {
+            return false;
+        };
+        if !self.core.cancel(context.now, RequestId(id as u64)) {
+            return false;
+        }
+        self.accesses.remove(id);
+        let result = IoResult::Failed(IoFailure::Space);
+        context.done.push_back((io, result));
+        self.settle(context);
+        true
+    }
+
+    fn ask(
+        &mut self,
+        requester: Requester,
+        bytes: Vec<u8>,
+        request: Request,
+        context: &mut StoreContext,
+    ) {
+        let id = self.accesses.insert(PoolAccess {
+            requester,
+            bytes,
+            moving: None,
+        });
+        self.core
+            .handle_request(context.now, RequestId(id as u64), request);
+        self.settle(context);
+    }
+
+    /// Asks for the next step of a WRITE SAME; `bytes` holds as many blocks as a step writes.
+    fn write_same(&mut self, same: WriteSame, bytes: Vec<u8>, context: &mut StoreContext) {
+        let WriteSame {
+            io,
+            volume,
+            left,
+            fua,
+        } = same;
+        if left.length_bytes == 0 {
+            if fua {
+                let requester = Requester::Plain(io, IoResult::Done);
+                return self.ask(requester, Vec::new(), Request::Flush, context);
+            }
+            return context.done.push_back((io, IoResult::Done));
+        }
+        let length_bytes = left.length_bytes.min(bytes.len() as u64);
+        let request = Request::Write {
+            volume,
+            offset_bytes: left.offset_bytes,
+            length_bytes: length_bytes as u32,
+            fua: false,
+        };
+        let left = Extent {
+            offset_bytes: left.offset_bytes + length_bytes,
+            length_bytes: left.length_bytes - length_bytes,
+        };
+        let requester = Requester::WriteSame(WriteSame { left, ..same });
+        self.ask(requester, bytes, request, context);
+    }
+
+    /// The pool has answered.
+    pub(super) fn take_reply(&mut self, id: usize, outcome: Outcome, context: &mut StoreContext) {
+        match outcome {
+            Outcome::Ready { access, pieces } => {
+                let request = &mut self.accesses[id];
+                request.moving = Some(Moving {
+                    access,
+                    pieces,
+                    next: 0,
+                    at: 0,
+                    writes: !matches!(request.requester, Requester::Read(_)),
+                });
+                self.hold_or_move(id, context);
+            }
+            Outcome::Failed(failure) => {
+                let request = self.accesses.remove(id);
+                let (io, failure) = match request.requester {
+                    Requester::Operator(order) => {
+                        return self.ordered.push_back((order, Err(failure)));
+                    }
+                    Requester::Read(io) => (io, IoFailure::Internal),
+                    Requester::Write { io, .. }
+                    | Requester::WriteSame(WriteSame { io, .. })
+                    | Requester::Plain(io, _) => (io, io_failure(failure)),
+                };
+                context.done.push_back((io, IoResult::Failed(failure)));
+            }
+            Outcome::Done | Outcome::Created(_) | Outcome::Grown(_) => {
+                let request = self.accesses.remove(id);
+                match request.requester {
+                    Requester::Operator(order) => self.ordered.push_back((order, Ok(outcome))),
+                    Requester::Plain(io, result) => context.done.push_back((io, result)),
+                    // A `fua` write whose data moved before.
+                    Requester::Write { io, .. } => {
+                        let result = IoResult::Written(request.bytes);
+                        context.done.push_back((io, result));
+                    }
+                    Requester::Read(_) | Requester::WriteSame(_) => {
+                        unreachable!("these are answered with pieces, or fail")
+                    }
+                }
+            }
+        }
+    }
+
+    /// The pieces of an access are known: the model holds it, or they move now.
+    fn hold_or_move(&mut self, id: usize, context: &mut StoreContext) {
+        let Some(gate) = &mut context.gate else {
+            return self.move_next_piece(id, context);
+        };
+        let request = &self.accesses[id];
+        let moving = request.moving.as_ref().expect("its pieces are known");
+        let op = if moving.writes { Op::Write } else { Op::Read };
+        let fua = matches!(request.requester, Requester::Write { fua: true, .. });
+        let held = Held::PoolAccess {
+            pool: self.number,
+            access: id,
+        };
+        let stretches = stretches(&self.groups, &moving.pieces);
+        gate.hold(context.now, held, DriveWork { op, fua }, stretches);
+    }
+
+    /// The model lets the data of an access move.
+    pub(crate) fn handle_access_passed(&mut self, id: usize, context: &mut StoreContext) {
+        self.move_next_piece(id, context);
+        self.settle(context);
+    }
+
+    /// A piece has moved, or could not.
+    pub(crate) fn handle_piece(&mut self, id: usize, done: FileDone, context: &mut StoreContext) {
+        self.accesses[id].bytes = done.bytes;
+        match done.result {
+            Ok(()) => self.move_next_piece(id, context),
+            Err(error) => self.end_moving(id, Err(error), context),
+        }
+        self.settle(context);
+    }
+
+    /// Requests the next piece that a file holds; ends the access if none is left.
+    fn move_next_piece(&mut self, id: usize, context: &mut StoreContext) {
+        let request = &mut self.accesses[id];
+        let moving = request.moving.as_mut().expect("it moves data");
+        while let Some(piece) = moving.pieces.as_slice().get(moving.next).copied() {
+            let start = moving.at;
+            moving.next += 1;
+            moving.at += piece.length_bytes() as usize;
+            let Piece::Data { place, .. } = piece else {
+                continue;
+            };
+            let op = if moving.writes {
+                FileOp::Write { durable: false }
+            } else {
+                FileOp::Read
+            };
+            let transfer = Transfer {
+                file: self.groups[place.group.index()].file,
+                op,
+                offset_bytes: place.offset_bytes,
+                bytes: std::mem::take(&mut request.bytes),
+                range: start..moving.at,
+                // A long WRITE SAME would keep all others out.
+                at_once: !matches!(request.requester, Requester::WriteSame(_)),
+            };
+            let purpose = Purpose::PoolAccess {
+                pool: self.number,
+                access: id,
+            };
+            return context.transfer(transfer, purpose);
+        }
+        self.end_moving(id, Ok(()), context);
+    }
+
+    /// All pieces have moved, or one could not.
+    fn end_moving(&mut self, id: usize, result: io::Result<()>, context: &mut StoreContext) {
+        let request = &mut self.accesses[id];
+        let moving = request.moving.take().expect("it moved data");
+        let ok = result.is_ok();
+        // For the pool the request is over, except a `fua` write. Its number may be another's once it
+        // is removed.
+        let is_answered_again = ok && matches!(request.requester, Requester::Write { fua: true, .. });
+        self.core.handle_moved(context.now, moving.access, ok);
+        if is_answered_again {
+            return;
+        }
+        let PoolAccess {
+            requester, bytes, ..
+        } = self.accesses.remove(id);
+        let failed = |failure| IoResult::Failed(failure);
+        let (io, answer) = match (requester, result) {
+            (Requester::Read(io), Ok(())) => (io, IoResult::ReadData(bytes)),
+            (Requester::Read(io), Err(_)) => (io, failed(IoFailure::Read)),
+            (Requester::Write { io, .. }, Ok(())) => (io, IoResult::Written(bytes)),
+            (Requester::WriteSame(same), Ok(())) => return self.write_same(same, bytes, context),
+            (
+                Requester::Write { io, .. } | Requester::WriteSame(WriteSame { io, .. }),
+                Err(error),
+            ) => (io, failed(write_failure(&error))),
+            (Requester::Plain(..) | Requester::Operator(_), _) => {
+                unreachable!("these move no data")
+            }
+        };
+        context.done.push_back((io, answer));
+    }
+}
+
+/// Where pieces lie on the modelled drives; what lies nowhere costs the controller alone.
+fn stretches<'a>(
+    groups: &'a [GroupFile],
+    pieces: &'a Pieces,
+) -> impl ExactSizeIterator<Item = Stretch> + 'a {
+    pieces.as_slice().iter().map(|piece| match piece {
+        Piece::Data {
+            place,
+            length_bytes,
+        } => {
+            let group = groups[place.group.index()].place;
+            Stretch {
+                group: group.group,
+                offset_bytes: group.offset_bytes + place.offset_bytes,
+                length_bytes: u64::from(*length_bytes),
+            }
+        }
+        Piece::Zeros { .. } => Stretch {
+            group: groups.first().map_or(0, |group| group.place.group),
+            offset_bytes: 0,
+            length_bytes: 0,
+        },
+    })
+}
+
+/// The failure of an access that a pool has refused.
+fn io_failure(failure: Failure) -> IoFailure {
+    match failure {
+        Failure::Full | Failure::Quota => IoFailure::Space,
+        Failure::ReadOnly | Failure::Snapshot => IoFailure::Protected,
+        Failure::Io => IoFailure::Write,
+        _ => IoFailure::Internal,
+    }
+}
+
+/// The failure of an access whose file could not be written.
+fn write_failure(error: &io::Error) -> IoFailure {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => IoFailure::Space,
+        _ => IoFailure::Write,
+    }
+}
+
+fn range_of(extent: &Extent) -> Range {
+    Range {
+        offset_bytes: extent.offset_bytes,
+        length_bytes: extent.length_bytes,
+    }
+}
+
+fn extent_of(range: Range) -> Extent {
+    Extent {
+        offset_bytes: range.offset_bytes,
+        length_bytes: range.length_bytes,
+    }
+}

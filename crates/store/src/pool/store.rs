@@ -1,0 +1,189 @@
+//! A pool and the files of its groups.
+use std::collections::VecDeque;
+
+use hakaru_pool::{ActionFailure, Event, Failure, Outcome, Pool, VolumeId};
+use hakaru_units::Time;
+use slab::Slab;
+
+use super::transfer::PoolAccess;
+use super::work::Work;
+use crate::context::{Notice, StoreContext};
+use crate::gate::Stretch;
+use crate::lu::Place;
+use crate::request::{Committed, FileId};
+
+/// A pool that is open.
+pub struct PoolStore {
+    /// Its place among the array's pools.
+    pub(super) number: usize,
+    name: String,
+    pub(super) core: Pool,
+    /// By the group's number.
+    pub(super) groups: Vec<GroupFile>,
+    pub(super) accesses: Slab<PoolAccess>,
+    pub(super) work: Slab<Work>,
+    /// Orders of the operator that are over.
+    pub(super) ordered: VecDeque<(u64, Result<Outcome, Failure>)>,
+    notices: VecDeque<Notice>,
+}
+
+/// The file of a RAID group.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupFile {
+    /// The open file.
+    pub file: FileId,
+    /// Its place on the modelled drives.
+    pub place: Place,
+}
+
+impl PoolStore {
+    /// A pool as it was opened, with the files of its groups in order.
+    #[must_use]
+    pub fn new(name: String, core: Pool, groups: Vec<GroupFile>) -> PoolStore {
+        PoolStore {
+            number: 0,
+            name,
+            core,
+            groups,
+            accesses: Slab::new(),
+            work: Slab::new(),
+            ordered: VecDeque::new(),
+            notices: VecDeque::new(),
+        }
+    }
+
+    /// Gives the pool its place among the array's.
+    pub(crate) fn set_number(&mut self, number: usize) {
+        self.number = number;
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The core: figures, volumes, groups.
+    #[must_use]
+    pub fn core(&self) -> &Pool {
+        &self.core
+    }
+
+    /// The volume of that name.
+    #[must_use]
+    pub fn volume_named(&self, name: &str) -> Option<VolumeId> {
+        self.core.volume_named(name)
+    }
+
+    /// The file of the group that is added next. Order [`hakaru_pool::Request::AddGroup`] then.
+    pub fn push_group(&mut self, group: GroupFile) {
+        self.groups.push(group);
+    }
+
+    /// The group that was pushed last is not added after all. Whether there was one.
+    pub fn forget_pushed_group(&mut self) -> bool {
+        let added = self.core.groups().count();
+        let pushed = self.groups.len() > added;
+        self.groups.truncate(added);
+        pushed
+    }
+
+    /// Where the groups lie on the modelled drives, whole: for a flush.
+    pub(crate) fn stretches(&self) -> Vec<Stretch> {
+        let groups = self.groups.iter().zip(self.core.groups());
+        groups
+            .map(|(file, group)| Stretch {
+                group: file.place.group,
+                offset_bytes: file.place.offset_bytes,
+                length_bytes: group.size_bytes,
+            })
+            .collect()
+    }
+
+    /// A commit is over.
+    pub(crate) fn handle_committed(&mut self, committed: Committed, context: &mut StoreContext) {
+        let result = committed.result.map_err(|why| {
+            let pool = self.number;
+            self.notices.push_back(Notice::Broken { pool, why });
+            ActionFailure::Io
+        });
+        self.core
+            .set_metadata_is_low(context.now, committed.metadata_is_low);
+        self.core
+            .handle_action_done(context.now, committed.action, result);
+        self.settle(context);
+    }
+
+    /// The time of [`PoolStore::poll_timeout`] may have come.
+    pub(crate) fn handle_timeout(&mut self, context: &mut StoreContext) {
+        if self.core.poll_timeout().is_some_and(|at| at <= context.now) {
+            self.core.handle_timeout(context.now);
+            self.settle(context);
+        }
+    }
+
+    /// When [`PoolStore::handle_timeout`] is wanted next.
+    pub(crate) fn poll_timeout(&self) -> Option<Time> {
+        self.core.poll_timeout()
+    }
+
+    /// The next order that is over.
+    pub(crate) fn poll_ordered(&mut self) -> Option<(u64, Result<Outcome, Failure>)> {
+        self.ordered.pop_front()
+    }
+
+    /// The next thing that operator and initiators should know.
+    pub(crate) fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+
+    /// Gives the pool's counters.
+    pub(crate) fn visit_counters(&self, visit: &mut dyn FnMut(&str, &str, f64)) {
+        let entity = format!("pool/{}", self.name);
+        let status = self.core.status();
+        for (name, bytes) in [
+            ("capacity_bytes_now", status.capacity_bytes),
+            ("used_bytes_now", status.used_bytes),
+            ("free_bytes_now", status.free_bytes),
+            ("freeing_bytes_now", status.freeing_bytes),
+            ("provisioned_bytes_now", status.provisioned_bytes),
+            ("commits", status.commits),
+            ("copies", status.copies),
+        ] {
+            visit(&entity, name, bytes as f64);
+        }
+        visit(&entity, "overcommit_now", status.overcommit);
+        visit(
+            &entity,
+            "read_only_now",
+            f64::from(u8::from(status.read_only)),
+        );
+    }
+
+    /// Takes replies, actions and events of the pool until there are none.
+    pub(super) fn settle(&mut self, context: &mut StoreContext) {
+        loop {
+            let mut moved = false;
+            while let Some(reply) = self.core.poll_reply() {
+                moved = true;
+                self.take_reply(reply.id.0 as usize, reply.outcome, context);
+            }
+            while let Some(action) = self.core.poll_action() {
+                moved = true;
+                self.begin_work(action, context);
+            }
+            while let Some(event) = self.core.poll_event() {
+                moved = true;
+                let pool = self.number;
+                self.notices.extend(match event {
+                    Event::ThresholdCrossed => Some(Notice::Threshold { pool }),
+                    Event::ReadOnly => Some(Notice::ReadOnly { pool }),
+                    Event::ThresholdCleared => None,
+                });
+            }
+            if !moved {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The entry points: which LU an access is for, and what holds it until it is over.
+use std::collections::VecDeque;
+
+use hakaru_drive::{Array, Op};
+use hakaru_pool::{Failure, Outcome, Request as PoolRequest};
+use hakaru_scsi_device::{Io, IoFailure, IoId, IoOp, IoResult, Returned};
+use hakaru_units::Time;
+use slab::Slab;
+
+use crate::context::{Held, Notice, Purpose, StoreContext};
+use crate::file::{FileStore, FileSweep};
+use crate::gate::{DriveWork, Gate, Stretch};
+use crate::lu::{Lu, Store};
+use crate::memory::{Accessed, LuMemory, MemoryStore, Sweep};
+use crate::pool::PoolStore;
+use crate::request::{Committed, FileDone, Request};
+
+/// Gives an empty buffer of at least this capacity, for data that are read.
+pub type TakeBuffer<'a> = &'a mut dyn FnMut(usize) -> Vec<u8>;
+
+/// LUs by number, pools, and the accesses under way. See the crate for its grammar.
+pub struct Storage<M> {
+    /// Indexed by LUN.
+    pub(crate) lus: Vec<Option<Lu<M>>>,
+    pub(crate) pools: Vec<PoolStore>,
+    pub(crate) context: StoreContext,
+    file_sweeps: Slab<FileSweep>,
+    /// Accesses to memory that are done in steps, each with its LU; they take turns.
+    sweeps: VecDeque<(u8, IoId, Sweep)>,
+}
+
+impl<M: LuMemory> Storage<M> {
+    /// Without LUs and pools. `model` is `None` for "as fast as the machine".
+    #[must_use]
+    pub fn new(model: Option<Array>) -> Storage<M> {
+        Storage {
+            lus: (0..256).map(|_| None).collect(),
+            pools: Vec::new(),
+            context: StoreContext::new(model.map(Gate::new)),
+            file_sweeps: Slab::new(),
+            sweeps: VecDeque::new(),
+        }
+    }
+
+    /// Takes an access. Its result comes out of [`Storage::poll_done`], often at once.
+    pub fn submit(&mut self, now: Time, io: Io, take_buffer: TakeBuffer<'_>) {
+        self.context.now = now;
+        let (Some(_), Some(lu)) = (&self.context.gate, &self.lus[usize::from(io.lun)]) else {
+            return self.access(io, take_buffer);
+        };
+        match (&lu.store, &io.op) {
+            // Each piece is held on its own once it is known where it lies.
+            (Store::Thin { .. }, IoOp::Read { .. } | IoOp::Write { .. }) => {
+                self.access(io, take_buffer);
+            }
+            (Store::Thin { pool, .. }, IoOp::Flush) => {
+                let stretches = self.pools[*pool].stretches();
+                self.hold(io, Op::Flush, stretches);
+            }
+            (_, IoOp::Unmap { ranges }) if !ranges.is_empty() => {
+                let stretches = ranges.iter().map(|range| lu.stretch_of(range)).collect();
+                self.hold(io, Op::Unmap, stretches);
+            }
+            _ => {
+                let (work, stretch) = lu.drive_work(&io.op);
+                if let Some(gate) = &mut self.context.gate {
+                    gate.hold(now, Held::Io(io), work, std::iter::once(stretch));
+                }
+            }
+        }
+    }
+
+    fn hold(&mut self, io: Io, op: Op, mut stretches: Vec<Stretch>) {
+        if stretches.is_empty() {
+            // A pool without groups: it costs the controller a command.
+            stretches.push(Stretch {
+                group: 0,
+                offset_bytes: 0,
+                length_bytes: 0,
+            });
+        }
+        if let Some(gate) = &mut self.context.gate {
+            let work = DriveWork { op, fua: false };
+            gate.hold(self.context.now, Held::Io(io), work, stretches.into_iter());
+        }
+    }
+
+    /// Ends an access that a pool still holds, for space or a copy. False if there is none such.
+    pub fn cancel(&mut self, now: Time, io: IoId) -> bool {
+        self.context.now = now;
+        let context = &mut self.context;
+        self.pools.iter_mut().any(|pool| pool.cancel(io, context))
+    }
+
+    /// Takes an order of the operator for a pool; its outcome comes out of
+    /// [`Storage::poll_ordered`] under the same number.
+    pub fn order(&mut self, now: Time, pool: usize, order: u64, request: PoolRequest) {
+        self.context.now = now;
+        self.pools[pool].order(order, request, &mut self.context);
+    }
+
+    /// The next order of a pool that is over.
+    pub fn poll_ordered(&mut self, pool: usize) -> Option<(u64, Result<Outcome, Failure>)> {
+        self.pools[pool].poll_ordered()
+    }
+
+    /// Passes on what the model has held long enough, and takes a step of a long access to memory.
+    pub fn handle_timeout(&mut self, now: Time, take_buffer: TakeBuffer<'_>) {
+        self.context.now = now;
+        if let Some(gate) = &mut self.context.gate {
+            gate.handle_timeout(now);
+        }
+        while let Some(held) = self.context.gate.as_mut().and_then(Gate::poll_passed) {
+            match held {
+                Held::Io(io) => self.access(io, take_buffer),
+                Held::PoolAccess { pool, access } => {
+                    self.pools[pool].handle_access_passed(access, &mut self.context);
+                }
+                Held::PoolWork { pool, work } => {
+                    self.pools[pool].handle_work_passed(work, &mut self.context);
+                }
+            }
+        }
+        for pool in &mut self.pools {
+            pool.handle_timeout(&mut self.context);
+        }
+        self.step_sweep();
+    }
+
+    fn step_sweep(&mut self) {
+        let Some((lun, io, mut sweep)) = self.sweeps.pop_front() else {
+            return;
+        };
+        let Some(memory) = self.memory_mut(lun) else {
+            unreachable!("only memory is swept here, and it stays");
+        };
+        if memory.step(&mut sweep) {
+            self.context.done.push_back((io, IoResult::Done));
+        } else {
+            self.sweeps.push_back((lun, io, sweep));
+        }
+    }
+
+    /// When [`Storage::handle_timeout`] is wanted next.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        if !self.sweeps.is_empty() {
+            return Some(Time::ZERO);
+        }
+        let gate = self.context.gate.as_ref().and_then(Gate::poll_timeout);
+        let pools = self.pools.iter().filter_map(PoolStore::poll_timeout);
+        gate.into_iter().chain(pools).min()
+    }
+
+    /// The next request to the shell.
+    pub fn poll_request(&mut self) -> Option<Request> {
+        self.context.requests.pop_front()
+    }
+
+    /// The next finished access.
+    pub fn poll_done(&mut self) -> Option<(IoId, IoResult)> {
+        self.context.done.pop_front()
+    }
+
+    /// The next thing that operator and initiators should know.
+    pub fn poll_notice(&mut self) -> Option<Notice> {
+        self.pools.iter_mut().find_map(PoolStore::poll_notice)
+    }
+
+    /// A request to a file is over.
+    pub fn handle_file_done(&mut self, now: Time, done: FileDone) {
+        self.context.now = now;
+        let context = &mut self.context;
+        match context.take_purpose(done.id) {
+            Purpose::File { lun, io } => {
+                let result = file_store(&mut self.lus, lun).result(done);
+                context.done.push_back((io, result));
+            }
+            Purpose::Sweep { lun, sweep } => {
+                let file = file_store(&mut self.lus, lun);
+                let ended = file.handle_step(sweep, done, context, &mut self.file_sweeps);
+                context.done.extend(ended);
+            }
+            Purpose::PoolAccess { pool, access } => {
+                self.pools[pool].handle_piece(access, done, context);
+            }
+            Purpose::PoolWork { pool, work } => {
+                self.pools[pool].handle_work_step(work, done, context);
+            }
+        }
+    }
+
+    /// A commit of a pool is over.
+    pub fn handle_committed(&mut self, now: Time, committed: Committed) {
+        self.context.now = now;
+        self.pools[committed.pool].handle_committed(committed, &mut self.context);
+    }
+
+    /// Reservations are on stable storage (`ok`), or could not be kept.
+    pub fn handle_kept(&mut self, io: IoId, ok: bool) {
+        let result = if ok {
+            IoResult::Done
+        } else {
+            IoResult::Failed(IoFailure::Internal)
+        };
+        self.context.done.push_back((io, result));
+    }
+
+    /// Memory that was lent comes back.
+    pub fn take_back(&mut self, returned: Returned) {
+        let (Returned::Read(lent) | Returned::Abandoned(lent)) = returned;
+        if let Some(store) = self.memory_mut(lent.lun) {
+            store.memory_mut().take_back(returned);
+        }
+    }
+
+    /// The memory of an LU that is in RAM.
+    #[must_use]
+    pub fn memory(&self, lun: u8) -> Option<&M> {
+        match &self.lus[usize::from(lun)].as_ref()?.store {
+            Store::Memory(store) => Some(store.memory()),
+            _ => None,
+        }
+    }
+
+    /// An LU that is in RAM.
+    pub fn memory_mut(&mut self, lun: u8) -> Option<&mut MemoryStore<M>> {
+        match &mut self.lus[usize::from(lun)].as_mut()?.store {
+            Store::Memory(store) => Some(store),
+            _ => None,
+        }
+    }
+
+    /// Does an access that the model no longer holds.
+    fn access(&mut self, io: Io, take_buffer: TakeBuffer<'_>) {
+        let context = &mut self.context;
+        let Some(lu) = &mut self.lus[usize::from(io.lun)] else {
+            // It was withdrawn while the model held the access.
+            let gone = IoResult::Failed(IoFailure::Internal);
+            return context.done.push_back((io.id, gone));
+        };
+        lu.unmaps += u64::from(matches!(io.op, IoOp::Unmap { .. }));
+        if let IoOp::Keep { record } = io.op {
+            let (io, lun) = (io.id, io.lun);
+            return context
+                .requests
+                .push_back(Request::Keep { io, lun, record });
+        }
+        let ended = match &mut lu.store {
+            Store::Memory(memory) => match memory.access(io.op, take_buffer) {
+                Accessed::Now(result) => Some(result),
+                Accessed::Sweep(sweep) => {
+                    self.sweeps.push_back((io.lun, io.id, sweep));
+                    None
+                }
+            },
+            Store::File(file) => {
+                let sweeps = &mut self.file_sweeps;
+                file.access(io.lun, io.id, io.op, context, sweeps, take_buffer)
+            }
+            Store::Thin { pool, volume } => {
+                self.pools[*pool].access(*volume, io.id, io.op, context, take_buffer);
+                None
+            }
+        };
+        context.done.extend(ended.map(|result| (io.id, result)));
+    }
+}
+
+fn file_store<M>(lus: &mut [Option<Lu<M>>], lun: u8) -> &mut FileStore {
+    match &mut lus[usize::from(lun)] {
+        Some(Lu {
+            store: Store::File(file),
+            ..
+        }) => file,
+        _ => unreachable!("only files have requests to files, and they stay"),
+    }
+}

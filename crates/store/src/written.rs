@@ -1,0 +1,120 @@
+//! Which granules of an LU in RAM have been written: a bit for each.
+use hakaru_scsi_device::Extent;
+
+/// Bytes that are taken and given back together. A multiple of every logical block length but the
+/// largest, which it is.
+pub const GRANULE_BYTES: u64 = 4096;
+/// Granules per chunk of the map: 128 MiB.
+const CHUNK_GRANULES: u64 = 1 << 15;
+/// Words of a chunk.
+const CHUNK_WORDS: usize = (CHUNK_GRANULES / 64) as usize;
+
+/// A bit for each granule, in chunks that exist only where one of their bits was set.
+pub(crate) struct Written {
+    chunks: Vec<Option<Box<[u64; CHUNK_WORDS]>>>,
+    /// Bits set.
+    granules: u64,
+}
+
+impl Written {
+    pub(crate) fn new(size_bytes: u64) -> Written {
+        let chunks = size_bytes.div_ceil(CHUNK_GRANULES * GRANULE_BYTES);
+        Written {
+            chunks: (0..chunks).map(|_| None).collect(),
+            granules: 0,
+        }
+    }
+
+    /// Every granule that the range touches is taken.
+    pub(crate) fn set(&mut self, offset_bytes: u64, length_bytes: u64) {
+        let first = offset_bytes / GRANULE_BYTES;
+        let end = (offset_bytes + length_bytes).div_ceil(GRANULE_BYTES);
+        for granule in first..end {
+            let chunk = self.chunks[(granule / CHUNK_GRANULES) as usize]
+                .get_or_insert_with(|| Box::new([0; CHUNK_WORDS]));
+            let word = &mut chunk[(granule % CHUNK_GRANULES / 64) as usize];
+            let bit = 1 << (granule % 64);
+            self.granules += u64::from(*word & bit == 0);
+            *word |= bit;
+        }
+    }
+
+    /// No granule that lies in the range as a whole is taken any longer.
+    pub(crate) fn clear(&mut self, offset_bytes: u64, length_bytes: u64) {
+        let first = offset_bytes.div_ceil(GRANULE_BYTES);
+        let end = (offset_bytes + length_bytes) / GRANULE_BYTES;
+        for granule in first..end {
+            let Some(chunk) = &mut self.chunks[(granule / CHUNK_GRANULES) as usize] else {
+                continue;
+            };
+            let word = &mut chunk[(granule % CHUNK_GRANULES / 64) as usize];
+            let bit = 1 << (granule % 64);
+            self.granules -= u64::from(*word & bit != 0);
+            *word &= !bit;
+        }
+    }
+
+    fn is_set(&self, granule: u64) -> bool {
+        self.chunks[(granule / CHUNK_GRANULES) as usize]
+            .as_ref()
+            .is_some_and(|chunk| {
+                chunk[(granule % CHUNK_GRANULES / 64) as usize] >> (granule % 64) & 1 == 1
+            })
+    }
+
+    /// Bytes of the granules that are set.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.granules * GRANULE_BYTES
+    }
+
+    /// The first granule from `granule` on, before `end`, that is (or is not) taken; else `end`.
+    pub(crate) fn find(&self, mut granule: u64, end: u64, taken: bool) -> u64 {
+        while granule < end {
+            let Some(chunk) = &self.chunks[(granule / CHUNK_GRANULES) as usize] else {
+                if !taken {
+                    return granule;
+                }
+                granule = (granule / CHUNK_GRANULES + 1) * CHUNK_GRANULES;
+                continue;
+            };
+            let word = chunk[(granule % CHUNK_GRANULES / 64) as usize];
+            let wanted = (if taken { word } else { !word }) >> (granule % 64);
+            if wanted != 0 {
+                return (granule + u64::from(wanted.trailing_zeros())).min(end);
+            }
+            granule = (granule / 64 + 1) * 64;
+        }
+        end
+    }
+
+    /// The first bytes from `at` on, before `end`, that take space, as (beginning, end); both `end` if none
+    /// does. Looks at most `within_bytes` beyond the beginning.
+    pub(crate) fn next(&self, at: u64, end: u64, within_bytes: u64) -> (u64, u64) {
+        let last = end.div_ceil(GRANULE_BYTES);
+        let first = self.find(at / GRANULE_BYTES, last, true);
+        let bound = last.min(first + within_bytes / GRANULE_BYTES);
+        let after = self.find(first, bound, false);
+        let bytes = |granule: u64| (granule * GRANULE_BYTES).clamp(at, end);
+        (bytes(first), bytes(after))
+    }
+
+    /// Extents that follow one another from the beginning of the range and differ in turn.
+    pub(crate) fn extents(&self, range: Extent, extents_max: usize) -> Vec<(Extent, bool)> {
+        let end = range.offset_bytes + range.length_bytes;
+        let last = end.div_ceil(GRANULE_BYTES);
+        let mut found = Vec::new();
+        let mut at = range.offset_bytes;
+        while at < end && found.len() < extents_max {
+            let granule = at / GRANULE_BYTES;
+            let taken = self.is_set(granule);
+            let until = (self.find(granule, last, !taken) * GRANULE_BYTES).min(end);
+            let extent = Extent {
+                offset_bytes: at,
+                length_bytes: until - at,
+            };
+            found.push((extent, taken));
+            at = until;
+        }
+        found
+    }
+}
