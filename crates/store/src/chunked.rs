@@ -64,6 +64,7 @@ impl LuMemory for ChunkedMemory {
 }
 
 /// The part of a range that lies in one chunk.
+#[derive(Debug)]
 struct Part {
     chunk: u64,
     start: usize,

@@ -10,6 +10,7 @@ use crate::gate::Gate;
 use crate::request::{FileId, FileOp, FileRequest, FileRequestId, Request};
 
 /// State shared by all stores.
+#[derive(Debug)]
 pub(crate) struct StoreContext {
     /// As of the present call.
     pub(crate) now: Time,
@@ -22,6 +23,7 @@ pub(crate) struct StoreContext {
 }
 
 /// Something the model holds.
+#[derive(Debug)]
 pub(crate) enum Held {
     /// An access that has not begun.
     Io(Io),
@@ -67,6 +69,7 @@ pub(crate) enum Purpose {
 }
 
 /// Bytes that move between a buffer and a file.
+#[derive(Debug)]
 pub(crate) struct Transfer {
     pub(crate) file: FileId,
     pub(crate) op: FileOp,

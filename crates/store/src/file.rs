@@ -26,6 +26,7 @@ pub struct FileStore {
 }
 
 /// An access that is made of many requests.
+#[derive(Debug)]
 pub(crate) struct FileSweep {
     io: IoId,
     lun: u8,
@@ -37,6 +38,7 @@ pub(crate) struct FileSweep {
     step_bytes: u64,
 }
 
+#[derive(Debug)]
 enum SweepMethod {
     /// Give back what takes space.
     Punch,
@@ -92,8 +94,7 @@ impl FileStore {
                 data,
                 fua,
             } => {
-                let transfer =
-                    self.transfer(FileOp::Write { durable: fua }, offset_bytes, data);
+                let transfer = self.transfer(FileOp::Write { durable: fua }, offset_bytes, data);
                 context.transfer(transfer, purpose);
             }
             IoOp::Flush => context.command(self.file, FileOp::Sync, 0, purpose),

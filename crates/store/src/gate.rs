@@ -23,11 +23,13 @@ pub(crate) struct DriveWork {
 }
 
 /// Holds accesses, each known as a `T`.
+#[derive(Debug)]
 pub(crate) struct Gate<T> {
     model: Array,
     held: Slab<HeldAccess<T>>,
 }
 
+#[derive(Debug)]
 struct HeldAccess<T> {
     /// Requests of the model that have not ended.
     requests_left: u32,
@@ -58,7 +60,10 @@ impl<T> Gate<T> {
         stretches: impl ExactSizeIterator<Item = Stretch>,
     ) {
         let requests_left = stretches.len() as u32;
-        assert!(requests_left > 0, "an access that needs no drive is not held");
+        assert!(
+            requests_left > 0,
+            "an access that needs no drive is not held"
+        );
         let id = self.held.insert(HeldAccess {
             requests_left,
             access,

@@ -8,6 +8,7 @@ use crate::gate::{DriveWork, Stretch};
 use crate::memory::MemoryStore;
 
 /// A logical unit's bytes and their place on the modelled drives.
+#[derive(Debug)]
 pub struct Lu<M> {
     /// The bytes.
     pub store: Store<M>,
@@ -34,6 +35,7 @@ pub struct Place {
 }
 
 /// Where an LU's bytes are.
+#[derive(Debug)]
 pub enum Store<M> {
     /// In RAM.
     Memory(MemoryStore<M>),

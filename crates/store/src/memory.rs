@@ -36,6 +36,7 @@ pub trait LuMemory {
 }
 
 /// An LU's bytes in RAM.
+#[derive(Debug)]
 pub struct MemoryStore<M> {
     memory: M,
     taken: Written,
@@ -43,6 +44,7 @@ pub struct MemoryStore<M> {
 }
 
 /// Contents that were there before anything was written.
+#[derive(Debug)]
 struct Full {
     contents: Contents,
     /// Granules that have got theirs, or something else since.
@@ -50,6 +52,7 @@ struct Full {
 }
 
 /// What became of an access.
+#[derive(Debug)]
 pub(crate) enum Accessed {
     /// It has ended.
     Now(IoResult),
@@ -58,6 +61,7 @@ pub(crate) enum Accessed {
 }
 
 /// An access that goes on in steps.
+#[derive(Debug)]
 pub(crate) struct Sweep {
     /// What is left to do; each of at least a block.
     ranges: Vec<Extent>,
@@ -105,7 +109,11 @@ impl<M: LuMemory> MemoryStore<M> {
 
     /// Does an access, or begins to. `take_buffer` gives an empty buffer of a capacity, for reads that are
     /// not made in place.
-    pub(crate) fn access(&mut self, op: IoOp, take_buffer: &mut dyn FnMut(usize) -> Vec<u8>) -> Accessed {
+    pub(crate) fn access(
+        &mut self,
+        op: IoOp,
+        take_buffer: &mut dyn FnMut(usize) -> Vec<u8>,
+    ) -> Accessed {
         if let IoOp::Read {
             offset_bytes,
             length_bytes,
@@ -322,7 +330,11 @@ mod tests {
         assert_eq!(bytes(&store, 20 * KIB + 512, 512), [0; 512]);
     }
 
-    fn sweep(store: &mut MemoryStore<ChunkedMemory>, ranges: Vec<Extent>, block: Option<Vec<u8>>) -> u32 {
+    fn sweep(
+        store: &mut MemoryStore<ChunkedMemory>,
+        ranges: Vec<Extent>,
+        block: Option<Vec<u8>>,
+    ) -> u32 {
         let mut sweep = Sweep { ranges, block };
         let mut steps = 1;
         while !store.step(&mut sweep) {

@@ -19,6 +19,7 @@ use crate::request::{Committed, FileDone, Request};
 pub type TakeBuffer<'a> = &'a mut dyn FnMut(usize) -> Vec<u8>;
 
 /// LUs by number, pools, and the accesses under way. See the crate for its grammar.
+#[derive(Debug)]
 pub struct Storage<M> {
     /// Indexed by LUN.
     pub(crate) lus: Vec<Option<Lu<M>>>,

@@ -10,6 +10,7 @@ const CHUNK_GRANULES: u64 = 1 << 15;
 const CHUNK_WORDS: usize = (CHUNK_GRANULES / 64) as usize;
 
 /// A bit for each granule, in chunks that exist only where one of their bits was set.
+#[derive(Debug)]
 pub(crate) struct Written {
     chunks: Vec<Option<Box<[u64; CHUNK_WORDS]>>>,
     /// Bits set.

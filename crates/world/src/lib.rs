@@ -18,7 +18,8 @@
 
 mod config;
 mod events;
-mod storage;
+mod lus;
+mod memory;
 mod wire;
 mod world;
 

@@ -8,12 +8,14 @@ use hakaru_drive::ModelError;
 use hakaru_iscsi_target::{ConnectionId, Segment as Piece, Target, TargetConfig};
 use hakaru_load::{CommandLimits, Counters, IscsiVm, Payload, Settings, VmEvent};
 use hakaru_stats::Latencies;
+use hakaru_store::{LuMemory, Storage};
 use hakaru_units::Time;
 use thiserror::Error;
 
 use crate::config::WorldConfig;
 use crate::events::{Direction, Event, Events, Timer};
-use crate::storage::Storage;
+use crate::lus;
+use crate::memory::WorldMemory;
 use crate::wire::{Link, Segment};
 
 /// Longest login or logout of all VMs that is waited for, virtual seconds.
@@ -78,7 +80,7 @@ pub struct World {
     target_timer: Timer,
     /// VMs whose inbox waits until the target wants it.
     held_up: Vec<usize>,
-    storage: Storage,
+    storage: Storage<WorldMemory>,
     array_timer: Timer,
     up: Link,
     down: Link,
@@ -92,8 +94,9 @@ impl World {
     /// # Errors
     /// The model is impossible, or an LU does not fit its group.
     pub fn new(config: &WorldConfig) -> Result<World, WorldError> {
-        let storage = Storage::new(config)?;
-        if let Some(lu) = storage.misplaced() {
+        let storage = lus::open(config)?;
+        let model = storage.model();
+        if let Some(lu) = model.and_then(|model| lus::misplaced(&config.lus, model)) {
             return Err(WorldError::Misplaced {
                 lun: lu.lun,
                 group: lu.group,
@@ -102,7 +105,7 @@ impl World {
         let target = Target::new(TargetConfig {
             target_name: config.target_name.clone(),
             portals: vec![address(0)],
-            lus: storage.descriptions(),
+            lus: lus::descriptions(config),
             access: hakaru_iscsi_target::Access::default(),
             limits: config.limits.clone(),
         });
@@ -206,9 +209,7 @@ impl World {
         }
         sum.visit(&mut |name, value| see("vms", name, value));
         self.target.visit_counters(&mut see);
-        if let Some(model) = &mut self.storage.model {
-            model.visit_counters(self.now, &mut see);
-        }
+        self.storage.visit_counters(self.now, &mut see);
         for (entity, link) in [("link/up", &self.up), ("link/down", &self.down)] {
             see(entity, "bytes", link.bytes as f64);
             see(entity, "busy_ns", link.busy_ns as f64);
@@ -266,7 +267,9 @@ impl World {
             }
             Event::ArrayTimer => {
                 if self.array_timer.fire(at) {
-                    self.storage.handle_timeout(at);
+                    let target = &mut self.target;
+                    let mut take_buffer = |length| target.take_buffer(length);
+                    self.storage.handle_timeout(at, &mut take_buffer);
                     self.after_target();
                 }
             }
@@ -349,7 +352,15 @@ impl World {
     fn after_target(&mut self) {
         loop {
             while let Some(io) = self.target.poll_io() {
-                self.storage.submit(self.now, io);
+                let target = &mut self.target;
+                let mut take_buffer = |length| target.take_buffer(length);
+                self.storage.submit(self.now, io, &mut take_buffer);
+            }
+            while let Some(returned) = self.target.poll_returned() {
+                self.storage.take_back(returned);
+            }
+            while let Some(id) = self.target.poll_unwanted() {
+                self.storage.cancel(self.now, id);
             }
             let Some((id, result)) = self.storage.poll_done() else {
                 break;
@@ -433,9 +444,8 @@ impl World {
                     offset_bytes,
                     length_bytes,
                 } => {
-                    let start = bytes.len();
-                    bytes.resize(start + room.min(length_bytes as usize), 0);
-                    self.storage.read(lun, offset_bytes, &mut bytes[start..]);
+                    let length = room.min(length_bytes as usize);
+                    append(&self.storage, lun, offset_bytes, length, &mut bytes);
                 }
             }
             if bytes.len() == self.down.segment_bytes() {
@@ -443,7 +453,11 @@ impl World {
             }
         }
         let storage = &self.storage;
-        let mut read_lu = |lun: u8, offset: u64, out: &mut [u8]| storage.read(lun, offset, out);
+        let mut read_lu = |lun: u8, offset: u64, out: &mut [u8]| {
+            let mut bytes = Vec::with_capacity(out.len());
+            append(storage, lun, offset, out.len(), &mut bytes);
+            out.copy_from_slice(&bytes);
+        };
         self.target
             .handle_transmitted(self.now, connection, bytes.len(), &mut read_lu);
         if !self.target.transmit(connection).is_empty() {
@@ -451,6 +465,19 @@ impl World {
         }
         bytes
     }
+}
+
+/// Appends a range of an LU that the target sends in place.
+fn append(
+    storage: &Storage<WorldMemory>,
+    lun: u8,
+    offset_bytes: u64,
+    length: usize,
+    out: &mut Vec<u8>,
+) {
+    let memory = storage.memory(lun);
+    let memory = memory.expect("every LU of a world is in memory");
+    memory.append_to(offset_bytes, length, out);
 }
 
 fn guests(config: &WorldConfig) -> Vec<Guest> {

@@ -1,4 +1,4 @@
-//! `hakaru-engine check`: a pool that no array has open, looked through.
+//! `hakaru-engine check`: checks a pool that no array has open.
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 use super::{pools, storage};
 use crate::failure::Failure;
 
-/// Looks through the pool of a directory, of which not a byte is changed: figures and findings as JSON, and whether there is no finding.
+/// Checks the pool of a directory, of which not a byte is changed: figures and findings as JSON, and
+/// whether there is no finding.
 ///
 /// # Errors
-/// There is no pool, it is in use, or so damaged that there is nothing to look through.
+/// There is no pool, it is in use, or too damaged to be checked.
 pub fn check_pool(directory: &Path) -> Result<(Value, bool), Failure> {
     let checked = storage::check(directory).map_err(|e| pools::failure(&e))?;
     let findings: Vec<Value> = checked

@@ -1,351 +1,395 @@
-//! Orders of the operator: looked at, done by target and pools, answered.
+//! Orders of the operator: checked, done by target and pools, answered.
 //!
-//! What changes a pool is answered when the pool has it on stable storage; what comes after that ([`Then`]) is done
-//! when the pool tells so. The array serves on meanwhile.
+//! An order that changes a pool is answered when the pool has it on stable storage; what follows
+//! then is [`Completion`]. A refused order has no effect. The array serves meanwhile.
 use std::collections::BTreeMap;
 
-use hakaru_contract::{LuConfig, ManageAction, PortState, StoreConfig};
+use hakaru_contract::{GroupConfig, LuConfig, ManageAction, PortState, StoreConfig};
 use hakaru_pool::{Failure as Refusal, Outcome, Request, VolumeId};
+use hakaru_store::{Lu, Place, Store};
 use hakaru_units::Time;
 use hakaru_wire::scsi::AccessState;
 use serde_json::{Value, json};
 
-use super::storage::{Lu, Store};
-use super::{Shell, pools, setup};
+use super::figures::{lus_figures, pool_figures, pools_figures, volume_figures};
+use super::storage::Ordered;
+use super::{Shell, pools, setup, validate};
 use crate::control::Control;
 use crate::failure::Failure;
 
-/// What an order comes to.
+/// The answer to an order.
 pub type Answer = Result<BTreeMap<String, Value>, Failure>;
 
-/// Orders under way, by the number that the pools know them by. 0 is not given out: that is `pools.rs`'s.
+/// Orders that pools work on, by the number that the pools know them by. 0 is not used: it is that of
+/// `pools.rs`.
 #[derive(Default)]
 pub struct Orders {
-    under_way: BTreeMap<u64, Pending>,
-    given_out: u64,
+    pending: BTreeMap<u64, Pending>,
+    last_number: u64,
 }
 
 impl Orders {
     /// Whether an LU of that number is being created.
     fn creates(&self, lun: u8) -> bool {
-        let mut pending = self.under_way.values();
-        pending.any(|order| matches!(&order.then, Then::Serve(lu) if lu.lun == lun))
+        let mut pending = self.pending.values();
+        pending
+            .any(|order| matches!(&order.asked.completion, Completion::Serve(lu) if lu.lun == lun))
     }
 }
 
 struct Pending {
     /// The operator's number.
     id: u64,
-    pool: usize,
-    /// What it is about, for a refusal.
-    what: String,
-    then: Then,
+    asked: Asked,
 }
 
-/// What is done when the pool has done its part.
-enum Then {
-    /// Nothing more: the volume's figures are the answer.
-    Tell,
-    /// The pool's figures are.
-    TellPool,
-    /// The LUs of the volume are withdrawn: it is gone.
+/// What an order asks of a pool.
+struct Asked {
+    pool: usize,
+    /// What a refusal names.
+    object: String,
+    completion: Completion,
+}
+
+/// What follows when the pool has done its part.
+enum Completion {
+    /// Answer the volume's figures.
+    AnswerVolume,
+    /// Answer the pool's figures.
+    AnswerPool,
+    /// Withdraw the LUs of the volume, which is gone.
     Withdraw(VolumeId),
-    /// Every LU that the volume is gets the size.
+    /// Give every LU of the volume its new size.
     SetCapacity(VolumeId, u64),
-    /// The LU is served, after its volume was given the size and quota that it is to have.
+    /// Make the next change that the LU's volume needs, or serve the LU.
     Serve(Box<LuConfig>),
 }
 
-/// An order that is over, or one that a pool works on.
-enum Begun {
-    Over(Answer),
-    Asked {
-        pool: usize,
-        what: String,
-        request: Request,
-        then: Then,
-    },
+/// How far an order has come.
+enum Progress {
+    Answered(Answer),
+    /// A pool does the request next.
+    Ask(Request, Asked),
+}
+
+/// A volume by its names.
+struct VolumePath {
+    pool: String,
+    volume: String,
+}
+
+impl VolumePath {
+    fn object(&self) -> String {
+        volume_object(&self.volume)
+    }
+}
+
+fn volume_object(name: &str) -> String {
+    format!("volume {name:?}")
+}
+
+/// A copy of a volume that is to be made.
+struct CopyOrder {
+    name: String,
+    read_only: bool,
+    quota_bytes: Option<u64>,
 }
 
 impl Shell<'_> {
-    /// Takes the operator's orders, and what pools tell of those before.
-    /// Whether there was anything.
+    /// Takes the operator's orders, and the pools' answers to those before. Whether there were any.
     pub(super) fn manage(&mut self, now: Time, control: &mut Control) -> bool {
         let mut moved = false;
         while let Some((id, action)) = control.poll_managing() {
             moved = true;
-            let begun = self
+            let progress = self
                 .begin_order(now, action)
-                .unwrap_or_else(|failure| Begun::Over(Err(failure)));
-            self.carry_on(now, id, begun, control);
+                .unwrap_or_else(|failure| Progress::Answered(Err(failure)));
+            self.advance_order(now, id, progress, control);
         }
-        for pool in 0..self.storage.pools().len() {
-            while let Some((number, outcome)) = self.storage.pool(now, pool).0.poll_ordered() {
+        for pool in 0..self.storage.core.pools().len() {
+            while let Some((number, outcome)) = self.storage.core.poll_ordered(pool) {
                 moved = true;
-                let Some(pending) = self.orders.under_way.remove(&number) else {
+                let Some(pending) = self.orders.pending.remove(&number) else {
                     continue;
                 };
-                let id = pending.id;
-                let begun = self.go_on(now, pending, outcome);
-                self.carry_on(now, id, begun, control);
+                let progress = self
+                    .complete_order(now, pending.asked, outcome)
+                    .unwrap_or_else(|failure| Progress::Answered(Err(failure)));
+                self.advance_order(now, pending.id, progress, control);
             }
         }
         moved
     }
 
-    /// Orders whose pools have not answered yet.
+    /// Whether there are orders whose pools have not answered yet.
     pub(super) fn orders_under_way(&self) -> bool {
-        !self.orders.under_way.is_empty()
+        !self.orders.pending.is_empty()
     }
 
-    fn carry_on(&mut self, now: Time, id: u64, begun: Begun, control: &Control) {
-        match begun {
-            Begun::Over(answer) => control.reply(id, answer),
-            Begun::Asked {
-                pool,
-                what,
-                request,
-                then,
-            } => {
-                self.orders.given_out += 1;
-                let number = self.orders.given_out;
-                let pending = Pending {
-                    id,
-                    pool,
-                    what,
-                    then,
-                };
-                self.orders.under_way.insert(number, pending);
-                let (store, way) = self.storage.pool(now, pool);
-                store.order(number, request, way);
+    fn advance_order(&mut self, now: Time, id: u64, progress: Progress, control: &Control) {
+        match progress {
+            Progress::Answered(answer) => control.reply(id, answer),
+            Progress::Ask(request, asked) => {
+                self.orders.last_number += 1;
+                let (number, pool) = (self.orders.last_number, asked.pool);
+                self.orders.pending.insert(number, Pending { id, asked });
+                self.storage.order(now, pool, number, request);
             }
         }
     }
 
-    fn begin_order(&mut self, now: Time, action: ManageAction) -> Result<Begun, Failure> {
-        let asked = |pool, what: String, request, then| {
-            Ok(Begun::Asked {
-                pool,
-                what,
-                request,
-                then,
-            })
-        };
+    fn begin_order(&mut self, now: Time, action: ManageAction) -> Result<Progress, Failure> {
         match action {
-            ManageAction::Status => Ok(Begun::Over(Ok(self.status()))),
-            ManageAction::Grow { pool: name, group } => {
-                let pool = self.pool_named(&name)?;
-                pools::check_group(&name, &group, self.storage.model())?;
-                if self.storage.pools()[pool]
-                    .core()
-                    .groups()
-                    .any(|g| g.name == group.name)
-                {
-                    let what = format!("group {:?}", group.name);
-                    return Err(pools::refused(&name, &what, Refusal::NameTaken));
-                }
-                let request = pools::prepare(&mut self.storage, pool, &group)?;
-                let what = format!("group {:?}", group.name);
-                asked(pool, what, request, Then::TellPool)
-            }
+            ManageAction::Status => Ok(Progress::Answered(Ok(self.status()))),
+            ManageAction::Grow { pool, group } => self.begin_grow(&pool, &group),
             ManageAction::Create { lu } => self.begin_create(lu),
             ManageAction::Snapshot { pool, volume, name } => {
-                self.begin_copy((&pool, &volume), name, true, None)
+                let copy = CopyOrder {
+                    name,
+                    read_only: true,
+                    quota_bytes: None,
+                };
+                self.begin_copy(&VolumePath { pool, volume }, copy)
             }
             ManageAction::Clone {
                 pool,
                 volume,
                 name,
                 quota_bytes,
-            } => self.begin_copy((&pool, &volume), name, false, quota_bytes),
+            } => {
+                let copy = CopyOrder {
+                    name,
+                    read_only: false,
+                    quota_bytes,
+                };
+                self.begin_copy(&VolumePath { pool, volume }, copy)
+            }
             ManageAction::Resize {
                 pool,
-                volume: name,
+                volume,
                 size_bytes,
-            } => {
-                let (pool, volume) = self.volume_named(&pool, &name)?;
-                self.check_blocks(pool, volume, size_bytes)?;
-                let then = Then::SetCapacity(volume, size_bytes);
-                let request = Request::Resize { volume, size_bytes };
-                asked(pool, format!("volume {name:?}"), request, then)
-            }
+            } => self.begin_resize(&VolumePath { pool, volume }, size_bytes),
             ManageAction::SetQuota {
                 pool,
-                volume: name,
+                volume,
                 quota_bytes,
-            } => {
-                let (pool, volume) = self.volume_named(&pool, &name)?;
+            } => self.change_volume(&VolumePath { pool, volume }, |volume| {
                 let request = Request::SetQuota {
                     volume,
                     quota_bytes,
                 };
-                asked(pool, format!("volume {name:?}"), request, Then::Tell)
-            }
-            ManageAction::Delete { pool, volume: name } => {
-                let (pool, volume) = self.volume_named(&pool, &name)?;
-                let request = Request::Delete { volume };
-                let then = Then::Withdraw(volume);
-                asked(pool, format!("volume {name:?}"), request, then)
-            }
-            ManageAction::Withdraw { lun } => {
-                if !self.storage.is_thin(lun) {
-                    let message = format!("there is no thin LU {lun}");
-                    return Err(Failure::usage(
-                        message,
-                        "only thin LUs are withdrawn while the array serves",
-                    ));
-                }
-                self.withdraw(now, lun);
-                Ok(Begun::Over(Ok(BTreeMap::new())))
-            }
+                (request, Completion::AnswerVolume)
+            }),
+            ManageAction::Delete { pool, volume } => self
+                .change_volume(&VolumePath { pool, volume }, |volume| {
+                    (Request::Delete { volume }, Completion::Withdraw(volume))
+                }),
+            ManageAction::Withdraw { lun } => self.withdraw_thin(now, lun),
             ManageAction::SetPortState { portal, state } => {
-                let portal = usize::from(portal);
-                if portal >= self.listeners.len() {
-                    let message = format!("there is no portal {portal}");
-                    return Err(Failure::usage(message, "portals count from 0"));
-                }
-                self.target.set_port_state(portal, access_state(state));
-                Ok(Begun::Over(Ok(BTreeMap::new())))
+                self.set_port_state(usize::from(portal), state)
             }
         }
     }
 
-    fn begin_create(&mut self, lu: LuConfig) -> Result<Begun, Failure> {
-        setup::check_lu(&lu, self.storage.model())?;
-        let StoreConfig::Thin { pool, volume, .. } = &lu.store else {
+    fn begin_grow(&mut self, name: &str, group: &GroupConfig) -> Result<Progress, Failure> {
+        let pool = self.pool_named(name)?;
+        validate::check_group(name, group, self.storage.core.model())?;
+        let object = format!("group {:?}", group.name);
+        let mut groups = self.storage.core.pools()[pool].core().groups();
+        if groups.any(|present| present.name == group.name) {
+            return Err(pools::refused(name, &object, Refusal::NameTaken));
+        }
+        drop(groups);
+        let request = pools::prepare(&mut self.storage, pool, group)?;
+        let asked = Asked {
+            pool,
+            object,
+            completion: Completion::AnswerPool,
+        };
+        Ok(Progress::Ask(request, asked))
+    }
+
+    fn begin_create(&mut self, lu: LuConfig) -> Result<Progress, Failure> {
+        validate::check_lu(&lu, self.storage.core.model())?;
+        let StoreConfig::Thin { pool, .. } = &lu.store else {
             return Err(Failure::usage(
                 format_args!("LUN {} is not thin", lu.lun),
-                "only thin LUs are made while the array serves",
+                "only thin LUs are created while the array serves",
             ));
         };
         // An order under way has its LUN to itself: a second one would leave a volume that no LU shows.
-        if self.storage.has(lu.lun) || self.orders.creates(lu.lun) {
+        if self.storage.core.lu(lu.lun).is_some() || self.orders.creates(lu.lun) {
             let message = format!("there is an LU {} already", lu.lun);
             return Err(Failure::usage(message, "choose another LUN"));
         }
-        let number = self.pool_named(pool)?;
-        self.next_of_create(number, volume.clone(), lu)
+        let pool = self.pool_named(pool)?;
+        self.advance_create(pool, lu)
     }
 
-    /// What the volume of a new LU still lacks, or the LU served.
-    fn next_of_create(
-        &mut self,
-        pool: usize,
-        name: String,
-        lu: LuConfig,
-    ) -> Result<Begun, Failure> {
-        match pools::next_step(&self.storage, pool, &name, &lu)? {
-            Some(request) => Ok(Begun::Asked {
-                pool,
-                what: format!("volume {name:?}"),
-                request,
-                then: Then::Serve(Box::new(lu)),
-            }),
-            None => Ok(Begun::Over(self.serve_volume(pool, &name, &lu))),
+    /// Asks for the next change that the volume of a new LU needs, or serves the LU.
+    fn advance_create(&mut self, pool: usize, lu: LuConfig) -> Result<Progress, Failure> {
+        let StoreConfig::Thin { volume: name, .. } = &lu.store else {
+            unreachable!("only thin LUs are created");
+        };
+        let object = volume_object(name);
+        match pools::next_step(&self.storage, pool, &lu)? {
+            Some(request) => {
+                let asked = Asked {
+                    pool,
+                    object,
+                    completion: Completion::Serve(Box::new(lu)),
+                };
+                Ok(Progress::Ask(request, asked))
+            }
+            None => {
+                let volume = self.storage.core.pools()[pool].volume_named(name);
+                let volume = volume.expect("it needs no change");
+                Ok(Progress::Answered(self.serve_volume(pool, volume, &lu)))
+            }
         }
     }
 
-    fn begin_copy(
-        &mut self,
-        (pool, volume): (&str, &str),
-        name: String,
-        read_only: bool,
-        quota_bytes: Option<u64>,
-    ) -> Result<Begun, Failure> {
-        let (pool, volume) = self.volume_named(pool, volume)?;
-        Ok(Begun::Asked {
+    fn begin_copy(&mut self, of: &VolumePath, copy: CopyOrder) -> Result<Progress, Failure> {
+        let (pool, volume) = self.volume_named(of)?;
+        let asked = Asked {
             pool,
-            what: format!("volume {name:?}"),
-            request: Request::Snapshot {
-                volume,
-                name,
-                read_only,
-                quota_bytes,
-            },
-            then: Then::Tell,
+            object: volume_object(&copy.name),
+            completion: Completion::AnswerVolume,
+        };
+        let request = Request::Snapshot {
+            volume,
+            name: copy.name,
+            read_only: copy.read_only,
+            quota_bytes: copy.quota_bytes,
+        };
+        Ok(Progress::Ask(request, asked))
+    }
+
+    fn begin_resize(&mut self, path: &VolumePath, size_bytes: u64) -> Result<Progress, Failure> {
+        let (pool, volume) = self.volume_named(path)?;
+        self.check_blocks(pool, volume, size_bytes)?;
+        self.change_volume(path, |volume| {
+            let request = Request::Resize { volume, size_bytes };
+            (request, Completion::SetCapacity(volume, size_bytes))
         })
+    }
+
+    fn change_volume(
+        &self,
+        path: &VolumePath,
+        change: impl FnOnce(VolumeId) -> (Request, Completion),
+    ) -> Result<Progress, Failure> {
+        let (pool, volume) = self.volume_named(path)?;
+        let (request, completion) = change(volume);
+        let asked = Asked {
+            pool,
+            object: path.object(),
+            completion,
+        };
+        Ok(Progress::Ask(request, asked))
+    }
+
+    fn withdraw_thin(&mut self, now: Time, lun: u8) -> Result<Progress, Failure> {
+        if !self.storage.core.is_thin(lun) {
+            return Err(Failure::usage(
+                format_args!("there is no thin LU {lun}"),
+                "only thin LUs are withdrawn while the array serves",
+            ));
+        }
+        self.withdraw(now, lun);
+        Ok(Progress::Answered(Ok(BTreeMap::new())))
+    }
+
+    fn set_port_state(&mut self, portal: usize, state: PortState) -> Result<Progress, Failure> {
+        if portal >= self.listeners.len() {
+            let message = format!("there is no portal {portal}");
+            return Err(Failure::usage(message, "portals count from 0"));
+        }
+        self.target.set_port_state(portal, access_state(state));
+        Ok(Progress::Answered(Ok(BTreeMap::new())))
     }
 
     /// A pool has done its part of an order, or refused.
-    fn go_on(&mut self, now: Time, pending: Pending, outcome: Result<Outcome, Refusal>) -> Begun {
-        let Pending {
-            pool, what, then, ..
-        } = pending;
-        let name = self.storage.pools()[pool].name().to_owned();
+    fn complete_order(
+        &mut self,
+        now: Time,
+        asked: Asked,
+        outcome: Ordered,
+    ) -> Result<Progress, Failure> {
+        let Asked {
+            pool,
+            object,
+            completion,
+        } = asked;
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(refusal) => {
-                self.storage.pool(now, pool).0.forget_prepared_group();
-                return Begun::Over(Err(pools::refused(&name, &what, refusal)));
+                self.storage.forget_prepared_group(pool);
+                let name = self.storage.core.pools()[pool].name();
+                return Err(pools::refused(name, &object, refusal));
             }
         };
-        Begun::Over(match (then, outcome) {
-            (Then::Serve(lu), _) => {
-                let StoreConfig::Thin { volume, .. } = &lu.store else {
-                    unreachable!("only thin LUs come here");
-                };
-                let volume = volume.clone();
-                return self
-                    .next_of_create(pool, volume, *lu)
-                    .unwrap_or_else(|failure| Begun::Over(Err(failure)));
-            }
-            (Then::SetCapacity(volume, size_bytes), _) => {
-                let luns: Vec<u8> = self.storage.luns_of(pool, volume).collect();
-                for lun in luns {
-                    self.storage.set_size(lun, size_bytes);
+        let answer = match (completion, outcome) {
+            (Completion::Serve(lu), _) => return self.advance_create(pool, *lu),
+            (Completion::SetCapacity(volume, size_bytes), _) => {
+                for lun in self.luns_of(pool, volume) {
+                    self.storage.core.set_size(lun, size_bytes);
                     self.target.set_capacity(lun, size_bytes);
                 }
-                Ok(self.told_volume(pool, volume))
+                self.volume_answer(pool, volume)
             }
-            (Then::Tell, Outcome::Created(volume)) => Ok(self.told_volume(pool, volume)),
-            (Then::TellPool, _) => {
-                let figures = pools::figures(&self.storage, pool);
-                Ok(BTreeMap::from([("pool".to_owned(), figures)]))
+            (Completion::AnswerVolume, Outcome::Created(volume)) => {
+                self.volume_answer(pool, volume)
             }
-            (Then::Withdraw(volume), _) => {
-                let luns: Vec<u8> = self.storage.luns_of(pool, volume).collect();
-                for lun in luns {
+            (Completion::AnswerVolume, _) => BTreeMap::new(),
+            (Completion::AnswerPool, _) => {
+                let figures = pool_figures(&self.storage, pool);
+                BTreeMap::from([("pool".to_owned(), figures)])
+            }
+            (Completion::Withdraw(volume), _) => {
+                for lun in self.luns_of(pool, volume) {
                     self.withdraw(now, lun);
                 }
-                Ok(BTreeMap::new())
+                BTreeMap::new()
             }
-            (Then::Tell, _) => Ok(BTreeMap::new()),
-        })
+        };
+        Ok(Progress::Answered(Ok(answer)))
     }
 
     /// Serves a volume that has the LU's size.
-    fn serve_volume(&mut self, pool: usize, name: &str, lu: &LuConfig) -> Answer {
-        let volume = self.storage.pools()[pool]
-            .volume_named(name)
-            .expect("it was found just now");
-        let identity = self.storage.volume_identity(pool, volume);
-        let opened = Lu::new(
-            Store::Thin { pool, volume },
-            (lu.size_bytes, lu.block_bytes),
-            (0, 0),
-            Some(identity),
-        );
-        let traits = self.storage.volume_traits(&opened);
+    fn serve_volume(&mut self, pool: usize, volume: VolumeId, lu: &LuConfig) -> Answer {
+        let opened = Lu {
+            store: Store::Thin { pool, volume },
+            size_bytes: lu.size_bytes,
+            block_bytes: lu.block_bytes,
+            place: Place::default(),
+            identity: Some(self.storage.core.volume_identity(pool, volume)),
+            unmaps: 0,
+        };
+        let traits = setup::traits(&self.storage, &opened);
         let reservations = self.storage.start_reservations(lu.lun, &opened);
         let description = setup::describe(lu, None, reservations, traits)?;
-        self.storage.attach(lu.lun, opened);
+        self.storage.core.attach(lu.lun, opened);
         self.target.add_lu(description);
         self.tell_space(pool);
-        Ok(self.told_volume(pool, volume))
+        Ok(self.volume_answer(pool, volume))
     }
 
     fn withdraw(&mut self, now: Time, lun: u8) {
         self.target.remove_lu(now, lun);
         self.storage.detach(lun);
-        self.storage.forget_reservations(lun);
+    }
+
+    fn luns_of(&self, pool: usize, volume: VolumeId) -> Vec<u8> {
+        self.storage.core.luns_of(pool, volume).collect()
     }
 
     fn check_blocks(&self, pool: usize, volume: VolumeId, size_bytes: u64) -> Result<(), Failure> {
-        for lun in self.storage.luns_of(pool, volume) {
-            let block = self.storage.block_bytes(lun);
+        for lun in self.storage.core.luns_of(pool, volume) {
+            let block = self.storage.core.lu(lun).map_or(512, |lu| lu.block_bytes);
             if !size_bytes.is_multiple_of(u64::from(block)) {
                 return Err(Failure::usage(
-                    format_args!("{size_bytes} bytes are no whole number of LUN {lun}'s blocks"),
+                    format_args!("{size_bytes} bytes is not a whole number of LUN {lun}'s blocks"),
                     format_args!("give a multiple of {block}"),
                 ));
             }
@@ -354,8 +398,8 @@ impl Shell<'_> {
     }
 
     fn pool_named(&self, name: &str) -> Result<usize, Failure> {
-        self.storage.pool_named(name).ok_or_else(|| {
-            let names: Vec<&str> = self.storage.pools().iter().map(|p| p.name()).collect();
+        self.storage.core.pool_named(name).ok_or_else(|| {
+            let names: Vec<&str> = self.storage.core.pools().iter().map(|p| p.name()).collect();
             Failure::usage(
                 format_args!("there is no pool {name:?}"),
                 format_args!("pools of this array: {}", names.join(", ")),
@@ -363,38 +407,36 @@ impl Shell<'_> {
         })
     }
 
-    fn volume_named(&self, pool: &str, name: &str) -> Result<(usize, VolumeId), Failure> {
-        let number = self.pool_named(pool)?;
-        match self.storage.pools()[number].volume_named(name) {
+    fn volume_named(&self, path: &VolumePath) -> Result<(usize, VolumeId), Failure> {
+        let number = self.pool_named(&path.pool)?;
+        match self.storage.core.pools()[number].volume_named(&path.volume) {
             Some(volume) => Ok((number, volume)),
             None => Err(pools::refused(
-                pool,
-                &format!("volume {name:?}"),
+                &path.pool,
+                &path.object(),
                 Refusal::NoVolume,
             )),
         }
     }
 
-    fn told_volume(&self, pool: usize, volume: VolumeId) -> BTreeMap<String, Value> {
-        let figures = pools::volume_figures(&self.storage, pool, volume);
+    fn volume_answer(&self, pool: usize, volume: VolumeId) -> BTreeMap<String, Value> {
+        let figures = volume_figures(&self.storage, pool, volume);
         BTreeMap::from([("volume".to_owned(), figures)])
     }
 
-    /// What `status` answers.
+    /// The answer to `status`.
     fn status(&self) -> BTreeMap<String, Value> {
-        let pools: Vec<Value> = (0..self.storage.pools().len())
-            .map(|pool| pools::figures(&self.storage, pool))
-            .collect();
-        let portals: Vec<Value> = (0..self.listeners.len())
-            .map(|portal| {
-                let address = self.listeners[portal].local_address().ok();
+        let portals = self.listeners.iter().enumerate();
+        let portals: Vec<Value> = portals
+            .map(|(portal, listener)| {
+                let address = listener.local_address().ok();
                 let state = port_state(self.target.port_state(portal));
                 json!({"address": address.map(|a| a.to_string()), "state": state})
             })
             .collect();
         BTreeMap::from([
-            ("pools".to_owned(), json!(pools)),
-            ("lus".to_owned(), json!(self.storage.figures())),
+            ("pools".to_owned(), json!(pools_figures(&self.storage))),
+            ("lus".to_owned(), json!(lus_figures(&self.storage))),
             ("portals".to_owned(), json!(portals)),
             ("sessions_now".to_owned(), json!(self.target.sessions_now())),
         ])
@@ -416,7 +458,7 @@ fn port_state(state: AccessState) -> Option<PortState> {
         AccessState::ActiveNonOptimized => Some(PortState::NonOptimized),
         AccessState::Standby => Some(PortState::Standby),
         AccessState::Unavailable => Some(PortState::Unavailable),
-        // Ports change at once.
+        // Ports change state at once.
         AccessState::Transitioning => None,
     }
 }

@@ -8,23 +8,26 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `setup.rs` | the configuration checked and turned into parts |
+//! | `validate.rs` | the configuration checked |
+//! | `setup.rs` | the configuration turned into parts |
 //! | `access.rs` | who may use it, and where it may listen |
 //! | `lu_file.rs` | the file or block device behind an LU |
 //! | `path_hint.rs` | advice for each way that a path can fail |
 //! | `manage.rs` | the operator's orders while it serves |
 //! | `check.rs` | a pool that no array has open, checked |
-//! | `pools.rs` | the pools checked, opened and grown to what was configured |
+//! | `pools.rs` | the pools opened and grown to what was configured |
+//! | `figures.rs` | pools, volumes and LUs in figures |
 //! | `accept.rs` | listeners, and the connections that they give |
 //! | `connection.rs` | one socket: receiving in turns, sending gathered |
 //! | `lending.rs` | large reads sent without a copy |
 //! | `tell.rs` | what initiators and operator are told, counters |
 //! | `tcp.rs` | what TCP says of the connections |
-//! | `storage/` | the LUs' bytes and the timing model |
+//! | `storage/` | does what the stores behind the LUs ask for |
 mod accept;
 mod access;
 mod check;
 mod connection;
+mod figures;
 mod lending;
 mod lu_file;
 mod manage;
@@ -34,6 +37,7 @@ mod setup;
 mod storage;
 mod tcp;
 mod tell;
+mod validate;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
@@ -130,7 +134,7 @@ impl<'r> Shell<'r> {
     fn new(config: &ArrayConfig, reactor: &'r Reactor) -> Result<Shell<'r>, Failure> {
         let addresses = setup::portals(config)?;
         let (parameters, model) = setup::model(config)?.unzip();
-        setup::check(config, model.as_ref())?;
+        validate::check(config, model.as_ref())?;
         let state = config.state_directory.as_deref().map(Path::new);
         let keeper = setup::keeper(state, reactor, KEEPER)?;
         let access = access::access(&config.access)?;
@@ -139,15 +143,7 @@ impl<'r> Shell<'r> {
             .or_environment("prepare file I/O", "raise the limit of open files")?;
         let mut storage = Storage::new(model, files, keeper);
         pools::open(config, &mut storage, reactor)?;
-        let mut descriptions = Vec::new();
-        for (index, lu) in config.lus.iter().enumerate() {
-            let opened = setup::open(index, lu, &mut storage, reactor)?;
-            let pool = storage.volume_traits(&opened);
-            let reservations = setup::reservations(&mut storage, lu.lun, &opened)?;
-            let parameters = parameters.as_ref();
-            descriptions.push(setup::describe(lu, parameters, reservations, pool)?);
-            storage.attach(lu.lun, opened);
-        }
+        let descriptions = setup::open_lus(config, parameters.as_ref(), &mut storage, reactor)?;
         let listeners = accept::listen(&addresses, &socket_options(&config.socket), reactor)?;
         let mut portals = Vec::new();
         for listener in &listeners {
@@ -212,9 +208,7 @@ impl<'r> Shell<'r> {
             .map(|lu| json!({"lun": lu.lun, "size_bytes": lu.size_bytes, "block_bytes": lu.block_bytes, "store": lu.store}))
             .collect();
         let socket = self.listeners.first().map(SocketFacts::of);
-        let pools: Vec<Value> = (0..self.storage.pools().len())
-            .map(|pool| pools::figures(&self.storage, pool))
-            .collect();
+        let pools = figures::pools_figures(&self.storage);
         Ok(BTreeMap::from([
             ("portals".to_owned(), json!(portals)),
             ("target_name".to_owned(), json!(config.target_name)),

@@ -1,4 +1,4 @@
-//! What the kernel's TCP says of all the array's connections, those that are gone included.
+//! The kernel's TCP counters of all the array's connections, closed ones included.
 use std::collections::BTreeMap;
 
 use hakaru_runtime::tcp_info::TcpInfo;
@@ -6,21 +6,22 @@ use hakaru_runtime::tcp_info::TcpInfo;
 use super::connection::Connection;
 use crate::tcp::{TcpLog, counters};
 
-/// Connections that are told of. Reading takes a microsecond each, during which none is served: of more, nothing is told.
+/// Most connections that are reported. Reading one takes a microsecond, during which none is served.
 const CONNECTIONS_MAX: usize = 1024;
 
-/// See the module.
+/// Counters of the connections.
 #[derive(Default)]
 pub struct Tcp {
     log: TcpLog,
-    /// What those that are gone had come to, one by one summed.
-    gone: BTreeMap<String, f64>,
-    /// There were too many at some time: what is gone is not known.
+    /// The sums over closed connections.
+    closed: BTreeMap<String, f64>,
+    /// There were too many at some time: the sums over closed ones are not known.
     lost_count: bool,
 }
 
 impl Tcp {
-    /// The sums over all connections since the array began, and of those that stand the states; `None` where they are, or were, too many.
+    /// The sums over all connections since the array began, and the states of the open ones; `None` if
+    /// there are, or were, too many.
     pub fn counters(
         &mut self,
         connections: &[Option<Connection>],
@@ -38,13 +39,13 @@ impl Tcp {
             }
         }
         let mut sums = counters(all.iter());
-        for (name, gone) in &self.gone {
-            *sums.entry(name.clone()).or_insert(0.0) += gone;
+        for (name, value) in &self.closed {
+            *sums.entry(name.clone()).or_insert(0.0) += value;
         }
         Some(sums)
     }
 
-    /// A connection goes.
+    /// A connection is closed.
     pub fn forget(&mut self, index: usize, connection: &Connection) {
         if self.lost_count {
             return;
@@ -53,7 +54,7 @@ impl Tcp {
         let last = counters(self.log.of(index..index + 1));
         for (name, value) in last {
             if !name.ends_with("_now") {
-                *self.gone.entry(name).or_insert(0.0) += value;
+                *self.closed.entry(name).or_insert(0.0) += value;
             }
         }
         self.log.forget(index);

@@ -1,44 +1,44 @@
-//! What the array tells: initiators of the space in pools, the operator of what became of them, and counters.
+//! Reports: the space of pools to initiators, their state to the operator, and counters.
 use std::collections::BTreeMap;
 
 use hakaru_iscsi_target::Space;
 use hakaru_runtime::clock;
+use hakaru_store::Notice;
 use hakaru_units::Time;
 
-use super::storage::Notice;
 use super::{Shell, pools};
 use crate::control::{Control, Counters};
 use crate::failure::Failure;
 
 impl Shell<'_> {
-    /// Tells initiators and operator what became of the pools.
+    /// Reports changes of the pools to initiators and operator.
     pub(super) fn tell(&mut self, control: &Control) {
         for pool in 0..self.space_told.len() {
-            let used = self.storage.pools()[pool].core().used_bytes();
+            let used = self.storage.core.pools()[pool].core().used_bytes();
             if self.space_told[pool] != used {
                 self.space_told[pool] = used;
                 self.tell_space(pool);
             }
         }
-        while let Some(notice) = self.storage.poll_notice() {
+        while let Some(notice) = self.storage.core.poll_notice() {
             match notice {
                 Notice::Threshold { pool } => {
-                    for lun in self.storage.luns_in(pool) {
+                    for lun in self.storage.core.luns_in(pool) {
                         self.target.raise_threshold(lun);
                     }
                 }
                 Notice::ReadOnly { pool } => {
-                    let name = self.storage.pools()[pool].name();
+                    let name = self.storage.core.pools()[pool].name();
                     let failure = Failure::environment(
                         format_args!(
-                            "pool {name:?} takes no writes any more: what was written last may not be on stable storage"
+                            "pool {name:?} refuses writes from now on: what was written last may not be on stable storage"
                         ),
                         "see dmesg; restart the array once the cause is gone",
                     );
                     control.error(&failure, false);
                 }
                 Notice::Broken { pool, why } => {
-                    let name = self.storage.pools()[pool].name();
+                    let name = self.storage.core.pools()[pool].name();
                     let message = format!("pool {name:?}: {why}");
                     control.error(&Failure::environment(message, "see dmesg"), false);
                 }
@@ -46,10 +46,10 @@ impl Shell<'_> {
         }
     }
 
-    /// Tells the target what is left behind the LUs of a pool.
+    /// Reports the space behind the LUs of a pool to the target.
     pub(super) fn tell_space(&mut self, pool: usize) {
-        for lun in self.storage.luns_in(pool) {
-            if let Some((used_bytes, available_bytes)) = self.storage.space(lun) {
+        for lun in self.storage.core.luns_in(pool) {
+            if let Some((used_bytes, available_bytes)) = self.storage.core.space(lun) {
                 self.target.set_space(
                     lun,
                     Space {
@@ -61,7 +61,7 @@ impl Shell<'_> {
         }
     }
 
-    /// Tells the counters as they are.
+    /// Reports the counters as of now.
     pub(super) fn sample(&mut self, control: &Control) {
         let now = clock::now();
         let counters = self.counters(now);
@@ -84,7 +84,7 @@ impl Shell<'_> {
         counters
     }
 
-    /// The totals of all LUs and sessions.
+    /// Flushes the pools and reports the totals of all LUs and sessions.
     pub(super) fn finish(&mut self, control: &Control) -> Result<(), Failure> {
         pools::flush(&mut self.storage, self.reactor)?;
         let now = clock::now();

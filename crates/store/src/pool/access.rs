@@ -306,7 +306,8 @@ impl PoolStore {
         let ok = result.is_ok();
         // For the pool the request is over, except a `fua` write. Its number may be another's once it
         // is removed.
-        let is_answered_again = ok && matches!(request.requester, Requester::Write { fua: true, .. });
+        let is_answered_again =
+            ok && matches!(request.requester, Requester::Write { fua: true, .. });
         self.core.handle_moved(context.now, moving.access, ok);
         if is_answered_again {
             return;

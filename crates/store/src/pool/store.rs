@@ -13,6 +13,7 @@ use crate::lu::Place;
 use crate::request::{Committed, FileId};
 
 /// A pool that is open.
+#[derive(Debug)]
 pub struct PoolStore {
     /// Its place among the array's pools.
     pub(super) number: usize,

@@ -3,6 +3,7 @@ use hakaru_pool::{Access, Pieces, VolumeId};
 use hakaru_scsi_device::{Extent, IoId, IoResult};
 
 /// A request that the pool has not finished.
+#[derive(Debug)]
 pub(super) struct PoolAccess {
     pub(super) requester: Requester,
     /// The initiator's data; in a request to a file while a piece moves.
@@ -11,6 +12,7 @@ pub(super) struct PoolAccess {
 }
 
 /// Who a request of the pool is answered to.
+#[derive(Debug)]
 pub(super) enum Requester {
     Read(IoId),
     Write {
@@ -26,7 +28,7 @@ pub(super) enum Requester {
 }
 
 /// A WRITE SAME and what is left of it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct WriteSame {
     pub(super) io: IoId,
     pub(super) volume: VolumeId,
@@ -35,6 +37,7 @@ pub(super) struct WriteSame {
 }
 
 /// Data on their way.
+#[derive(Debug)]
 pub(super) struct Moving {
     pub(super) access: Access,
     pub(super) pieces: Pieces,

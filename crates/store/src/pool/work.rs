@@ -2,11 +2,13 @@
 use hakaru_pool::{ActionFailure, ActionId, Place};
 
 /// An action that has not ended.
+#[derive(Debug)]
 pub(super) struct Work {
     pub(super) id: ActionId,
     pub(super) step: Step,
 }
 
+#[derive(Debug)]
 pub(super) enum Step {
     /// Reading the page that is copied.
     CopyRead {
@@ -26,6 +28,7 @@ pub(super) enum Step {
 }
 
 /// A range that is to read as zeros, from its beginning on.
+#[derive(Debug)]
 pub(super) struct Clear {
     pub(super) place: Place,
     pub(super) length_bytes: u64,
@@ -34,7 +37,7 @@ pub(super) struct Clear {
     pub(super) step_bytes: u64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClearMethod {
     Punch,
     Zero,

@@ -1,13 +1,11 @@
-//! Requests to files that are under way, and whose they are.
+//! The open files of the array, and the requests to them: those of LUs and of the groups of pools, through one queue.
 //!
-//! One queue for all files of the array: LUs, and the groups of pools. Whoever submits says what the completion means to it
-//! ([`Purpose`]); bytes on their way to a file opened for direct I/O pass through page buffers here.
+//! Bytes on their way to a file opened for direct I/O pass through page buffers here.
 use std::io;
-use std::ops::Range;
 
-use hakaru_runtime::file::{FileHandle, FileOp, FileQueue, FileRequest, IoBuffer, PageBuffers};
-
-use super::slab::Slab;
+use hakaru_runtime::file::{self, FileHandle, FileQueue, IoBuffer, PageBuffers};
+use hakaru_scsi_device::Extent;
+use hakaru_store::{FileDone, FileId, FileOp, FileRequest, FileRequestId};
 
 /// An open file and how it is used.
 #[derive(Clone, Debug)]
@@ -18,32 +16,23 @@ pub struct OpenFile {
     pub direct: bool,
 }
 
-/// The queue.
-pub struct Files<P> {
+/// The files and their queue.
+pub struct Files {
     queue: FileQueue<IoBuffer>,
     pages: PageBuffers,
-    under_way: Slab<P>,
+    /// By [`FileId`].
+    open: Vec<Option<OpenFile>>,
+    in_flight: usize,
 }
 
-/// A finished request.
-pub struct Finished<P> {
-    /// What it was for.
-    pub purpose: P,
-    /// What was done.
-    pub op: FileOp,
-    /// The buffer that went along.
-    pub bytes: Vec<u8>,
-    /// How it ended.
-    pub result: io::Result<()>,
-}
-
-impl<P> Files<P> {
-    /// Over an idle queue.
-    pub fn new(queue: FileQueue<IoBuffer>) -> Files<P> {
+impl Files {
+    /// No file, over an idle queue.
+    pub fn new(queue: FileQueue<IoBuffer>) -> Files {
         Files {
             queue,
             pages: PageBuffers::default(),
-            under_way: Slab::default(),
+            open: Vec::new(),
+            in_flight: 0,
         }
     }
 
@@ -52,99 +41,77 @@ impl<P> Files<P> {
         self.queue.backend()
     }
 
-    /// Reads or writes the `range` of `bytes` at `offset_bytes`. What needs no waiting (page cache) is done now, and told now.
-    pub fn transfer(
-        &mut self,
-        file: &OpenFile,
-        op: FileOp,
-        offset_bytes: u64,
-        mut bytes: Vec<u8>,
-        range: Range<usize>,
-        purpose: P,
-    ) -> Option<Finished<P>> {
-        let done = !file.direct
-            && match op {
-                FileOp::Read => file
-                    .handle
-                    .read_at_once(offset_bytes, &mut bytes[range.clone()]),
-                FileOp::Write { durable: false } => file
-                    .handle
-                    .write_at_once(offset_bytes, &bytes[range.clone()]),
-                _ => false,
-            };
-        if !done {
-            return self.transfer_later(file, op, offset_bytes, bytes, range, purpose);
-        }
-        Some(Finished {
-            purpose,
-            op,
-            bytes,
-            result: Ok(()),
-        })
+    /// Takes an open file.
+    pub fn add(&mut self, file: OpenFile) -> FileId {
+        self.open.push(Some(file));
+        FileId(self.open.len() as u32 - 1)
     }
 
-    /// As [`Files::transfer`], but never now, unless there is no memory for it.
-    pub fn transfer_later(
-        &mut self,
-        file: &OpenFile,
-        op: FileOp,
-        offset_bytes: u64,
-        bytes: Vec<u8>,
-        range: Range<usize>,
-        purpose: P,
-    ) -> Option<Finished<P>> {
-        let page = file.direct.then(|| self.pages.take(range.len()));
-        let page = match page.transpose() {
-            Ok(page) => page,
-            Err(no_memory) => {
-                return Some(Finished {
-                    purpose,
-                    op,
-                    bytes,
-                    result: Err(no_memory),
-                });
+    /// Closes a file that no request is under way to.
+    pub fn close(&mut self, id: FileId) {
+        self.open[id.0 as usize] = None;
+    }
+
+    /// Bytes of the medium that a file takes; `None` of a block device.
+    pub fn taken_bytes(&self, id: FileId) -> Option<u64> {
+        self.file(id).handle.taken_bytes()
+    }
+
+    fn file(&self, id: FileId) -> &OpenFile {
+        let file = self.open[id.0 as usize].as_ref();
+        file.expect("a file is open as long as it is used")
+    }
+
+    /// Begins a request. `Some` if it is over at once: a look at metadata, a transfer from or to the
+    /// page cache, or there is no memory for it.
+    pub fn begin(&mut self, mut request: FileRequest) -> Option<FileDone> {
+        let file = self.file(request.file);
+        if let FileOp::Extents {
+            length_bytes,
+            extents_max,
+        } = request.op
+        {
+            let found = file
+                .handle
+                .extents(request.offset_bytes, length_bytes, extents_max);
+            return Some(extents_done(request, found));
+        }
+        if request.at_once && !file.direct && transfer_at_once(&file.handle, &mut request) {
+            return Some(done(request, Ok(())));
+        }
+        let is_transfer = matches!(request.op, FileOp::Read | FileOp::Write { .. });
+        let page = if is_transfer && file.direct {
+            match self.pages.take(request.range.len()) {
+                Ok(page) => Some(page),
+                Err(no_memory) => return Some(done(request, Err(no_memory))),
             }
+        } else {
+            None
         };
-        let mut buffer = IoBuffer::new(bytes, range, page);
-        if op != FileOp::Read {
+        let mut buffer = IoBuffer::new(request.bytes, request.range, page);
+        if request.op != FileOp::Read {
             buffer.stage();
         }
-        self.submit(file, op, offset_bytes, buffer, purpose);
+        self.in_flight += 1;
+        self.queue.submit(file::FileRequest {
+            id: request.id.0 as u64,
+            file: self.file(request.file).handle.clone(),
+            op: queue_op(request.op),
+            offset_bytes: request.offset_bytes,
+            buffer,
+        });
         None
     }
 
-    /// Does what moves no bytes: a sync, a hole.
-    pub fn command(&mut self, file: &OpenFile, op: FileOp, offset_bytes: u64, purpose: P) {
-        self.submit(file, op, offset_bytes, IoBuffer::default(), purpose);
-    }
-
-    fn submit(
-        &mut self,
-        file: &OpenFile,
-        op: FileOp,
-        offset_bytes: u64,
-        buffer: IoBuffer,
-        purpose: P,
-    ) {
-        let id = self.under_way.insert(purpose);
-        self.queue.submit(FileRequest {
-            id,
-            file: file.handle.clone(),
-            op,
-            offset_bytes,
-            buffer,
-        });
-    }
-
-    /// Lets what was submitted begin: once per turn, for all of it.
+    /// Starts the requests that have begun: once per turn, for all of them.
     pub fn flush(&mut self) {
-        // An array in memory asks with every turn.
-        if !self.under_way.is_empty() {
+        // An array in memory calls this with every turn.
+        if self.in_flight > 0 {
             self.queue.flush();
         }
     }
 
-    /// Whether submitted requests did not begin, and have to be flushed again after a while.
+    /// Whether requests could not be started, and have to be flushed again after a while.
     pub fn must_retry(&self) -> bool {
         self.queue.must_retry()
     }
@@ -155,20 +122,82 @@ impl<P> Files<P> {
     }
 
     /// The next finished request.
-    pub fn poll_finished(&mut self) -> Option<Finished<P>> {
-        let mut done = self.queue.poll_done()?;
-        if done.op == FileOp::Read && done.result.is_ok() {
-            done.buffer.unstage();
+    pub fn poll_done(&mut self) -> Option<FileDone> {
+        let mut finished = self.queue.poll_done()?;
+        self.in_flight -= 1;
+        if finished.op == file::FileOp::Read && finished.result.is_ok() {
+            finished.buffer.unstage();
         }
-        let (bytes, page) = done.buffer.into_parts();
+        let (bytes, page) = finished.buffer.into_parts();
         if let Some(page) = page {
             self.pages.give(page);
         }
-        Some(Finished {
-            purpose: self.under_way.remove(done.id),
-            op: done.op,
+        Some(FileDone {
+            id: FileRequestId(finished.id as usize),
+            op: store_op(finished.op),
             bytes,
-            result: done.result,
+            extents: Vec::new(),
+            result: finished.result,
         })
+    }
+}
+
+fn transfer_at_once(handle: &FileHandle, request: &mut FileRequest) -> bool {
+    let range = request.range.clone();
+    match request.op {
+        FileOp::Read => handle.read_at_once(request.offset_bytes, &mut request.bytes[range]),
+        FileOp::Write { durable: false } => {
+            handle.write_at_once(request.offset_bytes, &request.bytes[range])
+        }
+        _ => false,
+    }
+}
+
+fn done(request: FileRequest, result: io::Result<()>) -> FileDone {
+    FileDone {
+        id: request.id,
+        op: request.op,
+        bytes: request.bytes,
+        extents: Vec::new(),
+        result,
+    }
+}
+
+fn extents_done(request: FileRequest, found: io::Result<Vec<file::Extent>>) -> FileDone {
+    let (extents, result) = match found {
+        Ok(extents) => (extents, Ok(())),
+        Err(error) => (Vec::new(), Err(error)),
+    };
+    let extents = extents.into_iter().map(|extent| {
+        let range = Extent {
+            offset_bytes: extent.offset_bytes,
+            length_bytes: extent.length_bytes,
+        };
+        (range, extent.mapped)
+    });
+    FileDone {
+        extents: extents.collect(),
+        ..done(request, result)
+    }
+}
+
+fn queue_op(op: FileOp) -> file::FileOp {
+    match op {
+        FileOp::Read => file::FileOp::Read,
+        FileOp::Write { durable } => file::FileOp::Write { durable },
+        FileOp::Sync => file::FileOp::Sync,
+        FileOp::Punch { length_bytes } => file::FileOp::Punch { length_bytes },
+        FileOp::Zero { length_bytes } => file::FileOp::Zero { length_bytes },
+        FileOp::Extents { .. } => unreachable!("metadata are looked at within the call"),
+    }
+}
+
+fn store_op(op: file::FileOp) -> FileOp {
+    match op {
+        file::FileOp::Read => FileOp::Read,
+        file::FileOp::Write { durable } => FileOp::Write { durable },
+        file::FileOp::Sync => FileOp::Sync,
+        file::FileOp::Punch { length_bytes } => FileOp::Punch { length_bytes },
+        file::FileOp::Zero { length_bytes } => FileOp::Zero { length_bytes },
     }
 }

@@ -1,15 +1,15 @@
 //! Reservations that outlive a restart (APTPL), one small file for each LUN.
 //!
 //! A file begins with a line that names the volume or file behind the LU; the record of
-//! [`hakaru_iscsi_target`] follows. Served under the same number later, other bytes do not inherit it.
+//! the device server follows. Served under the same number later, other bytes do not inherit it.
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use hakaru_iscsi_target::IoId;
 use hakaru_runtime::worker::Worker;
 use hakaru_runtime::{Reactor, Token};
+use hakaru_scsi_device::IoId;
 
 /// First word of every file, with the version of the format.
 const SIGN: &str = "hakaru-reservations-1";

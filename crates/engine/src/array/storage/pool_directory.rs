@@ -14,16 +14,15 @@ use std::time::Duration;
 
 use hakaru_contract::{GroupConfig, PoolConfig};
 use hakaru_pool::disk::Disk;
-use hakaru_pool::metadata::StoreError;
-use hakaru_pool::{Checked, GroupId, OpenError};
+use hakaru_pool::metadata::{Store, StoreError};
+use hakaru_pool::{Checked, GroupId, OpenError, Pool};
 use hakaru_runtime::disk::{FileDisk, LockError, PoolLock};
 use hakaru_runtime::file::FileHandle;
 use hakaru_runtime::worker::Worker;
 use hakaru_runtime::{Reactor, Token, entropy};
+use hakaru_store::{CommitRequest, Committed, FileId, GroupFile, Place, PoolStore};
 
-use super::{GroupFile, PoolStore};
-use crate::array::storage::files::OpenFile;
-use crate::array::storage::slab::Slab;
+use super::files::{Files, OpenFile};
 
 /// Why a pool was not opened.
 #[derive(Debug, thiserror::Error)]
@@ -57,9 +56,24 @@ pub enum PoolFailure {
     },
 }
 
-impl PoolStore {
-    /// Opens the pool of a directory, or makes one. Nothing of the configuration's groups is looked at but their
-    /// places on the modelled drives; add those that are missing.
+/// The directory of an open pool, and the thread that commits its metadata.
+pub struct PoolDirectory {
+    path: PathBuf,
+    direct: bool,
+    commits: Worker<Store, Committed>,
+    /// The group that was prepared last.
+    prepared: Option<PreparedGroup>,
+    _lock: PoolLock,
+}
+
+struct PreparedGroup {
+    file: FileId,
+    /// The file's path if it was made for the group; `None` if it was there before.
+    made: Option<PathBuf>,
+}
+
+impl PoolDirectory {
+    /// Opens the pool of a directory, or makes one.
     ///
     /// # Errors
     /// See [`PoolFailure`].
@@ -68,109 +82,151 @@ impl PoolStore {
         number: usize,
         reactor: &Reactor,
         token: Token,
-    ) -> Result<PoolStore, PoolFailure> {
-        let directory = PathBuf::from(&config.directory);
-        let at = |path: &Path| {
-            let path = path.to_owned();
-            move |error| PoolFailure::File { path, error }
-        };
-        fs::create_dir_all(&directory).map_err(at(&directory))?;
-        let lock = PoolLock::acquire(&directory)?;
-        let settings = hakaru_pool::PoolConfig {
-            soft_threshold_percent: config.soft_threshold_percent,
-            hold_when_full: Duration::from_secs(config.hold_when_full_s.into()),
-            ..hakaru_pool::PoolConfig::default()
-        };
-        let refused = |error| PoolFailure::Open {
-            directory: directory.clone(),
-            error,
-        };
-        let metadata = directory.join("metadata");
+        files: &mut Files,
+    ) -> Result<(PoolStore, PoolDirectory), PoolFailure> {
+        let path = PathBuf::from(&config.directory);
+        fs::create_dir_all(&path).map_err(file_error(&path))?;
+        let lock = PoolLock::acquire(&path)?;
         let mut groups = Vec::new();
-        let (core, store) = if metadata.exists() {
-            let file = FileDisk::open(&metadata, true).map_err(at(&metadata))?;
-            let mut open_group = |_, name: &str| -> io::Result<Arc<dyn Disk>> {
-                let path = group_path(&directory, name);
-                let file = open_group(&path, config.direct)?;
-                groups.push(place(file, config.groups.iter().find(|g| g.name == name)));
-                Ok(Arc::new(FileDisk::open(&path, true)?))
-            };
-            hakaru_pool::open(settings, Arc::new(file), &mut open_group).map_err(refused)?
+        let (core, store) = if path.join("metadata").exists() {
+            open_metadata(config, &path, &mut |_, name| {
+                let group = group_path(&path, name);
+                let file = files.add(open_group(&group, config.direct)?);
+                let config = config.groups.iter().find(|group| group.name == name);
+                groups.push(group_file(file, config));
+                Ok(Arc::new(FileDisk::open(&group, true)?))
+            })?
         } else {
-            // The metadata come first when a pool is made, so these are of one that was.
-            if has_groups(&directory).map_err(at(&directory))? {
-                return Err(PoolFailure::Lost(directory));
-            }
-            // Made aside: a pool is there as a whole, or not at all.
-            let aside = directory.join("metadata.new");
-            let _ = fs::remove_file(&aside);
-            let file = FileDisk::create(&aside).map_err(at(&aside))?;
-            let mut uuid = [0; 16];
-            entropy::fill(&mut uuid);
-            let made = hakaru_pool::create(settings, uuid, config.page_bytes, Arc::new(file))
-                .map_err(refused)?;
-            fs::rename(&aside, &metadata)
-                .and_then(|()| File::open(&directory)?.sync_all())
-                .map_err(at(&metadata))?;
-            made
+            create_metadata(config, &path)?
         };
         let name = format!("pool-{number}");
-        let store = Worker::new(reactor, token, &name, store).map_err(at(&directory))?;
-        Ok(PoolStore {
-            number,
-            name: config.name.clone(),
-            core,
-            groups,
-            store,
-            asked: Slab::default(),
-            acting: Slab::default(),
-            ordered: Default::default(),
-            notices: Default::default(),
-            directory,
+        let commits = Worker::new(reactor, token, &name, store).map_err(file_error(&path))?;
+        let directory = PoolDirectory {
+            path,
             direct: config.direct,
-            prepared_file: None,
+            commits,
+            prepared: None,
             _lock: lock,
-        })
+        };
+        Ok((PoolStore::new(config.name.clone(), core, groups), directory))
     }
 
-    /// Makes the file of a new group. Ask the core to add it next. A file that was made here is removed
-    /// if it cannot be a group's, or the group is not added ([`PoolStore::forget_prepared_group`]).
+    /// Makes the file of a new group. A file that was made here is removed again if it cannot be a
+    /// group's, or the group is not added ([`PoolDirectory::forget_prepared_group`]).
     ///
     /// # Errors
     /// See [`PoolFailure`].
-    pub fn prepare_group(&mut self, config: &GroupConfig) -> Result<(), PoolFailure> {
-        let path = group_path(&self.directory, &config.name);
-        let at = |error| PoolFailure::File {
-            path: path.clone(),
-            error,
-        };
-        let page_bytes = u64::from(self.core.page_bytes());
+    pub fn prepare_group(
+        &mut self,
+        core: &Pool,
+        config: &GroupConfig,
+        files: &mut Files,
+    ) -> Result<GroupFile, PoolFailure> {
+        let path = group_path(&self.path, &config.name);
+        let page_bytes = u64::from(core.page_bytes());
         let size_bytes = config.size_bytes / page_bytes * page_bytes;
-        let is_new = !path.exists();
+        let made = (!path.exists()).then(|| path.clone());
         let prepared = FileDisk::create(&path)
-            .and_then(|made| self.core.prepare_group(&made, size_bytes))
+            .and_then(|disk| core.prepare_group(&disk, size_bytes))
             .and_then(|()| open_group(&path, self.direct));
-        let made = is_new.then(|| path.clone());
         match prepared {
             Ok(file) => {
-                self.groups.push(place(file, Some(config)));
-                self.prepared_file = made;
-                Ok(())
+                let file = files.add(file);
+                self.prepared = Some(PreparedGroup { file, made });
+                Ok(group_file(file, Some(config)))
             }
             Err(error) => {
                 remove(made);
-                Err(at(error))
+                Err(PoolFailure::File { path, error })
             }
         }
     }
 
     /// The group that was prepared last is not added after all.
-    pub fn forget_prepared_group(&mut self) {
-        let added = self.core.groups().count();
-        if self.groups.len() > added {
-            self.groups.truncate(added);
-            remove(self.prepared_file.take());
+    pub fn forget_prepared_group(&mut self, files: &mut Files) {
+        if let Some(prepared) = self.prepared.take() {
+            files.close(prepared.file);
+            remove(prepared.made);
         }
+    }
+
+    /// Begins a commit.
+    pub fn commit(&mut self, request: CommitRequest) {
+        let CommitRequest {
+            pool,
+            action,
+            batch,
+        } = request;
+        self.commits.submit(move |store| Committed {
+            pool,
+            action,
+            result: store.commit(&batch).map_err(|error| error.to_string()),
+            metadata_is_low: store.space_is_low(),
+        });
+    }
+
+    /// The reactor reported the token of the commits.
+    pub fn handle_event(&mut self) {
+        self.commits.handle_event();
+    }
+
+    /// The next commit that is over.
+    pub fn poll_committed(&mut self) -> Option<Committed> {
+        self.commits.poll_done()
+    }
+}
+
+fn open_metadata(
+    config: &PoolConfig,
+    directory: &Path,
+    open_group: &mut dyn FnMut(GroupId, &str) -> io::Result<Arc<dyn Disk>>,
+) -> Result<(Pool, Store), PoolFailure> {
+    let path = directory.join("metadata");
+    let file = FileDisk::open(&path, true).map_err(file_error(&path))?;
+    hakaru_pool::open(settings(config), Arc::new(file), open_group)
+        .map_err(|error| not_opened(directory, error))
+}
+
+/// Makes the metadata of a new pool aside: a pool is there as a whole, or not at all.
+fn create_metadata(config: &PoolConfig, directory: &Path) -> Result<(Pool, Store), PoolFailure> {
+    // The metadata come first when a pool is made, so files of groups are of a pool that had some.
+    if has_groups(directory).map_err(file_error(directory))? {
+        return Err(PoolFailure::Lost(directory.to_owned()));
+    }
+    let aside = directory.join("metadata.new");
+    let _ = fs::remove_file(&aside);
+    let file = FileDisk::create(&aside).map_err(file_error(&aside))?;
+    let mut uuid = [0; 16];
+    entropy::fill(&mut uuid);
+    let created = hakaru_pool::create(settings(config), uuid, config.page_bytes, Arc::new(file))
+        .map_err(|error| not_opened(directory, error))?;
+    let metadata = directory.join("metadata");
+    fs::rename(&aside, &metadata)
+        .and_then(|()| File::open(directory)?.sync_all())
+        .map_err(file_error(&metadata))?;
+    Ok(created)
+}
+
+fn settings(config: &PoolConfig) -> hakaru_pool::PoolConfig {
+    hakaru_pool::PoolConfig {
+        soft_threshold_percent: config.soft_threshold_percent,
+        hold_when_full: Duration::from_secs(config.hold_when_full_s.into()),
+        ..hakaru_pool::PoolConfig::default()
+    }
+}
+
+fn file_error(path: &Path) -> impl Fn(io::Error) -> PoolFailure {
+    let path = path.to_owned();
+    move |error| PoolFailure::File {
+        path: path.clone(),
+        error,
+    }
+}
+
+fn not_opened(directory: &Path, error: impl Into<OpenError>) -> PoolFailure {
+    PoolFailure::Open {
+        directory: directory.to_owned(),
+        error: error.into(),
     }
 }
 
@@ -184,21 +240,13 @@ pub fn check(directory: &Path) -> Result<Checked, PoolFailure> {
         return Err(PoolFailure::Absent(directory.to_owned()));
     }
     let _lock = PoolLock::acquire(directory)?;
-    let refused = |error: StoreError| PoolFailure::Open {
-        directory: directory.to_owned(),
-        error: error.into(),
-    };
-    let file = FileDisk::open(&metadata, false).map_err(|error| PoolFailure::File {
-        path: metadata.clone(),
-        error,
-    })?;
+    let file = FileDisk::open(&metadata, false).map_err(file_error(&metadata))?;
     let mut open_group = |_: GroupId, name: &str| -> io::Result<Arc<dyn Disk>> {
-        Ok(Arc::new(FileDisk::open(
-            &group_path(directory, name),
-            false,
-        )?))
+        let path = group_path(directory, name);
+        Ok(Arc::new(FileDisk::open(&path, false)?))
     };
-    hakaru_pool::check(Arc::new(file), &mut open_group).map_err(refused)
+    hakaru_pool::check(Arc::new(file), &mut open_group)
+        .map_err(|error: StoreError| not_opened(directory, error))
 }
 
 fn remove(made: Option<PathBuf>) {
@@ -230,11 +278,11 @@ fn open_group(path: &Path, direct: bool) -> io::Result<OpenFile> {
     Ok(OpenFile { handle, direct })
 }
 
-fn place(file: OpenFile, config: Option<&GroupConfig>) -> GroupFile {
+fn group_file(file: FileId, config: Option<&GroupConfig>) -> GroupFile {
     let place = config.and_then(|config| config.placement);
-    GroupFile {
-        file,
-        model_group: place.map_or(0, |place| place.group),
-        model_offset_bytes: place.map_or(0, |place| place.offset_bytes),
-    }
+    let place = place.map_or_else(Place::default, |place| Place {
+        group: place.group,
+        offset_bytes: place.offset_bytes,
+    });
+    GroupFile { file, place }
 }

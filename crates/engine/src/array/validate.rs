@@ -1,0 +1,290 @@
+//! The configuration checked: nothing is opened or bound before it makes sense as a whole.
+use std::collections::BTreeSet;
+
+use hakaru_contract::{ArrayConfig, GroupConfig, LuConfig, PoolConfig, StoreConfig, TargetKeys};
+use hakaru_drive::Array;
+use hakaru_pool::{Failure as Refusal, PAGE_BYTES_MAX, PAGE_BYTES_MIN};
+
+use super::pools::POOLS_MAX;
+use crate::failure::Failure;
+
+/// Largest physical block an LU may have.
+const PHYSICAL_BLOCK_BYTES_MAX: u32 = 64 << 10;
+
+/// Largest LU in memory that is full from the beginning: its maps take 64 MiB.
+const FULL_BYTES_MAX: u64 = 1 << 40;
+
+/// Longest data segment or burst (RFC 7143 sections 13.12 to 13.14).
+const LENGTH_MAX: u64 = (1 << 24) - 1;
+
+/// Longest time a write may be held where there is no space.
+const HOLD_S_MAX: u32 = 3600;
+
+/// Checks the whole configuration, each LU and group against the model.
+///
+/// # Errors
+/// A value is out of its bounds, which the message names.
+pub fn check(config: &ArrayConfig, model: Option<&Array>) -> Result<(), Failure> {
+    bound("sessions_max", config.sessions_max.into(), 1, 20_000)?;
+    bound("spin_us", config.spin_us.into(), 0, 1000)?;
+    check_keys(&config.login)?;
+    config.socket.validate("socket").map_err(|e| {
+        let hint = e.hint.clone();
+        Failure::usage(e, hint)
+    })?;
+    check_target_name(&config.target_name)?;
+    check_pools(config, model)?;
+    check_lus(config, model)
+}
+
+fn bound(field: &str, value: u64, low: u64, high: u64) -> Result<(), Failure> {
+    if (low..=high).contains(&value) {
+        return Ok(());
+    }
+    let message = format!("{field} is {value}; it must be {low} to {high}");
+    Err(Failure::usage(message, "correct the configuration"))
+}
+
+fn check_target_name(name: &str) -> Result<(), Failure> {
+    let prefixes = ["iqn.", "eui.", "naa."];
+    if name.len() <= 223 && prefixes.iter().any(|prefix| name.starts_with(prefix)) {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        format_args!("target_name: {name:?} is not an iSCSI name"),
+        "use the form iqn.2026-01.org.example:name, at most 223 bytes (RFC 7143 section 4.2.7)",
+    ))
+}
+
+/// Ranges of RFC 7143 section 13.
+fn check_keys(keys: &TargetKeys) -> Result<(), Failure> {
+    let lengths = [
+        (
+            "login.max_recv_data_segment_length",
+            keys.max_recv_data_segment_length,
+            LENGTH_MAX,
+        ),
+        ("login.max_burst_length", keys.max_burst_length, LENGTH_MAX),
+        (
+            "login.first_burst_length",
+            keys.first_burst_length,
+            u64::from(keys.max_burst_length),
+        ),
+    ];
+    for (field, bytes, most) in lengths {
+        bound(field, bytes.into(), 512, most)?;
+    }
+    let most = u64::from(u16::MAX);
+    bound(
+        "login.max_outstanding_r2t",
+        keys.max_outstanding_r2t.into(),
+        1,
+        most,
+    )
+}
+
+fn check_lus(config: &ArrayConfig, model: Option<&Array>) -> Result<(), Failure> {
+    let least = u64::from(config.pools.is_empty());
+    bound("number of lus", config.lus.len() as u64, least, 256)?;
+    let mut seen = BTreeSet::new();
+    for lu in &config.lus {
+        if !seen.insert(lu.lun) {
+            let message = format!("lus: LUN {} is given twice", lu.lun);
+            return Err(Failure::usage(message, "number them differently"));
+        }
+        check_lu(lu, model)?;
+    }
+    Ok(())
+}
+
+/// Checks an LU on its own.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_lu(lu: &LuConfig, model: Option<&Array>) -> Result<(), Failure> {
+    check_blocks(lu)?;
+    check_contents(lu)?;
+    match model {
+        Some(model) if !matches!(lu.store, StoreConfig::Thin { .. }) => check_placement(lu, model),
+        _ => Ok(()),
+    }
+}
+
+fn check_blocks(lu: &LuConfig) -> Result<(), Failure> {
+    let lun = lu.lun;
+    let block = u64::from(lu.block_bytes);
+    if ![512, 4096].contains(&block) {
+        let message = format!("lus: LUN {lun} has blocks of {block} bytes");
+        return Err(Failure::usage(message, "block_bytes is 512 or 4096"));
+    }
+    let physical = lu.physical_block_bytes.unwrap_or(lu.block_bytes);
+    let possible = lu.block_bytes..=PHYSICAL_BLOCK_BYTES_MAX;
+    if !physical.is_power_of_two() || !possible.contains(&physical) {
+        let message = format!("lus: LUN {lun} has physical blocks of {physical} bytes");
+        return Err(Failure::usage(
+            message,
+            "physical_block_bytes is a power of two from block_bytes to 65 536",
+        ));
+    }
+    if lu.size_bytes == 0 || !lu.size_bytes.is_multiple_of(block) {
+        let message = format!("lus: LUN {lun} has {} bytes", lu.size_bytes);
+        let hint = format!("size_bytes is a multiple of {block}, not 0");
+        return Err(Failure::usage(message, hint));
+    }
+    Ok(())
+}
+
+fn check_placement(lu: &LuConfig, model: &Array) -> Result<(), Failure> {
+    let lun = lu.lun;
+    let Some(place) = lu.placement else {
+        let message = format!("lus: LUN {lun} has no placement on the modelled drives");
+        return Err(Failure::usage(
+            message,
+            "give placement.group and placement.offset_bytes",
+        ));
+    };
+    let Some(capacity) = model.group_capacity_bytes(place.group) else {
+        let message = format!(
+            "lus: LUN {lun} lies on group {}, which the model lacks",
+            place.group
+        );
+        return Err(Failure::usage(message, "groups count from 0"));
+    };
+    match place.offset_bytes.checked_add(lu.size_bytes) {
+        Some(end) if end <= capacity => Ok(()),
+        _ => Err(Failure::usage(
+            format_args!(
+                "lus: LUN {lun} ends beyond the {capacity} bytes of group {}",
+                place.group
+            ),
+            "make it smaller, or move it forward",
+        )),
+    }
+}
+
+/// Contents that an LU in memory is declared to have.
+fn check_contents(lu: &LuConfig) -> Result<(), Failure> {
+    let StoreConfig::Memory {
+        fill_seed,
+        fill_compressible_percent: percent,
+    } = lu.store
+    else {
+        return Ok(());
+    };
+    let lun = lu.lun;
+    if percent > 100 || percent > 0 && fill_seed.is_none() {
+        let message = format!("lus: LUN {lun} has fill_compressible_percent {percent}");
+        return Err(Failure::usage(
+            message,
+            "0 to 100, and only together with fill_seed",
+        ));
+    }
+    if fill_seed.is_some() && lu.size_bytes > FULL_BYTES_MAX {
+        let message = format!("lus: LUN {lun} has {} bytes and fill_seed", lu.size_bytes);
+        return Err(Failure::usage(
+            message,
+            "an LU that is full from the beginning has at most 1 TiB",
+        ));
+    }
+    Ok(())
+}
+
+fn check_pools(config: &ArrayConfig, model: Option<&Array>) -> Result<(), Failure> {
+    if config.pools.len() > POOLS_MAX {
+        let message = format!("pools: {} given", config.pools.len());
+        return Err(Failure::usage(
+            message,
+            format_args!("at most {POOLS_MAX} are possible"),
+        ));
+    }
+    let mut names = BTreeSet::new();
+    let mut directories = BTreeSet::new();
+    for pool in &config.pools {
+        check_pool(pool)?;
+        if !names.insert(&pool.name) || !directories.insert(&pool.directory) {
+            let message = format!(
+                "pools: {:?} in {:?} is given twice",
+                pool.name, pool.directory
+            );
+            return Err(Failure::usage(
+                message,
+                "give each a name and a directory of its own",
+            ));
+        }
+        for group in &pool.groups {
+            check_group(&pool.name, group, model)?;
+        }
+    }
+    for lu in &config.lus {
+        if let StoreConfig::Thin { pool, .. } = &lu.store
+            && !names.contains(pool)
+        {
+            let message = format!(
+                "lus: LUN {} is in pool {pool:?}, which is not given",
+                lu.lun
+            );
+            return Err(Failure::usage(message, "name one of the pools"));
+        }
+    }
+    Ok(())
+}
+
+fn check_pool(pool: &PoolConfig) -> Result<(), Failure> {
+    let usage = |what: &str, hint: String| {
+        Err(Failure::usage(
+            format_args!("pools: {:?}: {what}", pool.name),
+            hint,
+        ))
+    };
+    if !hakaru_pool::name_is_valid(&pool.name) {
+        return usage("is not a valid name", Refusal::NameInvalid.to_string());
+    }
+    if !pool.page_bytes.is_power_of_two()
+        || !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&pool.page_bytes)
+    {
+        let hint = format!("a power of two from {PAGE_BYTES_MIN} to {PAGE_BYTES_MAX}");
+        return usage(&format!("page_bytes is {}", pool.page_bytes), hint);
+    }
+    if !(1..=100).contains(&pool.soft_threshold_percent) {
+        let what = format!("soft_threshold_percent is {}", pool.soft_threshold_percent);
+        return usage(&what, "it must be 1 to 100".to_owned());
+    }
+    if pool.hold_when_full_s > HOLD_S_MAX {
+        let what = format!("hold_when_full_s is {}", pool.hold_when_full_s);
+        return usage(&what, format!("it must be 0 to {HOLD_S_MAX}"));
+    }
+    Ok(())
+}
+
+/// Checks a group's name, and its place on the modelled drives.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_group(pool: &str, group: &GroupConfig, model: Option<&Array>) -> Result<(), Failure> {
+    let usage = |what: &str, hint: &str| {
+        let message = format!("pool {pool:?}: group {:?} {what}", group.name);
+        Err(Failure::usage(message, hint))
+    };
+    if !hakaru_pool::name_is_valid(&group.name) {
+        return usage("is not a valid name", &Refusal::NameInvalid.to_string());
+    }
+    let Some(model) = model else { return Ok(()) };
+    let Some(place) = group.placement else {
+        return usage(
+            "has no placement on the modelled drives",
+            "give placement.group and placement.offset_bytes",
+        );
+    };
+    let end = place.offset_bytes.checked_add(group.size_bytes);
+    match (model.group_capacity_bytes(place.group), end) {
+        (Some(capacity), Some(end)) if end <= capacity => Ok(()),
+        (None, _) => usage(
+            "lies on a group that the model lacks",
+            "groups count from 0",
+        ),
+        _ => usage(
+            "ends beyond the modelled group",
+            "make it smaller, or move it forward",
+        ),
+    }
+}
