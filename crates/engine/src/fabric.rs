@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use hakaru_contract::{FabricEngineConfig, NamedHistogram};
 use hakaru_fabric::{Bin, Fabric, Packet};
-use hakaru_runtime::packet::{PacketSocket, Received};
-use hakaru_runtime::packet_writer::{PacketWriter, Packets as _, Written};
-use hakaru_runtime::{
-    Events, Gone, Inbox, Interest, Outbox, PACKET_BATCH, Reactor, Token, clock, process,
+use hakaru_runtime::packet::{
+    BATCH, Gone, Inbox, Outbox, PacketSocket, PacketWriter, Packets as _, Received, Written,
 };
+use hakaru_runtime::{Events, Interest, Reactor, Token, clock, process};
 use hakaru_stats::{Histogram, Latency};
 use hakaru_units::Time;
 use hakaru_watch::net::parse_net_dev;
@@ -256,7 +255,7 @@ impl<'r> Shell<'r> {
         }
         self.inbox.look();
         let mut got = 0;
-        while got < PACKET_BATCH {
+        while got < BATCH {
             let Some(received) = interface.socket.receive(&mut self.inbox) else {
                 interface.unread = false;
                 break;

@@ -4,7 +4,7 @@
 //! the question can be left out: the shell reads the socket as if it had been told to, which is harmless when nothing is
 //! there. A guess that was wrong costs a call, so that guessing pauses after one, longer from miss to miss.
 
-use crate::reactor::Token;
+use crate::token::Token;
 
 /// Guesses in a row; then the reactor is asked, which may know of others.
 const RUN_MAX: u32 = 16;

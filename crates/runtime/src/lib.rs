@@ -16,17 +16,15 @@
 //! | [`sock_diag`] | a netlink socket that asks the kernel for TCP sockets |
 //! | [`tracefs`], [`trace_ring`] | the kernel's tracepoints: their layouts, their events |
 //! | [`socket_options`] | what sockets are told before they connect or listen |
-//! | [`capture_ring`] | packets of an interface for a capture, through a ring shared with the kernel |
-//! | [`packet`] | whole Ethernet frames of an interface, super-frames included |
-//! | [`packet_writer`] | short packets written by a thread of their own |
+//! | [`capture`] | copies of the packets of an interface, through a ring shared with the kernel |
+//! | [`packet`] | whole Ethernet frames of an interface, received and sent |
 //! | [`lines`] | lines from stdin, lines to stdout |
 //! | [`memory`] | an LU's bytes in RAM, thin |
 //! | [`page_pipe`] | memory on its way to a socket by reference |
 //! | [`worker`] | blocking work on a thread of its own |
 //! | [`process`] | signals, parent death, network namespaces, descriptor limit, resource counters |
 mod alarm;
-mod capture_filter;
-pub mod capture_ring;
+pub mod capture;
 pub mod clock;
 pub mod disk;
 pub mod entropy;
@@ -37,21 +35,16 @@ pub mod lines;
 pub mod memory;
 pub mod net;
 pub mod packet;
-mod packet_batch;
-mod packet_inbox;
-mod packet_ring;
-pub mod packet_writer;
 pub mod page_pipe;
 pub mod process;
 pub mod reactor;
 pub mod sock_diag;
 pub mod socket_options;
 pub mod tcp_info;
+mod token;
 pub mod trace_ring;
 pub mod tracefs;
-mod virtio;
 pub mod worker;
 
-pub use packet_batch::{BATCH as PACKET_BATCH, Outbox};
-pub use packet_inbox::{Gone, Inbox};
-pub use reactor::{Event, Events, Interest, Reactor, Token, Waker};
+pub use reactor::{Event, Events, Interest, Reactor, Waker};
+pub use token::Token;

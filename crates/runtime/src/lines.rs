@@ -173,7 +173,8 @@ impl<T: Send + 'static> Drop for LineWriter<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reactor::{Events, Reactor, Token};
+    use crate::reactor::{Events, Reactor};
+    use crate::token::Token;
 
     #[test]
     fn lines_are_cut_whatever_the_pieces_and_the_last_needs_no_newline() {

@@ -285,7 +285,8 @@ fn to_socket_address(address: SocketAddrAny) -> io::Result<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reactor::{Events, Interest, Reactor, Token};
+    use crate::reactor::{Events, Interest, Reactor};
+    use crate::token::Token;
 
     fn pair() -> (Socket, Socket) {
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();

@@ -18,21 +18,13 @@ use crate::alarm::Alarm;
 use crate::clock;
 use crate::guess::Guess;
 use crate::process::count_looking;
+use crate::token::Token;
 
 /// What the reactor's own timer is called.
 const ALARM: Token = Token(u64::MAX);
 
 /// Deadlines that are farther off than this are left to the timer that stays set.
 const FAR: Duration = Duration::from_millis(1);
-
-/// What the shell calls a registered descriptor by. Values from [`Token::RESERVED`] on belong to the control plumbing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Token(pub u64);
-
-impl Token {
-    /// The first of the values that shells must not use for their own descriptors.
-    pub const RESERVED: Token = Token(u64::MAX - 15);
-}
 
 /// Which events of a descriptor are wanted, and how often they are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,8 @@ use std::io;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 
-use crate::reactor::{Reactor, Token, Waker};
+use crate::reactor::{Reactor, Waker};
+use crate::token::Token;
 
 /// What the thread is asked to do with its state.
 type Work<S, R> = Box<dyn FnOnce(&mut S) -> R + Send>;

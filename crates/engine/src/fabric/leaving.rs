@@ -1,8 +1,6 @@
 //! Frames on their way out of the `fabric` engine, written by the shell or by the writer's thread.
 use hakaru_fabric::OutFrame;
-use hakaru_runtime::PACKET_BATCH;
-use hakaru_runtime::packet::{Cut, Offload, Outgoing};
-use hakaru_runtime::packet_writer::Packets;
+use hakaru_runtime::packet::{BATCH, Cut, Offload, Outgoing, Packets};
 use hakaru_units::Time;
 
 /// What goes out to one interface in one call.
@@ -16,9 +14,9 @@ pub(super) struct Leaving {
 impl Default for Leaving {
     fn default() -> Leaving {
         Leaving {
-            frames: Vec::with_capacity(PACKET_BATCH),
-            heads: vec![Vec::new(); PACKET_BATCH],
-            dues: Vec::with_capacity(PACKET_BATCH),
+            frames: Vec::with_capacity(BATCH),
+            heads: vec![Vec::new(); BATCH],
+            dues: Vec::with_capacity(BATCH),
         }
     }
 }
@@ -38,7 +36,7 @@ impl Leaving {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.frames.len() >= PACKET_BATCH
+        self.frames.len() >= BATCH
     }
 
     /// Waking up another thread for it pays.

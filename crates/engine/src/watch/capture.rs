@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hakaru_contract::Capture as CaptureConfig;
-use hakaru_runtime::capture_ring::{CaptureRing, RingOptions};
+use hakaru_runtime::capture::{CaptureRing, RingOptions};
 use hakaru_runtime::clock;
 use serde_json::{Value, json};
 

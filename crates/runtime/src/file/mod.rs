@@ -11,6 +11,7 @@
 //! ```
 mod buffer;
 mod handle;
+mod request;
 mod threads;
 mod uring;
 
@@ -18,89 +19,19 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-use rustix::fs::FallocateFlags;
-
 pub use buffer::{IoBuffer, PageBuffer, PageBuffers, StableBuffer};
 pub use handle::{Extent, FileHandle};
+pub use request::{FileDone, FileOp, FileRequest};
 
 use self::threads::Threads;
 use self::uring::Uring;
-use crate::reactor::{Reactor, Token};
+use crate::reactor::Reactor;
+use crate::token::Token;
 
 /// How long to wait before [`FileQueue::flush`] is tried again where [`FileQueue::must_retry`].
 pub const RETRY_AFTER: Duration = Duration::from_millis(1);
 
-/// What to do with a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileOp {
-    /// Fill the buffer from the file.
-    Read,
-    /// Write the whole buffer to the file.
-    Write {
-        /// Only done when it is on stable storage.
-        durable: bool,
-    },
-    /// Put everything written before on stable storage. The buffer is not looked at.
-    Sync,
-    /// Give the range's space back; it reads as zeros from then on. The buffer is not looked at. `Unsupported` where the file system
-    /// (or device) has no holes: write zeros then.
-    Punch {
-        /// Bytes, at least 1.
-        length_bytes: u64,
-    },
-    /// Make the range read as zeros but keep (or take) its space. The buffer is not looked at. `Unsupported` as for `Punch`.
-    Zero {
-        /// Bytes, at least 1.
-        length_bytes: u64,
-    },
-}
-
-impl FileOp {
-    /// How `fallocate` is asked for it; `None`: it is not `fallocate`'s.
-    fn fallocate(self) -> Option<(FallocateFlags, u64)> {
-        match self {
-            FileOp::Punch { length_bytes } => Some((
-                FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
-                length_bytes,
-            )),
-            FileOp::Zero { length_bytes } => Some((
-                FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
-                length_bytes,
-            )),
-            _ => None,
-        }
-    }
-}
-
-/// A request.
-#[derive(Debug)]
-pub struct FileRequest<B> {
-    /// The caller's; comes back in [`FileDone`].
-    pub id: u64,
-    /// Of which file.
-    pub file: FileHandle,
-    /// What to do.
-    pub op: FileOp,
-    /// First byte.
-    pub offset_bytes: u64,
-    /// As many bytes as it is long. With `O_DIRECT` address, length and offset are multiples of the device's block.
-    pub buffer: B,
-}
-
-/// A finished request.
-#[derive(Debug)]
-pub struct FileDone<B> {
-    /// The request's.
-    pub id: u64,
-    /// The request's.
-    pub op: FileOp,
-    /// The request's, filled if it was a read that went well.
-    pub buffer: B,
-    /// All of it was done, or the error. A file that ends within the range is `UnexpectedEof`.
-    pub result: io::Result<()>,
-}
-
-/// Requests to files, and what came of them.
+/// Requests to files and their completions.
 pub struct FileQueue<B: StableBuffer> {
     backend: Backend<B>,
     done: VecDeque<FileDone<B>>,

@@ -5,8 +5,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
 
-use super::{FileDone, FileOp, FileRequest, StableBuffer};
-use crate::reactor::{Reactor, Token, Waker};
+use super::buffer::StableBuffer;
+use super::request::{FileDone, FileOp, FileRequest};
+use crate::reactor::{Reactor, Waker};
+use crate::token::Token;
 
 /// Most threads; each carries one request at a time. Queues deeper than that wait, as they do in a device.
 const THREADS_MAX: usize = 32;

@@ -7,8 +7,10 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use io_uring::types::{Fd, FsyncFlags};
 use io_uring::{IoUring, Probe, opcode, squeue};
 
-use super::{FileDone, FileOp, FileRequest, StableBuffer};
-use crate::reactor::{Interest, Reactor, Token};
+use super::buffer::StableBuffer;
+use super::request::{FileDone, FileOp, FileRequest};
+use crate::reactor::{Interest, Reactor};
+use crate::token::Token;
 
 /// Requests handed to the kernel per call at most.
 const SUBMISSIONS: u32 = 256;

@@ -1,7 +1,7 @@
 //! `virtio_net_hdr`: what the kernel tells of a packet besides its bytes (virtio 1.2, section 5.1.6).
 use std::mem::size_of;
 
-use crate::packet::{Cut, Offload, Outgoing};
+use super::frame::{Cut, Offload, Outgoing};
 
 /// Bytes of the header.
 pub(crate) const HEADER_BYTES: usize = size_of::<VirtioHeader>();

@@ -12,11 +12,13 @@ use std::thread::JoinHandle;
 
 use hakaru_units::Time;
 
+use super::frame::Outgoing;
+use super::outbox::Outbox;
+use super::socket::PacketSocket;
 use crate::clock;
-use crate::packet::{Outgoing, PacketSocket};
-use crate::packet_batch::Outbox;
 use crate::process::ThreadCpuClock;
-use crate::reactor::{Reactor, Token, Waker};
+use crate::reactor::{Reactor, Waker};
+use crate::token::Token;
 
 /// What is written in one go, for one interface.
 pub trait Packets: Send + 'static {

@@ -2,7 +2,7 @@
 //!
 //! The kernel fills blocks; one that is full, or 20 ms old, is ours until it is given back. A packet that finds no free block is lost and counted. Only what
 //! passes the filter is copied, and of it no more than the snap length. Needs CAP_NET_RAW in the user namespace of the network namespace, like
-//! [`crate::packet`]; unlike there, the interface goes on as if nobody looked.
+//! [`crate::packet`]; unlike there, the interface is not affected.
 use std::io;
 use std::mem::{offset_of, size_of};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -12,29 +12,14 @@ use std::time::Duration;
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::capture_filter;
-use crate::packet::{bind, open_socket, set};
+use super::filter;
+use super::options::RingOptions;
+use crate::packet::options::{bind, open_socket, set};
 
 /// Size of a block; a packet is never longer.
 const BLOCK_BYTES: usize = 1 << 19;
 /// A block that is not full is handed on after this time.
 const RETIRE_MS: u32 = 20;
-
-/// What is captured of each packet, and of which.
-#[derive(Clone, Debug)]
-pub struct RingOptions {
-    /// Size of the ring, bytes; rounded up to whole blocks of 512 KiB, at least two.
-    pub ring_bytes: usize,
-    /// Bytes kept of each packet, from the Ethernet header on.
-    pub snap_bytes: u32,
-    /// Only TCP with one of these ports at either end; at most [`RingOptions::PORTS_MAX`]. Empty: everything.
-    pub ports: Vec<u16>,
-}
-
-impl RingOptions {
-    /// Jumps of the kernel's filters reach no further.
-    pub const PORTS_MAX: usize = 32;
-}
 
 /// A captured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,8 +83,8 @@ impl CaptureRing {
             .map_raw(&socket)?;
         let loopback = bind_to(&socket, index, 0)? == libc::ARPHRD_LOOPBACK;
         // On loopback every packet passes twice, out and in: once is enough.
-        let program = capture_filter::program(&options.ports, options.snap_bytes, loopback)?;
-        capture_filter::attach(&socket, program)?;
+        let program = filter::program(&options.ports, options.snap_bytes, loopback)?;
+        filter::attach(&socket, program)?;
         bind_to(&socket, index, libc::ETH_P_ALL as u16)?;
         let ring = CaptureRing {
             map,
@@ -172,7 +157,7 @@ impl CaptureRing {
     /// # Errors
     /// None that occur on an open packet socket.
     pub fn stop(&mut self) -> io::Result<()> {
-        capture_filter::attach(&self.socket, capture_filter::nothing())
+        filter::attach(&self.socket, filter::nothing())
     }
 
     /// When a block that is not full is handed on, twice over.

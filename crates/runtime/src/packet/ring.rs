@@ -3,7 +3,7 @@
 //! A slot is as long as an ordinary frame. Of a packet that is longer (a super-frame, a jumbo frame) the slot has the beginning, and the socket's own queue
 //! the whole, in the same order (`PACKET_COPY_THRESH`): what is large is then copied once, and 65 000 bytes are not set aside for every packet.
 //!
-//! Version 3, which [`crate::capture_ring`] uses, hands packets on in blocks, milliseconds late; version 2 each at once.
+//! Version 3, which [`crate::capture`] uses, hands packets on in blocks, milliseconds late; version 2 each at once.
 use std::io;
 use std::mem::{offset_of, size_of};
 use std::os::fd::OwnedFd;
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 
-use crate::packet::set;
-use crate::virtio::HEADER_BYTES;
+use super::options::set;
+use super::virtio::HEADER_BYTES;
 
 /// Some 75 of them are headers: a frame of 1500 bytes, tagged, has room.
 const SLOT_BYTES: usize = 2048;

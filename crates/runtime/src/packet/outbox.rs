@@ -4,9 +4,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use hakaru_units::Time;
 
-use crate::packet::Outgoing;
-use crate::packet_inbox::Clocks;
-use crate::virtio::{HEADER_BYTES, VirtioHeader};
+use super::clocks::Clocks;
+use super::frame::Outgoing;
+use super::virtio::{HEADER_BYTES, VirtioHeader};
 
 /// Packets that one call sends at most.
 pub const BATCH: usize = 64;

@@ -7,63 +7,20 @@
 //! out of every frame it receives, which is put back.
 use std::io;
 use std::mem::size_of;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use hakaru_units::Time;
 
-use crate::packet_batch::Outbox;
-use crate::packet_inbox::{Gone, Inbox};
-use crate::packet_ring::ReceiveRing;
+use super::frame::{Outgoing, Received};
+use super::inbox::{Gone, Inbox};
+use super::options::{bind, open_socket, set, set_size};
+use super::outbox::Outbox;
+use super::ring::ReceiveRing;
 
 /// Room for long packets that come while the shell does something else, bytes.
 const RECEIVE_BUFFER_BYTES: libc::c_int = 256 << 20;
 const SEND_BUFFER_BYTES: libc::c_int = 32 << 20;
-
-/// The longest super-frame: Linux makes none above 64 KiB unless BIG TCP is switched on.
-pub const PACKET_BYTES_MAX: usize = (64 << 10) + 64;
-
-/// What goes with a packet's bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Offload {
-    /// Where the checksum that is to be filled in begins to count, and how far from there it is stored.
-    pub checksum: Option<(u16, u16)>,
-    /// It is a super-frame.
-    pub segmentation: Option<Cut>,
-}
-
-/// How a super-frame is cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
-    /// Of UDP datagrams; else it is a TCP segment.
-    pub udp: bool,
-    /// Headers that every frame repeats, bytes. Of a received packet it is not reliable: the kernel says how much lies in one piece.
-    pub header_bytes: u16,
-    /// Payload of each frame but the last, bytes.
-    pub payload_bytes: u16,
-}
-
-/// A packet that came.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Received {
-    /// From the Ethernet header on, without FCS.
-    pub bytes: Vec<u8>,
-    /// What goes with them.
-    pub offload: Offload,
-    /// When the interface had it.
-    pub at: Time,
-}
-
-/// A packet to send: `head`, then `body`.
-#[derive(Clone, Copy, Debug)]
-pub struct Outgoing<'a> {
-    /// What was written anew: headers, or nothing.
-    pub head: &'a [u8],
-    /// What is sent from where it lies.
-    pub body: &'a [u8],
-    /// What goes with the bytes.
-    pub offload: Offload,
-}
 
 /// An interface of this network namespace.
 #[derive(Debug)]
@@ -182,70 +139,6 @@ impl PacketSocket {
             return Err(io::Error::last_os_error());
         }
         Ok(statistics.tp_drops.into())
-    }
-}
-
-/// A packet socket of no interface yet.
-pub(crate) fn open_socket() -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: makes a descriptor, which nobody else owns. Protocol 0: nothing is received before it is bound.
-    unsafe {
-        let fd = libc::socket(libc::AF_PACKET, kind, 0);
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(OwnedFd::from_raw_fd(fd))
-    }
-}
-
-/// `protocol`: what is received; 0: nothing.
-pub(crate) fn bind(socket: &OwnedFd, index: libc::c_uint, protocol: u16) -> io::Result<()> {
-    // SAFETY: zero is a valid `sockaddr_ll`.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as libc::c_ushort;
-    address.sll_protocol = protocol.to_be();
-    address.sll_ifindex = index as libc::c_int;
-    let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    // SAFETY: `address` is a `sockaddr_ll` of that length.
-    let result = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
-}
-
-/// Beyond what is allowed to everyone where this user may; else what is.
-fn set_size(
-    socket: &OwnedFd,
-    forced: libc::c_int,
-    plain: libc::c_int,
-    bytes: libc::c_int,
-) -> io::Result<()> {
-    set(socket, libc::SOL_SOCKET, forced, &bytes)
-        .or_else(|_| set(socket, libc::SOL_SOCKET, plain, &bytes))
-}
-
-pub(crate) fn set<T>(
-    socket: &OwnedFd,
-    level: libc::c_int,
-    option: libc::c_int,
-    value: &T,
-) -> io::Result<()> {
-    // SAFETY: `value` is plain memory of the size given.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            std::ptr::from_ref(value).cast(),
-            size_of::<T>() as libc::socklen_t,
-        )
-    };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
     }
 }
 

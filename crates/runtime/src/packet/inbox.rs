@@ -3,12 +3,11 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use hakaru_units::Time;
-use rustix::time::{ClockId, clock_gettime};
 
-use crate::clock;
-use crate::packet::{PACKET_BYTES_MAX, Received};
-use crate::packet_ring::{ReceiveRing, Slot};
-use crate::virtio::{HEADER_BYTES, VirtioHeader};
+use super::clocks::Clocks;
+use super::frame::{PACKET_BYTES_MAX, Received};
+use super::ring::{ReceiveRing, Slot};
+use super::virtio::{HEADER_BYTES, VirtioHeader};
 
 const TAG_AT: usize = 12;
 
@@ -33,30 +32,6 @@ pub enum Gone {
     Unknown,
     /// The socket had no room for all of it.
     NoRoom,
-}
-
-/// `CLOCK_MONOTONIC` less `CLOCK_REALTIME`, by which the kernel stamps, and now.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Clocks {
-    difference_ns: i128,
-    now: Time,
-}
-
-impl Clocks {
-    pub(crate) fn read() -> Clocks {
-        let (now, real) = (clock::now(), clock_gettime(ClockId::Realtime));
-        let real = i128::from(real.tv_sec) * 1_000_000_000 + i128::from(real.tv_nsec);
-        Clocks {
-            difference_ns: i128::from(now.as_ns()) - real,
-            now,
-        }
-    }
-
-    pub(crate) fn monotonic(self, realtime_ns: i128) -> Option<Time> {
-        u64::try_from(realtime_ns + self.difference_ns)
-            .ok()
-            .map(Time)
-    }
 }
 
 impl Inbox {
@@ -179,7 +154,10 @@ impl Inbox {
 
 #[cfg(test)]
 mod tests {
+    use rustix::time::{ClockId, clock_gettime};
+
     use super::*;
+    use crate::clock;
 
     #[test]
     fn buffers_are_as_long_as_their_packets_and_used_again() {

@@ -1,0 +1,17 @@
+//! Options of a capture.
+
+/// Which packets are captured, and how much of each.
+#[derive(Clone, Debug)]
+pub struct RingOptions {
+    /// Size of the ring, bytes; rounded up to whole blocks of 512 KiB, at least two.
+    pub ring_bytes: usize,
+    /// Bytes kept of each packet, from the Ethernet header on.
+    pub snap_bytes: u32,
+    /// Only TCP with one of these ports at either end; at most [`RingOptions::PORTS_MAX`]. Empty: everything.
+    pub ports: Vec<u16>,
+}
+
+impl RingOptions {
+    /// Bound by the reach of jumps in the kernel's filters.
+    pub const PORTS_MAX: usize = 32;
+}

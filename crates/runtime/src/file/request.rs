@@ -1,0 +1,76 @@
+//! Requests to files and their completions.
+use std::io;
+
+use rustix::fs::FallocateFlags;
+
+use super::handle::FileHandle;
+
+/// An operation on a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileOp {
+    /// Fill the buffer from the file.
+    Read,
+    /// Write the whole buffer to the file.
+    Write {
+        /// Only done when it is on stable storage.
+        durable: bool,
+    },
+    /// Put everything written before on stable storage. The buffer is not looked at.
+    Sync,
+    /// Give the range's space back; it reads as zeros from then on. The buffer is not looked at. `Unsupported` where the file system
+    /// (or device) has no holes: write zeros then.
+    Punch {
+        /// Bytes, at least 1.
+        length_bytes: u64,
+    },
+    /// Make the range read as zeros but keep (or take) its space. The buffer is not looked at. `Unsupported` as for `Punch`.
+    Zero {
+        /// Bytes, at least 1.
+        length_bytes: u64,
+    },
+}
+
+impl FileOp {
+    /// Flags and length for `fallocate`; none for the operations that are done otherwise.
+    pub(super) fn fallocate(self) -> Option<(FallocateFlags, u64)> {
+        match self {
+            FileOp::Punch { length_bytes } => Some((
+                FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+                length_bytes,
+            )),
+            FileOp::Zero { length_bytes } => Some((
+                FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
+                length_bytes,
+            )),
+            _ => None,
+        }
+    }
+}
+
+/// A request.
+#[derive(Debug)]
+pub struct FileRequest<B> {
+    /// Chosen by the caller and returned in [`FileDone`].
+    pub id: u64,
+    /// File.
+    pub file: FileHandle,
+    /// Operation.
+    pub op: FileOp,
+    /// First byte.
+    pub offset_bytes: u64,
+    /// As many bytes as it is long. With `O_DIRECT` address, length and offset are multiples of the device's block.
+    pub buffer: B,
+}
+
+/// A finished request.
+#[derive(Debug)]
+pub struct FileDone<B> {
+    /// Id of the request.
+    pub id: u64,
+    /// Operation of the request.
+    pub op: FileOp,
+    /// Buffer of the request, filled by a successful read.
+    pub buffer: B,
+    /// Success, or the error. A file that ends within the range is `UnexpectedEof`.
+    pub result: io::Result<()>,
+}

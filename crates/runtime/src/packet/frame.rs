@@ -1,0 +1,48 @@
+//! Packets as the socket hands them over and takes them.
+use hakaru_units::Time;
+
+/// The longest super-frame: Linux makes none above 64 KiB unless BIG TCP is switched on.
+pub const PACKET_BYTES_MAX: usize = (64 << 10) + 64;
+
+/// Work that is left to whoever sends the packet on: a checksum, segmentation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offload {
+    /// First byte that the missing checksum covers, and its place, counted from there.
+    pub checksum: Option<(u16, u16)>,
+    /// How a super-frame is cut; none for a single frame.
+    pub segmentation: Option<Cut>,
+}
+
+/// Segmentation of a super-frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// It is made of UDP datagrams; otherwise it is a TCP segment.
+    pub udp: bool,
+    /// Headers that every frame repeats, bytes. Unreliable for a received packet: the kernel reports
+    /// how much lies in one piece.
+    pub header_bytes: u16,
+    /// Payload of each frame but the last, bytes.
+    pub payload_bytes: u16,
+}
+
+/// A received packet.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Received {
+    /// From the Ethernet header on, without FCS.
+    pub bytes: Vec<u8>,
+    /// Work left to do.
+    pub offload: Offload,
+    /// Instant at which the interface had it.
+    pub at: Time,
+}
+
+/// A packet to send: `head`, then `body`.
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing<'a> {
+    /// Bytes written anew: headers, or nothing.
+    pub head: &'a [u8],
+    /// Bytes sent from where they lie.
+    pub body: &'a [u8],
+    /// Work left to do.
+    pub offload: Offload,
+}
