@@ -1,4 +1,4 @@
-//! A capture file, pcap or pcapng, packet by packet. What any tool writes is read: both byte orders, any resolution of time, several sections and interfaces.
+//! A capture file, pcap or pcapng, packet by packet: of both byte orders, of any resolution of time, with several sections and interfaces.
 //!
 //! The bytes come from a reader that the caller opened.
 use std::io::{Cursor, Read};
@@ -68,6 +68,15 @@ pub struct CaptureFile {
     truncated: bool,
     dropped: Option<u64>,
     last: Time,
+    peeked: Option<Peeked>,
+}
+
+/// A packet that was read ahead.
+struct Peeked {
+    at: Time,
+    link: Option<Link>,
+    bytes: Vec<u8>,
+    original_length: u32,
 }
 
 impl CaptureFile {
@@ -102,17 +111,33 @@ impl CaptureFile {
             truncated: false,
             dropped: None,
             last: Time::ZERO,
+            peeked: None,
         })
     }
 
-    /// When the first packet came; `None` if there is none.
+    /// Time of the next packet, which stays the next one; `None` if there is none.
     ///
     /// # Errors
     /// See [`CaptureFile::read`].
-    pub fn first_packet(mut self) -> Result<Option<u64>, CaptureFileError> {
-        let mut first = None;
-        while first.is_none() && self.read(|packet| first = Some(packet.at.0))? {}
-        Ok(first)
+    pub fn peek_time(&mut self) -> Result<Option<Time>, CaptureFileError> {
+        loop {
+            if let Some(peeked) = &self.peeked {
+                return Ok(Some(peeked.at));
+            }
+            let mut peeked = None;
+            let goes_on = self.read(|packet| {
+                peeked = Some(Peeked {
+                    at: packet.at,
+                    link: packet.link,
+                    bytes: packet.bytes.to_vec(),
+                    original_length: packet.original_length,
+                });
+            })?;
+            if !goes_on {
+                return Ok(None);
+            }
+            self.peeked = peeked;
+        }
     }
 
     /// Reads the next block and hands its packet, if it is one, to `handle`. `false`: the file has ended, where it should or before.
@@ -120,6 +145,15 @@ impl CaptureFile {
     /// # Errors
     /// The reader fails.
     pub fn read(&mut self, handle: impl FnOnce(Packet<'_>)) -> Result<bool, CaptureFileError> {
+        if let Some(peeked) = self.peeked.take() {
+            handle(Packet {
+                at: peeked.at,
+                link: peeked.link,
+                bytes: &peeked.bytes,
+                original_length: peeked.original_length,
+            });
+            return Ok(true);
+        }
         loop {
             let length = match self.reader.next() {
                 Ok((length, block)) => {
@@ -352,6 +386,7 @@ mod tests {
     #[test]
     fn a_reader_may_give_as_little_at_a_time_as_it_likes() {
         let mut file = CaptureFile::new(Trickle(&PCAP)).unwrap();
+        assert_eq!(file.peek_time(), Ok(Some(Time(2_000_005_000))));
         let mut seen = Vec::new();
         while file
             .read(|packet| seen.push((packet.at.0, packet.bytes.to_vec(), packet.original_length)))

@@ -1,8 +1,13 @@
-//! Commands, and where their time went, out of captured packets: whoever the initiator and the target are.
+//! Commands, and where their time went, out of captured packets of any initiator and target.
 //!
-//! Packets go in one by one, in the order of the capture, as a [`CaptureFile`] gives them; TCP streams are put in order, PDUs read over `wire`'s framer, commands matched by
-//! their tag, and each split into the phases that the initiator of hakaru counts too. What cannot be decoded is counted by cause, never guessed at in silence.
-//! Memory is bounded, per stream and in all; whatever the bytes are, nothing panics.
+//! Packets go in one by one, in the order of the capture, as a [`CaptureFile`] gives them. TCP streams are put in order, PDUs read by the framer of `wire`, commands
+//! matched by their tag, and each split into the phases that the initiator of hakaru counts too. A command is timed only if all its instants are certain; all others,
+//! and everything that cannot be decoded, are counted by cause. Memory is bounded, per stream and in total; no bytes can cause a panic.
+//!
+//! ```text
+//! capture_file -> dissector -> connection -> stream -> reader -> session -> command
+//!   packets         clock       handshake     order    framing    tags       phases -> tally -> report
+//! ```
 //!
 //! ```
 //! use hakaru_dissect::{Dissector, Link};
@@ -47,7 +52,7 @@ pub use stream::StreamCounters;
 
 use hakaru_wire::iscsi::Opcode;
 
-/// Whose PDUs a direction carries.
+/// The sender of a direction's PDUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sender {
     Initiator = 0,

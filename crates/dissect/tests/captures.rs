@@ -257,3 +257,114 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn loss_before_the_place_of_capture_is_counted() {
+    let mut talk = Talk::between([40_001, 3260], 1000);
+    talk.log_in(KEYS, (false, false));
+    talk.read(10, 20_000, true);
+    talk.packets.pop();
+    talk.pass(200);
+    talk.retransmit(support::From::Target, 1);
+    talk.lose(support::From::Target, 2);
+    talk.acknowledge(support::From::Initiator);
+    let report = dissect(&talk.packets);
+    let stream = &only_session(&report).from_target.stream;
+    assert_eq!((stream.late_segments, stream.missing_bytes), (1, 0));
+    assert!(stream.late_max_ns > 200 * MILLISECOND, "{stream:?}");
+    assert_eq!(only_session(&report).reads.commands, 1);
+}
+
+#[test]
+fn a_segment_that_was_only_overtaken_is_not_counted_as_lost() {
+    let mut talk = Talk::between([40_001, 3260], 1000);
+    talk.log_in(KEYS, (false, false));
+    talk.read(10, 20_000, true);
+    let last = talk.packets.len() - 2;
+    let time = talk.packets[last].at;
+    talk.packets.swap(last, last - 1);
+    (talk.packets[last - 1].at, talk.packets[last].at) = (talk.packets[last].at, time);
+    let stream = &only_session(&dissect(&talk.packets))
+        .from_target
+        .stream
+        .clone();
+    assert_eq!((stream.late_segments, stream.out_of_order_segments), (0, 1));
+}
+
+#[test]
+fn a_handshake_with_a_lost_syn_has_a_duration_and_no_round_trip() {
+    let mut talk = conversation(3260, (false, false), 1448);
+    let mut lost = talk.packets[0].clone();
+    lost.at.0 -= 1_000 * MILLISECOND;
+    lost.bytes[4..6].copy_from_slice(&[9, 9]);
+    talk.packets.insert(0, lost);
+    let report = dissect(&talk.packets);
+    let session = only_session(&report);
+    assert_eq!(session.handshake_rtt_ns, None);
+    assert_eq!(session.handshake_retransmissions, 1);
+    assert_eq!(session.handshake_ns, Some(1_002 * MILLISECOND));
+}
+
+#[test]
+fn both_halves_of_the_round_trip_show_where_the_capture_was_made() {
+    let report = dissect(&conversation(3260, (false, false), 1448).packets);
+    let session = only_session(&report);
+    // At the initiator: the way to the target takes all of it.
+    assert_eq!(session.target_side_rtt_ns, Some(2 * MILLISECOND));
+    assert_eq!(session.initiator_side_rtt_ns, Some(0));
+}
+
+#[test]
+fn the_slowest_commands_come_with_their_packets_and_phases() {
+    let talk = conversation(3260, (false, false), 1448);
+    let session = &dissect(&talk.packets).sessions[0];
+    let latencies: Vec<u64> = session
+        .slowest
+        .iter()
+        .map(|command| command.latency_ns / MILLISECOND)
+        .collect();
+    assert_eq!(latencies, [19, 11, 7, 6]);
+    let slowest = &session.slowest[0];
+    assert_eq!((slowest.kind, slowest.itt, slowest.r2ts), ("write", 10, 2));
+    let header = &talk.packets[slowest.first_packet as usize - 1].bytes[40..];
+    assert_eq!(header[..2], [0x01, 0xa1]);
+    assert_eq!(slowest.phases.get("wait_r2t"), Some(&(10 * MILLISECOND)));
+}
+
+#[test]
+fn a_phase_of_no_length_is_reported_as_zero() {
+    let mut talk = Talk::new(3260);
+    talk.log_in(KEYS, (false, false));
+    talk.read(10, 4096, true);
+    let report = dissect(&talk.packets);
+    let response = only_session(&report).reads.phases.get("data_to_response");
+    let spread = &response.unwrap().spread;
+    assert_eq!(
+        (spread.count, spread.p50_ns, spread.p99_ns, spread.max_ns),
+        (1, 0, 0, 0)
+    );
+}
+
+#[test]
+fn data_that_looks_like_a_login_response_is_not_taken_for_one_behind_a_hole() {
+    let mut talk = Talk::new(3260);
+    talk.segment_bytes = 60_000;
+    talk.log_in(KEYS, (false, false));
+    talk.read(10, 4096, true);
+    let before = talk.packets.len();
+    talk.read(11, 8192, true);
+    // The packet that completes the read begins with bytes of such a header.
+    let mut packets = talk.packets.clone();
+    let last = packets
+        .iter()
+        .rposition(|packet| packet.payload > 0)
+        .unwrap();
+    packets[last].bytes[40..42].copy_from_slice(&[0x23, 0x00]);
+    packets[last].bytes[44..46].copy_from_slice(&[0, 0]);
+    packets[last].bytes[76..78].copy_from_slice(&[0x6a, 0x2b]);
+    packets.remove(before + 1);
+    let report = dissect(&packets);
+    let session = only_session(&report);
+    assert_eq!(session.login_status.as_deref(), Some("0000"));
+    assert_eq!(session.from_target.pdus["LoginResponse"], 1);
+}

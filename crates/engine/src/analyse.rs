@@ -1,4 +1,5 @@
-//! `hakaru-engine analyse FILE…`: what a capture says about iSCSI, as one JSON document on stdout. Reads files and nothing else.
+//! `hakaru-engine analyse FILE…`: the analysis of a capture of iSCSI, as one JSON document on stdout. Reads files and nothing else; each file once, so that
+//! it may be a pipe.
 //!
 //! Several files are the parts of one capture (rotated); they are read in the order of their first packets.
 use std::fs::File;
@@ -11,8 +12,8 @@ use serde_json::json;
 
 use crate::failure::{Failure, OrEnvironment};
 
-/// Changes when what is printed changes its meaning.
-const FORMAT: u32 = 1;
+/// Changes when a field of the document changes its meaning.
+const FORMAT: u32 = 2;
 
 /// Analyses files. `ports`: where targets listen, beside what is found by content; `progress`: percent on stderr once a second.
 ///
@@ -21,31 +22,31 @@ const FORMAT: u32 = 1;
 pub fn analyse(paths: &[PathBuf], ports: &[u16], progress: bool) -> Result<String, Failure> {
     let mut parts = Vec::new();
     for path in paths {
-        let first = open(path)?.first_packet();
-        parts.push((first.map_err(|error| failure(path, error))?, path));
+        let mut file = open(path)?;
+        let first = file.peek_time().map_err(|error| failure(path, error))?;
+        parts.push((first, path, file));
     }
-    // An empty part tells no time; it stays where it was named.
-    parts.sort_by_key(|(first, _)| first.unwrap_or(0));
+    // An empty part has no time; it stays where it was named.
+    parts.sort_by_key(|(first, ..)| first.unwrap_or_default());
+    // The length of a pipe is 0.
     let total: u64 = paths
         .iter()
         .filter_map(|path| Some(path.metadata().ok()?.len()))
         .sum();
     let mut dissector = Dissector::new(ports);
     let (mut files, mut before) = (Vec::new(), 0);
-    let (mut told, mut dropped) = (Instant::now(), None);
-    for (_, path) in parts {
-        let mut file = open(path)?;
+    let (mut printed, mut dropped) = (Instant::now(), None);
+    for (_, path, mut file) in parts {
         while file
-            .read(|one| {
-                dissector.handle_packet(one.at, one.link, one.bytes, one.original_length);
+            .read(|packet| {
+                let (bytes, length) = (packet.bytes, packet.original_length);
+                dissector.handle_packet(packet.at, packet.link, bytes, length);
             })
             .map_err(|error| failure(path, error))?
         {
-            if progress && told.elapsed().as_secs() >= 1 {
-                told = Instant::now();
-                let share = (before + file.position()) * 100 / total.max(1);
-                // Nobody may be there to read it.
-                let _ = write!(stderr(), "\r{share:3} % of {} MB ", total / 1_000_000);
+            if progress && printed.elapsed().as_secs() >= 1 {
+                printed = Instant::now();
+                print_progress(before + file.position(), total);
             }
         }
         before += file.position();
@@ -72,6 +73,15 @@ pub fn analyse(paths: &[PathBuf], ports: &[u16], progress: bool) -> Result<Strin
     .to_string())
 }
 
+/// On stderr, which may be closed.
+fn print_progress(position: u64, total: u64) {
+    let megabytes = position / 1_000_000;
+    let _ = match (position * 100).checked_div(total) {
+        Some(share) => write!(stderr(), "\r{share:3} % of {} MB ", total / 1_000_000),
+        None => write!(stderr(), "\r{megabytes} MB "),
+    };
+}
+
 fn open(path: &Path) -> Result<CaptureFile, Failure> {
     let file = File::open(path).or_environment(
         format_args!("open {}", path.display()),
@@ -85,7 +95,7 @@ fn failure(path: &Path, error: CaptureFileError) -> Failure {
     match error {
         CaptureFileError::Unreadable => Failure::environment(
             format_args!("cannot read {path}"),
-            "name a file, not a folder, that may be read; look at what the system says about its disk",
+            "name a readable file, not a folder; the system log may report errors of its disk",
         ),
         CaptureFileError::Compressed => {
             Failure::usage(format_args!("{path} {error}"), "gunzip it first")
