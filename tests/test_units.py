@@ -129,3 +129,19 @@ def test_unit_that_is_nearly_right_is_answered_with_the_right_one(parse: Parse, 
 )
 def test_bound_is_shown_in_the_kind_of_unit_that_was_written(written: str, value: int, shown: str | None) -> None:
     assert units.format_as(written, value) == shown
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [
+        (0, "0 ns"),
+        (999, "999 ns"),
+        (999.6, "1 µs"),
+        (1_234_567, "1.23 ms"),
+        (999_600_000, "1 s"),
+        (754_321_000_000, "754 s"),
+        (5_260_000_000, "5.26 s"),
+    ],
+)
+def test_measured_durations_have_three_digits_and_the_largest_unit(ns: float, text: str) -> None:
+    assert units.approximate_duration(ns) == text

@@ -126,6 +126,19 @@ def format_as(written: str, value: int) -> str | None:
     return None
 
 
+def approximate_duration(ns: float) -> str:
+    """A measured duration to three significant digits, in the largest unit of which it is at least one.
+
+    `1234567` → `1.23 ms`, `0` → `0 ns`, `754_000_000_000` → `754 s`.
+    """
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        # 999.6 µs to three digits is 1 ms.
+        if float(f"{ns / size:.3g}") >= 1:
+            value = ns / size
+            return f"{value:.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
+    return f"{ns:.0f} ns"
+
+
 Size = Annotated[
     int,
     BeforeValidator(parse_size),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,12 @@ def say(language: str, message: str, values: Mapping[str, Any] | None = None) ->
     form = forms[0] if len(forms) == 1 or given.get("count") == 1 else forms[1]
     shown = {k: number(v, language) if isinstance(v, (int, float)) else v for k, v in given.items()}
     return form.format_map(shown)
+
+
+def language_of_locale() -> str:
+    """The language of messages: `ja` where LC_ALL, LC_MESSAGES or LANG asks for Japanese, otherwise `en`."""
+    locale = next((os.environ[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if os.environ.get(name)), "")
+    return "ja" if locale.lower().startswith("ja") else "en"
 
 
 def has(message: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import subprocess
 from collections import Counter
@@ -9,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hakaru.capture import analyse, findings, lines
+from hakaru.capture import analyse, csv_rows, findings, print_analysis
+from hakaru.capture.place import place_of_capture
 from hakaru.errors import EnvironmentError_, UsageError
 
 from tests.capture.record_open_iscsi import CAPTURE
@@ -62,7 +64,13 @@ def snapped(block: bytes, bytes_kept: int) -> bytes:
     return struct.pack("<2I", 6, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
 
 
-def test_phases_sum_to_the_latency_and_the_session_is_told() -> None:
+def printed(capsys: pytest.CaptureFixture[str], analysed: dict[str, Any], language: str = "en") -> str:
+    capsys.readouterr()
+    print_analysis(analysed, language)
+    return capsys.readouterr().out
+
+
+def test_phases_sum_to_the_latency_and_the_session_is_described(capsys: pytest.CaptureFixture[str]) -> None:
     found = analyse([CAPTURE])
     session = only_session(found)
     assert session["initiator_name"] == "iqn.2026-01.org.hakaru:recorded"
@@ -76,8 +84,8 @@ def test_phases_sum_to_the_latency_and_the_session_is_told() -> None:
     assert (session["commands_not_whole"], session["commands_unfinished"], session["assumed_pdus"]) == (0, 0, 0)
     for side in ("from_initiator", "from_target"):
         assert (session[side]["skipped_bytes"], session[side]["missing_bytes"]) == (0, 0)
-    printed = "\n".join(lines(found))
-    assert "wait_r2t" in printed and "iqn.2011-10.example.tgt:peer" in printed
+    text = printed(capsys, found)
+    assert "waiting for R2T" in text and "iqn.2011-10.example.tgt:peer" in text
 
 
 def test_pdus_by_opcode_are_as_many_as_tshark_counts() -> None:
@@ -100,7 +108,7 @@ def test_every_tenth_packet_lost_by_the_capture_costs_commands_and_is_said(tmp_p
     untold = ("commands_not_whole", "commands_unfinished", "commands_without_response")
     assert missing > 10_000
     assert told + sum(session[name] for name in untold) == session["commands"]
-    assert any("in no packet" in sentence for sentence in findings(session))
+    assert any("in no packet" in sentence for sentence in findings(session, "en"))
 
 
 def test_a_snap_length_cuts_data_and_changes_no_byte_count(tmp_path: Path) -> None:
@@ -130,12 +138,12 @@ def test_parts_of_a_capture_are_read_in_the_order_of_their_time(tmp_path: Path) 
     assert only_session(analyse([second, first])) == only_session(analyse([CAPTURE]))
 
 
-def test_what_is_cut_off_in_the_middle_of_a_packet_is_read_to_there(tmp_path: Path) -> None:
+def test_a_file_that_ends_within_a_packet_is_read_to_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     short = tmp_path / "short.pcapng"
     short.write_bytes(CAPTURE.read_bytes()[:300_001])
     found = analyse([short])
     assert found["files"][0]["truncated"] and found["files"][0]["packets"] == found["capture"]["packets"] > 50
-    assert any("ends within a packet" in line for line in lines(found))
+    assert "ends within a packet" in printed(capsys, found)
 
 
 def test_what_is_no_capture_of_iscsi_is_refused_with_a_reason(tmp_path: Path) -> None:
@@ -154,3 +162,93 @@ def test_what_is_no_capture_of_iscsi_is_refused_with_a_reason(tmp_path: Path) ->
     arp.write_bytes(arp.read_bytes() + bytes(12) + b"\x08\x06" + bytes(28))
     with pytest.raises(UsageError, match=r"no iSCSI in .*: 1 packets"):
         analyse([arp])
+
+
+def test_a_pipe_is_read_like_a_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cp", str(CAPTURE), str(pipe)]) as writer:
+        piped = analyse([pipe])
+    assert writer.returncode == 0
+    assert piped["capture"] == analyse([CAPTURE])["capture"]
+
+
+def test_a_capture_of_one_direction_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    port = int(only_session(analyse([CAPTURE]))["target"].rpartition(":")[2])
+    one_way = tmp_path / "one-way.pcapng"
+    # Ethernet, IPv4 without options: the source port is at 34.
+    kept = [b for b in blocks(CAPTURE.read_bytes()) if not is_packet(b) or struct.unpack_from(">H", b, 62)[0] != port]
+    one_way.write_bytes(b"".join(kept))
+    found = analyse([one_way])
+    assert only_session(found)["reads"]["commands"] == 0
+    assert "lacks the packets from the target" in printed(capsys, found)
+    assert "ターゲットからのパケットが採取されていない" in printed(capsys, found, "ja")
+
+
+def test_a_snap_length_that_hides_every_header_is_named_as_the_cause(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pcapng"
+    cut.write_bytes(b"".join(snapped(b, 96) if is_packet(b) else b for b in blocks(CAPTURE.read_bytes())))
+    with pytest.raises(UsageError) as refused:
+        analyse([cut])
+    assert "snap length" in refused.value.hint and "30 bytes" in refused.value.hint
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_the_text_has_maximum_mean_rates_and_the_slowest_commands(
+    language: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = analyse([CAPTURE])
+    text = printed(capsys, found, language)
+    for word in {
+        "en": ("Mean", "Maximum", "IOPS", "Slowest commands", "Longest phase", "place of capture"),
+        "ja": ("平均", "最大", "IOPS", "最も遅いコマンド", "最長の区間", "採取位置"),
+    }[language]:
+        assert word in text
+    slowest = only_session(found)["slowest"]
+    assert len(slowest) == 10
+    assert [c["latency_ns"] for c in slowest] == sorted((c["latency_ns"] for c in slowest), reverse=True)
+    assert f"{slowest[0]['first_packet']}–{slowest[0]['last_packet']}" in text
+    assert " 1 ns" not in text
+
+
+def test_phases_are_in_the_order_of_the_protocol() -> None:
+    session = only_session(analyse([CAPTURE]))
+    assert list(session["writes"]["phases"]) == ["wait_r2t", "r2t_to_data", "data_transfer", "data_to_response"]
+    assert list(session["reads"]["phases"]) == ["command_to_data", "data_transfer", "data_to_response"]
+
+
+def test_csv_has_a_row_for_each_phase() -> None:
+    titles, *rows = csv_rows(analyse([CAPTURE]))
+    assert [(row[3], row[4]) for row in rows[:5]] == [
+        ("reads", "all"),
+        ("reads", "command_to_data"),
+        ("reads", "data_transfer"),
+        ("reads", "data_to_response"),
+        ("writes", "all"),
+    ]
+    assert {len(row) for row in rows} == {len(titles)}
+
+
+def side_by_side(initiator_ns: int, target_ns: int) -> dict[str, Any]:
+    return {"initiator_side_rtt_ns": initiator_ns, "target_side_rtt_ns": target_ns}
+
+
+def test_the_place_of_capture_is_estimated_from_the_halves_of_the_round_trip() -> None:
+    assert place_of_capture(side_by_side(20_000, 2_000_000)) == "initiator"
+    assert place_of_capture(side_by_side(2_000_000, 20_000)) == "target"
+    assert place_of_capture(side_by_side(1_000_000, 1_000_000)) == "between"
+    # Both ends' own processing takes as long.
+    assert place_of_capture(side_by_side(10_000, 12_000)) == "unknown"
+
+
+def test_a_phase_is_placed_only_as_far_as_the_place_of_capture_allows() -> None:
+    session = only_session(analyse([CAPTURE]))
+    session["writes"]["phases"]["r2t_to_data"]["sum_ns"] = session["writes"]["latency_sum_ns"]
+
+    def sentence(**halves: int) -> str:
+        said = findings(session | side_by_side(**halves), "en")
+        return next(text for text in said if "from R2T to data" in text)
+
+    assert sentence(initiator_ns=20_000, target_ns=2_000_000).endswith("from R2T to data, in the initiator.")
+    assert sentence(initiator_ns=2_000_000, target_ns=20_000).endswith(", in the initiator and on the network.")
+    assert sentence(initiator_ns=1_000_000, target_ns=1_000_000).endswith("from R2T to data.")

@@ -38,6 +38,7 @@ def test_every_message_that_the_code_says_is_there() -> None:
     said = set()
     for path in [
         *(PYTHON / "analysis").glob("*.py"),
+        *(PYTHON / "capture").glob("*.py"),
         *(PYTHON / "report").rglob("*.py"),
         *(PYTHON / "report").rglob("*.j2"),
     ]:
@@ -54,7 +55,7 @@ def test_every_metric_has_a_name() -> None:
 def test_no_message_is_left_over() -> None:
     text = "".join(
         p.read_text()
-        for folder in ("analysis", "kinds", "report", "tune")
+        for folder in ("analysis", "capture", "kinds", "report", "tune")
         for p in (PYTHON / folder).rglob("*")
         if p.suffix in (".py", ".j2")
     )

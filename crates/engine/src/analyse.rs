@@ -7,18 +7,38 @@ use std::io::{Write, stderr};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use hakaru_dissect::{CaptureFile, CaptureFileError, Dissector};
-use serde_json::json;
+use hakaru_dissect::{CaptureFile, CaptureFileError, Dissector, Report};
+use serde::Serialize;
 
 use crate::failure::{Failure, OrEnvironment};
 
 /// Changes when a field of the document changes its meaning.
 const FORMAT: u32 = 2;
 
-/// Analyses files. `ports`: where targets listen, beside what is found by content; `progress`: percent on stderr once a second.
+/// The printed document; its objects keep the order of their fields.
+#[derive(Serialize)]
+struct Document {
+    format: u32,
+    files: Vec<FileReport>,
+    /// By the program that captured, if it says so.
+    packets_dropped_in_capture: Option<u64>,
+    capture: Report,
+}
+
+/// One of the files.
+#[derive(Serialize)]
+struct FileReport {
+    path: PathBuf,
+    packets: u64,
+    truncated: bool,
+    packets_without_time: u64,
+    blocks_not_read: u64,
+}
+
+/// Analyses files. `ports`: TCP ports that targets listen on, beside those found by content; `progress`: percent on stderr once a second.
 ///
 /// # Errors
-/// A file is not there, or is no capture.
+/// A file cannot be opened or read, or is no capture.
 pub fn analyse(paths: &[PathBuf], ports: &[u16], progress: bool) -> Result<String, Failure> {
     let mut parts = Vec::new();
     for path in paths {
@@ -53,24 +73,25 @@ pub fn analyse(paths: &[PathBuf], ports: &[u16], progress: bool) -> Result<Strin
         if let Some(lost) = file.dropped() {
             dropped = Some(dropped.unwrap_or(0) + lost);
         }
-        files.push(json!({
-            "path": path,
-            "packets": file.packets(),
-            "truncated": file.is_truncated(),
-            "packets_without_time": file.packets_without_time(),
-            "blocks_not_read": file.blocks_not_read(),
-        }));
+        files.push(FileReport {
+            path: path.clone(),
+            packets: file.packets(),
+            truncated: file.is_truncated(),
+            packets_without_time: file.packets_without_time(),
+            blocks_not_read: file.blocks_not_read(),
+        });
     }
     if progress {
         let _ = write!(stderr(), "\r{:40}\r", "");
     }
-    Ok(json!({
-        "format": FORMAT,
-        "files": files,
-        "packets_dropped_in_capture": dropped,
-        "capture": dissector.finish(),
-    })
-    .to_string())
+    let document = Document {
+        format: FORMAT,
+        files,
+        packets_dropped_in_capture: dropped,
+        capture: dissector.finish(),
+    };
+    Ok(serde_json::to_string(&document)
+        .expect("keys are strings, and writing to memory cannot fail"))
 }
 
 /// On stderr, which may be closed.

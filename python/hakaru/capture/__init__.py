@@ -1,10 +1,12 @@
-"""Captures of iSCSI traffic, whoever's equipment it is: `hakaru analyse`.
+"""Analysis of iSCSI captures of any equipment: `hakaru analyse`.
 
-`analyse` has the engine read the files; `findings` puts what came out in sentences; `table` prints both.
+`analyse` has the engine read the files, `findings` puts the result in sentences, `table` prints it, `csv` writes it as
+rows. Sentences and column titles are in both languages, from the catalogues.
 """
 
 from hakaru.capture.analyse import analyse
+from hakaru.capture.csv import csv_rows
 from hakaru.capture.findings import findings
-from hakaru.capture.table import lines
+from hakaru.capture.table import print_analysis
 
-__all__ = ["analyse", "findings", "lines"]
+__all__ = ["analyse", "csv_rows", "findings", "print_analysis"]

@@ -3,44 +3,65 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 from hakaru.engine.binary import find_engine
 from hakaru.errors import EnvironmentError_, UsageError, error_of_exit_code
 
-FORMAT = 1
+FORMAT = 2
+HEADER_BYTES = 48
+"""Length of the basic header of every PDU (RFC 7143 section 11.2)."""
 
 
 def analyse(paths: Sequence[Path], ports: Sequence[int] = (3260,), *, progress: bool = False) -> dict[str, Any]:
-    """What the files say, as `docs/reference/analyse.md` describes it. Several are the parts of one capture.
+    """Analyse captures; `docs/reference/analyse.md` describes the result. Several files are the parts of one capture.
 
-    `ports`: where targets listen; iSCSI on others is found by its content. `progress`: percent on stderr.
+    `paths`: files or pipes; each is read once. `ports`: TCP ports that targets listen on; iSCSI on other ports is
+    recognised by its content. `progress`: percent on stderr.
 
-    Raises EnvironmentError_ for a file that cannot be read, UsageError for one that is no capture, or has no iSCSI in
-    it.
+    Raises EnvironmentError_ for a file that cannot be read, UsageError for one that is no capture or holds no iSCSI.
     """
     options = [f"--port={port}" for port in ports] + (["--progress"] if progress else [])
-    command: list[str | Path] = [find_engine(), "analyse", *options, "--", *paths]
-    with tempfile.TemporaryFile() as out, subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE) as engine:
-        said = _pass_progress_on(engine.stderr)
-        if engine.wait() != 0:
-            message, _, hint = said.removeprefix("error: ").partition("\nhint: ")
-            raise error_of_exit_code(engine.returncode, message.strip(), hint.strip())
+    with _inheritable(paths) as (names, descriptors), tempfile.TemporaryFile() as out:
+        command: list[str | Path] = [find_engine(), "analyse", *options, "--", *names]
+        with subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, pass_fds=descriptors) as engine:
+            complaint = _pass_progress_on(engine.stderr)
+            if engine.wait() != 0:
+                message, _, hint = complaint.removeprefix("error: ").partition("\nhint: ")
+                raise error_of_exit_code(engine.returncode, message.strip(), hint.strip())
         out.seek(0)
-        found: dict[str, Any] = json.load(out)
-    if found["format"] != FORMAT:
+        analysed: dict[str, Any] = json.load(out)
+    if analysed["format"] != FORMAT:
         raise EnvironmentError_(
-            f"the engine's analysis has format {found['format']}, not {FORMAT}",
+            f"the engine's analysis has format {analysed['format']}, not {FORMAT}",
             "install hakaru and its engine together",
         )
-    if not found["capture"]["sessions"]:
-        raise UsageError(_without_iscsi(paths, found["capture"]), _hint(found["capture"]))
-    return found
+    if not analysed["capture"]["sessions"]:
+        raise UsageError(_without_iscsi(paths, analysed["capture"]), _hint(analysed["capture"]))
+    return analysed
+
+
+@contextmanager
+def _inheritable(paths: Sequence[Path]) -> Iterator[tuple[list[Path], list[int]]]:
+    """Names of the files for the engine, and the descriptors it must inherit: pipes of a shell are open only here."""
+    names, descriptors = [], []
+    try:
+        for path in paths:
+            if path.is_fifo():
+                descriptors.append(os.open(path, os.O_RDONLY))
+                path = Path(f"/dev/fd/{descriptors[-1]}")
+            names.append(path)
+        yield names, descriptors
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def _without_iscsi(paths: Sequence[Path], capture: dict[str, Any]) -> str:
@@ -50,23 +71,27 @@ def _without_iscsi(paths: Sequence[Path], capture: dict[str, Any]) -> str:
 
 def _hint(capture: dict[str, Any]) -> str:
     if capture["packets"] == 0:
-        return "let the capture run while commands are under way, on the interface they go through"
+        return "let the capture run while commands are under way, on the interface they pass through"
     if capture["not_seen"]["unknown_link"]:
         return "capture on an Ethernet interface, or on Linux's `any`: other link layers are not read"
-    if capture["packets_cut"] == capture["packets"]:
-        return "capture with a longer snap length: 256 bytes at least"
-    return "capture on the initiator's or the target's interface; --port says where the target listens, if not on 3260"
+    cut = capture["packets_cut"] or capture["not_seen"]["cut"]
+    if cut and capture["payload_bytes_max"] < HEADER_BYTES:
+        return (
+            f"capture with a longer snap length, 256 bytes at least: at most {capture['payload_bytes_max']} bytes "
+            f"behind the headers of TCP were kept of any packet, and a header of iSCSI has {HEADER_BYTES}"
+        )
+    return "capture on the initiator's or the target's interface; set --port if the target does not listen on 3260"
 
 
 def _pass_progress_on(stream: IO[bytes] | None) -> str:
-    """What the engine says on stderr after its progress, which is printed as it comes."""
+    """The engine's message on stderr after its progress, which is printed as it arrives."""
     assert stream is not None
-    said = ""
+    message = ""
     while chunk := stream.read1(4096):  # type: ignore[attr-defined]
         text = chunk.decode(errors="replace")
         progress, error, rest = text.partition("error: ")
-        if not said:
+        if not message:
             print(progress, end="", file=sys.stderr, flush=True)
             progress = ""
-        said += progress + error + rest
-    return said
+        message += progress + error + rest
+    return message

@@ -1,92 +1,150 @@
-"""What a session's figures mean, in sentences. Data in, data out."""
+"""Sentences on one session of an analysis. Data in, sentences out, in either language."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-# A phase that takes less than this share of the time is not named.
-WORTH_NAMING = 0.2
+from hakaru.capture.place import place_of_capture
+from hakaru.units import approximate_duration
+from hakaru.wording import say
 
-_MEANING = {
-    ("writes", "wait_r2t"): "waiting for R2T",
-    ("writes", "r2t_to_data"): "between an R2T and its first data, in the initiator",
-    ("writes", "data_transfer"): "sending data",
-    ("writes", "data_to_response"): "waiting for the response after all data was sent",
-    ("reads", "command_to_data"): "waiting for the first data",
-    ("reads", "data_transfer"): "receiving data",
-    ("reads", "data_to_response"): "waiting for the response after all data had come",
+Session = dict[str, Any]
+
+PHASE_SHARE_MIN = 0.2
+"""A phase with a smaller share of the time is not mentioned."""
+STALL_FACTOR_MIN = 10
+"""A longest command is mentioned from this many times the median on."""
+HANDSHAKE_MAX_NS = 1_000_000_000
+"""A longer handshake is mentioned: TCP's first timeout is one second (RFC 6298)."""
+
+# Where the time of a phase passes, by the place of capture.
+_WHERE = {
+    ("wait_r2t", "initiator"): "target_and_network",
+    ("wait_r2t", "target"): "target",
+    ("r2t_to_data", "initiator"): "initiator",
+    ("r2t_to_data", "target"): "initiator_and_network",
+    ("command_to_data", "initiator"): "target_and_network",
+    ("command_to_data", "target"): "target",
+    ("data_to_response", "initiator"): "target_and_network",
+    ("data_to_response", "target"): "target",
 }
 
 
-def findings(session: dict[str, Any]) -> list[str]:
-    """Sentences about one session of `hakaru analyse`, the most important first; may be empty."""
-    return [*_phases(session, "writes"), *_phases(session, "reads"), *_network(session), *_doubts(session)]
+def findings(session: Session, language: str) -> list[str]:
+    """Sentences on one session of `hakaru analyse`, the most important first; may be empty."""
+    return [
+        *_one_way(session, language),
+        *_phases(session, "writes", language),
+        *_phases(session, "reads", language),
+        *_stalls(session, language),
+        *_failures(session, language),
+        *_network(session, language),
+        *_doubts(session, language),
+    ]
 
 
-def _phases(session: dict[str, Any], kind: str) -> list[str]:
+def _one_way(session: Session, language: str) -> Iterator[str]:
+    for side, other in (("initiator", "target"), ("target", "initiator")):
+        if session[f"from_{side}"]["bytes"] and not session[f"from_{other}"]["segments"]:
+            yield say(language, f"analyse.finding.one_way.{side}")
+
+
+def _phases(session: Session, kind: str, language: str) -> Iterator[str]:
     commands = session[kind]
     total = commands["latency_sum_ns"]
     if not total:
-        return []
-    shares = [(phase["sum_ns"] / total, name) for name, phase in commands["phases"].items()]
-    said = []
-    for share, name in sorted(shares, reverse=True):
-        if share < WORTH_NAMING:
+        return
+    shares = sorted(((phase["sum_ns"] / total, name) for name, phase in commands["phases"].items()), reverse=True)
+    place = place_of_capture(session)
+    for share, name in shares:
+        if share < PHASE_SHARE_MIN:
             break
-        sentence = f"{share:.0%} of the time of {kind} is {_MEANING[kind, name]}".replace("%", " %", 1)
-        if name == "wait_r2t" and commands["commands"]:
-            wait = commands["r2t_wait"]
-            turns = wait["count"] / commands["commands"]
-            rtt = session["handshake_rtt_ns"]
-            seen = f"; the handshake's round trip was {duration(rtt)}" if rtt else ""
-            sentence += f": {turns:.1f} turns per command, {duration(wait['p50_ns'])} each{seen}"
-        said.append(sentence + ".")
-    if commands["failed"]:
-        said.append(f"{commands['failed']} of {commands['commands']} {kind} ended with a status other than GOOD.")
-    return said
+        where = _WHERE.get((name, place))
+        values = {
+            "percent": round(100 * share),
+            "phase": say(language, f"analyse.phase.{name}"),
+            "where": say(language, f"analyse.where.{where}") if where else "",
+        }
+        yield say(language, f"analyse.finding.phase.{kind}", values)
+        if name == "wait_r2t":
+            yield _turns(session, language)
 
 
-def _network(session: dict[str, Any]) -> list[str]:
-    said = []
+def _turns(session: Session, language: str) -> str:
+    writes, rtt = session["writes"], session["handshake_rtt_ns"]
+    wait = writes["r2t_wait"]
+    values = {"turns": f"{wait['count'] / writes['commands']:.1f}", "wait": approximate_duration(wait["p50_ns"])}
+    if rtt is None:
+        return say(language, "analyse.finding.r2t_turns", values)
+    return say(language, "analyse.finding.r2t_turns_and_round_trip", values | {"rtt": approximate_duration(rtt)})
+
+
+def _stalls(session: Session, language: str) -> Iterator[str]:
+    for kind, name in (("reads", "read"), ("writes", "write")):
+        spread = session[kind]["latency"]
+        slowest = next((command for command in session["slowest"] if command["kind"] == name), None)
+        if slowest is None or slowest["latency_ns"] < STALL_FACTOR_MIN * max(1, spread["p50_ns"]):
+            continue
+        values = {
+            "kind": say(language, f"analyse.kind.{kind}"),
+            "longest": approximate_duration(slowest["latency_ns"]),
+            "median": approximate_duration(spread["p50_ns"]),
+            "times": round(slowest["latency_ns"] / max(1, spread["p50_ns"])),
+            "first": slowest["first_packet"],
+            "last": slowest["last_packet"],
+        }
+        yield say(language, "analyse.finding.stall", values)
+
+
+def _failures(session: Session, language: str) -> Iterator[str]:
+    for kind in ("reads", "writes", "others"):
+        commands = session[kind]
+        if commands["failed"]:
+            name = say(language, f"analyse.kind.{kind}")
+            values = {"failed": commands["failed"], "commands": commands["commands"], "kind": name}
+            yield say(language, "analyse.finding.failed", values)
+
+
+def _network(session: Session, language: str) -> Iterator[str]:
     for side in ("initiator", "target"):
         way = session[f"from_{side}"]
         if way["retransmitted_bytes"]:
-            share = 100 * way["retransmitted_bytes"] / max(1, way["bytes"])
-            said.append(
-                f"The {side} sent {share:.2g} % of its bytes again ({way['retransmitted_bytes']} bytes, as seen here)."
-            )
+            percent = 100 * way["retransmitted_bytes"] / max(1, way["bytes"])
+            values = {"percent": percent, "bytes": way["retransmitted_bytes"]}
+            yield say(language, f"analyse.finding.retransmitted.{side}", values)
+        if way["late_segments"]:
+            values = {"segments": way["late_segments"], "longest": approximate_duration(way["late_max_ns"])}
+            yield say(language, f"analyse.finding.late.{side}", values)
+        elif way["out_of_order_segments"]:
+            yield say(language, f"analyse.finding.out_of_order.{side}", {"segments": way["out_of_order_segments"]})
         if way["data_digest_errors"]:
-            said.append(f"{way['data_digest_errors']} PDUs from the {side} do not have their data digest.")
-    return said
+            yield say(language, f"analyse.finding.digest_errors.{side}", {"pdus": way["data_digest_errors"]})
+    yield from _handshake(session, language)
 
 
-def _doubts(session: dict[str, Any]) -> list[str]:
-    said = []
+def _handshake(session: Session, language: str) -> Iterator[str]:
+    duration, again = session["handshake_ns"], session["handshake_retransmissions"]
+    if duration is None:
+        return
+    if again:
+        values = {"duration": approximate_duration(duration), "segments": again}
+        yield say(language, "analyse.finding.handshake", values)
+    elif duration >= HANDSHAKE_MAX_NS:
+        yield say(language, "analyse.finding.slow_handshake", {"duration": approximate_duration(duration)})
+
+
+def _doubts(session: Session, language: str) -> Iterator[str]:
     ways = [session["from_initiator"], session["from_target"]]
-    missing = sum(way["missing_bytes"] for way in ways)
-    skipped = sum(way["skipped_bytes"] for way in ways)
-    if missing:
-        said.append(f"{missing} bytes that the receiver acknowledged are in no packet: the capture lost them.")
-    if skipped:
-        said.append(f"{skipped} bytes were passed over until the next PDU was found.")
-    if session["assumed_pdus"]:
-        said.append(
-            f"{session['assumed_pdus']} headers of PDUs lie behind the snap length and were assumed from what is "
-            "around them; a longer one captures them."
-        )
-    if session["commands_not_whole"]:
-        said.append(
-            f"{session['commands_not_whole']} of {session['commands']} commands are not timed, since something of them "
-            "may be missing."
-        )
-    if session["commands_without_response"]:
-        said.append(f"{session['commands_without_response']} commands got no response before their tag was used again.")
-    return said
-
-
-def duration(ns: float) -> str:
-    """With a unit that gives one to three digits before the point."""
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if ns >= size:
-            return f"{ns / size:.3g} {unit}"
-    return f"{ns:.0f} ns"
+    counts = (
+        ("duplicates", "packets", sum(way["duplicated_packets"] for way in ways)),
+        ("missing", "bytes", sum(way["missing_bytes"] for way in ways)),
+        ("skipped", "bytes", sum(way["skipped_bytes"] for way in ways)),
+        ("assumed", "pdus", session["assumed_pdus"]),
+        ("not_timed", "not_timed", session["commands_not_whole"]),
+        ("without_response", "commands", session["commands_without_response"]),
+    )
+    for name, unit, count in counts:
+        if count:
+            values = {"commands": session["commands"]} | {unit: count}
+            yield say(language, f"analyse.finding.{name}", values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -9,7 +10,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter, validators
 
 from hakaru.cli.options import Json
-from hakaru.errors import EnvironmentError_
+from hakaru.errors import EnvironmentError_, UsageError
 from hakaru.output import print_json
 
 ANALYSE_EXAMPLES = "Example: hakaru analyse capture.pcapng --port 3260 --port 860"
@@ -58,16 +59,25 @@ def analyse(
             help="TCP port that targets listen on. Repeat the option for further ports.",
         ),
     ] = (3260,),
+    lang: Annotated[
+        Literal["en", "ja"] | None, Parameter(name="--lang", help="Language: en, ja. Default: that of the locale.")
+    ] = None,
+    csv_: Annotated[bool, Parameter(name="--csv", negative="", help="Print CSV: a row for each phase.")] = False,
     json_: Json = False,
 ) -> int:
     """Show where the time of iSCSI commands went, from a network capture of any equipment."""
     from hakaru import capture as captures
+    from hakaru.wording import language_of_locale
 
+    if csv_ and json_:
+        raise UsageError("--csv and --json exclude each other", "choose one of them")
     analysed = captures.analyse((capture, *more), port, progress=sys.stderr.isatty())
     if json_:
         print_json(analysed)
+    elif csv_:
+        csv.writer(sys.stdout, lineterminator="\n").writerows(captures.csv_rows(analysed))
     else:
-        print("\n".join(captures.lines(analysed)))
+        captures.print_analysis(analysed, lang or language_of_locale())
     return 0
 
 

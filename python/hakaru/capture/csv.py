@@ -1,0 +1,39 @@
+"""An analysis as rows of a CSV file: one for each kind of command and for each of its phases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+COLUMNS = (
+    "session",
+    "initiator",
+    "target",
+    "kind",
+    "phase",
+    "commands",
+    "failed",
+    "bytes",
+    "sum_ns",
+    "mean_ns",
+    "p50_ns",
+    "p99_ns",
+    "max_ns",
+)
+
+
+def csv_rows(analysed: dict[str, Any]) -> Iterator[tuple[str | int, ...]]:
+    """The titles of the columns, then the rows. The phase `all` is the whole command."""
+    yield COLUMNS
+    for count, session in enumerate(analysed["capture"]["sessions"], 1):
+        for kind in ("reads", "writes", "others"):
+            commands = session[kind]
+            begin = (count, session["initiator"], session["target"], kind)
+            counts = (commands["commands"], commands["failed"], commands["bytes"])
+            yield *begin, "all", *counts, commands["latency_sum_ns"], *_spread(commands["latency"])
+            for name, phase in commands["phases"].items():
+                yield *begin, name, *counts, phase["sum_ns"], *_spread(phase)
+
+
+def _spread(spread: dict[str, int]) -> tuple[int, ...]:
+    return tuple(spread[name] for name in ("mean_ns", "p50_ns", "p99_ns", "max_ns"))
