@@ -12,37 +12,11 @@ use rand_pcg::Pcg64;
 
 use crate::cache::{Action, Cache};
 use crate::groups::{Access, Groups, Owner, Wake};
-use crate::raid::Op;
+use crate::request::{Completion, Op, Request};
 use crate::usage::Usage;
 use crate::validate::{self, ModelError};
 use hakaru_contract::drive::{self as config, ArrayModel};
 use slab::Slab;
-
-/// What is asked of an array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// The caller's; comes back in [`Completion`]. Need not be unique to the model.
-    pub id: u64,
-    /// RAID group, counted from 0.
-    pub group: u32,
-    /// What it does.
-    pub op: Op,
-    /// First byte of the group's usable space.
-    pub offset_bytes: u64,
-    /// Bytes; 0 costs the controller's time alone. Of a flush, the range that is to be on stable storage.
-    pub length_bytes: u64,
-    /// Of a write: complete when it is where a power cut does not reach it (force unit access).
-    pub fua: bool,
-}
-
-/// A request has completed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Completion {
-    /// The request's.
-    pub id: u64,
-    /// When it completed: never later than the `now` of the call that brought it to light.
-    pub at: Time,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {

@@ -3,21 +3,11 @@ use hakaru_units::Time;
 use rand::RngExt;
 use rand_pcg::Pcg64;
 
+use crate::command::Command;
 use crate::hdd::HddDrive;
-use crate::raid::Op;
 use crate::ssd::SsdDrive;
 use crate::usage::Usage;
 use hakaru_contract::drive as config;
-
-/// What a drive is told to do. Never a flush: what a drive has answered is safe from a power cut.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Command {
-    /// Whom to tell when it is done.
-    pub(crate) stage: usize,
-    pub(crate) op: Op,
-    pub(crate) offset: u64,
-    pub(crate) length: u64,
-}
 
 /// A drive.
 #[derive(Clone, Debug)]

@@ -7,9 +7,11 @@ use std::collections::VecDeque;
 use hakaru_units::Time;
 use rand_pcg::Pcg64;
 
-use crate::drive::{Command, Drive};
+use crate::command::Command;
+use crate::drive::Drive;
 use crate::extents::Extents;
-use crate::raid::{Layout, Op, Piece, Stage};
+use crate::raid::{Layout, Piece, Stage};
+use crate::request::Op;
 use crate::usage::Usage;
 use hakaru_contract::drive as config;
 use slab::Slab;

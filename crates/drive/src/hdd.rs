@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 
 use hakaru_units::Time;
 
-use crate::drive::Command;
+use crate::command::Command;
 use crate::geometry::{Geometry, Location};
-use crate::raid::Op;
+use crate::request::Op;
 use crate::seek::SeekCurve;
 use crate::usage::Usage;
 use hakaru_contract::drive::Hdd;

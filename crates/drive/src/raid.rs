@@ -5,20 +5,8 @@
 //!
 //! What is left out: no lock on a stripe, so two writes that meet in one row do not wait for each other; no spare,
 //! no degraded group.
+use crate::request::Op;
 use hakaru_contract::drive::{Group, Raid};
-
-/// What a request does. Drives see reads, writes and, if they are SSDs, unmaps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
-    /// Data comes from the drives.
-    Read,
-    /// Data goes to the drives.
-    Write,
-    /// The range holds nothing of worth any more (UNMAP, TRIM). On hdds it costs the controller alone.
-    Unmap,
-    /// What was written to the range before is to be on drives, or in a cache that outlives a power cut.
-    Flush,
-}
 
 /// A stretch of one drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -36,7 +36,7 @@ impl SeekCurve {
     }
 }
 
-/// Coefficients of the square root and of the linear term, milliseconds. Over random pairs E[x] = 1/3, E[√x] = 8/15.
+/// Coefficients of the square root and of the linear term, milliseconds. Over random pairs `E[x]` = 1/3, `E[√x]` = 8/15.
 /// Both must not be negative for the curve to rise; `validate.rs` holds that.
 pub(crate) fn coefficients_ms(hdd: &Hdd) -> (f64, f64) {
     let average = hdd.seek_average_ms - hdd.seek_track_ms;

@@ -1,7 +1,7 @@
 //! Counters of one resource, kept as integrals over time so that a sample at any instant is exact.
 use hakaru_units::Time;
 
-use crate::raid::Op;
+use crate::request::Op;
 
 /// Work done and time spent by one resource since the origin.
 #[derive(Clone, Debug, Default)]

@@ -175,7 +175,7 @@ impl Channel {
     }
 
     /// One that wanted it to stop wants so no more.
-    pub(crate) fn go_on(&mut self, now: Time) {
+    pub(crate) fn resume(&mut self, now: Time) {
         self.stops -= 1;
         if self.stops == 0 {
             self.counters.paused_ns += now.ns_since(self.stopped_at);

@@ -5,7 +5,6 @@ use hakaru_units::Time;
 
 use crate::headers;
 use crate::packet::{ETHERNET_BYTES, OutFrame, Segmentation, Train};
-use crate::router;
 
 /// Headers up to IP's lie within this, options and tag included.
 const IP_BYTES_MAX: usize = 18 + 60;
@@ -124,7 +123,7 @@ impl OutFrame {
             headers::mark(head);
         }
         if let Some(hop) = hop {
-            router::apply(hop, head);
+            hop.apply(head);
         }
         if let Some(draw) = corrupt {
             head.extend_from_slice(body);

@@ -1,19 +1,44 @@
-//! What is going to happen, in the order of time; at one instant in the order in which it was made.
+//! Pending events in the order of time; events of one instant happen in the order of their creation.
 //!
-//! Most events follow one another: what one channel carries arrives in the order in which it was sent. So each source has a lane, a
-//! queue in order of time, and the heap holds the first of each lane only: with thousands of frames on a long line it stays small.
+//! Most events of one source come in order: frames on a channel arrive in the order in which they
+//! were sent. Each source therefore has a lane, a queue in order of time, and the heap holds only the
+//! first event of each lane: with thousands of frames on a long line it stays small.
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use hakaru_units::Time;
 
-use crate::fabric::What;
+use crate::packet::Train;
 
-/// Events.
+/// An event of the fabric.
+#[derive(Debug)]
+pub(crate) enum EventKind {
+    /// An interface has handed over a train.
+    Enter { port: usize, train: Train },
+    /// The serialiser of a channel is idle again.
+    Free { channel: usize },
+    /// A train has reached the end of a channel. Into a cut-through switch its first bytes have, and
+    /// all of it will have at `complete_at`.
+    Arrive {
+        channel: usize,
+        train: Train,
+        complete_at: Time,
+    },
+    /// A train that had to arrive completely before it may be sent on.
+    Offer {
+        from: usize,
+        egress: usize,
+        train: Train,
+    },
+    /// A router stops waiting for neighbours that have not answered.
+    Router { switch: usize },
+}
+
+/// Events that have not happened yet.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     lanes: Vec<VecDeque<Event>>,
-    /// When the first event of a lane happens, and the lane.
+    /// Instant of the first event of each lane, and the lane.
     first: BinaryHeap<Reverse<(Time, u64, usize)>>,
     sequence: u64,
 }
@@ -22,19 +47,20 @@ pub(crate) struct Events {
 struct Event {
     at: Time,
     sequence: u64,
-    what: What,
+    kind: EventKind,
 }
 
 impl Events {
-    /// `lane`: where events mostly come in order; one that does not takes longer.
-    pub(crate) fn push(&mut self, lane: usize, at: Time, what: What) {
+    /// Adds an event. Events of one `lane` should come in order of time; one that does not costs a
+    /// search of the lane.
+    pub(crate) fn push(&mut self, lane: usize, at: Time, kind: EventKind) {
         self.sequence += 1;
         let sequence = self.sequence;
         if self.lanes.len() <= lane {
             self.lanes.resize_with(lane + 1, VecDeque::new);
         }
         let events = &mut self.lanes[lane];
-        let event = Event { at, sequence, what };
+        let event = Event { at, sequence, kind };
         if events.back().is_some_and(|back| at < back.at) {
             let place = events.partition_point(|other| other.at <= at);
             events.insert(place, event);
@@ -47,17 +73,18 @@ impl Events {
                 return;
             }
         }
-        // It is the lane's first now. What the heap says of the one that was is passed over when it comes up.
+        // The event is the first of its lane now. The heap entry of the former first is skipped
+        // when it comes up.
         self.first.push(Reverse((at, sequence, lane)));
     }
 
-    /// When the next one happens.
+    /// Returns the instant of the next event.
     pub(crate) fn next(&self) -> Option<Time> {
         self.first.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// The next one, if it happens at `until` or before.
-    pub(crate) fn pop_until(&mut self, until: Time) -> Option<(Time, What)> {
+    /// Returns the next event if it happens at `until` or before.
+    pub(crate) fn pop_until(&mut self, until: Time) -> Option<(Time, EventKind)> {
         loop {
             let Reverse((at, sequence, lane)) = *self.first.peek()?;
             if at > until {
@@ -65,7 +92,8 @@ impl Events {
             }
             self.first.pop();
             let events = &mut self.lanes[lane];
-            // Another came before it, which put it into the heap a second time when it happened itself.
+            // The entry is stale: an earlier event was added to the lane, and taking that one
+            // added a second entry for this event.
             if events
                 .front()
                 .is_none_or(|event| event.sequence != sequence)
@@ -76,7 +104,7 @@ impl Events {
             if let Some(next) = events.front() {
                 self.first.push(Reverse((next.at, next.sequence, lane)));
             }
-            return Some((at, event.what));
+            return Some((at, event.kind));
         }
     }
 }
@@ -90,14 +118,14 @@ mod tests {
         let mut events = Events::default();
         let times = [50, 20, 20, 90, 10, 60, 10, 70, 30, 30];
         for (channel, at) in times.iter().enumerate() {
-            events.push(channel % 3, Time(*at), What::Free { channel });
+            events.push(channel % 3, Time(*at), EventKind::Free { channel });
         }
         let mut wanted: Vec<(u64, usize)> = times.into_iter().zip(0..).collect();
         wanted.sort_unstable();
         assert_eq!(events.next(), Some(Time(10)));
         assert!(events.pop_until(Time(9)).is_none());
         let mut seen = Vec::new();
-        while let Some((at, What::Free { channel })) = events.pop_until(Time(100)) {
+        while let Some((at, EventKind::Free { channel })) = events.pop_until(Time(100)) {
             seen.push((at.as_ns(), channel));
         }
         assert_eq!(seen, wanted);

@@ -10,7 +10,7 @@ use rand_pcg::Pcg64;
 use crate::channel::Channel;
 use crate::counters::{ChannelCounters, SwitchCounters};
 use crate::delivery::Delivery;
-use crate::events::Events;
+use crate::events::{EventKind, Events};
 use crate::packet::{OutFrame, Packet, Train};
 use crate::switch::{Switch, SwitchPort};
 use crate::validate::{ConfigError, validate};
@@ -90,28 +90,6 @@ struct Port {
     /// When the last of them does: those of one interface stay in order.
     entering_at: Time,
     delivery: Delivery,
-}
-
-#[derive(Debug)]
-pub(crate) enum What {
-    /// An interface handed it over.
-    Enter { port: usize, train: Train },
-    /// The serialiser has sent what it was sending.
-    Free { channel: usize },
-    /// Frames have reached the end of a channel; in a cut-through switch their first bytes have, and all of them will at `complete_at`.
-    Arrive {
-        channel: usize,
-        train: Train,
-        complete_at: Time,
-    },
-    /// Frames that had to come wholly before they may go out.
-    Offer {
-        from: usize,
-        egress: usize,
-        train: Train,
-    },
-    /// A router waits for neighbours no longer.
-    Router { switch: usize },
 }
 
 impl Fabric {
@@ -278,26 +256,26 @@ impl Fabric {
             .max(channel.freed_at());
         *entering_bytes += train.bytes();
         *entering_at = enters;
-        self.schedule(enters, What::Enter { port, train });
+        self.schedule(enters, EventKind::Enter { port, train });
     }
 
     /// Lets everything happen that happens until `now`.
     pub fn handle_timeout(&mut self, now: Time) {
-        while let Some((at, what)) = self.events.pop_until(now) {
-            match what {
-                What::Enter { port, train } => self.entered(at, port, train),
-                What::Free { channel } => self.freed(at, channel),
-                What::Arrive {
+        while let Some((at, kind)) = self.events.pop_until(now) {
+            match kind {
+                EventKind::Enter { port, train } => self.entered(at, port, train),
+                EventKind::Free { channel } => self.freed(at, channel),
+                EventKind::Arrive {
                     channel,
                     train,
                     complete_at,
                 } => self.arrived(at, channel, train, complete_at),
-                What::Offer {
+                EventKind::Offer {
                     from,
                     egress,
                     train,
                 } => self.offer(at, Some(from), egress, train),
-                What::Router { switch } => self.router_timeout(at, switch),
+                EventKind::Router { switch } => self.router_timeout(at, switch),
             }
         }
         self.now = self.now.max(now);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hakaru_units::Time;
 use thiserror::Error;
 
-use crate::router::Hop;
+use crate::hop::Hop;
 
 /// Frame check sequence.
 const FCS_BYTES: u32 = 4;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use hakaru_units::Time;
 
-use crate::headers;
+use crate::hop::Hop;
 use crate::packet::{Packet, Train};
 use crate::router_frames::{self as frames, Arp, ArpKind};
 use hakaru_contract::fabric::RouterConfig;
@@ -22,14 +22,6 @@ const WAITING_FRAMES_MAX: u32 = 128;
 /// Distance of ARP requests, and how many are sent before the neighbour counts as unreachable (RFC 1122, 2.3.2.1 bounds the rate).
 const ARP_INTERVAL: Duration = Duration::from_secs(1);
 const ARP_REQUESTS: u32 = 3;
-
-/// What a router changed in a train: Ethernet addresses, and by how much the time to live is less.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Hop {
-    pub(crate) destination: [u8; 6],
-    pub(crate) source: [u8; 6],
-    pub(crate) hops: u8,
-}
 
 /// What is to happen to a train.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -363,13 +355,4 @@ impl Router {
             }
         }
     }
-}
-
-/// What a hop does to the headers of a frame.
-pub(crate) fn apply(hop: &Hop, frame: &mut [u8]) {
-    if let Some(addresses) = frame.first_chunk_mut::<12>() {
-        addresses[..6].copy_from_slice(&hop.destination);
-        addresses[6..].copy_from_slice(&hop.source);
-    }
-    headers::age(frame, hop.hops);
 }

@@ -5,17 +5,18 @@
 //! (until the low one is reached), writes wait for room, a flush or a forced unit access waits, the group has been idle.
 //! Of each group at most `destage_writes` are under way. The next is looked for from where the last ended (an elevator);
 //! dirty sectors that follow each other go together, cut at rows of a parity group, so that whole rows need no reads.
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
 use hakaru_units::Time;
 
+use super::core::{Core, Purpose};
 use super::segments::{Part, Place, SECTOR_BYTES, bytes};
-use super::{Cache, Group, Purpose};
-use crate::raid::Op;
+use crate::request::Op;
 
 /// A write for which there is not yet room.
 #[derive(Clone, Debug)]
-pub(super) struct StalledWrite {
+struct StalledWrite {
     request: usize,
     group: u32,
     /// What it wrote.
@@ -23,12 +24,92 @@ pub(super) struct StalledWrite {
     /// Of that, what has no room yet.
     rest: Range<u64>,
     fua: bool,
-    pub(super) since: Time,
+    since: Time,
 }
 
-impl Cache {
+/// Dirty segments and the writes that wait for room among them.
+#[derive(Clone, Debug)]
+pub(super) struct WriteBack {
+    /// Segments that may be write-pending.
+    pending_max: usize,
+    /// Segments that are dirty or being destaged.
+    pending: BTreeSet<Place>,
+    /// Pending segments that a destage can take: dirty, and not being destaged already.
+    ready: BTreeSet<Place>,
+    /// Ready segments that a flush or a forced unit access waits for.
+    urgent: BTreeSet<Place>,
+    /// Writes that wait for room, in order of arrival.
+    stalled: VecDeque<StalledWrite>,
+    /// The high mark has been passed and the low one not yet reached.
+    above_mark: bool,
+}
+
+/// Sends a write or unmap to the drives; it is answered when they have done it.
+pub(super) fn write_through(
+    core: &mut Core,
+    request: usize,
+    group: u32,
+    op: Op,
+    sectors: Range<u64>,
+) {
+    let keep = if op == Op::Write {
+        sectors.clone()
+    } else {
+        0..0
+    };
+    let purpose = Purpose::Through {
+        request,
+        group,
+        keep,
+    };
+    core.start_job(group, op, &[sectors], purpose);
+}
+
+impl WriteBack {
+    /// No segment is dirty.
+    pub(super) fn new(core: &Core) -> WriteBack {
+        let share = core.config.write_pending_limit_percent / 100.0;
+        WriteBack {
+            pending_max: ((core.segments.capacity() as f64 * share) as usize).max(1),
+            pending: BTreeSet::new(),
+            ready: BTreeSet::new(),
+            urgent: BTreeSet::new(),
+            stalled: VecDeque::new(),
+            above_mark: false,
+        }
+    }
+
+    /// Segments that are dirty or being destaged.
+    pub(super) fn pending_segments(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// The most segments that may be pending.
+    pub(super) fn pending_segments_max(&self) -> usize {
+        self.pending_max
+    }
+
+    /// Time that the writes which wait now have waited, together, nanoseconds.
+    pub(super) fn stalled_ns(&self, now: Time) -> u64 {
+        self.stalled
+            .iter()
+            .map(|write| now.ns_since(write.since))
+            .sum()
+    }
+
+    /// When a group will have been idle long enough to destage, if no request for it comes.
+    pub(super) fn idle_destage_at(&self, core: &Core) -> Option<Time> {
+        core.groups
+            .iter()
+            .enumerate()
+            .filter(|(g, group)| group.destages == 0 && self.next_ready(*g as u32, 0).is_some())
+            .map(|(_, group)| core.idle_from(group))
+            .min()
+    }
+
     pub(super) fn write(
         &mut self,
+        core: &mut Core,
         now: Time,
         request: usize,
         group: u32,
@@ -43,46 +124,46 @@ impl Cache {
             fua,
             since: now,
         };
-        if self.stalled.is_empty() && self.accept(&mut write) {
+        if self.stalled.is_empty() && self.accept(core, &mut write) {
             return;
         }
-        self.counts.stalls += 1;
+        core.counts.stalls += 1;
         self.stalled.push_back(write);
     }
 
     /// Takes as much of a write as there is room for; whether that was all of it, and the write is answered.
-    fn accept(&mut self, write: &mut StalledWrite) -> bool {
-        for part in self.segments.parts(write.group, write.rest.clone()) {
-            if !self.make_dirty(part) {
+    fn accept(&mut self, core: &mut Core, write: &mut StalledWrite) -> bool {
+        for part in core.segments.parts(write.group, write.rest.clone()) {
+            if !self.make_dirty(core, part) {
                 return false;
             }
             write.rest.start += u64::from(part.mask.count_ones());
         }
-        if write.fua && !self.config.nonvolatile {
-            self.wait_for_destages(write.request, write.group, &write.whole.clone(), true);
+        if write.fua && !core.config.nonvolatile {
+            self.wait_for_destages(core, write.request, write.group, &write.whole.clone(), true);
         } else {
-            self.ready_now(write.request, true);
+            core.ready_now(write.request, true);
         }
         true
     }
 
     /// Whether there was room for it.
-    fn make_dirty(&mut self, part: Part) -> bool {
+    fn make_dirty(&mut self, core: &mut Core, part: Part) -> bool {
         let is_pending = self.pending.contains(&part.place);
         if !is_pending && self.pending.len() >= self.pending_max {
             return false;
         }
-        let slot = self
+        let slot = core
             .segments
             .find_or_make(part.place)
             .expect("below the limit a segment is clean");
         if !is_pending {
             self.pending.insert(part.place);
-            self.segments.unlink(slot);
+            core.segments.unlink(slot);
         }
-        let segment = self.segments.get_mut(slot);
-        self.counts.rewritten_bytes += bytes(part.mask & segment.dirty);
-        self.counts.dirty_bytes += bytes(part.mask & !segment.dirty);
+        let segment = core.segments.get_mut(slot);
+        core.counts.rewritten_bytes += bytes(part.mask & segment.dirty);
+        core.counts.dirty_bytes += bytes(part.mask & !segment.dirty);
         segment.dirty |= part.mask;
         segment.valid |= part.mask;
         segment.ahead &= !part.mask;
@@ -92,40 +173,19 @@ impl Cache {
         true
     }
 
-    /// A write or unmap that goes to the drives before it is answered.
-    pub(super) fn write_through(
-        &mut self,
-        request: usize,
-        group: u32,
-        op: Op,
-        sectors: Range<u64>,
-    ) {
-        let keep = if op == Op::Write {
-            sectors.clone()
-        } else {
-            0..0
-        };
-        let purpose = Purpose::Through {
-            request,
-            group,
-            keep,
-        };
-        self.start_job(group, op, &[sectors], purpose);
-    }
-
-    /// What lies there is of no worth: nobody needs to write it any more.
-    pub(super) fn drop_range(&mut self, group: u32, sectors: &Range<u64>) {
-        let size = self.segments.sectors();
-        for (place, slot) in self.segments.within(group, sectors) {
+    /// Discards what the cache holds of a range; dirty sectors of it are never written.
+    pub(super) fn drop_range(&mut self, core: &mut Core, group: u32, sectors: &Range<u64>) {
+        let size = core.segments.sectors();
+        for (place, slot) in core.segments.within(group, sectors) {
             let within = sectors.start.max(place.1 * size)..sectors.end.min((place.1 + 1) * size);
-            let Some(Part { mask, .. }) = self.segments.parts(group, within).next() else {
+            let Some(Part { mask, .. }) = core.segments.parts(group, within).next() else {
                 continue;
             };
-            let segment = self.segments.get_mut(slot);
+            let segment = core.segments.get_mut(slot);
             let was_dirty = segment.dirty != 0;
             let dropped = bytes(segment.dirty & mask);
-            self.counts.discarded_bytes += dropped;
-            self.counts.dirty_bytes -= dropped;
+            core.counts.discarded_bytes += dropped;
+            core.counts.dirty_bytes -= dropped;
             segment.dirty &= !mask;
             segment.valid &= !mask;
             segment.ahead &= !mask;
@@ -134,13 +194,13 @@ impl Cache {
                 self.ready.remove(&place);
                 self.urgent.remove(&place);
                 for request in waiting {
-                    self.end_wait(request);
+                    core.end_wait(request);
                 }
-                self.become_clean(place, slot);
+                self.become_clean(core, place, slot);
             }
-            let segment = self.segments.get(slot);
+            let segment = core.segments.get(slot);
             if segment.valid == 0 && !segment.is_pending() {
-                self.segments.remove(slot);
+                core.segments.remove(slot);
             }
         }
     }
@@ -148,12 +208,13 @@ impl Cache {
     /// Answers `request` when everything dirty in the range now is on drives. `hit`: how to answer if that is so already.
     pub(super) fn wait_for_destages(
         &mut self,
+        core: &mut Core,
         request: usize,
         group: u32,
         sectors: &Range<u64>,
         hit: bool,
     ) {
-        let size = self.segments.sectors();
+        let size = core.segments.sectors();
         let (first, last) = (sectors.start / size, (sectors.end - 1) / size);
         let places: Vec<Place> = self
             .pending
@@ -161,8 +222,8 @@ impl Cache {
             .copied()
             .collect();
         for &place in &places {
-            let slot = self.segments.find(place).expect("it is pending");
-            let segment = self.segments.get_mut(slot);
+            let slot = core.segments.find(place).expect("it is pending");
+            let segment = core.segments.get_mut(slot);
             if segment.dirty == 0 {
                 segment.waits_for_destage.push(request);
                 continue;
@@ -172,44 +233,39 @@ impl Cache {
                 self.urgent.insert(place);
             }
         }
-        self.set_waits(request, places.len() as u32);
+        core.set_waits(request, places.len() as u32);
         if places.is_empty() {
-            self.ready_now(request, hit);
+            core.ready_now(request, hit);
         }
     }
 
-    /// When a group counts as idle unless a request comes.
-    pub(super) fn idle_from(&self, group: &Group) -> Time {
-        Time(group.last_request.0 + (self.config.destage_idle_ms * 1e6) as u64)
-    }
-
     /// The first segment of a group from `index` on that a destage could take.
-    pub(super) fn next_ready(&self, group: u32, index: u64) -> Option<Place> {
+    fn next_ready(&self, group: u32, index: u64) -> Option<Place> {
         let from = (group, index)..=(group, u64::MAX);
         self.ready.range(from).next().copied()
     }
 
     /// Lets in what there is room for, and starts as many destages as are wanted and allowed. Called after everything that may
     /// have changed either.
-    pub(super) fn destage(&mut self, now: Time) {
+    pub(super) fn destage(&mut self, core: &mut Core, now: Time) {
         while let Some(mut write) = self.stalled.pop_front() {
-            if !self.accept(&mut write) {
+            if !self.accept(core, &mut write) {
                 self.stalled.push_front(write);
                 break;
             }
-            self.counts.stall_ns += now.ns_since(write.since);
+            core.counts.stall_ns += now.ns_since(write.since);
         }
         let mark = |percent: f64| (self.pending_max as f64 * percent / 100.0) as usize;
-        if self.pending.len() > mark(self.config.destage_high_percent) {
+        if self.pending.len() > mark(core.config.destage_high_percent) {
             self.above_mark = true;
-        } else if self.pending.len() <= mark(self.config.destage_low_percent) {
+        } else if self.pending.len() <= mark(core.config.destage_low_percent) {
             self.above_mark = false;
         }
-        for g in 0..self.groups.len() {
-            while self.groups[g].destages < self.config.destage_writes {
-                let group = &self.groups[g];
+        for g in 0..core.groups.len() {
+            while core.groups[g].destages < core.config.destage_writes {
+                let group = &core.groups[g];
                 let is_wanted =
-                    self.above_mark || !self.stalled.is_empty() || now >= self.idle_from(group);
+                    self.above_mark || !self.stalled.is_empty() || now >= core.idle_from(group);
                 let places = if is_wanted { &self.ready } else { &self.urgent };
                 let (g32, cursor) = (g as u32, group.cursor);
                 let next = places
@@ -217,14 +273,14 @@ impl Cache {
                     .next()
                     .or_else(|| places.range((g32, 0)..(g32, cursor)).next());
                 let Some(&place) = next else { break };
-                self.start_destage(place);
+                self.start_destage(core, place);
             }
         }
     }
 
     /// Destages a segment and what follows it without a gap.
-    fn start_destage(&mut self, place: Place) {
-        let run = self.run_around(place);
+    fn start_destage(&mut self, core: &mut Core, place: Place) {
+        let run = self.run_around(core, place);
         let group = place.0;
         let mut slots = Vec::with_capacity((run.end - run.start) as usize);
         let mut ranges = Vec::new();
@@ -232,38 +288,38 @@ impl Cache {
             let place = (group, index);
             self.ready.remove(&place);
             self.urgent.remove(&place);
-            let slot = self.segments.find(place).expect("it is dirty");
-            let segment = self.segments.get_mut(slot);
+            let slot = core.segments.find(place).expect("it is dirty");
+            let segment = core.segments.get_mut(slot);
             segment.destaging = std::mem::take(&mut segment.dirty);
             segment.waits_for_destage = std::mem::take(&mut segment.waits_for_next);
             let destaging = segment.destaging;
-            self.segments.push_runs(&mut ranges, index, destaging);
+            core.segments.push_runs(&mut ranges, index, destaging);
             slots.push(slot);
         }
-        self.counts.destages += ranges.len() as u64;
-        let state = &mut self.groups[group as usize];
+        core.counts.destages += ranges.len() as u64;
+        let state = &mut core.groups[group as usize];
         state.cursor = run.end;
         state.destages += 1;
-        self.start_job(group, Op::Write, &ranges, Purpose::Destage { group, slots });
+        core.start_job(group, Op::Write, &ranges, Purpose::Destage { group, slots });
     }
 
     /// The segments around a place whose dirty sectors follow each other, up to the longest write; of a group with parity, from and to
     /// the end of a row if a whole one is among them.
-    fn run_around(&self, (group, index): Place) -> Range<u64> {
-        let size = self.segments.sectors();
-        let row = self.groups[group as usize].row_sectors;
-        let longest = u64::from(self.config.destage_bytes_max) / SECTOR_BYTES;
+    fn run_around(&self, core: &Core, (group, index): Place) -> Range<u64> {
+        let size = core.segments.sectors();
+        let row = core.groups[group as usize].row_sectors;
+        let longest = u64::from(core.config.destage_bytes_max) / SECTOR_BYTES;
         let longest = (longest.max(row.unwrap_or(0)) / size).max(1);
         let row_of = |index: u64| row.map(|row| index * size / row);
         let mut run = index..index + 1;
         while run.start > 0
             && run.end - run.start < longest
             && row_of(run.start - 1).is_some_and(|row| Some(row) == row_of(index))
-            && self.follows(group, run.start - 1)
+            && self.follows(core, group, run.start - 1)
         {
             run.start -= 1;
         }
-        while run.end - run.start < longest && self.follows(group, run.end - 1) {
+        while run.end - run.start < longest && self.follows(core, group, run.end - 1) {
             run.end += 1;
         }
         if let Some(row) = row {
@@ -276,46 +332,46 @@ impl Cache {
     }
 
     /// Whether the dirty sectors of the segment after `index` follow its own without a gap, and both can be destaged.
-    fn follows(&self, group: u32, index: u64) -> bool {
+    fn follows(&self, core: &Core, group: u32, index: u64) -> bool {
         let of = |index| {
             let place = (group, index);
             let slot = self
                 .ready
                 .contains(&place)
-                .then(|| self.segments.find(place));
+                .then(|| core.segments.find(place));
             slot.flatten()
-                .map_or(0, |slot| self.segments.get(slot).dirty)
+                .map_or(0, |slot| core.segments.get(slot).dirty)
         };
-        of(index) >> (self.segments.sectors() - 1) & 1 == 1 && of(index + 1) & 1 == 1
+        of(index) >> (core.segments.sectors() - 1) & 1 == 1 && of(index + 1) & 1 == 1
     }
 
-    pub(super) fn end_destage(&mut self, group: u32, slots: Vec<u32>) {
-        self.groups[group as usize].destages -= 1;
+    pub(super) fn end_destage(&mut self, core: &mut Core, group: u32, slots: Vec<u32>) {
+        core.groups[group as usize].destages -= 1;
         for slot in slots {
-            let segment = self.segments.get_mut(slot);
+            let segment = core.segments.get_mut(slot);
             let destaged = bytes(std::mem::take(&mut segment.destaging));
             let (place, is_dirty) = (segment.place, segment.dirty != 0);
             let is_urgent = !segment.waits_for_next.is_empty();
             for request in std::mem::take(&mut segment.waits_for_destage) {
-                self.end_wait(request);
+                core.end_wait(request);
             }
-            self.counts.destaged_bytes += destaged;
-            self.counts.dirty_bytes -= destaged;
+            core.counts.destaged_bytes += destaged;
+            core.counts.dirty_bytes -= destaged;
             if is_dirty {
                 self.ready.insert(place);
                 if is_urgent {
                     self.urgent.insert(place);
                 }
             } else {
-                self.become_clean(place, slot);
+                self.become_clean(core, place, slot);
             }
         }
     }
 
     /// A segment holds nothing any more that the drives do not have.
-    fn become_clean(&mut self, place: Place, slot: u32) {
-        if !self.segments.get(slot).is_pending() && self.pending.remove(&place) {
-            self.segments.link(slot);
+    fn become_clean(&mut self, core: &mut Core, place: Place, slot: u32) {
+        if !core.segments.get(slot).is_pending() && self.pending.remove(&place) {
+            core.segments.link(slot);
         }
     }
 }

@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 
 use hakaru_units::Time;
 
-use super::Line;
+use super::line::Line;
 use hakaru_contract::drive::Ssd;
 
 /// Reads that a die serves in a row while something else waits.

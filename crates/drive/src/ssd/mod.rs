@@ -10,6 +10,7 @@
 //! never written (they cost a page like any), suspending a program or erasure for a read, wear, retries, background scrubbing.
 mod dies;
 mod ftl;
+mod line;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
@@ -18,12 +19,13 @@ use std::ops::Range;
 use hakaru_units::Time;
 use rand_pcg::Pcg64;
 
-use crate::drive::Command;
-use crate::raid::Op;
+use crate::command::Command;
+use crate::request::Op;
 use crate::usage::Usage;
 use dies::{Dies, Work};
 use ftl::{BLOCK_UNITS, Cost, Ftl};
 use hakaru_contract::drive::Ssd;
+use line::Line;
 use slab::Slab;
 
 /// Of [`BLOCK_UNITS`] followed units each: over about so many the write amplification that is shown is averaged.
@@ -52,26 +54,6 @@ struct Active {
     left: u32,
     /// Bytes of a write that the buffer has no room for yet.
     unbuffered: u64,
-}
-
-/// Serves one after the other.
-#[derive(Clone, Copy, Debug, Default)]
-struct Line {
-    free_at: Time,
-    busy_ns: u64,
-}
-
-impl Line {
-    fn serve(&mut self, now: Time, ns: u64) -> Time {
-        self.busy_ns += ns;
-        self.free_at = Time(self.free_at.max(now).0 + ns);
-        self.free_at
-    }
-
-    /// Time spent serving until `now`.
-    fn busy_until(&self, now: Time) -> u64 {
-        self.busy_ns - self.free_at.ns_since(now)
-    }
 }
 
 /// What each unit that the host writes brings along.

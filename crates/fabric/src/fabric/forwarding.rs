@@ -1,7 +1,8 @@
 //! Frames that reach the end of a channel: out to an interface, or through a switch into the next.
 use hakaru_units::Time;
 
-use super::{Fabric, Sink, What};
+use super::{Fabric, Sink};
+use crate::events::EventKind;
 use crate::packet::Train;
 use crate::queue::Room;
 use crate::router::{Router, Verdict};
@@ -20,12 +21,12 @@ impl Fabric {
             && self.switches[switch].forwarding == Forwarding::StoreAndForward
         {
             if !self.is_settled((now, complete_at), channel, (switch, port), &train) {
-                let what = What::Arrive {
+                let kind = EventKind::Arrive {
                     channel,
                     train,
                     complete_at,
                 };
-                return self.schedule(complete_at, what);
+                return self.schedule(complete_at, kind);
             }
             now = complete_at;
             self.settled = complete_at;
@@ -129,7 +130,7 @@ impl Fabric {
         let again = again.and_then(Router::poll_timeout);
         if let Some(at) = again.filter(|at| self.switches[switch].router_at != Some(*at)) {
             self.switches[switch].router_at = Some(at);
-            self.schedule(at, What::Router { switch });
+            self.schedule(at, EventKind::Router { switch });
         }
     }
 
@@ -159,12 +160,12 @@ impl Fabric {
             match from.filter(|from| complete_at > now && self.is_faster(egress, *from)) {
                 Some(from) => {
                     let train = train.clone();
-                    let what = What::Offer {
+                    let kind = EventKind::Offer {
                         from,
                         egress,
                         train,
                     };
-                    self.schedule(complete_at, what);
+                    self.schedule(complete_at, kind);
                 }
                 None => self.offer(now, from, egress, train.clone()),
             }

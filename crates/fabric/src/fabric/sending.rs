@@ -1,8 +1,9 @@
 //! Frames on their way into a channel and out of its serialiser.
 use hakaru_units::Time;
 
-use super::{Fabric, Sink, What};
+use super::{Fabric, Sink};
 use crate::channel::Busy;
+use crate::events::EventKind;
 use crate::packet::Train;
 use crate::queue::Room;
 use hakaru_contract::fabric::Forwarding;
@@ -23,7 +24,7 @@ impl Fabric {
         // Without a rate nothing has to pass before the next go.
         while let Some(busy) = self.send(now, channel) {
             if self.channels[channel].rate_bits_per_s().is_some() {
-                self.schedule(busy.free_at, What::Free { channel });
+                self.schedule(busy.free_at, EventKind::Free { channel });
                 return;
             }
             self.channels[channel].freed(now);
@@ -50,45 +51,45 @@ impl Fabric {
                 }
                 _ => complete_at,
             };
-            let what = What::Arrive {
+            let kind = EventKind::Arrive {
                 channel,
                 train,
                 complete_at,
             };
-            self.schedule(at, what);
+            self.schedule(at, kind);
         }
         self.arrivals = arrivals;
         busy
     }
 
-    pub(super) fn schedule(&mut self, at: Time, what: What) {
-        let lane = match what {
-            What::Enter { port, .. } => 3 * self.channels.len() + port,
-            What::Free { channel } => 3 * channel,
-            What::Arrive { channel, .. } => 3 * channel + 1,
-            What::Offer { from, .. } => 3 * from + 2,
-            What::Router { switch } => 3 * self.channels.len() + self.ports.len() + switch,
+    pub(super) fn schedule(&mut self, at: Time, kind: EventKind) {
+        let lane = match kind {
+            EventKind::Enter { port, .. } => 3 * self.channels.len() + port,
+            EventKind::Free { channel } => 3 * channel,
+            EventKind::Arrive { channel, .. } => 3 * channel + 1,
+            EventKind::Offer { from, .. } => 3 * from + 2,
+            EventKind::Router { switch } => 3 * self.channels.len() + self.ports.len() + switch,
         };
-        self.events.push(lane, at, what);
+        self.events.push(lane, at, kind);
     }
 
     pub(super) fn freed(&mut self, now: Time, channel: usize) {
         self.channels[channel].freed(now);
         self.start(now, channel);
-        self.let_go_on(now, channel);
+        self.resume_senders(now, channel);
     }
 
-    /// Lets those go on that a channel's queue has stopped, if it is short again.
-    fn let_go_on(&mut self, now: Time, channel: usize) {
+    /// Resumes the channels that this channel's queue has paused, if it is short again.
+    fn resume_senders(&mut self, now: Time, channel: usize) {
         if self.stopped_by[channel].is_empty() {
             return;
         }
         let low = self.limit_bytes(channel) / 4;
         if self.channels[channel].queue().bytes() <= low {
             for stopped in core::mem::take(&mut self.stopped_by[channel]) {
-                self.channels[stopped].go_on(now);
+                self.channels[stopped].resume(now);
                 self.start(now, stopped);
-                self.let_go_on(now, stopped);
+                self.resume_senders(now, stopped);
             }
         }
     }

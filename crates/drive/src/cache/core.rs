@@ -1,0 +1,192 @@
+//! State that reads and writes of the cache share: its segments, the groups behind it, accesses under
+//! way and requests that wait for them. Called by `mod.rs` and `write.rs`.
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use hakaru_contract::drive as config;
+use hakaru_units::Time;
+use slab::Slab;
+
+use super::segments::{SECTOR_BYTES, Segments};
+use crate::request::Op;
+
+/// A decision of the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Access a group, and tell [`super::Cache::handle_access_done`] with this token.
+    Access {
+        token: usize,
+        group: u32,
+        op: Op,
+        offset_bytes: u64,
+        length_bytes: u64,
+    },
+    /// The request has been served; `hit`: by the cache's memory, which takes its time.
+    Ready { request: usize, hit: bool },
+}
+
+/// Purpose of a group's accesses.
+#[derive(Clone, Debug)]
+pub(super) enum Purpose {
+    /// To bring in what a read needs, or will need.
+    Fetch { range: Range<u64>, group: u32 },
+    /// To put dirty segments, by slot, on drives.
+    Destage { group: u32, slots: Vec<u32> },
+    /// A write or unmap that the drives must have done before it is answered.
+    Through {
+        request: usize,
+        group: u32,
+        /// Sectors that the cache holds afterwards.
+        keep: Range<u64>,
+    },
+}
+
+/// Accesses to a group that belong together.
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    pub(super) left: u32,
+    pub(super) purpose: Purpose,
+}
+
+/// Counters of the cache; bytes are of whole sectors.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) read_hits: u64,
+    pub(super) read_misses: u64,
+    pub(super) readahead_hits: u64,
+    pub(super) readahead_bytes: u64,
+    pub(super) rewritten_bytes: u64,
+    pub(super) discarded_bytes: u64,
+    pub(super) destaged_bytes: u64,
+    pub(super) destages: u64,
+    pub(super) stalls: u64,
+    pub(super) stall_ns: u64,
+    pub(super) dirty_bytes: u64,
+}
+
+/// Segments, groups, and what is in flight between them.
+#[derive(Clone, Debug)]
+pub(super) struct Core {
+    pub(super) config: config::Cache,
+    pub(super) segments: Segments,
+    pub(super) groups: Vec<Group>,
+    pub(super) counts: Counts,
+    jobs: Slab<Job>,
+    /// By request: number of accesses or segments that it still waits for.
+    waits: Vec<u32>,
+    actions: VecDeque<Action>,
+}
+
+/// The cache's view of a group.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub(super) capacity_sectors: u64,
+    /// Sectors of a row, if a whole one can be written without reading.
+    pub(super) row_sectors: Option<u64>,
+    pub(super) last_request: Time,
+    /// Destages under way.
+    pub(super) destages: u32,
+    /// Segment from which the search for the next destage begins.
+    pub(super) cursor: u64,
+}
+
+impl Core {
+    /// An empty cache in front of groups of these capacities, bytes, with the length of their rows
+    /// if they have parity.
+    pub(super) fn new(
+        config: &config::Cache,
+        groups: impl Iterator<Item = (u64, Option<u64>)>,
+    ) -> Core {
+        Core {
+            segments: Segments::new(config.size_bytes, config.segment_bytes),
+            groups: groups
+                .map(|(capacity, row)| Group {
+                    capacity_sectors: capacity / SECTOR_BYTES,
+                    row_sectors: row.map(|bytes| bytes / SECTOR_BYTES),
+                    last_request: Time::ZERO,
+                    destages: 0,
+                    cursor: 0,
+                })
+                .collect(),
+            config: config.clone(),
+            counts: Counts::default(),
+            jobs: Slab::default(),
+            waits: Vec::new(),
+            actions: VecDeque::new(),
+        }
+    }
+
+    /// Returns the oldest decision that has not been taken.
+    pub(super) fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// Counts one access of a job as done. Returns the job's purpose after the last one.
+    pub(super) fn end_access(&mut self, token: usize) -> Option<Purpose> {
+        let job = &mut self.jobs[token];
+        job.left -= 1;
+        (job.left == 0).then(|| self.jobs.remove(token).purpose)
+    }
+
+    /// Marks sectors as held, as far as there is room.
+    pub(super) fn hold(&mut self, group: u32, range: Range<u64>, ahead: bool) {
+        for part in self.segments.parts(group, range) {
+            let Some(slot) = self.segments.find_or_make(part.place) else {
+                continue;
+            };
+            let segment = self.segments.get_mut(slot);
+            if ahead {
+                segment.ahead |= part.mask & !segment.valid;
+            }
+            segment.valid |= part.mask;
+            if !segment.is_pending() {
+                self.segments.touch(slot);
+            }
+        }
+    }
+
+    pub(super) fn start_job(
+        &mut self,
+        group: u32,
+        op: Op,
+        ranges: &[Range<u64>],
+        purpose: Purpose,
+    ) {
+        let token = self.jobs.insert(Job {
+            left: ranges.len() as u32,
+            purpose,
+        });
+        self.actions
+            .extend(ranges.iter().map(|range| Action::Access {
+                token,
+                group,
+                op,
+                offset_bytes: range.start * SECTOR_BYTES,
+                length_bytes: (range.end - range.start) * SECTOR_BYTES,
+            }));
+    }
+
+    pub(super) fn set_waits(&mut self, request: usize, waits: u32) {
+        if self.waits.len() <= request {
+            self.waits.resize(request + 1, 0);
+        }
+        self.waits[request] = waits;
+    }
+
+    pub(super) fn end_wait(&mut self, request: usize) {
+        let left = &mut self.waits[request];
+        *left -= 1;
+        if *left == 0 {
+            self.ready_now(request, false);
+        }
+    }
+
+    pub(super) fn ready_now(&mut self, request: usize, hit: bool) {
+        self.actions.push_back(Action::Ready { request, hit });
+    }
+
+    /// Instant from which a group counts as idle unless a request comes.
+    pub(super) fn idle_from(&self, group: &Group) -> Time {
+        Time(group.last_request.0 + (self.config.destage_idle_ms * 1e6) as u64)
+    }
+}
