@@ -92,6 +92,7 @@ fuzz: setup
 # Write the generated files that tests hold up to date.
 schema: setup
 	$(BIN)/hakaru-engine schema > schema/contract.schema.json
+	tools/login-defaults > python/hakaru/login_defaults.py
 	$(BIN)/hakaru schema > schema/study.schema.json
 	$(BIN)/hakaru schema array > schema/array.schema.json
 

@@ -6,12 +6,12 @@
 #![no_main]
 use hakaru_wire::iscsi::Stage;
 use hakaru_wire::iscsi::chap::{Algorithm, Challenge, Secret, VALUE_LENGTH_MAX};
-use hakaru_wire::iscsi::keys::{AuthMethod, Digest, Key, Negotiation, Preferences, Role};
+use hakaru_wire::iscsi::keys::{AuthMethod, Digest, Key, Negotiation, Offer, Role};
 use hakaru_wire::iscsi::text::{emit_pair, parse_pairs};
 use libfuzzer_sys::fuzz_target;
 
 fn side(flags: u8) -> Negotiation {
-    let own = Preferences {
+    let own = Offer {
         initial_r2t: flags & 2 != 0,
         immediate_data: flags & 4 != 0,
         header_digests: if flags & 8 != 0 {
@@ -25,7 +25,7 @@ fn side(flags: u8) -> Negotiation {
             &[AuthMethod::None]
         },
         max_burst_length: if flags & 16 != 0 { 512 } else { 1 << 20 },
-        ..Preferences::default()
+        ..Offer::default()
     };
     if flags & 1 != 0 {
         return Negotiation::new(Role::Target, own);
@@ -89,11 +89,11 @@ fuzz_target!(|input: &[u8]| {
         decode(&side.take_authentication());
         assert!(reply.len() <= 8192);
         assert!(parse_pairs(&reply).all(|pair| pair.is_ok()));
-        assert!(side.parameters().first_burst_length <= side.parameters().max_burst_length);
+        assert!(side.agreed().first_burst_length <= side.agreed().max_burst_length);
         if refused {
             return;
         }
     }
     side.conclude();
-    assert!(side.parameters().first_burst_length <= side.parameters().max_burst_length);
+    assert!(side.agreed().first_burst_length <= side.agreed().max_burst_length);
 });

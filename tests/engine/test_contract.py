@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-SCHEMA = Path(__file__).resolve().parents[2] / "schema" / "contract.schema.json"
+ROOT = Path(__file__).resolve().parents[2]
+SCHEMA = ROOT / "schema" / "contract.schema.json"
 COMMAND = contract.Configure | contract.Start | contract.Manage | contract.Stop
 
 
@@ -297,3 +298,8 @@ def test_python_knows_the_array_presets_of_the_engine() -> None:
     source = (Path(__file__).resolve().parents[2] / "crates" / "drive" / "src" / "preset.rs").read_text()
     body = source[source.index("fn array_presets") :].partition("}")[0]
     assert tuple(re.findall(r'"([^"]+)"', body)) == ARRAY_PRESETS
+
+
+def test_defaults_of_login_keys_are_generated_from_the_schema() -> None:
+    printed = subprocess.run([ROOT / "tools" / "login-defaults"], capture_output=True, text=True, check=True).stdout
+    assert (ROOT / "python" / "hakaru" / "login_defaults.py").read_text() == printed

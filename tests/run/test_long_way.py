@@ -97,8 +97,8 @@ def test_points_change_the_way_and_both_ends(hakaru: Hakaru, study: Path) -> Non
     era, found = values["write", "era", "5 ms"], engine_of(record, "initiator")["found"]
     assert found["negotiated"]["initial_r2t"] is True
     assert found["negotiated"]["immediate_data"] is False
-    assert found["negotiated"]["max_burst_bytes"] == 64 << 10
-    assert found["negotiated"]["max_send_segment_bytes"] == 8 << 10
+    assert found["negotiated"]["max_burst_length"] == 64 << 10
+    assert found["negotiated"]["peer_max_recv_data_segment_length"] == 8 << 10
     assert found["socket"]["send_buffer_bytes"] == 2 * 50 << 10
     assert (found["socket"]["congestion_control"], found["socket"]["no_delay"]) == ("reno", True)
     assert engine_of(record, "array")["found"]["socket"]["receive_buffer_bytes"] == 2 * 60 << 10

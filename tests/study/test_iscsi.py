@@ -54,7 +54,7 @@ def loaded(folder: Path, text: str = STUDY) -> Loaded:
 def test_defaults_are_the_engines() -> None:
     iscsi = Iscsi()
     assert login_keys(iscsi.initiator) == contract.LoginKeys()
-    assert target_keys(iscsi.target) == contract.TargetKeys()
+    assert target_keys(iscsi.target) == contract.ArrayConfig.model_fields["login"].default
     assert socket_options(iscsi.initiator.socket) == contract.SocketOptions()
     waits = contract.InitiatorConfig.model_fields
     assert (iscsi.initiator.coalesce, COALESCE_PERCENT) == (

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::access::AccessConfig;
 use crate::drive::Model;
-use crate::login_keys::TargetKeys;
+use crate::login_keys::LoginKeys;
 use crate::socket::SocketOptions;
 
 /// Configuration of the `array` engine.
@@ -37,8 +37,11 @@ pub struct ArrayConfig {
     #[serde(default)]
     pub isolated_network: bool,
     /// iSCSI login keys.
-    #[serde(default)]
-    pub login: TargetKeys,
+    #[serde(
+        default = "LoginKeys::of_array",
+        deserialize_with = "LoginKeys::deserialize_of_array"
+    )]
+    pub login: LoginKeys,
     /// Options of the sockets of all connections.
     #[serde(default)]
     pub socket: SocketOptions,

@@ -41,7 +41,7 @@ pub use capture::Capture;
 pub use chap::{ChapAlgorithm, ChapConfig, ChapUser, SecretSource};
 pub use config_error::{ConfigError, refuse};
 pub use fabric_engine::FabricEngineConfig;
-pub use login_keys::{LoginKeys, TargetKeys};
+pub use login_keys::LoginKeys;
 pub use manage::*;
 pub use message::*;
 pub use socket::SocketOptions;

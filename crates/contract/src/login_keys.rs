@@ -1,28 +1,34 @@
 //! iSCSI login keys of initiators and arrays, with their defaults (RFC 7143 section 13).
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::config_error::{ConfigError, refuse};
 
-/// iSCSI login keys that the initiator offers; defaults are those of RFC 7143 unless said otherwise.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// iSCSI login keys (RFC 7143 section 13): what an initiator offers, or what an array declares and agrees to. Of lengths
+/// and counts the smaller of both sides' holds, of `InitialR2T` the Yes, of `ImmediateData` the No. One connection per
+/// session (`MaxConnections=1`), error recovery level 0.
+///
+/// The defaults here are an initiator's, which are open-iscsi's except where noted; an array's differ and stand in its
+/// configuration. Both are defined here and nowhere else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoginKeys {
-    /// `MaxRecvDataSegmentLength` we declare, bytes, 512 to 16 777 215. Default 262 144 (as open-iscsi).
+    /// `MaxRecvDataSegmentLength` declared, bytes, 512 to 16 777 215. Default 262 144; array 262 144.
     pub max_recv_data_segment_length: u32,
-    /// `MaxBurstLength` offered, bytes. Default 16 776 192 (as open-iscsi).
+    /// `MaxBurstLength` offered, or agreed to at most, bytes, 512 to 16 777 215. Default 16 776 192; array 1 048 576.
     pub max_burst_length: u32,
-    /// `FirstBurstLength` offered, bytes; cut to `max_burst_length`. Default 262 144 (as open-iscsi).
+    /// `FirstBurstLength` offered, or agreed to at most, bytes, 512 to 16 777 215; an initiator's is cut to
+    /// `max_burst_length`, an array's may not be above it. Default 262 144; array 65 536.
     pub first_burst_length: u32,
-    /// `InitialR2T` offered. Default false (as open-iscsi).
+    /// `InitialR2T=Yes` offered, or asked for: then no data comes unasked but with the command. Default false.
     pub initial_r2t: bool,
-    /// `ImmediateData` offered. Default true.
+    /// `ImmediateData=Yes` offered, or agreed to. Default true.
     pub immediate_data: bool,
-    /// `MaxOutstandingR2T` offered, 1 to 65 535. Default 1.
+    /// `MaxOutstandingR2T` offered, or agreed to at most, 1 to 65 535. Default 1; array 8.
     pub max_outstanding_r2t: u32,
-    /// `HeaderDigest=CRC32C` offered (with `None` second). Default false.
+    /// `HeaderDigest=CRC32C` offered (with `None` second), or agreed to. Default false; array true.
     pub header_digest: bool,
-    /// `DataDigest=CRC32C` offered (with `None` second). Default false.
+    /// `DataDigest=CRC32C` offered (with `None` second), or agreed to. Default false; array true.
     pub data_digest: bool,
 }
 
@@ -42,6 +48,46 @@ impl Default for LoginKeys {
 }
 
 impl LoginKeys {
+    /// Returns the defaults of an array.
+    #[must_use]
+    pub fn of_array() -> LoginKeys {
+        LoginKeys {
+            max_recv_data_segment_length: 262_144,
+            max_burst_length: 1_048_576,
+            first_burst_length: 65_536,
+            initial_r2t: false,
+            immediate_data: true,
+            max_outstanding_r2t: 8,
+            header_digest: true,
+            data_digest: true,
+        }
+    }
+
+    /// Reads the keys of an array: those left out have an array's defaults.
+    ///
+    /// # Errors
+    /// As any struct: an unknown key, or a value of the wrong type.
+    pub(crate) fn deserialize_of_array<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<LoginKeys, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(
+            remote = "LoginKeys",
+            default = "LoginKeys::of_array",
+            deny_unknown_fields
+        )]
+        struct OfArray {
+            max_recv_data_segment_length: u32,
+            max_burst_length: u32,
+            first_burst_length: u32,
+            initial_r2t: bool,
+            immediate_data: bool,
+            max_outstanding_r2t: u32,
+            header_digest: bool,
+            data_digest: bool,
+        }
+        OfArray::deserialize(deserializer)
+    }
     /// Ranges of RFC 7143 section 13.
     ///
     /// # Errors
@@ -72,34 +118,27 @@ impl LoginKeys {
     }
 }
 
-/// What the array declares and agrees to in a login (RFC 7143 section 13). Of lengths and counts the smaller of both sides' holds, of `InitialR2T` the
-/// Yes, of `ImmediateData` the No. One connection per session (`MaxConnections=1`), error recovery level 0.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct TargetKeys {
-    /// `MaxRecvDataSegmentLength` declared, bytes, 512 to 16 777 215. Default 262 144.
-    pub max_recv_data_segment_length: u32,
-    /// `MaxBurstLength` agreed to at most, bytes, 512 to 16 777 215. Default 1 048 576.
-    pub max_burst_length: u32,
-    /// `FirstBurstLength` agreed to at most, bytes, 512 to `max_burst_length`. Default 65 536.
-    pub first_burst_length: u32,
-    /// Whether `InitialR2T=Yes` is asked for: then no data comes unasked but with the command. Default false.
-    pub initial_r2t: bool,
-    /// Whether `ImmediateData=Yes` is agreed to. Default true.
-    pub immediate_data: bool,
-    /// `MaxOutstandingR2T` agreed to at most, 1 to 65 535. Default 8.
-    pub max_outstanding_r2t: u16,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ArrayConfig;
 
-impl Default for TargetKeys {
-    fn default() -> Self {
-        TargetKeys {
-            max_recv_data_segment_length: 262_144,
-            max_burst_length: 1_048_576,
-            first_burst_length: 65_536,
-            initial_r2t: false,
-            immediate_data: true,
-            max_outstanding_r2t: 8,
-        }
+    #[test]
+    fn keys_that_an_array_leaves_out_have_an_arrays_defaults() {
+        let config = |login: &str| {
+            let text = format!(
+                r#"{{"target_name": "iqn.2011-10.example:a", "portals": [], "lus": [],
+                "model": {{"kind": "none"}} {login}}}"#
+            );
+            serde_json::from_str::<ArrayConfig>(&text).map(|config| config.login)
+        };
+        assert_eq!(config("").unwrap(), LoginKeys::of_array());
+        let given = config(r#", "login": {"initial_r2t": true, "max_burst_length": 512}"#).unwrap();
+        assert!(given.initial_r2t && given.header_digest);
+        assert_eq!(
+            (given.max_burst_length, given.max_outstanding_r2t),
+            (512, 8)
+        );
+        assert!(config(r#", "login": {"max_bursts": 1}"#).is_err());
     }
 }

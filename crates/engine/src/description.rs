@@ -1,7 +1,8 @@
 //! Sessions, LUs and sockets in the words of the contract.
 use hakaru_contract as contract;
-use hakaru_iscsi_session::{LuFacts, Negotiated};
+use hakaru_iscsi_session::LuFacts;
 use hakaru_runtime::socket_options::{SocketFacts, SocketOptions};
+use hakaru_wire::iscsi::keys::{Agreed, Digest};
 use serde_json::{Value, json};
 
 /// What an LU said of itself.
@@ -16,17 +17,18 @@ pub fn describe_lu(facts: &LuFacts) -> Value {
     })
 }
 
-/// Keys as negotiated.
-pub fn describe_keys(keys: &Negotiated) -> Value {
+/// Keys agreed on, spelled as in the configuration.
+pub fn describe_keys(agreed: &Agreed) -> Value {
     json!({
-        "header_digest": keys.header_digest,
-        "data_digest": keys.data_digest,
-        "initial_r2t": keys.initial_r2t,
-        "immediate_data": keys.immediate_data,
-        "max_send_segment_bytes": keys.segment_max,
-        "max_burst_bytes": keys.max_burst,
-        "first_burst_bytes": keys.first_burst,
-        "max_outstanding_r2t": keys.max_outstanding_r2t,
+        "header_digest": agreed.header_digest == Digest::Crc32c,
+        "data_digest": agreed.data_digest == Digest::Crc32c,
+        "initial_r2t": agreed.initial_r2t,
+        "immediate_data": agreed.immediate_data,
+        "max_recv_data_segment_length": agreed.max_recv_data_segment_length,
+        "peer_max_recv_data_segment_length": agreed.peer_max_recv_data_segment_length,
+        "max_burst_length": agreed.max_burst_length,
+        "first_burst_length": agreed.first_burst_length,
+        "max_outstanding_r2t": agreed.max_outstanding_r2t,
     })
 }
 

@@ -23,8 +23,7 @@ mod transmit;
 pub use error::{SessionError, TaskError};
 pub use nexus::{Nexus, NexusError, NexusEvent, REDIRECTS_MAX};
 pub use session::{
-    Chap, DiscoveredTarget, Done, Event, Negotiated, Phases, Purpose, Session, SessionConfig, Task,
-    TaskData,
+    Chap, DiscoveredTarget, Done, Event, Phases, Purpose, Session, SessionConfig, Task, TaskData,
 };
 pub use survey::{LuFacts, Survey, SurveyError, Volume};
 pub use transmit::Transmit;

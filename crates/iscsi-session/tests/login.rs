@@ -66,7 +66,7 @@ fn login_goes_through_both_stages_and_names_initiator_and_target() {
         &[("MaxBurstLength", "65536")],
     );
     assert_eq!(peer.session.poll_event(), Some(Event::LoggedIn));
-    assert_eq!(peer.session.negotiated().max_burst, 65_536);
+    assert_eq!(peer.session.agreed().max_burst_length, 65_536);
     assert!(peer.poll().is_none());
 }
 

@@ -149,7 +149,7 @@ impl Target {
         }
         if came
             > agreed
-                .first_burst_bytes
+                .first_burst_length
                 .min(command.expected_data_transfer_length)
         {
             return Some(Verdict::Check(Sense::UNEXPECTED_UNSOLICITED_DATA));

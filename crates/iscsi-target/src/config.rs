@@ -3,6 +3,7 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
+use hakaru_contract::LoginKeys;
 use hakaru_scsi_device::LuDescription;
 
 use crate::access::Access;
@@ -49,18 +50,8 @@ pub struct Limits {
     pub commands_max: u32,
     /// Immediate commands a session may have in flight besides; one more is rejected. Default 8.
     pub immediate_commands_max: u32,
-    /// MaxRecvDataSegmentLength we declare, bytes, 512 to 2^24-1. Default 256 KiB.
-    pub data_segment_bytes_max: u32,
-    /// MaxBurstLength we agree to at most, bytes. Default 1 MiB.
-    pub max_burst_bytes: u32,
-    /// FirstBurstLength we agree to at most, bytes. Default 64 KiB.
-    pub first_burst_bytes: u32,
-    /// MaxOutstandingR2T we agree to at most. Default 8.
-    pub outstanding_r2t_max: u16,
-    /// Whether we ask for InitialR2T=Yes. Default false.
-    pub initial_r2t: bool,
-    /// Whether we agree to ImmediateData=Yes. Default true.
-    pub immediate_data: bool,
+    /// Login keys declared and agreed to. Default [`LoginKeys::of_array`].
+    pub keys: LoginKeys,
     /// Longest transfer of one command, bytes; told to initiators in VPD page B0h. Default 16 MiB.
     pub transfer_bytes_max: u32,
     /// Write data all sessions together may make the target hold, bytes. R2Ts wait for it; unsolicited data beyond it
@@ -85,12 +76,7 @@ impl Default for Limits {
             linger: Duration::from_secs(5),
             commands_max: 128,
             immediate_commands_max: 8,
-            data_segment_bytes_max: 256 << 10,
-            max_burst_bytes: 1 << 20,
-            first_burst_bytes: 64 << 10,
-            outstanding_r2t_max: 8,
-            initial_r2t: false,
-            immediate_data: true,
+            keys: LoginKeys::of_array(),
             transfer_bytes_max: 16 << 20,
             write_buffer_bytes_max: 256 << 20,
             session_write_buffer_bytes_max: 32 << 20,

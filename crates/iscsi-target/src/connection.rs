@@ -237,8 +237,8 @@ impl Connection {
             && self.session().is_some_and(|session| {
                 let parameters = &session.parameters;
                 let segment = parameters
-                    .data_segment_bytes_max
-                    .min(parameters.max_burst_bytes);
+                    .peer_max_recv_data_segment_length
+                    .min(parameters.max_burst_length);
                 segment >= block_bytes
             })
     }

@@ -54,14 +54,14 @@ impl DataIn {
         let Some(session) = on.session() else { return };
         let parameters = session.parameters;
         let whole_max = parameters
-            .max_burst_bytes
-            .min(parameters.data_segment_bytes_max);
+            .max_burst_length
+            .min(parameters.peer_max_recv_data_segment_length);
         let (burst_max, segment_max) = if self.length_bytes <= whole_max {
             // One PDU, as for most reads: nothing is to be cut.
             (whole_max, whole_max)
         } else {
-            let burst_max = (parameters.max_burst_bytes / unit * unit).max(unit);
-            let segment_max = parameters.data_segment_bytes_max / unit * unit;
+            let burst_max = (parameters.max_burst_length / unit * unit).max(unit);
+            let segment_max = parameters.peer_max_recv_data_segment_length / unit * unit;
             (burst_max, segment_max.clamp(unit, burst_max))
         };
         let (mut start, mut burst_left, mut data_sn) = (0, burst_max, 0);

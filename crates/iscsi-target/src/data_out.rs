@@ -11,7 +11,8 @@ use hakaru_wire::scsi::{Sense, Status};
 use crate::connection::Sink;
 use crate::id::ConnectionId;
 
-use crate::session::{Parameters, Payload};
+use crate::session::Payload;
+use hakaru_wire::iscsi::keys::Agreed;
 
 use crate::target::Target;
 use crate::task::{Access, Stage, Task, transfer_tag};
@@ -163,9 +164,9 @@ impl Target {
             return;
         };
         let Some(session) = on.session() else { return };
-        let Parameters {
-            max_burst_bytes,
-            outstanding_r2t_max,
+        let Agreed {
+            max_burst_length,
+            max_outstanding_r2t,
             ..
         } = session.parameters;
         let inbound = &mut task.inbound;
@@ -173,8 +174,8 @@ impl Target {
             inbound.solicited_from = inbound.next_offset;
             inbound.data_sn = 0;
         }
-        while inbound.r2ts - inbound.bursts_done < outstanding_r2t_max {
-            let (start, end) = inbound.burst(inbound.r2ts, max_burst_bytes);
+        while inbound.r2ts - inbound.bursts_done < max_outstanding_r2t {
+            let (start, end) = inbound.burst(inbound.r2ts, max_burst_length);
             if start == end {
                 return;
             }
@@ -344,12 +345,7 @@ struct Fault {
 }
 
 /// How many bytes of the PDU the command wants.
-fn check_data_out(
-    task: &Task,
-    key: Key,
-    pdu: &DataOut,
-    parameters: Parameters,
-) -> Result<u32, Fault> {
+fn check_data_out(task: &Task, key: Key, pdu: &DataOut, parameters: Agreed) -> Result<u32, Fault> {
     let inbound = &task.inbound;
     let end = pdu.buffer_offset.saturating_add(pdu.data_segment_length);
     let solicited = pdu.ttt != Ttt::RESERVED;
@@ -363,7 +359,7 @@ fn check_data_out(
             });
         }
         inbound
-            .burst(inbound.bursts_done, parameters.max_burst_bytes)
+            .burst(inbound.bursts_done, parameters.max_burst_length)
             .1
     } else {
         if !inbound.unsolicited_open {
@@ -372,7 +368,7 @@ fn check_data_out(
                 counts: false,
             });
         }
-        parameters.first_burst_bytes.min(task.expected_bytes)
+        parameters.first_burst_length.min(task.expected_bytes)
     };
     if pdu.data_sn != inbound.data_sn {
         // A PDU before this one was lost (RFC 7143 section 7.9).

@@ -183,7 +183,7 @@ impl Target {
         };
         let data = &data[..data
             .len()
-            .min(session.parameters.data_segment_bytes_max as usize)];
+            .min(session.parameters.peer_max_recv_data_segment_length as usize)];
         let answer = NopIn {
             lun: ping.lun,
             itt: ping.itt,

@@ -6,7 +6,7 @@
 use hakaru_scsi_device::{Nexus, Rights};
 use hakaru_units::Time;
 use hakaru_wire::iscsi::keys::{
-    AuthMethod, Digest, Key, Negotiation, NegotiationError, Preferences, Role, SessionType,
+    AuthMethod, Digest, Key, Negotiation, NegotiationError, Offer, Role, SessionType,
 };
 use hakaru_wire::iscsi::text::{TextBuffer, parse_pairs};
 use hakaru_wire::iscsi::{Bhs, Isid, LoginRequest, LoginResponse, LoginStatus, Stage};
@@ -16,7 +16,7 @@ use crate::config::TargetConfig;
 use crate::connection::{Digests, LOGIN_DATA_SEGMENT_BYTES, Phase, ReceiveSettings};
 use crate::id::ConnectionId;
 use crate::management::Then;
-use crate::session::{Parameters, Session, SessionName};
+use crate::session::{Session, SessionName};
 use crate::target::Target;
 
 /// Text that all logins under way may have collected, bytes: a few keys for each of as many as there can be, or all that one may say for a thousand.
@@ -45,23 +45,30 @@ pub(crate) struct Login {
     pub(crate) held: Option<LoginRequest>,
 }
 
-/// What the target takes in negotiations.
-fn preferences(config: &TargetConfig) -> Preferences {
-    let limits = &config.limits;
-    Preferences {
+/// Returns the target's part in the negotiation.
+fn offer(config: &TargetConfig) -> Offer {
+    let keys = &config.limits.keys;
+    let digests = |taken: bool| -> &'static [Digest] {
+        if taken {
+            &[Digest::Crc32c, Digest::None]
+        } else {
+            &[Digest::None]
+        }
+    };
+    Offer {
         auth_methods: config.access.methods(),
-        header_digests: &[Digest::Crc32c, Digest::None],
-        data_digests: &[Digest::Crc32c, Digest::None],
-        initial_r2t: limits.initial_r2t,
-        immediate_data: limits.immediate_data,
-        max_recv_data_segment_length: limits.data_segment_bytes_max,
-        max_burst_length: limits.max_burst_bytes,
-        first_burst_length: limits.first_burst_bytes,
+        header_digests: digests(keys.header_digest),
+        data_digests: digests(keys.data_digest),
+        initial_r2t: keys.initial_r2t,
+        immediate_data: keys.immediate_data,
+        max_recv_data_segment_length: keys.max_recv_data_segment_length,
+        max_burst_length: keys.max_burst_length,
+        first_burst_length: keys.first_burst_length,
         // At error recovery level 0 nothing is kept that a reconnecting initiator would have to wait for.
         default_time2wait: 0,
         default_time2retain: 0,
-        max_outstanding_r2t: limits.outstanding_r2t_max.into(),
-        ..Preferences::default()
+        max_outstanding_r2t: keys.max_outstanding_r2t,
+        ..Offer::default()
     }
 }
 
@@ -150,7 +157,7 @@ impl Target {
             return Ok(());
         };
         if login.negotiation.is_none() {
-            login.negotiation = Some(Negotiation::new(Role::Target, preferences(&self.config)));
+            login.negotiation = Some(Negotiation::new(Role::Target, offer(&self.config)));
             login.first = *request;
             login.stage = request.current_stage;
             on.window.expected = request.cmd_sn;
@@ -219,7 +226,7 @@ impl Target {
             return Ok(());
         }
         login.identified = true;
-        let parameters = negotiation.parameters();
+        let parameters = negotiation.declared();
         if parameters.initiator_name.is_none() {
             return Err(LoginStatus::MISSING_PARAMETER);
         }
@@ -254,7 +261,7 @@ impl Target {
         let Some(negotiation) = &mut login.negotiation else {
             return Ok(());
         };
-        let agreed = negotiation.parameters().auth_method;
+        let agreed = negotiation.agreed().auth_method;
         if login.stage != Stage::SecurityNegotiation || agreed != Some(AuthMethod::Chap) {
             return Ok(());
         }
@@ -287,7 +294,7 @@ impl Target {
         let Some(negotiation) = &login.negotiation else {
             return Ok(());
         };
-        let parameters = negotiation.parameters();
+        let parameters = negotiation.declared();
         let name = parameters.initiator_name.as_deref().unwrap_or_default();
         let user = login.authentication.user();
         login.rights = Some(self.config.access.authorize(name, peer, user)?);
@@ -426,21 +433,21 @@ impl Target {
         // Nobody gets here whom `authorize` has not let in.
         let rights = login.rights.ok_or(LoginStatus::AUTHORIZATION_FAILURE)?;
         let reply = core::mem::take(&mut login.reply);
-        let agreed = negotiation.parameters();
+        let agreed = negotiation.agreed();
         let digests = Digests {
             header: agreed.header_digest == Digest::Crc32c,
             data: agreed.data_digest == Digest::Crc32c,
         };
         let settings = ReceiveSettings {
             digests,
-            data_segment_bytes_max: agreed.own_max_recv_data_segment_length,
+            data_segment_bytes_max: agreed.max_recv_data_segment_length,
         };
         let tsih = self.sessions.insert(name.clone(), connection);
         let mut session = Session::new(
             name.clone(),
             tsih,
             login.first.cid,
-            Parameters::of(agreed),
+            *agreed,
             rights,
             negotiation,
         );
@@ -476,7 +483,7 @@ pub(crate) fn port_number(portal: usize) -> u16 {
 }
 
 fn name_of(negotiation: &Negotiation, isid: Isid, portal: usize) -> SessionName {
-    let parameters = negotiation.parameters();
+    let parameters = negotiation.declared();
     SessionName {
         nexus: Nexus {
             initiator_name: parameters.initiator_name.clone().unwrap_or_default(),

@@ -3,37 +3,12 @@
 use hakaru_scsi_device::{Key, Nexus, NexusState, Rights};
 use std::collections::VecDeque;
 
-use hakaru_wire::iscsi::keys::{self, Negotiation};
+use hakaru_wire::iscsi::keys::{Agreed, Negotiation};
 use hakaru_wire::iscsi::{Bhs, CmdSn};
 
 use crate::tags::TaskTags;
 
 use crate::text::TextExchange;
-
-/// What login agreed on, as far as full feature phase needs it. Lengths in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Parameters {
-    /// Longest data segment the initiator takes (its MaxRecvDataSegmentLength).
-    pub(crate) data_segment_bytes_max: u32,
-    pub(crate) max_burst_bytes: u32,
-    pub(crate) first_burst_bytes: u32,
-    pub(crate) outstanding_r2t_max: u32,
-    pub(crate) initial_r2t: bool,
-    pub(crate) immediate_data: bool,
-}
-
-impl Parameters {
-    pub(crate) fn of(agreed: &keys::Parameters) -> Self {
-        Self {
-            data_segment_bytes_max: agreed.peer_max_recv_data_segment_length,
-            max_burst_bytes: agreed.max_burst_length,
-            first_burst_bytes: agreed.first_burst_length,
-            outstanding_r2t_max: agreed.max_outstanding_r2t,
-            initial_r2t: agreed.initial_r2t,
-            immediate_data: agreed.immediate_data,
-        }
-    }
-}
 
 /// What is kept of a PDU's data segment.
 #[derive(Debug, Default)]
@@ -110,7 +85,7 @@ pub(crate) struct Session {
     pub(crate) cid: u16,
     /// SessionType=Discovery: text and logout only.
     pub(crate) discovery: bool,
-    pub(crate) parameters: Parameters,
+    pub(crate) parameters: Agreed,
     /// What the device remembers of the nexus.
     pub(crate) device: NexusState,
     /// Keys that may still change come here.
@@ -139,7 +114,7 @@ impl Session {
         name: SessionName,
         tsih: u16,
         cid: u16,
-        parameters: Parameters,
+        parameters: Agreed,
         rights: Rights,
         negotiation: Negotiation,
     ) -> Self {

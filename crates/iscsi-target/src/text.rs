@@ -68,7 +68,7 @@ impl Target {
             .get(connection.0)
             .and_then(Connection::session);
         let limit = limit.map_or(512, |session| {
-            session.parameters.data_segment_bytes_max as usize
+            session.parameters.peer_max_recv_data_segment_length as usize
         });
         let rest = exchange.reply.split_off(exchange.reply.len().min(limit));
         let part = core::mem::replace(&mut exchange.reply, rest);
@@ -95,9 +95,10 @@ impl Target {
             .negotiation
             .receive(Stage::FullFeaturePhase, text, reply);
         taken.map_err(|_| RejectReason::ProtocolError)?;
-        let agreed = session.negotiation.parameters();
-        session.parameters.data_segment_bytes_max = agreed.peer_max_recv_data_segment_length;
-        let discovery = agreed.session_type == SessionType::Discovery;
+        let agreed = session.negotiation.agreed();
+        session.parameters.peer_max_recv_data_segment_length =
+            agreed.peer_max_recv_data_segment_length;
+        let discovery = session.negotiation.declared().session_type == SessionType::Discovery;
         let Some(wanted) = session.negotiation.take_send_targets() else {
             return Ok(());
         };

@@ -276,10 +276,10 @@ impl Lab {
             match event {
                 Event::LoggedIn => {
                     self.logged_in = true;
-                    let agreed = self.session.negotiated();
+                    let agreed = self.session.agreed();
                     let agreed = Digests {
-                        header: agreed.header_digest,
-                        data: agreed.data_digest,
+                        header: agreed.header_digest == hakaru_wire::iscsi::keys::Digest::Crc32c,
+                        data: agreed.data_digest == hakaru_wire::iscsi::keys::Digest::Crc32c,
                     };
                     assert_eq!(agreed, self.digests, "D-04");
                     let again: Vec<u32> = self.asked.keys().copied().collect();

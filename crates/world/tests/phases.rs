@@ -123,10 +123,13 @@ fn latency_ns(counters: &Snapshot) -> u64 {
 /// A target as iSCSI Enterprise Target was by default: every burst of 256 KiB wants an R2T of its own.
 fn asked_for_everything() -> Limits {
     Limits {
-        initial_r2t: true,
-        immediate_data: false,
-        max_burst_bytes: 256 << 10,
-        outstanding_r2t_max: 1,
+        keys: LoginKeys {
+            initial_r2t: true,
+            immediate_data: false,
+            max_burst_length: 256 << 10,
+            max_outstanding_r2t: 1,
+            ..LoginKeys::of_array()
+        },
         ..Limits::default()
     }
 }
@@ -207,10 +210,13 @@ fn phases_are_the_latency_whatever_is_negotiated() {
     ] {
         let mut config = WorldConfig {
             limits: Limits {
-                initial_r2t,
-                immediate_data,
-                data_segment_bytes_max: segment,
-                max_burst_bytes: 128 << 10,
+                keys: LoginKeys {
+                    initial_r2t,
+                    immediate_data,
+                    max_recv_data_segment_length: segment,
+                    max_burst_length: 128 << 10,
+                    ..LoginKeys::of_array()
+                },
                 ..Limits::default()
             },
             keys: LoginKeys {

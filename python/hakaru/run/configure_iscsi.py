@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hakaru.engine import contract
+from hakaru.login_defaults import TARGET
 from hakaru.study.iscsi import InitiatorEnd, Socket, TargetEnd
 
 
@@ -31,13 +32,15 @@ def login_keys(end: InitiatorEnd) -> contract.LoginKeys:
     )
 
 
-def target_keys(end: TargetEnd) -> contract.TargetKeys:
+def target_keys(end: TargetEnd) -> contract.LoginKeys:
     """What the array declares and agrees to."""
-    return contract.TargetKeys(
+    return contract.LoginKeys(
         max_recv_data_segment_length=end.max_recv_data_segment_length,
         max_burst_length=end.max_burst_length,
         first_burst_length=end.first_burst_length,
         initial_r2t=end.initial_r2t,
         immediate_data=end.immediate_data,
         max_outstanding_r2t=end.max_outstanding_r2t,
+        header_digest=TARGET.header_digest,
+        data_digest=TARGET.data_digest,
     )

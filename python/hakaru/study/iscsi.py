@@ -15,6 +15,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
+from hakaru.login_defaults import INITIATOR, TARGET
 from hakaru.study.part import SECOND_NS, Part
 from hakaru.units import Duration, Size, format_size
 
@@ -54,17 +55,17 @@ class InitiatorEnd(Part):
     """What every VM's initiator offers in its login, and how it cuts requests into commands."""
 
     max_recv_data_segment_length: Size = Field(
-        default=256 << 10, ge=LENGTH_MIN, le=LENGTH_MAX, description="of Data-In"
+        default=INITIATOR.max_recv_data_segment_length, ge=LENGTH_MIN, le=LENGTH_MAX, description="of Data-In"
     )
-    max_burst_length: Size = Field(default=16_776_192, ge=LENGTH_MIN, le=LENGTH_MAX)
+    max_burst_length: Size = Field(default=INITIATOR.max_burst_length, ge=LENGTH_MIN, le=LENGTH_MAX)
     first_burst_length: Size = Field(
-        default=256 << 10, ge=LENGTH_MIN, le=LENGTH_MAX, description="most data sent unasked"
+        default=INITIATOR.first_burst_length, ge=LENGTH_MIN, le=LENGTH_MAX, description="most data sent unasked"
     )
-    initial_r2t: bool = False
-    immediate_data: bool = True
-    max_outstanding_r2t: int = Field(default=1, ge=1, le=65_535)
-    header_digest: bool = Field(default=False, description="CRC32C, if the target agrees")
-    data_digest: bool = Field(default=False, description="CRC32C, if the target agrees")
+    initial_r2t: bool = INITIATOR.initial_r2t
+    immediate_data: bool = INITIATOR.immediate_data
+    max_outstanding_r2t: int = Field(default=INITIATOR.max_outstanding_r2t, ge=1, le=65_535)
+    header_digest: bool = Field(default=INITIATOR.header_digest, description="CRC32C, if the target agrees")
+    data_digest: bool = Field(default=INITIATOR.data_digest, description="CRC32C, if the target agrees")
     command_max: Size | None = Field(
         default=None,
         ge=4096,
@@ -105,13 +106,13 @@ class TargetEnd(Part):
     """What the array declares and agrees to. Not of a site's arrays, which are not ours to set."""
 
     max_recv_data_segment_length: Size = Field(
-        default=256 << 10, ge=LENGTH_MIN, le=LENGTH_MAX, description="of Data-Out"
+        default=TARGET.max_recv_data_segment_length, ge=LENGTH_MIN, le=LENGTH_MAX, description="of Data-Out"
     )
-    max_burst_length: Size = Field(default=1 << 20, ge=LENGTH_MIN, le=LENGTH_MAX)
-    first_burst_length: Size = Field(default=64 << 10, ge=LENGTH_MIN, le=LENGTH_MAX)
-    initial_r2t: bool = Field(default=False, description="no data unasked but with the command")
-    immediate_data: bool = True
-    max_outstanding_r2t: int = Field(default=8, ge=1, le=65_535)
+    max_burst_length: Size = Field(default=TARGET.max_burst_length, ge=LENGTH_MIN, le=LENGTH_MAX)
+    first_burst_length: Size = Field(default=TARGET.first_burst_length, ge=LENGTH_MIN, le=LENGTH_MAX)
+    initial_r2t: bool = Field(default=TARGET.initial_r2t, description="no data unasked but with the command")
+    immediate_data: bool = TARGET.immediate_data
+    max_outstanding_r2t: int = Field(default=TARGET.max_outstanding_r2t, ge=1, le=65_535)
     socket: Socket = Socket()
 
 

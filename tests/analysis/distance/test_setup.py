@@ -56,7 +56,12 @@ def test_reads_come_the_other_way_with_the_initiators_segments() -> None:
 
 
 def test_what_the_login_came_to_takes_the_place_of_what_was_asked() -> None:
-    agreed = {"max_burst_bytes": 65536, "initial_r2t": False, "max_send_segment_bytes": 4096, "immediate_data": None}
+    agreed = {
+        "max_burst_length": 65536,
+        "initial_r2t": False,
+        "peer_max_recv_data_segment_length": 4096,
+        "immediate_data": None,
+    }
     told = of_negotiated(at(), agreed)
     assert told.exchange is not None
     assert (told.exchange.burst_bytes, told.exchange.initial_r2t, told.exchange.segment_bytes) == (65536, False, 4096)

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use hakaru_contract::drive::{ArrayModel, Drive};
-use hakaru_contract::{ArrayConfig, LuConfig, StoreConfig, TargetKeys};
+use hakaru_contract::{ArrayConfig, LoginKeys, LuConfig, StoreConfig};
 use hakaru_drive::Array;
 use hakaru_iscsi_target::{Limits, LuDescription, Thin, check_reservations};
 use hakaru_runtime::memory::SparseMemory;
@@ -58,18 +58,13 @@ pub fn model(config: &ArrayConfig) -> Result<Option<(ArrayModel, Array)>, Failur
 }
 
 /// The target's bounds with these keys, for sessions as many as this.
-pub fn limits(keys: &TargetKeys, sessions_max: u32) -> Limits {
+pub fn limits(keys: &LoginKeys, sessions_max: u32) -> Limits {
     let defaults = Limits::default();
     Limits {
         sessions_max,
         logins_max: sessions_max.max(2),
         logins_per_address_max: (sessions_max.max(2) - 1).min(defaults.logins_per_address_max),
-        data_segment_bytes_max: keys.max_recv_data_segment_length,
-        max_burst_bytes: keys.max_burst_length,
-        first_burst_bytes: keys.first_burst_length,
-        outstanding_r2t_max: keys.max_outstanding_r2t,
-        initial_r2t: keys.initial_r2t,
-        immediate_data: keys.immediate_data,
+        keys: *keys,
         ..defaults
     }
 }

@@ -1,7 +1,7 @@
 //! The configuration checked: nothing is opened or bound before it makes sense as a whole.
 use std::collections::BTreeSet;
 
-use hakaru_contract::{ArrayConfig, GroupConfig, LuConfig, PoolConfig, StoreConfig, TargetKeys};
+use hakaru_contract::{ArrayConfig, GroupConfig, LoginKeys, LuConfig, PoolConfig, StoreConfig};
 use hakaru_drive::Array;
 use hakaru_pool::{Failure as Refusal, PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 
@@ -13,9 +13,6 @@ const PHYSICAL_BLOCK_BYTES_MAX: u32 = 64 << 10;
 
 /// Largest LU in memory that is full from the beginning: its maps take 64 MiB.
 const FULL_BYTES_MAX: u64 = 1 << 40;
-
-/// Longest data segment or burst (RFC 7143 sections 13.12 to 13.14).
-const LENGTH_MAX: u64 = (1 << 24) - 1;
 
 /// Longest time a write may be held where there is no space.
 const HOLD_S_MAX: u32 = 3600;
@@ -56,30 +53,15 @@ fn check_target_name(name: &str) -> Result<(), Failure> {
     ))
 }
 
-/// Ranges of RFC 7143 section 13.
-fn check_keys(keys: &TargetKeys) -> Result<(), Failure> {
-    let lengths = [
-        (
-            "login.max_recv_data_segment_length",
-            keys.max_recv_data_segment_length,
-            LENGTH_MAX,
-        ),
-        ("login.max_burst_length", keys.max_burst_length, LENGTH_MAX),
-        (
-            "login.first_burst_length",
-            keys.first_burst_length,
-            u64::from(keys.max_burst_length),
-        ),
-    ];
-    for (field, bytes, most) in lengths {
-        bound(field, bytes.into(), 512, most)?;
-    }
-    let most = u64::from(u16::MAX);
+/// Ranges of RFC 7143 section 13; an array agrees to no FirstBurstLength above its MaxBurstLength.
+fn check_keys(keys: &LoginKeys) -> Result<(), Failure> {
+    keys.validate()
+        .map_err(|error| Failure::usage(&error, &error.hint))?;
     bound(
-        "login.max_outstanding_r2t",
-        keys.max_outstanding_r2t.into(),
-        1,
-        most,
+        "login.first_burst_length",
+        keys.first_burst_length.into(),
+        512,
+        keys.max_burst_length.into(),
     )
 }
 

@@ -192,7 +192,7 @@ impl<'r> Jobs<'r> {
             {
                 let told = json!({
                     "lu": job.facts(side).map(describe_lu),
-                    "negotiated": describe_keys(job.session(leg).negotiated()),
+                    "negotiated": describe_keys(job.session(leg).agreed()),
                 });
                 found.insert(side.name().to_owned(), told);
             }

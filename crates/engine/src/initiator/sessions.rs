@@ -291,7 +291,7 @@ impl Machines for Served<'_> {
                 VmEvent::Ready(facts) => {
                     crowd.ready += 1;
                     if crowd.found.is_empty() {
-                        let keys = describe_keys(vm.session(0).negotiated());
+                        let keys = describe_keys(vm.session(0).agreed());
                         crowd.found.insert("lu".into(), describe_lu(&facts));
                         crowd.found.insert("negotiated".into(), keys);
                     }

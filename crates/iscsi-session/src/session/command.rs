@@ -1,5 +1,6 @@
 //! Sending tasks: commands within the window, immediate and unsolicited data, and data that R2Ts ask for.
 use hakaru_units::Time;
+use hakaru_wire::iscsi::keys::Agreed;
 use hakaru_wire::iscsi::{DataOut, Itt, R2t, ScsiCommand, TaskAttribute, Ttt, digest};
 
 use super::phases::Mark;
@@ -30,7 +31,7 @@ impl Session {
         let write = matches!(live.task.data, TaskData::Out { .. });
         let length = live.task.data.length();
         let (immediate, unsolicited) = if write {
-            self.negotiated.unasked(length)
+            unsolicited_parts(&self.agreed, length)
         } else {
             (0, 0)
         };
@@ -70,7 +71,7 @@ impl Session {
             .lun;
         let (end, mut at, mut data_sn) = (begin + length, begin, 0);
         while at < end {
-            let piece = (end - at).min(self.negotiated.segment_max);
+            let piece = (end - at).min(self.agreed.peer_max_recv_data_segment_length);
             let header = DataOut {
                 is_final: at + piece == end,
                 lun,
@@ -93,6 +94,7 @@ impl Session {
         if length == 0 {
             return;
         }
+        let data_digest = self.data_digest();
         let live = self.tasks.get_mut(slot).expect("the slot holds a task");
         let TaskData::Out { buffer, begin, .. } = &live.task.data else {
             return;
@@ -100,13 +102,9 @@ impl Session {
         let (begin, length) = (begin + at as usize, length as usize);
         self.transmit.push_data(buffer, begin, length);
         let padding = digest::padding(length);
-        if padding > 0 || self.negotiated.data_digest {
+        if padding > 0 || data_digest {
             let mut trailer = Vec::with_capacity(8);
-            digest::emit_data_trailer(
-                &buffer[begin..begin + length],
-                self.negotiated.data_digest,
-                &mut trailer,
-            );
+            digest::emit_data_trailer(&buffer[begin..begin + length], data_digest, &mut trailer);
             self.transmit.push(&trailer);
         }
     }
@@ -115,7 +113,7 @@ impl Session {
     /// front to back, each byte once; so however many a hostile target sends, what is queued is bounded by the write.
     pub(super) fn handle_r2t(&mut self, now: Time, r2t: &R2t) -> Result<(), SessionError> {
         self.take_window(&r2t.numbers);
-        let max_burst = self.negotiated.max_burst;
+        let max_burst = self.agreed.max_burst_length;
         let (slot, live) = self
             .tasks
             .find(r2t.itt)
@@ -143,4 +141,21 @@ impl Session {
         self.transmit.mark_all(Mark::burst_ended(r2t.itt, wanted));
         Ok(())
     }
+}
+
+/// Returns the bytes of a write of `length` bytes that are sent unsolicited: in the command, and after it. Both together
+/// are never more than FirstBurstLength (RFC 7143 section 4.2.4.2).
+fn unsolicited_parts(agreed: &Agreed, length: u32) -> (u32, u32) {
+    let all = length.min(agreed.first_burst_length);
+    let immediate = if agreed.immediate_data {
+        all.min(agreed.peer_max_recv_data_segment_length)
+    } else {
+        0
+    };
+    let after = if agreed.initial_r2t {
+        0
+    } else {
+        all - immediate
+    };
+    (immediate, after)
 }

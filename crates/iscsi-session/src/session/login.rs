@@ -1,6 +1,6 @@
 //! The login phase (RFC 7143 section 6), seen from the initiator: security stage (CHAP or none), operational stage, full feature.
 use hakaru_units::Time;
-use hakaru_wire::iscsi::keys::{AuthMethod, Digest, Key, Negotiation, Preferences, Role};
+use hakaru_wire::iscsi::keys::{AuthMethod, Digest, Key, Negotiation, Offer, Role};
 use hakaru_wire::iscsi::text::{TextBuffer, parse_pairs};
 use hakaru_wire::iscsi::{Bhs, LoginRequest, LoginResponse, LoginStatus, Lun, Stage, Ttt};
 
@@ -16,62 +16,6 @@ const RESPONSES_MAX: u32 = 32;
 /// `SendTargets=All`, the question of a discovery session.
 const SEND_TARGETS: &[u8] = b"SendTargets=All\0";
 
-/// What the login has settled, as far as sending and receiving need it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Negotiated {
-    /// Headers carry CRC32C.
-    pub header_digest: bool,
-    /// Data segments carry CRC32C.
-    pub data_digest: bool,
-    /// Unsolicited Data-Out is not allowed.
-    pub initial_r2t: bool,
-    /// Data may travel with the command.
-    pub immediate_data: bool,
-    /// Longest data segment that the target takes, bytes.
-    pub segment_max: u32,
-    /// Longest sequence of data, bytes.
-    pub max_burst: u32,
-    /// Most data sent unasked, bytes.
-    pub first_burst: u32,
-    /// R2Ts outstanding for one task.
-    pub max_outstanding_r2t: u32,
-}
-
-impl Negotiated {
-    /// Of a write of `length` bytes, those that go without being asked for, in the command and after it: never more than FirstBurstLength in all
-    /// (RFC 7143 section 4.2.4.2).
-    pub(super) fn unasked(&self, length: u32) -> (u32, u32) {
-        let unasked = length.min(self.first_burst);
-        let immediate = if self.immediate_data {
-            unasked.min(self.segment_max)
-        } else {
-            0
-        };
-        let unsolicited = if self.initial_r2t {
-            0
-        } else {
-            unasked - immediate
-        };
-        (immediate, unsolicited)
-    }
-}
-
-impl Default for Negotiated {
-    /// As during login: no digests, RFC 7143's defaults.
-    fn default() -> Self {
-        Negotiated {
-            header_digest: false,
-            data_digest: false,
-            initial_r2t: true,
-            immediate_data: true,
-            segment_max: LOGIN_SEGMENT_MAX,
-            max_burst: 262_144,
-            first_burst: 65_536,
-            max_outstanding_r2t: 1,
-        }
-    }
-}
-
 /// A login under way.
 #[derive(Debug)]
 pub(super) struct Login {
@@ -86,7 +30,7 @@ pub(super) struct Login {
 
 impl Login {
     pub(super) fn new(config: &SessionConfig) -> Login {
-        let mut negotiation = Negotiation::new(Role::Initiator, preferences(config));
+        let mut negotiation = Negotiation::new(Role::Initiator, offer(config));
         let mut outgoing = Vec::new();
         let target_name = match &config.purpose {
             Purpose::Discovery => None,
@@ -168,7 +112,7 @@ impl Login {
             return Ok(true);
         }
         let keys = self.negotiation.take_authentication();
-        let method = self.negotiation.parameters().auth_method;
+        let method = self.negotiation.agreed().auth_method;
         let last = proving.take(method, &keys, &mut self.outgoing)?;
         if leaves && !proving.is_done() {
             return Err(SessionError::Authentication(
@@ -177,24 +121,10 @@ impl Login {
         }
         Ok(last)
     }
-
-    fn negotiated(&self) -> Negotiated {
-        let agreed = self.negotiation.parameters();
-        Negotiated {
-            header_digest: agreed.header_digest == Digest::Crc32c,
-            data_digest: agreed.data_digest == Digest::Crc32c,
-            initial_r2t: agreed.initial_r2t,
-            immediate_data: agreed.immediate_data,
-            segment_max: agreed.peer_max_recv_data_segment_length,
-            max_burst: agreed.max_burst_length,
-            first_burst: agreed.first_burst_length,
-            max_outstanding_r2t: agreed.max_outstanding_r2t,
-        }
-    }
 }
 
-/// What we offer. At error recovery level 0 nothing is retained, so Time2Retain is 0.
-fn preferences(config: &SessionConfig) -> Preferences {
+/// Returns the keys to offer. At error recovery level 0 nothing is retained, so Time2Retain is 0.
+fn offer(config: &SessionConfig) -> Offer {
     let keys = &config.keys;
     let digests = |wanted: bool| -> &'static [Digest] {
         if wanted {
@@ -203,7 +133,7 @@ fn preferences(config: &SessionConfig) -> Preferences {
             &[Digest::None]
         }
     };
-    Preferences {
+    Offer {
         auth_methods: match config.chap {
             Some(_) => &[AuthMethod::Chap],
             None => &[AuthMethod::None],
@@ -217,7 +147,7 @@ fn preferences(config: &SessionConfig) -> Preferences {
         first_burst_length: keys.first_burst_length,
         max_outstanding_r2t: keys.max_outstanding_r2t,
         default_time2retain: 0,
-        ..Preferences::default()
+        ..Offer::default()
     }
 }
 
@@ -286,11 +216,11 @@ impl Session {
         let Phase::Login(login) = std::mem::replace(&mut self.phase, Phase::Full) else {
             return;
         };
-        self.negotiated = login.negotiated();
+        self.agreed = *login.negotiation.agreed();
         self.framer
             .set_data_segment_length_max(self.config.keys.max_recv_data_segment_length);
         self.framer
-            .set_digests(self.negotiated.header_digest, self.negotiated.data_digest);
+            .set_digests(self.header_digest(), self.data_digest());
         self.deadline = now + self.config.timeout;
         self.events.push_back(Event::LoggedIn);
         if self.config.purpose == Purpose::Discovery {

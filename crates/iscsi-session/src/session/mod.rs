@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use hakaru_units::Time;
 use hakaru_wire::iscsi::frame::Framer;
+use hakaru_wire::iscsi::keys::{Agreed, Digest};
 use hakaru_wire::iscsi::{
     BHS_LENGTH, CmdSn, Isid, Itt, LogoutReason, LogoutRequest, Lun, NopOut, StatSn, TextRequest,
     Ttt, digest,
@@ -30,7 +31,6 @@ use hakaru_wire::iscsi::{
 
 pub use self::authentication::Chap;
 use self::login::Login;
-pub use self::login::Negotiated;
 pub(crate) use self::phases::Mark;
 pub use self::phases::Phases;
 use self::response::Receiving;
@@ -115,7 +115,7 @@ enum Phase {
 pub struct Session {
     config: SessionConfig,
     phase: Phase,
-    negotiated: Negotiated,
+    agreed: Agreed,
     framer: Framer,
     receiving: Receiving,
     /// Data segment of the PDU that is being received, where it is wanted whole.
@@ -154,7 +154,7 @@ impl Session {
         Session {
             config,
             phase: Phase::Idle,
-            negotiated: Negotiated::default(),
+            agreed: Agreed::default(),
             framer: Framer::new(login::LOGIN_SEGMENT_MAX),
             receiving: Receiving::Nothing,
             collected: Vec::new(),
@@ -309,10 +309,18 @@ impl Session {
         }
     }
 
-    /// Keys as negotiated; meaningful after [`Event::LoggedIn`].
+    /// Returns the keys agreed on; the RFC's defaults before [`Event::LoggedIn`].
     #[must_use]
-    pub fn negotiated(&self) -> &Negotiated {
-        &self.negotiated
+    pub fn agreed(&self) -> &Agreed {
+        &self.agreed
+    }
+
+    fn header_digest(&self) -> bool {
+        self.agreed.header_digest == Digest::Crc32c
+    }
+
+    fn data_digest(&self) -> bool {
+        self.agreed.data_digest == Digest::Crc32c
     }
 
     /// Its session ID, initiator's part.
@@ -425,7 +433,7 @@ impl Session {
         if !data.is_empty() {
             self.transmit.push(data);
             let mut trailer = Vec::new();
-            digest::emit_data_trailer(data, self.negotiated.data_digest, &mut trailer);
+            digest::emit_data_trailer(data, self.data_digest(), &mut trailer);
             self.transmit.push(&trailer);
         }
     }
@@ -436,7 +444,7 @@ impl Session {
         let mut header = [0; BHS_LENGTH];
         emit(&mut header);
         self.transmit.push(&header);
-        if self.negotiated.header_digest {
+        if self.header_digest() {
             self.transmit.push(&digest::header_digest(&header));
         }
     }

@@ -1,8 +1,7 @@
 """What holds at one point of a load over a distance: the way of the data, what both sides agree on, the buffers.
 
-Made from `study.json` alone. What a study does not say is the engines' default, repeated here after `crates/contract`
-(`LoginKeys`) and `crates/contract` (`TargetKeys`); a test holds them together. What came of the negotiation, the
-initiator says when it is ready (`found.negotiated`), and `of_negotiated` takes it over.
+Made from `study.json` alone. A key that the study leaves out has the engines' default (`hakaru/login_defaults.py`).
+The initiator reports the keys agreed on when it is ready (`found.negotiated`); `of_negotiated` applies them.
 """
 
 from __future__ import annotations
@@ -11,38 +10,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hakaru import login_defaults
 from hakaru.analysis.bounds import Bound, Exchange, Op, Path, bounds
 from hakaru.analysis.network import Hop, at, hops_between, plan_of, size_of, study_at, touched
 from hakaru.lab.plan import LabPlan
 from hakaru.lab.plan.topology import together_bits_per_s
 
-INITIATOR: dict[str, Any] = {
-    "max_recv_data_segment_length": 262_144,
-    "max_burst_length": 16_776_192,
-    "first_burst_length": 262_144,
-    "initial_r2t": False,
-    "immediate_data": True,
-    "max_outstanding_r2t": 1,
-    "header_digest": False,
-    "data_digest": False,
-    "command_max": None,
-    "commands": None,
-    "sessions": 1,
-}
-TARGET: dict[str, Any] = {
-    "max_recv_data_segment_length": 262_144,
-    "max_burst_length": 1 << 20,
-    "first_burst_length": 65_536,
-    "initial_r2t": False,
-    "immediate_data": True,
-    "max_outstanding_r2t": 8,
-}
+INITIATOR: dict[str, Any] = login_defaults.INITIATOR._asdict() | {"command_max": None, "commands": None, "sessions": 1}
+TARGET: dict[str, Any] = {k: v for k, v in login_defaults.TARGET._asdict().items() if not k.endswith("_digest")}
+"""An array agrees to digests always; a study does not configure that."""
 BUFFER_OF_2009 = 4 << 20
 """How far TCP's buffers grow by themselves in `lab.tcp.stack: 2009` (docs/reference/lab.md)."""
 
 NEGOTIATED = {
-    "max_burst_bytes": "burst_bytes",
-    "first_burst_bytes": "first_burst_bytes",
+    "max_burst_length": "burst_bytes",
+    "first_burst_length": "first_burst_bytes",
     "initial_r2t": "initial_r2t",
     "immediate_data": "immediate_data",
     "max_outstanding_r2t": "outstanding_r2ts",
@@ -50,7 +32,7 @@ NEGOTIATED = {
     "data_digest": "data_digest",
 }
 """What the initiator says of its sessions (`found.negotiated`) → field of an `Exchange`."""
-SEND_SEGMENT = "max_send_segment_bytes"
+SEND_SEGMENT = "peer_max_recv_data_segment_length"
 """MaxRecvDataSegmentLength of the target: of writes alone."""
 
 

@@ -36,7 +36,6 @@ from hakaru.engine.contract.array import (
     PoolConfig,
     PresetModel,
     Store,
-    TargetKeys,
     ThinStore,
 )
 from hakaru.engine.contract.backup import BackupConfig, BackupJob, Compression, Lu, NoCompression, Zstd
@@ -212,7 +211,6 @@ __all__ = [
     "SwitchConfig",
     "SwitchEnd",
     "TailDrop",
-    "TargetKeys",
     "TcpTrace",
     "TcpWatch",
     "ThinStore",

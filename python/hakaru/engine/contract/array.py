@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from hakaru.engine.contract.access import AccessConfig
-from hakaru.engine.contract.initiator import SocketOptions
+from hakaru.engine.contract.initiator import LoginKeys, SocketOptions
 from hakaru.engine.contract.part import Message
+from hakaru.login_defaults import TARGET
 
 
 class MemoryStore(Message):
@@ -113,17 +114,6 @@ class ArrayModel(BaseModel):
 Model = Annotated[NoModel | PresetModel | ArrayModel, Field(discriminator="kind")]
 
 
-class TargetKeys(Message):
-    """iSCSI login keys of an array."""
-
-    max_recv_data_segment_length: int = 262_144
-    max_burst_length: int = 1_048_576
-    first_burst_length: int = 65_536
-    initial_r2t: bool = False
-    immediate_data: bool = True
-    max_outstanding_r2t: int = 8
-
-
 class ArrayConfig(Message):
     """The `array` engine."""
 
@@ -137,7 +127,7 @@ class ArrayConfig(Message):
     access: AccessConfig = AccessConfig()
     allow_external: bool = False
     isolated_network: bool = False
-    login: TargetKeys = TargetKeys()
+    login: LoginKeys = LoginKeys(**TARGET._asdict())
     socket: SocketOptions = SocketOptions()
     seed: int = 0
     sample_interval_ms: int = 1000

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from hakaru.engine.contract.access import ChapConfig
 from hakaru.engine.contract.part import Message
+from hakaru.login_defaults import INITIATOR
 
 
 class SizeWeight(Message):
@@ -85,16 +86,16 @@ class Vm(Message):
 
 
 class LoginKeys(Message):
-    """iSCSI login keys that the initiator offers."""
+    """iSCSI login keys: what an initiator offers, or what an array declares and agrees to. Defaults of an initiator."""
 
-    max_recv_data_segment_length: int = 262_144
-    max_burst_length: int = 16_776_192
-    first_burst_length: int = 262_144
-    initial_r2t: bool = False
-    immediate_data: bool = True
-    max_outstanding_r2t: int = 1
-    header_digest: bool = False
-    data_digest: bool = False
+    max_recv_data_segment_length: int = INITIATOR.max_recv_data_segment_length
+    max_burst_length: int = INITIATOR.max_burst_length
+    first_burst_length: int = INITIATOR.first_burst_length
+    initial_r2t: bool = INITIATOR.initial_r2t
+    immediate_data: bool = INITIATOR.immediate_data
+    max_outstanding_r2t: int = INITIATOR.max_outstanding_r2t
+    header_digest: bool = INITIATOR.header_digest
+    data_digest: bool = INITIATOR.data_digest
 
 
 class SocketOptions(Message):

@@ -2,13 +2,13 @@
 //! values, and the [`Negotiation`] that both sides run.
 //!
 //! A key is *declared* (one side says, the other takes note) or *negotiated* (the originator offers, the responder answers with the result, by a
-//! result function both know). The table says which, so that `negotiation.rs` holds no list of keys but the fields of [`Parameters`].
+//! result function both know). The table says which, so that `negotiation.rs` holds no list of keys but the fields of [`Agreed`] and [`Declared`].
 mod negotiation;
 mod parameters;
 mod value;
 
 pub use negotiation::{Negotiation, NegotiationError, PAIRS_MAX, Role, UNKNOWN_KEYS_MAX};
-pub use parameters::{Parameters, Preferences};
+pub use parameters::{Agreed, Declared, Offer};
 pub use value::{AuthMethod, Digest, SessionType, TaskReporting, is_iscsi_name, parse_number};
 
 /// How a key gets its value, and which values there are.
@@ -75,7 +75,7 @@ pub enum Sender {
     Both,
 }
 
-/// All that the RFC says about a key, but its default: that is [`Parameters::default`].
+/// All that the RFC says about a key, but its default: that is [`Agreed::default`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// As it is spelled; case counts.

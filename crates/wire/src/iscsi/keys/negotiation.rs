@@ -4,7 +4,7 @@
 //! key of the table, and at most [`UNKNOWN_KEYS_MAX`] lines for keys that nobody knows: a peer cannot make the reply grow (CVE-2013-2850).
 use super::value::{boolean_name, parse_boolean};
 use super::{
-    AuthMethod, Key, KeySet, Kind, Parameters, Preferences, Rule, Sender, SessionType, Use,
+    Agreed, AuthMethod, Declared, Key, KeySet, Kind, Offer, Rule, Sender, SessionType, Use,
     is_iscsi_name, parse_number,
 };
 use crate::iscsi::Stage;
@@ -58,8 +58,9 @@ pub enum NegotiationError {
 #[derive(Clone, Debug)]
 pub struct Negotiation {
     role: Role,
-    own: Preferences,
-    parameters: Parameters,
+    own: Offer,
+    agreed: Agreed,
+    declared: Declared,
     /// Came from the peer, as offer or declaration.
     received: KeySet,
     /// Offered by us and not yet answered.
@@ -74,12 +75,13 @@ pub struct Negotiation {
 
 impl Negotiation {
     /// Before anything was said. A `first_burst_length` above `max_burst_length` is cut to it.
-    pub fn new(role: Role, mut own: Preferences) -> Negotiation {
+    pub fn new(role: Role, mut own: Offer) -> Negotiation {
         own.first_burst_length = own.first_burst_length.min(own.max_burst_length);
         Negotiation {
             role,
             own,
-            parameters: Parameters::default(),
+            agreed: Agreed::default(),
+            declared: Declared::default(),
             received: KeySet::default(),
             open: KeySet::default(),
             sent: KeySet::default(),
@@ -89,9 +91,14 @@ impl Negotiation {
         }
     }
 
-    /// What holds so far. FirstBurstLength is never above MaxBurstLength.
-    pub fn parameters(&self) -> &Parameters {
-        &self.parameters
+    /// Returns the values that hold so far. FirstBurstLength is never above MaxBurstLength.
+    pub fn agreed(&self) -> &Agreed {
+        &self.agreed
+    }
+
+    /// Returns the names that were declared so far.
+    pub fn declared(&self) -> &Declared {
+        &self.declared
     }
 
     /// The value of a SendTargets that came with the last text: a target's name, `All`, or empty for the session's own target.
@@ -117,7 +124,7 @@ impl Negotiation {
         } else {
             SessionType::Discovery
         };
-        self.parameters.session_type = kind;
+        self.declared.session_type = kind;
         self.declare(Key::InitiatorName, initiator_name, out);
         if let Some(target_name) = target_name {
             self.declare(Key::TargetName, target_name, out);
@@ -134,7 +141,7 @@ impl Negotiation {
             matches!(key.rule().kind, Kind::Text | Kind::Number { .. }),
             "{key:?} is negotiated"
         );
-        if let Some(field) = self.parameters.text_mut(key) {
+        if let Some(field) = self.declared.text_mut(key) {
             *field = Some(value.to_owned());
         }
         self.sent.insert(key);
@@ -144,8 +151,7 @@ impl Negotiation {
     /// Declares how long a data segment this side takes, once. [`Negotiation::receive`] does it for a target in the operational stage.
     pub fn declare_max_recv_data_segment_length(&mut self, out: &mut Vec<u8>) {
         if !self.sent.contains(Key::MaxRecvDataSegmentLength) {
-            self.parameters.own_max_recv_data_segment_length =
-                self.own.max_recv_data_segment_length;
+            self.agreed.max_recv_data_segment_length = self.own.max_recv_data_segment_length;
             let value = self.own.max_recv_data_segment_length.to_string();
             self.declare(Key::MaxRecvDataSegmentLength, &value, out);
         }
@@ -160,7 +166,7 @@ impl Negotiation {
     /// iSCSIProtocolLevel are left at their defaults, which are what is built here; targets of RFC 3720 do not know them.
     pub fn offer_operational(&mut self, out: &mut Vec<u8>) {
         self.declare_max_recv_data_segment_length(out);
-        let discovery = self.parameters.session_type == SessionType::Discovery;
+        let discovery = self.declared.session_type == SessionType::Discovery;
         for &key in Key::ALL {
             let irrelevant = discovery && key.rule().normal_sessions_only;
             let left_out = matches!(
@@ -237,8 +243,8 @@ impl Negotiation {
         for key in self.open.iter() {
             let own = self.own.boolean(key);
             match key.rule().kind {
-                Kind::And if own == Some(false) => self.parameters.set_boolean(key, false),
-                Kind::Or if own == Some(true) => self.parameters.set_boolean(key, true),
+                Kind::And if own == Some(false) => self.agreed.set_boolean(key, false),
+                Kind::Or if own == Some(true) => self.agreed.set_boolean(key, true),
                 _ => {}
             }
         }
@@ -311,7 +317,7 @@ impl Negotiation {
     /// A key of the method agreed on, in the stage where it belongs.
     fn awaits(&self, stage: Stage, key: Key) -> bool {
         stage == Stage::SecurityNegotiation
-            && self.parameters.auth_method == Some(AuthMethod::Chap)
+            && self.agreed.auth_method == Some(AuthMethod::Chap)
             && matches!(
                 key,
                 Key::ChapA | Key::ChapI | Key::ChapC | Key::ChapN | Key::ChapR
@@ -332,7 +338,7 @@ impl Negotiation {
         if !self.received.contains(key) || may_change {
             return Ok(false);
         }
-        let same = self.parameters.text(key) == Some(value);
+        let same = self.declared.text(key) == Some(value);
         if same {
             Ok(true)
         } else {
@@ -354,19 +360,19 @@ impl Negotiation {
             let number = number_in(value, min, max).ok_or(wrong)?;
             match key {
                 Key::MaxRecvDataSegmentLength => {
-                    self.parameters.peer_max_recv_data_segment_length = number
+                    self.agreed.peer_max_recv_data_segment_length = number
                 }
-                _ => self.parameters.target_portal_group_tag = u16::try_from(number).ok(),
+                _ => self.declared.target_portal_group_tag = u16::try_from(number).ok(),
             }
             return Ok(());
         }
         match key {
             Key::SessionType => {
-                self.parameters.session_type = SessionType::from_name(value).ok_or(wrong)?
+                self.declared.session_type = SessionType::from_name(value).ok_or(wrong)?
             }
             Key::InitiatorName | Key::TargetName if !is_iscsi_name(value) => return Err(wrong),
             _ => {
-                if let Some(text) = self.parameters.text_mut(key) {
+                if let Some(text) = self.declared.text_mut(key) {
                     *text = Some(value.to_owned());
                 }
             }
@@ -389,8 +395,8 @@ impl Negotiation {
 
     /// "Irrelevant when" of section 13. Offers whose use depends on keys that came with the same text are looked at last, see `receive`.
     fn is_irrelevant(&self, key: Key, rule: &Rule) -> bool {
-        let discovery = self.parameters.session_type == SessionType::Discovery;
-        let unsolicited = self.parameters.immediate_data || !self.parameters.initial_r2t;
+        let discovery = self.declared.session_type == SessionType::Discovery;
+        let unsolicited = self.agreed.immediate_data || !self.agreed.initial_r2t;
         (discovery && rule.normal_sessions_only) || (key == Key::FirstBurstLength && !unsolicited)
     }
 
@@ -400,14 +406,14 @@ impl Negotiation {
             Kind::Minimum { min, max } => {
                 let mut number = number_in(offer, min, max)?.min(self.own.number(key)?);
                 if key == Key::FirstBurstLength {
-                    number = number.min(self.parameters.max_burst_length);
+                    number = number.min(self.agreed.max_burst_length);
                 }
-                self.parameters.set_number(key, number);
+                self.agreed.set_number(key, number);
                 Some(number.to_string())
             }
             Kind::Maximum { min, max } => {
                 let number = number_in(offer, min, max)?.max(self.own.number(key)?);
-                self.parameters.set_number(key, number);
+                self.agreed.set_number(key, number);
                 Some(number.to_string())
             }
             Kind::And | Kind::Or => {
@@ -417,13 +423,13 @@ impl Negotiation {
                 } else {
                     offer || own
                 };
-                self.parameters.set_boolean(key, result);
+                self.agreed.set_boolean(key, result);
                 Some(boolean_name(result).to_owned())
             }
             Kind::List => {
                 let own = self.own.words(key);
                 let word = offer.split(',').find(|word| own.contains(word))?;
-                self.parameters.set_word(key, word)?;
+                self.agreed.set_word(key, word)?;
                 Some(word.to_owned())
             }
             Kind::Text
@@ -449,11 +455,11 @@ impl Negotiation {
         match rule.kind {
             Kind::Minimum { min, max } => {
                 let number = number_in(answer, min, max.min(self.own.number(key)?))?;
-                self.parameters.set_number(key, number);
+                self.agreed.set_number(key, number);
             }
             Kind::Maximum { min, max } => {
                 let number = number_in(answer, min.max(self.own.number(key)?), max)?;
-                self.parameters.set_number(key, number);
+                self.agreed.set_number(key, number);
             }
             Kind::And | Kind::Or => {
                 let (answer, own) = (parse_boolean(answer)?, self.own.boolean(key)?);
@@ -461,7 +467,7 @@ impl Negotiation {
                 if decided_by_offer && answer != own {
                     return None;
                 }
-                self.parameters.set_boolean(key, answer);
+                self.agreed.set_boolean(key, answer);
             }
             Kind::List => {
                 let word = self
@@ -469,7 +475,7 @@ impl Negotiation {
                     .words(key)
                     .into_iter()
                     .find(|word| *word == answer)?;
-                self.parameters.set_word(key, word)?;
+                self.agreed.set_word(key, word)?;
             }
             _ => return None,
         }

@@ -1,10 +1,11 @@
-//! What one side wants, and what both agreed on.
+//! The keys of a session: one side's offer, the values agreed on, and the names declared.
 use super::{AuthMethod, Digest, Key, SessionType, TaskReporting};
 
-/// What this side offers or takes. The initiator's are its offers; the target's are its part in each result function. Defaults are the RFC's, except
-/// where said.
+/// One side's part in the negotiation: what an initiator offers, or a target's argument of each result function. The
+/// defaults are those of RFC 7143 section 13, except where noted. Keys are spelled as in the RFC, in snake case, here
+/// and in [`Agreed`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Preferences {
+pub struct Offer {
     /// Authentication methods, best first. Default: None.
     pub auth_methods: &'static [AuthMethod],
     /// Header digests, best first. Default: None.
@@ -39,9 +40,9 @@ pub struct Preferences {
     pub iscsi_protocol_level: u32,
 }
 
-impl Default for Preferences {
+impl Default for Offer {
     fn default() -> Self {
-        Preferences {
+        Offer {
             auth_methods: &[AuthMethod::None],
             header_digests: &[Digest::None],
             data_digests: &[Digest::None],
@@ -62,38 +63,25 @@ impl Default for Preferences {
     }
 }
 
-/// What holds for a session and its connection. Defaults are those of RFC 7143 section 13, which hold for every key that was never spoken of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parameters {
-    /// Method agreed on; `None` before that.
+/// The values that hold for a session and its connection. The defaults are those of RFC 7143 section 13; they hold for
+/// every key that was not negotiated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Agreed {
+    /// Authentication method; `None` before one was agreed on.
     pub auth_method: Option<AuthMethod>,
-    /// Normal or discovery.
-    pub session_type: SessionType,
-    /// Name of the initiator, once it came.
-    pub initiator_name: Option<String>,
-    /// Name of the target, once it came.
-    pub target_name: Option<String>,
-    /// What the initiator calls itself for people.
-    pub initiator_alias: Option<String>,
-    /// What the target calls itself for people.
-    pub target_alias: Option<String>,
-    /// Where a redirecting target sends the initiator: `address:port,group`.
-    pub target_address: Option<String>,
-    /// Portal group of the target's portal.
-    pub target_portal_group_tag: Option<u16>,
     /// Header digest from full feature phase on.
     pub header_digest: Digest,
     /// Data digest from full feature phase on.
     pub data_digest: Digest,
     /// Connections of the session.
     pub max_connections: u32,
-    /// No unsolicited Data-Out PDUs.
+    /// Unsolicited Data-Out PDUs are not allowed.
     pub initial_r2t: bool,
     /// Data may come with the command.
     pub immediate_data: bool,
-    /// Longest data segment that this side takes, bytes: as declared, 8192 until then.
-    pub own_max_recv_data_segment_length: u32,
-    /// Longest data segment that the peer takes, bytes: as declared, 8192 until then.
+    /// Longest data segment that this side receives, bytes: as it declared, 8192 until then.
+    pub max_recv_data_segment_length: u32,
+    /// Longest data segment that the peer receives, bytes: as it declared, 8192 until then.
     pub peer_max_recv_data_segment_length: u32,
     /// Longest sequence of data PDUs, bytes.
     pub max_burst_length: u32,
@@ -117,23 +105,16 @@ pub struct Parameters {
     pub iscsi_protocol_level: u32,
 }
 
-impl Default for Parameters {
+impl Default for Agreed {
     fn default() -> Self {
-        Parameters {
+        Agreed {
             auth_method: None,
-            session_type: SessionType::Normal,
-            initiator_name: None,
-            target_name: None,
-            initiator_alias: None,
-            target_alias: None,
-            target_address: None,
-            target_portal_group_tag: None,
             header_digest: Digest::None,
             data_digest: Digest::None,
             max_connections: 1,
             initial_r2t: true,
             immediate_data: true,
-            own_max_recv_data_segment_length: 8192,
+            max_recv_data_segment_length: 8192,
             peer_max_recv_data_segment_length: 8192,
             max_burst_length: 262_144,
             first_burst_length: 65_536,
@@ -149,7 +130,26 @@ impl Default for Parameters {
     }
 }
 
-impl Preferences {
+/// Names and the session's type, declared by either side.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Declared {
+    /// Normal or discovery.
+    pub session_type: SessionType,
+    /// Name of the initiator, once it came.
+    pub initiator_name: Option<String>,
+    /// Name of the target, once it came.
+    pub target_name: Option<String>,
+    /// Description of the initiator for people.
+    pub initiator_alias: Option<String>,
+    /// Description of the target for people.
+    pub target_alias: Option<String>,
+    /// Address that a redirecting target names: `address:port,group`.
+    pub target_address: Option<String>,
+    /// Portal group of the target's portal.
+    pub target_portal_group_tag: Option<u16>,
+}
+
+impl Offer {
     /// This side's part in the result of a numeric key.
     pub(super) fn number(&self, key: Key) -> Option<u32> {
         Some(match key {
@@ -201,7 +201,7 @@ impl Preferences {
     }
 }
 
-impl Parameters {
+impl Agreed {
     /// Sets a negotiated number; other keys are left alone. FirstBurstLength is cut to MaxBurstLength (section 13.14) here, so that nobody ever sees it above:
     /// a peer may well lower the one and leave the other at its default.
     pub(super) fn set_number(&mut self, key: Key, value: u32) {
@@ -241,7 +241,9 @@ impl Parameters {
         }
         Some(())
     }
+}
 
+impl Declared {
     /// A declared text, where it came.
     pub(super) fn text(&self, key: Key) -> Option<&str> {
         match key {

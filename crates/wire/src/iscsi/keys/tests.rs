@@ -23,15 +23,15 @@ fn pairs(bytes: &[u8]) -> Vec<(&str, &str)> {
 fn target() -> Negotiation {
     Negotiation::new(
         Role::Target,
-        Preferences {
+        Offer {
             max_recv_data_segment_length: 262_144,
-            ..Preferences::default()
+            ..Offer::default()
         },
     )
 }
 
 /// What a target with preferences `own` answers to the offers, but for its own MaxRecvDataSegmentLength.
-fn answers(own: Preferences, offers: &[(&str, &str)]) -> Vec<(String, String)> {
+fn answers(own: Offer, offers: &[(&str, &str)]) -> Vec<(String, String)> {
     let mut target = Negotiation::new(Role::Target, own);
     let mut reply = Vec::new();
     target
@@ -45,7 +45,7 @@ fn answers(own: Preferences, offers: &[(&str, &str)]) -> Vec<(String, String)> {
         .collect()
 }
 
-fn answer(own: Preferences, key: &str, value: &str) -> String {
+fn answer(own: Offer, key: &str, value: &str) -> String {
     answers(own, &[(key, value)]).pop().expect("one answer").1
 }
 
@@ -64,26 +64,26 @@ fn table_holds_every_key_of_the_rfc_once() {
 fn defaults_lie_within_the_ranges_of_the_table() {
     for &key in Key::ALL {
         if let Kind::Minimum { min, max } | Kind::Maximum { min, max } = key.rule().kind {
-            let default = Preferences::default()
+            let default = Offer::default()
                 .number(key)
                 .expect("every negotiated number is a preference");
             assert!((min..=max).contains(&default), "{key:?}");
         }
         if let Kind::And | Kind::Or = key.rule().kind {
-            assert!(Preferences::default().boolean(key).is_some(), "{key:?}");
+            assert!(Offer::default().boolean(key).is_some(), "{key:?}");
         }
     }
 }
 
 #[test]
 fn every_negotiated_key_has_its_result_function() {
-    let own = Preferences {
+    let own = Offer {
         header_digests: &[Digest::Crc32c, Digest::None],
         initial_r2t: false,
         max_burst_length: 1 << 20,
         default_time2retain: 0,
         max_outstanding_r2t: 16,
-        ..Preferences::default()
+        ..Offer::default()
     };
     for (key, offer, expected) in [
         ("HeaderDigest", "None,CRC32C", "None"),
@@ -148,7 +148,7 @@ fn values_outside_range_or_form_are_rejected() {
     ] {
         for value in values {
             assert_eq!(
-                answer(Preferences::default(), key, value),
+                answer(Offer::default(), key, value),
                 "Reject",
                 "{key}={value}"
             );
@@ -158,9 +158,9 @@ fn values_outside_range_or_form_are_rejected() {
 
 #[test]
 fn first_burst_is_settled_after_what_it_depends_on() {
-    let own = Preferences {
+    let own = Offer {
         initial_r2t: false,
-        ..Preferences::default()
+        ..Offer::default()
     };
     let offers = [
         ("FirstBurstLength", "65536"),
@@ -192,8 +192,8 @@ fn max_burst_below_the_default_first_burst_bounds_it() {
         .unwrap();
     assert_eq!(
         (
-            target.parameters().max_burst_length,
-            target.parameters().first_burst_length
+            target.agreed().max_burst_length,
+            target.agreed().first_burst_length
         ),
         (512, 512)
     );
@@ -216,7 +216,7 @@ fn discovery_sessions_answer_irrelevant_wherever_session_type_stands() {
         ("MaxRecvDataSegmentLength", "262144"),
     ];
     assert_eq!(pairs(&reply), expected);
-    assert_eq!(target.parameters().max_burst_length, 262_144);
+    assert_eq!(target.agreed().max_burst_length, 262_144);
 }
 
 #[test]
@@ -334,21 +334,18 @@ fn login_keys_are_rejected_in_full_feature_phase_and_segment_length_may_change()
         .receive(Stage::FullFeaturePhase, &late, &mut reply)
         .unwrap();
     assert_eq!(pairs(&reply), [("MaxBurstLength", "Reject")]);
-    assert_eq!(target.parameters().peer_max_recv_data_segment_length, 1024);
+    assert_eq!(target.agreed().peer_max_recv_data_segment_length, 1024);
     assert_eq!(target.take_send_targets().as_deref(), Some("All"));
     assert_eq!(target.take_send_targets(), None);
 }
 
 #[test]
 fn send_targets_during_login_is_rejected() {
-    assert_eq!(
-        answer(Preferences::default(), "SendTargets", "All"),
-        "Reject"
-    );
+    assert_eq!(answer(Offer::default(), "SendTargets", "All"), "Reject");
 }
 
 /// An initiator that has offered everything.
-fn initiator(own: Preferences) -> (Negotiation, Vec<u8>) {
+fn initiator(own: Offer) -> (Negotiation, Vec<u8>) {
     let mut initiator = Negotiation::new(Role::Initiator, own);
     let mut request = Vec::new();
     initiator.declare_session(
@@ -362,11 +359,11 @@ fn initiator(own: Preferences) -> (Negotiation, Vec<u8>) {
 
 #[test]
 fn initiator_refuses_answers_that_no_result_function_gives() {
-    let own = Preferences {
+    let own = Offer {
         max_burst_length: 4096,
         immediate_data: false,
         default_time2wait: 5,
-        ..Preferences::default()
+        ..Offer::default()
     };
     for (key, value) in [
         ("MaxBurstLength", "4097"),
@@ -399,7 +396,7 @@ fn initiator_refuses_answers_that_no_result_function_gives() {
 
 #[test]
 fn answer_that_comes_twice_is_refused() {
-    let (mut initiator, _) = initiator(Preferences::default());
+    let (mut initiator, _) = initiator(Offer::default());
     let twice = text(&[("MaxBurstLength", "512"), ("MaxBurstLength", "512")]);
     assert_eq!(
         initiator.receive(OPERATIONAL, &twice, &mut Vec::new()),
@@ -409,14 +406,14 @@ fn answer_that_comes_twice_is_refused() {
 
 #[test]
 fn offers_left_unanswered_hold_where_the_offer_decides() {
-    let (mut initiator, _) = initiator(Preferences {
+    let (mut initiator, _) = initiator(Offer {
         immediate_data: false,
         initial_r2t: false,
         max_burst_length: 4096,
-        ..Preferences::default()
+        ..Offer::default()
     });
     initiator.conclude();
-    let held = initiator.parameters();
+    let held = initiator.agreed();
     assert_eq!(
         (held.immediate_data, held.initial_r2t, held.max_burst_length),
         (false, true, 262_144)
@@ -425,7 +422,7 @@ fn offers_left_unanswered_hold_where_the_offer_decides() {
 
 #[test]
 fn target_may_offer_too() {
-    let (mut initiator, _) = initiator(Preferences::default());
+    let (mut initiator, _) = initiator(Offer::default());
     let mut reply = Vec::new();
     let said = text(&[
         ("TaskReporting", "RFC3720"),
@@ -438,16 +435,13 @@ fn target_may_offer_too() {
         pairs(&reply),
         [("TaskReporting", "RFC3720"), ("X-what", "NotUnderstood")]
     );
-    assert_eq!(
-        initiator.parameters().target_alias.as_deref(),
-        Some("disks")
-    );
-    assert_eq!(initiator.parameters().target_portal_group_tag, Some(1));
+    assert_eq!(initiator.declared().target_alias.as_deref(), Some("disks"));
+    assert_eq!(initiator.declared().target_portal_group_tag, Some(1));
 }
 
 #[test]
 fn discovery_offers_hold_no_key_that_is_irrelevant_there() {
-    let mut initiator = Negotiation::new(Role::Initiator, Preferences::default());
+    let mut initiator = Negotiation::new(Role::Initiator, Offer::default());
     let mut request = Vec::new();
     initiator.declare_session("iqn.2020-01.org.example:a", None, &mut request);
     initiator.offer_operational(&mut request);
@@ -461,7 +455,7 @@ fn discovery_offers_hold_no_key_that_is_irrelevant_there() {
     );
 }
 
-fn preferences() -> impl Strategy<Value = Preferences> {
+fn offers() -> impl Strategy<Value = Offer> {
     let digests: [&'static [Digest]; 3] = [
         &[Digest::None],
         &[Digest::Crc32c, Digest::None],
@@ -470,7 +464,7 @@ fn preferences() -> impl Strategy<Value = Preferences> {
     let sizes = (512u32..1 << 24, 512u32..1 << 24, 512u32..1 << 24);
     let small = (1u32..65_536, 0u32..3601, 0u32..3601, 1u32..65_536, 0u32..3);
     (0usize..3, 0usize..3, any::<[bool; 4]>(), sizes, small).prop_map(
-        move |(header, data, flags, sizes, small)| Preferences {
+        move |(header, data, flags, sizes, small)| Offer {
             header_digests: digests[header],
             data_digests: digests[data],
             initial_r2t: flags[0],
@@ -485,23 +479,23 @@ fn preferences() -> impl Strategy<Value = Preferences> {
             default_time2retain: small.2,
             max_outstanding_r2t: small.3,
             error_recovery_level: small.4,
-            ..Preferences::default()
+            ..Offer::default()
         },
     )
 }
 
-/// Parameters without the two fields that each side sees from its own end.
-fn shared(parameters: &Parameters) -> Parameters {
-    Parameters {
-        own_max_recv_data_segment_length: 0,
+/// The values without the two fields that each side sees from its own end.
+fn shared(agreed: &Agreed) -> Agreed {
+    Agreed {
+        max_recv_data_segment_length: 0,
         peer_max_recv_data_segment_length: 0,
-        ..parameters.clone()
+        ..*agreed
     }
 }
 
 proptest! {
     #[test]
-    fn both_sides_end_with_the_same_parameters(ours in preferences(), theirs in preferences()) {
+    fn both_sides_agree_on_the_same_values(ours in offers(), theirs in offers()) {
         let (mut initiator, request) = initiator(ours);
         let mut target = Negotiation::new(Role::Target, theirs);
         let mut reply = Vec::new();
@@ -511,10 +505,10 @@ proptest! {
         prop_assert_eq!(pairs(&nothing_more), []);
         initiator.conclude();
         target.conclude();
-        let (a, b) = (initiator.parameters(), target.parameters());
+        let (a, b) = (initiator.agreed(), target.agreed());
         prop_assert!(a.first_burst_length <= a.max_burst_length);
-        prop_assert_eq!(a.own_max_recv_data_segment_length, b.peer_max_recv_data_segment_length);
-        prop_assert_eq!(b.own_max_recv_data_segment_length, a.peer_max_recv_data_segment_length);
+        prop_assert_eq!(a.max_recv_data_segment_length, b.peer_max_recv_data_segment_length);
+        prop_assert_eq!(b.max_recv_data_segment_length, a.peer_max_recv_data_segment_length);
         // Where FirstBurstLength is irrelevant, each keeps its own idea of a number that is never used.
         let (mut a, mut b) = (shared(a), shared(b));
         if a.initial_r2t && !a.immediate_data {
@@ -529,7 +523,7 @@ proptest! {
         rounds in 1usize..4,
         as_target: bool,
     ) {
-        let mut side = if as_target { target() } else { initiator(Preferences::default()).0 };
+        let mut side = if as_target { target() } else { initiator(Offer::default()).0 };
         let name = |i: usize| Key::ALL.get(i).map_or_else(|| format!("X-{i}"), |key| key.name().to_owned());
         for (round, offers) in offers.chunks(offers.len() / rounds + 1).enumerate() {
             let said: Vec<u8> = offers.iter().flat_map(|(i, value)| text(&[(&name(*i), value)])).collect();
@@ -537,7 +531,7 @@ proptest! {
             let mut reply = Vec::new();
             let _ = side.receive(stage, &said, &mut reply);
             prop_assert!(reply.len() <= 8192);
-            prop_assert!(side.parameters().first_burst_length <= side.parameters().max_burst_length);
+            prop_assert!(side.agreed().first_burst_length <= side.agreed().max_burst_length);
             side.conclude();
         }
     }
