@@ -2,60 +2,10 @@
 //!
 //! It stands in for a header that was not captured. A header that is seen later confirms it, or the reader falls out of step.
 use hakaru_wire::iscsi::keys::Key;
-use hakaru_wire::iscsi::{
-    BHS_LENGTH, DATA_SEGMENT_LENGTH_MAX, DataIn, DataInStatus, DataOut, ScsiResponse, Ttt,
-};
+use hakaru_wire::iscsi::{BHS_LENGTH, DataIn, DataInStatus, DataOut, ScsiResponse, Ttt};
 
 use crate::Sender;
-use crate::command::Command;
-use crate::login::Login;
 use crate::session::{PduKind, Session};
-
-/// Lengths and habits of both sides, as far as they were seen.
-#[derive(Debug)]
-pub(crate) struct Habits {
-    /// Longest Data-Out and Data-In that was seen, bytes.
-    data_length_max: [u32; 2],
-    /// The target sends the status of a read in its last Data-In.
-    status_in_data: bool,
-}
-
-impl Habits {
-    pub(crate) fn new() -> Habits {
-        Habits {
-            data_length_max: [0; 2],
-            status_in_data: true,
-        }
-    }
-
-    pub(crate) fn note_data_length(&mut self, sender: Sender, length: u32) {
-        let longest = &mut self.data_length_max[sender as usize];
-        *longest = (*longest).max(length);
-    }
-
-    /// Notes a Data-In whose header was seen.
-    pub(crate) fn note_data_in(&mut self, data: &DataIn, command: &Command) {
-        if data.is_final && data.buffer_offset + data.data_segment_length == command.expected {
-            self.status_in_data = data.status.is_some();
-        }
-    }
-
-    /// Length of the next data segment to `receiver`, where a burst continues for so long. A PDU that did not end its burst (`last`) was as long as its sender makes
-    /// them; otherwise it is the longest one seen, otherwise what the receiver declared.
-    fn data_segment_max(
-        &self,
-        login: Option<&Login>,
-        receiver: Sender,
-        last: Option<u32>,
-    ) -> Option<u32> {
-        let seen = self.data_length_max[receiver.other() as usize];
-        let declared = || login?.declared(Key::MaxRecvDataSegmentLength, receiver);
-        let length = last
-            .or(Some(seen).filter(|&seen| seen > 0))
-            .or_else(declared)?;
-        Some(length.min(DATA_SEGMENT_LENGTH_MAX)).filter(|&length| length > 0)
-    }
-}
 
 impl Session {
     /// The next header of this direction, if it is certain enough: the next part of a burst, or the response to a read whose data is complete.

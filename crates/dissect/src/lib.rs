@@ -28,6 +28,7 @@ mod connection;
 mod digests;
 mod dissector;
 mod expected;
+mod habits;
 mod handshake;
 mod login;
 mod numbers;

@@ -14,7 +14,7 @@ use crate::Sender;
 use crate::clock::Stamp;
 use crate::command::{Command, Ending};
 use crate::digests::DigestKnowledge;
-use crate::expected::Habits;
+use crate::habits::Habits;
 use crate::login::Login;
 use crate::numbers::Numbers;
 use crate::tally::Tally;
