@@ -1,7 +1,6 @@
 //! Sessions, LUs and sockets in the words of the contract.
-use hakaru_contract as contract;
 use hakaru_iscsi_session::LuFacts;
-use hakaru_runtime::socket_options::{SocketFacts, SocketOptions};
+use hakaru_runtime::socket_options::SocketFacts;
 use hakaru_wire::iscsi::keys::{Agreed, Digest};
 use serde_json::{Value, json};
 
@@ -32,18 +31,7 @@ pub fn describe_keys(agreed: &Agreed) -> Value {
     })
 }
 
-/// Options of a socket as the system takes them.
-pub fn socket_options(options: &contract::SocketOptions) -> SocketOptions {
-    SocketOptions {
-        send_buffer_bytes: options.send_buffer_bytes,
-        receive_buffer_bytes: options.receive_buffer_bytes,
-        congestion_control: options.congestion_control.clone(),
-        not_sent_low_water_bytes: options.not_sent_low_water_bytes,
-        no_delay: options.no_delay,
-    }
-}
-
-/// What the kernel has made of them.
+/// The options of a socket as the kernel reports them.
 pub fn describe_socket(facts: &SocketFacts) -> Value {
     json!({
         "send_buffer_bytes": facts.send_buffer_bytes,

@@ -8,9 +8,9 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use hakaru_contract::SocketOptions;
 use hakaru_iscsi_session::{Session, Transmit};
 use hakaru_runtime::net::Socket;
-use hakaru_runtime::socket_options::SocketOptions;
 use hakaru_runtime::{Event, Interest, Reactor, Token, clock};
 use hakaru_units::Time;
 

@@ -8,7 +8,9 @@ use rustix::net::{
     SocketType, sockopt,
 };
 
-use crate::socket_options::SocketOptions;
+use hakaru_contract::SocketOptions;
+
+use crate::socket_options;
 
 /// Connections that may wait to be accepted. A storm of logins of 10 000 sessions overruns it only if the shell sleeps;
 /// the kernel cuts it to `net.core.somaxconn` (4096 by default since Linux 5.4).
@@ -36,10 +38,10 @@ impl Listener {
     /// The same, with options for it and all connections that it gives.
     ///
     /// # Errors
-    /// As [`Listener::bind`], and as [`SocketOptions::apply`].
+    /// As [`Listener::bind`], and as [`socket_options::apply`].
     pub fn bind_with(address: SocketAddr, options: &SocketOptions) -> io::Result<Listener> {
         let fd = new_socket(address)?;
-        options.apply(&fd)?;
+        socket_options::apply(options, &fd)?;
         sockopt::set_socket_reuseaddr(&fd, true)?;
         net::bind(&fd, &address)?;
         net::listen(&fd, BACKLOG)?;
@@ -68,7 +70,7 @@ impl Listener {
             match net::acceptfrom_with(&self.fd, flags) {
                 // It has the listener's other options: Linux copies them (`sk_clone_lock`, `tcp_create_openreq_child`).
                 Ok((fd, Some(peer))) => {
-                    self.options.apply_congestion_control(&fd)?;
+                    socket_options::apply_congestion_control(&self.options, &fd)?;
                     return Ok(Some((Socket(fd), to_socket_address(peer)?)));
                 }
                 Ok((_, None)) | Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
@@ -102,13 +104,13 @@ impl Socket {
     /// The same, with options.
     ///
     /// # Errors
-    /// As [`Socket::connect`], and as [`SocketOptions::apply`].
+    /// As [`Socket::connect`], and as [`socket_options::apply`].
     pub fn connect_with(address: SocketAddr, options: &SocketOptions) -> io::Result<Socket> {
         let fd = new_socket(address)?;
-        options.apply(&fd)?;
+        socket_options::apply(options, &fd)?;
         match net::connect(&fd, &address) {
             Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {
-                options.apply_congestion_control(&fd)?;
+                socket_options::apply_congestion_control(options, &fd)?;
                 Ok(Socket(fd))
             }
             Err(e) => Err(e.into()),

@@ -2,37 +2,11 @@
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd};
 
+use hakaru_contract::SocketOptions;
 use libc::{IPPROTO_TCP, SOL_SOCKET, c_int, c_void, socklen_t};
 
 /// Longest name of a congestion control algorithm, with the NUL that ends it (`TCP_CA_NAME_MAX`).
 const ALGORITHM_BYTES: usize = 16;
-
-/// What a socket is to be told. `None` leaves it as the kernel has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SocketOptions {
-    /// `SO_SNDBUF`, bytes; Linux grants twice as much.
-    pub send_buffer_bytes: Option<u32>,
-    /// `SO_RCVBUF`, bytes; Linux grants twice as much.
-    pub receive_buffer_bytes: Option<u32>,
-    /// `TCP_CONGESTION`.
-    pub congestion_control: Option<String>,
-    /// `TCP_NOTSENT_LOWAT`, bytes.
-    pub not_sent_low_water_bytes: Option<u32>,
-    /// `TCP_NODELAY`.
-    pub no_delay: bool,
-}
-
-impl Default for SocketOptions {
-    fn default() -> Self {
-        SocketOptions {
-            send_buffer_bytes: None,
-            receive_buffer_bytes: None,
-            congestion_control: None,
-            not_sent_low_water_bytes: None,
-            no_delay: true,
-        }
-    }
-}
 
 /// What the kernel says of a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,56 +23,54 @@ pub struct SocketFacts {
     pub no_delay: bool,
 }
 
-impl SocketOptions {
-    /// Sets them.
-    ///
-    /// # Errors
-    /// An option that the kernel refuses, or grants less of than was asked for; the message names it and what would do.
-    pub fn apply(&self, socket: impl AsFd) -> io::Result<()> {
-        let socket = socket.as_fd();
-        let fd = socket.as_raw_fd();
-        let buffers = [
-            (
-                "SO_SNDBUF",
-                libc::SO_SNDBUF,
-                libc::SO_SNDBUFFORCE,
-                "net.core.wmem_max",
-                self.send_buffer_bytes,
-            ),
-            (
-                "SO_RCVBUF",
-                libc::SO_RCVBUF,
-                libc::SO_RCVBUFFORCE,
-                "net.core.rmem_max",
-                self.receive_buffer_bytes,
-            ),
-        ];
-        for (name, option, force, limit, bytes) in buffers {
-            if let Some(bytes) = bytes {
-                set_buffer(fd, (name, option, force, limit), bytes)?;
-            }
+/// Sets `options` on a TCP socket.
+///
+/// # Errors
+/// An option that the kernel refuses, or grants less of than was asked for; the message names it and what would do.
+pub fn apply(options: &SocketOptions, socket: impl AsFd) -> io::Result<()> {
+    let socket = socket.as_fd();
+    let fd = socket.as_raw_fd();
+    let buffers = [
+        (
+            "SO_SNDBUF",
+            libc::SO_SNDBUF,
+            libc::SO_SNDBUFFORCE,
+            "net.core.wmem_max",
+            options.send_buffer_bytes,
+        ),
+        (
+            "SO_RCVBUF",
+            libc::SO_RCVBUF,
+            libc::SO_RCVBUFFORCE,
+            "net.core.rmem_max",
+            options.receive_buffer_bytes,
+        ),
+    ];
+    for (name, option, force, limit, bytes) in buffers {
+        if let Some(bytes) = bytes {
+            set_buffer(fd, (name, option, force, limit), bytes)?;
         }
-        self.apply_congestion_control(socket)?;
-        if let Some(bytes) = self.not_sent_low_water_bytes {
-            let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);
-            set_int(fd, IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)?;
-        }
-        set_int(fd, IPPROTO_TCP, libc::TCP_NODELAY, self.no_delay.into())
     }
+    apply_congestion_control(options, socket)?;
+    if let Some(bytes) = options.not_sent_low_water_bytes {
+        let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);
+        set_int(fd, IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)?;
+    }
+    set_int(fd, IPPROTO_TCP, libc::TCP_NODELAY, options.no_delay.into())
+}
 
-    /// Sets the congestion control again: a connection takes that of its route when it is made (`tcp_ca_dst_init`, `tcp_ca_openreq_child`), whatever the
-    /// socket was told before.
-    ///
-    /// # Errors
-    /// As [`SocketOptions::apply`].
-    pub fn apply_congestion_control(&self, socket: impl AsFd) -> io::Result<()> {
-        let Some(algorithm) = &self.congestion_control else {
-            return Ok(());
-        };
-        let fd = socket.as_fd().as_raw_fd();
-        set_bytes(fd, IPPROTO_TCP, libc::TCP_CONGESTION, algorithm.as_bytes())
-            .map_err(|e| of_algorithm(algorithm, &e))
-    }
+/// Sets the congestion control again: a connection takes that of its route when it is made (`tcp_ca_dst_init`, `tcp_ca_openreq_child`), whatever the
+/// socket was told before.
+///
+/// # Errors
+/// As [`apply`].
+pub fn apply_congestion_control(options: &SocketOptions, socket: impl AsFd) -> io::Result<()> {
+    let Some(algorithm) = &options.congestion_control else {
+        return Ok(());
+    };
+    let fd = socket.as_fd().as_raw_fd();
+    set_bytes(fd, IPPROTO_TCP, libc::TCP_CONGESTION, algorithm.as_bytes())
+        .map_err(|e| of_algorithm(algorithm, &e))
 }
 
 impl SocketFacts {

@@ -1,8 +1,8 @@
 //! Listeners, and the connections that they give.
 use std::net::SocketAddr;
 
+use hakaru_contract::SocketOptions;
 use hakaru_runtime::net::{Listener, Socket};
-use hakaru_runtime::socket_options::SocketOptions;
 use hakaru_runtime::{Interest, Reactor, Token};
 use hakaru_units::Time;
 

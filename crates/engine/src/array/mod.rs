@@ -62,7 +62,7 @@ use self::storage::Storage;
 use self::tcp::Tcp;
 use crate::contain::contain;
 use crate::control::{Control, Order};
-use crate::description::{describe_socket, socket_options};
+use crate::description::describe_socket;
 use crate::failure::{Failure, OrEnvironment};
 use crate::sampling::Schedule;
 
@@ -144,7 +144,7 @@ impl<'r> Shell<'r> {
         let mut storage = Storage::new(model, files, keeper);
         pools::open(config, &mut storage, reactor)?;
         let descriptions = setup::open_lus(config, parameters.as_ref(), &mut storage, reactor)?;
-        let listeners = accept::listen(&addresses, &socket_options(&config.socket), reactor)?;
+        let listeners = accept::listen(&addresses, &config.socket, reactor)?;
         let mut portals = Vec::new();
         for listener in &listeners {
             portals.push(

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hakaru_backup::{Job, JobError, JobEvent, Leg, Settings, Side};
+use hakaru_contract::SocketOptions;
 use hakaru_contract::backup::BackupConfig;
 use hakaru_iscsi_session::{NexusError, Session, SessionError, Transmit};
-use hakaru_runtime::socket_options::SocketOptions;
 use hakaru_runtime::{Event, Reactor, clock};
 use hakaru_stats::Latencies;
 use hakaru_units::Time;

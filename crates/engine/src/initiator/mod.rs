@@ -30,7 +30,6 @@ use self::meter::Meter;
 use self::phases::Phases;
 use self::sessions::Sessions;
 use crate::control::{Control, Order};
-use crate::description::socket_options;
 use crate::failure::{Failure, OrEnvironment};
 use crate::secret;
 
@@ -111,7 +110,7 @@ impl<'r> Engine<'r> {
             verify_run: config.verify.then(|| (clock::now().as_ns() >> 10) as u32),
             commands: CommandLimits::of(config),
         });
-        let options = socket_options(&config.socket);
+        let options = config.socket.clone();
         let mut sessions = Sessions::new(reactor, Arc::clone(&settings), options);
         let mut files = Files::new(reactor, settings)?;
         for (index, vm) in config.vms.iter().enumerate() {

@@ -4,10 +4,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use hakaru_contract::SocketOptions;
 use hakaru_contract::initiator::{Destination, Vm};
 use hakaru_iscsi_session::{Session, SessionError, Transmit};
 use hakaru_load::{Counters, IscsiVm, Settings, VmError, VmEvent};
-use hakaru_runtime::socket_options::{SocketFacts, SocketOptions};
+use hakaru_runtime::socket_options::SocketFacts;
 use hakaru_runtime::{Event, Reactor, clock};
 use hakaru_units::Time;
 use serde_json::{Value, json};
