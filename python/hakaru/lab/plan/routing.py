@@ -13,13 +13,12 @@ of its own, by its own table.
 from __future__ import annotations
 
 import ipaddress
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 from hakaru.lab.plan.parts import Link, RouterInterface, StaticRoute, Switch, Trunk
-from hakaru.lab.plan.topology import Topology, Way
+from hakaru.lab.plan.topology import Topology, Way, trunks_between
 
 
 @dataclass(frozen=True)
@@ -186,17 +185,8 @@ def _router_at(topology: Topology, vlan: int | None, address: str) -> Switch:
 
 
 def _bridged(topology: Topology, vlan: int | None, start: str, end: str) -> tuple[Trunk, ...]:
-    """The trunks from one switch to another that carry a VLAN: the only ones, since there is no loop."""
-    routes: dict[str, tuple[Trunk, ...]] = {start: ()}
-    waiting = deque([start])
-    while waiting and end not in routes:
-        at = waiting.popleft()
-        for trunk in topology.trunks:
-            if at in trunk.ends and trunk.carries(vlan):
-                other = trunk.b if at == trunk.a else trunk.a
-                if other not in routes:
-                    routes[other] = (*routes[at], trunk)
-                    waiting.append(other)
-    if end not in routes:
+    """The trunks from one switch to another that carry a VLAN. Raises _NoWay."""
+    trunks = trunks_between([trunk for trunk in topology.trunks if trunk.carries(vlan)], start, end)
+    if trunks is None:
         raise _NoWay(f"no link carries VLAN {topology.vlan_name(vlan)} from {start!r} to {end!r}")
-    return routes[end]
+    return trunks

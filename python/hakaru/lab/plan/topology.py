@@ -89,28 +89,30 @@ class Way:
 def ways(links: Iterable[Link], trunks: tuple[Trunk, ...], source: str, destination: str) -> tuple[Way, ...]:
     """Every way between two nodes, one per path that both have a link of."""
     all_links = tuple(links)
-    return tuple(
-        Way(there, _between(trunks, there.switch, here.switch), here)
+    pairs = (
+        (there, here)
         for here in all_links
         if here.node == destination
         for there in all_links
         if there.node == source and there.path == here.path
     )
+    # Links of one path are in one network, so the trunks between them exist.
+    return tuple(Way(there, trunks_between(trunks, there.switch, here.switch) or (), here) for there, here in pairs)
 
 
-def _between(trunks: tuple[Trunk, ...], start: str, end: str) -> tuple[Trunk, ...]:
-    """Trunks from one switch to another: the only ones, since there is no loop."""
+def trunks_between(trunks: Sequence[Trunk], start: str, end: str) -> tuple[Trunk, ...] | None:
+    """The trunks from one switch to another, of which there is one sequence in a tree; None: they are not joined."""
     routes: dict[str, tuple[Trunk, ...]] = {start: ()}
-    waiting = deque([start])
-    while waiting and end not in routes:
-        at = waiting.popleft()
+    pending = deque([start])
+    while pending and end not in routes:
+        switch = pending.popleft()
         for trunk in trunks:
-            if at in trunk.ends:
-                other = trunk.b if at == trunk.a else trunk.a
+            if switch in trunk.ends:
+                other = trunk.b if switch == trunk.a else trunk.a
                 if other not in routes:
-                    routes[other] = (*routes[at], trunk)
-                    waiting.append(other)
-    return routes[end]
+                    routes[other] = (*routes[switch], trunk)
+                    pending.append(other)
+    return routes.get(end)
 
 
 def together_bits_per_s(ways: Sequence[Way], *, needed: bool = False) -> int | None:
