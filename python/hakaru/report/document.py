@@ -139,7 +139,8 @@ def _method(inputs: Inputs, summary: Json, language: str) -> list[str]:
         counts = {"points": points, "repetitions": measure.get("repetitions", "–"), "seed": str(study.get("seed"))}
         found.append(say(language, "method.points", counts))
     found += kind.of(run["kind"]).method(summary, study, _clean_all(inputs.lab), language)
-    arrays = study.get("arrays") or {"": study.get("array") or {}}
+    # The arrays of a site are what they are; the study's own are not part of such a run.
+    arrays = {} if inputs.lab.get("site") else study.get("arrays") or {"": study.get("array") or {}}
     for array in arrays.values():
         model = array.get("model") or {}
         if model:

@@ -26,6 +26,7 @@ SHOWN_ELSEWHERE = {
     "baselines",
     "vlans",
     "variants",
+    "site",
 }
 """Parts of lab.json that have a table of their own, or that only who builds it again needs."""
 
@@ -33,9 +34,12 @@ SHOWN_ELSEWHERE = {
 def describe_lab(lab: Json, clean: Callable[[object], str], language: str) -> Json:
     """Drawing, rows of links, pairs about how it was built, its TCPs and baselines; texts made safe by `clean`."""
     links = [[clean(cell) for cell in row] for row in _links(lab, language)]
-    about = [(clean(name), clean(value)) for name, value in [*_switches(lab, language), *_built(lab)]]
+    about = [
+        (clean(name), clean(value)) for name, value in [*_site(lab, language), *_switches(lab, language), *_built(lab)]
+    ]
     return {
         "drawing": draw_lab(lab),
+        "is_site": bool(lab.get("site")),
         "links": links,
         "vlans": [[clean(cell) for cell in row] for row in _vlans(lab)],
         "about": about,
@@ -89,6 +93,16 @@ def _rate(link: Json, language: str) -> str:
     return format_rate(int(rate)) if rate else say(language, "lab.unlimited")
 
 
+def _site(lab: Json, language: str) -> Iterator[tuple[str, str]]:
+    """Name and LUs of the site that was loaded instead of a lab."""
+    site = lab.get("site") or {}
+    if site:
+        yield say(language, "lab.site.name"), str(site.get("name", ""))
+    for lu in site.get("lus") or []:
+        ends = {"target": lu["target_name"], "portal": lu["portal"]}
+        yield f"LU {lu['lun']}", say(language, "lab.site.expendable" if lu["expendable"] else "lab.site.kept", ends)
+
+
 def _switches(lab: Json, language: str) -> Iterator[tuple[str, str]]:
     for switch in lab.get("switches") or []:
         if switch.get("is_nic"):
@@ -104,7 +118,7 @@ def _switches(lab: Json, language: str) -> Iterator[tuple[str, str]]:
 def _built(lab: Json) -> Iterator[tuple[str, str]]:
     """All else, flat: `backend.name`, …"""
     for name, value in lab.items():
-        if name not in SHOWN_ELSEWHERE:
+        if name not in SHOWN_ELSEWHERE and value is not None:
             yield from flat(name, value)
 
 

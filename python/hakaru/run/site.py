@@ -135,11 +135,11 @@ class SitePlace:
         return kind.of(expanded.study).site_loads(expanded, turn, self.site, allow_writes=self.allow_writes)
 
     def describe(self) -> dict[str, Any]:
-        """For lab.json: what was driven, and that nothing of it was built or checked by us."""
+        """For lab.json: the equipment that was loaded. Nothing of it was built or checked by hakaru."""
         return {
             "nodes": [{"name": HOST, "kind": "host"}],
             "links": [],
             "checks": [],
             "sandbox": None,
-            "backend": {"site": self.site.model_dump(mode="json")},
+            "site": self.site.model_dump(mode="json"),
         }
