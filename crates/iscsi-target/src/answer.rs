@@ -20,6 +20,11 @@ impl Target {
             return;
         };
         let connection = task.connection;
+        if let Some(job) = &task.job
+            && job.background_bytes > 0
+        {
+            self.background.end(job.background_bytes);
+        }
         match task.stage {
             Stage::Io => {}
             Stage::Aborted => {

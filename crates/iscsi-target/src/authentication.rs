@@ -24,6 +24,8 @@ pub(crate) enum Authentication {
     Response(Challenge),
     /// It is the user of this name.
     Proved(String),
+    /// It has failed, for a reason that only the operator learns.
+    Failed(String),
 }
 
 impl Authentication {
@@ -40,6 +42,14 @@ impl Authentication {
         }
     }
 
+    /// The reason for which it has failed.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        match self {
+            Self::Failed(reason) => Some(reason.clone()),
+            _ => None,
+        }
+    }
+
     /// Takes the CHAP keys of one text of the security stage, after CHAP was agreed on, and appends what answers them.
     pub(crate) fn take(
         &mut self,
@@ -49,16 +59,24 @@ impl Authentication {
         reply: &mut Vec<u8>,
     ) -> Result<(), LoginStatus> {
         let next = match (&*self, keys) {
-            (Self::None, []) => Some(Self::Algorithm),
+            (Self::None, []) => Ok(Self::Algorithm),
             (Self::None | Self::Algorithm, [(Key::ChapA, offered)]) => {
                 ask(offered, access, entropy, reply)
             }
             (Self::Response(challenge), keys) => prove(challenge, keys, access, reply),
-            (Self::Proved(user), []) => Some(Self::Proved(user.clone())),
-            _ => None,
+            (Self::Proved(user), []) => Ok(Self::Proved(user.clone())),
+            _ => Err("it sent CHAP keys out of order".to_owned()),
         };
-        *self = next.ok_or(LoginStatus::AUTHENTICATION_FAILURE)?;
-        Ok(())
+        match next {
+            Ok(next) => {
+                *self = next;
+                Ok(())
+            }
+            Err(reason) => {
+                *self = Self::Failed(reason);
+                Err(LoginStatus::AUTHENTICATION_FAILURE)
+            }
+        }
     }
 }
 
@@ -68,13 +86,20 @@ fn ask(
     access: &Access,
     entropy: &mut Entropy,
     reply: &mut Vec<u8>,
-) -> Option<Authentication> {
-    let algorithm = Algorithm::choose(offered, &access.algorithms)?;
+) -> Result<Authentication, String> {
+    let algorithm = Algorithm::choose(offered, &access.algorithms).ok_or_else(|| {
+        let own: Vec<String> = access.algorithms.iter().map(|one| one.number().to_string()).collect();
+        format!(
+            "its CHAP algorithms (CHAP_A={}) are none of ours ({}); 5 is MD5, 6 SHA1, 7 SHA-256, 8 SHA3-256",
+            offered.chars().take(32).collect::<String>(),
+            own.join(",")
+        )
+    })?;
     let challenge = Challenge::new(algorithm, entropy);
     emit_pair(reply, Key::ChapA.name(), &algorithm.number().to_string());
     emit_pair(reply, Key::ChapI.name(), &challenge.identifier());
     emit_pair(reply, Key::ChapC.name(), &challenge.value());
-    Some(Authentication::Response(challenge))
+    Ok(Authentication::Response(challenge))
 }
 
 /// CHAP_N and CHAP_R came, and for mutual authentication CHAP_I and CHAP_C with them, in any order.
@@ -83,26 +108,39 @@ fn prove(
     keys: &[(Key, String)],
     access: &Access,
     reply: &mut Vec<u8>,
-) -> Option<Authentication> {
+) -> Result<Authentication, String> {
     let value = |wanted: Key| {
         let found = keys.iter().find(|(key, _)| *key == wanted);
         found.map(|(_, value)| value.as_str())
     };
-    let (name, response) = (value(Key::ChapN)?, value(Key::ChapR)?);
+    let (Some(name), Some(response)) = (value(Key::ChapN), value(Key::ChapR)) else {
+        return Err("it did not send CHAP_N and CHAP_R".to_owned());
+    };
     let user = access.user(name);
-    challenge
-        .check(user.map(Credentials::secret), response)
-        .ok()?;
+    let proved = challenge.check(user.map(Credentials::secret), response);
+    if proved.is_err() {
+        let name: String = name.chars().take(64).collect();
+        return Err(match user {
+            Some(_) => format!("its secret for CHAP user {name:?} is wrong"),
+            None => format!("there is no CHAP user {name:?}"),
+        });
+    }
     match (value(Key::ChapI), value(Key::ChapC), keys.len()) {
         (None, None, 2) => {}
         (Some(identifier), Some(asked), 4) => {
-            let asked = Challenge::parse(challenge.algorithm(), identifier, asked).ok()?;
-            challenge.check_reflection(&asked).ok()?;
-            let own = access.target.as_ref()?;
+            let asked = Challenge::parse(challenge.algorithm(), identifier, asked)
+                .map_err(|_| "its challenge for mutual CHAP is malformed".to_owned())?;
+            challenge
+                .check_reflection(&asked)
+                .map_err(|_| "it sent our own challenge back".to_owned())?;
+            let own = access
+                .target
+                .as_ref()
+                .ok_or("it asks for mutual CHAP, and the target has no secret")?;
             emit_pair(reply, Key::ChapN.name(), own.name());
             emit_pair(reply, Key::ChapR.name(), &asked.answer(own.secret()));
         }
-        _ => return None,
+        _ => return Err("it sent unexpected CHAP keys".to_owned()),
     }
-    Some(Authentication::Proved(name.to_owned()))
+    Ok(Authentication::Proved(name.to_owned()))
 }

@@ -28,6 +28,11 @@ impl Target {
             return Err(RejectReason::InvalidPduField);
         };
         self.admit(connection, &command, pdu.ahs)?;
+        if self.tasks.len() >= self.config.limits.tasks_max as usize {
+            let full = Verdict::Status(Status::TASK_SET_FULL);
+            self.end_early(now, connection, &command, full);
+            return Ok(());
+        }
         let directions = Directions {
             read: command.read,
             write: command.write,

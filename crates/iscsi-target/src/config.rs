@@ -25,6 +25,9 @@ pub struct TargetConfig {
     pub limits: Limits,
 }
 
+/// Greatest [`Limits::tasks_max`].
+pub(crate) const TASKS_MAX: u32 = (1 << 24) - 257;
+
 /// Bounds on what peers can make the target hold, and the clocks it runs them by.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -32,7 +35,7 @@ pub struct Limits {
     pub sessions_max: u32,
     /// Connections that have not finished their login. Default 16 384.
     pub logins_max: u32,
-    /// The same from one address; less than `logins_max`, so that one host cannot lock out the others. Default 12 288,
+    /// The same from one origin (an IPv4 address, or an IPv6 network of 64 bits); less than `logins_max`, so that one host cannot lock out the others. Default 12 288,
     /// since one load generator stands for thousands of VMs.
     pub logins_per_address_max: u32,
     /// A login must be finished within this. Default 15 s.
@@ -48,6 +51,9 @@ pub struct Limits {
     pub linger: Duration,
     /// Commands a session may have in flight: MaxCmdSN - ExpCmdSN + 1. Default 128.
     pub commands_max: u32,
+    /// Tasks of all sessions together; one more is answered with TASK SET FULL. 1 to 2^24 - 257: a Target Transfer Tag has 24 bits for
+    /// the task, and each LU may have one that belongs to no session. Default 2^24 - 257.
+    pub tasks_max: u32,
     /// Immediate commands a session may have in flight besides; one more is rejected. Default 8.
     pub immediate_commands_max: u32,
     /// Login keys declared and agreed to. Default [`LoginKeys::of_array`].
@@ -75,6 +81,7 @@ impl Default for Limits {
             stall_timeout: Duration::from_secs(60),
             linger: Duration::from_secs(5),
             commands_max: 128,
+            tasks_max: TASKS_MAX,
             immediate_commands_max: 8,
             keys: LoginKeys::of_array(),
             transfer_bytes_max: 16 << 20,

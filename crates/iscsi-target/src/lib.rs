@@ -15,7 +15,7 @@
 //! |---|---|
 //! | `target` | the owner of everything; what a shell calls |
 //! | `receive` `connection` `transmit` `lent` | bytes in, one connection's state, pieces out, memory lent to the kernel |
-//! | `login` `text` | negotiation and discovery |
+//! | `login` `login_budget` `refusal` `text` | negotiation and discovery; the bound on logins; refused logins |
 //! | `authentication` `access` | who the initiator is, and what that one may see |
 //! | `session` `tags` `full_feature` | order of commands; NOP, logout, reject |
 //! | `command` `data_in` `data_out` `task` | a SCSI command from its PDU to its status |
@@ -44,10 +44,12 @@ mod full_feature;
 mod id;
 mod lent;
 mod login;
+mod login_budget;
 mod management;
 mod operator;
 mod parameters;
 mod receive;
+mod refusal;
 mod remains;
 mod session;
 mod steps;
@@ -65,5 +67,6 @@ pub use hakaru_scsi_device::{
     Thin, check_reservations,
 };
 pub use id::ConnectionId;
+pub use refusal::LoginRefusal;
 pub use target::Target;
 pub use transmit::{Segment, Transmit};

@@ -10,17 +10,18 @@ use hakaru_wire::iscsi::keys::{
 };
 use hakaru_wire::iscsi::text::{TextBuffer, parse_pairs};
 use hakaru_wire::iscsi::{Bhs, Isid, LoginRequest, LoginResponse, LoginStatus, Stage};
+use hakaru_wire::scsi::Sense;
 
 use crate::authentication::Authentication;
 use crate::config::TargetConfig;
 use crate::connection::{Digests, LOGIN_DATA_SEGMENT_BYTES, Phase, ReceiveSettings};
 use crate::id::ConnectionId;
+use crate::login_budget::Origin;
 use crate::management::Then;
+use crate::refusal::{LoginRefusal, reason_of};
 use crate::session::{Session, SessionName};
 use crate::target::Target;
 
-/// Text that all logins under way may have collected, bytes: a few keys for each of as many as there can be, or all that one may say for a thousand.
-const LOGIN_TEXT_BYTES_MAX: usize = 64 << 20;
 /// RFC 7143's protocol version.
 const VERSION: u8 = 0;
 
@@ -37,8 +38,8 @@ pub(crate) struct Login {
     /// Names were checked.
     identified: bool,
     text: TextBuffer,
-    /// Bytes that it collected, over the whole login.
-    pub(crate) text_bytes: usize,
+    /// Bytes of `text` and `reply`, as [`crate::login_budget`] counts them.
+    pub(crate) held_bytes: usize,
     /// Answer that was not sent yet, when it does not fit one PDU.
     reply: Vec<u8>,
     /// The final request, while an older session of the same name is being ended.
@@ -82,7 +83,9 @@ impl Target {
         text: &[u8],
     ) {
         let result = match LoginRequest::parse(bhs) {
-            Ok(request) => self.log_in(now, connection, &request, text),
+            Ok(request) => self
+                .log_in(now, connection, &request, text)
+                .and_then(|()| self.hold_text(connection)),
             Err(_) => Err(LoginStatus::INITIATOR_ERROR),
         };
         if let Err(status) = result {
@@ -125,6 +128,17 @@ impl Target {
         if let Some(on) = self.connections.get_mut(connection.0)
             && let Phase::Login(login) = &on.phase
         {
+            let named = login
+                .negotiation
+                .as_ref()
+                .and_then(|negotiation| negotiation.parameters().initiator_name.clone());
+            let (peer, reason) = (on.peer, login.authentication.refusal());
+            self.refusals.push(|| LoginRefusal {
+                peer,
+                initiator_name: named,
+                status,
+                reason: reason.unwrap_or_else(|| reason_of(status).to_owned()),
+            });
             let response = LoginResponse {
                 current_stage: login.stage,
                 version_max: VERSION,
@@ -179,16 +193,19 @@ impl Target {
             .begin_pdu()
             .and_then(|()| login.text.extend(text));
         collected.map_err(|_| LoginStatus::INITIATOR_ERROR)?;
-        login.text_bytes += text.len();
-        self.login_text_bytes += text.len();
-        if self.login_text_bytes > LOGIN_TEXT_BYTES_MAX {
-            return Err(LoginStatus::OUT_OF_RESOURCES);
-        }
+        self.hold_text(connection)?;
         if request.more {
             // The rest of its keys is still to come: an empty answer asks for it (RFC 7143 section 6.2).
             self.answer_login(connection, request, &[], None, false);
             return Ok(());
         }
+        let Some(Phase::Login(login)) = self
+            .connections
+            .get_mut(connection.0)
+            .map(|conn| &mut conn.phase)
+        else {
+            return Ok(());
+        };
         let text = login.text.take();
         let goes_on = !login.reply.is_empty() && text.is_empty();
         if !goes_on {
@@ -197,6 +214,23 @@ impl Target {
         }
         self.authorize(connection, request)?;
         self.go_on_with_login(now, connection, request)
+    }
+
+    /// Counts the text that a login holds now.
+    fn hold_text(&mut self, connection: ConnectionId) -> Result<(), LoginStatus> {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
+            return Ok(());
+        };
+        let Phase::Login(login) = &mut conn.phase else {
+            return Ok(());
+        };
+        let held_bytes = login.text.held_bytes() + login.reply.len();
+        let origin = Origin::of(conn.peer.ip());
+        if !self.logins.hold(origin, login.held_bytes, held_bytes) {
+            return Err(LoginStatus::OUT_OF_RESOURCES);
+        }
+        login.held_bytes = held_bytes;
+        Ok(())
     }
 
     /// Takes the keys of a whole text; the answers to them are left in `reply`.
@@ -451,16 +485,16 @@ impl Target {
             rights,
             negotiation,
         );
-        if let Some(sense) = self.sessions.owed_attentions.remove(&name) {
+        if self.sessions.take_owed_attention(&name) {
+            let power_on = Sense::POWER_ON;
             self.lus
                 .numbers()
-                .for_each(|lu| session.device.attend(lu, sense));
+                .for_each(|lu| session.device.attend(lu, power_on));
         }
-        self.login_text_bytes -= core::mem::take(&mut login.text_bytes);
+        self.logins.end(Origin::of(on.peer.ip()), login.held_bytes);
         on.phase = Phase::FullFeature(Box::new(session));
         on.clocks.received = now;
         self.check_by(now + self.config.limits.keepalive_after);
-        self.count_login_ended(connection);
         self.counters.sessions.logins += 1;
         self.answer_login(connection, &request, &reply, request.next_stage, false);
         // Digests hold from the PDU after this answer on, in both directions.

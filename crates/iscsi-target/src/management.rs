@@ -334,9 +334,9 @@ impl Target {
             Some(Stage::Aborted) => true,
             Some(Stage::Io) => {
                 self.release_copying(key);
+                self.list_unwanted(key);
                 if let Some(task) = self.tasks.get_mut(key) {
                     task.stage = Stage::Aborted;
-                    self.unwanted.push_back(IoId(key));
                     let (connection, itt) = (task.connection, task.itt);
                     if let Some(session) = self
                         .connections
@@ -362,6 +362,15 @@ impl Target {
                 false
             }
         }
+    }
+
+    /// Lists an access that the storage may end early. A shell need not ask for them, so those that have ended meanwhile are dropped now and
+    /// then.
+    fn list_unwanted(&mut self, key: Key) {
+        if self.unwanted.len() > 64 + 2 * self.tasks.len() {
+            self.unwanted.retain(|id| self.tasks.get(id.0).is_some());
+        }
+        self.unwanted.push_back(IoId(key));
     }
 
     /// The storage has ended an aborted task.
@@ -421,15 +430,9 @@ impl Target {
     /// TARGET COLD RESET ends every session; each initiator port is told when it comes again (RFC 7143 section 11.5.1).
     fn end_all_sessions(&mut self, now: Time) {
         let all: Vec<ConnectionId> = self.sessions.by_name.values().copied().collect();
-        let names: Vec<_> = self
-            .sessions
-            .by_name
-            .keys()
-            .filter(|name| !name.discovery)
-            .cloned()
-            .collect();
-        for name in names {
-            self.sessions.owed_attentions.insert(name, Sense::POWER_ON);
+        let names: Vec<_> = self.sessions.by_name.keys().cloned().collect();
+        for name in names.iter().filter(|name| !name.discovery) {
+            self.sessions.owe_attention(name);
         }
         all.into_iter()
             .for_each(|connection| self.end(now, connection));

@@ -4,7 +4,7 @@
 
 use hakaru_scsi_device::{
     Answer, Claim, CopyResult, Extent, Io, IoId, IoOp, IoResult, Job, Key, OtherLength, Program,
-    Step, Verdict, WRONG_DIRECTION, Workplace,
+    Step, Verdict, WRONG_DIRECTION, Workplace, work_bytes,
 };
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{Itt, Lun, Residual, ScsiCommand};
@@ -288,11 +288,18 @@ impl Target {
                 _ => 0,
             };
         }
-        self.ios.push_back(Io {
+        let io = Io {
             id: IoId(key),
             lun: lu,
             op,
-        });
+        };
+        match task.job.as_mut() {
+            Some(job) if job.long => {
+                job.background_bytes = work_bytes(&io.op);
+                self.background.push(io);
+            }
+            _ => self.ios.push_back(io),
+        }
     }
 
     fn check_range(&self, lu: u8, op: &IoOp) -> Result<(), Sense> {

@@ -1,44 +1,74 @@
 //! The target: owns every connection, session and task. What a shell calls is public here, in `receive.rs` (bytes that came in) and in
 //! `command.rs` (storage that answered); what is sent and said between them lies in the other files, as further methods.
 
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use hakaru_scsi_device::{
-    Buffers, Device, Io, IoId, Key, LogicalUnits, Notice, Outcome, Port, Ranges, Returned, Slab,
+    Background, Buffers, Device, Io, IoId, Key, LogicalUnits, Notice, Outcome, Port, Ranges,
+    Returned, Slab,
 };
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use hakaru_units::Time;
 use hakaru_wire::iscsi::ScsiCommand;
 
-use hakaru_wire::scsi::Sense;
-
 use crate::authentication::Entropy;
 
-use crate::config::TargetConfig;
+use crate::config::{TASKS_MAX, TargetConfig};
 use crate::connection::{Connection, Phase};
 use crate::counters::Counters;
 use crate::id::ConnectionId;
 
 use crate::login::port_number;
+use crate::login_budget::{LoginBudget, Origin};
 use crate::management::Barrier;
 use crate::session::SessionName;
 
+use crate::refusal::{LoginRefusal, Refusals};
 use crate::remains::Remains;
 
 use crate::task::{Ended, Task};
 use crate::transmit::Transmit;
+
+/// Unit attention conditions for initiators that TARGET COLD RESET has logged out, until they log in again.
+#[derive(Debug, Default)]
+struct OwedAttentions {
+    names: HashSet<SessionName>,
+    /// There were too many names to remember: every session gets the condition. One too many does no harm, one too few may.
+    everyone: bool,
+}
+
+/// Initiators that are remembered after a reset.
+const OWED_MAX: usize = 4096;
 
 /// Sessions in full feature phase by what names them.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     pub(crate) by_name: HashMap<SessionName, ConnectionId>,
     pub(crate) by_tsih: HashMap<u16, ConnectionId>,
-    /// Unit attention conditions for initiators that a reset has logged out.
-    pub(crate) owed_attentions: HashMap<SessionName, Sense>,
+    owed: OwedAttentions,
     last_tsih: u16,
 }
 
 impl Sessions {
+    /// The session of this name is logged out by a reset.
+    pub(crate) fn owe_attention(&mut self, name: &SessionName) {
+        if self.owed.everyone || self.owed.names.len() >= OWED_MAX {
+            self.owed.everyone = true;
+            self.owed.names = HashSet::new();
+        } else {
+            self.owed.names.insert(name.clone());
+        }
+    }
+
+    /// Whether a session that begins is to be told of a reset.
+    pub(crate) fn take_owed_attention(&mut self, name: &SessionName) -> bool {
+        self.owed.names.remove(name) || self.owed.everyone
+    }
+
+    pub(crate) fn owed_attentions(&self) -> usize {
+        self.owed.names.len()
+    }
+
     /// Gives a session its TSIH: not 0, and not one in use. There are fewer sessions than TSIHs, which [`Target::new`] checks.
     pub(crate) fn insert(&mut self, name: SessionName, connection: ConnectionId) -> u16 {
         loop {
@@ -64,6 +94,8 @@ impl Sessions {
 ///     while poll_io       → do it, now or later   → handle_io_done
 ///     while poll_transmit → writev of transmit(c).segments() → handle_transmitted; on EAGAIN when writable again
 ///                           or, where may_lend: lend an LU's memory to the kernel → handle_lent, then handle_transmitted
+///     while poll_unwanted → end the access early, if it waits for space
+///     while poll_refusal  → log who was refused and why
 ///     while poll_returned → what was lent may be changed again
 ///     while poll_close    → close the socket      the id is forgotten: no handle_closed
 /// }
@@ -85,15 +117,13 @@ pub struct Target {
     pub(crate) remains: Remains,
     pub(crate) ranges: Ranges,
     pub(crate) ios: VecDeque<Io>,
+    pub(crate) background: Background,
     /// Accesses of tasks that were aborted.
     pub(crate) unwanted: VecDeque<IoId>,
     to_transmit: VecDeque<ConnectionId>,
     to_close: VecDeque<ConnectionId>,
-    /// Connections in login phase, in all and by address.
-    logins_now: u32,
-    logins_by_address: HashMap<IpAddr, u32>,
-    /// Text that logins have collected so far, bytes.
-    pub(crate) login_text_bytes: usize,
+    pub(crate) logins: LoginBudget,
+    pub(crate) refusals: Refusals,
     /// Parameter data of the command under way.
     pub(crate) scratch: Vec<u8>,
     /// What it means to other initiators.
@@ -154,6 +184,10 @@ impl Target {
             "1 to 2^20 - 1 commands in flight"
         );
         assert!(
+            (1..=TASKS_MAX).contains(&limits.tasks_max),
+            "1 to 2^24 - 257 tasks: each has a Target Transfer Tag"
+        );
+        assert!(
             limits.session_write_buffer_bytes_max >= u64::from(limits.transfer_bytes_max),
             "a whole write fits its session"
         );
@@ -179,12 +213,12 @@ impl Target {
             remains: Remains::default(),
             ranges: Ranges::default(),
             ios: VecDeque::new(),
+            background: Background::default(),
             unwanted: VecDeque::new(),
             to_transmit: VecDeque::new(),
             to_close: VecDeque::new(),
-            logins_now: 0,
-            logins_by_address: HashMap::new(),
-            login_text_bytes: 0,
+            logins: LoginBudget::default(),
+            refusals: Refusals::default(),
             scratch: Vec::new(),
             notices: Vec::new(),
             returned: VecDeque::new(),
@@ -213,16 +247,12 @@ impl Target {
             "there is a portal {portal}"
         );
         let limits = &self.config.limits;
-        let from_address = self.logins_by_address.get(&peer.ip()).copied().unwrap_or(0);
-        if self.shutting_down
-            || self.logins_now >= limits.logins_max
-            || from_address >= limits.logins_per_address_max
-        {
+        let (max, per_origin_max) = (limits.logins_max, limits.logins_per_address_max);
+        let origin = Origin::of(peer.ip());
+        if self.shutting_down || !self.logins.begin(origin, max, per_origin_max) {
             self.counters.sessions.logins_refused += 1;
             return None;
         }
-        self.logins_by_address.insert(peer.ip(), from_address + 1);
-        self.logins_now += 1;
         self.check_by(now + self.config.limits.login_timeout);
         let window = self.config.limits.commands_max;
         let (key, _) = self
@@ -290,15 +320,35 @@ impl Target {
         self.start_waiting(now, connection);
     }
 
-    /// The next access to an LU that is to be done.
+    /// The next access to an LU that is to be done, those of long commands last.
     pub fn poll_io(&mut self) -> Option<Io> {
-        self.ios.pop_front()
+        let mut unlimited = u64::MAX;
+        self.poll_io_within(&mut unlimited)
     }
 
-    /// An access that was given out and that nobody wants any more: one that is still held (for space) may be ended at once. It is answered by
-    /// [`Target::handle_io_done`] all the same.
+    /// The next access to an LU that is to be done. One of a long command (WRITE SAME, SANITIZE, UNMAP, EXTENDED COPY, …) is given only while
+    /// `work_left_bytes` is not 0, and its work is taken off: a shell sets it anew whenever it has looked at its sockets.
+    pub fn poll_io_within(&mut self, work_left_bytes: &mut u64) -> Option<Io> {
+        self.ios
+            .pop_front()
+            .or_else(|| self.background.pop(work_left_bytes))
+    }
+
+    /// Whether [`Self::poll_io_within`] gives something as soon as there is work left.
+    #[must_use]
+    pub fn has_io(&self) -> bool {
+        !self.ios.is_empty() || self.background.is_ready()
+    }
+
+    /// An access that was given out and whose task was aborted: one that is still held (for space) may be ended at once. It is answered by
+    /// [`Target::handle_io_done`] all the same. A shell that cannot end accesses need not ask.
     pub fn poll_unwanted(&mut self) -> Option<IoId> {
         self.unwanted.pop_front()
+    }
+
+    /// The next login that was refused. Of a flood only the first are kept; `logins_refused` counts all.
+    pub fn poll_refusal(&mut self) -> Option<LoginRefusal> {
+        self.refusals.pop()
     }
 
     /// A connection to which something was queued since it was last named here.
@@ -364,6 +414,8 @@ impl Target {
         self.counters.sessions.visit(visit);
         visit("sessions", "sessions_now", self.sessions_now() as f64);
         visit("sessions", "connections_now", self.connections.len() as f64);
+        let owed = self.sessions.owed_attentions();
+        visit("sessions", "owed_attentions_now", owed as f64);
         visit(
             "sessions",
             "write_buffer_bytes_now",
@@ -442,16 +494,8 @@ impl Target {
         let Some(on) = self.connections.get(connection.0) else {
             return;
         };
-        let address = on.peer.ip();
         if let Phase::Login(login) = &on.phase {
-            self.login_text_bytes -= login.text_bytes;
-        }
-        self.logins_now -= 1;
-        if let Some(count) = self.logins_by_address.get_mut(&address) {
-            *count -= 1;
-            if *count == 0 {
-                self.logins_by_address.remove(&address);
-            }
+            self.logins.end(Origin::of(on.peer.ip()), login.held_bytes);
         }
     }
 

@@ -11,6 +11,7 @@
 //! | `unit` `port` `reservations` | the state of LUs and target ports |
 //! | `context` `outcome` | what a command works on, and what it comes to |
 //! | `commands` | one file per family of commands |
+//! | `background` | the accesses of long commands, which take turns |
 //! | `program` `ranges` | commands that take several accesses; ranges that a command holds exclusively |
 //! | `buffers` `slab` | memory that is used again |
 //!
@@ -18,6 +19,7 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs)] // until the device server owns its commands and most names are private again
 
+mod background;
 mod buffers;
 mod commands;
 mod config;
@@ -35,6 +37,7 @@ mod slab;
 mod unit;
 mod verdict;
 
+pub use background::{Background, SHORT_BYTES, work_bytes};
 pub use buffers::Buffers;
 pub use commands::{Directions, execute, execute_with_list};
 pub use config::{LuDescription, Space, Thin};

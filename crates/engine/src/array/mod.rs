@@ -81,6 +81,9 @@ const RECEIVE_BYTES: usize = 256 << 10;
 /// Rounds of accesses and their answers before the sockets are looked at again: some 50 us where all is done at once.
 const ROUNDS_PER_TURN: usize = 64;
 
+/// Work of long commands (WRITE SAME, SANITIZE, UNMAP, EXTENDED COPY) before the sockets are looked at again, bytes: below a millisecond.
+const BACKGROUND_BYTES_PER_TURN: u64 = 1 << 20;
+
 /// How long initiators may take to log out after `stop`.
 const GOODBYE: Duration = Duration::from_secs(2);
 
@@ -409,12 +412,13 @@ impl<'r> Shell<'r> {
     /// accesses that are done at once (UNMAP of a whole LU) goes on after the sockets had a look. Whether anything moved.
     fn settle(&mut self, now: Time) -> bool {
         self.unsettled = true;
+        let mut background_left_bytes = BACKGROUND_BYTES_PER_TURN;
         for round in 0..ROUNDS_PER_TURN {
             let mut moved = false;
             while let Some(returned) = self.target.poll_returned() {
                 self.storage.take_back(returned);
             }
-            while let Some(io) = self.target.poll_io() {
+            while let Some(io) = self.target.poll_io_within(&mut background_left_bytes) {
                 moved = true;
                 self.storage.submit(now, io, &mut self.target);
             }
@@ -435,7 +439,7 @@ impl<'r> Shell<'r> {
                 self.close(id.index());
             }
             if !moved {
-                self.unsettled = false;
+                self.unsettled = self.target.has_io();
                 return round > 0;
             }
         }

@@ -39,6 +39,11 @@ impl Compare {
         }
     }
 
+    /// Bytes to read, at the beginning.
+    pub(super) fn total_bytes(&self) -> u64 {
+        self.rest.length_bytes
+    }
+
     pub(super) fn step(&mut self, at: &mut Workplace<'_>, answer: Answer) -> Step {
         match answer {
             Answer::Begin if self.write_first => {
@@ -157,6 +162,11 @@ impl OrWrite {
             begin: range.offset_bytes,
             fua,
         }
+    }
+
+    /// Bytes to change, at the beginning.
+    pub(super) fn total_bytes(&self) -> u64 {
+        self.rest.length_bytes
     }
 
     pub(super) fn step(&mut self, at: &mut Workplace<'_>, answer: Answer) -> Step {

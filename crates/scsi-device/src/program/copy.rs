@@ -39,6 +39,14 @@ impl Copy {
         (self.at as u16, self.bytes)
     }
 
+    /// Bytes to copy, at the beginning.
+    pub(super) fn total_bytes(&self) -> u64 {
+        self.segments
+            .iter()
+            .map(|segment| segment.from.length_bytes)
+            .sum()
+    }
+
     pub(super) fn step(&mut self, at: &mut Workplace<'_>, answer: Answer) -> Step {
         match answer {
             Answer::Read(data) => {

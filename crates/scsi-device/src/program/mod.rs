@@ -15,6 +15,7 @@ pub use copy::{Copy, Segment};
 pub use fill::Fill;
 pub use unmap::Unmap;
 
+use crate::background::SHORT_BYTES;
 use crate::buffers::Buffers;
 use crate::io::{Extent, IoOp};
 use crate::verdict::Verdict;
@@ -33,6 +34,8 @@ pub struct Job {
     pub other_length: OtherLength,
     /// Bytes it reads at a time at most: held against the session's limit while it runs.
     pub reads_bytes: u32,
+    /// Its accesses take turns with those of other long commands ([`crate::Background`]).
+    pub long: bool,
     /// Nothing else may write here from its first access to its last.
     pub exclusive: Option<Extent>,
     /// What it does.
@@ -45,6 +48,8 @@ pub struct Job {
     pub writing: Option<(u8, Extent)>,
     /// An access that waits until another program lets go of its range.
     pub pending: Option<(u8, IoOp)>,
+    /// Work of its access under way, as [`crate::Background`] counts it; 0 if that is not in the background.
+    pub background_bytes: u64,
 }
 
 /// What a command does whose EXPECTED DATA TRANSFER LENGTH is not what it takes.
@@ -66,12 +71,14 @@ impl Job {
             data_out_bytes: 0,
             other_length: OtherLength::Ignore,
             reads_bytes: 0,
+            long: program.total_bytes() > SHORT_BYTES,
             exclusive: None,
             program,
             accessing: None,
             reading_bytes: 0,
             writing: None,
             pending: None,
+            background_bytes: 0,
         }
     }
 }
@@ -169,6 +176,21 @@ impl Program {
                 _ => Step::check(Sense::INTERNAL_TARGET_FAILURE),
             },
             Program::Copy(program) => program.step(at, answer),
+        }
+    }
+
+    /// Bytes that it moves, fills or gives back in all.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        match self {
+            Program::Compare(program) => program.total_bytes(),
+            Program::CompareAndWrite(_) => 0,
+            Program::OrWrite(program) => program.total_bytes(),
+            Program::Fill(program) => program.progress().1,
+            Program::Unmap(program) => program.progress().1,
+            // The storage looks for the blocks in the whole LU.
+            Program::Status { .. } => u64::MAX,
+            Program::Copy(program) => program.total_bytes(),
         }
     }
 

@@ -146,6 +146,12 @@ impl TextBuffer {
         Ok(())
     }
 
+    /// Bytes collected so far.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// All that came, once a PDU without C bit has ended; the buffer begins anew and keeps no memory.
     pub fn take(&mut self) -> Vec<u8> {
         self.pdus = 0;

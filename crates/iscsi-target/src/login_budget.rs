@@ -1,0 +1,137 @@
+//! The bound on logins: how many there are, and how much text they hold, in all and from one origin.
+//!
+//! An initiator that has not logged in yet proves nothing, so whatever one origin does, others must get in. Every login may hold a small share of text
+//! that no other login can take from it; what it holds beyond that comes out of a common budget, of which one origin gets a part.
+
+use core::net::{IpAddr, Ipv6Addr};
+use std::collections::HashMap;
+
+/// Text that a login may always hold, bytes: several times what initiators send.
+const OWN_BYTES: usize = 4 << 10;
+/// Text that one login may hold, bytes: the longest text that is collected, and the answers to it.
+const LOGIN_BYTES_MAX: usize = 128 << 10;
+/// Text beyond their own shares that all logins may hold, bytes.
+const COMMON_BYTES_MAX: usize = 64 << 20;
+/// The same for the logins of one origin.
+const ORIGIN_BYTES_MAX: usize = 16 << 20;
+
+/// An IPv4 address, or the /64 network of an IPv6 address: one host has all addresses of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Origin(IpAddr);
+
+impl Origin {
+    pub(crate) fn of(address: IpAddr) -> Self {
+        Self(match address.to_canonical() {
+            IpAddr::V4(v4) => IpAddr::V4(v4),
+            IpAddr::V6(v6) => {
+                let network = v6.to_bits() >> 64 << 64;
+                IpAddr::V6(Ipv6Addr::from_bits(network))
+            }
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Usage {
+    logins: u32,
+    common_bytes: usize,
+}
+
+/// Logins under way.
+#[derive(Debug, Default)]
+pub(crate) struct LoginBudget {
+    all: Usage,
+    by_origin: HashMap<Origin, Usage>,
+}
+
+impl LoginBudget {
+    /// Counts a login, if neither bound is reached.
+    #[must_use]
+    pub(crate) fn begin(&mut self, origin: Origin, logins_max: u32, per_origin_max: u32) -> bool {
+        let here = self.by_origin.get(&origin).map_or(0, |usage| usage.logins);
+        let fits = self.all.logins < logins_max && here < per_origin_max;
+        if fits {
+            self.all.logins += 1;
+            self.by_origin.entry(origin).or_default().logins += 1;
+        }
+        fits
+    }
+
+    /// A login that held `before_bytes` holds `now_bytes`. False: that is too much, and nothing has changed.
+    #[must_use]
+    pub(crate) fn hold(&mut self, origin: Origin, before_bytes: usize, now_bytes: usize) -> bool {
+        let common = |bytes: usize| bytes.saturating_sub(OWN_BYTES);
+        let (before, now) = (common(before_bytes), common(now_bytes));
+        let here = self.by_origin.entry(origin).or_default();
+        let (all_bytes, here_bytes) = (
+            self.all.common_bytes - before + now,
+            here.common_bytes - before + now,
+        );
+        let fits = now <= before
+            || now_bytes <= LOGIN_BYTES_MAX
+                && all_bytes <= COMMON_BYTES_MAX
+                && here_bytes <= ORIGIN_BYTES_MAX;
+        if fits {
+            (self.all.common_bytes, here.common_bytes) = (all_bytes, here_bytes);
+        }
+        fits
+    }
+
+    /// A login that held `held_bytes` has ended.
+    pub(crate) fn end(&mut self, origin: Origin, held_bytes: usize) {
+        let common = held_bytes.saturating_sub(OWN_BYTES);
+        self.all.logins -= 1;
+        self.all.common_bytes -= common;
+        if let Some(here) = self.by_origin.get_mut(&origin) {
+            here.logins -= 1;
+            here.common_bytes -= common;
+            if here.logins == 0 {
+                self.by_origin.remove(&origin);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origin(text: &str) -> Origin {
+        Origin::of(text.parse().expect("an address"))
+    }
+
+    #[test]
+    fn one_origin_leaves_others_their_part_and_every_login_its_own_share() {
+        let mut budget = LoginBudget::default();
+        let (greedy, good) = (origin("10.0.0.66"), origin("10.0.0.1"));
+        let mut held = 0;
+        while budget.begin(greedy, 9999, 9998) && budget.hold(greedy, 0, LOGIN_BYTES_MAX) {
+            held += 1;
+        }
+        assert_eq!(held, ORIGIN_BYTES_MAX / (LOGIN_BYTES_MAX - OWN_BYTES));
+        assert!(budget.hold(greedy, 0, OWN_BYTES));
+        assert!(budget.begin(good, 9999, 9998) && budget.hold(good, 0, LOGIN_BYTES_MAX));
+        assert!(!budget.hold(good, LOGIN_BYTES_MAX, LOGIN_BYTES_MAX + 1));
+    }
+
+    #[test]
+    fn what_is_given_back_is_counted_no_more() {
+        let mut budget = LoginBudget::default();
+        let peer = origin("2001:db8::1");
+        for _ in 0..100_000 {
+            assert!(budget.begin(peer, 1, 1));
+            assert!(budget.hold(peer, 0, 100_000) && budget.hold(peer, 100_000, 10));
+            assert!(!budget.begin(origin("10.0.0.1"), 1, 1));
+            budget.end(peer, 10);
+        }
+        assert_eq!((budget.all.common_bytes, budget.by_origin.len()), (0, 0));
+    }
+
+    #[test]
+    fn addresses_of_one_ipv6_network_are_one_origin() {
+        assert_eq!(origin("2001:db8::1"), origin("2001:db8::ffff:1"));
+        assert_ne!(origin("2001:db8::1"), origin("2001:db8:0:1::1"));
+        assert_eq!(origin("::ffff:10.0.0.1"), origin("10.0.0.1"));
+        assert_ne!(origin("10.0.0.1"), origin("10.0.0.2"));
+    }
+}

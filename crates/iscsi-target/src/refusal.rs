@@ -1,0 +1,63 @@
+//! Refused logins, for the operator.
+
+use core::net::SocketAddr;
+use std::collections::VecDeque;
+
+use hakaru_wire::iscsi::LoginStatus;
+
+/// Refusals kept until the shell takes them; those beyond are only counted, so that a flood costs nothing.
+const KEPT_MAX: usize = 16;
+
+/// A login that was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoginRefusal {
+    /// Address and port of the initiator.
+    pub peer: SocketAddr,
+    /// The name that the initiator gave, if it gave one. Nothing proves that it is its own.
+    pub initiator_name: Option<String>,
+    /// The status that it got.
+    pub status: LoginStatus,
+    /// The reason, in words. The initiator itself learns no more than the status.
+    pub reason: String,
+}
+
+/// Refusals that the shell has not taken yet.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    kept: VecDeque<LoginRefusal>,
+}
+
+impl Refusals {
+    /// Keeps the refusal that `make` makes, if there is room.
+    pub(crate) fn push(&mut self, make: impl FnOnce() -> LoginRefusal) {
+        if self.kept.len() < KEPT_MAX {
+            self.kept.push_back(make());
+        }
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<LoginRefusal> {
+        self.kept.pop_front()
+    }
+}
+
+/// The reason for a status.
+pub(crate) fn reason_of(status: LoginStatus) -> &'static str {
+    match status {
+        LoginStatus::AUTHENTICATION_FAILURE => {
+            "it must log in with CHAP, and has not proved to be a known user"
+        }
+        LoginStatus::AUTHORIZATION_FAILURE => "no rule of the access list admits it",
+        LoginStatus::NOT_FOUND => "it asked for another target name",
+        LoginStatus::UNSUPPORTED_VERSION => "it speaks another version of iSCSI",
+        LoginStatus::TOO_MANY_CONNECTIONS => "it asked for a second connection of a session",
+        LoginStatus::MISSING_PARAMETER => "it did not send InitiatorName, or TargetName",
+        LoginStatus::SESSION_TYPE_NOT_SUPPORTED => "it asked for an unknown type of session",
+        LoginStatus::SESSION_DOES_NOT_EXIST => "it asked for a session that does not exist",
+        LoginStatus::INVALID_DURING_LOGIN => "it sent another PDU than a Login Request",
+        LoginStatus::SERVICE_UNAVAILABLE => {
+            "the target shuts down, or an earlier session of it does not end"
+        }
+        LoginStatus::OUT_OF_RESOURCES => "too many sessions, or too much text of logins",
+        _ => "its Login Request breaks RFC 7143",
+    }
+}
