@@ -59,26 +59,67 @@ impl Listener {
         to_socket_address(net::getsockname(&self.fd)?)
     }
 
-    /// The next connection and its peer's address, or `None` if none waits.
+    /// The next connection and its peer's address, or `None` if none waits. A connection that its peer gave up meanwhile is passed over.
     ///
     /// # Errors
-    /// No descriptors or memory left. A connection that its peer gave up meanwhile is no error: the next one is taken.
-    pub fn accept(&self) -> io::Result<Option<(Socket, SocketAddr)>> {
+    /// [`AcceptError`]: either one connection failed, or none can be accepted for now.
+    pub fn accept(&self) -> Result<Option<(Socket, SocketAddr)>, AcceptError> {
         use rustix::io::Errno;
         loop {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             match net::acceptfrom_with(&self.fd, flags) {
                 // It has the listener's other options: Linux copies them (`sk_clone_lock`, `tcp_create_openreq_child`).
                 Ok((fd, Some(peer))) => {
-                    socket_options::apply_congestion_control(&self.options, &fd)?;
-                    return Ok(Some((Socket(fd), to_socket_address(peer)?)));
+                    socket_options::apply_congestion_control(&self.options, &fd)
+                        .map_err(AcceptError::Connection)?;
+                    let peer = to_socket_address(peer).map_err(AcceptError::Connection)?;
+                    return Ok(Some((Socket(fd), peer)));
                 }
                 Ok((_, None)) | Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
                 Err(Errno::AGAIN) => return Ok(None),
-                Err(e) => return Err(e.into()),
+                Err(e) if concerns_one_connection(e) => {
+                    return Err(AcceptError::Connection(e.into()));
+                }
+                Err(e) => return Err(AcceptError::Exhausted(e.into())),
             }
         }
     }
+}
+
+/// An error of accept(2).
+#[derive(Debug, thiserror::Error)]
+pub enum AcceptError {
+    /// One connection failed and was closed; others can be accepted.
+    #[error("one connection failed: {0}")]
+    Connection(#[source] io::Error),
+    /// No descriptors or memory: try again later.
+    #[error("{0}")]
+    Exhausted(#[source] io::Error),
+}
+
+impl From<AcceptError> for io::Error {
+    fn from(error: AcceptError) -> io::Error {
+        match error {
+            AcceptError::Connection(error) | AcceptError::Exhausted(error) => error,
+        }
+    }
+}
+
+/// Linux passes network errors of the new connection on as errors of accept(2); a firewall's refusal is one too.
+fn concerns_one_connection(error: rustix::io::Errno) -> bool {
+    use rustix::io::Errno;
+    [
+        Errno::NETDOWN,
+        Errno::NOPROTOOPT,
+        Errno::HOSTDOWN,
+        Errno::NONET,
+        Errno::HOSTUNREACH,
+        Errno::OPNOTSUPP,
+        Errno::NETUNREACH,
+        Errno::TIMEDOUT,
+        Errno::PERM,
+    ]
+    .contains(&error)
 }
 
 impl AsFd for Listener {

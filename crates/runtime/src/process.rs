@@ -12,8 +12,11 @@ use rustix::thread::{
     CpuSet, LinkNameSpaceType, move_into_link_name_space, sched_getaffinity, sched_setaffinity,
 };
 
-/// Descriptors kept for what is no connection: standard streams, epoll, wakers, listeners, stores.
+/// Descriptors kept at least for what is no connection: standard streams, epoll, wakers, listeners, stores.
 const DESCRIPTORS_OF_OUR_OWN: u64 = 64;
+
+/// Descriptors kept besides those that are open already: pipes, and files that are opened later.
+const DESCRIPTORS_TO_COME: u64 = 32;
 
 /// Kills this process when the thread that started it ends, so that an engine never outlives its controller even
 /// when it hangs. (The end of stdin is the polite form of the same.)
@@ -32,7 +35,14 @@ pub fn enter_network_namespace(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Raises the limit of open descriptors as far as the system lets it; returns how many connections fit.
+/// Descriptors that are open, or will be, without any connection.
+fn descriptors_of_our_own() -> u64 {
+    let open = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
+    DESCRIPTORS_OF_OUR_OWN.max(open + DESCRIPTORS_TO_COME)
+}
+
+/// Raises the limit of open descriptors as far as the system lets it; returns how many connections fit beside the files that are open now. Call it
+/// when stores and listeners are open.
 #[must_use]
 pub fn connections_possible() -> u64 {
     let limit = getrlimit(Resource::Nofile);
@@ -48,7 +58,7 @@ pub fn connections_possible() -> u64 {
     getrlimit(Resource::Nofile)
         .current
         .unwrap_or(u64::MAX)
-        .saturating_sub(DESCRIPTORS_OF_OUR_OWN)
+        .saturating_sub(descriptors_of_our_own())
 }
 
 /// Raises the limit of open descriptors and makes sure that `connections` fit.
@@ -61,8 +71,8 @@ pub fn reserve_descriptors(connections: u64) -> Result<(), String> {
         return Ok(());
     }
     let (needed, limit) = (
-        connections + DESCRIPTORS_OF_OUR_OWN,
-        possible + DESCRIPTORS_OF_OUR_OWN,
+        connections + descriptors_of_our_own(),
+        possible + descriptors_of_our_own(),
     );
     Err(format!(
         "{connections} connections need {needed} open files, the limit is {limit} (ulimit -Hn)"
@@ -289,6 +299,17 @@ fn resident_pages() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_that_are_open_are_not_promised_to_connections() {
+        let before = connections_possible();
+        let files: Vec<_> = (0..100)
+            .map(|_| std::fs::File::open("/proc/self/stat").expect("a file"))
+            .collect();
+        let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count) as u64;
+        assert!(open >= 100 && connections_possible() <= before.saturating_sub(100 - 64));
+        drop(files);
+    }
 
     #[test]
     fn work_shows_in_the_resource_counters() {

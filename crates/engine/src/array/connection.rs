@@ -127,7 +127,7 @@ impl Connection {
                 let mut more = false;
                 for segment in queued.segments().take(SLICES_MAX) {
                     let copied = slices.is_empty() && attempt == Attempt::Copy;
-                    more = !copied && lending.would(target, self.id, &segment);
+                    more = !copied && lending.should_lend(target, self.id, &segment);
                     if more {
                         break;
                     }

@@ -44,8 +44,8 @@ impl Lending {
         }
     }
 
-    /// Whether this piece is worth it, and may be.
-    pub fn would(&self, target: &Target, id: ConnectionId, segment: &Segment<'_>) -> bool {
+    /// Whether lending this segment pays off and is allowed.
+    pub fn should_lend(&self, target: &Target, id: ConnectionId, segment: &Segment<'_>) -> bool {
         match segment {
             Segment::Lu {
                 lun, length_bytes, ..
@@ -88,9 +88,8 @@ impl Lending {
                 });
                 Attempt::Lent
             }
-            Err(_) => {
-                // A filter of system calls, pages of another size: it will not be otherwise next time.
-                self.possible = false;
+            Err(error) => {
+                self.possible = !is_permanent(&error);
                 self.spare.extend(slot.take());
                 Attempt::Copy
             }
@@ -128,5 +127,33 @@ impl Lending {
     /// A connection has ended: what its pipe still holds is not for another.
     pub fn discard(&mut self, pipe: Option<PagePipe>) {
         self.made -= usize::from(pipe.is_some());
+    }
+}
+
+/// Whether lending will fail every time: a filter of system calls forbids it, the system lacks it, or its pages have another size. Any other error, such
+/// as a lack of memory, concerns one segment.
+fn is_permanent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_error_that_comes_every_time_ends_lending() {
+        use io::ErrorKind as Kind;
+        for (kind, permanent) in [
+            (Kind::OutOfMemory, false),
+            (Kind::Interrupted, false),
+            (Kind::WouldBlock, false),
+            (Kind::PermissionDenied, true),
+            (Kind::Unsupported, true),
+        ] {
+            assert_eq!(is_permanent(&kind.into()), permanent, "{kind}");
+        }
     }
 }

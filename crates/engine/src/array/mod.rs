@@ -18,6 +18,7 @@
 //! | `pools.rs` | the pools opened and grown to what was configured |
 //! | `figures.rs` | pools, volumes and LUs in figures |
 //! | `accept.rs` | listeners, and the connections that they give |
+//! | `refusals.rs` | refused logins, for the operator |
 //! | `connection.rs` | one socket: receiving in turns, sending gathered |
 //! | `lending.rs` | large reads sent without a copy |
 //! | `tell.rs` | what initiators and operator are told, counters |
@@ -33,6 +34,7 @@ mod lu_file;
 mod manage;
 mod path_hint;
 mod pools;
+mod refusals;
 mod setup;
 mod storage;
 mod tcp;
@@ -55,9 +57,11 @@ use serde_json::{Value, json};
 
 pub use self::check::check_pool;
 
+use self::accept::Accepting;
 use self::connection::{Connection, Turn};
 use self::lending::Lending;
 use self::manage::Orders;
+use self::refusals::RefusalLog;
 use self::storage::Storage;
 use self::tcp::Tcp;
 use crate::contain::contain;
@@ -107,8 +111,8 @@ struct Shell<'r> {
     target: Target,
     storage: Storage,
     listeners: Vec<Listener>,
-    /// False while the system has no descriptors left for another connection.
-    listening: bool,
+    accepting: Accepting,
+    refusals: RefusalLog,
     /// Indexed by [`ConnectionId::index`].
     connections: Vec<Option<Connection>>,
     open: usize,
@@ -177,7 +181,8 @@ impl<'r> Shell<'r> {
             ),
             storage,
             listeners,
-            listening: true,
+            accepting: Accepting::default(),
+            refusals: RefusalLog::default(),
             connections: Vec::new(),
             open: 0,
             unsettled: false,
@@ -266,6 +271,7 @@ impl<'r> Shell<'r> {
                     self.receive(now, id.index());
                 }
             }
+            self.resume_accepting(now, false);
             self.target.handle_timeout(now);
             self.storage.handle_timeout(now, &mut self.target);
             let moved = self.settle(now);
@@ -280,6 +286,7 @@ impl<'r> Shell<'r> {
                 self.settle(now);
             }
             self.tell(control);
+            self.report_refusals(now, control);
             for defect in self.defects.drain(..) {
                 control.error(&defect, false);
             }
@@ -313,6 +320,7 @@ impl<'r> Shell<'r> {
         let deadlines = [
             self.storage.poll_timeout(),
             self.target.poll_timeout(),
+            self.accepting.poll_timeout(),
             self.samples.next(),
             stop_by,
         ];
@@ -404,7 +412,7 @@ impl<'r> Shell<'r> {
             self.tcp.forget(index, &connection);
             connection.close(&mut self.lending);
             self.open -= 1;
-            self.set_listening(true);
+            self.resume_accepting(Time::ZERO, true);
         }
     }
 

@@ -123,15 +123,19 @@ impl Server<'_> {
 
     fn accept(&mut self, control: &Control) {
         loop {
-            let accepted = self.listener.accept().and_then(|accepted| {
-                let Some((socket, _)) = accepted else {
-                    return Ok(None);
-                };
-                self.named += 1;
-                let token = Token(self.named);
-                self.reactor.register(&socket, token, Interest::Edge)?;
-                Ok(Some((token, Client { socket, duty: None })))
-            });
+            let accepted = self
+                .listener
+                .accept()
+                .map_err(std::io::Error::from)
+                .and_then(|accepted| {
+                    let Some((socket, _)) = accepted else {
+                        return Ok(None);
+                    };
+                    self.named += 1;
+                    let token = Token(self.named);
+                    self.reactor.register(&socket, token, Interest::Edge)?;
+                    Ok(Some((token, Client { socket, duty: None })))
+                });
             match accepted {
                 Ok(Some((token, client))) => {
                     self.clients.insert(token, client);
