@@ -116,7 +116,8 @@ mod tests {
         let mut background = Background::default();
         (0..127).for_each(|index| background.push(fill(0, index)));
         background.push(fill(1, 127));
-        let luns = [(); 3].map(|()| background.pop(&mut u64::MAX).map(|io| io.lun));
+        let mut left = u64::MAX;
+        let luns = [(); 3].map(|()| background.pop(&mut left).map(|io| io.lun));
         assert_eq!(luns, [Some(0), Some(1), Some(0)]);
     }
 
@@ -130,7 +131,8 @@ mod tests {
             given += 1;
         }
         assert_eq!(given, 3);
-        while background.pop(&mut u64::MAX).is_some() {
+        let mut unlimited = u64::MAX;
+        while background.pop(&mut unlimited).is_some() {
             given += 1;
         }
         assert_eq!(given, 8);
