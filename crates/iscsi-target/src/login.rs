@@ -131,7 +131,7 @@ impl Target {
             let named = login
                 .negotiation
                 .as_ref()
-                .and_then(|negotiation| negotiation.parameters().initiator_name.clone());
+                .and_then(|negotiation| negotiation.declared().initiator_name.clone());
             let (peer, reason) = (on.peer, login.authentication.refusal());
             self.refusals.push(|| LoginRefusal {
                 peer,

@@ -11,7 +11,7 @@ use crate::io::{Io, IoOp};
 pub const SHORT_BYTES: u64 = 256 << 10;
 
 /// Accesses given out and not yet answered, bytes of work. A storage that ends all of them at the same instant is busy for a few milliseconds.
-const IN_FLIGHT_BYTES_MAX: u64 = 8 << 20;
+const IN_FLIGHT_BYTES_MAX: u64 = 16 << 20;
 
 /// Work that an access is counted as at least, bytes: the cost of the call.
 const ACCESS_BYTES: u64 = 16 << 10;
@@ -135,7 +135,7 @@ mod tests {
         while background.pop(&mut unlimited).is_some() {
             given += 1;
         }
-        assert_eq!(given, 8);
+        assert_eq!(given, 16);
         assert!(!background.is_ready());
         background.end(1 << 20);
         assert!(background.is_ready());
