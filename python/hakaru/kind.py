@@ -8,12 +8,13 @@ A kind is one object, `KIND`, that a package declares as an entry point of the g
 own kinds in the same way (pyproject.toml), so a kind of another package needs no change here. This module imports no
 kind and nothing of hakaru but `errors`: every package may ask it, and none names a kind.
 
-A kind has four parts. Each is read by one package, which defines the interface of that part:
+A kind has these parts. Each is read by one package, which defines the interface of that part:
 
     study      hakaru.study.kind.StudyKind            its part of the study file, checks, factors, names of metrics
     run        hakaru.run.kind.RunKind                engine configurations, estimates, live rates
     analysis   hakaru.analysis.kind.AnalysisKind      samples to metrics, rules, findings
     report     hakaru.report.kind.ReportKind          rows of the terminal's table, sections and figures of the report
+    tune       hakaru.tune.kind.TuneKind              optional: the study whose points a tuning tries
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ class Kind(ABC):
     name: ClassVar[str]
     """The name of the entry point, `load.kind` in the study file and `kind` in run.json."""
 
+    in_studies: ClassVar[bool] = True
+    """Whether a study may name it; else it is only the kind of runs that a command of its own makes."""
+
     @property
     def folder(self) -> Path:
         """The folder of the kind; its catalogues are `locale/en.po` and `locale/ja.po` in it."""
@@ -57,6 +61,11 @@ class Kind(ABC):
     @abstractmethod
     def analysis(self) -> Any:
         """A `hakaru.analysis.kind.AnalysisKind`."""
+
+    @property
+    def tune(self) -> Any:
+        """A `hakaru.tune.kind.TuneKind`; None, the default, for a kind whose settings `hakaru tune` cannot search."""
+        return None
 
     @property
     @abstractmethod
@@ -91,6 +100,11 @@ def named(name: str) -> Kind:
 def registered() -> Mapping[str, Kind]:
     """Every installed kind, by its name. Raises EnvironmentError_ for an entry point that cannot be used."""
     return MappingProxyType({point.name: _load(point) for point in sorted(entry_points(group=GROUP))})
+
+
+def of_studies() -> dict[str, Kind]:
+    """Every kind that a study may name."""
+    return {name: one for name, one in registered().items() if one.in_studies}
 
 
 def _load(point: EntryPoint) -> Kind:

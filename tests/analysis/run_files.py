@@ -47,6 +47,7 @@ def write(
         "format": FORMAT,
         "run": writer.name,
         "study": study["id"],
+        "kind": study["load"]["kind"],
         "status": "done",
         "seed": 1,
         "quick": False,

@@ -42,7 +42,7 @@ VARIABLES: dict[str, Any] = {
     },
     "tcp": {"2009": {"lab.tcp.stack": "2009"}, "today": {"lab.tcp.stack": "today"}},
     "buffer": {"sets": ["lab.links.vtl.queue"]},
-    "streams": {"sets": ["backup.streams"]},
+    "streams": {"sets": ["load.streams"]},
     "pause": {"off": {}, "on": {"lab.links.vtl.pause": True}},
 }
 CHANNELS = (
@@ -211,7 +211,8 @@ def write_run(folder: Path, points: Sequence[Pt], **more: Any) -> Path:
         "expectation": {"en": "The buffer.", "ja": "バッファ。"},
         "lab": LAB,
         "variables": VARIABLES,
-        "backup": {
+        "load": {
+            "kind": "copy",
             "jobs": 4,
             "streams": 1,
             "image": "160 MB",

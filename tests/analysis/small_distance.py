@@ -43,19 +43,19 @@ ERA = {
     },
 }
 OPEN = {
-    "iscsi.target.max_recv_data_segment_length": "256 KiB",
-    "iscsi.target.max_burst_length": "16777215 B",
-    "iscsi.target.first_burst_length": "16777215 B",
-    "iscsi.initiator.first_burst_length": "16776192 B",
-    "iscsi.target.initial_r2t": False,
-    "iscsi.target.immediate_data": True,
+    "load.iscsi.target.max_recv_data_segment_length": "256 KiB",
+    "load.iscsi.target.max_burst_length": "16777215 B",
+    "load.iscsi.target.first_burst_length": "16777215 B",
+    "load.iscsi.initiator.first_burst_length": "16776192 B",
+    "load.iscsi.target.initial_r2t": False,
+    "load.iscsi.target.immediate_data": True,
 }
 VARIABLES: dict[str, Any] = {
     "rtt": {f"{ms} ms": {"lab.links.array.delay": f"{ms * 500} us"} for ms in (0, 10, 20, 40)},
     "settings": {
         "default": {},
         "parameters": OPEN,
-        "optimised": OPEN | {"iscsi.initiator.commands": 32, "lab.tcp.buffer_max": "16 MiB"},
+        "optimised": OPEN | {"load.iscsi.initiator.commands": 32, "lab.tcp.buffer_max": "16 MiB"},
     },
     "buffer": {"sets": ["lab.tcp.buffer_max"]},
 }
@@ -299,13 +299,16 @@ def write_run(folder: Path, points: Sequence[Pt], **more: Any) -> Path:
         "expectation": {"en": "Not very.", "ja": "あまり速くない。"},
         "lab": LAB,
         "array": {"model": {"kind": "none"}, "lus": [{"lun": 0}]},
-        "vms": {"columns": [[0]]},
-        "patterns": {
-            "write-4m": PATTERN,
-            "read-4m": PATTERN | {"read_percent": 100},
-            "mixed": PATTERN | {"read_percent": 50},
+        "load": {
+            "kind": "vms",
+            "columns": [[0]],
+            "patterns": {
+                "write-4m": PATTERN,
+                "read-4m": PATTERN | {"read_percent": 100},
+                "mixed": PATTERN | {"read_percent": 50},
+            },
+            "iscsi": ERA,
         },
-        "iscsi": ERA,
         "variables": VARIABLES,
         "measure": {"repetitions": 2, "warmup": "1 s", "time": "6 s", "sample_interval": "200 ms"},
     }

@@ -117,6 +117,7 @@ def write_run(folder: Path, points: Sequence[Pt], **more: Any) -> Path:
         "title": {"en": "A small study", "ja": "小さな検証"},
         "question": {"en": "What is it?", "ja": "何か。"},
         "expectation": {"en": "Nothing.", "ja": "なし。"},
+        "load": {"kind": "vms"},
     }
     link = {
         "name": "array.0",

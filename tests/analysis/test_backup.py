@@ -147,11 +147,11 @@ def test_what_limits_a_copy_is_named(tmp_path: Path, copy: Copy, factors: dict[s
 
 def test_blocks_under_way_that_make_the_rate_are_told_with_the_arithmetic(tmp_path: Path) -> None:
     # A block of 256 KiB takes 1 ms to read and 40 ms to write; four jobs of two make 51.2 MB/s.
-    backup = {"jobs": 4, "streams": 1, "depth": 2, "block": "256 KiB", "from": {"array": "primary"}}
+    backup = {"kind": "copy", "jobs": 4, "streams": 1, "depth": 2, "block": "256 KiB", "from": {"array": "primary"}}
     backup |= {"to": {"array": "vtl"}}
     copies = [Copy(rate=8 * 0.262144 / 0.041 / 4), Copy(rate=20.0)]
     points = [Pt({"case": "unthrottled", "streams": i}, [copy]) for i, copy in enumerate(copies)]
-    summary = summarise(write_run(tmp_path, points, backup=backup, variables={"case": VARIABLES["case"]}))
+    summary = summarise(write_run(tmp_path, points, load=backup, variables={"case": VARIABLES["case"]}))
     assert [p["limiter"] for p in summary["points"]] == ["depth", "undetermined"]
     text = next(f["text"] for f in summary["findings"] if f["kind"] == "limiter")
     assert "At most 8 blocks of 256 KiB are in flight at any time; each takes 1.0 ms to read and 40.0 ms" in text
@@ -190,8 +190,9 @@ def test_lost_packets_count_as_super_frames_beside_what_was_dropped_as_asked(
 
 
 def test_jobs_at_the_rate_they_were_held_to_are_limited_by_that(tmp_path: Path) -> None:
-    backup = {"jobs": 4, "streams": 1, "rate_limit": "80 Mbit/s", "from": {"array": "primary"}, "to": {"array": "vtl"}}
-    run = write_run(tmp_path, [Pt({"case": "unthrottled"}, [Copy(rate=9.9)])], backup=backup)
+    backup = {"kind": "copy", "jobs": 4, "streams": 1, "rate_limit": "80 Mbit/s"}
+    backup |= {"from": {"array": "primary"}, "to": {"array": "vtl"}}
+    run = write_run(tmp_path, [Pt({"case": "unthrottled"}, [Copy(rate=9.9)])], load=backup)
     assert summarise(run)["points"][0]["limiter"] == "rate_limit"
 
 

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 from hakaru.analysis import summarise
-from hakaru.report import backup, backup_figures, charts, figure, render
+from hakaru.kinds.copy import figures as backup_figures
+from hakaru.kinds.copy import parts as backup
+from hakaru.report import charts, figure, render
 from hakaru.report.charts import NARROW, WIDE, Bar, Cell
 from hakaru.wording import LANGUAGES, number
 from PIL import Image

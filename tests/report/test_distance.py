@@ -8,7 +8,9 @@ import re
 from pathlib import Path
 
 import pytest
-from hakaru.report import charts, distance, distance_figures, render
+from hakaru.kinds.vms import path as distance
+from hakaru.kinds.vms import path_figures as distance_figures
+from hakaru.report import charts, render
 from hakaru.report.charts import NARROW, WIDE, Stack
 from hakaru.wording import LANGUAGES, number
 from PIL import Image

@@ -39,6 +39,7 @@ def test_every_message_that_the_code_says_is_there() -> None:
     for path in [
         *(PYTHON / "analysis").glob("*.py"),
         *(PYTHON / "capture").glob("*.py"),
+        *(PYTHON / "kinds").rglob("*.py"),
         *(PYTHON / "report").rglob("*.py"),
         *(PYTHON / "report").rglob("*.j2"),
     ]:

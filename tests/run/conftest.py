@@ -34,10 +34,13 @@ array:
   target_name: iqn.2011-10.example.hakaru:array
   model: {kind: none}
   lus: [{lun: 0, size: 64 MiB}]
-vms: {columns: [[0]], image: 16 MiB}
-patterns:
-  mixed: {sizes: [{size: 16 KiB}], read_percent: 50, random_percent: 100, load: {kind: closed, queue_depth: 4}}
-  reads: {sizes: [{size: 16 KiB}], read_percent: 100, random_percent: 100, load: {kind: closed, queue_depth: 4}}
+load:
+  kind: vms
+  columns: [[0]]
+  image: 16 MiB
+  patterns:
+    mixed: {sizes: [{size: 16 KiB}], read_percent: 50, random_percent: 100, load: {kind: closed, queue_depth: 4}}
+    reads: {sizes: [{size: 16 KiB}], read_percent: 100, random_percent: 100, load: {kind: closed, queue_depth: 4}}
 factors:
   - {pattern: [mixed], vms: [1, 3]}
   - {pattern: [reads], vms: [2]}

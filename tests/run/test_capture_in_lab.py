@@ -36,11 +36,14 @@ array:
   target_name: iqn.2011-10.example.hakaru:array
   model: {kind: none}
   lus: [{lun: 0, size: 64 MiB}]
-vms: {columns: [[0]], image: 32 MiB}
-patterns:
-  mixed: {sizes: [{size: 256 KiB}], read_percent: 50, random_percent: 100, load: {kind: closed, queue_depth: 1}}
-iscsi:
-  target: {initial_r2t: true, immediate_data: false, max_burst_length: 64 KiB, max_outstanding_r2t: 1}
+load:
+  kind: vms
+  columns: [[0]]
+  image: 32 MiB
+  patterns:
+    mixed: {sizes: [{size: 256 KiB}], read_percent: 50, random_percent: 100, load: {kind: closed, queue_depth: 1}}
+  iscsi:
+    target: {initial_r2t: true, immediate_data: false, max_burst_length: 64 KiB, max_outstanding_r2t: 1}
 factors: [{pattern: [mixed], vms: [1]}]
 measure: {warmup: 0 s, time: 3 s, repetitions: 1, sample_interval: 100 ms}
 watch: {capture: {at: AT, snap: 256 KiB}}

@@ -9,10 +9,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 from hakaru.engine import contract
+from hakaru.kinds.vms.configure import initiator_configs, lab_units
 from hakaru.lab.plan import plan_lab
-from hakaru.run.configure import array_config, engine_model, initiator_configs, lab_units, seed_of
+from hakaru.run.configure import array_configs, engine_model, seed_of
 from hakaru.study import expand, load
-from hakaru.study.model import InlineModel
+from hakaru.study.model import Factors, InlineModel
 
 STUDY = load("vm-sweep").study
 LAB = plan_lab(STUDY.lab)
@@ -34,7 +35,7 @@ def test_every_vm_has_a_region_of_its_own_inside_its_lu(vms: int) -> None:
     configured = vms_of(vms)
     assert all(vm.region.length_bytes == 2 << 30 for vm in configured)
     assert len(configured) == len({vm.name for vm in configured}) == vms
-    for lu in STUDY.array.lus:
+    for lu in STUDY.storage["array"].lus:
         regions = sorted(
             (vm.region.offset_bytes, vm.region.length_bytes)
             for vm in configured
@@ -66,14 +67,14 @@ def test_seeds_differ_by_vm_and_repetition_and_come_back() -> None:
 
 
 def test_array_has_the_studys_lus_and_model() -> None:
-    config = array_config(EXPANDED, EXPANDED.repetitions[0], LAB.portals())
+    (config,) = array_configs(EXPANDED, EXPANDED.repetitions[0], LAB).values()
     assert config.model == contract.PresetModel(name="jdsf-2011")
-    assert [(lu.lun, lu.size_bytes) for lu in config.lus] == [(lu.lun, lu.size) for lu in STUDY.array.lus]
+    assert [(lu.lun, lu.size_bytes) for lu in config.lus] == [(lu.lun, lu.size) for lu in STUDY.storage["array"].lus]
     assert config.portals == list(LAB.portals())
 
 
 def test_queue_depth_of_a_factor_replaces_the_patterns() -> None:
-    block = STUDY.factors[0].model_copy(update={"queue_depth": [1], "vms": [2], "pattern": ["random-32k"]})
+    block = Factors.model_validate({"queue_depth": [1], "vms": [2], "pattern": ["random-32k"]})
     expanded = expand(STUDY.model_copy(update={"factors": [block]}))
     units = lab_units(expanded.study, LAB.portals())
     configs = initiator_configs(expanded, expanded.repetitions[0], LAB.host_names, units)

@@ -37,7 +37,8 @@ arrays:
     target_name: iqn.2013-01.example.hakaru:vtl
     model: {kind: none}
     lus: [{lun: 0, size: 8 MiB}]
-backup:
+load:
+  kind: copy
   jobs: 2
   image: 1 MiB
   block: 64 KiB
@@ -47,9 +48,9 @@ backup:
   time_limit: 20 s
 variables:
   case:
-    plain: {backup.verify: true}
+    plain: {load.verify: true}
     held: {lab.links.kvm.send_rate: 20 Mbit/s, lab.mtu: 9000}
-    slow: {backup.rate_limit: 1 Mbit/s, backup.time_limit: 1 s}
+    slow: {load.rate_limit: 1 Mbit/s, load.time_limit: 1 s}
 factors: [{case: [plain, held, slow]}]
 measure: {repetitions: 1, sample_interval: 100 ms}
 """
@@ -126,7 +127,7 @@ def test_copy_that_the_limit_ends_keeps_its_rate_and_says_so(hakaru: Hakaru, cop
     assert {(b["from"], b["to"]) for b in lab["baselines"]} == {("kvm", "primary"), ("kvm", "vtl")}
 
 
-SITE_STUDY = COPYING.replace("{lab.array_link.rate: 200 Mbit/s}", "{backup.depth: 1}")
+SITE_STUDY = COPYING.replace("{lab.array_link.rate: 200 Mbit/s}", "{load.depth: 1}")
 
 
 def site_study(folder: Path) -> Path:

@@ -117,7 +117,7 @@ def test_real_target_is_tuned_by_the_initiators_knobs_and_only_read_where_it_is_
     run = reader.read("run.json")
     assert run["origin"] == "measured" and run["tuning"]["conditions"]["op"] == "read"
     places = [place for knob in run["tuning"]["knobs"] for place in knob["places"]]
-    assert places and all(place.startswith("iscsi.initiator.") for place in places)
+    assert places and all(place.startswith("load.iscsi.initiator.") for place in places)
     assert all(t["mb_per_s"] for t in tuning["trials"])
 
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from hakaru.engine import contract
 from hakaru.errors import UsageError
+from hakaru.kinds.vms.load import load_at
 from hakaru.run.site import SitePlace, check_writes
 from hakaru.run.site_file import load_site
 from hakaru.study import expand, load
+from hakaru.study.variables import Change
 from hakaru.study.watch import Watch
 
 STUDY = load("vm-sweep").study
-READ_ONLY = STUDY.model_copy(
-    update={"patterns": {k: p.model_copy(update={"read_percent": 100}) for k, p in STUDY.patterns.items()}}
-)
+READ_ONLY = STUDY.changed([Change(f"load.patterns.{name}.read_percent", 100) for name in load_at(STUDY).patterns])
 
 
 def site(tmp_path: Path, extra: str = "") -> Path:

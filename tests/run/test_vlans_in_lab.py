@@ -37,9 +37,12 @@ array:
   target_name: iqn.2011-10.example.hakaru:array
   model: {kind: none}
   lus: [{lun: 0, size: 64 MiB}]
-vms: {columns: [[0]], image: 16 MiB}
-patterns:
-  mixed: {sizes: [{size: 64 KiB}], read_percent: 50, random_percent: 100, load: {kind: closed, queue_depth: 2}}
+load:
+  kind: vms
+  columns: [[0]]
+  image: 16 MiB
+  patterns:
+    mixed: {sizes: [{size: 64 KiB}], read_percent: 50, random_percent: 100, load: {kind: closed, queue_depth: 2}}
 variables:
   rate: {sets: [lab.links.kvm.rate, lab.links.array.rate]}
 factors: [{pattern: [mixed], vms: [1], rate: [200 Mbit/s, 8 Mbit/s]}]

@@ -19,7 +19,8 @@ array:
   lus:
     - {lun: 0, size: 64 MiB, fill: {compressible_percent: 50}}
     - {lun: 1, size: 64 MiB}
-backup:
+load:
+  kind: copy
   jobs: 4
   image: 8 MiB
   from: {array: array, lus: [0]}
@@ -29,16 +30,16 @@ variables:
   case:
     plain: {}
     fast: {lab.array_link.rate: 200 Mbit/s}
-    checked: {backup.verify: true, backup.rate_limit: 10 MB/s}
+    checked: {load.verify: true, load.rate_limit: 10 MB/s}
   buffer: {sets: [lab.array_link.queue, lab.host_link.queue]}
-  streams: {sets: [backup.streams]}
+  streams: {sets: [load.streams]}
 factors:
   - {case: [plain, fast, checked]}
   - {case: [fast], buffer: [64 KiB, 256 KiB], streams: [1, 2]}
 measure: {repetitions: 2, sample_interval: 100 ms}
 quick:
   factors: [{case: [plain], streams: [2]}]
-  changes: {backup.image: 4 MiB}
+  changes: {load.image: 4 MiB}
 reference:
   - table: published
     title: {en: Published, ja: 公表値}

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 
+from hakaru.kinds.vms.load import load_at
 from hakaru.study import Study, expand, load
 from hakaru.study.model import Factors, Measure
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 BASE = load("vm-sweep").study
-PATTERNS = st.lists(st.sampled_from(sorted(BASE.patterns)), min_size=1, max_size=2, unique=True)
+PATTERNS = st.lists(st.sampled_from(sorted(load_at(BASE).patterns)), min_size=1, max_size=2, unique=True)
 LEVELS = st.lists(st.integers(1, 40), min_size=1, max_size=6, unique=True)
 
 
 @st.composite
 def studies(draw: st.DrawFn) -> Study:
     depths = draw(st.none() | st.lists(st.integers(1, 64), min_size=1, max_size=3, unique=True))
-    block = Factors(pattern=draw(PATTERNS), vms=draw(LEVELS), queue_depth=depths)
+    block = Factors.model_validate(
+        {"pattern": draw(PATTERNS), "vms": draw(LEVELS)} | ({"queue_depth": depths} if depths else {})
+    )
     measure = Measure.model_validate({"warmup": "0 s", "time": "1 s", "repetitions": draw(st.integers(1, 5))})
     return BASE.model_copy(update={"factors": [block], "measure": measure})
 
@@ -27,7 +30,8 @@ def studies(draw: st.DrawFn) -> Study:
 def test_run_is_every_repetition_of_every_point_once(study: Study, seed: int) -> None:
     expanded = expand(study, seed=seed)
     (block,) = study.factors
-    assert len(expanded.points) == len(block.pattern) * len(block.vms) * len(block.queue_depth or [0])
+    levels = block.levels()
+    assert len(expanded.points) == len(levels["pattern"]) * len(levels["vms"]) * len(levels.get("queue_depth", [0]))
     assert len({p.id for p in expanded.points}) == len(expanded.points)
     planned = Counter((p.id, r) for p in expanded.points for r in range(1, study.measure.repetitions + 1))
     assert Counter((r.point.id, r.repetition) for r in expanded.repetitions) == planned
@@ -44,7 +48,7 @@ def test_same_seed_gives_same_order(study: Study, seed: int) -> None:
 @given(studies(), st.data())
 def test_only_keeps_ids_and_the_rest_of_the_plan(study: Study, data: st.DataObject) -> None:
     every = expand(study)
-    level = data.draw(st.sampled_from(study.factors[0].vms))
+    level = data.draw(st.sampled_from(study.factors[0].levels()["vms"]))
     some = expand(study, only={"vms": {str(level)}})
     assert list(some.points) == [p for p in every.points if p.factors["vms"] == level]
 

@@ -39,7 +39,7 @@ def test_shipped_studies_satisfy_the_schema(name: str) -> None:
         lambda d: d.update(extra=1),
         lambda d: d["lab"].update(host=1),
         lambda d: d["measure"].update(repetitions=0),
-        lambda d: d["patterns"]["random-32k"]["load"].update(kind="close"),
+        lambda d: d["load"]["patterns"]["random-32k"]["load"].update(kind="close"),
         lambda d: d.pop("question"),
     ],
 )

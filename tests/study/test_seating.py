@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hakaru.study.seating import Seat, seat, seats
+from hakaru.kinds.vms.seating import Seat, seat, seats
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from hakaru.errors import UsageError
+from hakaru.kinds.copy.load import load_at
 from hakaru.study import Loaded, expand, load, of_point
 from hakaru.study.variables import Sets, changes_of
 
@@ -38,8 +39,8 @@ def test_points_are_the_study_with_their_levels_changes_made(tmp_path: Path) -> 
     plain, fast, checked, both = (expanded.at(point) for point in expanded.points[:4])
     assert plain is study
     assert (fast.lab.array_link.rate, fast.lab.array_link.queue) == (200_000_000, 1 << 20)
-    assert checked.backup and checked.backup.verify and checked.backup.rate_limit == 80_000_000
-    assert both.backup and both.backup.streams == 1
+    assert load_at(checked).verify and load_at(checked).rate_limit == 80_000_000
+    assert load_at(both).streams == 1
     assert (both.lab.array_link.rate, both.lab.array_link.queue, both.lab.host_link.queue) == (
         200_000_000,
         65536,
@@ -50,8 +51,8 @@ def test_points_are_the_study_with_their_levels_changes_made(tmp_path: Path) -> 
 def test_quick_form_changes_the_study_before_its_points_do(tmp_path: Path) -> None:
     expanded = expand(loaded(tmp_path).study, quick=True)
     (point,) = expanded.points
-    backup = expanded.at(point).backup
-    assert backup and (backup.image, backup.streams) == (4 << 20, 2)
+    copied = load_at(expanded.at(point))
+    assert (copied.image, copied.streams) == (4 << 20, 2)
 
 
 @pytest.mark.parametrize("quick", [False, True])
@@ -61,7 +62,7 @@ def test_study_of_a_point_comes_back_from_the_record(tmp_path: Path, quick: bool
     record = json.loads(json.dumps(expanded.describe(one.tables)))
     for point in expanded.points:
         again, study = of_point(record, point.factors), expanded.at(point)
-        assert (again.lab, again.backup, again.array) == (study.lab, study.backup, study.array)
+        assert (again.lab, again.load, again.array) == (study.lab, study.load, study.array)
 
 
 def test_null_in_an_expectation_means_points_without_that_factor(tmp_path: Path) -> None:
@@ -86,7 +87,7 @@ def test_table_may_have_text_beside_its_numbers(tmp_path: Path) -> None:
 
 
 def test_level_that_a_variable_does_not_have_is_a_key_error() -> None:
-    assert changes_of({"streams": Sets(sets=["backup.streams"])}, {"streams": 4})[0].value == 4
+    assert changes_of({"streams": Sets(sets=["load.streams"])}, {"streams": 4})[0].value == 4
     with pytest.raises(KeyError):
         changes_of({"case": {"plain": {}}}, {"case": "other"})
 
@@ -101,23 +102,23 @@ def test_level_that_a_variable_does_not_have_is_a_key_error() -> None:
         ("{lab.array_link.rate: 200 Mbit/s}", "{array.lus.2.size: 3 MiB}", "no '2' in array.lus", "count from 0 to 1"),
         ("{lab.array_link.rate: 200 Mbit/s}", "{lab.array_link.rate: 200}",
          "variables.case.fast.lab.array_link.rate: lab.array_link.rate: a rate needs a unit", ""),
-        ("{lab.array_link.rate: 200 Mbit/s}", "{backup.image: 32 MiB}",
-         "factors[0]: at case fast: backup.from.lus: 4 images of 32 MiB do not fit on LU 0", "smaller"),
+        ("{lab.array_link.rate: 200 Mbit/s}", "{load.image: 32 MiB}",
+         "factors[0]: at case fast: load.from.lus: 4 images of 32 MiB do not fit on LU 0", "smaller"),
         ("buffer: [64 KiB, 256 KiB]", "buffer: [64 KiB, 256]", "factors[1].buffer[1]: lab.host_link.queue", ""),
         ("buffer: [64 KiB, 256 KiB]", "buffers: [64 KiB]", "factors[1].buffers: no factor 'buffers'", "'buffer'"),
         ("case: [plain, fast, checked]", "case: [plain, quick, checked]",
          "factors[0].case[1]: variable case has no level 'quick'", "known here: checked, fast, plain"),
-        ("  streams: {sets: [backup.streams]}", "  streams: {sets: [backup.streams]}\n  unused: {sets: [backup.depth]}",
+        ("  streams: {sets: [load.streams]}", "  streams: {sets: [load.streams]}\n  unused: {sets: [load.depth]}",
          "variables.unused: never used", ""),
         ("  buffer: {sets: [lab.array_link.queue, lab", "  buffer: {sets: [lab.array_link.rate, lab",
          "both change lab.array_link.rate", "blocks of their own"),
         ("buffer: {sets: [lab.array_link.queue, lab.host_link.queue]}", "buffer: {sets: []}",
          "variables.buffer.sets: list should have at least 1 item", ""),
-        ("streams: [1, 2]}", "streams: [1, 64]}", "factors[1].streams[1]: backup.streams: 64 streams", "fewer streams"),
-        ("changes: {backup.image: 4 MiB}", "changes: {backup.imag: 4 MiB}",
-         "quick.changes.backup.imag: backup.imag: no 'imag' in backup", "'image'"),
+        ("streams: [1, 2]}", "streams: [1, 64]}", "factors[1].streams[1]: load.streams: 64 streams", "fewer streams"),
+        ("changes: {load.image: 4 MiB}", "changes: {load.imag: 4 MiB}",
+         "quick.changes.load.imag: load.imag: no 'imag' in load", "'image'"),
         ("plain: {}", "vms: {}", "variable case has no level 'plain'", ""),
-        ("of: {case: checked}", "of: {case: fast}", "expect[0].of: 5 points are so", "tell"),
+        ("of: {case: checked}", "of: {case: fast}", "expect[0].of: 5 points match; exactly one is needed", "tell"),
         ("metric: mb_per_s, of", "metric: iops, of", "expect[0].metric: no metric 'iops'", ""),
         ("at_least: 10, at_most: 110", "at_least: 10, at_most: 1", "`at_least` is more than `at_most`", ""),
         ("column: pattern", "column: patern", "published has no column 'patern'", "pattern"),
@@ -134,15 +135,16 @@ def test_refusal_names_variable_level_and_place(tmp_path: Path, old: str, new: s
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("  jobs: 4\n", "  jobs: 40\n", "backup.from.lus: 40 images of 8 MiB do not fit on LU 0 of array"),
+        ("  jobs: 4\n", "  jobs: 40\n", "load.from.lus: 40 images of 8 MiB do not fit on LU 0 of array"),
         ("to: {array: array, lus: [1]}", "to: {array: array, lus: [0]}", "an LU is source and destination"),
-        ("to: {array: array, lus: [1]}", "to: {array: vtl, lus: [1]}", "backup.to.array: no array 'vtl'"),
+        ("to: {array: array, lus: [1]}", "to: {array: vtl, lus: [1]}", "load.to.array: no array 'vtl'"),
         ("to: {array: array, lus: [1]}", "to: {array: array, lus: [7]}", "array 'array' has no LU 7"),
         (", fill: {compressible_percent: 50}", "", "LU 0 of array holds zeros, of which this says nothing"),
         ("image: 8 MiB\n", "image: 8 MiB\n  block: 1000 B\n", "not a multiple of the LUs' block length 512"),
         ("image: 8 MiB\n", "image: 8 MiB\n  block: 3 MiB\n", "not a multiple of the block 3 MiB"),
-        ("measure: {repetitions: 2", "measure: {time: 3 s, repetitions: 2", "a backup is measured from its first read"),
-        ("backup:\n", "vms: {columns: [[0]], image: 8 MiB}\nbackup:\n", "either `vms` and `patterns` or `backup`"),
+        ("measure: {repetitions: 2", "measure: {time: 3 s, repetitions: 2", "a copy is measured from its first read"),
+        ("  kind: copy\n", "  kind: copi\n", "load.kind: no kind of study named 'copi'"),
+        ("  kind: copy\n", "", "load.kind: missing"),
         ("  - {case: [plain, fast, checked]}", "  - {case: [plain, fast, checked], vms: [1]}", "no factor 'vms'"),
         ("array:\n  target", "arrays: {}\nold:\n  target", "old: unknown field"),
     ],

@@ -57,13 +57,15 @@ def test_what_cannot_be_is_refused(watch: dict[str, Any], reason: str) -> None:
         Watch.model_validate(watch)
 
 
-def test_a_study_without_captures_is_recorded_as_it_was_before_there_were_any() -> None:
+def test_what_is_watched_is_recorded_whole() -> None:
     assert Watch.model_validate({"tcp_interval": "5 ms"}).model_dump(mode="json") == {
         "tcp_interval": "5 ms",
         "tcp_trace": "auto",
+        "capture": None,
     }
     capture = {"at": "both", "interface": "eth0", "snap": "1 KiB", "keep": "1 GiB"}
     assert Watch.model_validate({"capture": capture}).model_dump(mode="json") == {
+        "tcp_interval": None,
         "tcp_trace": "auto",
         "capture": capture,
     }

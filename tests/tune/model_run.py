@@ -18,11 +18,12 @@ from hakaru.run.runner import drive
 from hakaru.store import Histograms, RunWriter, Samples
 from hakaru.study import Repetition
 from hakaru.tune import run as tuning
-from hakaru.tune.knobs import Machine, Settings, space_of
+from hakaru.tune.knobs import Knob, Machine, Settings, Value, defaults_of, settle, space_of
 from hakaru.tune.setup import Setup
-from hakaru.tune.start import today
-from hakaru.tune.study import settings_of
+from hakaru.tune.start import TODAY
+from hakaru.tune.study import level
 from hakaru.tune.tuning import Limits
+from hakaru.units import parse_size
 from hdrh.histogram import HdrHistogram
 
 from tests.tune.path_model import PathModel, conditions
@@ -37,9 +38,9 @@ def small_setup(trials: int = 5, repetitions: int = 2, seed: int = 1, loss: floa
     path = conditions(20, loss)
     return Setup(
         conditions=path,
-        defaults=today(),
+        defaults=TODAY,
         machine=MACHINE,
-        space=space_of(path, today(), MACHINE, lab=lab),
+        space=space_of(path, TODAY, MACHINE, lab=lab),
         goal="throughput",
         seed=seed,
         limits=Limits(trials=trials, repetitions=repetitions),
@@ -47,6 +48,22 @@ def small_setup(trials: int = 5, repetitions: int = 2, seed: int = 1, loss: floa
         start="defaults",
         lab=lab,
     )
+
+
+def settings_of(setup: Setup, factors: dict[str, Any]) -> dict[str, Value]:
+    """What `factors_of` was given."""
+    settings = defaults_of(setup.space)
+    for knob in setup.space:
+        if knob.name in factors:
+            written = factors[knob.name]
+            known = next((v for v in knob.levels if level(knob, v) == written), None)
+            settings[knob.name] = known if known is not None else _value(knob, written)
+    return settle(setup.space, settings)
+
+
+def _value(knob: Knob, written: Any) -> Value:
+    """A value that is no level of the knob: the peer's."""
+    return parse_size(str(written)) if knob.kind == "size" else written
 
 
 @dataclass

@@ -10,7 +10,7 @@ from hakaru.tune.closed_form import bound_bytes_per_s
 from hakaru.tune.conditions import Conditions
 from hakaru.tune.knobs import Machine, Settings, Space, Value, settle, space_of
 from hakaru.tune.search import Goal, Search, Tried
-from hakaru.tune.start import today
+from hakaru.tune.start import TODAY
 from hakaru.tune.tuning import Limits, Trial, Tuning
 
 MS = 1_000_000
@@ -34,7 +34,7 @@ class PathModel:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        self.space: Space = space_of(self.conditions, today(), self.machine, lab=True)
+        self.space: Space = space_of(self.conditions, TODAY, self.machine, lab=True)
         self.random = random.Random(self.seed)
 
     def exact(self, settings: Settings) -> float:

@@ -11,7 +11,7 @@ from hakaru.tune.advice import Block, Names, blocks
 from hakaru.tune.closed_form import suggest
 from hakaru.tune.conditions import Conditions
 from hakaru.tune.knobs import AUTO, Machine, Settings, changed, settle, space_of
-from hakaru.tune.start import today
+from hakaru.tune.start import TODAY
 
 from tests.peers.tgt import tgt
 
@@ -22,7 +22,7 @@ NAMES = Names("iqn.2003-01.org.example:disk", "192.0.2.10:3260", "1", "sdb")
 
 def text_of(op: str, loss: float, **values: object) -> tuple[str, list[Block]]:
     conditions = Conditions(20_000_000, loss, 10**9, 4 << 20, op, None)  # type: ignore[arg-type]
-    space = space_of(conditions, today(), MACHINE, lab=True)
+    space = space_of(conditions, TODAY, MACHINE, lab=True)
     settings: Settings = settle(space, {**suggest(conditions, space, MACHINE), **values})  # type: ignore[dict-item]
     found = blocks(conditions, settings, [k.name for k in changed(space, settings)], MACHINE, NAMES)
     return "\n".join(f"# {b.name} {b.file}\n{b.text}" for b in found), found
@@ -49,13 +49,13 @@ def test_text_is_as_it_was(name: str) -> None:
 
 def test_nothing_turned_is_nothing_to_set() -> None:
     conditions = Conditions(20_000_000, 0.0, 10**9, 4 << 20, "write", 1)
-    space = space_of(conditions, today(), MACHINE, lab=True)
+    space = space_of(conditions, TODAY, MACHINE, lab=True)
     assert blocks(conditions, {k.name: k.default for k in space}, [], MACHINE) == []
 
 
 def test_only_what_is_turned_is_named() -> None:
     conditions = Conditions(20_000_000, 0.0, 10**9, 4 << 20, "write", 1)
-    space = space_of(conditions, today(), MACHINE, lab=True)
+    space = space_of(conditions, TODAY, MACHINE, lab=True)
     found = blocks(conditions, suggest(conditions, space, MACHINE), ["initial_r2t"], MACHINE)
     assert [b.name for b in found] == ["open-iscsi-conf", "open-iscsi-node", "lio", "tgt"]
     assert all(len(b.lines) == 1 and "InitialR2T" in b.lines[0] for b in found)

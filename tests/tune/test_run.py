@@ -12,17 +12,18 @@ from pathlib import Path
 import pytest
 from hakaru.analysis import summarise
 from hakaru.errors import Interrupted, UsageError
+from hakaru.kinds.vms.load import load_at
 from hakaru.run.site_file import load_site
 from hakaru.store import RunReader
 from hakaru.study import load
 from hakaru.study.consistency import problems
 from hakaru.tune import run as tuning
 from hakaru.tune.setup import Setup
-from hakaru.tune.start import peer_from, today
-from hakaru.tune.study import factors_of, load_base, settings_of
+from hakaru.tune.start import TODAY, defaults_from, peer_from
+from hakaru.tune.study import factors_of, load_base
 from hakaru.tune.tuning import Peer
 
-from tests.tune.model_run import interrupt_at, refuse, resume_model, run_model, small_setup
+from tests.tune.model_run import interrupt_at, refuse, resume_model, run_model, settings_of, small_setup
 from tests.tune.path_model import PathModel, search_only
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +51,7 @@ def test_setup_and_settings_survive_their_json_and_the_study_holds_together() ->
     for tried in search_only(model.search(), model, 8):
         factors = factors_of(setup, tried.settings)
         assert settings_of(setup, factors) == tried.settings
-        at = study.at(factors).iscsi
+        at = load_at(study.at(factors)).iscsi
         assert at.initiator.max_burst_length == at.target.max_burst_length == tried.settings["max_burst_length"]
         buffer = tried.settings["send_buffer"]
         assert at.initiator.socket.send_buffer == (None if buffer == "auto" else buffer)
@@ -93,7 +94,7 @@ def test_ctrl_c_loses_the_trial_it_falls_into_and_nothing_else(whole: Path, tmp_
 KILLED = """\
 import os, signal, sys
 from pathlib import Path
-from tests.tune.model_run import run_model, small_setup
+from tests.tune.model_run import run_model, settings_of, small_setup
 def before(settings, order):
     if order == int(sys.argv[2]):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -178,15 +179,14 @@ def test_level_that_a_study_does_not_have_is_said(tmp_path: Path) -> None:
         peer_from("long-distance:setting=optimised", setup.conditions, setup.space, setup.machine, lab=True)
 
 
-def test_defaults_are_a_setting_of_the_study_long_distance() -> None:
-    """Of open-iscsi 2.1 and LIO, as the README of the study has them with their sources."""
-    found = today()
-    assert (found.first_burst_length, found.max_burst_length, found.max_outstanding_r2t) == (64 << 10, 256 << 10, 1)
-    assert (found.initial_r2t, found.immediate_data) == (True, True)
-    assert (found.max_recv_initiator, found.max_recv_target) == (256 << 10, 8 << 10)
-    assert (found.command_max, found.commands) == (8 << 20, 32)
-    assert (found.send_initiator, found.receive_initiator) == (512 << 10, 512 << 10)
-    assert (found.send_target, found.receive_target, found.tcp_stack) == ("auto", "auto", "today")
+def test_defaults_are_those_that_the_study_long_distance_documents() -> None:
+    """Of open-iscsi 2.1 and LIO; the README of the study has their sources."""
+    assert defaults_from("long-distance:settings=default-today") == TODAY
+
+
+def test_study_of_a_kind_that_cannot_be_tuned_is_refused_by_name() -> None:
+    with pytest.raises(UsageError, match="backup-mismatch is of kind copy, which has no settings to tune"):
+        defaults_from("backup-mismatch")
 
 
 def test_finished_tuning_and_other_runs_are_not_gone_on_with(whole: Path, invented_run: Path) -> None:

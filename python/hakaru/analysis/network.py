@@ -20,7 +20,7 @@ from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import LabPlan, Link, Way, plan_lab, tcp_payload_bits_per_s
 from hakaru.units import parse_rate, parse_size
 
-PARTS = ("lab", "arrays", "array", "backup", "vms", "patterns", "iscsi")
+PARTS = ("lab", "arrays", "array", "load")
 """What variables may change."""
 PLANS_KEPT = 64
 

@@ -67,9 +67,7 @@ class RunData:
     @property
     def kind(self) -> str:
         """Name of the kind of its study."""
-        if "kind" in self.run:
-            return str(self.run["kind"])
-        return "tuning" if "tuning" in self.run else "copy" if self.study.get("backup") else "vms"
+        return str(self.run["kind"])
 
     @property
     def is_site(self) -> bool:

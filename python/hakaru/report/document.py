@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from hakaru.analysis import sentences
-from hakaru.report import capture_files, charts, figures, kind, link_checks
-from hakaru.report.figures import Figure, Sweep
+from hakaru.report import capture_files, charts, kind, link_checks
+from hakaru.report.blocks import Group
+from hakaru.report.figures import Figure
 from hakaru.report.kind import ReportKind
 from hakaru.report.lab import describe_lab, flat
-from hakaru.wording import number, say, tenths
+from hakaru.report.sweep import Sweep
+from hakaru.wording import say, tenths
 
 Json = dict[str, Any]
 # C0 and C1 controls, and characters that reorder or hide what follows them on the page.
@@ -48,25 +50,12 @@ def clean(text: object) -> str:
 def build(inputs: Inputs, language: str) -> Json:
     """All that the template needs."""
     summary = _clean_all(inputs.summary)
-    sweeps = [_sweep(summary, i, language) for i in range(len(summary["sweeps"]))]
     own, study = kind.of(summary["run"]["kind"]), _clean_all(inputs.study)
-    for sweep, raw in zip(sweeps, summary["sweeps"], strict=True):
-        sweep["about"] = own.about_sweep(study, raw["where"], language)
     letters = _letters(summary)
-    for sweep in sweeps:
-        for row in sweep["rows"]:
-            row["marks"] = [letters[name] for name in row["caveats"]]
-    parts: dict[str, Json | None] = {"copies": None, "far": None, "tuned": None}
-    parts |= own.parts(summary, letters, language)
-    for part in parts.values():
-        if part is not None:
-            part["figures"] = [_figure(f, 0) for f in own.figures(summary, language)]
+    groups = [_group(group) for group in own.groups(summary, study, language)]
+    for n, figure in enumerate((figure for group in groups for figure in group["figures"]), 1):
+        figure["label"] = say(language, "figure", {"n": n})
     factors = {point["point"]: point["factors"] for point in summary["points"]}
-    numbered = 0
-    for group in (*sweeps, *(part for part in parts.values() if part)):
-        for figure in group["figures"]:
-            numbered += 1
-            figure["label"] = say(language, "figure", {"n": numbered})
     return {
         "language": language,
         "title": _in(summary["study"]["title"], language),
@@ -77,10 +66,12 @@ def build(inputs: Inputs, language: str) -> Json:
         "notices": _notices(summary, language),
         "answer": _answer(summary, language),
         "tiles": own.tiles(summary, language),
-        **parts,
+        "groups": groups,
+        "tables": own.tables(summary, letters, language),
+        "about_tables": own.about_tables(summary, language),
+        "sections": own.sections(summary, language),
         "lab": describe_lab(inputs.lab, clean, language),
         "method": _method(inputs, summary, language),
-        "sweeps": sweeps,
         "findings": [_finding(f, language) for f in summary["findings"]],
         "expectations": [_expectation(e, language) for e in summary["expectations"]],
         "caveats": _caveats(summary, letters, language),
@@ -163,65 +154,17 @@ def _minutes(run: Json) -> float | None:
     return round((ended - started).total_seconds() / 60, 1)
 
 
-def _sweep(summary: Json, index: int, language: str) -> Json:
-    sweep = Sweep(summary, index)
-    published = {r["level"]: r for ref in sweep.references if ref["metric"] == "iops" for r in ref["rows"]}
-    names = list(dict.fromkeys(n for p in sweep.measured for n in p["utilisation"]))
-    shown = [n for n in names if n in figures.resources(sweep) or n == "drives_average"]
-    origins = ", ".join(say(language, f"origin.{o}") for o in dict.fromkeys(p["origin"] for p in sweep.points))
-    caption = {
-        "series": sentences.series(sweep.where, language) or figures.factor_title(sweep, language),
-        "origin": origins,
-    }
-    return {
-        "name": sentences.series(sweep.where, language),
-        "figures": [_figure(f, index) for f in figures.of_sweep(summary, index, language)],
-        "factor": figures.factor_title(sweep, language),
-        "rows": [_row(sweep, p, published, language) for p in sweep.points],
-        "published": bool(published),
-        "resources": [sentences.resource(language, n) for n in shown],
-        "use": [
-            [number(sweep.level(p), language)]
-            + [tenths(p["utilisation"].get(n, {}).get("mean"), language) for n in shown]
-            for p in sweep.points
-        ],
-        "caption": say(language, "table.caption", caption),
-    }
+def _group(group: Group) -> Json:
+    return {"name": group.name, "about": group.about, "figures": [_figure(figure) for figure in group.figures]}
 
 
-def _figure(figure: Figure, sweep: int) -> Json:
+def _figure(figure: Figure) -> Json:
     return {
         "name": figure.name,
         "title": figure.title,
         "note": figure.note,
         "wide": charts.svg(figure.draw(charts.WIDE), figure.title),
         "narrow": charts.svg(figure.draw(charts.NARROW), figure.title),
-    }
-
-
-def _row(sweep: Sweep, point: Json, published: dict[float, Json], language: str) -> Json:
-    metrics = point["metrics"]
-
-    def mean(name: str) -> str:
-        return number(metrics[name]["mean"], language)
-
-    def interval(name: str) -> str:
-        low, high = metrics[name]["low"], metrics[name]["high"]
-        return "" if low is None else f"{number(low, language)}–{number(high, language)}"
-
-    row = published.get(sweep.level(point))
-    error = row["error_percent"] if row else None
-    return {
-        "level": number(sweep.level(point), language),
-        "peak": sweep.peak is not None and point["point"] == sweep.peak["point"] and len(sweep.points) > 1,
-        "valid": point["valid"],
-        "n": metrics["iops"]["n"],
-        **{name: mean(name) for name in metrics},
-        "iops_interval": interval("iops"),
-        "latency_interval": interval("latency_ms_mean"),
-        "published": number(row["published"], language) if row else "",
-        "difference": sentences.signed(language, error) if error is not None else "",
-        "caveats": [c["caveat"] for c in point["caveats"]],
     }
 
 

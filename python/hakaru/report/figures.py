@@ -1,32 +1,18 @@
-"""Which figures a report has: each with its caption, what it draws, and the origin, unit and n of its numbers.
-
-throughput   IOPS and MB/s against the swept factor, with intervals, published curve laid over
-latency      mean and percentile response time, published mean laid over
-utilisation  each resource against the swept factor (bars where there is one level only)
-distribution response time by percentile at the first, the best and the last level
-over_time    rate and response time over one repetition of the best point
-"""
+"""One figure of a report: its caption, and its chart at a given size."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hakaru.analysis import sentences
-from hakaru.report import charts
-from hakaru.report.charts import Axes, Bar, Chart, Line, Size
-from hakaru.wording import say
-
-Summary = dict[str, Any]
-MIB_IN_MB = (1 << 20) / 1e6
-RESOURCES_MAX = 7
+from hakaru.report.charts import Chart, Size
+from hakaru.wording import has, say
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure: `draw` returns its chart at a size."""
+    """`name` is what `hakaru.report.figure` is asked for; `draw` returns the chart at a size."""
 
     name: str
     title: str
@@ -34,185 +20,16 @@ class Figure:
     draw: Callable[[Size], Chart]
 
 
-class Sweep:
-    """One sweep of the summary with its points at hand."""
+def note(points: Sequence[Mapping[str, Any]], language: str, key: str = "mean", metric: str = "mb_per_s") -> str:
+    """Origin, statistic and n of a figure about these points.
 
-    def __init__(self, summary: Summary, index: int) -> None:
-        self.raw = summary["sweeps"][index]
-        by_id = {p["point"]: p for p in summary["points"]}
-        self.points: list[dict[str, Any]] = [by_id[i] for i in self.raw["points"]]
-        self.over: str = self.raw["over"]
-        self.where: dict[str, Any] = self.raw["where"]
-        self.measured = [p for p in self.points if p["metrics"]["iops"]["mean"] is not None]
-        self.peak: dict[str, Any] | None = by_id.get(self.raw["peak"])
-        self.references = [r for r in summary["references"] if r["where"] == self.where and r["over"] == self.over]
-
-    def level(self, point: dict[str, Any]) -> float:
-        """The point's level of the swept factor."""
-        return float(point["factors"][self.over])
-
-    def line(self, metric: str) -> list[tuple[float, float, float | None, float | None]]:
-        """`(level, mean, low, high)` of every point that has the metric."""
-        found = [(self.level(p), p["metrics"][metric]) for p in self.measured]
-        return [(x, m["mean"], m["low"], m["high"]) for x, m in found if m["mean"] is not None]
-
-    def published(self, metric: str, factor: float = 1.0) -> list[tuple[float, float, float | None, float | None]]:
-        """The published curve of a metric, in our unit."""
-        rows = [row for r in self.references if r["metric"] == metric for row in r["rows"]]
-        return [(float(row["level"]), float(row["published"]) * factor, None, None) for row in rows]
-
-    def reference_title(self, language: str) -> str:
-        """Whose curve it is."""
-        return str(self.references[0]["title"][language]) if self.references else ""
-
-
-def of_sweep(summary: Summary, index: int, language: str) -> list[Figure]:
-    """All figures of one sweep; none where nothing was measured."""
-    sweep = Sweep(summary, index)
-    if not sweep.measured:
-        return []
-    builders = [_throughput, _latency, _utilisation, _distribution, _over_time]
-    if len(sweep.measured) == 1:
-        builders = [_utilisation, _distribution, _over_time]
-    found = [build(sweep, language) for build in builders]
-    return [f for figures in found for f in figures]
-
-
-def note(sweep: Sweep, language: str, key: str) -> str:
-    """Origin, statistic and n of a figure."""
-    counts = sorted({p["metrics"]["iops"]["n"] for p in sweep.measured})
+    The words are those of `figure.note.KEY`, or of `figure.note.KEY.single` after one repetition.
+    """
+    counts = sorted({p["metrics"][metric]["n"] for p in points})
     n = str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
-    origins = list(dict.fromkeys(p["origin"] for p in sweep.measured))
-    shown = ", ".join(say(language, f"origin.{o}") for o in origins)
-    single = key in ("mean", "use", "merged") and counts == [1]
-    return say(language, f"figure.note.{key}.single" if single else f"figure.note.{key}", {"origin": shown, "n": n})
-
-
-def factor_title(sweep: Sweep, language: str) -> str:
-    """Name of the swept factor, for an axis."""
-    return say(language, "factor.vms") if sweep.over == "vms" else sweep.over
-
-
-def _axes(sweep: Sweep, language: str, y: str) -> Axes:
-    rows = [row["level"] for r in sweep.references for row in r["rows"]]
-    ticks = sorted({sweep.level(p) for p in sweep.points} | {float(level) for level in rows})
-    return Axes(x=factor_title(sweep, language), y=y, x_ticks=ticks)
-
-
-def _throughput(sweep: Sweep, language: str) -> list[Figure]:
-    found = []
-    for metric, unit, published, factor in (
-        ("iops", say(language, "unit.iops"), "iops", 1.0),
-        ("mb_per_s", "MB/s", "mib_per_s", MIB_IN_MB),
-    ):
-        theirs = sweep.published(metric) or sweep.published(published, factor)
-        series = [Line(say(language, "label.ours"), sweep.line(metric))]
-        if theirs:
-            title = sweep.reference_title(language)
-            series.append(Line(title, theirs, charts.THEIRS, (6, 3), "square", hollow=True))
-        found.append(_figure(sweep, language, metric, series, unit))
-    return found
-
-
-def _figure(sweep: Sweep, language: str, name: str, series: list[Line], unit: str) -> Figure:
-    axes = _axes(sweep, language, unit)
-    title = say(language, f"figure.{name}")
-    return Figure(name, title, note(sweep, language, "mean"), lambda size: charts.lines(series, axes, size))
-
-
-def _latency(sweep: Sweep, language: str) -> list[Figure]:
-    shown = (("latency_ms_mean", "mean", 0), ("latency_ms_p50", "p50", 2), ("latency_ms_p99", "p99", 1))
-    series = []
-    for metric, label, style in shown:
-        series.append(Line(say(language, f"label.{label}"), sweep.line(metric), *charts.look(style)))
-    theirs = sweep.published("latency_ms_mean")
-    if theirs:
-        label = say(language, "label.published_mean", {"title": sweep.reference_title(language)})
-        series.append(Line(label, theirs, charts.THEIRS, (6, 3), "square", hollow=True))
-    return [_figure(sweep, language, "latency", series, "ms")]
-
-
-def resources(sweep: Sweep) -> list[str]:
-    """The resources worth a line: sums and groups left out, of the hosts' links only the busiest, the fullest first."""
-    fullest: dict[str, float] = {}
-    for point in sweep.measured:
-        for name, use in point["utilisation"].items():
-            if use["mean"] is not None and not name.startswith(("drives_average", "group/")):
-                fullest[name] = max(fullest.get(name, 0.0), use["mean"])
-    links = sorted((n for n in fullest if n.startswith("link/")), key=lambda n: -fullest[n])
-    kept = [n for n in fullest if not n.startswith("link/")] + links[:2]
-    return sorted(kept, key=lambda n: -fullest[n])[:RESOURCES_MAX]
-
-
-def _utilisation(sweep: Sweep, language: str) -> list[Figure]:
-    names = resources(sweep)
-    if not names:
-        return []
-    title = say(language, "figure.utilisation")
-    if len(sweep.measured) == 1:
-        use = sweep.measured[0]["utilisation"]
-        percents = sorted(((float(use[n]["mean"]), n) for n in names if n in use), reverse=True)
-        rows = [Bar(sentences.resource(language, n), p, None, None, f"{p:.0f} %") for p, n in percents]
-        axis, caption = say(language, "unit.percent"), note(sweep, language, "use")
-        most = max(100.0, *(p for p, _ in percents))
-        return [Figure("utilisation", title, caption, lambda size: charts.bars(rows, axis, size, most))]
-    series = []
-    for i, name in enumerate(names):
-        used = [(sweep.level(p), p["utilisation"].get(name, {}).get("mean")) for p in sweep.measured]
-        points = [(x, y, None, None) for x, y in used if y is not None]
-        series.append(Line(sentences.resource(language, name), points, *charts.look(i)))
-    top = max(100.0, max(p[1] for s in series for p in s.points))
-    ticks = sorted({sweep.level(p) for p in sweep.points})
-    titles = (factor_title(sweep, language), say(language, "unit.percent"))
-    axes = Axes(*titles, ticks, y_max=104.0 if top <= 104 else top * 1.05)
-    spec = lambda size: charts.lines(series, axes, size)  # noqa: E731
-    return [Figure("utilisation", title, note(sweep, language, "use"), spec)]
-
-
-NINES = {0.5: "50 %", 0.9: "90 %", 0.99: "99 %", 0.999: "99.9 %", 0.9999: "99.99 %"}
-
-
-def _nines(percent: float) -> float:
-    return round(-math.log10(1 - min(percent, 99.995) / 100), 4)
-
-
-def _distribution(sweep: Sweep, language: str) -> list[Figure]:
-    chosen = [sweep.measured[0], sweep.peak, sweep.measured[-1]]
-    distinct = list({p["point"]: p for p in chosen if p is not None}.values())
-    series = []
-    for i, point in enumerate(distinct):
-        rows = [(_nines(p), ms, None, None) for p, ms in point["distribution"]["all"] if 10 <= p <= 99.99 and ms > 0]
-        series.append(Line(sentences.level(language, sweep.over, sweep.level(point)), rows, *charts.look(i)))
-    if not any(s.points for s in series):
-        return []
-    ticks = {_nines(100 * share): label for share, label in NINES.items()}
-    axes = Axes(say(language, "axis.percentile"), "ms", list(ticks), y_log=True, x_labels=ticks)
-    title = say(language, "figure.distribution")
-    spec = lambda size: charts.lines(series, axes, size)  # noqa: E731
-    return [Figure("distribution", title, note(sweep, language, "merged"), spec)]
-
-
-def _over_time(sweep: Sweep, language: str) -> list[Figure]:
-    point = sweep.peak or sweep.measured[0]
-    over = point["over_time"]
-    if not over:
-        return []
-
-    def points(name: str) -> list[tuple[float, float, float | None, float | None]]:
-        return [(t, v, None, None) for t, v in zip(over["t_s"], over[name], strict=True) if v is not None]
-
-    rate = [Line(say(language, "unit.iops"), points("iops"))]
-    latency = [
-        Line(say(language, "label.mean"), points("latency_ms_mean"), charts.PALETTE[0]),
-        Line(say(language, "label.p99"), points("latency_ms_p99"), charts.PALETTE[1], charts.DASHES[1], "square"),
-    ]
-    axis = say(language, "axis.seconds")
-
-    def draw(size: Size) -> Chart:
-        half = Size(size.width, size.height * 5 // 9, size.labels)
-        upper = charts.lines(rate, Axes("", say(language, "unit.iops"), x_whole=True), half)
-        return charts.panels(upper, charts.lines(latency, Axes(axis, "ms", x_whole=True), half))
-
-    level = sentences.level(language, sweep.over, sweep.level(point))
-    title = say(language, "figure.over_time", {"level": level})
-    return [Figure("over_time", title, note(sweep, language, "one"), draw)]
+    origins = say(language, "list.separator").join(
+        say(language, f"origin.{origin}") for origin in dict.fromkeys(p["origin"] for p in points)
+    )
+    single = f"figure.note.{key}.single"
+    words = single if counts == [1] and has(single) else f"figure.note.{key}"
+    return say(language, words, {"origin": origins, "n": n})

@@ -13,13 +13,13 @@ from typing import Any, cast
 
 from hakaru import kind
 from hakaru.analysis import sentences
-from hakaru.report.figures import Figure
+from hakaru.report.blocks import Group, Section, Table
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Table:
+class TerminalTable:
     """The terminal's table beside the factors: titles of columns, and cells of each point in the summary's order."""
 
     columns: Sequence[str]
@@ -33,7 +33,7 @@ class ReportKind(ABC):
     """
 
     @abstractmethod
-    def table(self, summary: Json) -> Table:
+    def table(self, summary: Json) -> TerminalTable:
         """What the terminal shows of each point when the run has ended."""
 
     def chief_findings(self, summary: Json) -> list[Json]:
@@ -48,17 +48,21 @@ class ReportKind(ABC):
         """Sentences about how it was measured, besides those that all reports have. Default: none."""
         return []
 
-    def parts(self, summary: Json, letters: Mapping[str, str], language: str) -> Json:
-        """Variables of the template that belong to this kind. Default: none."""
-        return {}
-
-    def figures(self, summary: Json, language: str, series: int = 0) -> list[Figure]:
-        """Figures of the run; `series` counts its curves where each has figures of its own. Default: none."""
+    def groups(self, summary: Json, study: Json, language: str) -> list[Group]:
+        """Figures of the section "Results". Default: none."""
         return []
 
-    def about_sweep(self, study: Json, where: Mapping[str, Any], language: str) -> str:
-        """A sentence about what the points of a sweep have in common. Default: none."""
+    def tables(self, summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
+        """Tables of the section "All points"; `letters` are those of caveats, by name. Default: none."""
+        return []
+
+    def about_tables(self, summary: Json, language: str) -> str:
+        """A sentence above these tables. Default: none."""
         return ""
+
+    def sections(self, summary: Json, language: str) -> list[Section]:
+        """Sections of this kind alone, after the tables or before the results. Default: none."""
+        return []
 
     def point_name(self, point: Json, language: str) -> str:
         """What a point outside of any sweep is called. Default: its factors."""

@@ -14,7 +14,7 @@ from hakaru.analysis import summarise
 from hakaru.errors import UsageError
 from hakaru.report import charts, document, kind
 from hakaru.report.fonts import FACES, FAMILY, face
-from hakaru.store import write_atomic
+from hakaru.store import RunReader, write_atomic
 from hakaru.wording import LANGUAGES
 
 FORMATS = ("html", "pdf", "json")
@@ -62,18 +62,20 @@ def render(
 def figure(run_dir: Path, name: str, path: Path, *, language: str = "en", series: int = 0) -> Path:
     """Draw one figure of a run (`iops`, `latency`, …) into `path`, a .svg or .png file.
 
-    `series` counts the curves of the run. Raises `UsageError` for a figure that the run does not have.
+    `series` counts the groups of figures of the run: one for each curve of a sweep. Raises `UsageError`
+    for a figure that the run does not have.
     """
     summary = summarise(run_dir)
-    drawn = kind.of(summary["run"]["kind"]).figures(summary, language, series)
-    found = {f.name: f for f in drawn}
-    if name not in found:
-        raise UsageError(f"the run has no figure {name!r}", f"it has {', '.join(found) or 'none'}")
-    spec = found[name].draw(charts.WIDE).properties(background="white")
+    study = RunReader(run_dir).read("study.json")
+    groups = kind.of(summary["run"]["kind"]).groups(summary, study, language)
+    figures = {f.name: f for group in groups[series : series + 1] for f in group.figures}
+    if name not in figures:
+        raise UsageError(f"the run has no figure {name!r}", f"it has {', '.join(figures) or 'none'}")
+    chart = figures[name].draw(charts.WIDE).properties(background="white")
     if path.suffix == ".png":
-        return _write(path, charts.png(spec))
+        return _write(path, charts.png(chart))
     if path.suffix == ".svg":
-        return _write(path, charts.svg(spec, found[name].title).encode())
+        return _write(path, charts.svg(chart, figures[name].title).encode())
     raise UsageError(f"{path}: not a figure", "name it .svg or .png")
 
 

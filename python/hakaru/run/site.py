@@ -17,8 +17,6 @@ from hakaru.run import kind
 from hakaru.run.kind import Engines
 from hakaru.run.site_file import Site, SiteLu
 from hakaru.study import Expanded, Repetition
-from hakaru.study.iscsi import TargetEnd
-from hakaru.study.part import level_text
 
 HOST = "this-host"
 
@@ -27,40 +25,6 @@ def check_writes(site: Site, expanded: Expanded) -> bool:
     """Whether writes are allowed; raises `UsageError` if a point writes to what is not expendable."""
     _check_captures(expanded)
     return kind.of(expanded.study).check_site(expanded, site)
-
-
-def check_load(site: Site, expanded: Expanded) -> bool:
-    """Whether VMs may write; raises `UsageError` if a point of theirs writes to what is not expendable."""
-    _check_iscsi(expanded)
-    kept = [lu for lu in site.lus if not lu.expendable]
-    if not kept:
-        return True
-    writing = sorted(
-        {
-            name
-            for point in expanded.points
-            if expanded.at(point).patterns[name := point.factors["pattern"]].read_percent < 100
-        }
-    )
-    if writing:
-        raise _refusal(
-            site,
-            kept[0],
-            f"pattern {writing[0]} writes",
-            "else choose patterns that only read (`read_percent: 100`), for instance with --only pattern=NAME",
-        )
-    return False
-
-
-def _check_iscsi(expanded: Expanded) -> None:
-    """The arrays of a site are as they are."""
-    for point in expanded.points:
-        if expanded.at(point).iscsi.target != TargetEnd():
-            shown = ", ".join(f"{name} {level_text(level)}" for name, level in point.factors.items())
-            raise UsageError(
-                f"nothing was written: the point {shown} sets `iscsi.target`, and a site's arrays are not ours to set",
-                "set it at the array, and leave it out here or choose other points with --only",
-            )
 
 
 def _check_captures(expanded: Expanded) -> None:
@@ -73,27 +37,7 @@ def _check_captures(expanded: Expanded) -> None:
         )
 
 
-def check_copy(site: Site, expanded: Expanded) -> None:
-    """A backup needs sources and expendable destinations, and points that differ in nothing but the backup."""
-    for role in ("source", "destination"):
-        if not site.of_role(role):
-            raise UsageError(
-                f"nothing was written: the study copies images, and site {site.name!r} names no {role}",
-                f"add `role: {role}` to an LU of the site",
-            )
-    kept = [lu for lu in site.of_role("destination") if not lu.expendable]
-    if kept:
-        raise _refusal(site, kept[0], "the study copies images to it", "")
-    for point in expanded.points:
-        if expanded.at(point).lab != expanded.study.lab:
-            shown = ", ".join(f"{name} {level_text(level)}" for name, level in point.factors.items())
-            raise UsageError(
-                f"nothing was written: the point {shown} changes the lab, which a site does not have",
-                "choose points that change the backup alone, with --only",
-            )
-
-
-def _refusal(site: Site, lu: SiteLu, why: str, otherwise: str) -> UsageError:
+def refusal(site: Site, lu: SiteLu, why: str, otherwise: str) -> UsageError:
     return UsageError(
         f"nothing was written: {why}, and site {site.name!r} does not say that "
         f"LU {lu.lun} of {lu.target_name} at {lu.portal} is expendable",

@@ -6,40 +6,46 @@ are looked at as they are written and as they are at every point (`consistency_p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hakaru.lab.plan import ImpossibleLabError, LabPlan, check_adjustable, plan_lab
-from hakaru.study import consistency_load, kind
+from hakaru.study import kind
 from hakaru.study.consistency_points import blocks_of, forms_of, point_problems
 from hakaru.study.expectations import Where
-from hakaru.study.factors import LOAD_FACTORS
 from hakaru.study.model import POINTS_MAX, ArraySpec, InlineModel, NoModel, Study
 from hakaru.study.part import level_text
 from hakaru.study.variables import Problem, Sets, near
+from hakaru.suggest import listed
 from hakaru.units import format_size
 
 
 def problems(study: Study) -> list[Problem]:
     """What does not fit together, in the order in which it is found."""
-    found = [*kind.of(study).problems(study), *one_study(study), *_factors(study), *_variables(study)]
+    found = [*_standing_parts(study), *_factors(study), *_variables(study)]
+    found = found or [*kind.of(study).problems(study)]
     # Points of a study that does not hold together would only say the same again.
     if found:
         return found
     lab = plan_lab(study.lab)
     return [
-        *_room(study),
         *point_problems(study, lambda changed: one_study(changed) or [*_standing(lab, changed)]),
         *_expectations(study),
     ]
 
 
 def one_study(study: Study) -> list[Problem]:
-    """What does not fit together at one point: lab, storage, what is copied."""
+    """What does not fit together at one point: lab, storage, load."""
+    return _standing_parts(study) or [*kind.of(study).point_problems(study)]
+
+
+def _standing_parts(study: Study) -> list[Problem]:
+    """What does not fit together in lab and storage."""
     found = [*_lab(study)]
-    for name, array in arrays_of(study).items():
-        found += _lus(("arrays", name) if study.arrays else ("array",), array)
-    return found or [*kind.of(study).point_problems(study)]
+    written = study.arrays or ({"": study.array} if study.array else {})
+    for name, array in written.items():
+        found += _lus(("arrays", name) if name else ("array",), array)
+    return found
 
 
 def _standing(lab: LabPlan, changed: Study) -> Iterator[Problem]:
@@ -48,22 +54,6 @@ def _standing(lab: LabPlan, changed: Study) -> Iterator[Problem]:
         check_adjustable(lab, plan_lab(changed.lab))
     except ImpossibleLabError as e:
         yield ("lab", *e.path), e.message, e.hint
-
-
-def arrays_of(study: Study) -> dict[str, ArraySpec]:
-    """Every array by its name in the lab."""
-    if study.arrays:
-        return study.arrays
-    names = plan_names(study)
-    return {names[0] if names else "array": study.only_array}
-
-
-def plan_names(study: Study) -> Sequence[str]:
-    """Nodes of the lab that arrays run on; empty where the lab cannot be."""
-    try:
-        return plan_lab(study.lab).array_names
-    except ImpossibleLabError:
-        return ()
 
 
 def _lab(study: Study) -> Iterator[Problem]:
@@ -110,16 +100,18 @@ def _overlaps(place: tuple[str | int, ...], array: ArraySpec) -> Iterator[Proble
 
 
 def _variables(study: Study) -> Iterator[Problem]:
+    own = kind.of(study).factors
     used = {name for _, block in blocks_of(study) for name in block.levels()}
     for name in study.variables:
-        if name in LOAD_FACTORS:
-            yield ("variables", name), f"{name!r} is a factor of loads by itself", "choose another name"
+        if name in own:
+            message = f"{name!r} is a factor of every study of kind {study.kind}"
+            yield ("variables", name), message, "choose another name"
         elif name not in used:
             yield ("variables", name), "never used: no block of `factors` varies it", "use it, or leave it out"
 
 
 def _factors(study: Study) -> Iterator[Problem]:
-    own = LOAD_FACTORS if study.backup is None else ()
+    own = kind.of(study).factors
     for place, block in blocks_of(study):
         for name, levels in block.levels().items():
             if name in own:
@@ -135,9 +127,6 @@ def _factors(study: Study) -> Iterator[Problem]:
                 if level_text(level) not in variable:
                     message = f"variable {name} has no level {level_text(level)!r}"
                     yield (*place, name, i), message, near(level_text(level), variable)
-        for name in ("pattern", "vms") if study.backup is None else ():
-            if name not in block.levels():
-                yield (*place, name), "missing", f"add `{name}:` here"
     yield from _repeated(study)
 
 
@@ -159,14 +148,8 @@ def _repeated(study: Study) -> Iterator[Problem]:
                 seen.add(levels)
 
 
-def _room(study: Study) -> Iterator[Problem]:
-    if study.backup is None:
-        yield from consistency_load.block_problems(study, blocks_of(study))
-
-
 def _expectations(study: Study) -> Iterator[Problem]:
-    factors = {*(LOAD_FACTORS if study.backup is None else ()), *study.variables}
-    metrics = kind.of(study).metrics(study)
+    metrics, verdicts = kind.of(study).metrics(study), kind.of(study).verdicts(study)
     tables = {r.table for r in study.reference}
     for i, reference in enumerate(study.reference):
         for metric in reference.metrics:
@@ -175,13 +158,7 @@ def _expectations(study: Study) -> Iterator[Problem]:
     parts: list[tuple[tuple[str | int, ...], Any]] = [(("reference", i), r) for i, r in enumerate(study.reference)]
     parts += [(("expect", i), e) for i, e in enumerate(study.expect)]
     for place, part in parts:
-        for field in ("where", "of", "to"):
-            for name in getattr(part, field, None) or {}:
-                if name not in factors:
-                    yield (*place, field, name), f"no factor {name!r}", near(name, factors)
-        over = getattr(part, "over", None)
-        if over is not None and over not in factors:
-            yield (*place, "over"), f"no factor {over!r}", near(over, factors)
+        yield from _where(study, place, part)
         named = getattr(part, "metric", None)
         if named is not None and named not in metrics:
             yield (*place, "metric"), f"no metric {named!r}", near(named, metrics)
@@ -189,8 +166,45 @@ def _expectations(study: Study) -> Iterator[Problem]:
         if table is not None and table not in tables:
             hint = near(table, tables) if tables else "add it under `reference`"
             yield (*place, "table"), f"no reference {table!r}", hint
+        for j, verdict in enumerate(getattr(part, "resources", ())):
+            if verdict not in verdicts:
+                yield (*place, "resources", j), f"no bottleneck {verdict!r}", near(verdict, verdicts)
         if getattr(part, "kind", None) == "ratio":
             yield from _single_points(study, place, part)
+
+
+def _where(study: Study, place: tuple[str | int, ...], part: Any) -> Iterator[Problem]:
+    """An expectation about a level that no point has would never be judged."""
+    known = _levels(study)
+    for field in ("where", "of", "to"):
+        for name, level in (getattr(part, field, None) or {}).items():
+            if name not in known:
+                yield (*place, field, name), f"no factor {name!r}", near(name, known)
+            elif level is not None and level_text(level) not in known[name]:
+                message = f"no point has {name} {level_text(level)}"
+                yield (*place, field, name), message, near(level_text(level), known[name])
+    over = getattr(part, "over", None)
+    if over is not None and over not in known:
+        yield (*place, "over"), f"no factor {over!r}", near(over, known)
+    at = getattr(part, "at", None)
+    if at is not None and over in known and not any(_is_number(level, at) for level in known[over]):
+        yield (*place, "at"), f"no point has {over} {at:g}", f"{over} has the levels {listed(known[over])}"
+
+
+def _levels(study: Study) -> dict[str, list[str]]:
+    """Factor → its levels as text, of every block of both forms, in the order of the study."""
+    found: dict[str, dict[str, None]] = {}
+    for _, block in blocks_of(study):
+        for name, levels in block.levels().items():
+            found.setdefault(name, {}).update(dict.fromkeys(map(level_text, levels)))
+    return {name: list(levels) for name, levels in found.items()}
+
+
+def _is_number(level: str, number: float) -> bool:
+    try:
+        return float(level) == number
+    except ValueError:
+        return False
 
 
 def _has(point: Mapping[str, Any], where: Where) -> bool:
@@ -206,6 +220,6 @@ def _single_points(study: Study, place: tuple[str | int, ...], ratio: Any) -> It
     for field in ("of", "to"):
         fit = [p for p in points if _has(p, getattr(ratio, field))]
         if len(fit) != 1:
-            what = "no point is" if not fit else f"{len(fit)} points are"
+            what = "no point matches" if not fit else f"{len(fit)} points match; exactly one is needed"
             hint = "name a level of every factor that tells them apart" if fit else "`hakaru plan` lists the points"
-            yield (*place, field), f"{what} so", hint
+            yield (*place, field), what, hint

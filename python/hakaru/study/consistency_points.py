@@ -36,7 +36,7 @@ def blocks_of(study: Study) -> Iterator[tuple[Path_, Factors]]:
 
 
 def point_problems(study: Study, one_study: OneStudy) -> Iterator[Problem]:
-    """What does not fit together at points whose study differs from the one written; the first of each point."""
+    """What does not fit together at points; the first problem of each."""
     base = study
     if study.quick and study.quick.changes:
         changes = [Change(place, value) for place, value in study.quick.changes.items()]
@@ -50,9 +50,9 @@ def point_problems(study: Study, one_study: OneStudy) -> Iterator[Problem]:
         # The quick form runs the same blocks with its changes, unless it has blocks of its own.
         for form in {id(s): s for s in (study, base) if place[0] != "quick" or s is base}.values():
             for factors in block.points():
-                changes = changes_of(study.variables, factors)
+                changes = changes_of(study.varied, factors)
                 key = f"{id(form)} {sorted((c.place, repr(c.value)) for c in changes)}"
-                if not changes or key in seen:
+                if key in seen:
                     continue
                 seen.add(key)
                 shown = ", ".join(f"{name} {level_text(level)}" for name, level in factors.items())
@@ -107,7 +107,7 @@ def _place_of(study: Study, change: Change, block: Path_) -> Path_:
     """Where a change is written."""
     if not change.variable:
         return ("quick", "changes", change.place)
-    if isinstance(study.variables[change.variable], Sets):
+    if isinstance(study.varied[change.variable], Sets):
         blocks = study.factors if block[0] == "factors" else (study.quick and study.quick.factors) or []
         levels = blocks[int(block[-1])].levels()[change.variable] if blocks else []
         return (*block, change.variable, levels.index(change.level)) if change.level in levels else block

@@ -72,6 +72,11 @@ class Expanded:
         return described
 
 
+def shown(point: Point) -> str:
+    """The point's levels: `case throttled, tcp 2009`."""
+    return ", ".join(f"{name} {level_text(level)}" for name, level in point.factors.items())
+
+
 def of_point(described: Mapping[str, Any], factors: Mapping[str, Level]) -> Study:
     """The study as it was at a point, from what `Expanded.describe` gave (study.json); without published tables."""
     fields = {field.alias or name for name, field in Study.model_fields.items()} - {"quick", "reference"}

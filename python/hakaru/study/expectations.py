@@ -5,12 +5,11 @@ Shapes only; `hakaru.analysis.expectations` judges them.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from hakaru.study.part import FactorName, Id, Level, Line, Part, Text
-from hakaru.study.verdicts import Verdict
 
 Where = dict[FactorName, Level | None]
 """Factor → level of the points that something is about; points may have more factors than those.
@@ -21,8 +20,6 @@ A level `null`: points that lack the factor, so where it is as the study has it 
 
 class Reference(Part):
     """A published table that our curve is laid over."""
-
-    _later: ClassVar[frozenset[str]] = frozenset({"column", "levels", "combine"})
 
     table: Id = Field(description="TABLE.csv in the study's folder, else in hakaru's own `reference/`")
     title: Text
@@ -117,7 +114,7 @@ class ExpectLimiter(Part):
     """The bottleneck is one of `resources`."""
 
     kind: Literal["limiter"]
-    resources: list[Verdict] = Field(min_length=1)
+    resources: list[FactorName] = Field(min_length=1, description="bottlenecks, as the kind of the study names them")
     where: Where = Field(default_factory=dict)
 
 

@@ -41,6 +41,7 @@ def _explain(data: Any, model: type[BaseModel], error: ErrorDetails) -> Explaine
     if error["type"] == "missing":
         missing = error["loc"][-1]
         return Explained(path, False, f"{dotted((*path, missing))}: missing", f"add `{missing}:` here")
+    hint = str(error.get("ctx", {}).get("hint", ""))
     given = value_at(data, path)
     limit = _limit(error, given)
     if limit is not None:
@@ -51,7 +52,7 @@ def _explain(data: Any, model: type[BaseModel], error: ErrorDetails) -> Explaine
         return Explained(path, False, what, f"known here: {', '.join(known)}")
     message = error["msg"].removeprefix("Value error, ")
     shown = f" (found {given!r})" if isinstance(given, str | int | float | bool) and repr(given) not in message else ""
-    return Explained(path, False, f"{dotted(path)}: {uncapitalised(message)}{shown[:80]}", "")
+    return Explained(path, False, f"{dotted(path)}: {uncapitalised(message)}{shown[:80]}", hint)
 
 
 def _path_in(data: Any, loc: tuple[int | str, ...]) -> Path_:

@@ -1,4 +1,4 @@
-"""The part of a kind that studies use: what a study of the kind may say, and what must fit together.
+"""The part of a kind that studies use: what its `load:` may say, and what must fit together.
 
 Implemented in `hakaru.kinds` and by other packages; asked for through `of`.
 """
@@ -6,36 +6,58 @@ Implemented in `hakaru.kinds` and by other packages; asked for through `of`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, cast
+from collections.abc import Collection, Iterator, Mapping
+from typing import TypeVar, cast
 
 from hakaru import kind
-
-if TYPE_CHECKING:
-    from hakaru.study.model import Study
-    from hakaru.study.variables import Problem
+from hakaru.study.any_load import Load
+from hakaru.study.model import Study
+from hakaru.study.variables import Problem
 
 
 class StudyKind(ABC):
     """What a study of this kind may say."""
 
+    @property
+    @abstractmethod
+    def load(self) -> type[Load]:
+        """The model of `load:`."""
+
+    @property
+    def factors(self) -> Mapping[str, str]:
+        """Factors that every study of this kind has without naming them under `variables`, and the place of each.
+
+        `{"vms": "load.vms"}`: a level of the factor `vms` is the value of that place at its points. Default: none.
+        """
+        return {}
+
     @abstractmethod
     def metrics(self, study: Study) -> Collection[str]:
         """Names of metrics that references and expectations may use."""
 
-    @abstractmethod
     def verdicts(self, study: Study) -> Collection[str]:
-        """Names of bottlenecks that an expectation of kind `limiter` may use."""
+        """Names of bottlenecks that an expectation of kind `limiter` may use. Default: none."""
+        return ()
 
-    @abstractmethod
     def problems(self, study: Study) -> Iterator[Problem]:
-        """What does not fit together in the file as a whole, whatever the point."""
+        """What does not fit together in the study as it is written, before any level is chosen. Default: nothing."""
+        yield from ()
 
-    @abstractmethod
     def point_problems(self, study: Study) -> Iterator[Problem]:
-        """What does not fit together at one point; `study` has the changes of the point's levels made."""
+        """What does not fit together at one point, whose levels `study` has. Default: as `problems`."""
+        yield from self.problems(study)
 
 
 def of(study: kind.HasKind) -> StudyKind:
     """The part of the study's kind."""
     return cast(StudyKind, kind.of(study).study)
+
+
+Own = TypeVar("Own", bound=Load)
+
+
+def load_of(study: Study, model: type[Own]) -> Own:
+    """The study's load as its own kind's model. TypeError where the study is of another kind."""
+    if not isinstance(study.load, model):
+        raise TypeError(f"the load of {study.id} is a {type(study.load).__name__}, not a {model.__name__}")
+    return study.load

@@ -1,4 +1,4 @@
-"""What a study says: question, lab, storage, load or backup, variables, factors, expectations.
+"""What a study says: question, lab, storage, load, variables, factors, expectations.
 
 Field by field this is `studies/*/study.yaml`; `hakaru schema` prints it as JSON Schema. Sizes, rates and durations
 are text with a unit (`hakaru.units`). Unknown fields are refused. The parts stand in modules of their own; here is the
@@ -10,20 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache, cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from hakaru import kind
 from hakaru.lab.model import LabSpec
-from hakaru.study.backup import Backup, BackupEnd
+from hakaru.lab.plan import plan_lab
+from hakaru.study.any_load import AnyLoad, Load
 from hakaru.study.expectations import Expect, Reference
 from hakaru.study.explain import known_keys
 from hakaru.study.factors import Factors
-from hakaru.study.iscsi import Iscsi
 from hakaru.study.part import SECOND_NS, FactorName, Id, Level, Line, Part, Text
 from hakaru.study.storage import ArrayModel, ArraySpec, InlineModel, Lu, NoModel, Placement, PresetModel
-from hakaru.study.variables import Change, Changes, Variable, apply, changes_of
-from hakaru.study.vms import Closed, Open, Pattern, SizeWeight, Vms
+from hakaru.study.variables import Change, Changes, Sets, Variable, apply, changes_of
 from hakaru.study.watch import Watch
 from hakaru.units import Duration
 
@@ -32,13 +32,11 @@ REPETITIONS_MAX = 100
 
 
 class Measure(Part):
-    """How long and how often. A backup is measured from its first read to its last write: it has no times here."""
+    """How long and how often. A load that ends by itself (a copy) has no times here."""
 
-    warmup: Duration | None = Field(
-        default=None, ge=0, le=3600 * SECOND_NS, description="load that is not measured; of VMs"
-    )
+    warmup: Duration | None = Field(default=None, ge=0, le=3600 * SECOND_NS, description="load that is not measured")
     time: Duration | None = Field(
-        default=None, ge=SECOND_NS, le=86_400 * SECOND_NS, description="measuring time of one repetition; of VMs"
+        default=None, ge=SECOND_NS, le=86_400 * SECOND_NS, description="measuring time of one repetition"
     )
     repetitions: int = Field(ge=1, le=REPETITIONS_MAX)
     sample_interval: Duration = Field(default=SECOND_NS, ge=SECOND_NS // 10, le=60 * SECOND_NS)
@@ -61,8 +59,6 @@ class Measure(Part):
 class Quick(Part):
     """What `--quick` replaces."""
 
-    _later: ClassVar[frozenset[str]] = frozenset({"changes"})
-
     factors: list[Factors] | None = Field(default=None, min_length=1, max_length=100)
     measure: Measure | None = None
     changes: Changes = Field(default_factory=dict, max_length=100, description="place in the study → its value")
@@ -70,10 +66,6 @@ class Quick(Part):
 
 class Study(Part):
     """A study file."""
-
-    _later: ClassVar[frozenset[str]] = frozenset(
-        {"array", "arrays", "vms", "patterns", "iscsi", "backup", "variables", "watch"}
-    )
 
     format: Literal[1]
     id: Id
@@ -86,10 +78,7 @@ class Study(Part):
     lab: LabSpec
     array: ArraySpec | None = Field(default=None, description="where the lab has one array")
     arrays: dict[str, ArraySpec] = Field(default_factory=dict, max_length=64, description="by their names in the lab")
-    vms: Vms | None = None
-    patterns: dict[Id, Pattern] = Field(default_factory=dict, max_length=100)
-    iscsi: Iscsi = Field(default=Iscsi(), description="of VMs: login keys, commands and sockets at both ends")
-    backup: Backup | None = Field(default=None, description="instead of `vms` and `patterns`")
+    load: AnyLoad = Field(description="what is done to the lab, as the kind of the study has it")
     variables: dict[FactorName, Variable] = Field(default_factory=dict, max_length=100)
     factors: list[Factors] = Field(min_length=1, max_length=100, description="blocks of points, one after the other")
     measure: Measure
@@ -100,33 +89,28 @@ class Study(Part):
     expect: list[Expect] = Field(default_factory=list, max_length=100)
 
     @model_validator(mode="after")
-    def _is_of_one_kind(self) -> Study:
-        if self.backup is not None and (self.vms is not None or self.patterns):
-            raise ValueError("a study has either `vms` and `patterns` or `backup`, not both")
-        if self.backup is not None and self.iscsi != Iscsi():
-            raise ValueError("`iscsi` is for studies of VMs: backups log in as the engine has it")
-        if (self.array is None) == (not self.arrays):
-            raise ValueError("a study has either `array` or `arrays`")
-        if self.backup is None and self.arrays:
-            raise ValueError("VMs load one array: write `array` instead of `arrays`")
+    def _arrays_are_named_once(self) -> Study:
+        if self.array is not None and self.arrays:
+            raise ValueError("write either `array`, where the lab has one array, or `arrays`, not both")
         return self
 
     @property
     def kind(self) -> str:
         """Name of its kind."""
-        return "vms" if self.backup is None else "copy"
+        return self.load.kind
 
-    @property
-    def only_array(self) -> ArraySpec:
-        """The array that VMs load."""
-        assert self.array is not None, "checked when the study was read: VMs load `array`"
-        return self.array
+    @cached_property
+    def storage(self) -> Mapping[str, ArraySpec]:
+        """Every array by its name in the lab. Raises ImpossibleLabError where the lab cannot be."""
+        if self.array is None:
+            return self.arrays
+        return dict.fromkeys(plan_lab(self.lab).array_names, self.array)
 
-    @property
-    def seats(self) -> Vms:
-        """Where the VMs' data lies."""
-        assert self.vms is not None, "checked when the study was read: without `backup` there are VMs"
-        return self.vms
+    @cached_property
+    def varied(self) -> Mapping[str, Variable]:
+        """The study's variables, and the factors that its kind brings."""
+        own = {name: Sets(sets=[place]) for name, place in kind.of(self).study.factors.items()}
+        return {**own, **self.variables}
 
     @cached_property
     def written(self) -> Mapping[str, Any]:
@@ -143,7 +127,7 @@ class Study(Part):
 
     def at(self, factors: Mapping[str, Level]) -> Study:
         """As it is at a point. Raises as `changed`."""
-        return self.changed(changes_of(self.variables, factors))
+        return self.changed(changes_of(self.varied, factors))
 
 
 @cache
@@ -162,29 +146,22 @@ __all__ = [
     "REPETITIONS_MAX",
     "ArrayModel",
     "ArraySpec",
-    "Backup",
-    "BackupEnd",
-    "Closed",
     "Expect",
     "Factors",
     "Id",
     "InlineModel",
-    "Iscsi",
     "Line",
+    "Load",
     "Lu",
     "Measure",
     "NoModel",
-    "Open",
     "Part",
-    "Pattern",
     "Placement",
     "PresetModel",
     "Quick",
     "Reference",
-    "SizeWeight",
     "Study",
     "Text",
-    "Vms",
     "Watch",
     "quick_form",
 ]

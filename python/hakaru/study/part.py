@@ -5,9 +5,10 @@ class Placement(Part): …          nothing unknown, nothing coerced, nothing ch
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, StringConstraints, model_serializer
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, StringConstraints, model_validator
+from pydantic_core import CoreSchema
 
 Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=64)]
 FactorName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
@@ -30,21 +31,24 @@ class Part(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
-    _later: ClassVar[frozenset[str]] = frozenset()
-    """Fields that records of runs leave out where the study does not use them: they came after the record's format."""
-
-    @model_serializer(mode="wrap")
-    def _without_unused(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        written: dict[str, Any] = write(self)
-        for name in self._later:
-            field = type(self).model_fields[name]
-            if getattr(self, name) == field.get_default(call_default_factory=True):
-                written.pop(field.alias or name, None)
-        return written
-
 
 class Text(Part):
-    """A text in both languages."""
+    """A text in English and Japanese; the English text alone, without `en:`, stands for both."""
 
     en: Line
-    ja: Line
+    ja: Line = Field(description="default: the English text")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _english_alone(cls, written: Any) -> Any:
+        if isinstance(written, str):
+            return {"en": written, "ja": written}
+        if isinstance(written, dict) and "en" in written and "ja" not in written:
+            return written | {"ja": written["en"]}
+        return written
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        described = handler.resolve_ref_schema(handler(core_schema))
+        described["required"] = ["en"]
+        return {"anyOf": [described, {"type": "string", "minLength": 1, "maxLength": 4000}]}

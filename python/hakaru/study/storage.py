@@ -5,7 +5,7 @@ array: {target_name: …, model: {kind: preset, name: jdsf-2011}, lus: [{lun: 0,
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
@@ -61,8 +61,6 @@ class Fill(Part):
 
 class Lu(Part):
     """A logical unit of an array."""
-
-    _later: ClassVar[frozenset[str]] = frozenset({"fill"})
 
     lun: int = Field(ge=0, le=255)
     size: Size = Field(description="capacity; memory that was never written takes none")

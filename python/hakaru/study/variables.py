@@ -25,7 +25,7 @@ from hakaru.suggest import did_you_mean
 Problem = tuple[tuple[str | int, ...], str, str]
 """Where in the study file, what, and what would do."""
 
-CHANGEABLE = ("lab", "array", "arrays", "backup", "vms", "patterns", "iscsi")
+CHANGEABLE = ("lab", "array", "arrays", "load")
 """What a variable may change. Not how long and how often is measured: that is one thing for a whole run."""
 
 Place = Annotated[str, StringConstraints(pattern=r"^[^\s.]+(\.[^\s.]+)+$", max_length=200)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -38,8 +38,6 @@ class Capture(Part):
 
 class Watch(Part):
     """Single TCP connections of hosts and arrays: windows, queues, round-trip times and clocks as a series; packets."""
-
-    _later: ClassVar[frozenset[str]] = frozenset({"tcp_interval", "capture"})
 
     tcp_interval: Duration | None = Field(
         default=None,

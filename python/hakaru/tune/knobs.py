@@ -133,10 +133,10 @@ def _all(conditions: Conditions, defaults: Defaults, machine: Machine, lab: bool
     sender, receiver = ("initiator", "target") if writes else ("target", "initiator")
 
     def both(key: str) -> tuple[str, ...]:
-        return tuple(f"iscsi.{side}.{key}" for side in (("initiator", "target") if lab else ("initiator",)))
+        return tuple(f"load.iscsi.{side}.{key}" for side in (("initiator", "target") if lab else ("initiator",)))
 
     def one(side: str, key: str) -> tuple[str, ...]:
-        return (f"iscsi.{side}.{key}",) if lab or side == "initiator" else ()
+        return (f"load.iscsi.{side}.{key}",) if lab or side == "initiator" else ()
 
     def buffer(name: str, side: str, key: str, default: Value) -> Knob:
         # Up to four times what the path holds: what lies beyond takes memory and gives nothing.
@@ -158,8 +158,8 @@ def _all(conditions: Conditions, defaults: Defaults, machine: Machine, lab: bool
     takes = (defaults.receive_target, defaults.receive_initiator)[not writes]
     knobs = [
         Knob("max_recv_data_segment_length", "size", segments, receives, one(receiver, "max_recv_data_segment_length")),
-        Knob("command_max", "size", split, defaults.command_max, ("iscsi.initiator.command_max",)),
-        Knob("commands", "count", commands, defaults.commands, ("iscsi.initiator.commands",)),
+        Knob("command_max", "size", split, defaults.command_max, ("load.iscsi.initiator.command_max",)),
+        Knob("commands", "count", commands, defaults.commands, ("load.iscsi.initiator.commands",)),
     ]
     if writes:
         # Only writes are asked for (R2T) or sent unasked.

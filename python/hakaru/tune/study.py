@@ -14,11 +14,11 @@ from ruamel.yaml import YAML
 from hakaru.study import Loaded, Point, Study
 from hakaru.study.document import parse_document
 from hakaru.study.load import validate
-from hakaru.tune.closed_form import depth_of
-from hakaru.tune.knobs import AUTO, Defaults, Knob, Settings, Value, changed, defaults_of, path_bytes, settle
+from hakaru.tune.kind import tunable
+from hakaru.tune.knobs import AUTO, Knob, Settings, Value, changed, defaults_of, path_bytes, settle
 from hakaru.tune.setup import Setup
 from hakaru.tune.tuning import Peer
-from hakaru.units import format_duration, format_rate, format_size, parse_size
+from hakaru.units import format_duration, format_rate, format_size
 
 QUEUE_MIN_BYTES, QUEUE_MAX_BYTES = 8 << 20, 256 << 20
 SECOND_NS = 10**9
@@ -35,13 +35,6 @@ def base(setup: Setup) -> dict[str, Any]:
     """The study as it would be written."""
     c = setup.conditions
     region = format_size(REGION_BLOCKS * max(c.block_bytes, 1 << 20))
-    load = {"kind": "closed", "queue_depth": depth_of(c, defaults_of(setup.space))}
-    pattern = {
-        "sizes": [{"size": format_size(c.block_bytes)}],
-        "read_percent": 0 if c.op == "write" else 100,
-        "random_percent": 0,
-        "load": load,
-    }
     return {
         "format": 1,
         "id": ID,
@@ -63,9 +56,7 @@ def base(setup: Setup) -> dict[str, Any]:
             "model": {"kind": "none"},
             "lus": [{"lun": 0, "size": region}],
         },
-        "vms": {"columns": [[0]], "image": region},
-        "patterns": {c.op: pattern},
-        "iscsi": {end: part for end, part in _iscsi(setup.defaults).items() if setup.lab or end == "initiator"},
+        "load": tunable().load(setup, region),
         "variables": {knob.name: _variable(knob, setup.peer) for knob in setup.space if knob.places},
         "factors": _factors(setup),
         "measure": {
@@ -105,20 +96,8 @@ def load_base(setup: Setup) -> Loaded:
 
 def factors_of(setup: Setup, settings: Settings) -> dict[str, Any]:
     """The point's factors: the load, and every knob that does not stand at its default."""
-    c = setup.conditions
     levels = {k.name: level(k, settings[k.name]) for k in changed(setup.space, settings) if k.places}
-    return {"pattern": c.op, "vms": 1, "queue_depth": depth_of(c, settings), **levels}
-
-
-def settings_of(setup: Setup, factors: dict[str, Any]) -> dict[str, Value]:
-    """What `factors_of` was given."""
-    settings = defaults_of(setup.space)
-    for knob in setup.space:
-        if knob.name in factors:
-            written = factors[knob.name]
-            known = next((v for v in knob.levels if level(knob, v) == written), None)
-            settings[knob.name] = known if known is not None else _value(knob, written)
-    return settle(setup.space, settings)
+    return {**tunable().factors(setup, settings), **levels}
 
 
 def point_of(study: Study, setup: Setup, settings: Settings, name: str, label: str = "") -> Point:
@@ -131,11 +110,6 @@ def level(knob: Knob, value: Value) -> Value:
     """A value as a level of the knob's variable."""
     written = knob.written(value)
     return AUTO if written is None else written
-
-
-def _value(knob: Knob, written: Any) -> Value:
-    """A value that is no level of the knob: the peer's."""
-    return parse_size(str(written)) if knob.kind == "size" else written
 
 
 def _variable(knob: Knob, peer: Peer | None) -> dict[str, Any]:
@@ -185,37 +159,6 @@ def _lab(setup: Setup) -> dict[str, Any]:
             "slow_start_after_idle": setup.defaults.slow_start_after_idle,
         },
     }
-
-
-def _iscsi(d: Defaults) -> dict[str, Any]:
-    keys = {
-        "initial_r2t": d.initial_r2t,
-        "immediate_data": d.immediate_data,
-        "first_burst_length": format_size(d.first_burst_length),
-        "max_burst_length": format_size(d.max_burst_length),
-        "max_outstanding_r2t": d.max_outstanding_r2t,
-    }
-    return {
-        "initiator": {
-            **keys,
-            "max_recv_data_segment_length": format_size(d.max_recv_initiator),
-            "command_max": format_size(d.command_max),
-            "commands": d.commands,
-            # A setting that is slow under loss is a slow trial, not one that failed.
-            "command_timeout": "5 min",
-            "socket": _socket(d.send_initiator, d.receive_initiator),
-        },
-        "target": {
-            **keys,
-            "max_recv_data_segment_length": format_size(d.max_recv_target),
-            "socket": _socket(d.send_target, d.receive_target),
-        },
-    }
-
-
-def _socket(send: Value, receive: Value) -> dict[str, str]:
-    buffers = {"send_buffer": send, "receive_buffer": receive}
-    return {name: format_size(int(value)) for name, value in buffers.items() if value != AUTO}
 
 
 def _load(setup: Setup) -> str:

@@ -14,12 +14,15 @@ from tests.analysis.small_distance import ERA, KIB, LAB, MIB, OPEN, PATTERN, VAR
 
 STUDY: dict[str, Any] = {
     "lab": LAB,
-    "iscsi": ERA,
-    "vms": {"columns": [[0]]},
-    "patterns": {
-        "write-4m": PATTERN,
-        "read-4m": PATTERN | {"read_percent": 100},
-        "mixed": PATTERN | {"read_percent": 50},
+    "load": {
+        "kind": "vms",
+        "iscsi": ERA,
+        "columns": [[0]],
+        "patterns": {
+            "write-4m": PATTERN,
+            "read-4m": PATTERN | {"read_percent": 100},
+            "mixed": PATTERN | {"read_percent": 50},
+        },
     },
     "variables": VARIABLES,
 }
@@ -45,7 +48,7 @@ def test_login_settles_on_the_smaller_length_and_the_stricter_rule() -> None:
     opened = at(settings="parameters").exchange
     assert opened is not None
     assert opened.unsolicited(512 * KIB) == 512 * KIB
-    assert OPEN["iscsi.target.initial_r2t"] is False
+    assert OPEN["load.iscsi.target.initial_r2t"] is False
 
 
 def test_reads_come_the_other_way_with_the_initiators_segments() -> None:
@@ -74,7 +77,7 @@ def test_what_the_login_came_to_takes_the_place_of_what_was_asked() -> None:
 def test_buffers_are_the_sockets_own_doubled_else_what_they_may_grow_to() -> None:
     assert at().window_bytes("write") == 4 * MIB
     assert at(settings="optimised").window_bytes("write") == 16 * MIB
-    study = STUDY | {"iscsi": ERA | {"initiator": {"socket": {"send_buffer": "64 KiB"}}}}
+    study = STUDY | {"load": STUDY["load"] | {"iscsi": ERA | {"initiator": {"socket": {"send_buffer": "64 KiB"}}}}}
     assert setup_at(study, factors()).window_bytes("write") == 128 * KIB
     today = STUDY | {"lab": LAB | {"tcp": {"stack": "today"}}}
     assert setup_at(today, factors()).window_bytes("write") is None

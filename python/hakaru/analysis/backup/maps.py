@@ -16,7 +16,7 @@ from hakaru.units import parse_size
 
 COLLAPSE_PERCENT = 50.0
 BUFFER = ".queue"
-STREAMS = "backup.streams"
+STREAMS = "load.streams"
 
 
 def collapsed(point: BackupPoint) -> bool:

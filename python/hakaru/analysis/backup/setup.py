@@ -62,29 +62,24 @@ class Setup:
         return min(max(rates), held) if rates and held else max(rates, default=None)
 
 
-def is_backup(study: Mapping[str, Any]) -> bool:
-    """Whether the study copies images instead of loading VMs."""
-    return bool(study.get("backup"))
-
-
 def setup_at(study: Mapping[str, Any], factors: Mapping[str, Any]) -> Setup:
     """What holds at a point."""
     changed = study_at(study, factors)
-    lab, backup = changed.get("lab") or {}, changed.get("backup") or {}
+    lab, load = changed.get("lab") or {}, changed.get("load") or {}
     plan = plan_of(lab)
-    source = str((backup.get("from") or {}).get("array") or plan.array_names[0])
-    destination = str((backup.get("to") or {}).get("array") or plan.array_names[-1])
+    source = str((load.get("from") or {}).get("array") or plan.array_names[0])
+    destination = str((load.get("to") or {}).get("array") or plan.array_names[-1])
     hosts = plan.host_names
     read, write = (next(iter(hops_between(plan, *ends)), ()) for ends in ((source, hosts[0]), (hosts[0], destination)))
-    limit = rate_of(backup.get("rate_limit"))
+    limit = rate_of(load.get("rate_limit"))
     return Setup(
         hosts=hosts,
         source=source,
         destination=destination,
-        jobs=int(backup.get("jobs") or 1),
-        streams=int(backup.get("streams") or 1),
-        depth=int(backup.get("depth") or 1),
-        block_bytes=size_of(backup.get("block")) or 0,
+        jobs=int(load.get("jobs") or 1),
+        streams=int(load.get("streams") or 1),
+        depth=int(load.get("depth") or 1),
+        block_bytes=size_of(load.get("block")) or 0,
         rate_limit_bytes_per_s=limit / 8 if limit else None,
         read=read,
         write=write,

@@ -86,7 +86,7 @@ def setup_at(study: Mapping[str, Any], factors: Mapping[str, Any], *, site: bool
     changed = study_at(study, factors)
     lab = changed.get("lab") if not site else None
     plan = plan_of(lab) if lab else None
-    iscsi = changed.get("iscsi") or {}
+    iscsi = (changed.get("load") or {}).get("iscsi") or {}
     initiator = INITIATOR | _given(iscsi.get("initiator"))
     target = TARGET | _given(iscsi.get("target"))
     vms = int(factors["vms"]) if isinstance(factors.get("vms"), int) else 1
@@ -152,7 +152,7 @@ def _given(side: Any) -> dict[str, Any]:
 
 
 def _pattern(changed: Mapping[str, Any], factors: Mapping[str, Any]) -> Mapping[str, Any]:
-    return (changed.get("patterns") or {}).get(str(factors.get("pattern"))) or {}
+    return ((changed.get("load") or {}).get("patterns") or {}).get(str(factors.get("pattern"))) or {}
 
 
 def _outstanding(changed: Mapping[str, Any], factors: Mapping[str, Any], vms: int) -> float | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hakaru.report import backup, backup_figures
-from hakaru.report.figures import Figure
-from hakaru.report.kind import ReportKind, Table
-from hakaru.wording import number, percent
+from hakaru.kinds.copy import figures, parts
+from hakaru.report import hops
+from hakaru.report.blocks import Group, Section, Table
+from hakaru.report.kind import ReportKind, TerminalTable
+from hakaru.wording import number, percent, say
 
 Json = dict[str, Any]
 COLUMNS = ("MB/s", "±", "path", "last s", "dropped", "resent %", "timeouts")
@@ -17,29 +18,38 @@ COLUMNS = ("MB/s", "±", "path", "last s", "dropped", "resent %", "timeouts")
 class CopyReport(ReportKind):
     """The part of the kind `copy` that reports use."""
 
-    def table(self, summary: Json) -> Table:
+    def table(self, summary: Json) -> TerminalTable:
         """Rate, share of the path, losses."""
-        return Table(COLUMNS, [_cells(point) for point in summary["points"]])
+        return TerminalTable(COLUMNS, [_cells(point) for point in summary["points"]])
 
     def chief_findings(self, summary: Json) -> list[Json]:
         """About the slow point and those that another path limits."""
-        return backup.chief_findings(summary)
+        return parts.chief_findings(summary)
 
     def tiles(self, summary: Json, language: str) -> list[Json]:
         """The slow copy beside the fast one."""
-        return backup.tiles(summary, language)
+        return parts.tiles(summary, language)
 
     def method(self, summary: Json, study: Json, lab: Json, language: str) -> list[str]:
         """The copy and its path."""
-        return backup.method(study, lab, language)
+        return parts.method(study, lab, language)
 
-    def parts(self, summary: Json, letters: Mapping[str, str], language: str) -> Json:
-        """Tables of points and of hops."""
-        return {"copies": backup.parts(summary, dict(letters), language)}
+    def groups(self, summary: Json, study: Json, language: str) -> list[Group]:
+        """Bars, maps and the course of the slow copy."""
+        return [Group(figures.of_run(summary, language))]
 
-    def figures(self, summary: Json, language: str, series: int = 0) -> list[Figure]:
-        """Bars, courses, maps."""
-        return backup_figures.of_run(summary, language)
+    def tables(self, summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
+        """Points."""
+        return parts.tables(summary, letters, language)
+
+    def about_tables(self, summary: Json, language: str) -> str:
+        """Meaning of the columns."""
+        return say(language, "table.copies")
+
+    def sections(self, summary: Json, language: str) -> list[Section]:
+        """Hops of the plain points."""
+        plain = figures.plain_points(summary)
+        return hops.section([(figures.label(summary, point), point) for point in plain], language)
 
 
 def _cells(point: Json) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import get_args
 
-from hakaru.study import consistency_backup
-from hakaru.study.consistency import arrays_of
+from hakaru.kinds.copy import consistency
+from hakaru.kinds.copy.load import CopyLoad, load_at
 from hakaru.study.kind import StudyKind
 from hakaru.study.model import Study
 from hakaru.study.variables import Problem
@@ -19,8 +19,16 @@ METRICS = frozenset(
 """Metrics that references and expectations may name; a test holds that analysis computes them all."""
 
 
+VERDICTS = frozenset(
+    {"drives", "controller", "port", "link", "switch_buffer", "congestion_marks", "rate_limit", "receive_window"}
+    | {"generator_cpu", "array_cpu", "machine_cpu", "fabric", "depth", "undetermined"}
+)
+
+
 class CopyStudy(StudyKind):
     """The part of the kind `copy` that studies use."""
+
+    load = CopyLoad
 
     def metrics(self, study: Study) -> Collection[str]:
         """Names of metrics that references and expectations may use."""
@@ -31,16 +39,12 @@ class CopyStudy(StudyKind):
         return frozenset(get_args(Verdict))
 
     def problems(self, study: Study) -> Iterator[Problem]:
-        """A copy has its own start and end."""
+        """A copy has its own start and end; LUs, room, blocks and contents."""
         for field in ("warmup", "time"):
             if getattr(study.measure, field) is not None:
-                message = "a backup is measured from its first read to its last write"
-                yield ("measure", field), message, "leave it out; `backup.time_limit` bounds it"
-
-    def point_problems(self, study: Study) -> Iterator[Problem]:
-        """LUs, room, blocks, contents."""
-        assert study.backup is not None
-        yield from consistency_backup.problems(study.backup, arrays_of(study))
+                message = "a copy is measured from its first read to its last write"
+                yield ("measure", field), message, "leave it out; `load.time_limit` bounds it"
+        yield from consistency.problems(load_at(study), study.storage)
 
 
 STUDY = CopyStudy()

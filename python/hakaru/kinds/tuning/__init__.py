@@ -17,6 +17,7 @@ class Tuning(Kind):
     """The kind `tuning`."""
 
     name = "tuning"
+    in_studies = False
 
     @property
     def study(self) -> StudyKind:

@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from hakaru.kinds.tuning import parts
 from hakaru.kinds.vms.report import REPORT as VMS
-from hakaru.report import tuning
-from hakaru.report.figures import Figure
-from hakaru.report.kind import ReportKind, Table
+from hakaru.report.blocks import Group, Section, Table
+from hakaru.report.kind import ReportKind, TerminalTable
 
 Json = dict[str, Any]
 
@@ -17,29 +17,33 @@ Json = dict[str, Any]
 class TuningReport(ReportKind):
     """The part of the kind `tuning` that reports use."""
 
-    def table(self, summary: Json) -> Table:
+    def table(self, summary: Json) -> TerminalTable:
         """As for any load by VMs."""
         return VMS.table(summary)
 
     def chief_findings(self, summary: Json) -> list[Json]:
         """Best, reach, peer, advice."""
-        return [f for f in summary["findings"] if f["kind"] in tuning.CHIEF]
+        return [f for f in summary["findings"] if f["kind"] in parts.CHIEF]
 
     def tiles(self, summary: Json, language: str) -> list[Json]:
         """Best, default, what could be reached, memory."""
-        return tuning.tiles(summary, language)
+        return parts.tiles(summary, language)
 
     def method(self, summary: Json, study: Json, lab: Json, language: str) -> list[str]:
         """As for any load by VMs."""
         return VMS.method(summary, study, lab, language)
 
-    def parts(self, summary: Json, letters: Mapping[str, str], language: str) -> Json:
-        """Tables and texts of the tuning."""
-        return {"tuned": tuning.parts(summary, language)}
+    def groups(self, summary: Json, study: Json, language: str) -> list[Group]:
+        """Course of the search, and loss of each setting when reverted."""
+        return [Group(parts.figures(summary, language))]
 
-    def figures(self, summary: Json, language: str, series: int = 0) -> list[Figure]:
-        """Its course, and what each knob is worth."""
-        return tuning.figures(summary, language)
+    def tables(self, summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
+        """Conditions, settings and trials."""
+        return parts.tables(summary, language)
+
+    def sections(self, summary: Json, language: str) -> list[Section]:
+        """Settings to apply."""
+        return parts.sections(summary, language)
 
     def point_name(self, point: Json, language: str) -> str:
         """Its id: points differ in a dozen knobs."""

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from hakaru.report.kind import ReportKind
     from hakaru.run.kind import RunKind
     from hakaru.study.kind import StudyKind
+    from hakaru.tune.kind import TuneKind
 
 
 class Vms(Kind):
@@ -38,6 +39,13 @@ class Vms(Kind):
         from hakaru.kinds.vms.analysis import ANALYSIS
 
         return ANALYSIS
+
+    @property
+    def tune(self) -> TuneKind:
+        """Its part of a tuning."""
+        from hakaru.kinds.vms.tune import TUNE
+
+        return TUNE
 
     @property
     def report(self) -> ReportKind:

@@ -6,35 +6,39 @@ from collections.abc import Mapping
 from typing import Any
 
 from hakaru.analysis import sentences
-from hakaru.report import distance, distance_figures, figures
-from hakaru.report.figures import Figure, Sweep
-from hakaru.report.kind import ReportKind, Table
+from hakaru.kinds.vms import figures, path, path_figures, tables
+from hakaru.report import hops
+from hakaru.report.blocks import Group, Section, Table
+from hakaru.report.kind import ReportKind, TerminalTable
+from hakaru.report.sweep import Sweep
 from hakaru.wording import number, percent, say
 
 Json = dict[str, Any]
 COLUMNS = ("IOPS", "±", "MB/s", "mean ms", "p99 ms", "drives", "link")
 LINKED_COLUMNS = ("MB/s", "±", "bound", "of bound", "of payload", "mean ms", "limited by")
+HOP_TABLES_MAX = 8
+"""Points with a hop table, in the order of the run."""
 CHIEF = ("peak", "limiter", "decline")
 
 
 class VmsReport(ReportKind):
     """The part of the kind `vms` that reports use."""
 
-    def table(self, summary: Json) -> Table:
+    def table(self, summary: Json) -> TerminalTable:
         """Rates, latencies and what was busy."""
-        if distance.is_distance(summary):
-            return Table(LINKED_COLUMNS, [_linked_cells(point) for point in summary["points"]])
-        return Table(COLUMNS, [_cells(point) for point in summary["points"]])
+        if path.is_distance(summary):
+            return TerminalTable(LINKED_COLUMNS, [_linked_cells(point) for point in summary["points"]])
+        return TerminalTable(COLUMNS, [_cells(point) for point in summary["points"]])
 
     def chief_findings(self, summary: Json) -> list[Json]:
         """Peak, limiter and decline of each sweep."""
-        if distance.is_distance(summary):
-            return distance.chief_findings(summary)
+        if path.is_distance(summary):
+            return path.chief_findings(summary)
         return [f for f in summary["findings"] if f["kind"] in CHIEF]
 
     def tiles(self, summary: Json, language: str) -> list[Json]:
         """The four numbers of the first curve."""
-        return distance.tiles(summary, language) if distance.is_distance(summary) else _tiles(summary, language)
+        return path.tiles(summary, language) if path.is_distance(summary) else _tiles(summary, language)
 
     def method(self, summary: Json, study: Json, lab: Json, language: str) -> list[str]:
         """Times, patterns, bounds."""
@@ -48,23 +52,43 @@ class VmsReport(ReportKind):
             }
             found.append(say(language, "method.time", times))
         used = {str(p["factors"].get("pattern")) for p in summary["points"]}
-        found += [pattern(n, p, language) for n, p in (study.get("patterns") or {}).items() if n in used]
-        return [*found, *(distance.method(language) if distance.is_distance(summary) else [])]
+        patterns = (study.get("load") or {}).get("patterns") or {}
+        found += [pattern(name, patterns[name], language) for name in patterns if name in used]
+        return [*found, *(path.method(language) if path.is_distance(summary) else [])]
 
-    def parts(self, summary: Json, letters: Mapping[str, str], language: str) -> Json:
-        """Tables of points over a lab link by link."""
-        return {"far": distance.parts(summary, dict(letters), language)} if distance.is_distance(summary) else {}
+    def groups(self, summary: Json, study: Json, language: str) -> list[Group]:
+        """Curves of each sweep; of a lab link by link also bounds and shares."""
+        sweeps = [Sweep(summary, i) for i in range(len(summary["sweeps"]))]
+        groups = [
+            Group(
+                figures.of_sweep(summary, i, language),
+                sentences.series(sweep.where, language),
+                _about_sweep(study, sweep.where, language),
+            )
+            for i, sweep in enumerate(sweeps)
+        ]
+        return [*groups, *([Group(path_figures.of_run(summary, language))] if path.is_distance(summary) else [])]
 
-    def figures(self, summary: Json, language: str, series: int = 0) -> list[Figure]:
-        """Curves of a sweep; bars and shares over a lab link by link."""
-        if distance.is_distance(summary):
-            return distance_figures.of_run(summary, language)
-        return figures.of_sweep(summary, series, language) if series < len(summary["sweeps"]) else []
+    def tables(self, summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
+        """Points of each sweep; of a lab link by link also points with their bounds."""
+        found = path.tables(summary, letters, language) if path.is_distance(summary) else []
+        for i in range(len(summary["sweeps"])):
+            found += tables.of_sweep(Sweep(summary, i), letters, language)
+        return found
 
-    def about_sweep(self, study: Json, where: Mapping[str, Any], language: str) -> str:
-        """The pattern."""
-        name, patterns = where.get("pattern"), study.get("patterns") or {}
-        return pattern(str(name), patterns[name], language) if name in patterns else ""
+    def about_tables(self, summary: Json, language: str) -> str:
+        """Meaning of the bounds, if there are any."""
+        return say(language, "table.distance") if path.is_distance(summary) else ""
+
+    def sections(self, summary: Json, language: str) -> list[Section]:
+        """Hops of the points that have them."""
+        return hops.section([(self.point_name(p, language), p) for p in summary["points"][:HOP_TABLES_MAX]], language)
+
+
+def _about_sweep(study: Json, where: Mapping[str, Any], language: str) -> str:
+    """The pattern of a sweep."""
+    name, patterns = where.get("pattern"), (study.get("load") or {}).get("patterns") or {}
+    return pattern(str(name), patterns[name], language) if name in patterns else ""
 
 
 def pattern(name: str, described: Json, language: str) -> str:

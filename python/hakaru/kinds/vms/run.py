@@ -7,17 +7,21 @@ from typing import cast
 
 from hakaru.caveats import Caveat
 from hakaru.engine import contract
+from hakaru.errors import UsageError
+from hakaru.kinds.vms.configure import Unit, initiator_configs, lab_units, ports
+from hakaru.kinds.vms.load import VmsLoad, load_at
 from hakaru.lab.plan import LabPlan
 from hakaru.run import site as sites
-from hakaru.run.configure import ONLY, Unit, array_config, initiator_configs, iscsi_ports, lab_units
+from hakaru.run.configure import array_configs
 from hakaru.run.kind import Cost, Engines, RunKind
 from hakaru.run.meter import Meter
 from hakaru.run.place import reaches
 from hakaru.run.plan import LOOPBACK_BYTES_PER_S
 from hakaru.run.repetition import answers_gathered
 from hakaru.run.site_file import Site
-from hakaru.study import Expanded, Point, Repetition
-from hakaru.study.model import Study
+from hakaru.study import Expanded, Point, Repetition, Study
+from hakaru.study.expand import shown
+from hakaru.study.iscsi import TargetEnd
 from hakaru.units import format_duration
 
 
@@ -26,7 +30,7 @@ class VmsRun(RunKind):
 
     def servers(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:
         """The array on the lab's portals."""
-        return {name: array_config(expanded, turn, lab.portals(name), ONLY) for name in lab.array_names}
+        return array_configs(expanded, turn, lab, load_at(expanded.at(turn.point)).iscsi.target)
 
     def loads(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:
         """The VMs, dealt to the lab's hosts."""
@@ -35,7 +39,7 @@ class VmsRun(RunKind):
 
     def check_site(self, expanded: Expanded, site: Site) -> bool:
         """Writes need LUs that are expendable; the arrays of a site keep their settings."""
-        return sites.check_load(site, expanded)
+        return _check_site(expanded, site)
 
     def site_loads(self, expanded: Expanded, turn: Repetition, site: Site, *, allow_writes: bool) -> Engines:
         """Every VM on this host."""
@@ -45,13 +49,13 @@ class VmsRun(RunKind):
 
     def ports(self, load: contract.EngineConfig) -> set[int]:
         """Ports of the portals that the VMs log in to."""
-        return iscsi_ports(cast(contract.InitiatorConfig, load))
+        return ports(cast(contract.InitiatorConfig, load))
 
     def cost(self, expanded: Expanded, point: Point, lab: LabPlan | None) -> Cost:
         """Warm-up and measuring time; a session for each VM."""
         seconds = (expanded.measure.warmup_ns + expanded.measure.time_ns) / 1e9
-        vms = int(point.factors["vms"])
-        return Cost(seconds, seconds, _held_bytes(expanded.at(point), point.factors, seconds, lab), vms, vms)
+        load = load_at(expanded.at(point))
+        return Cost(seconds, seconds, _held_bytes(load, seconds, lab), load.count, load.count)
 
     def each(self, expanded: Expanded) -> str:
         """Both times."""
@@ -64,22 +68,44 @@ class VmsRun(RunKind):
 
     def caveats(self, study: Study, results: Sequence[Mapping[str, float]]) -> list[Caveat]:
         """Latencies that waiting for more answers made longer."""
-        return list(answers_gathered(study.iscsi.initiator, results))
+        return list(answers_gathered(load_at(study).iscsi.initiator, results))
 
     def meter(self, expanded: Expanded, turn: Repetition, hosts: int) -> Meter:
         """Rate and latency of all VMs."""
         return Meter(hosts)
 
 
-def _held_bytes(study: Study, factors: Mapping[str, object], seconds: float, lab: LabPlan | None) -> int:
+def _check_site(expanded: Expanded, site: Site) -> bool:
+    for point in expanded.points:
+        if load_at(expanded.at(point)).iscsi.target != TargetEnd():
+            raise UsageError(
+                f"nothing was written: the point {shown(point)} sets `load.iscsi.target`, "
+                "and a site's arrays are not ours to set",
+                "set it at the array, and leave it out here or choose other points with --only",
+            )
+    kept = [lu for lu in site.lus if not lu.expendable]
+    if not kept:
+        return True
+    loads = [load_at(expanded.at(point)) for point in expanded.points]
+    writing = sorted({str(load.pattern) for load in loads if load.asked.read_percent < 100})
+    if writing:
+        raise sites.refusal(
+            site,
+            kept[0],
+            f"pattern {writing[0]} writes",
+            "else choose patterns that only read (`read_percent: 100`), for instance with --only pattern=NAME",
+        )
+    return False
+
+
+def _held_bytes(load: VmsLoad, seconds: float, lab: LabPlan | None) -> int:
     """Most bytes that VMs write."""
-    pattern = study.patterns[str(factors["pattern"])]
-    read, write = pattern.read_percent / 100, 1 - pattern.read_percent / 100
+    read, write = load.asked.read_percent / 100, 1 - load.asked.read_percent / 100
     rates = [link.rate_bits_per_s for link in lab.links if link.node == lab.array_name] if lab else []
     path = sum(r / 8 for r in rates if r) if rates and all(rates) else LOOPBACK_BYTES_PER_S
     # Reads and writes go in opposite directions: the mix is as fast as its larger part allows.
     rate = path * write / max(read, write)
-    return int(min(rate * seconds, int(str(factors["vms"])) * study.seats.region_bytes))
+    return int(min(rate * seconds, load.count * load.region_bytes))
 
 
 RUN = VmsRun()

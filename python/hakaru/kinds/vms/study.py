@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import get_args
 
-from hakaru.study import consistency_load
+from hakaru.kinds.vms import consistency
+from hakaru.kinds.vms.load import FACTORS, VmsLoad
 from hakaru.study.kind import StudyKind
-from hakaru.study.model import Measure, Study
+from hakaru.study.model import Study
 from hakaru.study.variables import Problem
 from hakaru.study.verdicts import Verdict
 
@@ -30,8 +31,21 @@ LINKED_METRICS = frozenset(
 """Further metrics of a lab that is described link by link."""
 
 
+VERDICTS = frozenset(
+    {"drives", "port", "link", "controller", "array", "generator_cpu", "array_cpu", "machine_cpu", "fabric"}
+    | {"r2t_turns", "receive_window", "send_buffer", "congestion_window", "slow_start", "depth", "undetermined"}
+)
+
+
 class VmsStudy(StudyKind):
     """The part of the kind `vms` that studies use."""
+
+    load = VmsLoad
+
+    @property
+    def factors(self) -> Mapping[str, str]:
+        """Pattern, number of VMs, queue depth."""
+        return FACTORS
 
     def metrics(self, study: Study) -> Collection[str]:
         """Names of metrics that references and expectations may use."""
@@ -42,24 +56,12 @@ class VmsStudy(StudyKind):
         return frozenset(get_args(Verdict))
 
     def problems(self, study: Study) -> Iterator[Problem]:
-        """A load needs VMs, patterns and times."""
-        if study.vms is None:
-            yield (), "the study loads nothing: `vms` is missing", "add `vms:` and `patterns:`, or `backup:`"
-        elif not study.patterns:
-            yield (), "the study loads nothing: `patterns` is missing", "add `patterns:`"
-        measures: list[tuple[tuple[str, ...], Measure]] = [(("measure",), study.measure)]
-        if study.quick and study.quick.measure:
-            measures.append((("quick", "measure"), study.quick.measure))
-        for place, measure in measures:
-            for field in ("warmup", "time"):
-                if getattr(measure, field) is None:
-                    yield (*place, field), "missing", f"add `{field}:` here"
+        """Times, LUs, images, patterns, login keys."""
+        return consistency.problems(study)
 
     def point_problems(self, study: Study) -> Iterator[Problem]:
-        """Login keys, LUs, images, patterns."""
-        for place, message, hint in study.iscsi.problems():
-            yield ("iscsi", *place), message, hint
-        yield from consistency_load.problems(study)
+        """The same, and the point's own pattern and VMs."""
+        return consistency.point_problems(study)
 
 
 STUDY = VmsStudy()

@@ -1,14 +1,11 @@
-"""What a report of a tuning shows: the course of its search, what each knob is worth, what to set.
-
-parts     tables and ready text, from the part `tuning` of the summary
-figures   course: every trial and the best so far; knobs: what switching each one back costs
-"""
+"""Report of a tuning: the course of its search, the worth of each setting, and the settings to apply."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from hakaru.report import charts
+from hakaru.report.blocks import Cell, Column, Row, Section, Table, Text
 from hakaru.report.charts import Axes, Bar, Chart, Line, Size
 from hakaru.report.figures import Figure
 from hakaru.units import format_size
@@ -21,25 +18,44 @@ TICKS_MAX = 10
 """Trials each of which has its tick; of more the axis chooses."""
 
 
-def is_tuning(summary: Json) -> bool:
-    """Whether a summary is that of a tuning."""
-    return "tuning" in summary
-
-
-def parts(summary: Json, language: str) -> Json:
-    """Tables and texts of the tuning."""
+def tables(summary: Json, language: str) -> list[Table]:
+    """Conditions, knobs, trials."""
     tuning = summary["tuning"]
+    given = [Row([name, value]) for name, value in _given(tuning, language)]
+    return [
+        Table(say(language, "tuned.given"), [], given, "pairs"),
+        _knobs(tuning, language),
+        _trials(summary, language),
+    ]
+
+
+def _knobs(tuning: Json, language: str) -> Table:
+    titles = [say(language, f"table.{name}") for name in ("knob", "default", "best", "loss", "advised")]
+    columns = [Column(title, "level", header=i == 0) for i, title in enumerate(titles)]
+    rows = [_knob(tuning, knob, language) for knob in tuning["knobs"]]
+    return Table(say(language, "tuned.knobs"), columns, rows, "text knobs")
+
+
+def _trials(summary: Json, language: str) -> Table:
     limiters = {p["point"]: say(language, f"limiter.{p['limiter']}") for p in summary["points"] if p.get("limiter")}
-    return {
-        "limited": bool(limiters),
-        "given": _given(tuning, language),
-        "knobs": [_knob(tuning, knob, language) for knob in tuning["knobs"]],
-        "trials": [_trial(t, limiters, language) for t in tuning["trials"]],
-        "text": [
-            {"title": say(language, f"tuning.text.{b['name']}"), "file": b["file"], "text": b["text"]}
-            for b in tuning["text"]
-        ],
-    }
+    titles = [say(language, "axis.trial"), say(language, "table.phase"), "MB/s"]
+    titles += [say(language, "table.limiter")] if limiters else []
+    titles += [say(language, "table.memory"), say(language, "table.settings")]
+    columns = [Column(title, "level", header=i == 0) for i, title in enumerate(titles)]
+    rows = [_trial(trial, limiters, language) for trial in summary["tuning"]["trials"]]
+    return Table(say(language, "tuned.trials"), columns, rows, "text trials")
+
+
+def sections(summary: Json, language: str) -> list[Section]:
+    """Settings to apply, ready to copy."""
+    texts = [
+        Text(say(language, f"tuning.text.{block['name']}"), block["file"], block["text"])
+        for block in summary["tuning"]["text"]
+    ]
+    if not texts:
+        return []
+    title, about = say(language, "section.set"), say(language, "tuned.set")
+    return [Section("set", title, about, texts=texts, before_results=True)]
 
 
 def tiles(summary: Json, language: str) -> list[Json]:
@@ -125,38 +141,42 @@ def _given(tuning: Json, language: str) -> list[tuple[str, str]]:
     return [(say(language, f"tuned.{name}"), value) for name, value in rows]
 
 
-def _knob(tuning: Json, knob: Json, language: str) -> Json:
-    """A knob's row: its default, where the best has it, what it is worth, and what is advised."""
+def _knob(tuning: Json, knob: Json, language: str) -> Row:
+    """A knob's default, its best setting, what that is worth, and the recommendation."""
     name = knob["knob"]
     best, advised = tuning["best"], tuning["advised"]
     worth = next((c for c in tuning["contributions"] if c["knob"] == name), None)
-    interval = ""
-    if worth is not None and worth["low"] is not None:
-        interval = say(language, "tuning.bounds", {"low": worth["low"], "high": worth["high"]})
+    loss = Cell("")
+    if worth is not None:
+        bounds = {"low": worth["low"], "high": worth["high"]}
+        interval = "" if worth["low"] is None else say(language, "tuning.bounds", bounds)
+        loss = Cell(f"{number(worth['loss_percent'], language)} %", interval)
     turned = advised is not None and name in advised["settings"]
-    return {
-        "name": say(language, f"knob.{name}"),
-        "default": knob["default"],
-        "best": "" if best is None else best["settings"].get(name, "="),
-        "loss": "" if worth is None else f"{number(worth['loss_percent'], language)} %",
-        "interval": interval,
-        "advised": advised["settings"][name] if advised is not None and turned else knob["default"],
-        "turned": turned,
-    }
+    return Row(
+        [
+            say(language, f"knob.{name}"),
+            knob["default"],
+            "" if best is None else best["settings"].get(name, "="),
+            loss,
+            Cell(advised["settings"][name] if turned else knob["default"], bold=turned),
+        ]
+    )
 
 
-def _trial(trial: Json, limiters: dict[str, str], language: str) -> Json:
+def _trial(trial: Json, limiters: dict[str, str], language: str) -> Row:
     knob = say(language, f"knob.{trial['knob']}") if trial["knob"] else ""
     if trial["phase"] == "contribution" and not knob:
         knob = say(language, "tuned.none")
-    return {
-        "trial": f"{trial['trial']} ({trial['point']})",
-        "phase": " ".join(part for part in (say(language, f"tuned.phase.{trial['phase']}"), knob) if part),
-        "mb_per_s": number(trial["mb_per_s"], language) if trial["error"] is None else trial["error"],
-        "limiter": limiters.get(trial["point"], "") if trial["error"] is None else "",
-        "memory": _memory(trial["memory_bytes"]),
-        "settings": ", ".join(f"{say(language, f'knob.{k}')} {v}" for k, v in trial["settings"].items()),
-    }
+    failed = trial["error"] is not None
+    cells = [
+        f"{trial['trial']} ({trial['point']})",
+        " ".join(part for part in (say(language, f"tuned.phase.{trial['phase']}"), knob) if part),
+        trial["error"] if failed else number(trial["mb_per_s"], language),
+        *([("" if failed else limiters.get(trial["point"], ""))] if limiters else []),
+        _memory(trial["memory_bytes"]),
+        ", ".join(f"{say(language, f'knob.{name}')} {value}" for name, value in trial["settings"].items()),
+    ]
+    return Row(cells)
 
 
 def _mb(value: float | None, language: str) -> str:

@@ -1,4 +1,4 @@
-"""Figures of a backup study.
+"""Figures of a study that copies images.
 
 patterns    MB/s of each plain point (those with the same factors as the study's first) beside the published value
 jobs        MB/s of each job beside those of the published VMs, where the table has them
@@ -14,7 +14,8 @@ from typing import Any
 from hakaru.analysis import sentences
 from hakaru.report import charts
 from hakaru.report.charts import Axes, Bar, Cell, Chart, Line, Size
-from hakaru.report.figures import Figure, Summary
+from hakaru.report.figures import Figure, note
+from hakaru.report.sweep import Summary
 from hakaru.units import format_size
 from hakaru.wording import number, say, tenths
 
@@ -55,16 +56,6 @@ def label(summary: Summary, point: Json) -> str:
     """A point's levels: those of the plain points alone, any other with the name of its factor."""
     plain = summary["points"][0]["factors"]
     return ", ".join(str(v) if f in plain else f"{f} {v}" for f, v in point["factors"].items())
-
-
-def note(points: list[Json], language: str, key: str = "mean") -> str:
-    """Origin, statistic and n of a figure."""
-    counts = sorted({p["metrics"]["mb_per_s"]["n"] for p in points})
-    n = str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
-    origins = ", ".join(say(language, f"origin.{o}") for o in dict.fromkeys(p["origin"] for p in points))
-    return say(
-        language, f"figure.note.{key}.single" if counts == [1] else f"figure.note.{key}", {"origin": origins, "n": n}
-    )
 
 
 def published(summary: Summary, point: Json) -> tuple[Json, Json] | None:

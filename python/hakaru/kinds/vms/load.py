@@ -1,6 +1,14 @@
 """The load of VMs: where their data lies, and which requests they make, when.
 
-The other kind of study copies instead of loading: `backup.py`.
+    load:
+      kind: vms
+      columns: [[0], [1]]
+      image: 64 GiB
+      patterns:
+        random-32k:
+          {sizes: [{size: 32 KiB}], read_percent: 70, random_percent: 100, load: {kind: closed, queue_depth: 32}}
+
+`pattern`, `vms` and `queue_depth` are factors of every study of VMs.
 """
 
 from __future__ import annotations
@@ -9,10 +17,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from hakaru.study.part import Part
+from hakaru.study.any_load import Load
+from hakaru.study.iscsi import Iscsi
+from hakaru.study.kind import load_of
+from hakaru.study.model import Study
+from hakaru.study.part import Id, Part
 from hakaru.units import Size
 
 VMS_MAX = 20_000
+FACTORS = {"pattern": "load.pattern", "vms": "load.vms", "queue_depth": "load.queue_depth"}
+"""Factor → its place in the study."""
 
 
 class SizeWeight(Part):
@@ -48,9 +62,10 @@ class Pattern(Part):
     load: Annotated[Closed | Open, Field(discriminator="kind")]
 
 
-class Vms(Part):
-    """Where the VMs' data lies: VM i goes to column i mod columns, there to the next free image."""
+class VmsLoad(Load):
+    """VMs that load the lab's array: VM i goes to column i mod columns, there to the next free image."""
 
+    kind: Literal["vms"]
     columns: list[Annotated[list[int], Field(min_length=1, max_length=256)]] = Field(
         min_length=1, max_length=256, description="LUs; VMs are dealt to columns in turn and fill each LU by LU"
     )
@@ -58,8 +73,33 @@ class Vms(Part):
     region: Size | None = Field(
         default=None, description="part of its image, from the start, that a VM uses; default: all"
     )
+    patterns: dict[Id, Pattern] = Field(min_length=1, max_length=100)
+    iscsi: Iscsi = Field(default=Iscsi(), description="login keys, commands and sockets at both ends")
+    pattern: Id | None = Field(default=None, description="a name under `patterns`; also a factor")
+    vms: int | None = Field(default=None, ge=1, le=VMS_MAX, description="how many; also a factor")
+    queue_depth: int | None = Field(
+        default=None, ge=1, le=1024, description="instead of the pattern's own (closed load); also a factor"
+    )
 
     @property
     def region_bytes(self) -> int:
         """Bytes of its image that a VM uses."""
         return self.image if self.region is None else self.region
+
+    @property
+    def asked(self) -> Pattern:
+        """The pattern of a point, with its queue depth."""
+        chosen = self.patterns[str(self.pattern)]
+        if self.queue_depth is None or not isinstance(chosen.load, Closed):
+            return chosen
+        return chosen.model_copy(update={"load": chosen.load.model_copy(update={"queue_depth": self.queue_depth})})
+
+    @property
+    def count(self) -> int:
+        """VMs of a point."""
+        return self.vms or 0
+
+
+def load_at(study: Study) -> VmsLoad:
+    """The load of a study of VMs; at a point, `pattern` and `vms` are set."""
+    return load_of(study, VmsLoad)

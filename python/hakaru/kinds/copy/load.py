@@ -1,6 +1,7 @@
-"""The backup of images: jobs that read an image in order from one array and write it to another, all at once.
+"""The copying of disk images: jobs that read an image in order from one array and write it to another, all at once.
 
-    backup:
+    load:
+      kind: copy
       jobs: 4
       image: 256 MiB
       from: {array: primary, lus: [0]}
@@ -16,6 +17,9 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
+from hakaru.study.any_load import Load
+from hakaru.study.kind import load_of
+from hakaru.study.model import Study
 from hakaru.study.part import SECOND_NS, Part
 from hakaru.units import Duration, Rate, Size
 
@@ -23,7 +27,7 @@ JOBS_MAX = 256
 STREAMS_MAX = 64
 
 
-class BackupEnd(Part):
+class CopyEnd(Part):
     """LUs of one array that images lie on, one image after the other from the start of each."""
 
     array: str = Field(min_length=1, max_length=64, description="name of the array, as in the lab")
@@ -34,11 +38,12 @@ class BackupEnd(Part):
         return self.lus[job % len(self.lus)], job // len(self.lus)
 
 
-class Backup(Part):
-    """An image backup: one job per VM, all started at once."""
+class CopyLoad(Load):
+    """Images copied from LUs to LUs: one job per VM, all started at once."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False, populate_by_name=True)
 
+    kind: Literal["copy"]
     jobs: int = Field(ge=1, le=JOBS_MAX, description="VMs whose images are copied at once")
     image: Size = Field(ge=1 << 20, description="size of each image")
     block: Size = Field(default=256 << 10, ge=512, le=16 << 20, description="one read, and the write that follows it")
@@ -55,18 +60,34 @@ class Backup(Part):
         default=False,
         description="read the copy back and compare it, after the clock has stopped; wrong data ends the run with 6",
     )
-    source: BackupEnd = Field(alias="from")
-    destination: BackupEnd = Field(alias="to")
+    source: CopyEnd = Field(alias="from")
+    destination: CopyEnd = Field(alias="to")
     time_limit: Duration = Field(
         ge=SECOND_NS,
         le=86_400 * SECOND_NS,
         description="a job that has not ended by then stops there, and its rate is what it copied until then",
     )
 
-    def images_on(self, end: BackupEnd) -> dict[int, int]:
+    def images_on(self, end: CopyEnd) -> dict[int, int]:
         """LU → images that its jobs put there."""
         found: dict[int, int] = {}
         for job in range(self.jobs):
             lun, before = end.place(job)
             found[lun] = max(found.get(lun, 0), before + 1)
         return found
+
+    @property
+    def copied_bytes(self) -> int:
+        """All images."""
+        return self.jobs * self.image
+
+    @property
+    def job_names(self) -> list[str]:
+        """`vm01`, `vm02`, …: a job copies the image of a VM."""
+        width = max(2, len(str(self.jobs)))
+        return [f"vm{i + 1:0{width}}" for i in range(self.jobs)]
+
+
+def load_at(study: Study) -> CopyLoad:
+    """The load of a study that copies."""
+    return load_of(study, CopyLoad)

@@ -12,9 +12,9 @@ from typing import Any
 from hakaru.analysis import sentences
 from hakaru.analysis.distance.measures import PHASES, SHARES
 from hakaru.report import charts
-from hakaru.report.backup_figures import note
 from hakaru.report.charts import Axes, Chart, Line, Size, Stack
-from hakaru.report.figures import Figure, Summary
+from hakaru.report.figures import Figure, note
+from hakaru.report.sweep import Summary
 from hakaru.wording import say
 
 Json = dict[str, Any]

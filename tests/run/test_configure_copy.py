@@ -6,9 +6,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from hakaru.engine import contract
+from hakaru.kinds.copy.configure import copy_configs, lab_targets
 from hakaru.lab.plan import plan_lab
-from hakaru.run.configure import ONLY, array_config
-from hakaru.run.configure_backup import backup_configs, lab_targets
+from hakaru.run.configure import array_configs
 from hakaru.run.plan import cost_of
 from hakaru.study import Expanded, expand, load
 
@@ -30,7 +30,7 @@ def configs(one: Expanded, case: str) -> dict[str, contract.BackupConfig]:
     study = one.at(turn.point)
     plan = plan_lab(study.lab)
     targets = lab_targets(study, {name: plan.portals(name) for name in plan.array_names})
-    return backup_configs(one, turn, plan.host_names, targets)
+    return copy_configs(one, turn, plan.host_names, targets)
 
 
 def test_images_follow_each_other_at_both_ends_and_do_not_meet(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_jobs_are_dealt_to_hosts_and_lus_in_turn(tmp_path: Path) -> None:
 
 def test_source_is_full_from_the_start_alike_in_every_repetition(tmp_path: Path) -> None:
     one = expanded(tmp_path)
-    first, second = (array_config(one, turn, ["10.0.0.1:3260"], ONLY) for turn in one.repetitions[:2])
+    first, second = (array_configs(one, turn, plan_lab(one.study.lab))["array"] for turn in one.repetitions[:2])
     stores = [lu.store for lu in first.lus]
     assert all(isinstance(store, contract.MemoryStore) for store in stores)
     seeds = [store.fill_seed for store in stores if isinstance(store, contract.MemoryStore)]

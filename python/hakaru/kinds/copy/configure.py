@@ -1,4 +1,4 @@
-"""From a study, a point and addresses to the configuration of every backup engine. Pure.
+"""From a study, a point and addresses to the configuration of every engine that copies. Pure.
 
 Job i (from 0) runs on host i mod hosts, and reaches an array through its portal i mod portals.
 """
@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hakaru.engine import contract
-from hakaru.run.configure import INITIATOR_NAME, MS, Reaches
-from hakaru.study import Expanded, Repetition
-from hakaru.study.model import Backup, Study
+from hakaru.kinds.copy.load import CopyLoad, load_at
+from hakaru.run.configure import INITIATOR_NAME, MS, Reaches, port_of
+from hakaru.study import Expanded, Repetition, Study
 
 ENDS = ("source", "destination")
 
@@ -27,29 +27,15 @@ class Target:
 
 def lab_targets(study: Study, portals: Mapping[str, Sequence[str]]) -> dict[str, list[Target]]:
     """`source` and `destination`: the LUs that jobs are dealt to; `portals` by array."""
-    backup = the_backup(study)
-    names = study.arrays or dict.fromkeys(portals, study.array)
+    load = load_at(study)
     found = {}
-    for side, end in zip(ENDS, (backup.source, backup.destination), strict=True):
-        array = names[end.array]
-        assert array is not None, "checked when the study was read: it has `array` or `arrays`"
+    for side, end in zip(ENDS, (load.source, load.destination), strict=True):
+        array = study.storage[end.array]
         found[side] = [Target(tuple(portals[end.array]), array.target_name, lun) for lun in end.lus]
     return found
 
 
-def the_backup(study: Study) -> Backup:
-    """What a study of backups copies."""
-    assert study.backup is not None, "only studies that copy have backup engines"
-    return study.backup
-
-
-def job_names(backup: Backup) -> list[str]:
-    """`vm01`, `vm02`, …: a job copies the image of a VM."""
-    width = max(2, len(str(backup.jobs)))
-    return [f"vm{i + 1:0{width}}" for i in range(backup.jobs)]
-
-
-def backup_configs(
+def copy_configs(
     expanded: Expanded,
     turn: Repetition,
     hosts: Sequence[str],
@@ -59,17 +45,17 @@ def backup_configs(
     reaches: Reaches = lambda host, portal: True,
 ) -> dict[str, contract.BackupConfig]:
     """Host → its engine; a host without a job is left out."""
-    backup = the_backup(expanded.at(turn.point))
+    load = load_at(expanded.at(turn.point))
     jobs: dict[str, list[contract.BackupJob]] = {}
-    for i, name in enumerate(job_names(backup)):
+    for i, name in enumerate(load.job_names):
         host = hosts[i % len(hosts)]
         reached = {end: [_reached(one, host, reaches) for one in of_end] for end, of_end in targets.items()}
-        jobs.setdefault(host, []).append(_job(backup, i, name, reached))
+        jobs.setdefault(host, []).append(_job(load, i, name, reached))
     return {
         host: contract.BackupConfig(
             jobs=of_host,
             chap=chap,
-            time_limit_s=backup.time_limit / 1e9,
+            time_limit_s=load.time_limit / 1e9,
             sample_interval_ms=expanded.measure.sample_interval // MS,
         )
         for host, of_host in jobs.items()
@@ -80,27 +66,27 @@ def _reached(target: Target, host: str, reaches: Reaches) -> Target:
     return replace(target, portals=tuple(portal for portal in target.portals if reaches(host, portal)))
 
 
-def _job(backup: Backup, i: int, name: str, targets: Mapping[str, Sequence[Target]]) -> contract.BackupJob:
-    source, source_offset = _lu(backup, i, name, targets["source"])
-    destination, destination_offset = _lu(backup, i, name, targets["destination"])
-    zstd = backup.compression == "zstd"
+def _job(load: CopyLoad, i: int, name: str, targets: Mapping[str, Sequence[Target]]) -> contract.BackupJob:
+    source, source_offset = _lu(load, i, name, targets["source"])
+    destination, destination_offset = _lu(load, i, name, targets["destination"])
+    zstd = load.compression == "zstd"
     return contract.BackupJob(
         name=name,
         source=source,
         source_offset_bytes=source_offset,
         destination=destination,
         destination_offset_bytes=destination_offset,
-        length_bytes=backup.image,
-        block_bytes=backup.block,
-        depth=backup.depth,
-        streams=backup.streams,
-        rate_limit_bytes_per_s=None if backup.rate_limit is None else backup.rate_limit // 8,
-        compression=contract.Zstd(level=backup.compression_level) if zstd else contract.NoCompression(),
-        verify=backup.verify,
+        length_bytes=load.image,
+        block_bytes=load.block,
+        depth=load.depth,
+        streams=load.streams,
+        rate_limit_bytes_per_s=None if load.rate_limit is None else load.rate_limit // 8,
+        compression=contract.Zstd(level=load.compression_level) if zstd else contract.NoCompression(),
+        verify=load.verify,
     )
 
 
-def _lu(backup: Backup, i: int, name: str, targets: Sequence[Target]) -> tuple[contract.Lu, int]:
+def _lu(load: CopyLoad, i: int, name: str, targets: Sequence[Target]) -> tuple[contract.Lu, int]:
     """LU of a job at one end, and the first byte of its image there."""
     target = targets[i % len(targets)]
     lu = contract.Lu(
@@ -109,4 +95,9 @@ def _lu(backup: Backup, i: int, name: str, targets: Sequence[Target]) -> tuple[c
         lun=target.lun,
         initiator_name=f"{INITIATOR_NAME}:{name}",
     )
-    return lu, (i // len(targets)) * backup.image
+    return lu, (i // len(targets)) * load.image
+
+
+def ports(config: contract.BackupConfig) -> set[int]:
+    """TCP ports of the portals at both ends."""
+    return {port_of(end.portal) for job in config.jobs for end in (job.source, job.destination)}

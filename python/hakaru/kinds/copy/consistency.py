@@ -1,0 +1,75 @@
+"""What has to fit together where images are copied: LUs, room at both ends, blocks, contents. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from hakaru.kinds.copy.load import CopyEnd, CopyLoad
+from hakaru.study.storage import ArraySpec
+from hakaru.study.variables import Problem, near
+from hakaru.units import format_size
+
+ENDS = ("from", "to")
+
+
+def problems(load: CopyLoad, arrays: Mapping[str, ArraySpec]) -> Iterator[Problem]:
+    """What does not fit together."""
+    ends = dict(zip(ENDS, (load.source, load.destination), strict=True))
+    known = True
+    for name, end in ends.items():
+        for problem in _names(name, end, arrays):
+            known = False
+            yield problem
+    if not known:
+        return
+    if load.source.array == load.destination.array and set(load.source.lus) & set(load.destination.lus):
+        yield ("load", "to", "lus"), "an LU is source and destination", "a copy must not write over what it reads"
+    for name, end in ends.items():
+        yield from _room(name, load, end, arrays[end.array])
+    yield from _blocks(load, [arrays[end.array].lu(lun).block for end in ends.values() for lun in end.lus])
+    if load.compression != "none" or load.verify:
+        yield from _contents(load, arrays[load.source.array])
+
+
+def _names(name: str, end: CopyEnd, arrays: Mapping[str, ArraySpec]) -> Iterator[Problem]:
+    if end.array not in arrays:
+        yield ("load", name, "array"), f"no array {end.array!r}", near(end.array, arrays)
+        return
+    luns = arrays[end.array].luns
+    for i, lun in enumerate(end.lus):
+        if lun not in luns:
+            yield ("load", name, "lus", i), f"array {end.array!r} has no LU {lun}", f"its LUs are {luns}"
+    if len(set(end.lus)) < len(end.lus):
+        yield ("load", name, "lus"), "an LU stands there twice", "name each LU once"
+
+
+def _room(name: str, load: CopyLoad, end: CopyEnd, array: ArraySpec) -> Iterator[Problem]:
+    for lun, images in load.images_on(end).items():
+        size = array.lu(lun).size
+        if images * load.image > size:
+            message = (
+                f"{images} images of {format_size(load.image)} do not fit on LU {lun} of {end.array}, "
+                f"which has {format_size(size)}"
+            )
+            yield ("load", name, "lus"), message, "make the LU larger or the images smaller"
+
+
+def _blocks(load: CopyLoad, lengths: list[int]) -> Iterator[Problem]:
+    length = max(lengths)
+    if load.block % length:
+        yield ("load", "block"), f"not a multiple of the LUs' block length {length}", ""
+    elif load.image % load.block:
+        hint = "choose an image of whole blocks"
+        yield ("load", "image"), f"not a multiple of the block {format_size(load.block)}", hint
+    elif load.image // load.block < load.streams:
+        message = f"{load.streams} streams, but an image has only {load.image // load.block} blocks"
+        yield ("load", "streams"), message, "choose fewer streams or smaller blocks"
+
+
+def _contents(load: CopyLoad, array: ArraySpec) -> Iterator[Problem]:
+    """Zeros compress to nothing, and are what a copy that never happened holds as well."""
+    for lun in load.source.lus:
+        if array.lu(lun).fill is None:
+            what = "compression" if load.compression != "none" else "verify"
+            message = f"LU {lun} of {load.source.array} holds zeros, of which this says nothing"
+            yield ("load", what), message, "give that LU contents: `fill: {compressible_percent: 0}`"

@@ -1,0 +1,121 @@
+"""From a study of VMs, a point and addresses to the configuration of every initiator. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hakaru.engine import contract
+from hakaru.kinds.vms.load import Closed, Pattern, VmsLoad, load_at
+from hakaru.kinds.vms.seating import seat
+from hakaru.run.configure import INITIATOR_NAME, MS, US, Reaches, port_of, seed_of
+from hakaru.run.configure_iscsi import login_keys, socket_options
+from hakaru.study import Expanded, Repetition, Study
+
+
+@dataclass(frozen=True)
+class Unit:
+    """An LU as VMs reach it. `images`: how many VM images it has room for, None: unknown."""
+
+    portals: tuple[str, ...]
+    target_name: str
+    lun: int
+    images: int | None
+
+
+def lab_units(study: Study, portals: Sequence[str]) -> list[list[Unit]]:
+    """The study's columns of LUs, behind the lab's portals."""
+    (array,), load = study.storage.values(), load_at(study)
+    room = {lu.lun: lu.size // load.image for lu in array.lus}
+    return [[Unit(tuple(portals), array.target_name, lun, room[lun]) for lun in column] for column in load.columns]
+
+
+def initiator_configs(
+    expanded: Expanded,
+    turn: Repetition,
+    hosts: Sequence[str],
+    columns: Sequence[Sequence[Unit]],
+    *,
+    allow_writes: bool = True,
+    chap: contract.ChapConfig | None = None,
+    reaches: Reaches = lambda host, portal: True,
+) -> dict[str, contract.InitiatorConfig]:
+    """Host → its initiator; a host without a VM is left out.
+
+    VM i (from 0) runs on host i mod hosts, through portal i mod portals of those that the host `reaches`, on the LU and
+    image that `seating` gives it.
+    """
+    measure, load = expanded.measure, load_at(expanded.at(turn.point))
+    end, pattern, paced = load.iscsi.initiator, _pattern(load.asked), _paced(load.asked)
+    width = max(2, len(str(load.count)))
+    vms: dict[str, list[contract.Vm]] = {}
+    for i in range(load.count):
+        name = f"vm{i + 1:0{width}}"
+        unit, region = _place(load, columns, i)
+        host = hosts[i % len(hosts)]
+        portals = tuple(portal for portal in unit.portals if reaches(host, portal))
+        vm = contract.Vm(
+            name=name,
+            destination=contract.IscsiDestination(
+                portal=portals[i % len(portals)],
+                target_name=unit.target_name,
+                lun=unit.lun,
+                initiator_name=f"{INITIATOR_NAME}:{name}",
+            ),
+            region=region,
+            pattern=pattern,
+            load=paced,
+            seed=seed_of(expanded.seed, turn.name, name),
+        )
+        vms.setdefault(host, []).append(vm)
+    return {
+        host: contract.InitiatorConfig(
+            vms=of_host,
+            login=login_keys(end),
+            socket=socket_options(end.socket),
+            sessions_per_vm=end.sessions,
+            command_bytes_max=end.command_max,
+            commands_max=end.commands,
+            command_timeout_s=end.command_timeout / 1e9,
+            coalesce_us=end.coalesce // US,
+            coalesce_percent=end.coalesce_percent,
+            warmup_s=measure.warmup_ns / 1e9,
+            measure_s=measure.time_ns / 1e9,
+            sample_interval_ms=measure.sample_interval // MS,
+            verify=measure.verify,
+            allow_writes=allow_writes,
+            chap=chap,
+        )
+        for host, of_host in vms.items()
+    }
+
+
+def _place(load: VmsLoad, columns: Sequence[Sequence[Unit]], i: int) -> tuple[Unit, contract.Region]:
+    """LU and region of VM i. That there is room was checked when the study was read."""
+    taken = seat([[unit.images for unit in column] for column in columns], i)
+    if taken is None:
+        raise ValueError(f"no image is left for VM {i}")
+    region = contract.Region(offset_bytes=taken.image * load.image, length_bytes=load.region_bytes)
+    return columns[taken.column][taken.lu], region
+
+
+def _pattern(pattern: Pattern) -> contract.Pattern:
+    return contract.Pattern(
+        sizes=[contract.SizeWeight(bytes=s.size, weight=s.weight) for s in pattern.sizes],
+        read_percent=pattern.read_percent,
+        random_percent=pattern.random_percent,
+        align_bytes=pattern.align,
+    )
+
+
+def _paced(pattern: Pattern) -> contract.Load:
+    load = pattern.load
+    if isinstance(load, Closed):
+        return contract.ClosedLoad(queue_depth=load.queue_depth)
+    return contract.OpenLoad(rate_per_s=load.rate_per_s, arrivals=load.arrivals, in_flight_max=load.in_flight_max)
+
+
+def ports(config: contract.InitiatorConfig) -> set[int]:
+    """TCP ports of the portals that the VMs log in to."""
+    ends = [vm.destination for vm in config.vms]
+    return {port_of(end.portal) for end in ends if isinstance(end, contract.IscsiDestination)}

@@ -1,0 +1,97 @@
+"""What has to fit together where VMs load an array: images, regions, request sizes, room. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hakaru.kinds.vms.load import Open, VmsLoad, load_at
+from hakaru.kinds.vms.seating import seats
+from hakaru.study.model import ArraySpec, Measure, Study
+from hakaru.study.variables import Problem, near
+from hakaru.units import format_size
+
+
+def problems(study: Study) -> Iterator[Problem]:
+    """What does not fit together whatever pattern and number of VMs a point has."""
+    yield from _times(study)
+    if len(study.storage) != 1:
+        yield _arrays(study)
+        return
+    load, (array,) = load_at(study), study.storage.values()
+    for place, message, hint in load.iscsi.problems():
+        yield ("load", "iscsi", *place), message, hint
+    yield from _places(load, array)
+    yield from _patterns(load, array)
+
+
+def point_problems(study: Study) -> Iterator[Problem]:
+    """What does not fit together at a point."""
+    found = [*problems(study)]
+    yield from found
+    if not found:
+        (array,) = study.storage.values()
+        yield from _point(load_at(study), array)
+
+
+def _times(study: Study) -> Iterator[Problem]:
+    measures: list[tuple[tuple[str, ...], Measure]] = [(("measure",), study.measure)]
+    if study.quick and study.quick.measure:
+        measures.append((("quick", "measure"), study.quick.measure))
+    for place, measure in measures:
+        for field in ("warmup", "time"):
+            if getattr(measure, field) is None:
+                yield (*place, field), "missing", f"add `{field}:` here"
+
+
+def _arrays(study: Study) -> Problem:
+    if not study.storage:
+        return ("array",), "missing: VMs load an array", "add `array:`"
+    message = f"VMs load one array, and the lab has {len(study.storage)}: {', '.join(study.storage)}"
+    return ("arrays",), message, "only copies (`load: {kind: copy}`) use several arrays; give the lab one array"
+
+
+def _places(load: VmsLoad, array: ArraySpec) -> Iterator[Problem]:
+    for c, column in enumerate(load.columns):
+        for i, lun in enumerate(column):
+            if lun not in array.luns:
+                yield ("load", "columns", c, i), f"the array has no LU {lun}", f"its LUs are {array.luns}"
+    if load.region is not None and not 0 < load.region <= load.image:
+        yield ("load", "region"), "larger than the image, or nothing", "a region is a part of a VM's image"
+    named = [lun for column in load.columns for lun in column]
+    if len(set(named)) < len(named):
+        yield ("load", "columns"), "an LU stands there twice", "VMs would write over each other; name each LU once"
+
+
+def _patterns(load: VmsLoad, array: ArraySpec) -> Iterator[Problem]:
+    block = max(lu.block for lu in array.lus)
+    most = load.iscsi.initiator.command_max
+    if most is not None and most % block:
+        yield ("load", "iscsi", "initiator", "command_max"), f"not a multiple of the block length {block}", ""
+    for field, size in (("image", load.image), ("region", load.region_bytes)):
+        if size % block:
+            yield ("load", field), f"not a multiple of the block length {block}", ""
+    for name, pattern in load.patterns.items():
+        for i, one in enumerate(pattern.sizes):
+            place = ("load", "patterns", name, "sizes", i, "size")
+            if one.size % block:
+                yield place, f"not a multiple of the block length {block}", ""
+            if one.size > load.region_bytes:
+                yield place, "larger than a VM's region", ""
+        if pattern.align is not None and (pattern.align % block or not pattern.align):
+            yield ("load", "patterns", name, "align"), f"not a multiple of the block length {block}", ""
+
+
+def _point(load: VmsLoad, array: ArraySpec) -> Iterator[Problem]:
+    """A point has a pattern and a number of VMs, for which there is room."""
+    for field, value in (("pattern", load.pattern), ("vms", load.vms)):
+        if value is None:
+            yield ("load", field), "missing", f"add `{field}:` to the block of factors, or here"
+    if load.pattern is not None and load.pattern not in load.patterns:
+        yield ("load", "pattern"), f"no pattern {load.pattern!r}", near(load.pattern, load.patterns)
+    elif load.pattern and load.queue_depth and isinstance(load.patterns[load.pattern].load, Open):
+        message = f"pattern {load.pattern!r} has an open load, which has no queue depth"
+        yield ("load", "queue_depth"), message, "leave it out"
+    room = seats([[array.lu(lun).size // load.image for lun in column] for column in load.columns])
+    if load.count > room:
+        message = f"{load.count} VMs with images of {format_size(load.image)} do not fit; there is room for {room}"
+        yield ("load", "vms"), message, "make the LUs larger or the images smaller"

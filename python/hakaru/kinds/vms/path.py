@@ -1,0 +1,119 @@
+"""Answer, tiles, tables and method of a load over a lab described link by link, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hakaru.kinds.vms import path_figures
+from hakaru.report import common
+from hakaru.report.blocks import Cell, Column, Row, Table
+from hakaru.wording import number, say, tenths
+
+Json = dict[str, Any]
+TILES_MAX = 4
+COLUMNS = (
+    "n",
+    "mb_per_s",
+    "bound",
+    "of_bound",
+    "of_payload",
+    "r2ts",
+    "wait_r2t",
+    "tcp_idle",
+    "tcp_receive_window",
+    "tcp_send_buffer",
+    "again",
+    "timeouts",
+)
+LIMITER_AT = 5
+"""Place of the bottleneck among these columns."""
+
+
+def is_distance(summary: Json) -> bool:
+    """Whether the distance between VMs and array varies: rates over the round trip are what the report is about."""
+    return bool(summary.get("curves"))
+
+
+def _chief_points(summary: Json) -> list[Json]:
+    """Those of the first group at the distance that is told first; else the first points of the run."""
+    rtt = path_figures.chief_rtt(summary)
+    if rtt is None:
+        return list(summary["points"][:TILES_MAX])
+    return [p for p in path_figures.bar_points(summary) if p["path"]["rtt_ms"] == rtt]
+
+
+def chief_findings(summary: Json) -> list[Json]:
+    """Those that answer the question: what the settings gain at that distance, and what limits each of them."""
+    points = _chief_points(summary)
+    levels = [p["factors"] for p in points]
+    gains = [
+        f
+        for f in summary["findings"]
+        if f["kind"] == "gain" and any(f["where"].items() <= own.items() for own in levels)
+    ]
+    return gains[:1] + [f for f in summary["findings"] if f["kind"] == "limiter" and (f["where"] in levels)]
+
+
+def tiles(summary: Json, language: str) -> list[Json]:
+    """The rate of each setting at that distance, and what limits it."""
+    found = []
+    for point in _chief_points(summary)[:TILES_MAX]:
+        metrics = point["metrics"]
+        limiter, percent = say(language, f"limiter.{point['limiter']}"), metrics["payload_percent"]["mean"]
+        share = {"percent": tenths(percent, language), "limiter": limiter}
+        small = limiter if percent is None else say(language, "tile.distance.share", share)
+        value = f"{number(metrics['mb_per_s']['mean'], language)} MB/s"
+        title = say(language, "tile.distance", {"series": path_figures.label(summary, point)})
+        found.append({"title": title, "value": value, "small": small})
+    return found
+
+
+def tables(summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
+    """Tables of points with their bounds, one for each set of factors."""
+    groups: dict[tuple[str, ...], list[Json]] = {}
+    for point in summary["points"]:
+        groups.setdefault((*point["factors"], str(point["factors"].get("pattern"))), []).append(point)
+    return [_table(points, letters, language) for points in groups.values()]
+
+
+def _table(points: list[Json], letters: Mapping[str, str], language: str) -> Table:
+    varied, caption = common.factors(points, language)
+    columns = [
+        *(Column(factor, "level", header=True) for factor in varied),
+        *(Column(say(language, f"table.{name}")) for name in COLUMNS),
+    ]
+    columns.insert(len(varied) + LIMITER_AT, Column(say(language, "table.limiter"), "words"))
+    rows = [_row(point, varied, letters, language) for point in points]
+    return Table(caption, columns, rows, "numbers copies", caveats=True)
+
+
+def _row(point: Json, varied: list[str], letters: Mapping[str, str], language: str) -> Row:
+    metrics = point["metrics"]
+
+    def percent(name: str) -> str:
+        return tenths(metrics[f"{name}_percent"]["mean"], language)
+
+    def mean(name: str) -> str:
+        return number(metrics[name]["mean"], language)
+
+    cells: list[Cell | str] = [str(point["factors"][factor]) for factor in varied]
+    cells += [
+        str(metrics["mb_per_s"]["n"]),
+        common.with_interval(metrics["mb_per_s"], language),
+        mean("bound_mb_per_s"),
+        percent("bound_share"),
+        percent("payload"),
+        say(language, f"limiter.{point['limiter']}"),
+        mean("r2ts_per_command"),
+        percent("wait_r2t"),
+        *(percent(f"tcp_{state}") for state in ("idle", "receive_window", "send_buffer")),
+        percent("retransmitted"),
+        mean("timeouts"),
+    ]
+    return common.row(point, cells, letters)
+
+
+def method(language: str) -> list[str]:
+    """How rates and bounds are made."""
+    return [say(language, "method.distance"), say(language, "method.distance.bounds")]

@@ -1,0 +1,98 @@
+"""How a load by VMs is tuned: one VM, one LU, one pattern, and the login keys of both ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hakaru.kinds.vms.load import load_at
+from hakaru.study import Study
+from hakaru.tune.closed_form import depth_of
+from hakaru.tune.kind import TuneKind
+from hakaru.tune.knobs import AUTO, COMMAND_MAX_BYTES, Defaults, Settings, Value, defaults_of
+from hakaru.tune.setup import Setup
+from hakaru.units import format_size
+
+COMMANDS_MAX = 128
+"""Stands for no limit: the commands that a target of ours takes at once."""
+
+
+class VmsTune(TuneKind):
+    """The part of the kind `vms` that tuning uses."""
+
+    def load(self, setup: Setup, region: str) -> dict[str, Any]:
+        """One VM with one pattern."""
+        c = setup.conditions
+        pattern = {
+            "sizes": [{"size": format_size(c.block_bytes)}],
+            "read_percent": 0 if c.op == "write" else 100,
+            "random_percent": 0,
+            "load": {"kind": "closed", "queue_depth": depth_of(c, defaults_of(setup.space))},
+        }
+        ends = {end: part for end, part in _iscsi(setup.defaults).items() if setup.lab or end == "initiator"}
+        return {"kind": "vms", "columns": [[0]], "image": region, "patterns": {c.op: pattern}, "iscsi": ends}
+
+    def factors(self, setup: Setup, settings: Settings) -> dict[str, Any]:
+        """Pattern, one VM, queue depth."""
+        return {"pattern": setup.conditions.op, "vms": 1, "queue_depth": depth_of(setup.conditions, settings)}
+
+    def defaults(self, study: Study) -> Defaults:
+        """Of numbers the smaller of both ends, OR of InitialR2T, AND of ImmediateData."""
+        iscsi, tcp = load_at(study).iscsi, study.lab.tcp
+        ours, theirs = iscsi.initiator, iscsi.target
+        return Defaults(
+            initial_r2t=ours.initial_r2t or theirs.initial_r2t,
+            immediate_data=ours.immediate_data and theirs.immediate_data,
+            first_burst_length=min(ours.first_burst_length, theirs.first_burst_length),
+            max_burst_length=min(ours.max_burst_length, theirs.max_burst_length),
+            max_outstanding_r2t=min(ours.max_outstanding_r2t, theirs.max_outstanding_r2t),
+            max_recv_initiator=ours.max_recv_data_segment_length,
+            max_recv_target=theirs.max_recv_data_segment_length,
+            command_max=ours.command_max or COMMAND_MAX_BYTES,
+            commands=ours.commands or COMMANDS_MAX,
+            send_initiator=_buffer(ours.socket.send_buffer),
+            receive_initiator=_buffer(ours.socket.receive_buffer),
+            send_target=_buffer(theirs.socket.send_buffer),
+            receive_target=_buffer(theirs.socket.receive_buffer),
+            congestion_control=ours.socket.congestion_control or tcp.congestion_control or "cubic",
+            slow_start_after_idle=tcp.slow_start_after_idle is not False,
+            tcp_stack=tcp.stack,
+            buffer_max=tcp.buffer_max,
+        )
+
+
+def _buffer(size: int | None) -> Value:
+    return AUTO if size is None else size
+
+
+def _iscsi(d: Defaults) -> dict[str, Any]:
+    keys = {
+        "initial_r2t": d.initial_r2t,
+        "immediate_data": d.immediate_data,
+        "first_burst_length": format_size(d.first_burst_length),
+        "max_burst_length": format_size(d.max_burst_length),
+        "max_outstanding_r2t": d.max_outstanding_r2t,
+    }
+    return {
+        "initiator": {
+            **keys,
+            "max_recv_data_segment_length": format_size(d.max_recv_initiator),
+            "command_max": format_size(d.command_max),
+            "commands": d.commands,
+            # A setting that is slow under loss is a slow trial, not one that failed.
+            "command_timeout": "5 min",
+            "socket": _socket(d.send_initiator, d.receive_initiator),
+        },
+        "target": {
+            **keys,
+            "max_recv_data_segment_length": format_size(d.max_recv_target),
+            "socket": _socket(d.send_target, d.receive_target),
+        },
+    }
+
+
+def _socket(send: Value, receive: Value) -> dict[str, str]:
+    buffers = {"send_buffer": send, "receive_buffer": receive}
+    return {name: format_size(int(value)) for name, value in buffers.items() if value != AUTO}
+
+
+TUNE = VmsTune()

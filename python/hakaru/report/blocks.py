@@ -1,0 +1,93 @@
+"""Blocks that a kind of study adds to a report: groups of figures, tables, and whole sections.
+
+All are data in one language. The template draws every block in the same way, so a kind needs no
+markup of its own, and texts from a study stay texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from hakaru.report.figures import Figure
+
+Look = Literal["number", "level", "words"]
+"""Alignment of a column: `number` right, `level` left on one line, `words` left in several lines."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell with small print under its text."""
+
+    text: str
+    small: str = ""
+    bold: bool = False
+
+
+@dataclass(frozen=True)
+class Column:
+    """Title and alignment; cells of a `header` column name their rows."""
+
+    title: str
+    look: Look = "number"
+    header: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row. `state` is "" or one of `peak`, `invalid`, `lossy`; `marks` are letters of caveats."""
+
+    cells: Sequence[Cell | str]
+    state: str = ""
+    marks: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Across:
+    """A text across all columns: the heading of the rows below, or a remark."""
+
+    text: str
+    heading: bool
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; without titles of columns it is a list of names and values. `style` names CSS classes."""
+
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[Row | Across]
+    style: str = "numbers"
+    caveats: bool = False
+    """Whether rows end with the letters of their caveats."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Figures about one sweep or one question, under a name if the report has several groups."""
+
+    figures: Sequence[Figure]
+    name: str = ""
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Text:
+    """Text to copy, as it is, and the file that it belongs to."""
+
+    title: str
+    file: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section with heading `title`; `name` is its anchor."""
+
+    name: str
+    title: str
+    about: str
+    tables: Sequence[Table] = ()
+    texts: Sequence[Text] = ()
+    before_results: bool = False

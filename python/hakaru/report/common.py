@@ -1,0 +1,35 @@
+"""Cells and captions that tables of points of all kinds share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hakaru.analysis import sentences
+from hakaru.report.blocks import Cell, Row
+from hakaru.report.figures import note
+from hakaru.wording import number, say
+
+Json = dict[str, Any]
+
+
+def factors(points: Sequence[Json], language: str) -> tuple[list[str], str]:
+    """Factors that vary between the points, and a caption with the levels of those that do not."""
+    every = list(points[0]["factors"])
+    varied = [f for f in every if len({str(p["factors"][f]) for p in points}) > 1] or every
+    same = sentences.series({f: v for f, v in points[0]["factors"].items() if f not in varied}, language)
+    origin = note(points, language)
+    return varied, say(language, "series", {"series": same, "text": origin}) if same else origin
+
+
+def with_interval(metric: Mapping[str, Any], language: str) -> Cell:
+    """A mean in bold, over its 95 % interval."""
+    low, high = metric["low"], metric["high"]
+    interval = "" if low is None else f"{number(low, language)}–{number(high, language)}"
+    return Cell(number(metric["mean"], language), interval, bold=True)
+
+
+def row(point: Json, cells: Sequence[Cell | str], letters: Mapping[str, str], state: str = "") -> Row:
+    """The row of a point, with the letters of its caveats."""
+    marks = [letters[caveat["caveat"]] for caveat in point["caveats"]]
+    return Row(cells, state if point["valid"] else "invalid", marks)

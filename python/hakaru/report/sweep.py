@@ -1,0 +1,46 @@
+"""One sweep of a summary with its points: what captions, tables and figures of a sweep read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hakaru.wording import say
+
+Summary = dict[str, Any]
+
+
+class Sweep:
+    """One sweep of the summary with its points at hand."""
+
+    def __init__(self, summary: Summary, index: int) -> None:
+        self.raw = summary["sweeps"][index]
+        by_id = {p["point"]: p for p in summary["points"]}
+        self.points: list[dict[str, Any]] = [by_id[i] for i in self.raw["points"]]
+        self.over: str = self.raw["over"]
+        self.where: dict[str, Any] = self.raw["where"]
+        self.measured = [p for p in self.points if p["metrics"]["iops"]["mean"] is not None]
+        self.peak: dict[str, Any] | None = by_id.get(self.raw["peak"])
+        self.references = [r for r in summary["references"] if r["where"] == self.where and r["over"] == self.over]
+
+    def level(self, point: dict[str, Any]) -> float:
+        """The point's level of the swept factor."""
+        return float(point["factors"][self.over])
+
+    def line(self, metric: str) -> list[tuple[float, float, float | None, float | None]]:
+        """`(level, mean, low, high)` of every point that has the metric."""
+        found = [(self.level(p), p["metrics"][metric]) for p in self.measured]
+        return [(x, m["mean"], m["low"], m["high"]) for x, m in found if m["mean"] is not None]
+
+    def published(self, metric: str, factor: float = 1.0) -> list[tuple[float, float, float | None, float | None]]:
+        """The published curve of a metric, in our unit."""
+        rows = [row for r in self.references if r["metric"] == metric for row in r["rows"]]
+        return [(float(row["level"]), float(row["published"]) * factor, None, None) for row in rows]
+
+    def reference_title(self, language: str) -> str:
+        """Whose curve it is."""
+        return str(self.references[0]["title"][language]) if self.references else ""
+
+
+def factor_title(sweep: Sweep, language: str) -> str:
+    """Name of the swept factor, for an axis."""
+    return say(language, "factor.vms") if sweep.over == "vms" else sweep.over
