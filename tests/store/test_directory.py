@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from hakaru.errors import EnvironmentError_, UsageError
-from hakaru.store import Histograms, RunReader, RunWriter, Samples, find_run, list_runs
+from hakaru.store import FORMAT, Histograms, RunReader, RunWriter, Samples, find_run, list_runs
 
 NOW = dt.datetime(2026, 11, 21, 12, 30, 5, tzinfo=dt.UTC)
 
@@ -30,7 +30,7 @@ def histograms() -> Histograms:
 
 def write(folder: Path, *, started: str = "2026-11-21T12:30:05+00:00") -> RunWriter:
     writer = RunWriter.create(folder, "vm-sweep", NOW)
-    writer.write("run.json", {"run": writer.name, "started": started})
+    writer.write("run.json", {"format": FORMAT, "run": writer.name, "started": started, "status": "done"})
     record = {"point": "p01", "repetition": 2, "order": 1, "factors": {"vms": 1}}
     writer.write_repetition(record, samples(), histograms())
     return writer
@@ -96,6 +96,41 @@ def test_latest_is_the_run_that_started_last_not_the_last_by_name(tmp_path: Path
     assert find_run("latest", tmp_path) == newer
     assert find_run(older.name, tmp_path) == older
     assert find_run(str(older), Path("elsewhere")) == older
+
+
+def fail(folder: Path, started: str, repetitions: int = 0) -> Path:
+    writer = write(folder, started=started)
+    meta = {"status": "failed", "error": "no array answers", "study": "vm-sweep"}
+    writer.write("run.json", {"format": FORMAT, "run": writer.name, "started": started} | meta)
+    if not repetitions:
+        writer.forget_repetition("p01", 2)
+    return writer.finish()
+
+
+@pytest.mark.parametrize("repetitions", [0, 1])
+def test_a_failed_run_is_the_latest_only_for_those_who_resume_it(tmp_path: Path, repetitions: int) -> None:
+    done = write(tmp_path, started="2026-11-21T12:00:00+00:00").finish()
+    failed = fail(tmp_path, "2026-11-21T13:00:00+00:00", repetitions)
+    assert find_run("latest", tmp_path, measured=True) == done
+    assert find_run("latest", tmp_path) == failed
+
+
+def test_a_run_without_a_measurement_is_no_report_and_says_why(tmp_path: Path) -> None:
+    failed = fail(tmp_path, "2026-11-21T13:00:00+00:00")
+    with pytest.raises(UsageError, match="nothing was measured: no array answers") as e:
+        find_run(failed.name, tmp_path, measured=True)
+    assert "--resume" in e.value.hint
+
+
+@pytest.mark.parametrize("format_", [1, 3, None])
+def test_a_run_of_another_format_is_refused_with_what_to_do(tmp_path: Path, format_: int | None) -> None:
+    writer = write(tmp_path)
+    writer.write("run.json", {"format": format_, "run": writer.name, "started": "", "study": "vm-sweep"})
+    old = writer.finish()
+    with pytest.raises(UsageError, match=f"{old.name} is recorded in format {format_}, and this hakaru reads 2") as e:
+        find_run(old.name, tmp_path)
+    assert "hakaru run vm-sweep" in e.value.hint
+    assert list_runs(tmp_path) == []
 
 
 def test_partial_run_is_found_by_its_name(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def report(
     """Write the report of a run again, and print the paths. `--format json` without `--out` prints the report."""
     from hakaru.store import find_run, runs_folder
 
-    directory = find_run(run, runs_folder())
+    directory = find_run(run, runs_folder(), measured=True)
     if format_ == ("json",) and out is None:
         from hakaru.analysis import summarise
 

@@ -26,7 +26,8 @@ from hakaru.store.files import environment_error, sync_directory, write_atomic, 
 from hakaru.store.tables import Histograms, Samples
 from hakaru.store.tcp import write_tcp
 
-FORMAT = 1
+FORMAT = 2
+"""Of run directories; 2: study.json has `load`, run.json the kind of the study."""
 PARTIAL = ".partial"
 WATCHING = "watching"
 """In a run that is being written: what watches write until a repetition is over."""
@@ -39,29 +40,64 @@ def runs_folder(out: Path | None = None) -> Path:
 
 
 def list_runs(folder: Path) -> list[Path]:
-    """Runs in `folder`, oldest first; partial ones too."""
-    found = [p for p in folder.iterdir() if (p / "run.json").is_file()] if folder.is_dir() else []
-    return sorted(found, key=lambda p: (_started(p), p.name))
+    """Runs in `folder` that this hakaru can read, oldest first; partial ones too."""
+    every = [p for p in folder.iterdir() if (p / "run.json").is_file()] if folder.is_dir() else []
+    described = [(p, _described(p)) for p in every]
+    return [p for p, run in sorted(described, key=_by_start) if run.get("format") == FORMAT]
 
 
-def find_run(name: str, folder: Path) -> Path:
-    """Directory of the run `name`: `latest`, a name in `folder`, or a path."""
+def find_run(name: str, folder: Path, *, measured: bool = False) -> Path:
+    """Directory of the run `name`: `latest`, a name in `folder`, or a path.
+
+    `measured`: only a run with results will do. `latest` is then the last one that did not fail. Raises UsageError for
+    a run that is not there, has no results or is recorded in another format.
+    """
     if name == "latest":
-        runs = list_runs(folder)
-        if not runs:
-            raise UsageError(f"no run in {folder}", "start one: hakaru run vm-sweep --quick")
-        return runs[-1]
+        return _latest(folder, measured)
     for candidate in (Path(name), folder / name, folder / f"{name}{PARTIAL}"):
         if (candidate / "run.json").is_file():
+            _check_readable(candidate, measured)
             return candidate
     raise UsageError(f"no run named {name!r} in {folder}", "name a run directory, or `latest`")
 
 
-def _started(path: Path) -> str:
+def _latest(folder: Path, measured: bool) -> Path:
+    runs = list_runs(folder)
+    fit = [p for p in runs if not measured or (_described(p).get("status") != "failed" and _has_results(p))]
+    if fit:
+        return fit[-1]
+    if runs:
+        message = f"none of the {len(runs)} runs in {folder} has results"
+        raise UsageError(message, f"see why the last one failed: {runs[-1] / 'run.json'}")
+    raise UsageError(f"no run in {folder}", "start one: `hakaru studies` lists what can be run")
+
+
+def _check_readable(directory: Path, measured: bool) -> None:
+    run = _described(directory)
+    again = f"`hakaru run {run.get('study', 'STUDY')}`"
+    if run.get("format") != FORMAT:
+        message = f"{directory.name} is recorded in format {run.get('format')}, and this hakaru reads {FORMAT}"
+        raise UsageError(message, f"open it with the version that recorded it, or measure again: {again}")
+    if measured and not _has_results(directory):
+        message = f"{directory.name}: nothing was measured: {run.get('error') or 'the run was interrupted'}"
+        raise UsageError(message, f"{again[:-1]} --resume {directory.name}` measures what is missing")
+
+
+def _has_results(directory: Path) -> bool:
+    return any((directory / "repetitions").glob("*.json"))
+
+
+def _described(directory: Path) -> dict[str, Any]:
+    """run.json; empty where it cannot be read."""
     try:
-        return str(json.loads((path / "run.json").read_bytes()).get("started", ""))
-    except (OSError, ValueError, AttributeError):
-        return ""
+        run = json.loads((directory / "run.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return run if isinstance(run, dict) else {}
+
+
+def _by_start(described: tuple[Path, dict[str, Any]]) -> tuple[str, str]:
+    return str(described[1].get("started", "")), described[0].name
 
 
 class RunWriter:
