@@ -9,19 +9,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from hakaru import kind
+from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.errors import UsageError
 from hakaru.lab.plan import LabPlan
-from hakaru.study import Expanded, Point, Repetition
-from hakaru.study.model import Study
-
-if TYPE_CHECKING:
-    from hakaru.caveats import Caveat
-    from hakaru.run.meter import Meter
-    from hakaru.run.site_file import Site
+from hakaru.run.meter import Meter, Rates
+from hakaru.run.site_file import Site
+from hakaru.store import Histograms, Samples
+from hakaru.study import Expanded, Point, Repetition, Study
 
 Engines = Mapping[str, contract.EngineConfig]
 """Node → the engine that runs there."""
@@ -50,6 +48,18 @@ class Phases:
     start_ns: int
     measure_ns: Sequence[int]
     drain_ns: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a repetition gave."""
+
+    window: tuple[int, int]
+    """Measuring phase, ns of CLOCK_MONOTONIC."""
+    samples: Samples
+    histograms: Histograms
+    results: Sequence[Mapping[str, float]]
+    """The values that each load gave at its end."""
 
 
 class RunKind(ABC):
@@ -105,6 +115,10 @@ class RunKind(ABC):
     @abstractmethod
     def meter(self, expanded: Expanded, turn: Repetition, hosts: int) -> Meter:
         """Live rates of a repetition with loads on so many hosts."""
+
+    @abstractmethod
+    def result(self, study: Study, finished: Finished) -> Rates:
+        """The rates of a finished repetition, as the report will have them."""
 
 
 def of(study: kind.HasKind) -> RunKind:

@@ -12,19 +12,15 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import IO, Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from hakaru.errors import Interrupted
-from hakaru.run.meter import Now
+from hakaru.run.meter import Rates
 from hakaru.study import Repetition
 from hakaru.study.part import level_text
-from hakaru.wording import number
-
-JOBS_SHOWN_MAX = 8
 
 
 class Watcher(Protocol):
@@ -36,8 +32,11 @@ class Watcher(Protocol):
     def turn(self, turn: Repetition, done: int, total: int, left_s: float) -> None:
         """A repetition begins; `done` of `total` are finished."""
 
-    def now(self, turn: Repetition, now: Now, left_s: float) -> None:
-        """About once a second under load."""
+    def now(self, turn: Repetition, rates: Rates, left_s: float) -> None:
+        """About once a second under load: the rates of the last interval."""
+
+    def result(self, turn: Repetition, rates: Rates) -> None:
+        """A repetition has ended with these rates."""
 
     def event(self, name: str, **values: Any) -> None:
         """Something that programs want to know; people see it in the report."""
@@ -58,18 +57,6 @@ def factors_text(turn: Repetition) -> str:
     if turn.point.label:
         return turn.point.label
     return ", ".join(str(v) if k == "pattern" else f"{k} {level_text(v)}" for k, v in turn.point.factors.items())
-
-
-def now_text(now: Now) -> str:
-    """`3,280 IOPS, 107 MB/s, p99 120 ms`; of a copy `21.2 MB/s, vm01 35 %, vm02 done`."""
-    if now.copied_percent is not None:
-        jobs = [f"{name} {'done' if p >= 100 else f'{p:.0f} %'}" for name, p in sorted(now.copied_percent.items())]
-        shown = (
-            jobs if len(jobs) <= JOBS_SHOWN_MAX else [f"{sum(now.copied_percent.values()) / len(jobs):.0f} % of all"]
-        )
-        return ", ".join([f"{number(now.mb_per_s)} MB/s", *shown])
-    p99 = f", p99 {number(now.latency_ms_p99)} ms" if now.latency_ms_p99 is not None else ""
-    return f"{number(round(now.iops))} IOPS, {number(now.mb_per_s)} MB/s{p99}"
 
 
 class Terminal:
@@ -95,9 +82,12 @@ class Terminal:
         self._place = f"{done + 1}/{total}"
         self._show(f"load {self._place}: {factors_text(turn)}, {duration(left_s)} left", completed=done, total=total)
 
-    def now(self, turn: Repetition, now: Now, left_s: float) -> None:
+    def now(self, turn: Repetition, rates: Rates, left_s: float) -> None:
         """Rate and p99 beside it."""
-        self._show(f"load {self._place}: {factors_text(turn)}: {now_text(now)}, {duration(left_s)} left")
+        self._show(f"load {self._place}: {factors_text(turn)}: now {rates.text}, {duration(left_s)} left")
+
+    def result(self, turn: Repetition, rates: Rates) -> None:
+        """Not shown: the table of points follows."""
 
     def event(self, name: str, **values: Any) -> None:
         """Not shown."""
@@ -112,7 +102,6 @@ class Lines:
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
-        self._heard: list[Now] = []
 
     def phase(self, name: str, detail: str, left_s: float) -> None:
         """A line."""
@@ -123,19 +112,15 @@ class Lines:
         text = f"load {done + 1}/{total}: {factors_text(turn)}, repetition {turn.repetition} ({duration(left_s)} left)"
         print(text, file=self._stream, flush=True)
 
-    def now(self, turn: Repetition, now: Now, left_s: float) -> None:
-        """Kept for the line that ends the repetition: a line a second would bury everything else."""
-        self._heard.append(now)
+    def now(self, turn: Repetition, rates: Rates, left_s: float) -> None:
+        """Not shown: a line a second would bury everything else."""
+
+    def result(self, turn: Repetition, rates: Rates) -> None:
+        """A line."""
+        print(f"  result: {rates.text}", file=self._stream, flush=True)
 
     def event(self, name: str, **values: Any) -> None:
-        """The end of a repetition is a line, with the median of its seconds by rate."""
-        if name == "repetition" and self._heard:
-            middle = sorted(self._heard, key=lambda now: now.iops)[len(self._heard) // 2]
-            if middle.copied_percent is not None:  # how far the copy is, the last one knows
-                middle = replace(middle, copied_percent=self._heard[-1].copied_percent)
-            print(f"  {now_text(middle)}", file=self._stream, flush=True)
-        if name == "repetition":
-            self._heard.clear()
+        """Not shown."""
 
     def close(self) -> None:
         """Nothing is kept open."""
@@ -155,7 +140,7 @@ class JsonLines:
         except BrokenPipeError:
             # What is still buffered must not fail once more when the process ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
-            raise Interrupted("whoever read the JSON lines has gone", signal=signal.SIGPIPE) from None
+            raise Interrupted("the reader of the JSON stream closed the pipe", signal=signal.SIGPIPE) from None
 
     def phase(self, name: str, detail: str, left_s: float) -> None:
         """`{"event": "phase", …}`."""
@@ -173,18 +158,19 @@ class JsonLines:
             left_s=round(left_s),
         )
 
-    def now(self, turn: Repetition, now: Now, left_s: float) -> None:
+    def now(self, turn: Repetition, rates: Rates, left_s: float) -> None:
         """`{"event": "sample", …}`."""
         self.event(
             "sample",
             point=turn.point.id,
             repetition=turn.repetition,
-            iops=round(now.iops, 1),
-            mb_per_s=round(now.mb_per_s, 3),
-            latency_ms_p99=now.latency_ms_p99 and round(now.latency_ms_p99, 3),
             left_s=round(left_s),
-            **({} if now.copied_percent is None else {"copied_percent": now.copied_percent}),
+            **rates.values,
         )
+
+    def result(self, turn: Repetition, rates: Rates) -> None:
+        """`{"event": "result", …}`."""
+        self.event("result", point=turn.point.id, repetition=turn.repetition, **rates.values)
 
     def close(self) -> None:
         """Nothing is kept open."""
@@ -206,10 +192,15 @@ class Watchers:
         for watcher in self._watchers:
             watcher.turn(turn, done, total, left_s)
 
-    def now(self, turn: Repetition, now: Now, left_s: float) -> None:
+    def now(self, turn: Repetition, rates: Rates, left_s: float) -> None:
         """To all."""
         for watcher in self._watchers:
-            watcher.now(turn, now, left_s)
+            watcher.now(turn, rates, left_s)
+
+    def result(self, turn: Repetition, rates: Rates) -> None:
+        """To all."""
+        for watcher in self._watchers:
+            watcher.result(turn, rates)
 
     def event(self, name: str, **values: Any) -> None:
         """To all."""

@@ -23,7 +23,8 @@ from hakaru.engine.process import EngineProcess, gang_start
 from hakaru.errors import EnvironmentError_, HakaruError, LostError
 from hakaru.run import kind
 from hakaru.run.configure import watch_config
-from hakaru.run.kind import Phases
+from hakaru.run.kind import Finished, Phases
+from hakaru.run.meter import Rates
 from hakaru.run.place import Place
 from hakaru.run.plan import cost_of
 from hakaru.store import Histograms, Samples
@@ -53,6 +54,8 @@ class Outcome:
     """Node → the file of its TCP series, where the study wants one."""
     captures: dict[str, Path] = field(default_factory=dict)
     """Node → the file that its capture was to be written to, in parts, where the study wants one."""
+    rates: Rates | None = None
+    """What the repetition came to, for the display; None where it failed."""
 
 
 @dataclass
@@ -241,7 +244,10 @@ def _outcome(
         "caveats": caveats,
         "engines": engines,
     }
-    return Outcome(record, heard.samples, heard.histograms, gang.tcp, gang.captures)
+    results = [heard.results[engine.name].values for engine in gang.loads]
+    finished = Finished((measure_start, measure_end), heard.samples, heard.histograms, results)
+    rates = kind.of(study).result(study, finished)
+    return Outcome(record, heard.samples, heard.histograms, gang.tcp, gang.captures, rates)
 
 
 def answers_gathered(end: InitiatorEnd, loads: Sequence[Mapping[str, float]]) -> Iterator[Caveat]:

@@ -314,6 +314,8 @@ class Run:
             outcome = await self._repetition(place, turn, writer.series_folder(self._expanded.study.watch is not None))
             writer.write_repetition(outcome.record, outcome.samples, outcome.histograms, outcome.tcp, outcome.captures)
             self._done.add(turn.name)
+            if outcome.rates is not None:
+                self._watch.result(turn, outcome.rates)
             self._clock.took(turn, time.monotonic() - began)
             found = next((e["version"] for e in outcome.record["engines"]), None)
             self._meta["versions"]["hakaru_engine"] = found
@@ -328,9 +330,9 @@ class Run:
         meter = kind.of(self._expanded.study).meter(self._expanded, turn, hosts)
 
         def on_sample(node: str, sample: contract.Sample) -> None:
-            now = meter.add(node, sample)
-            if now is not None:
-                self._watch.now(turn, now, self._clock.left_s(self._left) - (time.monotonic() - began))
+            rates = meter.add(node, sample)
+            if rates is not None:
+                self._watch.now(turn, rates, self._clock.left_s(self._left) - (time.monotonic() - began))
 
         for attempt in range(1, LATE_STARTS_MAX + 1):
             try:

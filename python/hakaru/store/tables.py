@@ -61,9 +61,13 @@ class Samples:
                 instants.append(at_ns)
                 values.append(float(value))
 
+    def table(self) -> pa.Table:
+        """As a table, which `write` writes."""
+        return _table(SAMPLES, self._columns)
+
     def write(self, path: Path) -> None:
         """Write them to `path`."""
-        _write(path, SAMPLES, self._columns)
+        _write(path, self.table())
 
 
 class Histograms:
@@ -82,15 +86,21 @@ class Histograms:
             for column, value in zip(self._columns, row, strict=True):
                 column.append(value)
 
+    def table(self) -> pa.Table:
+        """As a table, which `write` writes."""
+        return _table(HISTOGRAMS, self._columns)
+
     def write(self, path: Path) -> None:
         """Write them to `path`."""
-        _write(path, HISTOGRAMS, self._columns)
+        _write(path, self.table())
 
 
-def _write(path: Path, schema: pa.Schema, columns: tuple[list[Any], ...]) -> None:
+def _table(schema: pa.Schema, columns: tuple[list[Any], ...]) -> pa.Table:
     arrays = [pa.array(c, type=f.type) for c, f in zip(columns, schema, strict=True)]
-    table = pa.Table.from_arrays(arrays, schema=schema)
+    return pa.Table.from_arrays(arrays, schema=schema)
 
+
+def _write(path: Path, table: pa.Table) -> None:
     def fill(file: IO[bytes]) -> None:
         pq.write_table(table, file, compression="zstd")
 

@@ -10,11 +10,12 @@ from hakaru.engine import contract
 from hakaru.errors import UsageError
 from hakaru.kinds.copy.configure import ENDS, Target, copy_configs, lab_targets, ports
 from hakaru.kinds.copy.load import CopyLoad, load_at
+from hakaru.kinds.copy.meter import CopyMeter, result_of
 from hakaru.lab.plan import LabPlan
 from hakaru.run import site as sites
 from hakaru.run.configure import array_configs
-from hakaru.run.kind import Cost, Engines, Phases, RunKind
-from hakaru.run.meter import Meter
+from hakaru.run.kind import Cost, Engines, Finished, Phases, RunKind
+from hakaru.run.meter import Meter, Rates
 from hakaru.run.place import reaches
 from hakaru.run.plan import LOOPBACK_BYTES_PER_S
 from hakaru.run.site_file import Site
@@ -87,7 +88,12 @@ class CopyRun(RunKind):
 
     def meter(self, expanded: Expanded, turn: Repetition, hosts: int) -> Meter:
         """Rate, and how far each job is."""
-        return Meter(hosts, load_at(expanded.at(turn.point)).image)
+        return CopyMeter(hosts, load_at(expanded.at(turn.point)).image)
+
+    def result(self, study: Study, finished: Finished) -> Rates:
+        """Rate until the last job ended."""
+        done = int(sum(values.get("jobs_done", 0) for values in finished.results))
+        return result_of(finished.window, finished.samples, done, load_at(study).jobs)
 
 
 def _check_site(expanded: Expanded, site: Site) -> None:

@@ -10,11 +10,12 @@ from hakaru.engine import contract
 from hakaru.errors import UsageError
 from hakaru.kinds.vms.configure import Unit, initiator_configs, lab_units, ports
 from hakaru.kinds.vms.load import VmsLoad, load_at
+from hakaru.kinds.vms.meter import VmsMeter, result_of
 from hakaru.lab.plan import LabPlan
 from hakaru.run import site as sites
 from hakaru.run.configure import array_configs
-from hakaru.run.kind import Cost, Engines, RunKind
-from hakaru.run.meter import Meter
+from hakaru.run.kind import Cost, Engines, Finished, RunKind
+from hakaru.run.meter import Meter, Rates
 from hakaru.run.place import reaches
 from hakaru.run.plan import LOOPBACK_BYTES_PER_S
 from hakaru.run.repetition import answers_gathered
@@ -72,7 +73,11 @@ class VmsRun(RunKind):
 
     def meter(self, expanded: Expanded, turn: Repetition, hosts: int) -> Meter:
         """Rate and latency of all VMs."""
-        return Meter(hosts)
+        return VmsMeter(hosts)
+
+    def result(self, study: Study, finished: Finished) -> Rates:
+        """Rate and latency over the measuring phase."""
+        return result_of(finished.window, finished.samples, finished.histograms)
 
 
 def _check_site(expanded: Expanded, site: Site) -> bool:

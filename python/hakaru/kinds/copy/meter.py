@@ -1,0 +1,68 @@
+"""Rates of copies: live, with how far each job is, and of a whole repetition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hakaru.analysis.counters import Counters
+from hakaru.engine import contract
+from hakaru.run.meter import Meter, Rates, growth
+from hakaru.store import Samples
+from hakaru.wording import number
+
+ENTITY, JOB = "backups", "backup/"
+JOBS_SHOWN_MAX = 8
+
+
+class CopyMeter(Meter):
+    """Bytes that arrive per second over all hosts, and the share of its image that each job has copied."""
+
+    def __init__(self, hosts: int, image_bytes: int) -> None:
+        self._hosts = hosts
+        self._image_bytes = image_bytes
+        self._last: dict[str, contract.Sample] = {}
+        self._fresh: dict[str, float] = {}
+
+    def add(self, node: str, sample: contract.Sample) -> Rates | None:
+        """The rate of the last interval once every host has sent a sample of it."""
+        last = self._last.get(node)
+        self._last[node] = sample
+        if last is not None and sample.at_ns > last.at_ns:
+            self._fresh[node] = growth(last, sample, ENTITY, "written_bytes") * 1e9 / (sample.at_ns - last.at_ns)
+        if len(self._fresh) < self._hosts:
+            return None
+        rates = rates_of(sum(self._fresh.values()) / 1e6, self._copied())
+        self._fresh.clear()
+        return rates
+
+    def _copied(self) -> dict[str, float]:
+        return {
+            entity.removeprefix(JOB): 100 * counters.get("read_bytes", 0.0) / self._image_bytes
+            for sample in self._last.values()
+            for entity, counters in sample.counters.items()
+            if entity.startswith(JOB)
+        }
+
+
+def rates_of(mb_per_s: float, copied_percent: Mapping[str, float]) -> Rates:
+    """`21.2 MB/s, vm01 35 %, vm02 done`; of many jobs their mean."""
+    shares = sorted(copied_percent.items())
+    shown = [f"{name} {'done' if share >= 100 else f'{share:.0f} %'}" for name, share in shares]
+    if len(shown) > JOBS_SHOWN_MAX:
+        shown = [f"{sum(copied_percent.values()) / len(shown):.0f} % of all"]
+    values = {"mb_per_s": round(mb_per_s, 3), "copied_percent": dict(copied_percent)}
+    return Rates(", ".join([f"{number(mb_per_s)} MB/s", *shown]), values)
+
+
+def result_of(window: tuple[int, int], samples: Samples, jobs_done: int, jobs: int) -> Rates:
+    """What all jobs wrote over the time until the last one ended."""
+    counters = Counters.of_table(samples.table())
+    written = sum(
+        series.increase(*window) for _, series in counters.select(engine="backup", entity=ENTITY, name="written_bytes")
+    )
+    seconds = (window[1] - window[0]) / 1e9
+    rate = written / 1e6 / seconds if seconds > 0 else 0.0
+    return Rates(
+        f"{number(rate)} MB/s, {jobs_done} of {jobs} jobs done",
+        {"mb_per_s": round(rate, 3), "jobs_done": jobs_done, "jobs": jobs},
+    )
