@@ -31,26 +31,29 @@ array:
   target_name: iqn.2011-10.example.hakaru:array
   model: {kind: none}
   lus: [{lun: 0, size: 64 MiB}]
-vms: {columns: [[0]], image: 32 MiB}
-patterns:
-  write: {sizes: [{size: 256 KiB}], read_percent: 0, random_percent: 0, load: {kind: closed, queue_depth: 1}}
-  read: {sizes: [{size: 256 KiB}], read_percent: 100, random_percent: 0, load: {kind: closed, queue_depth: 1}}
+load:
+  kind: vms
+  columns: [[0]]
+  image: 32 MiB
+  patterns:
+    write: {sizes: [{size: 256 KiB}], read_percent: 0, random_percent: 0, load: {kind: closed, queue_depth: 1}}
+    read: {sizes: [{size: 256 KiB}], read_percent: 100, random_percent: 0, load: {kind: closed, queue_depth: 1}}
 variables:
   delay: {sets: [lab.links.array.delay]}
   settings:
     today: {}
     era:
-      iscsi.initiator.command_max: 128 KiB
-      iscsi.initiator.commands: 1
-      iscsi.target.initial_r2t: true
-      iscsi.target.immediate_data: false
-      iscsi.target.max_burst_length: 64 KiB
-      iscsi.target.max_recv_data_segment_length: 8 KiB
-      iscsi.target.socket.receive_buffer: 60 KiB
-      iscsi.initiator.socket: {send_buffer: 50 KiB, congestion_control: reno, not_sent_low_water: 16 KiB}
+      load.iscsi.initiator.command_max: 128 KiB
+      load.iscsi.initiator.commands: 1
+      load.iscsi.target.initial_r2t: true
+      load.iscsi.target.immediate_data: false
+      load.iscsi.target.max_burst_length: 64 KiB
+      load.iscsi.target.max_recv_data_segment_length: 8 KiB
+      load.iscsi.target.socket.receive_buffer: 60 KiB
+      load.iscsi.initiator.socket: {send_buffer: 50 KiB, congestion_control: reno, not_sent_low_water: 16 KiB}
       lab.tcp.slow_start_after_idle: false
       lab.tcp.initial_window: 3
-    sessions: {iscsi.initiator.sessions: 3, iscsi.initiator.command_max: 64 KiB}
+    sessions: {load.iscsi.initiator.sessions: 3, load.iscsi.initiator.command_max: 64 KiB}
 factors:
   - {pattern: [write], vms: [1], delay: [0 ms, 5 ms], settings: [today]}
   - {pattern: [write, read], vms: [1], delay: [5 ms], settings: [era]}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hakaru.engine import contract
 from hakaru.errors import UsageError
+from hakaru.kinds.vms.run import RUN
 from hakaru.lab.plan import plan_lab
-from hakaru.run.configure import array_config, initiator_configs, lab_units
 from hakaru.run.configure_iscsi import login_keys, socket_options, target_keys
 from hakaru.run.repetition import answers_gathered
 from hakaru.study import Loaded, expand, load
@@ -26,21 +26,24 @@ array:
   target_name: iqn.2013-01.example.hakaru:array
   model: {kind: none}
   lus: [{lun: 0, size: 64 MiB, block: 4096}]
-vms: {columns: [[0]], image: 64 MiB}
-patterns:
-  write: {sizes: [{size: 4 MiB}], read_percent: 0, random_percent: 0, load: {kind: closed, queue_depth: 1}}
-iscsi:
-  initiator: {command_max: 512 KiB, commands: 1}
+load:
+  kind: vms
+  columns: [[0]]
+  image: 64 MiB
+  patterns:
+    write: {sizes: [{size: 4 MiB}], read_percent: 0, random_percent: 0, load: {kind: closed, queue_depth: 1}}
+  iscsi:
+    initiator: {command_max: 512 KiB, commands: 1}
 variables:
   settings:
     default: {}
     era:
-      iscsi.target.initial_r2t: true
-      iscsi.target.max_burst_length: 256 KiB
-      iscsi.target.socket.receive_buffer: 64 KiB
-      iscsi.initiator.coalesce: 200 us
-      iscsi.initiator.coalesce_percent: 25
-  sessions: {sets: [iscsi.initiator.sessions]}
+      load.iscsi.target.initial_r2t: true
+      load.iscsi.target.max_burst_length: 256 KiB
+      load.iscsi.target.socket.receive_buffer: 64 KiB
+      load.iscsi.initiator.coalesce: 200 us
+      load.iscsi.initiator.coalesce_percent: 25
+  sessions: {sets: [load.iscsi.initiator.sessions]}
 factors: [{pattern: [write], vms: [1], settings: [default, era], sessions: [1, 2]}]
 measure: {warmup: 0 s, time: 1 s, repetitions: 1}
 """
@@ -102,9 +105,9 @@ def test_levels_reach_both_ends(tmp_path: Path) -> None:
     seen = set()
     for turn in expanded.repetitions:
         plan, factors = plan_lab(expanded.at(turn.point).lab), turn.point.factors
-        array = array_config(expanded, turn, plan.portals())
-        units = lab_units(expanded.study, plan.portals())
-        (initiator,) = initiator_configs(expanded, turn, plan.host_names, units).values()
+        (array,) = RUN.servers(expanded, turn, plan).values()
+        (initiator,) = RUN.loads(expanded, turn, plan).values()
+        assert isinstance(array, contract.ArrayConfig) and isinstance(initiator, contract.InitiatorConfig)
         era = factors["settings"] == "era"
         assert array.login.initial_r2t is era
         assert array.login.max_burst_length == (256 << 10 if era else 1 << 20)
@@ -119,7 +122,7 @@ def test_levels_reach_both_ends(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("commands: 1", "commands: 0", "iscsi.initiator.commands"),
+        ("commands: 1", "commands: 0", "load.iscsi.initiator.commands"),
         ("command_max: 512 KiB", "command_max: 5000 B", "not a multiple of the block length 4096"),
         ("commands: 1", "first_burst_length: 17 MB", "first_burst_length"),
         ("commands: 1", "max_burst_length: 64 KiB", "more than max_burst_length, 64 KiB"),
@@ -127,10 +130,10 @@ def test_levels_reach_both_ends(tmp_path: Path) -> None:
         ("commands: 1", "command: 1", "command"),
         ("commands: 1", "coalesce_percent: 51", "coalesce_percent"),
         ("commands: 1", "coalesce: 1500 ns", "not whole microseconds"),
-        ("iscsi.target.initial_r2t", "iscsi.target.initial", "no 'initial' in iscsi.target"),
+        ("load.iscsi.target.initial_r2t", "load.iscsi.target.initial", "no 'initial' in load.iscsi.target"),
         (
-            "iscsi.target.max_burst_length: 256 KiB",
-            "iscsi.target.max_burst_length: 1 KiB",
+            "load.iscsi.target.max_burst_length: 256 KiB",
+            "load.iscsi.target.max_burst_length: 1 KiB",
             "more than max_burst_length",
         ),
     ],
