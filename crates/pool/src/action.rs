@@ -1,8 +1,8 @@
-//! What a pool wants done, and what it has to tell.
+//! Actions that a pool asks its caller for, and events that it reports.
 
-use crate::group::GroupId;
-use crate::metadata::Batch;
-use crate::pieces::Place;
+use crate::commit::metadata::Batch;
+use crate::place::GroupId;
+use crate::place::Place;
 
 /// Names an [`Action`] until [`crate::Pool::handle_action_done`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,16 +16,16 @@ impl ActionId {
     }
 }
 
-/// Something to do; may be done beside other actions and in any order with them, and beside reads and writes.
+/// Something to do, in any order with other actions, reads and writes, and beside them.
 #[derive(Debug)]
 pub struct Action {
     /// For `handle_action_done`.
     pub id: ActionId,
-    /// What.
+    /// The operation.
     pub kind: ActionKind,
 }
 
-/// What is to be done.
+/// An operation.
 #[derive(Debug)]
 pub enum ActionKind {
     /// Copy one page.
@@ -53,10 +53,10 @@ pub enum ActionKind {
     },
     /// Put all that was written to, copied to, zeroed or discarded in these groups on stable storage. What is done beside this may be left out.
     Sync {
-        /// Which; at least one.
+        /// The groups, at least one.
         groups: Vec<GroupId>,
     },
-    /// Hand this to [`crate::metadata::Store::commit`]. There is never more than one at a time.
+    /// Hand this to [`crate::commit::metadata::Store::commit`]. There is never more than one at a time.
     Commit(Box<Batch>),
 }
 
@@ -69,13 +69,13 @@ pub enum ActionFailure {
     Io,
 }
 
-/// Something to tell.
+/// Something to report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Use has reached the soft threshold: UNIT ATTENTION, THIN PROVISIONING SOFT THRESHOLD REACHED.
     ThresholdCrossed,
     /// Use has fallen 2 percent points below the threshold, which is armed again.
     ThresholdCleared,
-    /// A sync or a commit failed. Reads go on; everything else is refused until the pool is opened again.
+    /// A sync or a commit failed. Reads are served; everything else is refused until the pool is opened again.
     ReadOnly,
 }

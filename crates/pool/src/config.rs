@@ -4,7 +4,7 @@ use core::time::Duration;
 
 /// Smallest page: 64 KiB.
 pub const PAGE_BYTES_MIN: u32 = 64 << 10;
-/// Page unless told otherwise: 256 KiB. Metadata cost 6 bytes a page, a first write or a copy at most one page.
+/// Default page: 256 KiB. Metadata cost 6 bytes a page, a first write or a copy at most one page.
 pub const PAGE_BYTES_DEFAULT: u32 = 256 << 10;
 /// Largest page: 16 MiB.
 pub const PAGE_BYTES_MAX: u32 = 16 << 20;
@@ -17,17 +17,18 @@ pub const NAME_BYTES_MAX: usize = 64;
 /// Largest volume and largest group: 256 TiB. A volume's table of leaves is then 16 MiB with the default page.
 pub const SIZE_BYTES_MAX: u64 = 256 << 40;
 
-/// What may be set each time a pool is opened; what is fixed at its creation (page size) is in its superblock.
+/// Settings that may differ each time a pool is opened. What is fixed when it is made (the page size) is
+/// in its superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolConfig {
-    /// Used share of the pool, in percent, at which [`crate::Event::ThresholdCrossed`] is told. 1 to 100, default 70.
-    /// It is told again only after use has fallen 2 percent points below.
+    /// Used share of the pool, in percent, at which [`crate::Event::ThresholdCrossed`] is reported. 1 to 100, default 70.
+    /// It is reported again only after use has fallen 2 percent points below.
     pub soft_threshold_percent: u8,
     /// Longest time for which a changed map stays in memory without a flush being asked for, default 5 s. Pages that
     /// were freed come back after at most this time. Costs one sync of the data and one commit.
     pub commit_interval: Duration,
     /// How long a write waits for space where there is none, before it fails with [`crate::Failure::Full`]: dm-thin's queue mode, whose
-    /// `no_space_timeout` is 60 s. What gives space back (UNMAP, another group) lets it go on. A volume at its quota refuses at once all
+    /// `no_space_timeout` is 60 s. What gives space back (UNMAP, another group) lets it proceed. A volume at its quota refuses at once all
     /// the same. Default 0: refused at once.
     pub hold_when_full: Duration,
 }
@@ -51,6 +52,14 @@ pub fn name_is_valid(name: &str) -> bool {
         && bytes
             .iter()
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+}
+
+/// Logical block that sizes are multiples of.
+const BLOCK_BYTES: u64 = 512;
+
+/// Whole blocks, at least one, within the bounds.
+pub(crate) fn size_is_valid(size_bytes: u64) -> bool {
+    size_bytes > 0 && size_bytes <= SIZE_BYTES_MAX && size_bytes.is_multiple_of(BLOCK_BYTES)
 }
 
 /// A power of two within the bounds.

@@ -26,41 +26,50 @@
 //!    the page is neither given out nor overwritten in place for another volume that shares it. Then it is discarded and synced (rule 1).
 //! 4. At opening every page that no map names is discarded before it is given out: whatever was written to it was never flushed.
 //! 5. A failed sync or commit makes the pool read-only until it is opened again. Nothing is tried twice.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `pool` | the state of a pool; requests that wait |
+//! | `access/` | reads, writes and unmappings |
+//! | `alloc/` | the pages of groups, and their way back |
+//! | `commit/` | rounds of sync and commit, the metadata store, headers |
+//! | `manage` `status` | groups and volumes made and deleted; figures |
+//! | `action` `actions` | what the caller does for the pool |
+//! | `open` `check` `finding` `owners` | a pool opened or checked, and what is wrong with it |
+//! | `map` `volume` `place` `disk/` | a volume's map; a disk, also one that fails |
 #![forbid(unsafe_code)]
 
+mod access;
 mod action;
+mod actions;
+mod alloc;
 mod check;
+mod commit;
 mod config;
 pub mod disk;
-mod epoch;
-mod group;
-pub mod header;
+mod finding;
 mod manage;
 mod map;
-pub mod metadata;
 mod open;
-mod pieces;
+mod owners;
+mod place;
 mod pool;
-mod recycle;
-mod request;
-mod round;
-mod space;
 mod status;
-mod unmap;
 mod volume;
-mod write;
 
+pub use access::pieces::{Piece, Pieces};
+pub use access::request::{Access, Failure, Outcome, Range, Reply, Request, RequestId};
 pub use action::{Action, ActionFailure, ActionId, ActionKind, Event};
-pub use check::{Checked, Fault, Finding, Object, check};
+pub use check::{Checked, check};
+pub use commit::{header, metadata};
 pub use config::{
     GROUPS_MAX, NAME_BYTES_MAX, PAGE_BYTES_DEFAULT, PAGE_BYTES_MAX, PAGE_BYTES_MIN, PoolConfig,
     SIZE_BYTES_MAX, VOLUMES_MAX, name_is_valid,
 };
-pub use group::GroupId;
+pub use finding::{Fault, Finding, Object};
 pub use map::{LEAF_ENTRIES, Leaf, PageId};
 pub use open::{OpenError, OpenGroup, create, open};
-pub use pieces::{Piece, Pieces, Place};
+pub use place::{GroupId, Place};
 pub use pool::Pool;
-pub use request::{Access, Failure, Outcome, Range, Reply, Request, RequestId};
 pub use status::{GroupStatus, PoolStatus, VolumeStatus};
 pub use volume::VolumeId;

@@ -1,22 +1,21 @@
-//! Groups and volumes come and go. Each change is answered once it is on stable storage.
+//! Groups added, volumes made, changed and deleted. Each change is answered when it is on stable storage.
 
-use crate::config::{GROUPS_MAX, SIZE_BYTES_MAX, VOLUMES_MAX, name_is_valid};
-use crate::group::{Group, GroupId, Run};
-use crate::pool::{Pool, Step, WaitFor};
-use crate::request::{Failure, Outcome, RequestId};
+use crate::access::in_flight::{Attempt, WaitFor};
+use crate::access::request::{Failure, Outcome, RequestId};
+use crate::alloc::group::{Group, Run};
+use crate::config::{GROUPS_MAX, SIZE_BYTES_MAX, VOLUMES_MAX, name_is_valid, size_is_valid};
+use crate::place::GroupId;
+use crate::pool::Pool;
 use crate::volume::{Volume, VolumeId};
 
-/// Logical block that sizes are multiples of.
-const BLOCK_BYTES: u64 = 512;
-
 impl Pool {
-    pub(crate) fn add_group(&mut self, id: RequestId, name: &str, size_bytes: u64) -> Step {
+    pub(crate) fn add_group(&mut self, id: RequestId, name: &str, size_bytes: u64) -> Attempt {
         let pages = size_bytes / u64::from(self.page_bytes);
         let refused = if !name_is_valid(name) {
             Some(Failure::NameInvalid)
-        } else if self.groups.iter().any(|group| group.name == name) {
+        } else if self.alloc.groups.iter().any(|group| group.name == name) {
             Some(Failure::NameTaken)
-        } else if self.groups.len() == GROUPS_MAX {
+        } else if self.alloc.groups.len() == GROUPS_MAX {
             Some(Failure::TooMany)
         } else if size_bytes > SIZE_BYTES_MAX || pages < 2 || pages > u64::from(u32::MAX) {
             Some(Failure::SizeInvalid)
@@ -25,12 +24,13 @@ impl Pool {
         };
         if let Some(failure) = refused {
             self.fail(id, failure);
-            return Step::Gone;
+            return Attempt::Begun;
         }
-        let group = GroupId(self.groups.len() as u16);
-        self.groups
+        let group = GroupId(self.alloc.groups.len() as u16);
+        self.alloc
+            .groups
             .push(Group::new(name.to_owned(), pages as u32, self.page_bytes));
-        self.recycler.add_ready([Run {
+        self.alloc.recycler.add_ready([Run {
             group,
             first: 1,
             pages: pages as u32 - 1,
@@ -38,7 +38,7 @@ impl Pool {
         self.rounds.dirty_groups.insert(group);
         self.mark_metadata_changed();
         self.await_stable(id, Outcome::Grown(group));
-        Step::Gone
+        Attempt::Begun
     }
 
     pub(crate) fn create_volume(
@@ -47,7 +47,7 @@ impl Pool {
         name: &str,
         size_bytes: u64,
         quota_bytes: Option<u64>,
-    ) -> Step {
+    ) -> Attempt {
         let refused = if size_is_valid(size_bytes) {
             self.refuse_volume(name)
         } else {
@@ -55,14 +55,14 @@ impl Pool {
         };
         if let Some(failure) = refused {
             self.fail(id, failure);
-            return Step::Gone;
+            return Attempt::Begun;
         }
         let volume = VolumeId(self.volume_next);
         self.put_volume(
             id,
             Volume::new(volume, name.to_owned(), size_bytes, quota_bytes),
         );
-        Step::Gone
+        Attempt::Begun
     }
 
     pub(crate) fn copy_volume(
@@ -72,7 +72,7 @@ impl Pool {
         name: &str,
         read_only: bool,
         quota_bytes: Option<u64>,
-    ) -> Step {
+    ) -> Attempt {
         let refused = if self.volumes.contains_key(&of) {
             self.refuse_volume(name)
         } else {
@@ -80,11 +80,11 @@ impl Pool {
         };
         if let Some(failure) = refused {
             self.fail(id, failure);
-            return Step::Gone;
+            return Attempt::Begun;
         }
         let origin = &self.volumes[&of];
         if origin.writes_in_flight > 0 {
-            return Step::Wait(WaitFor::Others);
+            return Attempt::Wait(WaitFor::Others);
         }
         let copy = Volume {
             read_only,
@@ -99,14 +99,14 @@ impl Pool {
             )
         };
         for (_, page) in copy.map.iter() {
-            self.groups[page.group.index()].add_reference(page.page);
+            self.alloc.groups[page.group.index()].add_reference(page.page);
         }
         let volume = VolumeId(self.volume_next);
         self.rounds
             .dirty_leaves
             .extend(copy.map.leaves().map(|(index, _)| (volume, index)));
         self.put_volume(id, copy);
-        Step::Gone
+        Attempt::Begun
     }
 
     pub(crate) fn resize_volume(
@@ -114,7 +114,7 @@ impl Pool {
         id: RequestId,
         volume: VolumeId,
         size_bytes: u64,
-    ) -> Step {
+    ) -> Attempt {
         self.change_volume(id, volume, |volume| {
             if !size_is_valid(size_bytes) || size_bytes < volume.size_bytes {
                 return Err(Failure::SizeInvalid);
@@ -132,20 +132,20 @@ impl Pool {
         id: RequestId,
         volume: VolumeId,
         quota_bytes: Option<u64>,
-    ) -> Step {
+    ) -> Attempt {
         self.change_volume(id, volume, |volume| {
             volume.quota_bytes = quota_bytes;
             Ok(())
         })
     }
 
-    pub(crate) fn delete_volume(&mut self, id: RequestId, volume: VolumeId) -> Step {
+    pub(crate) fn delete_volume(&mut self, id: RequestId, volume: VolumeId) -> Attempt {
         let Some(deleted) = self.volumes.get(&volume) else {
             self.fail(id, Failure::NoVolume);
-            return Step::Gone;
+            return Attempt::Begun;
         };
         if deleted.writes_in_flight > 0 {
-            return Step::Wait(WaitFor::Others);
+            return Attempt::Wait(WaitFor::Others);
         }
         let deleted = self.volumes.remove(&volume).expect("seen above");
         for (_, page) in deleted.map.iter() {
@@ -154,7 +154,7 @@ impl Pool {
         self.commit_deletion(volume, deleted);
         self.retry = true;
         self.await_stable(id, Outcome::Done);
-        Step::Gone
+        Attempt::Begun
     }
 
     fn refuse_volume(&self, name: &str) -> Option<Failure> {
@@ -184,7 +184,7 @@ impl Pool {
         id: RequestId,
         number: VolumeId,
         change: impl FnOnce(&mut Volume) -> Result<(), Failure>,
-    ) -> Step {
+    ) -> Attempt {
         let changed = match self.volumes.get_mut(&number) {
             Some(volume) => change(volume),
             None => Err(Failure::NoVolume),
@@ -197,10 +197,6 @@ impl Pool {
             }
             Err(failure) => self.fail(id, failure),
         }
-        Step::Gone
+        Attempt::Begun
     }
-}
-
-pub(crate) fn size_is_valid(size_bytes: u64) -> bool {
-    size_bytes > 0 && size_bytes <= SIZE_BYTES_MAX && size_bytes.is_multiple_of(BLOCK_BYTES)
 }

@@ -1,11 +1,11 @@
-//! Which page of a group holds which page of a volume.
+//! The map of a volume: the page of a group behind each of its pages.
 //!
 //! A map is a table of leaves, each of [`LEAF_ENTRIES`] entries. A snapshot shares the leaves with its origin until one side changes
 //! one of them; a commit under way shares them as well, so it sees the map as it was.
 
 use std::sync::Arc;
 
-use crate::group::GroupId;
+use crate::place::GroupId;
 
 /// Pages of a volume that one leaf maps. 512 six-byte entries and their bitmap fit one 4 KiB page of redb.
 pub const LEAF_ENTRIES: usize = 512;
@@ -13,9 +13,9 @@ pub const LEAF_ENTRIES: usize = 512;
 /// A page of a group. Page 0 holds the group's header and is never given out, which leaves the all-zero value for "none".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageId {
-    /// Which group.
+    /// The group.
     pub group: GroupId,
-    /// Which page of it, counted from the beginning of its file.
+    /// The page of it, counted from the beginning of its file.
     pub page: u32,
 }
 

@@ -3,13 +3,15 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::check::{Fault, Finding, Object, Owners};
+use crate::alloc::group::Group;
+use crate::commit::header::{GroupHeader, HEADERS_BYTES};
+use crate::commit::metadata::{Loaded, Store, StoreError, Superblock};
 use crate::config::{PAGE_BYTES_MAX, PAGE_BYTES_MIN, PoolConfig, page_bytes_are_valid};
 use crate::disk::Disk;
-use crate::group::{Group, GroupId};
-use crate::header::{GroupHeader, HEADERS_BYTES};
+use crate::finding::{Fault, Finding, Object};
 use crate::map::LEAF_ENTRIES;
-use crate::metadata::{Loaded, Store, StoreError, Superblock};
+use crate::owners::Owners;
+use crate::place::GroupId;
 use crate::pool::Pool;
 use crate::volume::{Volume, VolumeId};
 
@@ -198,7 +200,7 @@ impl Pool {
     /// The number that the next group will have.
     #[must_use]
     pub fn group_following(&self) -> GroupId {
-        GroupId(self.groups.len() as u16)
+        GroupId(self.alloc.groups.len() as u16)
     }
 
     fn header(&self, group: GroupId) -> GroupHeader {
@@ -244,10 +246,16 @@ impl Pool {
             loaded.volumes.len() as u64,
         );
         for (index, group) in loaded.groups.into_iter().enumerate() {
-            if pool.groups.iter().any(|other| other.name == group.name) {
+            if pool
+                .alloc
+                .groups
+                .iter()
+                .any(|other| other.name == group.name)
+            {
                 find(Object::Group(GroupId(index as u16)), Fault::NameTaken);
             }
-            pool.groups
+            pool.alloc
+                .groups
                 .push(Group::new(group.name, group.pages, pool.page_bytes));
         }
         let mut mapped = std::collections::BTreeMap::new();
@@ -281,8 +289,9 @@ impl Pool {
                 );
             }
         }
-        for (index, group) in pool.groups.iter().enumerate() {
-            pool.recycler
+        for (index, group) in pool.alloc.groups.iter().enumerate() {
+            pool.alloc
+                .recycler
                 .add_ready(group.unreferenced(GroupId(index as u16)));
         }
         pool
@@ -293,7 +302,7 @@ impl Pool {
         leaves: Vec<(VolumeId, u32, Arc<crate::Leaf>)>,
         find: &mut dyn FnMut(Object, Fault),
     ) {
-        let mut owners = Owners::new(self.groups.iter().map(|group| group.pages()));
+        let mut owners = Owners::new(self.alloc.groups.iter().map(|group| group.pages()));
         let page_bytes = u64::from(self.page_bytes);
         for (id, index, leaf) in leaves {
             let object = Object::Leaf {
@@ -312,7 +321,7 @@ impl Pool {
             }
             for (slot, at) in leaf.iter() {
                 let page = first + slot as u64;
-                let fault = match self.groups.get_mut(at.group.index()) {
+                let fault = match self.alloc.groups.get_mut(at.group.index()) {
                     Some(group) if at.page < group.pages() && page < pages => {
                         group.add_reference(at.page);
                         owners.claim(at, id, volume.family, page)

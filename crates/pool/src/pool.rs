@@ -1,25 +1,28 @@
-//! The pool itself: its state, and the way of a request through it.
+//! The pool itself: its state, and the path of a request through it.
 //!
-//! A request that can go on at once does (`write.rs`, `unmap.rs`, `manage.rs`). One that cannot waits in a single queue and
-//! is tried again, in order, whenever something it may wait for has happened: a page was copied, pages came back, writes
-//! ended. What waits holds nothing, so nothing waits in a circle: an access learns its pages and takes its space in one step.
+//! A request that can begin at once does (`access/`, `manage`). Any other one waits in a single queue
+//! and is tried again, in order, whenever something has happened that it may wait for: a page was
+//! copied, pages came back, writes ended. A waiting request holds nothing, so there is no deadlock: an
+//! access learns its pages and takes its space in one step.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use hakaru_units::Time;
 use slab::Slab;
 
-use crate::action::{Action, ActionFailure, ActionId, ActionKind, Event};
+use crate::access::in_flight::{AccessKind, Attempt, InFlight, WaitFor};
+use crate::access::pieces::pieces;
+use crate::access::request::{Access, Failure, Outcome, Reply, Request, RequestId};
+use crate::action::{Action, ActionFailure, ActionId, Event};
+use crate::actions::{Actions, Pending};
+use crate::alloc::allocator::Allocator;
+use crate::commit::rounds::Rounds;
 use crate::config::PoolConfig;
-use crate::epoch::Epochs;
-use crate::group::{self, Group, GroupId};
 use crate::map::PageId;
-use crate::pieces::{Piece, Pieces};
-use crate::recycle::Recycler;
-use crate::request::{Access, Failure, Outcome, Reply, Request, RequestId};
-use crate::round::Rounds;
-use crate::unmap::Zeroing;
 use crate::volume::{Volume, VolumeId};
+
+/// Percent points below the soft threshold at which it is armed again.
+const HYSTERESIS_PERCENT: u64 = 2;
 
 /// A pool of thin-provisioned volumes. Made by [`crate::create`] or [`crate::open`]; see the crate for its grammar.
 #[derive(Debug)]
@@ -29,96 +32,34 @@ pub struct Pool {
     pub(crate) page_bytes: u32,
     pub(crate) generation: u64,
     pub(crate) now: Time,
-    pub(crate) groups: Vec<Group>,
-    /// Where the search for the next page begins.
-    pub(crate) group_next: usize,
+    pub(crate) alloc: Allocator,
     pub(crate) volumes: BTreeMap<VolumeId, Volume>,
     pub(crate) volume_next: u32,
 
     pub(crate) accesses: Slab<InFlight>,
-    pub(crate) epochs: Epochs,
     /// Pages of volumes that are being copied: writes to them wait. (volume, its page)
     pub(crate) busy: BTreeSet<(VolumeId, u64)>,
     waiting: VecDeque<Waiting>,
-    /// One that waits wants space: no other one behind it takes any.
-    pub(crate) space_is_wanted: bool,
     /// Something happened that a waiting request may have waited for.
     pub(crate) retry: bool,
 
     pub(crate) rounds: Rounds,
-    pub(crate) recycler: Recycler,
-    pub(crate) threshold_is_told: bool,
-    /// The metadata's own space is nearly used up: no page is given out.
-    pub(crate) metadata_is_low: bool,
+    pub(crate) threshold_is_reported: bool,
     /// Pages copied because others shared them.
     pub(crate) copies_made: u64,
     pub(crate) commits_made: u64,
     pub(crate) read_only: bool,
 
-    action_next: u64,
-    pending: BTreeMap<ActionId, Pending>,
-    actions: VecDeque<Action>,
+    pub(crate) actions: Actions,
     replies: VecDeque<Reply>,
     events: VecDeque<Event>,
-}
-
-/// An access that knows its pages.
-#[derive(Debug)]
-pub(crate) struct InFlight {
-    pub(crate) id: RequestId,
-    pub(crate) epoch: u64,
-    pub(crate) volume: VolumeId,
-    pub(crate) kind: Kind,
-}
-
-#[derive(Debug)]
-pub(crate) enum Kind {
-    Read,
-    Write(crate::write::Writing),
-    Unmap(Zeroing),
-}
-
-/// Whom the end of an action is told.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Pending {
-    /// A copy or zeroing for the access under this key.
-    Access {
-        key: usize,
-        index: usize,
-    },
-    RoundSync,
-    RoundCommit,
-    Discard {
-        index: usize,
-    },
-    RecycleSync,
-}
-
-/// What came of starting a request.
-#[derive(Debug)]
-pub(crate) enum Step {
-    /// It is under way, or over.
-    Gone,
-    /// Not now.
-    Wait(WaitFor),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WaitFor {
-    /// A page being copied, or the end of the writes to a volume.
-    Others,
-    /// Pages that are being freed.
-    Space,
-    /// That somebody gives pages back, or adds some.
-    Room,
 }
 
 #[derive(Debug)]
 struct Waiting {
     id: RequestId,
     request: Request,
-    /// What for.
-    why: WaitFor,
+    reason: WaitFor,
     /// When it fails if there is still no room; `None`: it has not waited for that yet.
     until: Option<Time>,
 }
@@ -131,26 +72,19 @@ impl Pool {
             page_bytes,
             generation: 0,
             now: Time::ZERO,
-            groups: Vec::new(),
-            group_next: 0,
+            alloc: Allocator::new(page_bytes),
             volumes: BTreeMap::new(),
             volume_next: 0,
             accesses: Slab::default(),
-            epochs: Epochs::new(),
             busy: BTreeSet::new(),
             waiting: VecDeque::new(),
-            space_is_wanted: false,
             retry: false,
             rounds: Rounds::default(),
-            recycler: Recycler::default(),
-            threshold_is_told: false,
-            metadata_is_low: false,
+            threshold_is_reported: false,
             copies_made: 0,
             commits_made: 0,
             read_only: false,
-            action_next: 0,
-            pending: BTreeMap::new(),
-            actions: VecDeque::new(),
+            actions: Actions::default(),
             replies: VecDeque::new(),
             events: VecDeque::new(),
         }
@@ -168,30 +102,30 @@ impl Pool {
             self.start_read(id, volume, offset_bytes, length_bytes);
             return;
         }
-        if let Step::Wait(why) = self.start(id, &request) {
-            self.put_off(Waiting {
+        if let Attempt::Wait(reason) = self.start(id, &request) {
+            self.defer(Waiting {
                 id,
                 request,
-                why,
+                reason,
                 until: None,
             });
         }
         self.settle();
     }
 
-    /// The data of an access were moved, or (`ok` false) could not be: tell the initiator so. Ends the access; only a `fua` write
+    /// The data of an access were moved, or (`ok` false) could not be; answer the initiator. Ends the access; only a `fua` write
     /// that went well is answered once more.
     pub fn handle_moved(&mut self, now: Time, access: Access, ok: bool) {
         self.now = now;
         let ended = self.accesses.remove(access.0);
-        self.epochs.leave(ended.epoch);
-        if let Kind::Write(writing) = ended.kind {
+        self.alloc.epochs.leave(ended.epoch);
+        if let AccessKind::Write(writing) = ended.kind {
             self.end_write(ended.id, ended.volume, &writing, ok);
         }
         self.settle();
     }
 
-    /// An action was done, or failed.
+    /// An action has ended.
     ///
     /// # Panics
     /// If there is no such action (any more).
@@ -202,16 +136,19 @@ impl Pool {
         result: Result<(), ActionFailure>,
     ) {
         self.now = now;
-        let pending = self
-            .pending
-            .remove(&id)
-            .expect("an action is answered once");
-        match pending {
+        match self.actions.finish(id) {
             Pending::Access { key, index } => self.handle_page_action(key, index, result),
             Pending::RoundSync => self.handle_round_synced(result),
             Pending::RoundCommit => self.handle_round_committed(result),
-            Pending::Discard { index } => self.handle_discarded(index, result),
-            Pending::RecycleSync => self.handle_recycle_synced(result),
+            Pending::Discard { index } => {
+                let recycler = &mut self.alloc.recycler;
+                recycler.handle_discarded(index, result, &mut self.actions);
+            }
+            Pending::RecycleSync if result.is_err() => self.set_read_only(),
+            Pending::RecycleSync => {
+                self.alloc.end_recycling();
+                self.retry = true;
+            }
         }
         self.settle();
     }
@@ -229,11 +166,11 @@ impl Pool {
     }
 
     /// The metadata's file can (false) or cannot (true) grow any more. While it cannot, no page is given out, as if the pool
-    /// were full; giving back and deleting still work, from what the store keeps for that. See [`crate::metadata::Store::space_is_low`].
+    /// were full; giving back and deleting still work, from what the store keeps for that. See [`crate::commit::metadata::Store::space_is_low`].
     pub fn set_metadata_is_low(&mut self, now: Time, low: bool) {
         self.now = now;
-        self.retry |= self.metadata_is_low && !low;
-        self.metadata_is_low = low;
+        self.retry |= self.alloc.metadata_is_low && !low;
+        self.alloc.metadata_is_low = low;
         self.settle();
     }
 
@@ -257,7 +194,7 @@ impl Pool {
 
     /// The next thing to do.
     pub fn poll_action(&mut self) -> Option<Action> {
-        self.actions.pop_front()
+        self.actions.poll()
     }
 
     /// The next thing to know.
@@ -277,7 +214,7 @@ impl Pool {
         let held = self
             .waiting
             .iter()
-            .filter(|waiting| waiting.why == WaitFor::Room);
+            .filter(|waiting| waiting.reason == WaitFor::Room);
         held.filter_map(|waiting| waiting.until).min()
     }
 
@@ -302,7 +239,7 @@ impl Pool {
     /// Nothing is under way: no access, action, or waiting request. (Changes may still be in memory only: flush.)
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.accesses.is_empty() && self.pending.is_empty() && self.waiting.is_empty()
+        self.accesses.is_empty() && self.actions.is_empty() && self.waiting.is_empty()
     }
 
     pub(crate) fn reply(&mut self, id: RequestId, outcome: Outcome) {
@@ -313,14 +250,7 @@ impl Pool {
         self.reply(id, Outcome::Failed(failure));
     }
 
-    pub(crate) fn act(&mut self, kind: ActionKind, whom: Pending) {
-        let id = ActionId(self.action_next);
-        self.action_next += 1;
-        self.pending.insert(id, whom);
-        self.actions.push_back(Action { id, kind });
-    }
-
-    pub(crate) fn tell(&mut self, event: Event) {
+    pub(crate) fn report(&mut self, event: Event) {
         self.events.push_back(event);
     }
 
@@ -329,7 +259,7 @@ impl Pool {
         if !self.read_only {
             self.read_only = true;
             self.restore_deleted_volumes();
-            self.tell(Event::ReadOnly);
+            self.report(Event::ReadOnly);
             for id in self.rounds.take_all_waiters() {
                 self.fail(id, Failure::ReadOnly);
             }
@@ -338,14 +268,12 @@ impl Pool {
         }
     }
 
-    pub(crate) fn group(&mut self, id: GroupId) -> &mut Group {
-        &mut self.groups[id.index()]
-    }
-
-    /// Nobody else counts on the page: the volume that maps it may overwrite it in place.
-    pub(crate) fn is_exclusive(&self, page: PageId) -> bool {
-        let references = self.groups[page.group.index()].references(page.page);
-        references.live == 1 && references.dropping == 0
+    /// A map (or a copy that came to nothing) names the page no longer.
+    pub(crate) fn drop_page(&mut self, page: PageId) {
+        self.alloc.group(page.group).drop_reference(page.page);
+        self.rounds.dropped.push(page);
+        self.mark_metadata_changed();
+        self.retry = true;
     }
 
     fn start_read(
@@ -367,9 +295,9 @@ impl Pool {
         }
         let pieces = pieces(volume, self.page_bytes, offset_bytes, length_bytes);
         let epoch = match epoch_open {
-            None => self.epochs.enter(),
+            None => self.alloc.epochs.enter(),
             Some(epoch) => {
-                self.epochs.join(epoch);
+                self.alloc.epochs.join(epoch);
                 epoch
             }
         };
@@ -377,15 +305,15 @@ impl Pool {
             id,
             epoch,
             volume: volume_id,
-            kind: Kind::Read,
+            kind: AccessKind::Read,
         }));
         self.reply(id, Outcome::Ready { access, pieces });
     }
 
-    fn start(&mut self, id: RequestId, request: &Request) -> Step {
+    fn start(&mut self, id: RequestId, request: &Request) -> Attempt {
         if self.read_only && !matches!(request, Request::Read { .. }) {
             self.fail(id, Failure::ReadOnly);
-            return Step::Gone;
+            return Attempt::Begun;
         }
         match request {
             Request::Read { .. } => unreachable!("a read never waits"),
@@ -393,7 +321,7 @@ impl Pool {
                 if self.rounds.is_being_deleted(*volume) =>
             {
                 // Fails if the deletion succeeds, and is refused with the deletion if it does not.
-                Step::Wait(WaitFor::Others)
+                Attempt::Wait(WaitFor::Others)
             }
             Request::Write {
                 volume,
@@ -428,24 +356,24 @@ impl Pool {
         }
     }
 
-    /// Tries what waits once more, in order.
+    /// Tries the waiting requests once more, in order.
     fn run_waiting(&mut self) {
-        self.space_is_wanted = false;
+        self.alloc.is_contended = false;
         for _ in 0..self.waiting.len() {
             let waiting = self.waiting.pop_front().expect("counted above");
             self.release_barrier(&waiting.request);
-            if let Step::Wait(why) = self.start(waiting.id, &waiting.request) {
-                self.put_off(Waiting { why, ..waiting });
+            if let Attempt::Wait(reason) = self.start(waiting.id, &waiting.request) {
+                self.defer(Waiting { reason, ..waiting });
             }
         }
     }
 
-    fn put_off(&mut self, mut waiting: Waiting) {
-        if waiting.why == WaitFor::Space {
-            self.space_is_wanted = true;
+    fn defer(&mut self, mut waiting: Waiting) {
+        if waiting.reason == WaitFor::Space {
+            self.alloc.is_contended = true;
             self.rounds.want_space();
         }
-        if waiting.why == WaitFor::Room {
+        if waiting.reason == WaitFor::Room {
             let until = self.now + self.config.hold_when_full;
             if *waiting.until.get_or_insert(until) <= self.now {
                 return self.fail(waiting.id, Failure::Full);
@@ -471,48 +399,35 @@ impl Pool {
         }
     }
 
-    /// After every call: lets everything go on that can.
+    /// Runs at the end of every call: starts everything that can start.
     pub(crate) fn settle(&mut self) {
         loop {
             if core::mem::take(&mut self.retry) && !self.waiting.is_empty() {
                 self.run_waiting();
             }
             self.run_rounds();
-            self.run_recycler();
+            if !self.read_only {
+                self.alloc.recycle(&mut self.actions);
+            }
             if !self.retry || self.waiting.is_empty() {
                 break;
             }
         }
         self.check_threshold();
     }
-}
 
-/// Where a range of a volume lies.
-pub(crate) fn pieces(
-    volume: &Volume,
-    page_bytes: u32,
-    offset_bytes: u64,
-    length_bytes: u32,
-) -> Pieces {
-    let mut pieces = Pieces::default();
-    let shift = page_bytes.trailing_zeros();
-    let (mut at, mut left) = (offset_bytes, length_bytes);
-    while left > 0 {
-        let within = (at & u64::from(page_bytes - 1)) as u32;
-        let length_bytes = left.min(page_bytes - within);
-        pieces.push(match volume.map.get(at >> shift) {
-            Some(page) => {
-                let mut place = group::place(page.group, page.page, page_bytes);
-                place.offset_bytes += u64::from(within);
-                Piece::Data {
-                    place,
-                    length_bytes,
-                }
-            }
-            None => Piece::Zeros { length_bytes },
-        });
-        at += u64::from(length_bytes);
-        left -= length_bytes;
+    /// Tells when use crosses the soft threshold, once each time.
+    pub(crate) fn check_threshold(&mut self) {
+        let (total, used) = self.alloc.total_and_used_pages();
+        let threshold = u64::from(self.config.soft_threshold_percent);
+        if !self.threshold_is_reported && total > 0 && used * 100 >= total * threshold {
+            self.threshold_is_reported = true;
+            self.report(Event::ThresholdCrossed);
+        } else if self.threshold_is_reported
+            && used * 100 < total * threshold.saturating_sub(HYSTERESIS_PERCENT)
+        {
+            self.threshold_is_reported = false;
+            self.report(Event::ThresholdCleared);
+        }
     }
-    pieces
 }

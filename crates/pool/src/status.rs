@@ -1,8 +1,8 @@
 //! Figures of a pool, its groups and volumes. All in bytes of whole pages.
 
-use crate::group::GroupId;
+use crate::access::request::{Failure, Range};
+use crate::place::GroupId;
 use crate::pool::Pool;
-use crate::request::{Failure, Range};
 use crate::volume::VolumeId;
 
 /// A pool in figures. `capacity = used + free + lost`.
@@ -24,7 +24,7 @@ pub struct PoolStatus {
     pub provisioned_bytes: u64,
     /// `provisioned / capacity`; 0 for a pool without groups.
     pub overcommit: f64,
-    /// Use at which the threshold is told.
+    /// Use at which the threshold is reported.
     pub threshold_bytes: u64,
     /// Number of the last commit that was begun.
     pub generation: u64,
@@ -70,7 +70,7 @@ pub struct VolumeStatus {
     pub mapped_bytes: u64,
     /// A snapshot: takes no writes.
     pub read_only: bool,
-    /// What it was copied from; that may be gone by now.
+    /// The volume it was copied from, which may be gone by now.
     pub origin: Option<VolumeId>,
 }
 
@@ -79,9 +79,10 @@ impl Pool {
     #[must_use]
     pub fn status(&self) -> PoolStatus {
         let bytes = |pages: u64| pages * u64::from(self.page_bytes);
-        let (total, used) = self.total_and_used_pages();
-        let sum = |of: fn(&crate::group::Group) -> u32| {
-            self.groups
+        let (total, used) = self.alloc.total_and_used_pages();
+        let sum = |of: fn(&crate::alloc::group::Group) -> u32| {
+            self.alloc
+                .groups
                 .iter()
                 .map(|group| u64::from(of(group)))
                 .sum::<u64>()
@@ -116,14 +117,14 @@ impl Pool {
             commits: self.commits_made,
             copies: self.copies_made,
             read_only: self.read_only,
-            metadata_is_low: self.metadata_is_low,
+            metadata_is_low: self.alloc.metadata_is_low,
         }
     }
 
     /// Bytes that at least one volume maps, as in [`PoolStatus`]. Costs a walk over the groups alone.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
-        self.total_and_used_pages().1 * u64::from(self.page_bytes)
+        self.alloc.total_and_used_pages().1 * u64::from(self.page_bytes)
     }
 
     /// Bytes that a volume maps, and bytes that it may still map: what is free in the pool, or left of its quota if that is less.
@@ -132,8 +133,9 @@ impl Pool {
     pub fn space(&self, id: VolumeId) -> Option<(u64, u64)> {
         let volume = self.volumes.get(&id)?;
         let page_bytes = u64::from(self.page_bytes);
-        let (total, used) = self.total_and_used_pages();
+        let (total, used) = self.alloc.total_and_used_pages();
         let lost: u64 = self
+            .alloc
             .groups
             .iter()
             .map(|group| u64::from(group.lost_pages()))
@@ -149,7 +151,8 @@ impl Pool {
     /// All groups in figures, in order.
     pub fn groups(&self) -> impl Iterator<Item = GroupStatus> + '_ {
         let bytes = |pages: u32| u64::from(pages) * u64::from(self.page_bytes);
-        self.groups
+        self.alloc
+            .groups
             .iter()
             .enumerate()
             .map(move |(index, group)| GroupStatus {
@@ -195,7 +198,7 @@ impl Pool {
     pub fn exclusive_bytes(&self, id: VolumeId) -> Option<u64> {
         let volume = self.volumes.get(&id)?;
         let alone = |page: &(u64, crate::map::PageId)| {
-            self.groups[page.1.group.index()]
+            self.alloc.groups[page.1.group.index()]
                 .references(page.1.page)
                 .live
                 == 1
@@ -203,7 +206,7 @@ impl Pool {
         Some(volume.map.iter().filter(alone).count() as u64 * u64::from(self.page_bytes))
     }
 
-    /// Which parts of a range take space: extents that follow one another from its beginning, each with whether it is mapped;
+    /// The parts of a range that take space: extents that follow one another from its beginning, each with whether it is mapped;
     /// neighbours differ; at most `extents_max`. For GET LBA STATUS.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! A virtual LU: its map and what is known of it.
+//! A virtual LU: its map and its properties.
 
 use crate::map::Map;
 
@@ -13,7 +13,7 @@ pub(crate) struct Volume {
     pub(crate) quota_bytes: Option<u64>,
     /// A snapshot.
     pub(crate) read_only: bool,
-    /// What it was copied from; that may be gone by now.
+    /// The volume it was copied from, which may be gone by now.
     pub(crate) origin: Option<VolumeId>,
     /// The volume at the root of all the copies. Only volumes of one family share pages, each at the same place.
     pub(crate) family: VolumeId,

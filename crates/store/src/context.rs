@@ -1,4 +1,4 @@
-//! What all stores share while they are called: the time, the timing model, requests to the shell, and results.
+//! State that all stores share while they are called: the time, the timing model, requests to the shell, and results.
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -38,17 +38,17 @@ pub(crate) enum Held {
 pub enum Notice {
     /// The use of a pool has reached its soft threshold.
     Threshold {
-        /// Which pool.
+        /// The pool.
         pool: usize,
     },
     /// A pool refuses writes from now on.
     ReadOnly {
-        /// Which pool.
+        /// The pool.
         pool: usize,
     },
     /// The metadata of a pool could not be written.
     Broken {
-        /// Which pool.
+        /// The pool.
         pool: usize,
         /// The error.
         why: String,

@@ -30,7 +30,7 @@ pub struct FileStore {
 pub(crate) struct FileSweep {
     io: IoId,
     lun: u8,
-    /// What is left to do, the next range last.
+    /// The ranges left to do, the next one last.
     ranges: Vec<Extent>,
     method: SweepMethod,
     fua: bool,

@@ -14,7 +14,7 @@ pub(crate) struct Stretch {
     pub(crate) length_bytes: u64,
 }
 
-/// What the drives do.
+/// Work of the drives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DriveWork {
     pub(crate) op: Op,

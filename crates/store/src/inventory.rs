@@ -1,4 +1,4 @@
-//! Which LUs and pools there are, and what has been counted of them.
+//! The LUs and pools that there are, and their counters.
 use hakaru_drive::Array;
 use hakaru_pool::VolumeId;
 use hakaru_units::Time;

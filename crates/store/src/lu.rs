@@ -43,9 +43,9 @@ pub enum Store<M> {
     File(FileStore),
     /// In a pool.
     Thin {
-        /// Which pool.
+        /// The pool.
         pool: usize,
-        /// Which volume.
+        /// The volume.
         volume: VolumeId,
     },
 }
@@ -66,7 +66,7 @@ impl<M> Lu<M> {
         self.stretch(offset_bytes, length_bytes)
     }
 
-    /// What an access makes the modelled drives do, and where.
+    /// The work of the modelled drives for an access, and its place.
     pub(crate) fn drive_work(&self, op: &IoOp) -> (DriveWork, Stretch) {
         let (op, fua, offset_bytes, length_bytes) = match op {
             IoOp::Read {

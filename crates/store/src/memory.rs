@@ -51,7 +51,7 @@ struct Full {
     settled: Written,
 }
 
-/// What became of an access.
+/// The outcome of an access.
 #[derive(Debug)]
 pub(crate) enum Accessed {
     /// It has ended.
@@ -63,7 +63,7 @@ pub(crate) enum Accessed {
 /// An access that goes on in steps.
 #[derive(Debug)]
 pub(crate) struct Sweep {
-    /// What is left to do; each of at least a block.
+    /// The ranges left to do; each of at least a block.
     ranges: Vec<Extent>,
     /// Written over and over; zeros are given back instead.
     block: Option<Vec<u8>>,

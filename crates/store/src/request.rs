@@ -1,4 +1,4 @@
-//! What the stores ask of the shell, and how it answers.
+//! Requests of the stores to the shell, and its answers.
 use std::io;
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ pub struct FileId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileRequestId(pub usize);
 
-/// What is done with a file.
+/// An operation on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileOp {
     /// Fill the range of the buffer.
@@ -50,9 +50,9 @@ pub enum FileOp {
 pub struct FileRequest {
     /// Comes back in [`FileDone`].
     pub id: FileRequestId,
-    /// Which file.
+    /// The file.
     pub file: FileId,
-    /// What to do.
+    /// The operation.
     pub op: FileOp,
     /// First byte of the file.
     pub offset_bytes: u64,
@@ -82,7 +82,7 @@ pub struct FileDone {
 /// A batch for [`hakaru_pool::metadata::Store::commit`]. A pool has never more than one under way.
 #[derive(Debug)]
 pub struct CommitRequest {
-    /// Which pool.
+    /// The pool.
     pub pool: usize,
     /// Comes back in [`Committed`].
     pub action: ActionId,
@@ -93,7 +93,7 @@ pub struct CommitRequest {
 /// A commit that is over.
 #[derive(Debug)]
 pub struct Committed {
-    /// Which pool.
+    /// The pool.
     pub pool: usize,
     /// The request's.
     pub action: ActionId,
@@ -114,7 +114,7 @@ pub enum Request {
     Keep {
         /// For [`crate::Storage::handle_kept`].
         io: IoId,
-        /// Which LU.
+        /// The LU.
         lun: u8,
         /// In place of what was kept before.
         record: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Which granules of an LU in RAM have been written: a bit for each.
+//! A bit for each granule of an LU in RAM: whether it has been written.
 use hakaru_scsi_device::Extent;
 
 /// Bytes that are taken and given back together. A multiple of every logical block length but the

@@ -33,25 +33,25 @@ impl Orders {
     fn creates(&self, lun: u8) -> bool {
         let mut pending = self.pending.values();
         pending
-            .any(|order| matches!(&order.asked.completion, Completion::Serve(lu) if lu.lun == lun))
+            .any(|order| matches!(&order.part.completion, Completion::Serve(lu) if lu.lun == lun))
     }
 }
 
 struct Pending {
     /// The operator's number.
     id: u64,
-    asked: Asked,
+    part: PoolPart,
 }
 
-/// What an order asks of a pool.
-struct Asked {
+/// The part of an order that a pool does.
+struct PoolPart {
     pool: usize,
-    /// What a refusal names.
+    /// The object that a refusal names.
     object: String,
     completion: Completion,
 }
 
-/// What follows when the pool has done its part.
+/// The part of an order that follows when the pool has done its own.
 enum Completion {
     /// Answer the volume's figures.
     AnswerVolume,
@@ -69,7 +69,7 @@ enum Completion {
 enum Progress {
     Answered(Answer),
     /// A pool does the request next.
-    Ask(Request, Asked),
+    Ask(Request, PoolPart),
 }
 
 /// A volume by its names.
@@ -113,7 +113,7 @@ impl Shell<'_> {
                     continue;
                 };
                 let progress = self
-                    .complete_order(now, pending.asked, outcome)
+                    .complete_order(now, pending.part, outcome)
                     .unwrap_or_else(|failure| Progress::Answered(Err(failure)));
                 self.advance_order(now, pending.id, progress, control);
             }
@@ -129,10 +129,10 @@ impl Shell<'_> {
     fn advance_order(&mut self, now: Time, id: u64, progress: Progress, control: &Control) {
         match progress {
             Progress::Answered(answer) => control.reply(id, answer),
-            Progress::Ask(request, asked) => {
+            Progress::Ask(request, part) => {
                 self.orders.last_number += 1;
-                let (number, pool) = (self.orders.last_number, asked.pool);
-                self.orders.pending.insert(number, Pending { id, asked });
+                let (number, pool) = (self.orders.last_number, part.pool);
+                self.orders.pending.insert(number, Pending { id, part });
                 self.storage.order(now, pool, number, request);
             }
         }
@@ -201,12 +201,12 @@ impl Shell<'_> {
         }
         drop(groups);
         let request = pools::prepare(&mut self.storage, pool, group)?;
-        let asked = Asked {
+        let part = PoolPart {
             pool,
             object,
             completion: Completion::AnswerPool,
         };
-        Ok(Progress::Ask(request, asked))
+        Ok(Progress::Ask(request, part))
     }
 
     fn begin_create(&mut self, lu: LuConfig) -> Result<Progress, Failure> {
@@ -234,12 +234,12 @@ impl Shell<'_> {
         let object = volume_object(name);
         match pools::next_step(&self.storage, pool, &lu)? {
             Some(request) => {
-                let asked = Asked {
+                let part = PoolPart {
                     pool,
                     object,
                     completion: Completion::Serve(Box::new(lu)),
                 };
-                Ok(Progress::Ask(request, asked))
+                Ok(Progress::Ask(request, part))
             }
             None => {
                 let volume = self.storage.core.pools()[pool].volume_named(name);
@@ -251,7 +251,7 @@ impl Shell<'_> {
 
     fn begin_copy(&mut self, of: &VolumePath, copy: CopyOrder) -> Result<Progress, Failure> {
         let (pool, volume) = self.volume_named(of)?;
-        let asked = Asked {
+        let part = PoolPart {
             pool,
             object: volume_object(&copy.name),
             completion: Completion::AnswerVolume,
@@ -262,7 +262,7 @@ impl Shell<'_> {
             read_only: copy.read_only,
             quota_bytes: copy.quota_bytes,
         };
-        Ok(Progress::Ask(request, asked))
+        Ok(Progress::Ask(request, part))
     }
 
     fn begin_resize(&mut self, path: &VolumePath, size_bytes: u64) -> Result<Progress, Failure> {
@@ -281,12 +281,12 @@ impl Shell<'_> {
     ) -> Result<Progress, Failure> {
         let (pool, volume) = self.volume_named(path)?;
         let (request, completion) = change(volume);
-        let asked = Asked {
+        let part = PoolPart {
             pool,
             object: path.object(),
             completion,
         };
-        Ok(Progress::Ask(request, asked))
+        Ok(Progress::Ask(request, part))
     }
 
     fn withdraw_thin(&mut self, now: Time, lun: u8) -> Result<Progress, Failure> {
@@ -313,14 +313,14 @@ impl Shell<'_> {
     fn complete_order(
         &mut self,
         now: Time,
-        asked: Asked,
+        part: PoolPart,
         outcome: Ordered,
     ) -> Result<Progress, Failure> {
-        let Asked {
+        let PoolPart {
             pool,
             object,
             completion,
-        } = asked;
+        } = part;
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(refusal) => {

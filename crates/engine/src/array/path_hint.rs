@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 
-/// What to do about a file or directory that cannot be made, opened, lengthened or written.
+/// Advice for a file or directory that cannot be made, opened, lengthened or written.
 pub fn path_hint(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(EMFILE) => return "raise the limit of open files of this process (ulimit -n)",

@@ -69,7 +69,7 @@ pub fn limits(keys: &LoginKeys, sessions_max: u32) -> Limits {
     }
 }
 
-/// What the volume of a pool adds to an LU.
+/// Properties that an LU has from its volume.
 #[derive(Clone, Copy, Debug)]
 pub struct VolumeTraits {
     /// Bytes of a page.
@@ -172,7 +172,7 @@ pub fn open_lus(
     Ok(descriptions)
 }
 
-/// What the volume behind an LU adds to its description; `None` if it is not in a pool.
+/// Properties that an LU has from its volume; `None` if it is not in a pool.
 pub fn traits(storage: &Storage, lu: &Lu) -> Option<VolumeTraits> {
     let Store::Thin { pool, volume } = lu.store else {
         return None;

@@ -1,4 +1,4 @@
-//! What a pool's metadata and headers are kept on. The real one is a file (`hakaru_runtime`); those here are for tests and checks.
+//! The disk under a pool's metadata and headers. The real one is a file (`hakaru_runtime`); those here are for tests and checks.
 //!
 //! Calls return when they are done. Data paths do not go through this trait: their bytes are moved by the caller's own queue.
 
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// Bytes on something that keeps them.
 ///
-/// What was written is read at once; it is on stable storage only after the next [`Disk::flush`] that begins after the
+/// Written data are read at once; they are on stable storage only after the next [`Disk::flush`] that begins after the
 /// write returned. Until then a crash may keep any part of it, in units of 512 bytes.
 pub trait Disk: Debug + Send + Sync + 'static {
     /// Length in bytes.

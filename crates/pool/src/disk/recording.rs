@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Disk, MemoryDisk};
 
-/// What a disk writes whole or not at all.
+/// Bytes that a disk writes whole or not at all.
 const UNIT_BYTES: usize = 512;
 
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ pub struct RecordingDisk {
     log: Arc<Mutex<Log>>,
 }
 
-/// What was on stable storage at a crash, and what was not.
+/// The operations that were on stable storage at a crash, and those that were not.
 #[derive(Debug)]
 pub struct Crash {
     stable: Vec<MemoryDisk>,
@@ -126,7 +126,8 @@ impl Crash {
         self.unflushed.len()
     }
 
-    /// What is left if of the unflushed operations those are kept for which `keep` says so; it is asked for each in order.
+    /// The disk after a crash that keeps those unflushed operations for which `keep` returns true. It is
+    /// called for each, in order.
     #[must_use]
     pub fn image(&self, keep: &mut dyn FnMut(usize) -> bool) -> Vec<MemoryDisk> {
         let mut disks = self.stable.clone();
@@ -138,7 +139,8 @@ impl Crash {
         disks
     }
 
-    /// What is left if each unit of 512 bytes of the unflushed operations is kept or lost as `keep` says.
+    /// The disk after a crash that keeps or loses each unit of 512 bytes of the unflushed operations as
+    /// `keep` says.
     #[must_use]
     pub fn torn_image(&self, keep: &mut dyn FnMut() -> bool) -> Vec<MemoryDisk> {
         let mut disks = self.stable.clone();

@@ -15,7 +15,7 @@ use std::time::Duration;
 use hakaru_contract::{GroupConfig, PoolConfig};
 use hakaru_pool::disk::Disk;
 use hakaru_pool::metadata::{Store, StoreError};
-use hakaru_pool::{Checked, GroupId, OpenError, Pool};
+use hakaru_pool::{Checked, GroupId, OpenError, OpenGroup, Pool};
 use hakaru_runtime::disk::{FileDisk, LockError, PoolLock};
 use hakaru_runtime::file::FileHandle;
 use hakaru_runtime::worker::Worker;
@@ -179,7 +179,7 @@ impl PoolDirectory {
 fn open_metadata(
     config: &PoolConfig,
     directory: &Path,
-    open_group: &mut dyn FnMut(GroupId, &str) -> io::Result<Arc<dyn Disk>>,
+    open_group: OpenGroup<'_>,
 ) -> Result<(Pool, Store), PoolFailure> {
     let path = directory.join("metadata");
     let file = FileDisk::open(&path, true).map_err(file_error(&path))?;

@@ -3,9 +3,11 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::action::{ActionFailure, ActionKind};
-use crate::group::{self, GroupId, Run};
+use crate::actions::{Actions, Pending};
+use crate::alloc::epoch::Epochs;
+use crate::alloc::group::{Group, Run};
 use crate::map::PageId;
-use crate::pool::{Pending, Pool};
+use crate::place::{GroupId, Place};
 
 /// Discards under way at a time: enough to keep a device busy, few enough to leave it to others.
 const DISCARDS_MAX: usize = 16;
@@ -19,7 +21,7 @@ const FIRST_BATCH_PAGES: u32 = 4096;
 pub(crate) struct Recycler {
     /// Dropped references whose commit is durable, with the epoch they were dropped in.
     committed: VecDeque<(u64, Vec<PageId>)>,
-    /// Nobody counts on these any more.
+    /// Pages without references.
     ready: Vec<Run>,
     running: Option<Batch>,
     /// A batch has come back since the pool was opened.
@@ -45,7 +47,7 @@ impl Recycler {
         self.ready.extend(runs);
     }
 
-    /// What is discarded next: all that is ready, in order and as long runs, the first time only a few pages.
+    /// The runs that are discarded next: all that is ready, in order and as long runs, the first time only a few pages.
     fn take_batch(&mut self, page_bytes: u32) -> Vec<Run> {
         self.ready.sort_unstable();
         let longest = (DISCARD_BYTES_MAX / u64::from(page_bytes)) as u32;
@@ -81,20 +83,22 @@ impl Recycler {
         self.ready = later;
         runs
     }
-}
 
-impl Pool {
-    pub(crate) fn run_recycler(&mut self) {
-        if self.read_only {
-            return;
-        }
-        while let Some((epoch, _)) = self.recycler.committed.front()
-            && self.epochs.is_over(*epoch)
+    /// Takes pages that no access in flight can touch, and discards a batch of them if none runs.
+    pub(super) fn run(
+        &mut self,
+        groups: &mut [Group],
+        epochs: &Epochs,
+        page_bytes: u32,
+        actions: &mut Actions,
+    ) {
+        while let Some((epoch, _)) = self.committed.front()
+            && epochs.is_over(*epoch)
         {
-            let (_, dropped) = self.recycler.committed.pop_front().expect("seen above");
+            let (_, dropped) = self.committed.pop_front().expect("seen above");
             for page in dropped {
-                if self.group(page.group).settle(page.page) {
-                    self.recycler.ready.push(Run {
+                if groups[page.group.index()].settle(page.page) {
+                    self.ready.push(Run {
                         group: page.group,
                         first: page.page,
                         pages: 1,
@@ -102,20 +106,19 @@ impl Pool {
                 }
             }
         }
-        if self.recycler.running.is_none() && !self.recycler.ready.is_empty() {
-            let runs = self.recycler.take_batch(self.page_bytes);
-            self.recycler.running = Some(Batch {
-                runs,
+        if self.running.is_none() && !self.ready.is_empty() {
+            self.running = Some(Batch {
+                runs: self.take_batch(page_bytes),
                 begun: 0,
                 in_flight: 0,
                 failed: BTreeSet::new(),
             });
         }
-        self.begin_discards();
+        self.begin_discards(page_bytes, actions);
     }
 
-    fn begin_discards(&mut self) {
-        while let Some(batch) = &mut self.recycler.running
+    fn begin_discards(&mut self, page_bytes: u32, actions: &mut Actions) {
+        while let Some(batch) = &mut self.running
             && batch.begun < batch.runs.len()
             && batch.in_flight < DISCARDS_MAX
         {
@@ -124,19 +127,22 @@ impl Pool {
             batch.begun += 1;
             batch.in_flight += 1;
             let action = ActionKind::Discard {
-                place: group::place(run.group, run.first, self.page_bytes),
-                length_bytes: u64::from(run.pages) * u64::from(self.page_bytes),
+                place: Place::of_page(run.group, run.first, page_bytes),
+                length_bytes: u64::from(run.pages) * u64::from(page_bytes),
             };
-            self.act(action, Pending::Discard { index });
+            actions.start(action, Pending::Discard { index });
         }
     }
 
-    pub(crate) fn handle_discarded(&mut self, index: usize, result: Result<(), ActionFailure>) {
-        let batch = self
-            .recycler
-            .running
-            .as_mut()
-            .expect("discards belong to a batch");
+    /// A discard has ended. After the last of a batch its groups are synced.
+    pub(crate) fn handle_discarded(
+        &mut self,
+        index: usize,
+        result: Result<(), ActionFailure>,
+        actions: &mut Actions,
+    ) {
+        let batch = self.running.as_mut();
+        let batch = batch.expect("discards belong to a batch");
         batch.in_flight -= 1;
         if result.is_err() {
             batch.failed.insert(index);
@@ -146,23 +152,20 @@ impl Pool {
         }
         let groups: BTreeSet<GroupId> = batch.runs.iter().map(|run| run.group).collect();
         let groups = groups.into_iter().collect();
-        self.act(ActionKind::Sync { groups }, Pending::RecycleSync);
+        actions.start(ActionKind::Sync { groups }, Pending::RecycleSync);
     }
 
-    pub(crate) fn handle_recycle_synced(&mut self, result: Result<(), ActionFailure>) {
-        if result.is_err() {
-            self.set_read_only();
-            return;
-        }
-        let batch = self.recycler.running.take().expect("a sync ends a batch");
+    /// The batch is on stable storage: its pages are free, or lost if they could not be discarded.
+    pub(super) fn end_batch(&mut self, groups: &mut [Group]) {
+        let batch = self.running.take().expect("a sync ends a batch");
         for (index, run) in batch.runs.into_iter().enumerate() {
+            let group = &mut groups[run.group.index()];
             if batch.failed.contains(&index) {
-                self.group(run.group).set_lost(run);
+                group.set_lost(run);
             } else {
-                self.group(run.group).set_free(run);
+                group.set_free(run);
             }
         }
-        self.recycler.is_warm = true;
-        self.retry = true;
+        self.is_warm = true;
     }
 }

@@ -1,36 +1,15 @@
 //! UNMAP and WRITE SAME that gives back: whole pages are freed, parts of pages are zeroed.
 
+use crate::access::in_flight::{AccessKind, Attempt, Part, WaitFor, Zeroing};
+use crate::access::request::{Failure, Range, RequestId};
 use crate::action::{ActionFailure, ActionKind};
-use crate::group;
-use crate::pieces::Place;
-use crate::pool::{Kind, Pending, Pool, Step, WaitFor};
-use crate::request::{Failure, Range, RequestId};
-use crate::space::Space;
+use crate::actions::Pending;
+use crate::alloc::allocator::Space;
+use crate::place::Place;
+use crate::pool::Pool;
 use crate::volume::VolumeId;
-use crate::write::Copies;
 
-/// A part of a page that is to read as zeros.
-#[derive(Clone, Copy, Debug)]
-struct Part {
-    /// Page of the volume.
-    page: u64,
-    within_bytes: u32,
-    length_bytes: u32,
-}
-
-/// An unmapping in flight: first copies of pages that others share, then zeroes.
-#[derive(Debug)]
-pub(crate) struct Zeroing {
-    fua: bool,
-    pub(crate) copies: Copies,
-    parts: Vec<Part>,
-    /// Where the zeroes go, once they are under way.
-    places: Vec<Place>,
-    zeroes_left: usize,
-    failure: Option<ActionFailure>,
-}
-
-/// What an unmapping comes to.
+/// The parts of an unmapping.
 #[derive(Debug, Default)]
 struct Plan {
     /// Whole pages: first, and behind the last.
@@ -45,7 +24,7 @@ impl Pool {
         volume_id: VolumeId,
         ranges: &[Range],
         fua: bool,
-    ) -> Step {
+    ) -> Attempt {
         let mut merged: Vec<Range> = Vec::with_capacity(ranges.len());
         let mut sorted = ranges.to_vec();
         sorted.sort_unstable();
@@ -53,10 +32,10 @@ impl Pool {
             match self.writable(volume_id, range.offset_bytes, range.length_bytes) {
                 Err(failure) => {
                     self.fail(id, failure);
-                    return Step::Gone;
+                    return Attempt::Begun;
                 }
                 Ok((first, last)) if self.must_wait(volume_id, first, last) => {
-                    return Step::Wait(WaitFor::Others);
+                    return Attempt::Wait(WaitFor::Others);
                 }
                 Ok(_) => {}
             }
@@ -70,7 +49,7 @@ impl Pool {
         }
         if !self.volumes.contains_key(&volume_id) {
             self.fail(id, Failure::NoVolume);
-            return Step::Gone;
+            return Attempt::Begun;
         }
         let plan = self.plan_unmap(volume_id, &merged);
         let mut shared: Vec<u64> = plan
@@ -78,23 +57,23 @@ impl Pool {
             .iter()
             .filter(|part| {
                 let at = self.volumes[&volume_id].map.get(part.page);
-                at.is_some_and(|at| !self.is_exclusive(at))
+                at.is_some_and(|at| !self.alloc.is_exclusive(at))
             })
             .map(|part| part.page)
             .collect();
         shared.dedup();
-        match self.space_for(shared.len() as u64) {
-            Space::Here => {}
-            Space::Coming => return Step::Wait(WaitFor::Space),
-            Space::Full => return Step::Wait(WaitFor::Room),
+        match self.alloc.space_for(shared.len() as u64) {
+            Space::Available => {}
+            Space::Coming => return Attempt::Wait(WaitFor::Space),
+            Space::Full => return Attempt::Wait(WaitFor::Room),
         }
         self.free_pages(volume_id, &plan.whole);
         if plan.parts.is_empty() {
             self.end_change(id, fua, None);
-            return Step::Gone;
+            return Attempt::Begun;
         }
         let key = self.enter_change(id, volume_id, |copies| {
-            Kind::Unmap(Zeroing {
+            AccessKind::Unmap(Zeroing {
                 fua,
                 copies,
                 parts: plan.parts,
@@ -110,7 +89,7 @@ impl Pool {
             let copies = self.start_copies(key, volume_id, shared.into_iter(), busy);
             self.zeroing(key).copies = copies;
         }
-        Step::Gone
+        Attempt::Begun
     }
 
     /// Cuts ranges (sorted, apart) into whole pages and parts of mapped pages. The volume's last page is whole when all of
@@ -162,7 +141,7 @@ impl Pool {
     }
 
     fn zeroing(&mut self, key: usize) -> &mut Zeroing {
-        let Kind::Unmap(zeroing) = &mut self.accesses[key].kind else {
+        let AccessKind::Unmap(zeroing) = &mut self.accesses[key].kind else {
             unreachable!("an unmapping stays one");
         };
         zeroing
@@ -193,7 +172,7 @@ impl Pool {
         zeroing.zeroes_left -= 1;
         let place = zeroing.places[index];
         let is_over = zeroing.zeroes_left == 0;
-        self.group(place.group).dirty = true;
+        self.alloc.group(place.group).dirty = true;
         if is_over {
             self.end_unmap(key);
         }
@@ -207,14 +186,14 @@ impl Pool {
             let Some(at) = self.volumes[&volume].map.get(part.page) else {
                 continue;
             };
-            let mut place = group::place(at.group, at.page, self.page_bytes);
+            let mut place = Place::of_page(at.group, at.page, self.page_bytes);
             place.offset_bytes += u64::from(part.within_bytes);
             let action = ActionKind::Zero {
                 place,
                 length_bytes: part.length_bytes,
             };
             let index = places.len();
-            self.act(action, Pending::Access { key, index });
+            self.actions.start(action, Pending::Access { key, index });
             places.push(place);
         }
         let zeroing = self.zeroing(key);

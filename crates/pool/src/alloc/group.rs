@@ -1,20 +1,8 @@
-//! The pages of one group: which are free, and who still counts on the others.
+//! The pages of one group: which are free, and how many references the others have.
 
-use crate::pieces::Place;
+use crate::place::GroupId;
 
-/// Number of a group in its pool, from 0 in the order in which they were added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GroupId(pub u16);
-
-impl GroupId {
-    /// As an index into a table of all groups.
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// Who counts on a page. It may be given out again when nobody does, and after it was discarded.
+/// References to a page. It may be given out again when there are none, and after it was discarded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct References {
     /// Maps that name it now, in memory, and copies on their way into it.
@@ -44,7 +32,7 @@ pub(crate) struct Group {
     used_pages: u32,
     /// Pages that could not be discarded: out of use until the pool is opened again.
     lost_pages: u32,
-    /// Word of `free` where the search goes on. Pages follow one another while there is room.
+    /// Word of `free` where the next search begins. Pages are consecutive while there is room.
     cursor: usize,
     /// Data were written since the last sync began.
     pub(crate) dirty: bool,
@@ -88,7 +76,7 @@ impl Group {
         self.lost_pages
     }
 
-    /// Pages that nobody maps and that will be free when all is committed and discarded.
+    /// Pages that no volume maps and that will be free when all is committed and discarded.
     pub(crate) fn freeing_pages(&self) -> u32 {
         self.data_pages() - self.used_pages - self.free_pages - self.lost_pages
     }
@@ -135,7 +123,7 @@ impl Group {
         }
     }
 
-    /// A dropped reference counts no longer. True if nobody counts on the page any more.
+    /// A dropped reference counts no longer. True if it was the last.
     pub(crate) fn settle(&mut self, page: u32) -> bool {
         let references = &mut self.references[page as usize];
         references.dropping -= 1;
@@ -173,14 +161,6 @@ impl Group {
             }
         }
         runs
-    }
-}
-
-/// The byte a page begins at.
-pub(crate) fn place(group: GroupId, page: u32, page_bytes: u32) -> Place {
-    Place {
-        group,
-        offset_bytes: u64::from(page) * u64::from(page_bytes),
     }
 }
 

@@ -1,7 +1,7 @@
 //! redb's view of a [`Disk`], with some space kept back.
 //!
 //! Space is reserved for [`RESERVE_BYTES`] more than redb uses. When the file system below is full, redb grows into that:
-//! enough for the commits that give pages back. The pool is told and gives out no page until the reserve is whole again.
+//! enough for the commits that give pages back. The pool learns of it and gives out no page until the reserve is whole again.
 
 use std::io;
 use std::sync::Arc;

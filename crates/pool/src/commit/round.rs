@@ -1,100 +1,22 @@
-//! Rounds: sync the data, then commit the maps that name them, then answer who waited for it.
+//! Rounds: sync the data, then commit the maps that name them, then answer the waiting requests.
 //!
 //! One round runs at a time; what comes meanwhile is in the next. The maps are taken as they are when the sync *begins*: every
 //! page they name was either zeros on stable storage when it was given out, or copied before, and the sync covers the copy.
 
-use std::collections::BTreeSet;
 use std::mem;
 
-use hakaru_units::Time;
-
+use super::rounds::{DeletedVolume, Running};
+use crate::access::in_flight::Attempt;
+use crate::access::request::{Failure, Outcome, RequestId};
 use crate::action::{ActionFailure, ActionKind};
-use crate::group::GroupId;
-use crate::map::PageId;
-use crate::metadata::{Batch, GroupRecord, Superblock, VolumeRecord};
-use crate::pool::{Pending, Pool, Step};
-use crate::request::{Failure, Outcome, RequestId};
+use crate::actions::Pending;
+use crate::commit::metadata::{Batch, GroupRecord, Superblock, VolumeRecord};
+use crate::place::GroupId;
+use crate::pool::Pool;
 use crate::volume::{Volume, VolumeId};
 
 /// Changed leaves that are kept in memory at most before a round begins unasked: 16 MiB of them.
 const DIRTY_LEAVES_MAX: usize = 4096;
-
-/// What changed since the last round began, and the round that runs.
-#[derive(Debug, Default)]
-pub(crate) struct Rounds {
-    pub(crate) dirty_leaves: BTreeSet<(VolumeId, u32)>,
-    pub(crate) dirty_volumes: BTreeSet<VolumeId>,
-    pub(crate) dirty_groups: BTreeSet<GroupId>,
-    /// Volumes deleted since the last round began.
-    deleted: Vec<DeletedVolume>,
-    /// References dropped in the present epoch.
-    pub(crate) dropped: Vec<PageId>,
-    metadata_changed: bool,
-    waiters: Vec<(RequestId, Outcome)>,
-    running: Option<Running>,
-    wanted: bool,
-    /// When what changed is committed unasked.
-    pub(crate) deadline: Option<Time>,
-}
-
-/// A volume whose deletion is not durable yet. It is still read, and comes back if the commit fails.
-#[derive(Debug)]
-struct DeletedVolume {
-    id: VolumeId,
-    volume: Volume,
-    /// The epoch its pages were dropped in, kept open until the deletion is durable: reads join it, so
-    /// that no page is given out under them.
-    epoch: u64,
-}
-
-#[derive(Debug)]
-struct Running {
-    /// Until it is handed out.
-    batch: Option<Box<Batch>>,
-    epoch: u64,
-    dropped: Vec<PageId>,
-    deleted: Vec<DeletedVolume>,
-    waiters: Vec<(RequestId, Outcome)>,
-}
-
-impl Rounds {
-    fn deleted(&self) -> impl Iterator<Item = &DeletedVolume> {
-        let running = self.running.iter().flat_map(|running| &running.deleted);
-        running.chain(&self.deleted)
-    }
-
-    /// Whether the volume was deleted and that is not durable yet.
-    pub(crate) fn is_being_deleted(&self, id: VolumeId) -> bool {
-        self.deleted().any(|deleted| deleted.id == id)
-    }
-
-    /// A volume whose deletion is not durable yet, and the epoch that reads of it join.
-    pub(crate) fn volume_being_deleted(&self, id: VolumeId) -> Option<(&Volume, u64)> {
-        let mut deleted = self.deleted();
-        let matching = deleted.find(|deleted| deleted.id == id)?;
-        Some((&matching.volume, matching.epoch))
-    }
-
-    /// Asks for a round.
-    pub(crate) fn want(&mut self) {
-        self.wanted = true;
-    }
-
-    /// Asks for a round if it brings pages back.
-    pub(crate) fn want_space(&mut self) {
-        self.wanted |= !self.dropped.is_empty();
-    }
-
-    /// All who wait for a round, which will not come.
-    pub(crate) fn take_all_waiters(&mut self) -> Vec<RequestId> {
-        let running = self.running.take();
-        let ended = running.into_iter().flat_map(|running| running.waiters);
-        ended
-            .chain(self.waiters.drain(..))
-            .map(|(id, _)| id)
-            .collect()
-    }
-}
 
 impl Pool {
     pub(crate) fn mark_metadata_changed(&mut self) {
@@ -107,7 +29,7 @@ impl Pool {
     /// Keeps a volume that was taken out of the pool until its deletion is durable. References to its
     /// pages were dropped.
     pub(crate) fn commit_deletion(&mut self, id: VolumeId, volume: Volume) {
-        let epoch = self.epochs.enter();
+        let epoch = self.alloc.epochs.enter();
         self.rounds
             .deleted
             .push(DeletedVolume { id, volume, epoch });
@@ -121,24 +43,25 @@ impl Pool {
         let mut deleted = running.map_or_else(Vec::new, |running| mem::take(&mut running.deleted));
         deleted.append(&mut self.rounds.deleted);
         for DeletedVolume { id, volume, epoch } in deleted {
-            self.epochs.leave(epoch);
+            self.alloc.epochs.leave(epoch);
             for (_, page) in volume.map.iter() {
-                self.groups[page.group.index()].add_reference(page.page);
+                self.alloc.groups[page.group.index()].add_reference(page.page);
             }
             self.volumes.insert(id, volume);
         }
     }
 
-    pub(crate) fn start_flush(&mut self, id: RequestId) -> Step {
+    pub(crate) fn start_flush(&mut self, id: RequestId) -> Attempt {
         self.await_stable(id, Outcome::Done);
-        Step::Gone
+        Attempt::Begun
     }
 
     /// Answers `id` with `outcome` once all that was done up to now is on stable storage.
     pub(crate) fn await_stable(&mut self, id: RequestId, outcome: Outcome) {
         if self.read_only {
             self.fail(id, Failure::ReadOnly);
-        } else if self.rounds.metadata_changed || self.groups.iter().any(|group| group.dirty) {
+        } else if self.rounds.metadata_changed || self.alloc.groups.iter().any(|group| group.dirty)
+        {
             self.rounds.waiters.push((id, outcome));
             self.rounds.wanted = true;
         } else if let Some(running) = &mut self.rounds.running {
@@ -160,7 +83,7 @@ impl Pool {
         self.rounds.wanted = false;
         self.rounds.deadline = None;
         let mut groups = Vec::new();
-        for (index, group) in self.groups.iter_mut().enumerate() {
+        for (index, group) in self.alloc.groups.iter_mut().enumerate() {
             if mem::take(&mut group.dirty) {
                 groups.push(GroupId(index as u16));
             }
@@ -173,7 +96,7 @@ impl Pool {
         let dropped = mem::take(&mut self.rounds.dropped);
         self.rounds.running = Some(Running {
             batch,
-            epoch: self.epochs.advance(),
+            epoch: self.alloc.epochs.advance(),
             dropped,
             deleted,
             waiters: mem::take(&mut self.rounds.waiters),
@@ -181,7 +104,8 @@ impl Pool {
         if groups.is_empty() {
             self.commit_round();
         } else {
-            self.act(ActionKind::Sync { groups }, Pending::RoundSync);
+            self.actions
+                .start(ActionKind::Sync { groups }, Pending::RoundSync);
         }
     }
 
@@ -197,7 +121,9 @@ impl Pool {
             return;
         };
         match running.batch.take() {
-            Some(batch) => self.act(ActionKind::Commit(batch), Pending::RoundCommit),
+            Some(batch) => self
+                .actions
+                .start(ActionKind::Commit(batch), Pending::RoundCommit),
             None => self.end_round(),
         }
     }
@@ -217,15 +143,17 @@ impl Pool {
             return;
         };
         for deleted in ended.deleted {
-            self.epochs.leave(deleted.epoch);
+            self.alloc.epochs.leave(deleted.epoch);
         }
         for (id, outcome) in ended.waiters {
             self.reply(id, outcome);
         }
         if !ended.dropped.is_empty() {
-            self.recycler.add_committed(ended.epoch, ended.dropped);
+            self.alloc
+                .recycler
+                .add_committed(ended.epoch, ended.dropped);
         }
-        if self.space_is_wanted {
+        if self.alloc.is_contended {
             self.rounds.want_space();
         }
         self.retry = true;
@@ -238,14 +166,14 @@ impl Pool {
         let leaf = |(id, index): &(VolumeId, u32)| {
             Some((*id, *index, self.volumes.get(id)?.map.leaf(*index).cloned()))
         };
-        let group = |id: &GroupId| (*id, GroupRecord::of(&self.groups[id.index()]));
+        let group = |id: &GroupId| (*id, GroupRecord::of(&self.alloc.groups[id.index()]));
         let batch = Batch {
             superblock: Superblock {
                 uuid: self.uuid,
                 page_bytes: self.page_bytes,
                 generation: self.generation,
                 volume_next: self.volume_next,
-                groups: self.groups.len() as u16,
+                groups: self.alloc.groups.len() as u16,
                 volumes: self.volumes.len() as u32,
             },
             volumes: self

@@ -1,4 +1,4 @@
-//! The header of a group's file: whose it is. So that files of two pools, or two files of one, are not mistaken for each other.
+//! The header of a group's file names its pool and group, so that files are not mistaken for each other.
 //!
 //! Page 0 of each group holds two copies, at bytes 0 and 4096, and nothing else. The older one is overwritten each time the
 //! pool is opened, so that a torn write leaves the other. `generation` is that of the metadata then: metadata that are older than
@@ -6,9 +6,9 @@
 
 use std::io;
 
+use crate::commit::metadata::record::{self, Kind, Reader, RecordError, Writer};
 use crate::disk::Disk;
-use crate::group::GroupId;
-use crate::metadata::record::{self, Kind, Reader, RecordError, Writer};
+use crate::place::GroupId;
 
 /// Bytes between the copies.
 const COPY_BYTES: u64 = 4096;
@@ -16,7 +16,7 @@ const COPY_BYTES: u64 = 4096;
 /// Bytes a file must have to hold both.
 pub(crate) const HEADERS_BYTES: u64 = 2 * COPY_BYTES;
 
-/// Whose file it is.
+/// The owner of a group's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupHeader {
     /// The pool's number.

@@ -1,15 +1,7 @@
-//! Where the bytes of an access lie. Nearly always one piece, so the first ones need no allocation.
+//! The places of an access's bytes. Nearly always one piece, so the first ones need no allocation.
 
-use crate::group::GroupId;
-
-/// A place in a group's file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// Which group.
-    pub group: GroupId,
-    /// First byte, from the beginning of the group's file.
-    pub offset_bytes: u64,
-}
+use crate::place::Place;
+use crate::volume::Volume;
 
 /// A part of an access, in the order of the access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +94,7 @@ impl<'a> IntoIterator for &'a Pieces {
     }
 }
 
-/// Lengthens `last` by `next` if the one goes on where the other ends.
+/// Lengthens `last` by `next` if the one begins where the other ends.
 fn extend(last: &mut Piece, next: &Piece) -> bool {
     match (last, *next) {
         (Piece::Zeros { length_bytes }, Piece::Zeros { length_bytes: more }) => {
@@ -128,9 +120,40 @@ fn extend(last: &mut Piece, next: &Piece) -> bool {
     }
 }
 
+/// Where a range of a volume lies.
+pub(crate) fn pieces(
+    volume: &Volume,
+    page_bytes: u32,
+    offset_bytes: u64,
+    length_bytes: u32,
+) -> Pieces {
+    let mut pieces = Pieces::default();
+    let shift = page_bytes.trailing_zeros();
+    let (mut at, mut left) = (offset_bytes, length_bytes);
+    while left > 0 {
+        let within = (at & u64::from(page_bytes - 1)) as u32;
+        let length_bytes = left.min(page_bytes - within);
+        pieces.push(match volume.map.get(at >> shift) {
+            Some(page) => {
+                let mut place = Place::of_page(page.group, page.page, page_bytes);
+                place.offset_bytes += u64::from(within);
+                Piece::Data {
+                    place,
+                    length_bytes,
+                }
+            }
+            None => Piece::Zeros { length_bytes },
+        });
+        at += u64::from(length_bytes);
+        left -= length_bytes;
+    }
+    pieces
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::place::GroupId;
 
     fn data(group: u16, offset_bytes: u64, length_bytes: u32) -> Piece {
         Piece::Data {

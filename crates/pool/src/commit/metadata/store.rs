@@ -8,10 +8,10 @@ use redb::{Builder, Database, ReadableDatabase, ReadableTable, TableDefinition, 
 use super::Batch;
 use super::backend::{Backend, Reserved};
 use super::record::{self, GroupRecord, RecordError, Superblock, VolumeRecord};
-use crate::check::{Fault, Finding, Object};
 use crate::disk::Disk;
-use crate::group::GroupId;
+use crate::finding::{Fault, Finding, Object};
 use crate::map::Leaf;
+use crate::place::GroupId;
 use crate::volume::VolumeId;
 
 const SUPERBLOCK: TableDefinition<u8, &[u8]> = TableDefinition::new("superblock");
@@ -58,7 +58,7 @@ impl StoreError {
 /// Everything that is in a store.
 #[derive(Debug)]
 pub struct Loaded {
-    /// What the pool is.
+    /// The pool itself.
     pub superblock: Superblock,
     /// Its groups, in order.
     pub groups: Vec<GroupRecord>,
@@ -126,7 +126,7 @@ impl Store {
         Ok(Store { database, reserved })
     }
 
-    /// Reads everything. Damaged records are left out and told in what is loaded; only without a superblock there is nothing.
+    /// Reads everything. Damaged records are left out and listed as findings; only a missing superblock is an error.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -197,7 +197,7 @@ impl Store {
     pub fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
         self.reserved.refill_if_low();
         let mut write = self.database.begin_write().map_err(StoreError::of)?;
-        // Without it redb, finding the newest root damaged, would quietly go on with the one before.
+        // Without it redb, finding the newest root damaged, would quietly use the one before.
         write.set_two_phase_commit(true);
         {
             let mut superblock = write.open_table(SUPERBLOCK).map_err(StoreError::of)?;

@@ -1,7 +1,7 @@
-//! What is asked of a pool and what it answers.
+//! Requests to a pool, and its replies.
 
-use crate::group::GroupId;
-use crate::pieces::Pieces;
+use crate::access::pieces::Pieces;
+use crate::place::GroupId;
 use crate::volume::VolumeId;
 
 /// The caller's name for a request; every reply to it carries it. Unique among the requests that are not over.
@@ -21,7 +21,7 @@ pub struct Range {
     pub length_bytes: u64,
 }
 
-/// What is asked. Ranges lie within the volume.
+/// A request. Ranges lie within the volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Where are these bytes? Answered `Ready` at once, also while the pool is read-only.
@@ -42,7 +42,7 @@ pub enum Request {
         offset_bytes: u64,
         /// Bytes, at least 1.
         length_bytes: u32,
-        /// After `handle_moved` a second reply, `Done` or `Failed`, tells when it is on stable storage.
+        /// After `handle_moved` a second reply, `Done` or `Failed`, follows when it is on stable storage.
         fua: bool,
     },
     /// From now on these ranges read as zeros; whole pages are given back. UNMAP, and WRITE SAME of zeros with UNMAP. Answered `Done`.
@@ -86,21 +86,21 @@ pub enum Request {
     },
     /// Makes a volume larger. Answered `Done`, durable.
     Resize {
-        /// Which volume.
+        /// The volume.
         volume: VolumeId,
         /// New size, not below the present one.
         size_bytes: u64,
     },
     /// Sets or lifts a quota. Answered `Done`, durable. A volume above its new quota keeps what it has.
     SetQuota {
-        /// Which volume.
+        /// The volume.
         volume: VolumeId,
         /// Most bytes of pages that it may map itself.
         quota_bytes: Option<u64>,
     },
     /// Forgets a volume once the writes in flight to it have ended. Answered `Done`, durable.
     Delete {
-        /// Which volume.
+        /// The volume.
         volume: VolumeId,
     },
 }

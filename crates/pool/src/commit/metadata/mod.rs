@@ -10,7 +10,7 @@
 //! | `volumes` | number | [`VolumeRecord`] |
 //! | `leaves` | volume << 32 \| leaf | 512 entries of a volume's map |
 //!
-//! Which pages are free is not kept: it follows from the maps, so no crash can leak a page.
+//! The free pages are not recorded: that follows from the maps, so no crash can leak a page.
 
 mod backend;
 pub(crate) mod record;
@@ -21,11 +21,11 @@ use std::sync::Arc;
 pub use record::{FORMAT, GroupRecord, RecordError, Superblock, VolumeRecord};
 pub use store::{Loaded, Store, StoreError};
 
-use crate::group::GroupId;
 use crate::map::Leaf;
+use crate::place::GroupId;
 use crate::volume::VolumeId;
 
-/// What changed since the batch before: all of it becomes durable, or nothing. Made by the pool, for [`Store::commit`].
+/// Changes since the batch before: all of it becomes durable, or nothing. Made by the pool, for [`Store::commit`].
 #[derive(Clone, Debug)]
 pub struct Batch {
     pub(crate) superblock: Superblock,

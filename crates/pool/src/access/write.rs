@@ -1,61 +1,17 @@
-//! Writes: pages for what was never written, copies of what others share, then the pieces.
+//! Writes: new pages for what was never written, copies of shared pages, then the pieces.
 
+use crate::access::in_flight::{
+    AccessKind, Attempt, Copies, Copying, Groups, InFlight, WaitFor, Writing,
+};
+use crate::access::pieces::pieces;
+use crate::access::request::{Access, Failure, Outcome, RequestId};
 use crate::action::{ActionFailure, ActionKind};
-use crate::group;
+use crate::actions::Pending;
+use crate::alloc::allocator::Space;
 use crate::map::{LEAF_ENTRIES, PageId};
-use crate::pieces::{Piece, Pieces};
-use crate::pool::{InFlight, Kind, Pending, Pool, Step, WaitFor, pieces};
-use crate::request::{Access, Failure, Outcome, RequestId};
-use crate::space::Space;
+use crate::place::Place;
+use crate::pool::Pool;
 use crate::volume::VolumeId;
-
-/// A set of groups.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Groups([u64; 4]);
-
-impl Groups {
-    pub(crate) fn of(pieces: &Pieces) -> Groups {
-        let mut groups = Groups::default();
-        for piece in pieces {
-            if let Piece::Data { place, .. } = piece {
-                groups.0[place.group.index() / 64] |= 1 << (place.group.index() % 64);
-            }
-        }
-        groups
-    }
-
-    pub(crate) fn contains(self, index: usize) -> bool {
-        self.0[index / 64] & (1 << (index % 64)) != 0
-    }
-}
-
-/// A page that is copied because others count on it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Copying {
-    /// Page of the volume.
-    pub(crate) page: u64,
-    pub(crate) to: PageId,
-}
-
-/// Copies under way for one access. Until all are done the pages of the access are busy.
-#[derive(Debug, Default)]
-pub(crate) struct Copies {
-    pub(crate) all: Vec<Copying>,
-    pub(crate) left: usize,
-    pub(crate) failure: Option<ActionFailure>,
-    /// Pages of the volume that are busy: first and last.
-    pub(crate) busy: Vec<(u64, u64)>,
-}
-
-/// A write in flight.
-#[derive(Debug)]
-pub(crate) struct Writing {
-    pub(crate) offset_bytes: u64,
-    pub(crate) length_bytes: u32,
-    pub(crate) fua: bool,
-    pub(crate) copies: Copies,
-    pub(crate) groups: Groups,
-}
 
 impl Pool {
     pub(crate) fn start_write(
@@ -65,45 +21,45 @@ impl Pool {
         offset_bytes: u64,
         length_bytes: u32,
         fua: bool,
-    ) -> Step {
+    ) -> Attempt {
         let (first, last) = match self.writable(volume_id, offset_bytes, length_bytes.into()) {
             Ok(pages) => pages,
             Err(failure) => {
                 self.fail(id, failure);
-                return Step::Gone;
+                return Attempt::Begun;
             }
         };
         if self.must_wait(volume_id, first, last) {
-            return Step::Wait(WaitFor::Others);
+            return Attempt::Wait(WaitFor::Others);
         }
         let volume = &self.volumes[&volume_id];
         let (mut fresh, mut shared) = (0, 0);
         for page in first..=last {
             match volume.map.get(page) {
                 None => fresh += 1,
-                Some(at) if !self.is_exclusive(at) => shared += 1,
+                Some(at) if !self.alloc.is_exclusive(at) => shared += 1,
                 Some(_) => {}
             }
         }
         if fresh > 0 && self.exceeds_quota(volume_id, fresh) {
             self.fail(id, Failure::Quota);
-            return Step::Gone;
+            return Attempt::Begun;
         }
-        match self.space_for(fresh + shared) {
-            Space::Here => {}
-            Space::Coming => return Step::Wait(WaitFor::Space),
-            Space::Full => return Step::Wait(WaitFor::Room),
+        match self.alloc.space_for(fresh + shared) {
+            Space::Available => {}
+            Space::Coming => return Attempt::Wait(WaitFor::Space),
+            Space::Full => return Attempt::Wait(WaitFor::Room),
         }
         if fresh > 0 {
             for page in first..=last {
                 if self.volumes[&volume_id].map.get(page).is_none() {
-                    let at = self.take_page();
+                    let at = self.alloc.take_page();
                     self.set_mapping(volume_id, page, Some(at));
                 }
             }
         }
         let key = self.enter_change(id, volume_id, |copies| {
-            Kind::Write(Writing {
+            AccessKind::Write(Writing {
                 offset_bytes,
                 length_bytes,
                 fua,
@@ -115,12 +71,12 @@ impl Pool {
             self.make_write_ready(key);
         } else {
             let copies = self.start_copies(key, volume_id, first..=last, vec![(first, last)]);
-            let Kind::Write(writing) = &mut self.accesses[key].kind else {
+            let AccessKind::Write(writing) = &mut self.accesses[key].kind else {
                 unreachable!("just put there");
             };
             writing.copies = copies;
         }
-        Step::Gone
+        Attempt::Begun
     }
 
     /// The pages of a range that may be written, or why it may not.
@@ -166,9 +122,9 @@ impl Pool {
         &mut self,
         id: RequestId,
         volume: VolumeId,
-        kind: impl FnOnce(Copies) -> Kind,
+        kind: impl FnOnce(Copies) -> AccessKind,
     ) -> usize {
-        let epoch = self.epochs.enter();
+        let epoch = self.alloc.epochs.enter();
         self.volumes
             .get_mut(&volume)
             .expect("looked at before")
@@ -195,7 +151,8 @@ impl Pool {
         }
     }
 
-    /// Copies those of `pages` that others count on; meanwhile the ranges `busy` are. Space for them is there.
+    /// Copies those of `pages` that other volumes share; meanwhile the ranges `busy` are busy. There is space
+    /// for them.
     pub(crate) fn start_copies(
         &mut self,
         key: usize,
@@ -211,18 +168,18 @@ impl Pool {
             let Some(from) = self.volumes[&volume].map.get(page) else {
                 continue;
             };
-            if self.is_exclusive(from) {
+            if self.alloc.is_exclusive(from) {
                 continue;
             }
-            let to = self.take_page();
+            let to = self.alloc.take_page();
             let action = ActionKind::Copy {
-                from: group::place(from.group, from.page, self.page_bytes),
-                to: group::place(to.group, to.page, self.page_bytes),
+                from: Place::of_page(from.group, from.page, self.page_bytes),
+                to: Place::of_page(to.group, to.page, self.page_bytes),
                 length_bytes: self.page_bytes,
             };
             let index = copies.all.len();
             copies.all.push(Copying { page, to });
-            self.act(action, Pending::Access { key, index });
+            self.actions.start(action, Pending::Access { key, index });
         }
         copies.left = copies.all.len();
         for &(first, last) in &copies.busy {
@@ -241,7 +198,7 @@ impl Pool {
     ) -> Option<Result<(), ActionFailure>> {
         self.copies_made += u64::from(result.is_ok());
         let to = copies.all[index].to;
-        self.group(to.group).dirty = true;
+        self.alloc.group(to.group).dirty = true;
         copies.failure = copies.failure.or(result.err());
         copies.left -= 1;
         if copies.left > 0 {
@@ -273,12 +230,12 @@ impl Pool {
         let access = &mut self.accesses[key];
         let volume = access.volume;
         match &mut access.kind {
-            Kind::Read => unreachable!("a read needs no action"),
-            Kind::Unmap(_) => self.handle_unmap_action(key, volume, index, result),
-            Kind::Write(writing) => {
+            AccessKind::Read => unreachable!("a read needs no action"),
+            AccessKind::Unmap(_) => self.handle_unmap_action(key, volume, index, result),
+            AccessKind::Write(writing) => {
                 let mut copies = core::mem::take(&mut writing.copies);
                 let ended = self.end_copy(volume, &mut copies, index, result);
-                let Kind::Write(writing) = &mut self.accesses[key].kind else {
+                let AccessKind::Write(writing) = &mut self.accesses[key].kind else {
                     unreachable!("seen above");
                 };
                 match ended {
@@ -296,7 +253,7 @@ impl Pool {
     /// An access that changes pages of its volume is over.
     pub(crate) fn leave(&mut self, key: usize) -> RequestId {
         let ended = self.accesses.remove(key);
-        self.epochs.leave(ended.epoch);
+        self.alloc.epochs.leave(ended.epoch);
         self.leave_volume(ended.volume);
         ended.id
     }
@@ -313,7 +270,7 @@ impl Pool {
 
     fn make_write_ready(&mut self, key: usize) {
         let access = &mut self.accesses[key];
-        let Kind::Write(writing) = &mut access.kind else {
+        let AccessKind::Write(writing) = &mut access.kind else {
             unreachable!("a write stays one");
         };
         let pieces = pieces(
@@ -341,7 +298,7 @@ impl Pool {
         writing: &Writing,
         ok: bool,
     ) {
-        for (index, group) in self.groups.iter_mut().enumerate() {
+        for (index, group) in self.alloc.groups.iter_mut().enumerate() {
             group.dirty |= writing.groups.contains(index);
         }
         self.leave_volume(volume);

@@ -5,10 +5,11 @@
 //! | format | kind | fields, big-endian  | CRC32C |
 //! ```
 //! The format's number comes first and the checksum over all before it last, in every format there will be, so that an older
-//! version can tell a newer pool from a damaged one.
+//! version can distinguish a newer pool from a damaged one.
 
-use crate::group::{Group, GroupId};
+use crate::alloc::group::Group;
 use crate::map::{LEAF_ENTRIES, Leaf, PageId};
+use crate::place::GroupId;
 use crate::volume::{Volume, VolumeId};
 
 /// The format this version writes, and the only one it reads.
@@ -17,7 +18,7 @@ pub const FORMAT: u16 = 1;
 /// Bytes around the fields.
 pub(crate) const FRAME_BYTES: usize = 7;
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -158,7 +159,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What the pool is. One record.
+/// The pool itself. One record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
     /// The pool's own number.
@@ -207,7 +208,7 @@ impl Superblock {
     }
 }
 
-/// What a group is. One record each.
+/// A group. One record each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupRecord {
     /// Its name.
@@ -249,7 +250,7 @@ impl GroupRecord {
     }
 }
 
-/// What a volume is. One record each.
+/// A volume. One record each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeRecord {
     /// Its name.
@@ -260,7 +261,7 @@ pub struct VolumeRecord {
     pub quota_bytes: Option<u64>,
     /// A snapshot.
     pub read_only: bool,
-    /// What it was copied from.
+    /// The volume it was copied from.
     pub origin: Option<VolumeId>,
     /// The root of all the copies it belongs to.
     pub family: VolumeId,
@@ -311,7 +312,7 @@ impl VolumeRecord {
         let family = VolumeId(reader.u32()?);
         let mapped = reader.u64()?;
         reader.finish()?;
-        if !crate::manage::size_is_valid(size_bytes) {
+        if !crate::config::size_is_valid(size_bytes) {
             return Err(RecordError::Field { field: "its size" });
         }
         Ok(VolumeRecord {
@@ -424,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_format_is_told_from_damage() {
+    fn a_newer_format_is_distinguished_from_damage() {
         let mut bytes = Writer::new(Kind::Superblock).finish();
         bytes.truncate(bytes.len() - 4);
         bytes[1] = 2;

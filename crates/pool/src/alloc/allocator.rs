@@ -1,0 +1,123 @@
+//! Space: whether there is enough, which page is next, and how pages come back.
+
+use crate::actions::Actions;
+use crate::alloc::epoch::Epochs;
+use crate::alloc::group::Group;
+use crate::alloc::recycler::Recycler;
+use crate::map::PageId;
+use crate::place::GroupId;
+
+/// Whether there is space for some pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Space {
+    /// Take them.
+    Available,
+    /// When freed pages have come back, or after the requests that wait already.
+    Coming,
+    /// Not unless pages are given back or added.
+    Full,
+}
+
+/// The pages of all groups.
+#[derive(Debug)]
+pub(crate) struct Allocator {
+    pub(crate) page_bytes: u32,
+    pub(crate) groups: Vec<Group>,
+    /// Where the search for the next page begins.
+    next: usize,
+    pub(crate) epochs: Epochs,
+    pub(crate) recycler: Recycler,
+    /// A queued request is waiting for space; no other one behind it may allocate.
+    pub(crate) is_contended: bool,
+    /// The metadata's own space is nearly used up: no page is given out.
+    pub(crate) metadata_is_low: bool,
+}
+
+impl Allocator {
+    /// Without groups.
+    pub(crate) fn new(page_bytes: u32) -> Allocator {
+        Allocator {
+            page_bytes,
+            groups: Vec::new(),
+            next: 0,
+            epochs: Epochs::new(),
+            recycler: Recycler::default(),
+            is_contended: false,
+            metadata_is_low: false,
+        }
+    }
+
+    /// A group by its number.
+    pub(crate) fn group(&mut self, id: GroupId) -> &mut Group {
+        &mut self.groups[id.index()]
+    }
+
+    /// No other volume counts on the page: the one that maps it may overwrite it in place.
+    pub(crate) fn is_exclusive(&self, page: PageId) -> bool {
+        let references = self.groups[page.group.index()].references(page.page);
+        references.live == 1 && references.dropping == 0
+    }
+
+    /// Brings dropped pages back, as far as no access can touch them.
+    pub(crate) fn recycle(&mut self, actions: &mut Actions) {
+        self.recycler
+            .run(&mut self.groups, &self.epochs, self.page_bytes, actions);
+    }
+
+    /// A batch of discards is on stable storage: its pages are free.
+    pub(crate) fn end_recycling(&mut self) {
+        self.recycler.end_batch(&mut self.groups);
+    }
+
+    pub(crate) fn space_for(&self, pages: u64) -> Space {
+        if pages == 0 {
+            return Space::Available;
+        }
+        if self.metadata_is_low {
+            return Space::Full;
+        }
+        let free: u64 = self
+            .groups
+            .iter()
+            .map(|group| u64::from(group.free_pages()))
+            .sum();
+        let freeing: u64 = self
+            .groups
+            .iter()
+            .map(|group| u64::from(group.freeing_pages()))
+            .sum();
+        if pages > free + freeing {
+            Space::Full
+        } else if pages > free || self.is_contended {
+            Space::Coming
+        } else {
+            Space::Available
+        }
+    }
+
+    /// The next page, of the groups in turn, so that the drives of all groups carry load. There is one: see
+    /// [`Allocator::space_for`].
+    pub(crate) fn take_page(&mut self) -> PageId {
+        for _ in 0..self.groups.len() {
+            let index = self.next;
+            self.next = (index + 1) % self.groups.len();
+            if let Some(page) = self.groups[index].take() {
+                return PageId {
+                    group: GroupId(index as u16),
+                    page,
+                };
+            }
+        }
+        unreachable!("space was found before a page is taken")
+    }
+
+    /// Pages that can hold data, and those that do.
+    pub(crate) fn total_and_used_pages(&self) -> (u64, u64) {
+        self.groups.iter().fold((0, 0), |(total, used), group| {
+            (
+                total + u64::from(group.data_pages()),
+                used + u64::from(group.used_pages()),
+            )
+        })
+    }
+}
