@@ -1,20 +1,27 @@
 //! The login phase (RFC 7143 section 6), seen from the initiator: security stage (CHAP or none), operational stage, full feature.
-use hakaru_units::Time;
-use hakaru_wire::iscsi::keys::{AuthMethod, Digest, Key, Negotiation, Offer, Role};
+use hakaru_wire::iscsi::keys::{Agreed, AuthMethod, Digest, Key, Negotiation, Offer, Role};
 use hakaru_wire::iscsi::text::{TextBuffer, parse_pairs};
-use hakaru_wire::iscsi::{Bhs, LoginRequest, LoginResponse, LoginStatus, Lun, Stage, Ttt};
+use hakaru_wire::iscsi::{Isid, LoginRequest, LoginResponse, LoginStatus, Stage};
 
 use super::authentication::Proving;
+use super::config::{Purpose, SessionConfig};
+use super::link::Link;
 use super::task::LOGIN;
-use super::{DiscoveredTarget, Event, Phase, Purpose, Session, SessionConfig};
 use crate::error::SessionError;
 
 /// Longest data segment during login (RFC 7143 section 13.12: the default of MaxRecvDataSegmentLength), bytes.
 pub(super) const LOGIN_SEGMENT_MAX: u32 = 8192;
 /// Login Responses that one login may take. Two are usual.
 const RESPONSES_MAX: u32 = 32;
-/// `SendTargets=All`, the question of a discovery session.
-const SEND_TARGETS: &[u8] = b"SendTargets=All\0";
+
+/// Result of a Login Response.
+#[derive(Debug)]
+pub(super) enum Progress {
+    /// Another request was queued.
+    Underway,
+    /// The login is over, with these keys.
+    LoggedIn(Agreed),
+}
 
 /// A login under way.
 #[derive(Debug)]
@@ -62,7 +69,56 @@ impl Login {
         }
     }
 
-    /// Takes a response. `Some`: go on with another request, `true` to ask for the next stage; `None`: logged in.
+    /// Queues the next Login Request; with `transit` it asks for the next stage.
+    pub(super) fn send(&mut self, transit: bool, isid: Isid, link: &mut Link) {
+        let text = std::mem::take(&mut self.outgoing);
+        let header = LoginRequest {
+            more: false,
+            current_stage: self.stage,
+            next_stage: transit.then(|| self.next_stage()),
+            version_max: 0,
+            version_min: 0,
+            isid,
+            tsih: 0,
+            itt: LOGIN,
+            cid: 0,
+            cmd_sn: link.cmd_sn(),
+            exp_stat_sn: link.exp_stat_sn(),
+            data_segment_length: text.len() as u32,
+        };
+        link.push_control(|out| header.emit(out), &text);
+    }
+
+    /// Takes a successful response and queues the next request, if one follows.
+    pub(super) fn handle_response(
+        &mut self,
+        pdu: &LoginResponse,
+        text: &[u8],
+        isid: Isid,
+        link: &mut Link,
+    ) -> Result<Progress, SessionError> {
+        if pdu.status != LoginStatus::SUCCESS || pdu.version_active != 0 || pdu.itt != LOGIN {
+            return Err(SessionError::Protocol(
+                "Login Response with a wrong status, version or tag",
+            ));
+        }
+        if self.responses == 0 {
+            link.begin_numbers(&pdu.numbers);
+        }
+        let next = self.take(pdu, text)?;
+        link.take_stat_sn(pdu.numbers.stat_sn)?;
+        link.take_window(&pdu.numbers);
+        match next {
+            Some(transit) => {
+                self.send(transit, isid, link);
+                Ok(Progress::Underway)
+            }
+            None if pdu.tsih == 0 => Err(SessionError::Protocol("Login Response without TSIH")),
+            None => Ok(Progress::LoggedIn(*self.negotiation.agreed())),
+        }
+    }
+
+    /// Takes a response. `Some`: continue with another request, `true` to ask for the next stage; `None`: logged in.
     fn take(&mut self, pdu: &LoginResponse, text: &[u8]) -> Result<Option<bool>, SessionError> {
         self.responses += 1;
         if self.responses > RESPONSES_MAX {
@@ -151,113 +207,11 @@ fn offer(config: &SessionConfig) -> Offer {
     }
 }
 
-impl Session {
-    /// Sends the next Login Request; with `transit` it asks for the next stage.
-    pub(super) fn send_login(&mut self, transit: bool) {
-        let Phase::Login(login) = &mut self.phase else {
-            return;
-        };
-        let text = std::mem::take(&mut login.outgoing);
-        let header = LoginRequest {
-            more: false,
-            current_stage: login.stage,
-            next_stage: transit.then(|| login.next_stage()),
-            version_max: 0,
-            version_min: 0,
-            isid: self.config.isid,
-            tsih: 0,
-            itt: LOGIN,
-            cid: 0,
-            cmd_sn: self.cmd_sn,
-            exp_stat_sn: self.exp_stat_sn,
-            data_segment_length: text.len() as u32,
-        };
-        self.send_control(|out| header.emit(out), &text);
-    }
-
-    pub(super) fn handle_login_response(
-        &mut self,
-        now: Time,
-        bhs: &Bhs,
-    ) -> Result<(), SessionError> {
-        let pdu = LoginResponse::parse(bhs)?;
-        match pdu.status.class() {
-            0 => {}
-            1 => return self.handle_redirect(),
-            _ => return Err(SessionError::Refused(pdu.status)),
-        }
-        if pdu.status != LoginStatus::SUCCESS || pdu.version_active != 0 || pdu.itt != LOGIN {
-            return Err(SessionError::Protocol(
-                "Login Response with a wrong status, version or tag",
-            ));
-        }
-        let Phase::Login(login) = &mut self.phase else {
-            return Err(SessionError::Protocol("Login Response after the login"));
-        };
-        if login.responses == 0 {
-            // The target says here where its numbers begin.
-            self.exp_stat_sn = pdu.numbers.stat_sn;
-            self.max_cmd_sn = pdu.numbers.max_cmd_sn;
-        }
-        let next = login.take(&pdu, &self.collected)?;
-        self.take_stat_sn(pdu.numbers.stat_sn)?;
-        self.take_window(&pdu.numbers);
-        match next {
-            Some(transit) => self.send_login(transit),
-            None if pdu.tsih == 0 => {
-                return Err(SessionError::Protocol("Login Response without TSIH"));
-            }
-            None => self.enter_full_feature(now),
-        }
-        Ok(())
-    }
-
-    fn enter_full_feature(&mut self, now: Time) {
-        let Phase::Login(login) = std::mem::replace(&mut self.phase, Phase::Full) else {
-            return;
-        };
-        self.agreed = *login.negotiation.agreed();
-        self.framer
-            .set_data_segment_length_max(self.config.keys.max_recv_data_segment_length);
-        self.framer
-            .set_digests(self.header_digest(), self.data_digest());
-        self.deadline = now + self.config.timeout;
-        self.events.push_back(Event::LoggedIn);
-        if self.config.purpose == Purpose::Discovery {
-            self.send_text(Lun(0), Ttt::RESERVED, SEND_TARGETS);
-        }
-    }
-
-    /// TargetAddress says where to: `address:port,group` (RFC 7143 section 13.8).
-    fn handle_redirect(&mut self) -> Result<(), SessionError> {
-        let address = parse_pairs(&self.collected)
-            .map_while(Result::ok)
-            .find(|(key, _)| *key == Key::TargetAddress.name())
-            .and_then(|(_, address)| address.split(',').next())
-            .map(str::to_owned);
-        match address {
-            Some(address) => self.end(Event::Redirected { address }),
-            None => return Err(SessionError::RedirectAddress(String::new())),
-        }
-        Ok(())
-    }
-}
-
-/// The answer to SendTargets (RFC 7143 appendix C): a TargetName, then its TargetAddresses.
-pub(super) fn parse_targets(text: &[u8]) -> Result<Vec<DiscoveredTarget>, SessionError> {
-    let mut targets: Vec<DiscoveredTarget> = Vec::new();
-    for pair in parse_pairs(text) {
-        match pair.map_err(|e| SessionError::Negotiation(e.to_string()))? {
-            ("TargetName", name) => targets.push(DiscoveredTarget {
-                name: name.to_owned(),
-                addresses: Vec::new(),
-            }),
-            ("TargetAddress", address) => match targets.last_mut() {
-                Some(target) => target.addresses.push(address.to_owned()),
-                None => return Err(SessionError::Protocol("TargetAddress before TargetName")),
-            },
-            _ => {}
-        }
-    }
-    Ok(targets)
+/// Returns the address of a redirect: the part of TargetAddress before the portal group (RFC 7143 section 13.8).
+pub(super) fn redirect_address(text: &[u8]) -> Option<String> {
+    parse_pairs(text)
+        .map_while(Result::ok)
+        .find(|(key, _)| *key == Key::TargetAddress.name())
+        .and_then(|(_, address)| address.split(',').next())
+        .map(str::to_owned)
 }

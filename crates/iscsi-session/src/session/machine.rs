@@ -1,0 +1,527 @@
+//! The session itself: its phases, timers, and what each PDU of the target does to it.
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use hakaru_units::Time;
+use hakaru_wire::iscsi::frame::{Frame, Framer};
+use hakaru_wire::iscsi::keys::Agreed;
+use hakaru_wire::iscsi::{
+    AsyncEvent, AsyncMessage, Bhs, DataIn, Isid, Itt, LoginResponse, LogoutResponse, Lun, NopIn,
+    Opcode, R2t, Reject, Residual, ScsiResponse, TextResponse, Ttt,
+};
+use hakaru_wire::scsi::Status;
+
+use super::commands::Commands;
+use super::config::{Event, Purpose, SessionConfig};
+use super::discovery::Discovery;
+use super::link::Link;
+use super::login::{LOGIN_SEGMENT_MAX, Login, Progress, redirect_address};
+use super::task::{Done, LOGOUT, PING, TEXT, Task};
+use crate::error::SessionError;
+use crate::transmit::Transmit;
+
+/// Idle time after which the target is pinged (open-iscsi's `noop_out_interval`).
+const PING_AFTER: Duration = Duration::from_secs(5);
+/// Answers to NOP-Ins that may wait to be sent. A target that pings without reading is hostile.
+const PONGS_MAX: u32 = 1024;
+/// `SendTargets=All`, the question of a discovery session.
+const SEND_TARGETS: &[u8] = b"SendTargets=All\0";
+
+#[derive(Debug)]
+enum Phase {
+    Idle,
+    Login(Box<Login>),
+    Full,
+    Logout,
+    Ended,
+}
+
+/// The PDU whose data segment is being received.
+#[derive(Clone, Copy, Debug)]
+enum Receiving {
+    /// Between PDUs.
+    Nothing,
+    /// Data-In: its data belongs to the task in this slot, which may keep it and may end with it.
+    DataIn {
+        slot: u16,
+        keep: bool,
+        status: Option<Status>,
+    },
+    /// Any other: handled when it is complete.
+    Other(Bhs),
+}
+
+/// One session. See the module's parent.
+#[derive(Debug)]
+pub struct Session {
+    config: SessionConfig,
+    phase: Phase,
+    link: Link,
+    commands: Commands,
+    framer: Framer,
+    receiving: Receiving,
+    /// Data segment of the PDU that is being received, where it is wanted whole.
+    collected: Vec<u8>,
+    discovery: Discovery,
+    events: VecDeque<Event>,
+    /// When the target was heard last.
+    heard: Time,
+    /// When the ping that waits for its echo was sent.
+    pinged: Option<Time>,
+    /// By then login or logout must be over; in full feature phase, when deadlines of tasks are checked next.
+    deadline: Time,
+    /// Answers to NOP-Ins queued after the send queue was last empty.
+    pongs: u32,
+}
+
+impl Session {
+    /// A session that waits for its connection.
+    #[must_use]
+    pub fn new(config: SessionConfig) -> Session {
+        Session {
+            config,
+            phase: Phase::Idle,
+            link: Link::new(),
+            commands: Commands::default(),
+            framer: Framer::new(LOGIN_SEGMENT_MAX),
+            receiving: Receiving::Nothing,
+            collected: Vec::new(),
+            discovery: Discovery::default(),
+            events: VecDeque::new(),
+            heard: Time::ZERO,
+            pinged: None,
+            deadline: Time::MAX,
+            pongs: 0,
+        }
+    }
+
+    /// The connection stands: the login begins.
+    pub fn handle_connected(&mut self, now: Time) {
+        debug_assert!(matches!(self.phase, Phase::Idle));
+        self.heard = now;
+        self.deadline = now + self.config.timeout;
+        let mut login = Login::new(&self.config);
+        let transit = login.may_transit();
+        login.send(transit, self.config.isid, &mut self.link);
+        self.phase = Phase::Login(Box::new(login));
+    }
+
+    /// The connection ended, `why` completes "connection lost …". After a logout that is no loss.
+    pub fn handle_closed(&mut self, why: &'static str) {
+        match self.phase {
+            Phase::Idle | Phase::Ended => {}
+            Phase::Logout => self.end(Event::LoggedOut),
+            _ => self.lose(SessionError::Closed(why)),
+        }
+    }
+
+    /// Something may be due; harmless when nothing is.
+    pub fn handle_timeout(&mut self, now: Time) {
+        match self.phase {
+            Phase::Idle | Phase::Ended => {}
+            Phase::Login(_) => self.lose_if_due(now, "the login"),
+            Phase::Logout => self.lose_if_due(now, "the logout"),
+            Phase::Full => {
+                self.commands.release_delayed(now, &mut self.link);
+                self.check_ping(now);
+                self.check_tasks(now);
+            }
+        }
+    }
+
+    /// When [`Session::handle_timeout`] is wanted next. May move later by itself: an early call does no harm.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        match self.phase {
+            Phase::Idle | Phase::Ended => None,
+            Phase::Login(_) | Phase::Logout => Some(self.deadline),
+            Phase::Full => {
+                let ping = match self.pinged {
+                    Some(sent) => sent + self.config.timeout,
+                    None => self.heard + PING_AFTER,
+                };
+                let released = self.commands.next_release().unwrap_or(Time::MAX);
+                Some(ping.min(self.deadline).min(released))
+            }
+        }
+    }
+
+    /// Takes a task on; it is sent as soon as the target's command window allows.
+    pub fn submit(&mut self, now: Time, task: Task) {
+        if matches!(self.phase, Phase::Ended) {
+            return;
+        }
+        let deadline = now + self.config.timeout;
+        self.commands.submit(now, task, deadline, &mut self.link);
+    }
+
+    /// Ends the session: what is in flight is not waited for (the caller should have).
+    pub fn log_out(&mut self, now: Time) {
+        match self.phase {
+            Phase::Full => {}
+            Phase::Logout | Phase::Ended => return,
+            Phase::Idle | Phase::Login(_) => return self.end(Event::LoggedOut),
+        }
+        self.phase = Phase::Logout;
+        self.deadline = now + self.config.timeout;
+        self.link.close();
+        self.link.push_logout();
+    }
+
+    /// The next task that has ended.
+    #[inline]
+    pub fn poll_done(&mut self) -> Option<Done> {
+        self.commands.poll_done()
+    }
+
+    /// The next thing that happened to the session.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// What is to be sent.
+    pub fn transmit(&mut self) -> &mut Transmit {
+        &mut self.link.transmit
+    }
+
+    /// Takes a buffer of [`Done`] back.
+    pub fn recycle(&mut self, buffer: Vec<u8>) {
+        self.commands.recycle(buffer);
+    }
+
+    /// Returns the keys agreed on; the RFC's defaults before [`Event::LoggedIn`].
+    #[must_use]
+    pub fn agreed(&self) -> &Agreed {
+        self.link.agreed()
+    }
+
+    /// Its session ID, initiator's part.
+    #[must_use]
+    pub fn isid(&self) -> Isid {
+        self.config.isid
+    }
+
+    /// Tasks that were submitted and have not ended.
+    #[must_use]
+    pub fn tasks(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// Answers BUSY and TASK SET FULL so far; each task was or will be tried again.
+    #[must_use]
+    pub fn busies(&self) -> u64 {
+        self.commands.busies()
+    }
+
+    /// The session has ended, one way or the other: the connection is of no use any more.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        matches!(self.phase, Phase::Ended)
+    }
+
+    fn lose(&mut self, error: SessionError) {
+        self.end(Event::Lost(error));
+    }
+
+    fn end(&mut self, event: Event) {
+        if !matches!(self.phase, Phase::Ended) {
+            self.phase = Phase::Ended;
+            self.link.close();
+            self.link.transmit.clear();
+            self.events.push_back(event);
+        }
+    }
+
+    fn lose_if_due(&mut self, now: Time, what: &'static str) {
+        if now >= self.deadline {
+            self.lose(SessionError::Timeout {
+                what,
+                after: self.config.timeout,
+            });
+        }
+    }
+
+    fn check_ping(&mut self, now: Time) {
+        if self.config.purpose == Purpose::Discovery {
+            return; // RFC 7143 section 4.3: text and logout only.
+        }
+        match self.pinged {
+            Some(sent) if now >= sent + self.config.timeout => {
+                self.lose(SessionError::Timeout {
+                    what: "a ping",
+                    after: self.config.timeout,
+                });
+            }
+            None if now >= self.heard + PING_AFTER => {
+                self.pinged = Some(now);
+                self.link.push_nop_out(Lun(0), PING, Ttt::RESERVED);
+            }
+            _ => {}
+        }
+    }
+
+    /// Looks for tasks past their deadline. Every task submitted later has a later deadline than those seen here, so
+    /// looking again at the earliest of them misses none, and the hot path never touches a timer.
+    fn check_tasks(&mut self, now: Time) {
+        if now < self.deadline {
+            return;
+        }
+        if self.config.purpose == Purpose::Discovery {
+            return self.lose_if_due(now, "the discovery");
+        }
+        let earliest = self.commands.earliest_deadline();
+        self.deadline = earliest.unwrap_or(now + self.config.timeout);
+        self.lose_if_due(now, "a command");
+    }
+
+    /// Takes what was received, in pieces of any size.
+    pub fn handle_received(&mut self, now: Time, bytes: &[u8]) {
+        if matches!(self.phase, Phase::Idle) {
+            return; // Of a connection that a redirect has left behind.
+        }
+        self.heard = now;
+        self.commands.take_passed(&mut self.link);
+        if let Err(error) = self.handle_frames(now, bytes) {
+            self.lose(error);
+        }
+        self.commands.send_ready(&mut self.link);
+    }
+
+    #[inline]
+    fn handle_frames(&mut self, now: Time, mut bytes: &[u8]) -> Result<(), SessionError> {
+        while !self.is_ended() {
+            match self.framer.next(&mut bytes) {
+                Ok(None) => break,
+                Ok(Some(Frame::Header { bhs, .. })) => {
+                    let bhs = *bhs;
+                    self.handle_header(now, &bhs)?;
+                }
+                Ok(Some(Frame::Data { bytes, .. })) => self.handle_data(bytes),
+                Ok(Some(Frame::End { data_digest_ok })) => {
+                    self.handle_end(now, data_digest_ok)?;
+                    if bytes.is_empty() {
+                        break;
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Of what comes next, bytes that [`Session::handle_received`] will count and not look at: read data that nobody keeps, in a data
+    /// segment of at least `segment_min` bytes.
+    #[must_use]
+    pub fn unwanted_bytes(&self, segment_min: u32) -> usize {
+        match self.receiving {
+            Receiving::DataIn { keep: false, .. } => self.framer.data_left(segment_min) as usize,
+            _ => 0,
+        }
+    }
+
+    #[inline]
+    fn handle_header(&mut self, now: Time, bhs: &Bhs) -> Result<(), SessionError> {
+        let in_login = matches!(self.phase, Phase::Login(_));
+        if bhs.opcode_code() == Opcode::DataIn.code() && !in_login {
+            let pdu = DataIn::parse(bhs)?;
+            let (slot, keep) = self.commands.begin_data_in(now, &pdu, &mut self.link)?;
+            let status = pdu.status.map(|with| Status(with.status));
+            self.receiving = Receiving::DataIn { slot, keep, status };
+            Ok(())
+        } else {
+            self.begin_other(bhs, in_login)
+        }
+    }
+
+    fn begin_other(&mut self, bhs: &Bhs, in_login: bool) -> Result<(), SessionError> {
+        match bhs.opcode() {
+            Some(Opcode::LoginResponse) if in_login => {}
+            Some(opcode)
+                if !in_login && !opcode.from_initiator() && opcode != Opcode::LoginResponse => {}
+            _ => {
+                return Err(SessionError::Protocol(
+                    "a PDU that may not come in this phase",
+                ));
+            }
+        }
+        self.collected.clear();
+        self.receiving = Receiving::Other(*bhs);
+        Ok(())
+    }
+
+    #[inline]
+    fn handle_data(&mut self, bytes: &[u8]) {
+        match self.receiving {
+            Receiving::DataIn { keep: false, .. } | Receiving::Nothing => {}
+            Receiving::DataIn { slot, .. } => self.commands.keep_data(slot, bytes),
+            // At most our MaxRecvDataSegmentLength, which the framer holds.
+            Receiving::Other(_) => self.collected.extend_from_slice(bytes),
+        }
+    }
+
+    #[inline]
+    fn handle_end(&mut self, now: Time, data_digest_ok: bool) -> Result<(), SessionError> {
+        if !data_digest_ok {
+            return Err(SessionError::DataDigest);
+        }
+        match self.receiving {
+            Receiving::Nothing => {}
+            Receiving::DataIn {
+                slot, status: None, ..
+            } => self.commands.end_data_in(now, slot),
+            Receiving::DataIn {
+                slot,
+                status: Some(status),
+                ..
+            } => {
+                // Not before: the target may change what it lent to the kernel once we say that we have it.
+                self.link.acknowledge();
+                self.commands
+                    .end_task(now, slot, status, None, Residual::None);
+            }
+            Receiving::Other(bhs) => {
+                self.receiving = Receiving::Nothing;
+                return self.handle_pdu(now, &bhs);
+            }
+        }
+        self.receiving = Receiving::Nothing;
+        Ok(())
+    }
+
+    fn handle_pdu(&mut self, now: Time, bhs: &Bhs) -> Result<(), SessionError> {
+        match bhs.opcode() {
+            Some(Opcode::ScsiResponse) => {
+                let pdu = ScsiResponse::parse(bhs)?;
+                self.commands
+                    .handle_scsi_response(now, &pdu, &self.collected, &mut self.link)
+            }
+            Some(Opcode::R2t) => self
+                .commands
+                .handle_r2t(now, &R2t::parse(bhs)?, &mut self.link),
+            Some(Opcode::NopIn) => self.handle_nop_in(&NopIn::parse(bhs)?),
+            Some(Opcode::LoginResponse) => self.handle_login_response(now, bhs),
+            Some(Opcode::TextResponse) => {
+                self.handle_text_response(now, &TextResponse::parse(bhs)?)
+            }
+            Some(Opcode::LogoutResponse) => {
+                self.handle_logout_response(&LogoutResponse::parse(bhs)?)
+            }
+            Some(Opcode::AsyncMessage) => self.handle_async_message(&AsyncMessage::parse(bhs)?),
+            Some(Opcode::Reject) => self.handle_reject(&Reject::parse(bhs)?),
+            // Not asked for: task management is never used, the rest are no target's opcodes.
+            _ => Err(SessionError::Protocol("a PDU that answers nothing")),
+        }
+    }
+
+    fn handle_nop_in(&mut self, pdu: &NopIn) -> Result<(), SessionError> {
+        self.link.take_window(&pdu.numbers);
+        if pdu.itt != Itt::RESERVED {
+            // The echo of our ping. StatSN advances only here (RFC 7143 section 11.19).
+            self.link.take_stat_sn(pdu.numbers.stat_sn)?;
+            return if pdu.itt == PING && self.pinged.take().is_some() {
+                Ok(())
+            } else {
+                Err(SessionError::Protocol("NOP-In that answers nothing"))
+            };
+        }
+        if pdu.ttt != Ttt::RESERVED {
+            self.pongs = if self.link.transmit.is_empty() {
+                1
+            } else {
+                self.pongs + 1
+            };
+            if self.pongs > PONGS_MAX {
+                return Err(SessionError::Protocol(
+                    "more NOP-Ins than the target reads answers",
+                ));
+            }
+            self.link.push_nop_out(pdu.lun, Itt::RESERVED, pdu.ttt);
+        }
+        Ok(())
+    }
+
+    fn handle_text_response(&mut self, now: Time, pdu: &TextResponse) -> Result<(), SessionError> {
+        self.link.take_window(&pdu.numbers);
+        self.link.take_stat_sn(pdu.numbers.stat_sn)?;
+        if pdu.itt != TEXT || self.config.purpose != Purpose::Discovery {
+            return Err(SessionError::Protocol("Text Response that answers nothing"));
+        }
+        self.discovery.extend(&self.collected)?;
+        if !pdu.is_final {
+            // An empty request with the target's tag asks it to go on (RFC 7143 section 11.10.4).
+            self.link.push_text(pdu.lun, pdu.ttt, &[]);
+            return Ok(());
+        }
+        let targets = self.discovery.targets()?;
+        self.events.push_back(Event::Targets(targets));
+        self.log_out(now);
+        Ok(())
+    }
+
+    fn handle_logout_response(&mut self, pdu: &LogoutResponse) -> Result<(), SessionError> {
+        if !matches!(self.phase, Phase::Logout) || pdu.itt != LOGOUT {
+            return Err(SessionError::Protocol(
+                "Logout Response that answers nothing",
+            ));
+        }
+        self.end(Event::LoggedOut);
+        Ok(())
+    }
+
+    /// RFC 7143 section 11.9.
+    fn handle_async_message(&mut self, pdu: &AsyncMessage) -> Result<(), SessionError> {
+        self.link.take_window(&pdu.numbers);
+        self.link.take_stat_sn(pdu.numbers.stat_sn)?;
+        match pdu.event {
+            AsyncEvent::LogoutRequested => Err(SessionError::Dropped("asked for a logout")),
+            AsyncEvent::ConnectionDropped => Err(SessionError::Dropped("dropped the connection")),
+            AsyncEvent::SessionDropped => Err(SessionError::Dropped(
+                "dropped all connections of the session",
+            )),
+            // We have nothing to negotiate anew; the target may end the session if it insists. The rest is news only.
+            _ => Ok(()),
+        }
+    }
+
+    fn handle_reject(&mut self, pdu: &Reject) -> Result<(), SessionError> {
+        self.link.take_window(&pdu.numbers);
+        self.link.take_stat_sn(pdu.numbers.stat_sn)?;
+        Err(SessionError::Rejected(pdu.reason))
+    }
+
+    fn handle_login_response(&mut self, now: Time, bhs: &Bhs) -> Result<(), SessionError> {
+        let pdu = LoginResponse::parse(bhs)?;
+        match pdu.status.class() {
+            0 => {}
+            1 => {
+                let address = redirect_address(&self.collected)
+                    .ok_or_else(|| SessionError::RedirectAddress(String::new()))?;
+                self.end(Event::Redirected { address });
+                return Ok(());
+            }
+            _ => return Err(SessionError::Refused(pdu.status)),
+        }
+        let Phase::Login(login) = &mut self.phase else {
+            return Err(SessionError::Protocol("Login Response after the login"));
+        };
+        match login.handle_response(&pdu, &self.collected, self.config.isid, &mut self.link)? {
+            Progress::Underway => {}
+            Progress::LoggedIn(agreed) => self.enter_full_feature(now, agreed),
+        }
+        Ok(())
+    }
+
+    fn enter_full_feature(&mut self, now: Time, agreed: Agreed) {
+        self.phase = Phase::Full;
+        self.link.open(agreed);
+        self.framer
+            .set_data_segment_length_max(self.config.keys.max_recv_data_segment_length);
+        self.framer
+            .set_digests(self.link.header_digest(), self.link.data_digest());
+        self.deadline = now + self.config.timeout;
+        self.events.push_back(Event::LoggedIn);
+        if self.config.purpose == Purpose::Discovery {
+            self.link.push_text(Lun(0), Ttt::RESERVED, SEND_TARGETS);
+        }
+    }
+}
