@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hakaru.capture import analyse, lines
+from hakaru.capture import analyse, print_analysis
+from hakaru.wording import number
 
 from tests.capture.load import loaded
 from tests.capture.namespace import Namespace, namespace
@@ -111,13 +112,15 @@ def test_rotation_keeps_the_newest_files_and_they_read_as_one(place: Namespace, 
     assert session["from_target"]["missing_bytes"] == session["from_initiator"]["missing_bytes"] == 0
 
 
-def test_packets_that_find_no_room_are_counted_and_said(place: Namespace, tmp_path: Path) -> None:
+def test_packets_that_find_no_room_are_counted_and_reported(
+    place: Namespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "lo.pcapng"
     with (
         array(lu(0, 16 * MIB), inside=place.inside) as storage,
         watching(place, file=str(file), ring_bytes=MIB, snap_bytes=262144, ports=[port_of(storage)]) as watch,
     ):
-        # Nobody empties the ring meanwhile.
+        # The engine does not empty the ring meanwhile.
         stopped(watch, "-STOP")
         loaded(storage.portal, place.inside)
         stopped(watch, "-CONT")
@@ -126,7 +129,9 @@ def test_packets_that_find_no_room_are_counted_and_said(place: Namespace, tmp_pa
     assert values["capture_dropped"] > 0
     assert found["packets_dropped_in_capture"] == values["capture_dropped"]
     assert found["capture"]["packets"] == values["capture_packets"] == len(tshark(file, "-e", "frame.number"))
-    assert f"dropped while capturing: {int(values['capture_dropped'])} packets" in list(lines(found))
+    print_analysis(found, "en")
+    dropped = number(int(values["capture_dropped"]))
+    assert f"{dropped} packets were dropped while capturing." in capsys.readouterr().out
 
 
 def stopped(watch: Engine, signal: str) -> None:
@@ -152,11 +157,11 @@ def test_a_killed_capture_leaves_a_readable_file_and_no_socket(place: Namespace,
 
 def test_a_snap_length_cuts_packets_and_tells_how_long_they_were(place: Namespace, tmp_path: Path) -> None:
     file = tmp_path / "lo.pcapng"
-    with watching(place, file=str(file), snap_bytes=96, ring_bytes=128 * MIB) as watch:
+    with watching(place, file=str(file), snap_bytes=144, ring_bytes=128 * MIB) as watch:
         chatter(place, 5)
         watch.stop()
     seen = tshark(file, "-e", "frame.len", "-e", "frame.cap_len", "-Y", "udp and not icmp")
-    assert seen == [f"{14 + 20 + 8 + 1400}\t96"] * 5
+    assert seen == [f"{14 + 20 + 8 + 1400}\t144"] * 5
 
 
 def test_a_tag_that_the_kernel_took_out_is_where_it_was(place: Namespace, tmp_path: Path) -> None:
@@ -211,7 +216,7 @@ def test_a_full_disk_ends_the_capture_alone(place: Namespace) -> None:
         ({"interface": "none0"}, ["none0: there is no such interface", "namespace: lo"]),
         ({"interface": "down0"}, ["down0: Network is down", "bring the interface up"]),
         ({"interface": "tun0"}, ["tun0: its packets have no Ethernet header"]),
-        ({"snap_bytes": 10}, ["snap_bytes is 10", "96 to 262144"]),
+        ({"snap_bytes": 10}, ["snap_bytes is 10", "144 to 262144"]),
         ({"files_max": 3}, ["files_max without rotate_bytes"]),
         ({"files_max": 1, "rotate_bytes": MIB}, ["files_max is 1"]),
         ({"rotate_bytes": 1}, ["rotate_bytes is 1"]),

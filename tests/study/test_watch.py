@@ -32,7 +32,7 @@ def test_captures_and_connections_are_watched_each_for_themselves() -> None:
     assert config({"tcp_interval": "1 ms"}).capture is None
     alone = config({"capture": {}})
     assert alone.tcp is None and alone.capture is not None
-    assert (alone.capture.interface, alone.capture.snap_bytes, alone.capture.ports) == ("eth0", 256, [3260])
+    assert (alone.capture.interface, alone.capture.snap_bytes, alone.capture.ports) == ("eth0", 1024, [3260])
     both = config({"tcp_interval": "1 ms", "capture": {"interface": "eth1", "snap": "256 KiB", "keep": "2 GiB"}})
     assert both.tcp is not None and both.tcp.interval_us == 1000 and both.capture is not None
     assert (both.capture.interface, both.capture.snap_bytes) == ("eth1", 256 << 10)

@@ -10,8 +10,8 @@ pub struct Capture {
     pub interface: String,
     /// The file; replaced if it is there. With `rotate_bytes` its name gets a number: `lan.pcapng` becomes `lan-00001.pcapng`, and so on.
     pub file: String,
-    /// Bytes kept of each packet, from the Ethernet header on, 96 to 262 144. Headers of PDUs that lie behind it are not in the capture; `hakaru analyse` says how many of
-    /// them it had to assume. Default 256.
+    /// Bytes kept of each packet, from the Ethernet header on, 144 to 262 144: 142 hold a PDU's header with its digest behind a VLAN tag, IPv6, and TCP with timestamps.
+    /// Headers of PDUs that lie behind the limit are not in the capture; `hakaru analyse` counts those it had to assume. Default 1024, which holds the text of a login.
     #[serde(default = "snap")]
     pub snap_bytes: u32,
     /// Ring shared with the kernel, bytes, 1 MiB to 1 GiB: what comes faster than the disk takes it waits there. Default 16 MiB.
@@ -29,7 +29,7 @@ pub struct Capture {
 }
 
 fn snap() -> u32 {
-    256
+    1024
 }
 
 fn ring() -> u32 {

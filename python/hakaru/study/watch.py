@@ -23,10 +23,10 @@ class Capture(Part):
         description="of each such node; a lab's are eth0, eth1, … in the order of its paths, on a trunk eth0.10",
     )
     snap: Size = Field(
-        default=256,
-        ge=96,
+        default=1024,
+        ge=144,
         le=256 << 10,
-        description="kept of each packet, 96 B to 256 KiB, from its Ethernet header on",
+        description="kept of each packet, 144 B to 256 KiB, from its Ethernet header on",
     )
     keep: Size = Field(
         default=1 << 30,

@@ -146,7 +146,7 @@ fn check(config: &CaptureConfig) -> Result<(), Failure> {
             format_args!("{least} to {most}"),
         ))
     };
-    within("snap_bytes", config.snap_bytes.into(), 96, 262_144)?;
+    within("snap_bytes", config.snap_bytes.into(), 144, 262_144)?;
     within("ring_bytes", config.ring_bytes.into(), 1 << 20, 1 << 30)?;
     within(
         "ports",

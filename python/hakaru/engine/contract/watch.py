@@ -24,7 +24,7 @@ class Capture(Message):
 
     interface: str
     file: str
-    snap_bytes: int = 256
+    snap_bytes: int = 1024
     ring_bytes: int = 16 << 20
     rotate_bytes: int | None = None
     files_max: int | None = None
