@@ -133,7 +133,7 @@ REFUSALS: list[tuple[dict[str, Any], str, tuple[str | int, ...]]] = [
         "link 'y' closes a loop",
         ("links", "y"),
     ),
-    ({"links__more": {"between": ["kvm-1", "edge"]}}, "nobody uses link 'more'", ("links", "more")),
+    ({"links__more": {"between": ["kvm-1", "edge"]}}, "link 'more' is unused", ("links", "more")),
     ({"links__uplink__send_rate": "1 Gbit/s"}, "are switches, which send at", ("links", "uplink", "send_rate")),
     ({"links__kvm_1__send_rate": "25 Gbit/s"}, "more than the link's 10 Gbit/s", ("links", "kvm-1", "send_rate")),
     ({"links__vtl__rate": 0}, "links.vtl.rate is 0 bit/s; it can be 100 kbit/s to", ("links", "vtl", "rate")),

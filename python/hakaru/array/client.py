@@ -15,7 +15,7 @@ ANSWER_S = 120.0
 
 
 def ask(directory: Path, request: protocol.Request, timeout_s: float = ANSWER_S) -> Any:
-    """What the process that serves `directory` answers. Raises its error as if it were ours."""
+    """Return the answer of the process that serves `directory`. Raises its error as if it were ours."""
     try:
         with socket_path(directory) as path, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(timeout_s)

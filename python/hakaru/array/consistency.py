@@ -1,4 +1,4 @@
-"""What no single field of an array file can tell: doubled names, sizes that do not fit, addresses. Pure."""
+"""Checks of an array file that need several fields: doubled names, sizes that do not fit, addresses. Pure."""
 
 from __future__ import annotations
 

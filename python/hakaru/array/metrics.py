@@ -1,11 +1,11 @@
-"""What the engine counts, as Prometheus wants it.
+"""The engine's counters in the form of Prometheus.
 
 A counter of `docs/reference/metrics.md` becomes one metric by these rules, and its meaning there becomes HELP:
 
 - `hakaru_array_` + entity + name; what an entity is numbered by becomes a label: `drive/0.3` → `{group="0",drive="3"}`;
   the entity `sessions` has no part in the name (`hakaru_array_logins_total`)
 - a name in `_now` is a gauge without that ending; everything else is a counter in `_total`
-- nanoseconds become seconds and per cent become ratios, since Prometheus wants base units
+- nanoseconds become seconds and per cent become ratios, because Prometheus uses base units
 
 Served by `Exporter` on a thread of its own, from the last sample: a scrape costs the engine nothing.
 """
@@ -43,7 +43,7 @@ _NAMELESS = ("sessions",)
 
 @dataclass(frozen=True)
 class Name:
-    """What a counter is called in Prometheus."""
+    """The name of a counter in Prometheus."""
 
     metric: str
     labels: tuple[tuple[str, str], ...]
@@ -112,7 +112,7 @@ class Exporter:
         self._newest = newest
 
     def collect(self) -> Iterable[Metric]:
-        """What a scrape gives."""
+        """The metrics of one scrape."""
         yield InfoMetricFamily("hakaru_array", "The array that is served", value=self._about)
         sample = self._newest()
         if sample is not None:

@@ -1,4 +1,4 @@
-"""What an array file says: target, portals, pools, LUs, access.
+"""The array file: target, portals, pools, LUs, access.
 
 Field by field this is `array.yaml`; `hakaru schema array` prints it as JSON Schema, `docs/reference/array.md` says what
 each costs. Sizes and durations are text with a unit (`hakaru.units`). Unknown fields are refused. What needs several
@@ -106,7 +106,7 @@ class Pool(Part):
         description="taken and given back at once: a power of two; fixed when the pool is made",
     )
     soft_threshold_percent: int = Field(
-        default=70, ge=1, le=100, description="used share at which initiators are told (06h/38h/07h)"
+        default=70, ge=1, le=100, description="used share at which initiators get a unit attention (06h/38h/07h)"
     )
     hold_when_full: Duration = Field(
         default=0,
@@ -134,7 +134,7 @@ class Lu(Part):
     read_only: bool = Field(default=False, description="writes are refused with WRITE PROTECTED")
     thin: bool = Field(
         default=False,
-        description="initiators are told that unmapped blocks give space back (LBPME, UNMAP); with a thin store always",
+        description="report that unmapped blocks give space back (LBPME, UNMAP); always so with a thin store",
     )
     removable: bool = Field(default=False, description="the medium can be ejected and loaded (START STOP UNIT)")
     sanitize: bool = Field(default=False, description="SANITIZE may overwrite the whole LU")
@@ -155,7 +155,7 @@ class LuAccess(Part):
 
 
 class Rule(Part):
-    """Lets in whom all of it fits."""
+    """Admits initiators that match every field."""
 
     initiator_name: Annotated[str, StringConstraints(min_length=1, max_length=223)] | None = Field(
         default=None, description="iSCSI name of the initiator; default: any"
@@ -168,7 +168,7 @@ class Rule(Part):
 
 
 class Access(Part):
-    """Who may log in, and what each finds."""
+    """Initiators that may log in, and the LUs that each sees."""
 
     users: list[ChapUser] = Field(default=[], max_length=1000, description="with users and no rules: each, to every LU")
     target: ChapUser | None = Field(
@@ -178,7 +178,9 @@ class Access(Part):
         default=["sha3_256", "sha256"], min_length=1, description="of CHAP, best first; sha1 and md5 are broken"
     )
     rules: list[Rule] | None = Field(
-        default=None, max_length=1000, description="who is let in; default: no list; an empty one lets nobody in"
+        default=None,
+        max_length=1000,
+        description="initiators that may log in; default: no list; an empty list refuses all",
     )
 
 
@@ -200,7 +202,10 @@ class ArrayFile(Part):
         default=None,
         description="directory of what is kept, made if absent; default: the array file's name with .state for .yaml",
     )
-    access: Access = Field(default=Access(), description="who may log in, and what each finds; default: everyone")
+    access: Access = Field(
+        default=Access(),
+        description="initiators that may log in, and the LUs that each sees; default: every initiator, all LUs",
+    )
     pools: list[Pool] = Field(default=[], max_length=16, description="thin-provisioned pools")
     lus: list[Lu] = Field(min_length=1, max_length=256)
     model: ArrayModel | None = Field(

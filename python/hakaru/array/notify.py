@@ -11,7 +11,7 @@ import socket
 
 
 def notify(*states: str) -> None:
-    """`READY=1`, `STOPPING=1`, `STATUS=…`; nothing where nobody asked for it. Never fails: it is a courtesy."""
+    """`READY=1`, `STOPPING=1`, `STATUS=…`; nothing without $NOTIFY_SOCKET. Never fails."""
     name = os.environ.get("NOTIFY_SOCKET", "")
     if not name.startswith(("/", "@")):
         return

@@ -1,4 +1,4 @@
-"""What goes over the control socket: a line of JSON each way, as often as the client likes.
+"""The protocol of the control socket: a line of JSON each way, as often as the client likes.
 
     client → {"command": "snapshot", "of": "0", "name": "before-upgrade"}
     serve  → {"value": {…}}        or        {"error": {"exit_code": 2, "message": "…", "hint": "…"}}

@@ -1,4 +1,4 @@
-"""What `hakaru array` shows people: tables and sentences made of the JSON that the control socket gives."""
+"""Tables and sentences of `hakaru array`, made from the JSON that the control socket returns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def printable(text: str) -> str:
 
 
 def serving(about: Json) -> list[str]:
-    """What an operator who starts an array wants to read."""
+    """Lines for the operator who starts an array."""
     lines = [f"{about['target_name']} on {', '.join(about['portals'])}, process {about['pid']}"]
     lines += [f"  LU {lu['lun']}: {in_words(lu)}" for lu in about["lus"]]
     lines.append(f"  state in {about['state']}")
@@ -79,7 +79,7 @@ def print_status(status: Json) -> None:
 
 
 def complaints(pool: Json) -> list[str]:
-    """What an operator should do something about."""
+    """Conditions that need an operator's attention."""
     found = []
     if pool["read_only"]:
         found.append(

@@ -38,7 +38,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def serve(loaded: Loaded, *, json_lines: bool) -> int:
-    """Serve the array until told to end; the exit code."""
+    """Serve the array until a signal ends it; returns the exit code."""
     return asyncio.run(_serve(loaded, json_lines))
 
 
@@ -112,12 +112,12 @@ def _stopping() -> Iterator[asyncio.Event]:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 
-    def told(number: signal.Signals) -> None:
+    def on_signal(number: signal.Signals) -> None:
         stop.set()
         loop.remove_signal_handler(number)
 
     for number in STOP_SIGNALS:
-        loop.add_signal_handler(number, told, number)
+        loop.add_signal_handler(number, on_signal, number)
     try:
         yield stop
     finally:

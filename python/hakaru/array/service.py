@@ -1,6 +1,6 @@
 """An array that is being served, and what it does for operators.
 
-What an operator changes must be found by a restart, whatever happens in between: the state directory and the pool are
+A restart must find every change of an operator, whatever happens in between: the state directory and the pool are
 two places, so the order matters. Before the engine is asked, the record says what would be right if the engine did it
 and we died (a size, a group, an LU that is gone); a copy that nothing names yet is made first and recorded then. A
 refusal puts the record back. One change at a time.
@@ -30,7 +30,7 @@ WARNINGS_MAX = 10
 
 
 class Service:
-    """Answers requests (`answer`), watches the engine (`watch`), tells the newest counters (`newest`)."""
+    """Answers requests (`answer`), watches the engine (`watch`), returns the newest counters (`newest`)."""
 
     def __init__(self, loaded: Loaded, state: State, engine: EngineProcess, ready: contract.Ready) -> None:
         self.loaded, self.state, self.engine, self.found = loaded, state, engine, ready.found
@@ -46,14 +46,14 @@ class Service:
         return self._newest
 
     async def watch(self) -> None:
-        """Take samples as they come, and tell of what peers did wrong; until the engine ends, which raises."""
+        """Take samples as they come, and report errors of peers; until the engine ends, which raises."""
         async for event in self.engine.events():
             if isinstance(event, contract.Sample):
                 self._before, self._newest = self._newest, event
                 self._warn()
 
     def _warn(self) -> None:
-        """Tell of what the engine survived since the last sample, such as a peer that broke the protocol."""
+        """Print what the engine survived after the last sample, such as a peer that broke the protocol."""
         complaints = self.engine.complaints
         for complaint in list(complaints)[:WARNINGS_MAX]:
             hint = f" ({complaint.hint})" if complaint.hint else ""
@@ -85,18 +85,18 @@ class Service:
 
     async def status(self) -> dict[str, Any]:
         """Everything that is known now, for programs; `render.print_status` makes it readable."""
-        told = await self.engine.manage(contract.StatusAction())
+        managed = await self.engine.manage(contract.StatusAction())
         now = self._newest
         return {
             **self.about(),
-            "ports": told["portals"],
-            "pools": told["pools"],
+            "ports": managed["portals"],
+            "pools": managed["pools"],
             "counters": {} if now is None else now.counters,
             "rates": {} if now is None else rates(self._before, now),
         }
 
     def about(self) -> dict[str, Any]:
-        """What does not change while it is served."""
+        """Facts that do not change while the array is served."""
         return {
             "target_name": self.loaded.file.target_name,
             "portals": self.found["portals"],
@@ -221,7 +221,7 @@ class Service:
         try:
             return await self.engine.manage(action)
         except LostError:
-            # Nobody knows whether it was done: the record is written so that it is right, or made right, either way.
+            # Whether it was done is unknown: the record is written so that it is right, or made right, either way.
             raise
         except HakaruError:
             self.state.keep(before)

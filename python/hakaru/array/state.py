@@ -7,8 +7,8 @@
       reservations/       persistent reservations that initiators asked to be kept (APTPL), the engine's
       pools/NAME/         a pool's metadata and data, the engine's (docs/concepts/thin-pool.md)
 
-`state.json` is written whole, synced and renamed before an operator is told that something was done, so that a restart
-finds everything that was acknowledged.
+`state.json` is written whole, synced and renamed before an operator gets the answer that something was done, so that a
+restart finds everything that was acknowledged.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class OnlineLu(Part):
 
 
 class Online(Part):
-    """What was done online, beyond the array file. Snapshots that no LU shows, the pool itself remembers."""
+    """Changes made online, beyond the array file. The pool itself keeps snapshots that no LU shows."""
 
     format: Literal[1] = 1
     lus: list[OnlineLu] = Field(default=[])
@@ -79,7 +79,7 @@ class State:
             raise unusable(directory, e) from e
         lock = _hold(directory)
         try:
-            # A socket that a killed process left behind; nobody else can be listening while we hold the lock.
+            # A socket that a killed process left behind; no other process can be listening while we hold the lock.
             (directory / SOCKET).unlink(missing_ok=True)
             return cls(directory, read_record(directory), lock)
         except BaseException:
@@ -103,7 +103,7 @@ class State:
 
 
 def owner(directory: Path) -> int | None:
-    """Process that serves the directory; None: nobody does."""
+    """Process that serves the directory, or None."""
     try:
         lock = os.open(directory / LOCK, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -121,7 +121,7 @@ def owner(directory: Path) -> int | None:
 
 @contextlib.contextmanager
 def held(directory: Path) -> Iterator[None]:
-    """Nobody serves the directory while the block runs; refused if somebody does."""
+    """No process serves the directory while the block runs; refused if one does."""
     lock = _hold(directory)
     try:
         yield
@@ -130,7 +130,7 @@ def held(directory: Path) -> Iterator[None]:
 
 
 def _hold(directory: Path) -> int:
-    """The lock, taken for as long as the descriptor lives, with our process id for whoever comes second."""
+    """The lock, taken for as long as the descriptor lives, with our process id for a process that comes second."""
     try:
         lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as e:
@@ -149,7 +149,7 @@ def _hold(directory: Path) -> int:
 
 
 def served(directory: Path) -> EnvironmentError_:
-    """What a second process is told."""
+    """The error of a second process."""
     return EnvironmentError_(
         f"{directory} is served by process {_recorded_pid(directory) or 'unknown'}",
         "stop that one first (Ctrl-C, or `kill` it), or give this array a `state` directory of its own",

@@ -1,4 +1,4 @@
-"""What follows the last repetition of a run: analysis, report, and the verdict that becomes the exit code."""
+"""The end of a run, after its last repetition: analysis, report, and the verdict that becomes the exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Can this machine do it? What `hakaru doctor` prints and a run checks before it starts.
+"""Checks of this machine: printed by `hakaru doctor`.
 
     diagnose() -> list[Finding]      every check, none of which changes anything; about a second
 
@@ -120,7 +120,7 @@ def _try_lab(name: str, backend: str, hint: str, *, absent: str | None = None) -
 
 
 def check_congestion_control() -> Finding:
-    """What `lab: tcp: congestion_control` may name, and whether TCP of 2009 can do without RACK here."""
+    """Names for `lab: tcp: congestion_control`, and whether TCP of 2009 can do without RACK here."""
     available = (_read("/proc/sys/net/ipv4/tcp_available_congestion_control") or "reno").split()
     what = ", ".join(sorted(available))
     if kernel_finds_losses_by_rack_only(platform.release()):
@@ -187,7 +187,7 @@ def check_disk() -> Finding:
 
 
 def check_array_files() -> Finding:
-    """What an array on its own could use of the file system here: holes, to give space back, and O_DIRECT."""
+    """File system features that an array on its own can use here: holes, to give space back, and O_DIRECT."""
     name = "array files"
     if not os.access(".", os.W_OK):
         return Finding(name, "ok", f"{Path.cwd()} cannot be written to: not tried")

@@ -1,6 +1,6 @@
 """A small lab of one kind, built and thrown away: `python -m hakaru.doctor.trial kernel|fabric|netem`, for the doctor.
 
-A process of its own, since it enters a sandbox. Says on stdout what there is to say, or on stderr why it cannot be.
+A process of its own, because it enters a sandbox. Prints one line on stdout, or the error on stderr.
 """
 
 from __future__ import annotations

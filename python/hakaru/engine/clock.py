@@ -18,5 +18,5 @@ def now_ns() -> int:
 
 
 def gang_start_ns(lead_ns: int = GANG_LEAD_NS) -> int:
-    """An instant far enough ahead that every engine can be told of it in time."""
+    """An instant far enough ahead that the order to start reaches every engine in time."""
     return now_ns() + lead_ns

@@ -5,9 +5,9 @@
         await engine.start(at_ns)
         async for event in engine.events():       # Sample and Phase, until the result
             …
-        result = await engine.result()            # or `await engine.stop()`, for engines that run until told
+        result = await engine.result()            # or `await engine.stop()`, for engines that run until stopped
 
-What goes wrong arrives as an exception of `hakaru.errors` at whoever waits: an `error` event by its class, and a
+Failures arrive as exceptions of `hakaru.errors` at the caller that waits: an `error` event by its class, and a
 process that ends, falls silent or talks nonsense as LostError with its exit status and the last lines of its stderr.
 Leaving the block leaves no process: stdin is closed (which means stop), then SIGTERM, then SIGKILL. An engine is in a
 process group of its own, so that Ctrl-C reaches hakaru alone, which then stops its engines in order.
@@ -33,7 +33,7 @@ HELLO_TIMEOUT_S = 10.0
 # Logging in 10 000 sessions takes seconds; anything longer is stuck.
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
-# What an operator asks for waits for a commit or two, on a disk that may be busy with everything else.
+# An operator's order waits for a commit or two, on a disk that may be busy.
 MANAGE_TIMEOUT_S = 60.0
 _GRACE_S = 2.0
 # A sample of 256 VMs with histograms is some hundred KiB; the last one of 20 000 VMs some MiB.
@@ -127,7 +127,7 @@ class EngineProcess:
 
     @property
     def running(self) -> bool:
-        """The process has not ended, as far as we know."""
+        """Whether the process still runs, as far as we know."""
         return self._process.returncode is None
 
     async def ready(self, timeout_s: float = READY_TIMEOUT_S) -> contract.Ready:
@@ -188,7 +188,7 @@ class EngineProcess:
                 task.cancel()
             await asyncio.gather(self._reader, self._stderr_reader, return_exceptions=True)
             for future in (self._hello, self._ready, self._result):
-                # A failure that nobody waited for is not news any more.
+                # No caller waited for this failure, and it is reported elsewhere.
                 if future.done() and not future.cancelled():
                     future.exception()
 
@@ -210,7 +210,7 @@ class EngineProcess:
 
     async def _send(self, command: contract.Command) -> None:
         assert self._process.stdin is not None
-        # An engine that is gone is told of by the reader, with its last words.
+        # The reader reports an engine that has ended, with its last words.
         with contextlib.suppress(ConnectionError, RuntimeError):
             self._process.stdin.write(command.line())
             await self._process.stdin.drain()
@@ -287,7 +287,7 @@ class EngineProcess:
             with contextlib.suppress(ValueError):
                 return LostError(
                     f"{self.name} was lost: ended by {signal.Signals(-status).name}",
-                    self._last_words("`dmesg` tells of a machine out of memory"),
+                    self._last_words("`dmesg` shows whether the machine ran out of memory"),
                 )
         return LostError(f"{self.name} was lost: exit status {status}", self._last_words("it said nothing on stderr"))
 
@@ -331,14 +331,14 @@ def _settle(future: asyncio.Future[T], value: T) -> None:
 async def gang_start(engines: Iterable[EngineProcess]) -> int:
     """Let all begin at one instant; that instant, nanoseconds of `CLOCK_MONOTONIC`.
 
-    Raises EnvironmentError_ if this machine was too busy to tell all of them in time.
+    Raises EnvironmentError_ if this machine was too busy to reach all of them in time.
     """
     at_ns = clock.gang_start_ns()
     await asyncio.gather(*(engine.start(at_ns) for engine in engines))
     late_ns = clock.now_ns() - at_ns
     if late_ns > 0:
         raise EnvironmentError_(
-            f"engines could not be started together: the last was told {late_ns / 1e6:.0f} ms too late",
+            f"engines could not be started together: the last got its order {late_ns / 1e6:.0f} ms too late",
             "this machine is busy with something else; try again when it is not",
         )
     return at_ns

@@ -1,4 +1,4 @@
-"""CHAP as both engines are told of it, and who may use an array."""
+"""CHAP in the configuration of both engines, and access to an array."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class SizeWeight(Message):
 
 
 class Pattern(Message):
-    """Which requests a VM makes."""
+    """The requests of a VM."""
 
     sizes: list[SizeWeight]
     read_percent: int

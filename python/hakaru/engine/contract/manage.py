@@ -1,4 +1,4 @@
-"""What an array is told to do beside serving."""
+"""Orders to an array that is serving."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hakaru.engine.contract.part import Message
 
 
 class StatusAction(Message):
-    """Tell of pools, volumes, LUs, portals."""
+    """Report pools, volumes, LUs and portals."""
 
     kind: Literal["status"] = "status"
 

@@ -121,7 +121,7 @@ class ReplyError(Message):
 
 
 class Reply(Message):
-    """What came of a `manage`: `value` or `error`."""
+    """The result of a `manage`: `value` or `error`."""
 
     type: Literal["reply"] = "reply"
     id: int
@@ -130,7 +130,7 @@ class Reply(Message):
 
 
 class Error(Message):
-    """The engine cannot do or go on with what was asked."""
+    """The engine cannot do or continue what was asked."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True)
 

@@ -1,4 +1,4 @@
-"""What every part of the contract is made of."""
+"""The base class of every part of the contract."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Building a lab from its plan, action by action; letting a lab that stands take on other settings.
+"""Building a lab from its plan, action by action; changing the settings of a lab that stands.
 
 Runs inside the sandbox, in one thread that changes its own network namespace and comes back; the rest of the process
 stays where it is. A node's namespace is held by an open descriptor and by the engines in it, and has no other name.
@@ -58,7 +58,7 @@ class Namespaces:
             yield
 
     def close(self) -> None:
-        """Let go of all of them. Safe to call twice."""
+        """Close all descriptors. Safe to call twice."""
         while self._descriptors:
             os.close(self._descriptors.popitem()[1])
 
@@ -171,7 +171,7 @@ def _refused(action: actions.Action, error: Exception) -> EnvironmentError_:
     # The kernel's answer for a queueing discipline that it does not know.
     if isinstance(action, actions.Impair) and isinstance(error, NetlinkError) and error.code == errno.ENOENT:
         return EnvironmentError_(
-            f"the lab cannot be built: delay and loss of the kernel backend are netem's, which this kernel has not "
+            f"the lab cannot be built: the kernel backend needs netem for delay and loss; this kernel lacks it "
             f"({where})",
             "`sudo modprobe sch_netem` loads it where it is a module; or use `backend: fabric`",
         )
@@ -281,7 +281,7 @@ def _unset_route(_: Namespaces, sockets: _Sockets, action: actions.UnsetRoute) -
 
 
 def _choose_congestion_control(wanted: tuple[str, ...]) -> str:
-    """The first that this kernel has; what it has not loaded yet, it may load when a route names it."""
+    """The first that this kernel has; the kernel may load a module when a route names it."""
     available = (Path("/proc/sys") / "net/ipv4/tcp_available_congestion_control").read_text().split()
     for name in wanted:
         if name in available:
@@ -348,7 +348,7 @@ _STEPS: dict[type[Any], Callable[[Namespaces, _Sockets, Any], None]] = {
 
 
 def read_sysctl(namespaces: Namespaces, node: str, name: str) -> str | None:
-    """A setting of a node, `name` relative to /proc/sys; None: this kernel has it not."""
+    """A setting of a node, `name` relative to /proc/sys; None: this kernel lacks it."""
     with namespaces.inside(node), contextlib.suppress(FileNotFoundError):
         return " ".join((Path("/proc/sys") / name).read_text().split())
     return None

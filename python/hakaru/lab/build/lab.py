@@ -36,10 +36,10 @@ class Lab:
 
     def __init__(self, plan: LabPlan, *, engine: Path | None = None) -> None:
         self.plan = plan
-        """What stands now; `adjust` changes it."""
+        """The plan as it stands; `adjust` changes it."""
         self._engine = engine
         self.namespaces = Namespaces()
-        """Of the nodes; empty before the lab stands."""
+        """Namespaces of the nodes; empty before the lab stands."""
         self._engines: list[EngineProcess] = []
         self._congestion_control: str | None = None
         # (node, sysctl) → what it was when the namespace was new, of those that a plan has set.
@@ -162,7 +162,7 @@ class Lab:
         }
 
 
-# Of a fabric whose samples nobody reads.
+# Of a fabric whose samples are not read.
 _SAMPLE_INTERVAL_MS = 1000
 _BACKENDS = {
     "kernel": "veth and bridge in network namespaces, token buckets (TBF) at both ends of a link",

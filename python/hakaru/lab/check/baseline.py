@@ -1,4 +1,4 @@
-"""What plain TCP makes of the lab as the study has it, before any storage runs over it: iperf3, two streams.
+"""Throughput of plain TCP over the lab before any storage runs over it: iperf3, two streams.
 
 The published study of backup across a speed mismatch gives `iperf -P 2` between its hosts as the baseline; this is that
 figure for every host and array, both ways. Unlike the check of links (`check`), queues, loss and TCP are the study's

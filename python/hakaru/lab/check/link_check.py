@@ -1,4 +1,4 @@
-"""What a check of a path found against what was asked. Data; measured by `check`."""
+"""The measurement of a path beside what was asked. Data; measured by `links`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hakaru.units import format_rate
 TOLERANCE = 0.01
 # A lab link by link that carries this much less than asked is refused: it could not emulate what the study is about.
 SHORT = 0.05
-# What a wake-up and TCP of this machine may add to a round trip beside 1 % before it is said.
+# A wake-up and TCP of this machine may add this to a round trip beside 1 % before it is a caveat.
 RTT_SLACK_US = 1000.0
 
 

@@ -2,7 +2,7 @@
 
 A probe on the array answers; a probe on each host times round trips over every path, then sends for a moment in each
 direction. TCP's payload is converted to what it took on the wire by arithmetic (full frames, IPv4, timestamps), which
-must be within 1 % of the rate asked: of the slowest of the links on the way, since they are in series. Where one host
+must be within 1 % of the rate asked: of the slowest of the links on the way, because they are in series. Where one host
 alone cannot fill the way, all hosts together check it once more.
 
 A path that is off is measured twice more, and the attempt nearest to what was asked counts: the question is whether the
@@ -41,7 +41,7 @@ _FRAMES_MIN = 400
 _PROBE_SECONDS_MAX = 60.0
 _ATTEMPTS_MAX = 3
 _ROUND_TRIPS_TOGETHER, _ROUND_TRIPS_MIN = 20, 20
-# What a probe takes besides its two directions: connecting, round trips; and room for a busy machine.
+# Time of a probe beside its two directions: connecting, round trips; and room for a busy machine.
 _PATIENCE_S = 15.0
 
 
@@ -201,7 +201,7 @@ def _rates(hop: Link | Trunk) -> tuple[int | None, ...]:
 
 
 def link_state(plan: LabPlan, hop: Link | Trunk) -> tuple[tuple[str, object], ...]:
-    """What of a link its check depends on, as (field, value)."""
+    """Fields of a link that its check depends on, as (field, value)."""
     state: dict[str, object] = {
         "name": hop.name,
         "mtu": hop.mtu,

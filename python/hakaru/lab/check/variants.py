@@ -41,7 +41,7 @@ class Variant:
 
 
 class Variants:
-    """What the links of a lab have been. `earlier`: what a run that is resumed had found, as `describe` gave it."""
+    """States that the links of a lab have had. `earlier`: those of a resumed run, as `describe` returned them."""
 
     def __init__(self, plan: LabPlan, checks: Sequence[LinkCheck], earlier: Sequence[Json] = ()) -> None:
         self._first = plan
@@ -101,6 +101,6 @@ def _changed(first: LabPlan, now: LabPlan) -> Json:
 
 
 def _states(plan: LabPlan) -> dict[str, dict[str, object]]:
-    # What an interface on a trunk does follows from the trunk.
+    # The state of an interface on a trunk follows from the trunk.
     hops: tuple[Link | Trunk, ...] = (*(link for link in plan.links if not link.inside), *plan.trunks)
     return {hop.name: dict(link_state(plan, hop)) for hop in hops}

@@ -1,4 +1,4 @@
-"""What a study says about its lab: the `lab:` block of study.yaml, in one of two forms.
+"""The `lab:` block of study.yaml, in one of two forms.
 
 A star: every host and one array on one switch.
 
@@ -26,7 +26,7 @@ Link by link: any tree of switches.
 With VLANs, see `model_vlan`: `vlan: storage` at a link makes its port an access port, `vlans: [storage, servers]` a
 trunk.
 
-Shape and units only; whether such a lab can be is decided by `plan.plan_lab`.
+Shape and units only; `plan_lab` decides whether such a lab can exist.
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ class LabSpec(BaseModel):
     tcp: TcpSpec = Field(default=TcpSpec(), description="TCP of every node.")
     spin: Duration = Field(
         default=0,
-        description="How long the fabric looks for the next frame before it sleeps, up to 1 s: exacter, for a core.",
+        description="How long the fabric polls for the next frame before it sleeps, up to 1 s; more exact, for a core.",
     )
 
     @model_serializer(mode="wrap")
     def _without_what_was_not_asked(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A star is recorded by the fields that make one, as ever; the rest where it says something."""
+        """Serialise the fields of the lab's form, and any other field that differs from its default."""
         data: dict[str, Any] = dump(self)
         defaults = {**dict.fromkeys(("backend", *LINK_FIELDS)), "tcp": TcpSpec(), "spin": 0}
         hidden = {name for name, default in defaults.items() if getattr(self, name) == default}

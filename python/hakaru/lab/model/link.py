@@ -1,4 +1,4 @@
-"""What a study says about a link of its lab: `lab: links: NAME:`. Shape and units; `plan` decides what can be."""
+"""A link of a lab, `lab: links: NAME:`. Shape and units; `plan_lab` decides whether such a link can exist."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _QUEUE_TEXT = (
 
 
 class Part(BaseModel):
-    """Strict and unchangeable."""
+    """Refuses unknown fields; immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -43,7 +43,7 @@ class NormalSpec(Part):
 
 
 class JitterSpec(Part):
-    """What is added to the delay of each frame: one of these. Frames stay in order."""
+    """Time added to the delay of each frame: one of these. Frames stay in order."""
 
     uniform: Duration | None = Field(default=None, description="0 to this, all alike.")
     exponential: Duration | None = Field(default=None, description="Exponential with this mean.")
@@ -85,7 +85,7 @@ class RedSpec(Part):
 
 
 class DisciplineSpec(Part):
-    """What a queue does before it is full: one of these."""
+    """Dropping or marking before a queue is full: one of these."""
 
     red: RedSpec | None = None
     mark: Size | None = Field(default=None, description="Mark (ECN) while the queue is longer than this (RFC 8257).")
@@ -165,7 +165,8 @@ class SwitchSpec(Part):
     """A switch."""
 
     forwarding: Literal["store_and_forward", "cut_through"] = Field(
-        default="store_and_forward", description="When a frame may go on: wholly come, or its first 64 bytes."
+        default="store_and_forward",
+        description="When a frame is forwarded: after all of it has arrived, or after its first 64 bytes.",
     )
     shared_buffer: SharedBufferSpec | None = Field(
         default=None, description="Default: each port has its own buffer (its link's `queue`)."

@@ -1,4 +1,4 @@
-"""What a study says about TCP in its lab: `lab: tcp:`. What it comes to is in `tcp.py`."""
+"""TCP of a lab, `lab: tcp:`. `hakaru.lab.plan.tcp` turns it into settings."""
 
 from __future__ import annotations
 

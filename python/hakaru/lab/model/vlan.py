@@ -1,4 +1,4 @@
-"""What a study says about VLANs of its lab and the switches that route between them. Shape; `plan` decides what can be.
+"""VLANs of a lab and the switches that route between them. Shape; `plan_lab` decides whether they can exist.
 
 vlans:
   storage: {id: 10, subnet: 10.77.10.0/24}

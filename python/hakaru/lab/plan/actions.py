@@ -1,4 +1,4 @@
-"""What is done to build a lab, one small thing each. `apply.py` does them; the planning modules say which.
+"""Actions that build a lab, each one small step. The planning modules list them; `hakaru.lab.build` applies them.
 
 **Structure** makes what a lab cannot change while it stands: namespaces, cables, bridges, addresses. **Settings** can
 be set again: a lab takes on another plan by the settings that differ.

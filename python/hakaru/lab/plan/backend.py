@@ -1,4 +1,4 @@
-"""What the two backends can do, as data. The fabric can do all that the language says; the kernel only some of it.
+"""Features of the two backends, as data. The fabric has all of them, the kernel some.
 
 `check_backend(spec)` refuses a lab that asks the kernel backend for more, naming the field.
 """
@@ -57,7 +57,7 @@ SWITCH_FEATURES = (
 
 
 def backend_of(spec: LabSpec) -> Backend:
-    """What a lab is made of if the study does not say."""
+    """The backend of a lab whose study names none."""
     return spec.backend or ("kernel" if spec.links is None else "fabric")
 
 

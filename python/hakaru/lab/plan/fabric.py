@@ -61,7 +61,7 @@ def fabric_settings(topology: Topology) -> Iterator[Setting]:
 def plan_fabric(
     topology: Topology, *, spin_us: int, seed: int, sample_interval_ms: int, checking: bool = False
 ) -> contract.FabricEngineConfig:
-    """What the engine in the fabric's namespace is told.
+    """The configuration of the engine in the fabric's namespace.
 
     `checking`: the same rates, delays and ways, but room for all and nothing lost, marked, paused or shaken: so that a
     check of the links measures them and not what TCP makes of them.
@@ -107,7 +107,7 @@ def _node_link(link: Link, checking: bool) -> contract.LinkConfig:
     to_switch = _direction(
         None if link.inside else link.sends_bits_per_s, link.line, _NODE_QUEUE, link.pause or link.inside, checking
     )
-    # A node stops nobody: it takes what comes.
+    # A node sends no pause frames: it takes what comes.
     to_node = _direction(link.rate_bits_per_s, link.line, _queue(link), False, checking)
     node, switch = contract.InterfaceEnd(name=link.port), _access(link.switch, link.vlan)
     if link.node_first:
@@ -119,7 +119,7 @@ def _node_link(link: Link, checking: bool) -> contract.LinkConfig:
 
 def _trunk(trunk: Trunk, nics: set[str], checking: bool) -> contract.LinkConfig:
     def way(source: str, target: str) -> contract.Direction:
-        # A node's end drops nothing; nor does it stop a switch, since it takes what comes.
+        # A node's end drops nothing; nor does it stop a switch, because it takes what comes.
         queue, pause = (_NODE_QUEUE if source in nics else _queue(trunk)), trunk.pause and target not in nics
         return _direction(trunk.rate_bits_per_s, trunk.line, queue, pause, checking)
 

@@ -6,7 +6,7 @@
     check_adjustable(standing, wanted)                   can a lab that stands take on another plan?
 
 How the two forms become a topology: `star`, `linked`. What it is made of: `kernel`, `fabric`. How rates are kept:
-`shape`. What TCP is told: `tcp`.
+`shape`. Settings of TCP: `tcp`.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class LabPlan:
 
     @property
     def topology(self) -> Topology:
-        """What is joined to what."""
+        """Nodes, links, trunks, switches and VLANs."""
         return Topology(self.nodes, self.links, self.trunks, self.switches, self.vlans)
 
     def reached(self, host: str) -> frozenset[str]:
@@ -156,7 +156,7 @@ def plan_lab(spec: LabSpec) -> LabPlan:
     is_star = spec.links is None
     for field in LINK_FIELDS:
         if is_star and getattr(spec, field) is not None:
-            raise ImpossibleLabError(f"`{field}` is given, but no `links`", "say what is joined to what", (field,))
+            raise ImpossibleLabError(f"`{field}` is given, but no `links`", "list the links", (field,))
     check_backend(spec, backend)
     topology = star(spec, backend) if is_star else linked(spec, backend)
     if backend == "fabric" and fabric.FABRIC in {node.name for node in topology.nodes}:
@@ -196,9 +196,9 @@ def plan_lab(spec: LabSpec) -> LabPlan:
 
 
 def _described(one: Link | Trunk, several: TypeAdapter[Any]) -> dict[str, Any]:
-    """As plain data, without what was not asked for."""
-    (told,) = several.dump_python((one,), mode="json")
-    return {field.name: told[field.name] for field in fields(one) if getattr(one, field.name) != field.default}
+    """Plain data, without fields that have their defaults."""
+    (described,) = several.dump_python((one,), mode="json")
+    return {field.name: described[field.name] for field in fields(one) if getattr(one, field.name) != field.default}
 
 
 def fabric_config(

@@ -1,4 +1,4 @@
-"""What a lab may ask for, and the refusals that say so."""
+"""Limits of what a lab may ask for, and the refusals beyond them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def host_names(hosts: int | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def check_mtu(mtu: int) -> None:
-    """Refuse a packet length that Ethernet has not."""
+    """Refuse a packet length that Ethernet lacks."""
     if not MTU_MIN <= mtu <= MTU_MAX:
         raise ImpossibleLabError(
             f"an MTU of {mtu} bytes; it can be {MTU_MIN} to {MTU_MAX}", "use 1500, or 9000 for jumbo frames", ("mtu",)

@@ -96,7 +96,7 @@ def _links(
     kinds: Mapping[str, str],
 ) -> tuple[Link, ...]:
     """Links of nodes with their addresses, in the order of the study."""
-    # Which subnet: the network and the how-manieth link of its node into it.
+    # A subnet is identified by the network and the number of the node's link into it.
     subnet_of: dict[str, tuple[int, int]] = {}
     interface_of: dict[str, str] = {}
     seen: dict[str, list[int]] = {}

@@ -1,4 +1,4 @@
-"""What has to fit together in a lab that is given link by link. Each check raises ImpossibleLabError with its place."""
+"""Checks of a lab that is given link by link. Each raises ImpossibleLabError with its place."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def networks_of(switches: Mapping[str, object], links: Mapping[str, LinkSpec]) -
         kept, gone = sorted(networks[end] for end in link.between)
         if kept == gone:
             raise ImpossibleLabError(
-                f"link {name!r} closes a loop, in which frames would circle for ever",
+                f"link {name!r} closes a loop, in which frames would circulate forever",
                 "join switches as a tree",
                 ("links", name),
             )
@@ -189,7 +189,7 @@ def check_connected(kinds: Mapping[str, str], links: Mapping[str, LinkSpec]) -> 
 
 
 def check_reachable(links: Sequence[Link], kinds: Mapping[str, str]) -> None:
-    """Every host reaches every array, and no link leads where nobody is."""
+    """Every host reaches every array, and every link has a node at its far end that uses it."""
     paths = {node: {link.path for link in links if link.node == node} for node in kinds}
     for host in (node for node, kind in kinds.items() if kind == "host"):
         for array in (node for node, kind in kinds.items() if kind == "array"):
@@ -200,7 +200,7 @@ def check_reachable(links: Sequence[Link], kinds: Mapping[str, str]) -> None:
     for link in links:
         if len({kinds[other.node] for other in links if other.path == link.path}) < 2:
             raise ImpossibleLabError(
-                f"nobody uses link {link.name!r}: it is the second of {link.node!r} into one network, and there is no "
+                f"link {link.name!r} is unused: it is the second of {link.node!r} into one network, and there is no "
                 f"{'array' if kinds[link.node] == 'host' else 'host'} with two",
                 "leave it out, or give the others a second link",
                 ("links", link.name),

@@ -70,12 +70,12 @@ class _Vlans:
         return tuple(Vlan(name, self.ids[name], str(network)) for name, network in self.networks.items())
 
     def check(self, name: str, path: Path_) -> None:
-        """Refuse a VLAN that nobody knows."""
+        """Refuse a VLAN that the lab does not declare."""
         if name not in self.ids:
             raise ImpossibleLabError(f"there is no VLAN {name!r}", f"known are {', '.join(self.ids)}", path)
 
     def take(self, vlan: str, address: str, whose: str, path: Path_) -> str:
-        """An address that the study gives; inside of its subnet, and nobody else's."""
+        """An address that the study gives; inside of its subnet, and no other node's."""
         network = self.networks[vlan]
         try:
             given = ipaddress.IPv4Address(address)
@@ -141,7 +141,7 @@ def _subnet(name: str, asked: str) -> ipaddress.IPv4Network:
 
 @dataclass(frozen=True)
 class VlanPlan:
-    """What VLANs make of the links and switches of a lab."""
+    """Links and switches of a lab with their VLANs."""
 
     vlans: tuple[Vlan, ...]
     links: tuple[Link, ...]

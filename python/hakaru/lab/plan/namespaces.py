@@ -1,4 +1,4 @@
-"""What both backends do alike: namespaces of nodes, their ends of links, their routes."""
+"""The part that both backends share: namespaces of nodes, their ends of links, their routes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SYSCTLS = (
     # Only IPv4 here; without this every interface adds neighbour discovery to the counters.
     ("net/ipv6/conf/all/disable_ipv6", ("1",)),
     ("net/ipv6/conf/default/disable_ipv6", ("1",)),
-    # Who asks for an address hears of the interface that has it, and of no other of that node: paths stay apart
+    # An ARP request is answered by the interface that has the address, and by no other of that node: paths stay apart
     # although they share a switch.
     ("net/ipv4/conf/all/arp_ignore", ("1",)),
     ("net/ipv4/conf/all/arp_announce", ("2",)),

@@ -1,4 +1,4 @@
-"""What a planned lab is made of: nodes, switches, links of nodes, trunks between switches. Data alone."""
+"""Parts of a planned lab: nodes, switches, links of nodes, trunks between switches. Data alone."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class Line:
-    """What happens to frames between the two ends of a link, each way."""
+    """The line between the two ends of a link: what happens to frames on it, each way."""
 
     delay_us: float = 0.0
     jitter: Jitter = NO_JITTER

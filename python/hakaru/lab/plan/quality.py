@@ -1,4 +1,4 @@
-"""What the study says of a link's line and queue, in the words of the contract."""
+"""A link's line and queue of the study as types of the contract."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who reaches whom in a lab with VLANs: within one by its trunks, to another by way of the switches that route. Pure.
+"""Reachability in a lab with VLANs: within a VLAN by its trunks, between VLANs through the switches that route. Pure.
 
     node_routes(topology) -> tuple[NodeRoute, ...]         what every node's routing table is to hold
     routed_ways(topology, source, destination)             every way that packets take, there and back alike
@@ -44,7 +44,7 @@ def _ways_to(topology: Topology, source: str, here: Link) -> Iterator[Way]:
     try:
         there = _link_toward(topology, source, here)
         if _link_toward(topology, here.node, there) == here:
-            # What cannot come back does not arrive either.
+            # A connection needs the way back as well.
             _trunks(topology, here, there)
             yield Way(there, _trunks(topology, there, here), here)
     except _NoWay:
@@ -152,7 +152,7 @@ def _routed(topology: Topology, link: Link, via: str, end: Link) -> tuple[Trunk,
 
 
 def _table(router: Switch, address: str) -> tuple[RouterInterface | None, StaticRoute | None]:
-    """What its routing table says of an address: a subnet that it is in, or a static route; the longest prefix."""
+    """The entry of a routing table for an address: a connected subnet or a static route; the longest prefix."""
     target = ipaddress.ip_address(address)
     found: list[tuple[int, RouterInterface | None, StaticRoute | None]] = []
     for interface in router.interfaces:

@@ -16,9 +16,9 @@ whole super-frames, so that TCP suffers more from too small a queue than it woul
 own instant, exactly, counting all 24 bytes. The bucket makes the sender wait as for its interface (TCP limits what it
 has waiting below itself, and a bucket gives no frame back as sent before its time); what it lets pass early waits in
 the fabric and leaves spaced as it should be. So it may hold more, 4 ms (at most 2 MiB): a machine whose timers are that
-late, since something else keeps it busy, still loses no rate; and super-frames may be as long as an interface with TSO
-takes them, within 1 ms. Small frames are counted 24 bytes short here, so the bucket runs 0.1 % slower than the fabric:
-full frames then wait in the node, where TCP sees them, and not in between.
+late, because something else keeps it busy, still loses no rate; and super-frames may be as long as an interface with
+TSO takes them, within 1 ms. Small frames are counted 24 bytes short here, so the bucket runs 0.1 % slower than the
+fabric: full frames then wait in the node, where TCP sees them, and not in between.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _HEADERS_BYTES = ETHERNET_HEADER_BYTES + 20 + 32
 # A bucket in front of the fabric: more, within what a packet socket holds.
 _FABRIC_SLACK_S, _FABRIC_SLACK_MAX_BYTES = 0.004, 2 * 1024**2
 _FABRIC_SUPER_FRAME_S = 0.001
-# Of the rate: what a node in front of the fabric is let send.
+# Share of the rate that a node in front of the fabric may send.
 FABRIC_NODE_SHARE = 0.999
 
 
 def node_queue_bytes(mtu: int) -> int:
-    """What waits in a node's own end of a link of the kernel backend: 1000 full frames."""
+    """Queue of a node's own end of a link of the kernel backend: 1000 full frames."""
     return _NODE_QUEUE_FRAMES * (mtu + ETHERNET_HEADER_BYTES)
 
 
@@ -95,18 +95,18 @@ def plan_fabric_shape(node: str, interface: str, rate_bits_per_s: float, mtu: in
 
 
 def untagged_share(mtu: int) -> float:
-    """What full frames take of a wire without their 802.1Q tags, of what they take with them."""
+    """Length of full frames on the wire without 802.1Q tags, relative to that with tags."""
     wire = mtu + ETHERNET_HEADER_BYTES + WIRE_OVERHEAD_BYTES
     return wire / (wire + TAG_BYTES)
 
 
 def replies_share_max(mtu: int) -> float:
-    """What acknowledgements may take of a wire that carries them beside the data: one for every two full frames."""
+    """Largest share of a wire that acknowledgements take beside the data: one for every two full frames."""
     frame = mtu + ETHERNET_HEADER_BYTES + WIRE_OVERHEAD_BYTES + TAG_BYTES
     reply = _HEADERS_BYTES + WIRE_OVERHEAD_BYTES + TAG_BYTES
     return reply / (2 * frame + reply)
 
 
 def tcp_payload_bits_per_s(rate_bits_per_s: float, mtu: int) -> float:
-    """What TCP (IPv4, timestamps) carries over an Ethernet link of that rate: full frames, back to back, no loss."""
+    """Payload of TCP (IPv4, timestamps) over an Ethernet link of that rate: full frames, back to back, no loss."""
     return rate_bits_per_s * (mtu - 52) / (mtu + ETHERNET_HEADER_BYTES + WIRE_OVERHEAD_BYTES)

@@ -67,7 +67,7 @@ SWITCHES_2009 = (
     Switch("tcp_autocorking", "0", "3.14", "f54b311142a9", "small writes do not wait for what is in the queue"),
     Switch("tcp_comp_sack_nr", "0", "4.18", "9c21d2fc41c0", "every duplicate ACK is sent, none is put off"),
     Switch("tcp_backlog_ack_defer", "0", "6.7", "133c4c0d3717", "nor while a backlog is worked off"),
-    Switch("tcp_max_reordering", "127", "3.19", "dca145ffaa8d", "how far frames may be out of order; 300 since"),
+    Switch("tcp_max_reordering", "127", "3.19", "dca145ffaa8d", "how far frames may be out of order; later 300"),
     Switch("tcp_syn_linear_timeouts", "0", "6.5", "ccce324dabfe", "SYNs back off at once"),
     Switch("tcp_fastopen", "0", "3.6", "", "no data in SYNs"),
     Switch(
@@ -82,7 +82,7 @@ SWITCHES_2009 = (
         "4096 87380 4194304",
         "3.4",
         "b49960a05e32",
-        "receive buffers grow to 4 MiB; 6 MiB since, and more of late",
+        "receive buffers grow to 4 MiB; later 6 MiB, recently more",
     ),
     Switch("tcp_wmem", "4096 16384 4194304", "", "", "send buffers grow to 4 MiB"),
 )
@@ -93,14 +93,14 @@ REMAINS_2009 = (
     "the first timeout of a connection is 1 s (3.1, RFC 6298), not 3 s; later ones are 200 ms and more in both",
     "slow start counts bytes that are acknowledged, not ACKs",
     "a sender is held to about 1 ms of its own rate in the queue below it, which tcp_limit_output_bytes only bounds",
-    "CUBIC and its HyStart with the corrections since (bugs of the idle restart and of the delay threshold)",
+    "CUBIC and its HyStart with later corrections (bugs of the idle restart and of the delay threshold)",
     "round-trip times are taken in microseconds (3.15), not in ticks",
 )
 
 
 @dataclass(frozen=True)
 class TcpPlan:
-    """What a lab sets. `congestion_control`: the first of these that the kernel has; empty: as Linux does."""
+    """Settings of TCP. `congestion_control`: the first of these that the kernel has; empty: Linux's default."""
 
     stack: str = "today"
     sysctls: tuple[tuple[str, str], ...] = ()
@@ -125,7 +125,7 @@ def plan_tcp(spec: TcpSpec, mtu: int, *, star: bool) -> TcpPlan:
         _check_buffer(spec.buffer_max)
         sysctls["tcp_rmem"] = f"4096 {min(131_072, spec.buffer_max)} {spec.buffer_max}"
         sysctls["tcp_wmem"] = f"4096 {min(16_384, spec.buffer_max)} {spec.buffer_max}"
-    # 2 is Linux's default: answer who asks, ask nobody.
+    # 2 is Linux's default: accept ECN from a peer that asks, do not ask for it.
     sysctls |= {"tcp_ecn": "1"} if spec.ecn else {}
     sysctls |= {} if spec.sack else {"tcp_sack": "0"}
     if spec.slow_start_after_idle is not None:

@@ -1,4 +1,4 @@
-"""What is joined to what, and the way from one node to another. Pure."""
+"""Nodes and the links that join them, and the ways from one node to another. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hakaru.lab.plan.parts import Link, Node, Switch, Trunk, Vlan
 
 @dataclass(frozen=True)
 class Cable:
-    """What one sees of a node's link: the line, the switch at its far end, and the addresses at its near one."""
+    """A node's link as it is plugged: the line, the switch at its far end, and the addresses at its near end."""
 
     line: Link | Trunk
     switch: str
@@ -77,7 +77,7 @@ class Way:
 
     @property
     def directions(self) -> tuple[str, ...]:
-        """What counters call each step of the way: `link/NAME/a-b` or `link/NAME/b-a`."""
+        """Name of each step of the way in counters: `link/NAME/a-b` or `link/NAME/b-a`."""
         at, names = self.source.node, []
         for hop in self.hops:
             first, second = hop.ends
@@ -116,11 +116,11 @@ def trunks_between(trunks: Sequence[Trunk], start: str, end: str) -> tuple[Trunk
 
 
 def together_bits_per_s(ways: Sequence[Way], *, needed: bool = False) -> int | None:
-    """What flows over several ways carry together, each its share of what they have in common; None: no limit.
+    """Rate of flows over several ways together, each with its share of what they have in common; None: no limit.
 
     `needed`: what the load needs of that, see `Link.sustained_bits_per_s`. Shares are max-min fair: whatever is full
-    first is shared evenly by the flows over it, the rest goes on. In a tree with one end in common nothing carries
-    more.
+    first is shared evenly by the flows over it, and the others take the rest. In a tree with one end in common
+    nothing carries more.
     """
     room: dict[str, Fraction] = {}
     passes: dict[str, list[int]] = {}
@@ -145,7 +145,7 @@ def together_bits_per_s(ways: Sequence[Way], *, needed: bool = False) -> int | N
 
 
 def _limits(way: Way, *, needed: bool) -> Iterator[int | None]:
-    """What each hop of a way carries in its direction."""
+    """Limit of each hop of a way in its direction."""
     for hop in way.hops:
         rates = [hop.sends_bits_per_s if hop is way.source and isinstance(hop, Link) else hop.rate_bits_per_s]
         if needed:

@@ -10,7 +10,7 @@ Call `enter()` first thing in a command that builds a lab, before threads, tempo
     this process by the supervisor (`supervisor.py`, same PID), which runs `argv` inside; never returns. `argv` defaults
     to the command line this process was started with. Inside: returns at once with what the sandbox is.
 `sandbox.current() -> Sandbox | None`
-    What the sandbox is, None outside. `Sandbox.describe()` goes into lab.json.
+    The sandbox, None outside. `Sandbox.describe()` goes into lab.json.
 `sandbox.check() -> None`
     Only the check, for `hakaru doctor` and pre-flight.
 
@@ -36,7 +36,7 @@ from hakaru.lab.sandbox import supervisor
 _SUPERVISOR = str(Path(supervisor.__file__).resolve())
 _AS_ROOT = "or run the command as root (`sudo`), which needs no user namespace"
 
-# What may forbid a sandbox, read before blaming anything (absent files are absent restrictions).
+# Settings that may forbid a sandbox (absent files are absent restrictions).
 _FACTS = {
     "max_user_namespaces": "/proc/sys/user/max_user_namespaces",
     "max_net_namespaces": "/proc/sys/user/max_net_namespaces",
@@ -173,7 +173,7 @@ def _explain_permission(what: str, kind: str, step: str, facts: Mapping[str, str
         )
     if step == "mount":
         return (
-            f"{what}: a fresh /proc may not be mounted, since parts of /proc are hidden here (a container does that)",
+            f"{what}: a fresh /proc may not be mounted, because parts of /proc are hidden here (a container does that)",
             "start the container with `--security-opt systempaths=unconfined`, or run hakaru outside of it",
         )
     if "container" in facts:

@@ -52,7 +52,7 @@ from hakaru.system_calls import (
 
 _CAPABILITIES = (CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN)
 
-# In the command's environment: KIND and the sandbox's network namespace, so that a marker that leaked is told apart.
+# In the command's environment: KIND and the sandbox's network namespace, so that a leaked marker is recognised.
 MARKER = "HAKARU_SANDBOX"
 EXIT_ENVIRONMENT = 3
 EXIT_LOST = 7
@@ -131,7 +131,7 @@ def die_with_parent(lifeline: int) -> None:
     """Ask for SIGKILL when the parent dies, and end now if it has died already.
 
     `lifeline` is the read end of a pipe whose write end only the parent holds: its end of file is the parent's death.
-    (`getppid` cannot tell: the parent is outside this PID namespace, so that it reads 0 before and after.)
+    (`getppid` does not show it: the parent is outside this PID namespace, so that it reads 0 before and after.)
     """
     system_calls.set_parent_death_signal(signal.SIGKILL)
     poll = select.poll()
@@ -214,11 +214,11 @@ def _supervise(init: int) -> int:
         if _sent_by_a_process(info):
             os.kill(init, info.si_signo)
         if info.si_signo in _STOPS:
-            # The shell watches this process: it stops too, and goes on when the shell says so.
+            # The shell watches this process: it stops too, and continues when the shell says so.
             os.kill(os.getpid(), signal.SIGSTOP)
     if os.WIFSIGNALED(status):
         name = signal.Signals(os.WTERMSIG(status)).name
-        _complain(f"the sandbox was ended by {name}", "what was finished is kept; `hakaru run --resume` goes on")
+        _complain(f"the sandbox was ended by {name}", "what was finished is kept; `hakaru run --resume` continues")
         return EXIT_LOST
     return os.waitstatus_to_exitcode(status)
 
