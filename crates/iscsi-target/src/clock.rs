@@ -47,18 +47,18 @@ impl Target {
         self.next_check = Time::MAX;
         let mut earliest = Time::MAX;
         let mut due = Vec::new();
-        for on in self.connections.values_mut() {
-            if on.transmit.is_empty() {
-                on.clocks.sent = now;
+        for conn in self.connections.values_mut() {
+            if conn.transmit.is_empty() {
+                conn.clocks.sent = now;
             }
             let (at, what) = deadline(
-                on,
+                conn,
                 &self.config.limits,
                 self.shutting_down.then_some(self.shut_down_by),
                 now,
             );
             if at <= now {
-                due.push((on.id, what));
+                due.push((conn.id, what));
             } else {
                 earliest = earliest.min(at);
             }
@@ -116,17 +116,17 @@ impl Target {
         }
         self.shutting_down = true;
         self.shut_down_by = now + self.config.limits.linger;
-        let all: Vec<ConnectionId> = self.connections.values_mut().map(|on| on.id).collect();
+        let all: Vec<ConnectionId> = self.connections.values_mut().map(|conn| conn.id).collect();
         for connection in all {
-            let Some(on) = self.connections.get_mut(connection.0) else {
+            let Some(conn) = self.connections.get_mut(connection.0) else {
                 continue;
             };
-            if on.session().is_some() {
+            if conn.session().is_some() {
                 let message = AsyncMessage {
                     event: AsyncEvent::LogoutRequested,
                     vendor_code: 0,
                     lun: Lun::default(),
-                    numbers: on.status_numbers(),
+                    numbers: conn.status_numbers(),
                     parameters: [
                         0,
                         0,
@@ -136,7 +136,7 @@ impl Target {
                 };
                 let mut header = [0; 48];
                 message.emit(&mut header);
-                on.send(&header, &[]);
+                conn.send(&header, &[]);
                 self.announce(connection);
             } else {
                 self.end(now, connection);
@@ -146,19 +146,19 @@ impl Target {
     }
 }
 
-fn is_held(on: &Connection) -> bool {
-    matches!(&on.phase, Phase::Login(login) if login.held.is_some())
+fn is_held(conn: &Connection) -> bool {
+    matches!(&conn.phase, Phase::Login(login) if login.held.is_some())
 }
 
 /// The connection's earliest deadline.
 fn deadline(
-    on: &Connection,
+    conn: &Connection,
     limits: &crate::config::Limits,
     shut_down_by: Option<Time>,
     now: Time,
 ) -> (Time, Due) {
-    let clocks = &on.clocks;
-    let session = match &on.phase {
+    let clocks = &conn.clocks;
+    let session = match &conn.phase {
         Phase::Login(_) => return (clocks.connected + limits.login_timeout, Due::Login),
         Phase::Ending => {
             return (
@@ -174,7 +174,7 @@ fn deadline(
     };
     let stall = (clocks.sent + limits.stall_timeout, Due::Stall);
     let shut_down = shut_down_by.map(|by| {
-        let idle = session.tasks.is_empty() && on.transmit.is_empty();
+        let idle = session.tasks.is_empty() && conn.transmit.is_empty();
         // While something is left, looks again soon.
         (
             if idle || by <= now {

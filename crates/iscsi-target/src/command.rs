@@ -1,14 +1,16 @@
 //! SCSI Command PDUs: admission, what the SCSI layer says to them, and their beginning.
 
-use hakaru_scsi_device::{Directions, Io, IoId, IoOp, Key, Outcome, Verdict, WRONG_DIRECTION};
+use hakaru_scsi_device::{
+    Device, Directions, Io, IoId, IoOp, Key, LogicalUnit, Outcome, Verdict, WRONG_DIRECTION,
+};
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{Itt, RejectReason, Residual, ScsiCommand, ahs};
 use hakaru_wire::scsi::{Sense, Status};
 
-use crate::answer::{send_good, send_response};
+use crate::answer::{DataIn, send_good, send_response};
 use crate::connection::Connection;
-use crate::data_in::{DataIn, ask_read};
 use crate::id::ConnectionId;
+use crate::login::port_number;
 
 use crate::session::{Payload, Pdu};
 
@@ -47,6 +49,37 @@ impl Target {
             _ => self.carry_out(now, connection, &command, outcome, &mut pdu.payload),
         }
         Ok(())
+    }
+
+    /// What the SCSI layer, which `ask` calls, says to a command.
+    #[inline]
+    pub(crate) fn execute(
+        &mut self,
+        connection: ConnectionId,
+        ask: impl FnOnce(&mut Device<'_>) -> Outcome,
+    ) -> Outcome {
+        self.scratch.clear();
+        let Some(conn) = self.connections.get_mut(connection.0) else {
+            return Outcome::NOTHING;
+        };
+        let relative_port = port_number(conn.portal);
+        let Some(session) = conn.session_mut() else {
+            return Outcome::NOTHING;
+        };
+        let mut device = Device {
+            units: &mut self.lus,
+            nexus: &mut session.device,
+            transfer_bytes_max: self.config.limits.transfer_bytes_max,
+            relative_port,
+            ports: &self.ports,
+            out: &mut self.scratch,
+            notices: &mut self.notices,
+        };
+        let outcome = ask(&mut device);
+        if !self.notices.is_empty() {
+            self.tell(connection);
+        }
+        outcome
     }
 
     /// Begins what the SCSI layer has made of a command.
@@ -173,8 +206,8 @@ impl Target {
         if command.is_final {
             let residual = Residual::between(command.expected_data_transfer_length, 0);
             let format = self.lus.sense_format(command.lun);
-            if let Some(on) = self.connections.get_mut(connection.0) {
-                send_response(on, command.itt, verdict, format, residual, 0);
+            if let Some(conn) = self.connections.get_mut(connection.0) {
+                send_response(conn, command.itt, verdict, format, residual, 0);
             }
             return;
         }
@@ -187,7 +220,7 @@ impl Target {
 
     /// Answers with the parameter data that the SCSI layer left in `scratch`.
     fn send_parameter_data(&mut self, connection: ConnectionId, command: &ScsiCommand) {
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return;
         };
         let expected = if command.read {
@@ -199,14 +232,14 @@ impl Target {
         let moved = available.min(expected as usize);
         let residual = Residual::between(expected, available as u64);
         if moved == 0 {
-            send_good(on, command.itt, residual, 0);
+            send_good(conn, command.itt, residual, 0);
         } else {
             DataIn {
                 itt: command.itt,
                 length_bytes: moved as u32,
                 residual,
             }
-            .send_copy(on, &self.scratch[..moved]);
+            .send_copy(conn, &self.scratch[..moved]);
         }
     }
 
@@ -231,7 +264,7 @@ impl Target {
             self.finish_without_io(connection, command.itt, expected_bytes, access);
             return;
         }
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return;
         };
         let Some(unit) = self.lus.get(lu) else {
@@ -241,16 +274,16 @@ impl Target {
             stage: Stage::Transmit,
             ..new_task(now, connection, command, lu, access)
         });
-        on.take_up(command, key);
-        let first = on
+        conn.take_up(command, key);
+        let first = conn
             .session()
             .is_some_and(|session| session.waiting.is_empty());
-        if first && on.may_read(self.config.limits.transmit_bytes_max) {
+        if first && conn.may_read(self.config.limits.transmit_bytes_max) {
             let range = (offset_bytes, length_bytes);
-            self.ios.push_back(ask_read(on, unit, key, task, range));
+            self.ios.push_back(ask_read(conn, unit, key, task, range));
             return;
         }
-        if let Some(session) = on.session_mut() {
+        if let Some(session) = conn.session_mut() {
             session.waiting.push_back(key);
         }
         self.start_waiting(now, connection);
@@ -266,14 +299,14 @@ impl Target {
     #[inline]
     fn next_waiting(&mut self, connection: ConnectionId) -> Option<Key> {
         let limit = self.config.limits.transmit_bytes_max;
-        let on = self.connections.get_mut(connection.0)?;
-        let nobody = on
+        let conn = self.connections.get_mut(connection.0)?;
+        let nobody = conn
             .session()
             .is_none_or(|session| session.waiting.is_empty());
-        if nobody || !on.may_read(limit) {
+        if nobody || !conn.may_read(limit) {
             return None;
         }
-        on.session_mut()?.waiting.pop_front()
+        conn.session_mut()?.waiting.pop_front()
     }
 
     /// There is room for what a task reads.
@@ -288,10 +321,10 @@ impl Target {
         else {
             return self.admit_program(now, key);
         };
-        let on = self.connections.get_mut(task.connection.0);
-        if let (Some(on), Some(unit)) = (on, self.lus.get(task.lu)) {
+        let conn = self.connections.get_mut(task.connection.0);
+        if let (Some(conn), Some(unit)) = (conn, self.lus.get(task.lu)) {
             let range = (offset_bytes, length_bytes);
-            self.ios.push_back(ask_read(on, unit, key, task, range));
+            self.ios.push_back(ask_read(conn, unit, key, task, range));
         }
     }
 
@@ -347,8 +380,8 @@ impl Target {
         access: Access,
     ) {
         let residual = Residual::between(expected_bytes, u64::from(access.bytes()));
-        if let Some(on) = self.connections.get_mut(connection.0) {
-            send_good(on, itt, residual, 0);
+        if let Some(conn) = self.connections.get_mut(connection.0) {
+            send_good(conn, itt, residual, 0);
         }
     }
 }
@@ -377,5 +410,37 @@ pub(crate) fn new_task(
         copying_bytes: 0,
         verdict: None,
         job: None,
+    }
+}
+
+/// What the storage is asked for a task that reads.
+#[inline]
+fn ask_read(
+    conn: &mut Connection,
+    unit: &LogicalUnit,
+    key: Key,
+    task: &mut Task,
+    (offset_bytes, length_bytes): (u64, u32),
+) -> Io {
+    task.stage = Stage::Io;
+    // Only as much as will be sent, in whole blocks.
+    let length_bytes = if task.expected_bytes < length_bytes {
+        task.expected_bytes.next_multiple_of(unit.block_bytes)
+    } else {
+        length_bytes
+    };
+    let in_place = unit.in_place && conn.sends_in_place(unit.block_bytes);
+    if !in_place && let Some(session) = conn.session_mut() {
+        session.copying_bytes += u64::from(length_bytes);
+        task.copying_bytes = length_bytes;
+    }
+    Io {
+        id: IoId(key),
+        lun: task.lu,
+        op: IoOp::Read {
+            offset_bytes,
+            length_bytes,
+            in_place,
+        },
     }
 }

@@ -43,9 +43,9 @@ pub(crate) struct PortCounters {
 
 impl PortCounters {
     /// Counts a connection's PDUs with the others.
-    pub(crate) fn add_pdus(&mut self, on: &Connection) {
-        self.pdus_in += on.pdus_in;
-        self.pdus_out += on.pdus_out;
+    pub(crate) fn add_pdus(&mut self, conn: &Connection) {
+        self.pdus_in += conn.pdus_in;
+        self.pdus_out += conn.pdus_out;
     }
 
     pub(crate) fn visit(&self, entity: &str, visit: &mut dyn FnMut(&str, &str, f64)) {

@@ -25,7 +25,7 @@ impl Target {
         let session = self
             .connections
             .get_mut(connection.0)
-            .and_then(|on| on.session_mut());
+            .and_then(|conn| conn.session_mut());
         let Some(session) = session else { return false };
         let fits = session.reserved_bytes + u64::from(bytes) <= limit
             && self.buffers.reserve(u64::from(bytes));
@@ -62,7 +62,7 @@ impl Target {
         if let Some(session) = self
             .connections
             .get_mut(connection.0)
-            .and_then(|on| on.session_mut())
+            .and_then(|conn| conn.session_mut())
         {
             session.reserved_bytes -= u64::from(bytes);
         }
@@ -160,10 +160,12 @@ impl Target {
         let Some(task) = self.tasks.get_mut(key) else {
             return;
         };
-        let Some(on) = self.connections.get_mut(task.connection.0) else {
+        let Some(conn) = self.connections.get_mut(task.connection.0) else {
             return;
         };
-        let Some(session) = on.session() else { return };
+        let Some(session) = conn.session() else {
+            return;
+        };
         let Agreed {
             max_burst_length,
             max_outstanding_r2t,
@@ -183,14 +185,14 @@ impl Target {
                 lun: task.lun,
                 itt: task.itt,
                 ttt: transfer_tag(key, inbound.r2ts),
-                numbers: on.numbers(),
+                numbers: conn.numbers(),
                 r2t_sn: inbound.r2ts,
                 buffer_offset: start,
                 desired_data_transfer_length: end - start,
             };
             let mut header = [0; 48];
             r2t.emit(&mut header);
-            on.send_header(&header);
+            conn.send_header(&header);
             inbound.r2ts += 1;
         }
     }
@@ -245,10 +247,12 @@ impl Target {
 
     /// A Data-Out PDU begins: checks it against what was asked for, and says how much of it is kept.
     pub(crate) fn begin_data_out(&mut self, now: Time, connection: ConnectionId, bhs: &Bhs) {
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return;
         };
-        let Some(session) = on.session() else { return };
+        let Some(session) = conn.session() else {
+            return;
+        };
         let parameters = session.parameters;
         // Data of a task that was aborted or refused is let go by.
         let Some(key) = session.tasks.get(bhs.itt()) else {
@@ -281,8 +285,8 @@ impl Target {
                 0
             }
         };
-        if let Some(on) = self.connections.get_mut(connection.0) {
-            on.sink = Sink::Task { task: key, keep };
+        if let Some(conn) = self.connections.get_mut(connection.0) {
+            conn.sink = Sink::Task { task: key, keep };
         }
     }
 

@@ -56,17 +56,17 @@ impl Target {
             self.deliver_immediate(now, connection, pdu);
             return;
         }
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return;
         };
         let cmd_sn = cmd_sn_of(pdu.bhs);
-        let in_window = on.window.contains(cmd_sn);
-        if in_window && cmd_sn == on.window.expected {
+        let in_window = conn.window.contains(cmd_sn);
+        if in_window && cmd_sn == conn.window.expected {
             self.deliver(now, connection, pdu);
             self.deliver_held(now, connection);
             return;
         }
-        let Some(session) = on.session_mut() else {
+        let Some(session) = conn.session_mut() else {
             return;
         };
         if in_window && session.held.iter().all(|(held, _)| *held != cmd_sn) {
@@ -90,16 +90,16 @@ impl Target {
     /// another, or by aborting it (RFC 7143 section 7.3).
     #[inline]
     fn deliver(&mut self, now: Time, connection: ConnectionId, pdu: &mut Pdu<'_>) {
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return;
         };
-        let cmd_sn = on.window.expected;
-        on.window.expected = cmd_sn.plus(1);
+        let cmd_sn = conn.window.expected;
+        conn.window.expected = cmd_sn.plus(1);
         let result = self.dispatch(now, connection, pdu);
         self.release_payload(connection, &mut pdu.payload);
         if let Err(reason) = result {
-            if let Some(on) = self.connections.get_mut(connection.0) {
-                on.window.expected = cmd_sn;
+            if let Some(conn) = self.connections.get_mut(connection.0) {
+                conn.window.expected = cmd_sn;
             }
             self.reject(connection, reason, pdu.bhs);
         }
@@ -117,13 +117,13 @@ impl Target {
 
     #[cold]
     fn deliver_in_order(&mut self, now: Time, connection: ConnectionId) {
-        while let Some(on) = self.connections.get_mut(connection.0)
-            && let expected = on.window.expected
-            && let Some(session) = on.session_mut()
+        while let Some(conn) = self.connections.get_mut(connection.0)
+            && let expected = conn.window.expected
+            && let Some(session) = conn.session_mut()
             && let Some(held) = session.take_held(expected)
         {
             match held {
-                Held::Aborted => on.window.expected = expected.plus(1),
+                Held::Aborted => conn.window.expected = expected.plus(1),
                 Held::Pdu(EarlyPdu { bhs, ahs, payload }) => {
                     let mut pdu = Pdu {
                         bhs: &bhs,
@@ -131,7 +131,7 @@ impl Target {
                         payload,
                     };
                     self.deliver(now, connection, &mut pdu);
-                    let rejected = |on: &Connection| on.window.expected == expected;
+                    let rejected = |conn: &Connection| conn.window.expected == expected;
                     if self.connections.get(connection.0).is_none_or(rejected) {
                         return;
                     }
@@ -175,10 +175,10 @@ impl Target {
                 Err(RejectReason::ProtocolError)
             };
         }
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return Ok(());
         };
-        let Some(session) = on.session() else {
+        let Some(session) = conn.session() else {
             return Ok(());
         };
         let data = &data[..data
@@ -188,30 +188,30 @@ impl Target {
             lun: ping.lun,
             itt: ping.itt,
             ttt: Ttt::RESERVED,
-            numbers: on.status_numbers(),
+            numbers: conn.status_numbers(),
             data_segment_length: data.len() as u32,
         };
         let mut header = [0; 48];
         answer.emit(&mut header);
-        on.send(&header, data);
+        conn.send(&header, data);
         Ok(())
     }
 
     /// Asks whether the initiator is still there. Any byte from it is answer enough.
     pub(crate) fn ping(&mut self, now: Time, connection: ConnectionId) {
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return;
         };
-        on.clocks.pinged = Some(now);
+        conn.clocks.pinged = Some(now);
         let ping = NopIn {
             itt: Itt::RESERVED,
             ttt: Ttt(connection.0.index),
-            numbers: on.numbers(),
+            numbers: conn.numbers(),
             ..NopIn::default()
         };
         let mut header = [0; 48];
         ping.emit(&mut header);
-        on.send(&header, &[]);
+        conn.send(&header, &[]);
         self.announce(connection);
     }
 
@@ -224,10 +224,10 @@ impl Target {
         bhs: &Bhs,
     ) -> Result<(), RejectReason> {
         let request = LogoutRequest::parse(bhs).map_err(|_| RejectReason::InvalidPduField)?;
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return Ok(());
         };
-        let Some(session) = on.session() else {
+        let Some(session) = conn.session() else {
             return Ok(());
         };
         let result = match request.reason {
@@ -241,19 +241,19 @@ impl Target {
         if ends {
             self.counters.sessions.logouts += 1;
         }
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return Ok(());
         };
         let response = LogoutResponse {
             result,
             itt: request.itt,
-            numbers: on.status_numbers(),
+            numbers: conn.status_numbers(),
             time2wait: 0,
             time2retain: 0,
         };
         let mut header = [0; 48];
         response.emit(&mut header);
-        on.send(&header, &[]);
+        conn.send(&header, &[]);
         if ends {
             self.end(now, connection);
         }
@@ -263,18 +263,18 @@ impl Target {
     /// Gives a PDU back unserved, with its header as data (RFC 7143 section 11.17).
     pub(crate) fn reject(&mut self, connection: ConnectionId, reason: RejectReason, bhs: &Bhs) {
         self.counters.sessions.rejects += 1;
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return;
         };
         let reject = Reject {
             reason,
-            numbers: on.status_numbers(),
+            numbers: conn.status_numbers(),
             data_sn: 0,
             data_segment_length: 48,
         };
         let mut header = [0; 48];
         reject.emit(&mut header);
-        on.send(&header, bhs.as_bytes());
+        conn.send(&header, bhs.as_bytes());
     }
 }
 

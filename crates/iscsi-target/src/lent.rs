@@ -42,8 +42,8 @@ impl Target {
     /// Whether memory of an LU may be lent to a connection now.
     #[must_use]
     pub fn may_lend(&self, connection: ConnectionId, lun: u8) -> bool {
-        let on = self.connections.get(connection.0);
-        self.lus.get(lun).is_some() && on.is_some_and(|on| on.lent.len() < LENT_MAX)
+        let conn = self.connections.get(connection.0);
+        self.lus.get(lun).is_some() && conn.is_some_and(|conn| conn.lent.len() < LENT_MAX)
     }
 
     /// The kernel was lent the first `length` bytes of what [`Self::transmit`] names, all of the LU that comes first there. They count
@@ -58,14 +58,14 @@ impl Target {
         length: usize,
         read_lu: &mut dyn FnMut(u8, u64, &mut [u8]),
     ) {
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return;
         };
         let block_bytes = |lun| self.lus.get(lun).map_or(512, |unit| unit.block_bytes);
-        self.counters.ports[on.portal].tx_lent_bytes += length as u64;
-        let lent = on.transmit.lend(length as u32, block_bytes, read_lu);
+        self.counters.ports[conn.portal].tx_lent_bytes += length as u64;
+        let lent = conn.transmit.lend(length as u32, block_bytes, read_lu);
         // All of a command's data is queued with its status, so that the next number is behind it.
-        on.lent.push_back((on.stat_sn, lent));
+        conn.lent.push_back((conn.stat_sn, lent));
     }
 
     /// The next memory that comes back.
@@ -75,8 +75,8 @@ impl Target {
 
     /// An LU goes, and its memory with it.
     pub(crate) fn forget_lent(&mut self, lun: u8) {
-        for on in self.connections.values_mut() {
-            on.lent.retain(|(_, lent)| lent.lun != lun);
+        for conn in self.connections.values_mut() {
+            conn.lent.retain(|(_, lent)| lent.lun != lun);
         }
         self.returned.retain(|returned| {
             let (Returned::Read(lent) | Returned::Abandoned(lent)) = returned;

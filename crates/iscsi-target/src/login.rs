@@ -97,7 +97,7 @@ impl Target {
     /// speak iSCSI learns nothing, and sends nothing through us.
     #[cold]
     pub(crate) fn refuse_before_login(&mut self, now: Time, connection: ConnectionId) {
-        let begun = match self.connections.get(connection.0).map(|on| &on.phase) {
+        let begun = match self.connections.get(connection.0).map(|conn| &conn.phase) {
             Some(Phase::Login(login)) => login.negotiation.is_some(),
             _ => return,
         };
@@ -125,14 +125,14 @@ impl Target {
         {
             self.counters.sessions.logins_denied += 1;
         }
-        if let Some(on) = self.connections.get_mut(connection.0)
-            && let Phase::Login(login) = &on.phase
+        if let Some(conn) = self.connections.get_mut(connection.0)
+            && let Phase::Login(login) = &conn.phase
         {
             let named = login
                 .negotiation
                 .as_ref()
                 .and_then(|negotiation| negotiation.declared().initiator_name.clone());
-            let (peer, reason) = (on.peer, login.authentication.refusal());
+            let (peer, reason) = (conn.peer, login.authentication.refusal());
             self.refusals.push(|| LoginRefusal {
                 peer,
                 initiator_name: named,
@@ -146,13 +146,13 @@ impl Target {
                 isid: login.first.isid,
                 tsih: login.first.tsih,
                 itt: login.first.itt,
-                numbers: on.status_numbers(),
+                numbers: conn.status_numbers(),
                 status,
                 ..LoginResponse::default()
             };
             let mut header = [0; 48];
             response.emit(&mut header);
-            on.send(&header, &[]);
+            conn.send(&header, &[]);
         }
         self.end(now, connection);
     }
@@ -164,22 +164,22 @@ impl Target {
         request: &LoginRequest,
         text: &[u8],
     ) -> Result<(), LoginStatus> {
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return Ok(());
         };
-        let Phase::Login(login) = &mut on.phase else {
+        let Phase::Login(login) = &mut conn.phase else {
             return Ok(());
         };
         if login.negotiation.is_none() {
             login.negotiation = Some(Negotiation::new(Role::Target, offer(&self.config)));
             login.first = *request;
             login.stage = request.current_stage;
-            on.window.expected = request.cmd_sn;
+            conn.window.expected = request.cmd_sn;
             if request.version_min > VERSION {
                 return Err(LoginStatus::UNSUPPORTED_VERSION);
             }
         }
-        let Phase::Login(login) = &mut on.phase else {
+        let Phase::Login(login) = &mut conn.phase else {
             return Ok(());
         };
         let first = &login.first;
@@ -235,16 +235,16 @@ impl Target {
 
     /// Takes the keys of a whole text; the answers to them are left in `reply`.
     fn take_keys(&mut self, connection: ConnectionId, text: &[u8]) -> Result<(), LoginStatus> {
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return Ok(());
         };
-        let Phase::Login(login) = &mut on.phase else {
+        let Phase::Login(login) = &mut conn.phase else {
             return Ok(());
         };
         let Some(negotiation) = &mut login.negotiation else {
             return Ok(());
         };
-        let port = port_number(on.portal);
+        let port = port_number(conn.portal);
         negotiation
             .receive(login.stage, text, &mut login.reply)
             .map_err(|error| match error {
@@ -286,10 +286,10 @@ impl Target {
 
     /// Takes the CHAP keys that came, if CHAP was agreed on.
     fn authenticate(&mut self, connection: ConnectionId) -> Result<(), LoginStatus> {
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return Ok(());
         };
-        let Phase::Login(login) = &mut on.phase else {
+        let Phase::Login(login) = &mut conn.phase else {
             return Ok(());
         };
         let Some(negotiation) = &mut login.negotiation else {
@@ -314,11 +314,11 @@ impl Target {
         connection: ConnectionId,
         request: &LoginRequest,
     ) -> Result<(), LoginStatus> {
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return Ok(());
         };
-        let peer = on.peer.ip();
-        let Phase::Login(login) = &mut on.phase else {
+        let peer = conn.peer.ip();
+        let Phase::Login(login) = &mut conn.phase else {
             return Ok(());
         };
         let leaves = login.stage != Stage::SecurityNegotiation || request.next_stage.is_some();
@@ -347,10 +347,10 @@ impl Target {
         connection: ConnectionId,
         request: &LoginRequest,
     ) -> Result<(), LoginStatus> {
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return Ok(());
         };
-        let Phase::Login(login) = &mut on.phase else {
+        let Phase::Login(login) = &mut conn.phase else {
             return Ok(());
         };
         if login.reply.len() > LOGIN_DATA_SEGMENT_BYTES as usize {
@@ -384,10 +384,10 @@ impl Target {
         next_stage: Option<Stage>,
         more: bool,
     ) {
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return;
         };
-        let tsih = on.session().map_or(request.tsih, |session| session.tsih);
+        let tsih = conn.session().map_or(request.tsih, |session| session.tsih);
         let response = LoginResponse {
             more,
             current_stage: request.current_stage,
@@ -397,13 +397,13 @@ impl Target {
             isid: request.isid,
             tsih,
             itt: request.itt,
-            numbers: on.status_numbers(),
+            numbers: conn.status_numbers(),
             status: LoginStatus::SUCCESS,
             data_segment_length: text.len() as u32,
         };
         let mut header = [0; 48];
         response.emit(&mut header);
-        on.send(&header, text);
+        conn.send(&header, text);
     }
 
     /// The initiator wants to go to full feature phase, and `held` has its request. An older session of the same initiator port is ended
@@ -417,20 +417,20 @@ impl Target {
         if self.shutting_down {
             return Err(LoginStatus::SERVICE_UNAVAILABLE);
         }
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return Ok(());
         };
-        let Phase::Login(login) = &mut on.phase else {
+        let Phase::Login(login) = &mut conn.phase else {
             return Ok(());
         };
         let Some(negotiation) = &mut login.negotiation else {
             return Ok(());
         };
         negotiation.conclude();
-        let name = name_of(negotiation, login.first.isid, on.portal);
-        let address = on.peer.ip();
+        let name = name_of(negotiation, login.first.isid, conn.portal);
+        let address = conn.peer.ip();
         if let Some(old) = self.sessions.by_name.get(&name).copied() {
-            let before = self.connections.get(old.0).map(|on| on.peer.ip());
+            let before = self.connections.get(old.0).map(|conn| conn.peer.ip());
             self.counters.sessions.reinstatements += 1;
             self.counters.sessions.reinstatements_elsewhere += u64::from(before != Some(address));
             self.end(now, old);
@@ -454,10 +454,10 @@ impl Target {
         if self.sessions.by_name.len() >= self.config.limits.sessions_max as usize {
             return Err(LoginStatus::OUT_OF_RESOURCES);
         }
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return Ok(());
         };
-        let Phase::Login(login) = &mut on.phase else {
+        let Phase::Login(login) = &mut conn.phase else {
             return Ok(());
         };
         let (Some(request), Some(negotiation)) = (login.held.take(), login.negotiation.take())
@@ -491,20 +491,21 @@ impl Target {
                 .numbers()
                 .for_each(|lu| session.device.attend(lu, power_on));
         }
-        self.logins.end(Origin::of(on.peer.ip()), login.held_bytes);
-        on.phase = Phase::FullFeature(Box::new(session));
-        on.clocks.received = now;
+        self.logins
+            .end(Origin::of(conn.peer.ip()), login.held_bytes);
+        conn.phase = Phase::FullFeature(Box::new(session));
+        conn.clocks.received = now;
         self.check_by(now + self.config.limits.keepalive_after);
         self.counters.sessions.logins += 1;
         self.answer_login(connection, &request, &reply, request.next_stage, false);
         // Digests hold from the PDU after this answer on, in both directions.
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return Ok(());
         };
-        on.digests = digests;
-        match &mut on.framer {
+        conn.digests = digests;
+        match &mut conn.framer {
             Some(framer) => settings.apply(framer),
-            None => on.receive_settings = Some(settings),
+            None => conn.receive_settings = Some(settings),
         }
         self.announce(connection);
         Ok(())

@@ -76,7 +76,7 @@ impl Target {
         let session = self
             .connections
             .get(connection.0)
-            .and_then(|on| on.session());
+            .and_then(|conn| conn.session());
         if session.is_none_or(|session| session.discovery) {
             return Err(RejectReason::ProtocolError);
         }
@@ -141,9 +141,9 @@ impl Target {
         connection: ConnectionId,
         request: &TaskManagementRequest,
     ) -> Option<TaskManagementResult> {
-        let on = self.connections.get(connection.0)?;
-        let window = on.window;
-        let key = on.session()?.tasks.get(request.referenced_task_tag);
+        let conn = self.connections.get(connection.0)?;
+        let window = conn.window;
+        let key = conn.session()?.tasks.get(request.referenced_task_tag);
         if let Some(key) = key.filter(|key| {
             self.tasks
                 .get(*key)
@@ -178,7 +178,7 @@ impl Target {
         let Some(session) = self
             .connections
             .get_mut(connection.0)
-            .and_then(|on| on.session_mut())
+            .and_then(|conn| conn.session_mut())
         else {
             return;
         };
@@ -212,7 +212,7 @@ impl Target {
             if let Some(session) = self
                 .connections
                 .get_mut(other.0)
-                .and_then(|on| on.session_mut())
+                .and_then(|conn| conn.session_mut())
             {
                 session
                     .device
@@ -281,7 +281,7 @@ impl Target {
         let Some(session) = self
             .connections
             .get_mut(connection.0)
-            .and_then(|on| on.session_mut())
+            .and_then(|conn| conn.session_mut())
         else {
             return;
         };
@@ -310,20 +310,20 @@ impl Target {
         itt: Itt,
         result: TaskManagementResult,
     ) {
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return;
         };
-        if on.session().is_none() {
+        if conn.session().is_none() {
             return;
         }
         let response = TaskManagementResponse {
             result,
             itt,
-            numbers: on.status_numbers(),
+            numbers: conn.status_numbers(),
         };
         let mut header = [0; 48];
         response.emit(&mut header);
-        on.send(&header, &[]);
+        conn.send(&header, &[]);
         self.announce(connection);
     }
 
@@ -341,7 +341,7 @@ impl Target {
                     if let Some(session) = self
                         .connections
                         .get_mut(connection.0)
-                        .and_then(|on| on.session_mut())
+                        .and_then(|conn| conn.session_mut())
                     {
                         session.tasks.remove(itt);
                         session.aborted.push(key);
@@ -381,7 +381,7 @@ impl Target {
         match self
             .connections
             .get_mut(task.connection.0)
-            .and_then(|on| on.session_mut())
+            .and_then(|conn| conn.session_mut())
         {
             Some(session) => session.aborted.retain(|aborted| *aborted != key),
             None => self.remains.remove(task.connection, key),
@@ -441,11 +441,11 @@ impl Target {
     /// Ends every task of a session without an answer, and lets go of everything it holds against a budget. Gives the tasks that the
     /// storage still has.
     pub(crate) fn abort_session(&mut self, connection: ConnectionId) -> Vec<Key> {
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return Vec::new();
         };
-        let sink = core::mem::replace(&mut on.sink, Sink::DISCARD);
-        let Phase::FullFeature(session) = &mut on.phase else {
+        let sink = core::mem::replace(&mut conn.sink, Sink::DISCARD);
+        let Phase::FullFeature(session) = &mut conn.phase else {
             return Vec::new();
         };
         let tasks: Vec<Key> = session.tasks.tasks().collect();
@@ -465,7 +465,7 @@ impl Target {
         let session = self
             .connections
             .get_mut(connection.0)
-            .and_then(|on| on.session_mut());
+            .and_then(|conn| conn.session_mut());
         session.map_or_else(Vec::new, |session| core::mem::take(&mut session.aborted))
     }
 

@@ -85,8 +85,8 @@ impl Target {
             self.abort(key);
         }
         self.forget_lent(lun);
-        for on in self.connections.values_mut() {
-            if let Some(session) = on.session_mut() {
+        for conn in self.connections.values_mut() {
+            if let Some(session) = conn.session_mut() {
                 session.device.forget_unit(lun);
             }
         }
@@ -105,6 +105,6 @@ impl Target {
         };
         let accessed = self.tasks.iter().any(|(_, task)| accesses(task));
         let mut connections = self.connections.iter();
-        accessed || connections.any(|(_, on)| on.transmit.names_lu(lun))
+        accessed || connections.any(|(_, conn)| conn.transmit.names_lu(lun))
     }
 }

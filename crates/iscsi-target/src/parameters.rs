@@ -67,7 +67,7 @@ impl Target {
                 let connection = self.tasks.get(key).map(|task| task.connection);
                 self.finish(key, Verdict::Check(sense));
                 self.start_budgeted(now);
-                connection.into_iter().for_each(|on| self.announce(on));
+                connection.into_iter().for_each(|conn| self.announce(conn));
             }
         }
     }
@@ -130,7 +130,7 @@ impl Target {
         let connection = self.sessions.by_name.get(&name);
         if let Some(session) = connection
             .and_then(|connection| self.connections.get_mut(connection.0))
-            .and_then(|on| on.session_mut())
+            .and_then(|conn| conn.session_mut())
         {
             session.device.attend(lu, sense);
         }
@@ -147,11 +147,11 @@ impl Target {
             Some(lu) => vec![lu],
             None => self.lus.numbers().collect(),
         };
-        for on in self.connections.values_mut() {
-            if Some(on.id) == except {
+        for conn in self.connections.values_mut() {
+            if Some(conn.id) == except {
                 continue;
             }
-            if let Some(session) = on.session_mut().filter(|session| !session.discovery) {
+            if let Some(session) = conn.session_mut().filter(|session| !session.discovery) {
                 units
                     .iter()
                     .for_each(|lu| session.device.attend(*lu, sense));

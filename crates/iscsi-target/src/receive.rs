@@ -45,8 +45,8 @@ impl Target {
                 }
             }
         }
-        if let Some(on) = self.connections.get_mut(connection.0) {
-            on.framer = Some(framer);
+        if let Some(conn) = self.connections.get_mut(connection.0) {
+            conn.framer = Some(framer);
         }
         self.announce(connection);
     }
@@ -55,12 +55,12 @@ impl Target {
     fn goes_on(&mut self, connection: ConnectionId, framer: &mut Framer) -> bool {
         match self.connections.get_mut(connection.0) {
             None => false,
-            Some(on) => {
-                if let Some(settings) = on.receive_settings {
+            Some(conn) => {
+                if let Some(settings) = conn.receive_settings {
                     settings.apply(framer);
-                    on.receive_settings = None;
+                    conn.receive_settings = None;
                 }
-                !matches!(on.phase, Phase::Ending)
+                !matches!(conn.phase, Phase::Ending)
             }
         }
     }
@@ -75,11 +75,11 @@ impl Target {
 
     /// A PDU begins: settles where its data segment goes.
     fn begin_pdu(&mut self, now: Time, connection: ConnectionId, bhs: &Bhs) {
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return;
         };
-        on.pdus_in += 1;
-        if matches!(on.phase, Phase::Login(_)) && bhs.opcode() != Some(Opcode::LoginRequest) {
+        conn.pdus_in += 1;
+        if matches!(conn.phase, Phase::Login(_)) && bhs.opcode() != Some(Opcode::LoginRequest) {
             self.refuse_before_login(now, connection);
             return;
         }
@@ -93,7 +93,7 @@ impl Target {
                 self.begin_collected(connection, bhs.data_segment_length());
             }
             Some(Opcode::LoginRequest) => {
-                on.sink = Sink::Payload(Payload::Kept {
+                conn.sink = Sink::Payload(Payload::Kept {
                     data: Vec::new(),
                     reserved_bytes: 0,
                 });
@@ -120,10 +120,10 @@ impl Target {
     /// Data comes that is kept together: takes a buffer for it, if the budget has room.
     fn begin_collected(&mut self, connection: ConnectionId, bytes: u32) {
         let reserved = self.reserve_write(connection, bytes);
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return;
         };
-        on.sink = Sink::Payload(if reserved {
+        conn.sink = Sink::Payload(if reserved {
             Payload::Kept {
                 data: self.buffers.take(bytes as usize),
                 reserved_bytes: bytes,
@@ -135,10 +135,10 @@ impl Target {
 
     /// A piece of a data segment.
     fn take_data(&mut self, connection: ConnectionId, offset: u32, bytes: &[u8]) {
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return;
         };
-        match &mut on.sink {
+        match &mut conn.sink {
             Sink::Payload(Payload::Nothing | Payload::Refused) => {}
             Sink::Payload(Payload::Kept { data, .. }) => data.extend_from_slice(bytes),
             Sink::Task { task, keep } => {
@@ -159,10 +159,10 @@ impl Target {
         framer: &Framer,
         data_digest_ok: bool,
     ) {
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return;
         };
-        let payload = match core::mem::replace(&mut on.sink, Sink::DISCARD) {
+        let payload = match core::mem::replace(&mut conn.sink, Sink::DISCARD) {
             Sink::Payload(payload) => payload,
             Sink::Task { task, .. } => {
                 let bhs = framer.bhs();
@@ -174,12 +174,12 @@ impl Target {
             ahs: framer.ahs(),
             payload,
         };
-        match on.phase {
+        match conn.phase {
             Phase::Login(_) => {
                 self.handle_login_request(now, connection, pdu.bhs, pdu.payload.data());
             }
             Phase::FullFeature(_) => {
-                on.handle_expected_status(exp_stat_sn_of(pdu.bhs), &mut self.returned);
+                conn.handle_expected_status(exp_stat_sn_of(pdu.bhs), &mut self.returned);
                 self.handle_full_feature_pdu(now, connection, &mut pdu, data_digest_ok);
             }
             Phase::Ending => {}

@@ -10,10 +10,9 @@ use hakaru_units::Time;
 use hakaru_wire::iscsi::{Itt, Lun, Residual, ScsiCommand};
 use hakaru_wire::scsi::{Sense, Status};
 
-use crate::answer::{failure_sense, send_good};
+use crate::answer::{DataIn, failure_sense, send_good};
 use crate::command::new_task;
 use crate::connection::Connection;
-use crate::data_in::DataIn;
 use crate::id::ConnectionId;
 
 use crate::session::Payload;
@@ -356,21 +355,21 @@ impl Target {
         let Some(task) = self.remove_task(key) else {
             return;
         };
-        let Some(on) = self.connections.get_mut(task.connection.0) else {
+        let Some(conn) = self.connections.get_mut(task.connection.0) else {
             return;
         };
         let available = data.len();
         data.truncate(task.expected_bytes as usize);
         let residual = Residual::between(task.expected_bytes, available as u64);
         if data.is_empty() {
-            return send_good(on, task.itt, residual, 0);
+            return send_good(conn, task.itt, residual, 0);
         }
         DataIn {
             itt: task.itt,
             length_bytes: data.len() as u32,
             residual,
         }
-        .send_copy(on, &data);
+        .send_copy(conn, &data);
     }
 
     /// Begins what goes on when its command is answered, aborted or forgotten. `waiting`: the task that is answered at its end.
@@ -427,8 +426,8 @@ impl Target {
     ) {
         let residual = Residual::between(command.expected_data_transfer_length, 0);
         let waiting = if immediate {
-            if let Some(on) = self.connections.get_mut(connection.0) {
-                send_good(on, command.itt, residual, 0);
+            if let Some(conn) = self.connections.get_mut(connection.0) {
+                send_good(conn, command.itt, residual, 0);
             }
             None
         } else {

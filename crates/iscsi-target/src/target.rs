@@ -3,8 +3,7 @@
 
 use core::net::SocketAddr;
 use hakaru_scsi_device::{
-    Background, Buffers, Device, Io, IoId, Key, LogicalUnits, Notice, Outcome, Port, Ranges,
-    Returned, Slab,
+    Background, Buffers, Io, IoId, Key, LogicalUnits, Notice, Port, Ranges, Returned, Slab,
 };
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -18,7 +17,6 @@ use crate::connection::{Connection, Phase};
 use crate::counters::Counters;
 use crate::id::ConnectionId;
 
-use crate::login::port_number;
 use crate::login_budget::{LoginBudget, Origin};
 use crate::management::Barrier;
 use crate::session::SessionName;
@@ -120,7 +118,7 @@ pub struct Target {
     pub(crate) background: Background,
     /// Accesses of tasks that were aborted.
     pub(crate) unwanted: VecDeque<IoId>,
-    to_transmit: VecDeque<ConnectionId>,
+    pub(crate) to_transmit: VecDeque<ConnectionId>,
     to_close: VecDeque<ConnectionId>,
     pub(crate) logins: LoginBudget,
     pub(crate) refusals: Refusals,
@@ -130,14 +128,14 @@ pub struct Target {
     pub(crate) notices: Vec<Notice>,
     /// Memory that comes back to the storage.
     pub(crate) returned: VecDeque<Returned>,
-    retired: Vec<Vec<u8>>,
+    pub(crate) retired: Vec<Vec<u8>>,
     pub(crate) counters: Counters,
     /// No deadline lies before this.
     pub(crate) next_check: Time,
     /// `shut_down` was called; sessions end at the latest at `shut_down_by`.
     pub(crate) shutting_down: bool,
     pub(crate) shut_down_by: Time,
-    nothing: Transmit,
+    pub(crate) nothing: Transmit,
     pub(crate) entropy: Generator,
 }
 
@@ -261,16 +259,6 @@ impl Target {
         Some(ConnectionId(key))
     }
 
-    /// Whether the connection's socket should be read. False while so much is queued to it that it must drain first;
-    /// ask again after [`Self::handle_transmitted`].
-    #[must_use]
-    pub fn wants_received(&self, connection: ConnectionId) -> bool {
-        let limit = self.config.limits.transmit_bytes_max;
-        self.connections
-            .get(connection.0)
-            .is_some_and(|on| on.transmit.held_bytes() <= limit)
-    }
-
     /// The connection's socket ended, however. What was queued to it is dropped.
     pub fn handle_closed(&mut self, now: Time, connection: ConnectionId) {
         self.end(now, connection);
@@ -278,46 +266,19 @@ impl Target {
         self.start_budgeted(now);
     }
 
-    /// The shell has caught a panic in a call that was about this connection: a defect of ours, which costs this session and no other. The session
-    /// is ended and what it had queued is dropped. What sessions share (tables of connections, tasks and LUs, budgets) is changed in single
-    /// steps, so that others find it whole; at worst a share of a budget is not given back.
+    /// The shell has caught a panic in a call that was about this connection: a defect of ours, which costs this session. The session is ended and
+    /// what it had queued is dropped. Then the state that sessions share (tables of connections, tasks and sessions, the budget for write
+    /// data) is checked; the other sessions go on only if it holds together. A task or a share of a budget may be lost to it until a restart.
+    ///
+    /// # Panics
+    /// If the shared state contradicts itself: then no session can be served correctly.
     pub fn handle_panicked(&mut self, now: Time, connection: ConnectionId) {
         self.counters.sessions.panics += 1;
         self.end(now, connection);
         self.discard_transmit(connection);
-    }
-
-    /// `sent` bytes of [`Self::transmit`] were taken by the kernel. `read_lu(lun, offset_bytes, out)` copies from an LU;
-    /// it is called at most once, when the cut lies within a logical block that is sent in place.
-    ///
-    /// # Panics
-    /// If more was sent than was queued.
-    pub fn handle_transmitted(
-        &mut self,
-        now: Time,
-        connection: ConnectionId,
-        sent: usize,
-        read_lu: &mut dyn FnMut(u8, u64, &mut [u8]),
-    ) {
-        let Some(on) = self.connections.get_mut(connection.0) else {
-            return;
-        };
-        if sent == 0 {
-            return;
+        if let Err(contradiction) = self.audit() {
+            panic!("a defect in one session damaged what all share: {contradiction}");
         }
-        on.clocks.sent = now;
-        self.counters.ports[on.portal].tx_bytes += sent as u64;
-        let block_bytes = |lun| self.lus.get(lun).map_or(512, |unit| unit.block_bytes);
-        on.transmit
-            .advance(sent as u64, block_bytes, read_lu, &mut self.retired);
-        let drained = on.transmit.is_empty();
-        if drained && matches!(on.phase, Phase::Ending) {
-            self.queue_close(connection);
-        }
-        self.retired
-            .drain(..)
-            .for_each(|buffer| self.buffers.give(buffer));
-        self.start_waiting(now, connection);
     }
 
     /// The next access to an LU that is to be done, those of long commands last.
@@ -349,27 +310,6 @@ impl Target {
     /// The next login that was refused. Of a flood only the first are kept; `logins_refused` counts all.
     pub fn poll_refusal(&mut self) -> Option<LoginRefusal> {
         self.refusals.pop()
-    }
-
-    /// A connection to which something was queued since it was last named here.
-    pub fn poll_transmit(&mut self) -> Option<ConnectionId> {
-        while let Some(connection) = self.to_transmit.pop_front() {
-            if let Some(on) = self.connections.get_mut(connection.0) {
-                on.announced = false;
-                if !on.transmit.is_empty() {
-                    return Some(connection);
-                }
-            }
-        }
-        None
-    }
-
-    /// What a connection has to send; empty if the connection has ended.
-    #[must_use]
-    pub fn transmit(&self, connection: ConnectionId) -> &Transmit {
-        self.connections
-            .get(connection.0)
-            .map_or(&self.nothing, |on| &on.transmit)
     }
 
     /// A connection to close now: what it had to send is sent, or was given up. Its id is forgotten.
@@ -405,8 +345,8 @@ impl Target {
             self.counters.lus[usize::from(lun)].visit(&format!("lu/{lun}"), visit);
         }
         let mut ports = self.counters.ports.clone();
-        for (_, on) in self.connections.iter() {
-            ports[on.portal].add_pdus(on);
+        for (_, conn) in self.connections.iter() {
+            ports[conn.portal].add_pdus(conn);
         }
         for (number, port) in ports.iter().enumerate() {
             port.visit(&format!("port/{number}"), visit);
@@ -423,40 +363,29 @@ impl Target {
         );
     }
 
-    /// Has the connection named by `poll_transmit`, if there is something to send.
-    pub(crate) fn announce(&mut self, connection: ConnectionId) {
-        if let Some(on) = self.connections.get_mut(connection.0)
-            && !on.announced
-            && !on.transmit.is_empty()
+    pub(crate) fn queue_close(&mut self, connection: ConnectionId) {
+        if let Some(conn) = self.connections.get_mut(connection.0)
+            && !conn.closing
         {
-            on.announced = true;
-            self.to_transmit.push_back(connection);
-        }
-    }
-
-    fn queue_close(&mut self, connection: ConnectionId) {
-        if let Some(on) = self.connections.get_mut(connection.0)
-            && !on.closing
-        {
-            on.closing = true;
+            conn.closing = true;
             self.to_close.push_back(connection);
         }
     }
 
     /// Removes a connection that has ended.
     fn forget(&mut self, connection: ConnectionId) -> bool {
-        let Some(on) = self.connections.remove(connection.0) else {
+        let Some(conn) = self.connections.remove(connection.0) else {
             return false;
         };
-        self.counters.ports[on.portal].add_pdus(&on);
-        let abandoned = on.lent.into_iter().map(|(_, lent)| lent);
+        self.counters.ports[conn.portal].add_pdus(&conn);
+        let abandoned = conn.lent.into_iter().map(|(_, lent)| lent);
         self.returned.extend(abandoned.map(Returned::Abandoned));
         true
     }
 
     /// Ends a connection and with it its session or login. What is queued is sent before it is closed; nothing more is received.
     pub(crate) fn end(&mut self, now: Time, connection: ConnectionId) {
-        match self.connections.get(connection.0).map(|on| &on.phase) {
+        match self.connections.get(connection.0).map(|conn| &conn.phase) {
             None | Some(Phase::Ending) => return,
             Some(Phase::Login(_)) => self.count_login_ended(connection),
             Some(Phase::FullFeature(session)) => {
@@ -469,12 +398,12 @@ impl Target {
             }
         }
         let linger = now + self.config.limits.linger;
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return;
         };
-        on.phase = Phase::Ending;
-        on.clocks.ending = Some(now);
-        if on.transmit.is_empty() {
+        conn.phase = Phase::Ending;
+        conn.clocks.ending = Some(now);
+        if conn.transmit.is_empty() {
             self.queue_close(connection);
         }
         self.check_by(linger);
@@ -483,51 +412,21 @@ impl Target {
 
     /// Gives up what is queued to a connection that has ended, and closes it.
     pub(crate) fn discard_transmit(&mut self, connection: ConnectionId) {
-        if let Some(on) = self.connections.get_mut(connection.0) {
-            on.transmit = Transmit::default();
+        if let Some(conn) = self.connections.get_mut(connection.0) {
+            conn.transmit = Transmit::default();
         }
         self.queue_close(connection);
     }
 
     /// A connection is in login phase no more.
     pub(crate) fn count_login_ended(&mut self, connection: ConnectionId) {
-        let Some(on) = self.connections.get(connection.0) else {
+        let Some(conn) = self.connections.get(connection.0) else {
             return;
         };
-        if let Phase::Login(login) = &on.phase {
-            self.logins.end(Origin::of(on.peer.ip()), login.held_bytes);
+        if let Phase::Login(login) = &conn.phase {
+            self.logins
+                .end(Origin::of(conn.peer.ip()), login.held_bytes);
         }
-    }
-
-    /// What the SCSI layer, which `ask` calls, says to a command.
-    #[inline]
-    pub(crate) fn execute(
-        &mut self,
-        connection: ConnectionId,
-        ask: impl FnOnce(&mut Device<'_>) -> Outcome,
-    ) -> Outcome {
-        self.scratch.clear();
-        let Some(on) = self.connections.get_mut(connection.0) else {
-            return Outcome::NOTHING;
-        };
-        let relative_port = port_number(on.portal);
-        let Some(session) = on.session_mut() else {
-            return Outcome::NOTHING;
-        };
-        let mut device = Device {
-            units: &mut self.lus,
-            nexus: &mut session.device,
-            transfer_bytes_max: self.config.limits.transfer_bytes_max,
-            relative_port,
-            ports: &self.ports,
-            out: &mut self.scratch,
-            notices: &mut self.notices,
-        };
-        let outcome = ask(&mut device);
-        if !self.notices.is_empty() {
-            self.tell(connection);
-        }
-        outcome
     }
 
     /// Takes up a command as a task, which `make` makes.
@@ -538,8 +437,8 @@ impl Target {
         make: impl FnOnce() -> Task,
     ) -> Key {
         let (key, _) = self.tasks.insert_with(|_| make());
-        if let Some(on) = self.connections.get_mut(connection.0) {
-            on.take_up(command, key);
+        if let Some(conn) = self.connections.get_mut(connection.0) {
+            conn.take_up(command, key);
         }
         key
     }
@@ -549,8 +448,8 @@ impl Target {
     pub(crate) fn remove_task(&mut self, key: Key) -> Option<Ended> {
         let ended = self.tasks.discard(key, |task| {
             task.release(&mut self.buffers);
-            if let Some(on) = self.connections.get_mut(task.connection.0) {
-                on.let_go(task);
+            if let Some(conn) = self.connections.get_mut(task.connection.0) {
+                conn.let_go(task);
             }
             task.ended()
         });

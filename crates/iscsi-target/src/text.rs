@@ -32,10 +32,10 @@ impl Target {
         data: &[u8],
     ) -> Result<(), RejectReason> {
         let request = TextRequest::parse(bhs).map_err(|_| RejectReason::InvalidPduField)?;
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return Ok(());
         };
-        let Some(session) = on.session_mut() else {
+        let Some(session) = conn.session_mut() else {
             return Ok(());
         };
         // A request that goes on from nothing begins anew; what was under way is given up (section 11.10.4).
@@ -84,11 +84,11 @@ impl Target {
         text: &[u8],
         reply: &mut Vec<u8>,
     ) -> Result<(), RejectReason> {
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return Ok(());
         };
-        let local = on.local;
-        let Some(session) = on.session_mut() else {
+        let local = conn.local;
+        let Some(session) = conn.session_mut() else {
             return Ok(());
         };
         let taken = session
@@ -132,7 +132,7 @@ impl Target {
         text: &[u8],
         more: bool,
     ) {
-        let Some(on) = self.connections.get_mut(connection.0) else {
+        let Some(conn) = self.connections.get_mut(connection.0) else {
             return;
         };
         let is_final = request.is_final && !more;
@@ -142,13 +142,13 @@ impl Target {
             lun: Lun::default(),
             itt: request.itt,
             ttt: if is_final { Ttt::RESERVED } else { EXCHANGE },
-            numbers: on.status_numbers(),
+            numbers: conn.status_numbers(),
             data_segment_length: text.len() as u32,
         };
         let mut header = [0; 48];
         response.emit(&mut header);
-        on.send(&header, text);
-        if !is_final && let Some(session) = on.session_mut() {
+        conn.send(&header, text);
+        if !is_final && let Some(session) = conn.session_mut() {
             session.text = Some(exchange);
         }
     }
