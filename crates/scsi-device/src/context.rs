@@ -1,14 +1,15 @@
-//! What a command works on while it is carried out.
+//! Everything that a command works on while it is carried out.
 
 use crate::nexus::NexusState;
 use crate::outcome::{Notice, Outcome};
 use crate::port::Port;
 use crate::unit::LogicalUnits;
 
-/// What a command works on.
+/// Everything that a command works on.
 pub struct Device<'a> {
+    /// The logical units.
     pub units: &'a mut LogicalUnits,
-    /// Whose command it is.
+    /// The nexus that sent the command.
     pub nexus: &'a mut NexusState,
     /// Longest transfer of one command, bytes.
     pub transfer_bytes_max: u32,
@@ -18,7 +19,7 @@ pub struct Device<'a> {
     pub ports: &'a [Port],
     /// Parameter data goes here; empty at first.
     pub out: &'a mut Vec<u8>,
-    /// What others are to be told goes here.
+    /// Consequences for other initiators go here.
     pub notices: &'a mut Vec<Notice>,
 }
 

@@ -1,4 +1,4 @@
-//! What the target asks of the storage behind it, and what the storage answers.
+//! Accesses that are asked of the storage, and their results.
 //!
 //! The target never touches an LU's bytes. It queues an [`Io`]; the shell (or `world`) does it when and how it likes,
 //! and hands back an [`IoResult`] under the same [`IoId`].
@@ -29,13 +29,13 @@ impl IoId {
 pub struct Io {
     /// Answer under this id, exactly once.
     pub id: IoId,
-    /// Which LU.
+    /// Logical unit number.
     pub lun: u8,
-    /// What to do.
+    /// The access.
     pub op: IoOp,
 }
 
-/// What to do.
+/// The access.
 #[derive(Debug, PartialEq, Eq)]
 pub enum IoOp {
     /// Read blocks. Answer [`IoResult::ReadInPlace`] or [`IoResult::ReadData`].
@@ -74,7 +74,7 @@ pub enum IoOp {
         /// On stable storage before it is answered.
         fua: bool,
     },
-    /// Tell which blocks take space. Answer [`IoResult::Provisioned`].
+    /// Report which blocks take space. Answer [`IoResult::Provisioned`].
     Status {
         /// The range that is asked about.
         range: Extent,
@@ -135,7 +135,7 @@ pub enum IoFailure {
 /// A range of an LU's memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lent {
-    /// Which LU.
+    /// Logical unit number.
     pub lun: u8,
     /// First byte.
     pub offset_bytes: u64,

@@ -17,7 +17,6 @@
 //!
 //! **Not supported**: ORDERED and HEAD OF QUEUE tasks are carried out as SIMPLE ones; ACA; bidirectional commands.
 #![forbid(unsafe_code)]
-#![allow(missing_docs)] // until the device server owns its commands and most names are private again
 
 mod background;
 mod buffers;

@@ -84,9 +84,13 @@ impl NexusState {
 /// How a copy ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyResult {
+    /// LIST IDENTIFIER of the copy.
     pub list: u8,
+    /// All of it was copied.
     pub good: bool,
+    /// Segments copied whole.
     pub segments: u16,
+    /// Bytes copied.
     pub bytes: u64,
 }
 
@@ -99,6 +103,7 @@ pub struct Copies {
 impl Copies {
     const KEPT_MAX: usize = COPIES_MAX as usize;
 
+    /// Keeps the result of a copy, in place of the oldest if there are too many.
     pub fn keep(&mut self, lu: u8, result: CopyResult) {
         self.kept
             .retain(|(of, kept)| (*of, kept.list) != (lu, result.list));

@@ -1,4 +1,4 @@
-//! What a command comes to.
+//! Outcomes of commands.
 
 use hakaru_wire::scsi::{Sense, Status};
 
@@ -6,7 +6,7 @@ use crate::nexus::Nexus;
 use crate::program::Job;
 use crate::verdict::Verdict;
 
-/// What a command comes to.
+/// The outcome of a command.
 #[derive(Debug)]
 pub enum Outcome {
     /// It ends at once and moves no data.
@@ -15,31 +15,51 @@ pub enum Outcome {
     Data,
     /// It reads these bytes; `length_bytes` may be 0.
     Read {
+        /// Logical unit number.
         lu: u8,
+        /// First byte.
         offset_bytes: u64,
+        /// Bytes.
         length_bytes: u32,
     },
     /// It writes these bytes; `length_bytes` may be 0.
     Write {
+        /// Logical unit number.
         lu: u8,
+        /// First byte.
         offset_bytes: u64,
+        /// Bytes.
         length_bytes: u32,
+        /// Force unit access.
         fua: bool,
     },
     /// It empties the volatile cache.
-    Flush { lu: u8 },
-    /// It is settled by a parameter list of so many bytes, which [`crate::execute_with_list`] takes.
-    Parameters { lu: u8, length_bytes: u32 },
+    Flush {
+        /// Logical unit number.
+        lu: u8,
+    },
+    /// It takes a parameter list, which [`crate::execute_with_list`] gets.
+    Parameters {
+        /// Logical unit number.
+        lu: u8,
+        /// Bytes of the list.
+        length_bytes: u32,
+    },
     /// The LU's reservations are kept, as the record in [`crate::Device::out`].
     Keep,
-    /// It takes several accesses, after data of the initiator perhaps.
+    /// It takes several accesses, perhaps after data of the initiator.
     Program(Box<Job>),
-    /// It begins what then goes on by itself; `immediate`: and is answered at once.
-    Operation { job: Box<Job>, immediate: bool },
+    /// It begins an operation that goes on without it.
+    Operation {
+        /// The accesses of the operation.
+        job: Box<Job>,
+        /// The command is answered at once.
+        immediate: bool,
+    },
 }
 
 impl Outcome {
-    /// The session is gone; nobody will see this.
+    /// The outcome of a command whose session is gone; it is not seen.
     pub const NOTHING: Outcome = Outcome::GOOD;
     pub(crate) const GOOD: Outcome = Outcome::End(Verdict::Status(Status::GOOD));
 
@@ -52,15 +72,32 @@ impl Outcome {
     }
 }
 
-/// What a command means to other initiators.
+/// Consequences of a command for other initiators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// A unit attention condition for one.
-    Attention { nexus: Nexus, lu: u8, sense: Sense },
-    /// A unit attention condition for all but the command's own.
-    Others { lu: u8, sense: Sense },
-    /// The end of one's tasks on an LU.
-    Abort { nexus: Nexus, lu: u8 },
+    /// A unit attention condition for one nexus.
+    Attention {
+        /// The nexus that gets it.
+        nexus: Nexus,
+        /// Logical unit number.
+        lu: u8,
+        /// The condition.
+        sense: Sense,
+    },
+    /// A unit attention condition for every nexus but the command's own.
+    Others {
+        /// Logical unit number.
+        lu: u8,
+        /// The condition.
+        sense: Sense,
+    },
+    /// The end of a nexus' tasks on an LU.
+    Abort {
+        /// The nexus whose tasks end.
+        nexus: Nexus,
+        /// Logical unit number.
+        lu: u8,
+    },
 }
 
 /// The initiator and the command do not agree on the direction of the data: INVALID FIELD IN COMMAND INFORMATION UNIT (SPC-4 annex F).

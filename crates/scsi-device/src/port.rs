@@ -5,6 +5,7 @@ use hakaru_wire::scsi::AccessState;
 /// A target port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Port {
+    /// Asymmetric access state.
     pub state: AccessState,
     /// The operator has set it at some time.
     pub changed: bool,

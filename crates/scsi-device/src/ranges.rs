@@ -12,11 +12,14 @@ use crate::slab::Key;
 /// Blocks of one LU that a command is about to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
+    /// Logical unit number.
     pub lu: u8,
+    /// The blocks.
     pub extent: Extent,
 }
 
 impl Claim {
+    /// Whether both name a byte of the same LU.
     pub fn overlaps(&self, other: &Claim) -> bool {
         let end = |extent: Extent| extent.offset_bytes.saturating_add(extent.length_bytes);
         self.lu == other.lu
@@ -25,7 +28,7 @@ impl Claim {
     }
 }
 
-/// Who holds what, and who waits.
+/// Ranges that are held, and commands that wait for one.
 #[derive(Debug, Default)]
 pub struct Ranges {
     held: Vec<(Key, Claim)>,
@@ -34,12 +37,12 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// Nobody holds anything or waits.
+    /// Whether no range is held and no command waits.
     pub fn is_idle(&self) -> bool {
         self.held.is_empty() && self.waiting.is_empty()
     }
 
-    /// Somebody waits.
+    /// Whether a command waits.
     pub fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -59,6 +62,7 @@ impl Ranges {
         self.waiting.len()
     }
 
+    /// A command has this range for itself from now on.
     pub fn hold(&mut self, key: Key, claim: Claim) {
         self.held.push((key, claim));
     }
@@ -68,12 +72,12 @@ impl Ranges {
         self.waiting.push_back((key, claim));
     }
 
-    /// Who stands at a place of the line.
+    /// The command at a place of the line.
     pub fn waiting_at(&self, place: usize) -> Option<(Key, Claim)> {
         self.waiting.get(place).copied()
     }
 
-    /// Takes who stands there out of the line.
+    /// Takes the command at a place out of the line.
     pub fn leave(&mut self, place: usize) {
         self.waiting.remove(place);
     }

@@ -4,7 +4,9 @@
 /// Names a value in a [`Slab`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
+    /// Index of the slot.
     pub index: u32,
+    /// How often the slot was used before.
     pub generation: u32,
 }
 
@@ -54,6 +56,7 @@ impl<T> Slab<T> {
         (key, slot.value.insert(make(key)))
     }
 
+    /// The value of a key, if it is still there.
     pub fn get(&self, key: Key) -> Option<&T> {
         let slot = self.slots.get(key.index as usize)?;
         if slot.generation == key.generation {
@@ -63,6 +66,7 @@ impl<T> Slab<T> {
         }
     }
 
+    /// The value of a key, if it is still there, to change.
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         let slot = self.slots.get_mut(key.index as usize)?;
         if slot.generation == key.generation {
@@ -72,6 +76,7 @@ impl<T> Slab<T> {
         }
     }
 
+    /// Takes a value out.
     pub fn remove(&mut self, key: Key) -> Option<T> {
         let slot = self.slots.get_mut(key.index as usize)?;
         if slot.generation != key.generation {

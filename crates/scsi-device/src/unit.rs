@@ -1,4 +1,4 @@
-//! Logical units: what each is, and the little state it has.
+//! Logical units: their configuration and their state.
 
 use hakaru_wire::scsi::Lun;
 use hakaru_wire::scsi::Sense;
@@ -12,9 +12,13 @@ use crate::verdict::SenseFormat;
 /// A logical unit.
 #[derive(Debug)]
 pub struct LogicalUnit {
+    /// The configuration.
     pub description: LuDescription,
+    /// Logical block length, bytes.
     pub block_bytes: u32,
+    /// Number of logical blocks.
     pub blocks: u64,
+    /// Reads may be answered from the memory of the LU.
     pub in_place: bool,
     /// Names the LU for good: made of the target's name and the LUN, so that it is the same after a restart.
     pub identity: u64,
@@ -22,12 +26,12 @@ pub struct LogicalUnit {
     pub stopped: bool,
     /// START STOP UNIT ejected its medium.
     pub ejected: bool,
-    /// Who does not want the medium to be taken out.
+    /// Nexuses that prevent the removal of the medium.
     pub preventing: Vec<Nexus>,
-    /// What MODE SELECT has changed.
+    /// Settings of MODE SELECT.
     pub mode: ModeState,
     pub(crate) reservations: Reservations,
-    /// As the storage told it last.
+    /// The space that the storage reported last.
     pub space: Option<Space>,
     /// SANITIZE is under way.
     pub operation: Option<Operation>,
@@ -35,7 +39,7 @@ pub struct LogicalUnit {
     pub sanitize_failed: bool,
 }
 
-/// What initiators can change by MODE SELECT. It is not kept over a restart, and a reset undoes it.
+/// Settings that initiators change by MODE SELECT. It is not kept over a restart, and a reset undoes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModeState {
     /// SWP.
@@ -117,7 +121,7 @@ impl LogicalUnit {
         fua || self.description.write_cache && !self.mode.write_cache
     }
 
-    /// What a reset does besides ending tasks. The medium stays where it is.
+    /// Resets the LU, besides the end of its tasks. The medium stays where it is.
     pub fn reset(&mut self) {
         self.stopped = false;
         self.preventing.clear();
@@ -132,16 +136,17 @@ impl LogicalUnit {
     }
 }
 
-/// What keeps an LU from its commands until it is done.
+/// An operation that keeps an LU from its commands until it ends (SANITIZE).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Operation {
-    /// How much is done, of 65 536.
+    /// Progress, of 65 536.
     progress: u16,
     /// The command that is answered at its end.
     waiting: Option<Key>,
 }
 
 impl LogicalUnit {
+    /// An operation begins; `waiting` is the command that is answered at its end.
     pub fn begin_operation(&mut self, waiting: Option<Key>) {
         self.operation = Some(Operation {
             progress: 0,
@@ -149,6 +154,7 @@ impl LogicalUnit {
         });
     }
 
+    /// Progress of the operation, of 65 536.
     pub fn set_progress(&mut self, progress: u16) {
         if let Some(operation) = &mut self.operation {
             operation.progress = progress;
@@ -163,7 +169,7 @@ impl LogicalUnit {
             .and_then(|operation| operation.waiting)
     }
 
-    /// Why a command is refused, if one is under way or has failed.
+    /// The sense data that refuses commands while an operation is under way, or after it has failed.
     pub(super) fn occupied(&self) -> Option<Sense> {
         match self.operation {
             Some(operation) => Some(Sense::SANITIZE_IN_PROGRESS.with_progress(operation.progress)),
@@ -245,14 +251,17 @@ impl LogicalUnits {
         }
     }
 
+    /// Name of the SCSI device.
     pub fn target_name(&self) -> &str {
         &self.target_name
     }
 
+    /// The LU of a number.
     pub fn get(&self, lun: u8) -> Option<&LogicalUnit> {
         self.units.get(usize::from(self.places[usize::from(lun)]))
     }
 
+    /// The LU of a number, to change.
     pub fn get_mut(&mut self, lun: u8) -> Option<&mut LogicalUnit> {
         self.units
             .get_mut(usize::from(self.places[usize::from(lun)]))

@@ -1,4 +1,4 @@
-//! Commands that take several accesses: small programs, which are given the answer of their last access and say what comes next.
+//! Commands that take several accesses: small programs. A program gets the answer to its last access and returns the next one.
 //!
 //! A program knows nothing of sessions, PDUs or other commands. [`crate::steps`] runs it: collects the initiator's data first, keeps other
 //! writes out of its range, asks the storage, and ends the task.
@@ -20,7 +20,7 @@ use crate::buffers::Buffers;
 use crate::io::{Extent, IoOp};
 use crate::verdict::Verdict;
 
-/// What a program reads at a time, bytes at most. Several commands of a session may be at it at once, and other initiators' accesses pass between.
+/// Bytes that a program reads at a time, at most. Several commands of a session may be at it at once, and other initiators' accesses pass between.
 pub const CHUNK_BYTES: u64 = 256 << 10;
 
 /// A program with what its command needs besides.
@@ -30,7 +30,7 @@ pub struct Job {
     pub lu: u8,
     /// Bytes that the initiator sends first.
     pub data_out_bytes: u32,
-    /// What is done if the initiator says it will send another number of bytes.
+    /// The consequence if the initiator says it will send another number of bytes.
     pub other_length: OtherLength,
     /// Bytes it reads at a time at most: held against the session's limit while it runs.
     pub reads_bytes: u32,
@@ -38,7 +38,7 @@ pub struct Job {
     pub long: bool,
     /// Nothing else may write here from its first access to its last.
     pub exclusive: Option<Extent>,
-    /// What it does.
+    /// The accesses.
     pub program: Program,
     /// The LU that its access under way is to.
     pub accessing: Option<u8>,
@@ -52,7 +52,7 @@ pub struct Job {
     pub background_bytes: u64,
 }
 
-/// What a command does whose EXPECTED DATA TRANSFER LENGTH is not what it takes.
+/// The consequence for a command whose EXPECTED DATA TRANSFER LENGTH is not what it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherLength {
     /// It does not look: it takes no data.
@@ -83,7 +83,7 @@ impl Job {
     }
 }
 
-/// What a command does, access by access.
+/// The accesses of a command.
 #[derive(Debug)]
 pub enum Program {
     /// VERIFY, WRITE AND VERIFY, PRE-FETCH.
@@ -109,7 +109,7 @@ pub enum Program {
     Copy(Copy),
 }
 
-/// What a program is told.
+/// The answer to the last access of a program.
 #[derive(Debug)]
 pub enum Answer {
     /// To begin: the initiator's data is there.
@@ -124,7 +124,7 @@ pub enum Answer {
     Provisioned(Vec<(Extent, bool)>),
 }
 
-/// What comes next.
+/// The next step of a program.
 #[derive(Debug)]
 pub enum Step {
     /// An access.
@@ -136,14 +136,16 @@ pub enum Step {
 }
 
 impl Step {
+    /// The end, with GOOD.
     pub const GOOD: Step = Step::End(Verdict::Status(Status::GOOD));
 
+    /// The end, with CHECK CONDITION.
     pub fn check(sense: Sense) -> Step {
         Step::End(Verdict::Check(sense))
     }
 }
 
-/// What a program works with.
+/// Data and buffers of a program.
 pub struct Workplace<'a> {
     /// LU of the command.
     pub lu: u8,
@@ -154,7 +156,7 @@ pub struct Workplace<'a> {
 }
 
 impl Program {
-    /// What comes after `answer`.
+    /// The step after `answer`.
     pub fn step(&mut self, at: &mut Workplace<'_>, answer: Answer) -> Step {
         match self {
             Program::Compare(program) => program.step(at, answer),
@@ -194,7 +196,7 @@ impl Program {
         }
     }
 
-    /// How much is done, of 65 536 (PROGRESS INDICATION).
+    /// Progress, of 65 536 (PROGRESS INDICATION).
     pub fn progress(&self) -> u16 {
         let (done, total) = match self {
             Program::Fill(program) => program.progress(),
