@@ -296,3 +296,48 @@ def test_planted_python_violation_is_found(source: str, found: str) -> None:
 
 def test_impure_modules_may_be_imported_where_the_machine_is_touched() -> None:
     assert python_violations("import subprocess\nsubprocess.run(x, shell=False)", "lab/planted", pure=False) == []
+
+
+STUDIES_OWN_WORDS = {"vms": {"analysis", "report"}, "copy": set()}
+"""Kind → packages in which its name is also a word of another meaning: `vms` is the engine's entity and a factor."""
+
+
+def names_of_kinds(folder: Path) -> list[str]:
+    """Places outside of `kinds/` that name a kind of study, as a string or by an import."""
+    found = []
+    for path in sorted(folder.rglob("*.py")):
+        inside = path.relative_to(folder)
+        if inside.parts[0] == "kinds":
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            imported = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            imported += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if any(name == "hakaru.kinds" or name.startswith("hakaru.kinds.") for name in imported):
+                found.append(f"{inside}:{node.lineno}: imports a kind")
+            named = isinstance(node, ast.Constant) and node.value in STUDIES_OWN_WORDS
+            if named and inside.parts[0] not in STUDIES_OWN_WORDS[str(node.value)]:
+                found.append(f"{inside}:{node.lineno}: names {node.value!r}")
+    return found
+
+
+def test_no_module_outside_of_kinds_names_a_kind() -> None:
+    assert names_of_kinds(ROOT / "python" / "hakaru") == []
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "from hakaru.kinds.vms import KIND",
+        "import hakaru.kinds.copy.load",
+        "def f(study):\n    return study.kind == 'copy'",
+        "KINDS = ('vms',)",
+    ],
+)
+def test_a_module_that_names_a_kind_is_seen(tmp_path: Path, planted: str) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "runner.py").write_text(planted)
+    (tmp_path / "kinds").mkdir()
+    (tmp_path / "kinds" / "own.py").write_text(planted)
+    (place,) = names_of_kinds(tmp_path)
+    assert place.startswith("run/runner.py:")

@@ -153,7 +153,7 @@ def _limiters(where: dict[str, Any], results: Results) -> list[str]:
     """Verdicts of the sweeps that `where` selects, of points at a level that it names, and of points in no sweep."""
     in_sweeps = {p.id for sweep in results.sweeps for p in sweep.points}
     alone = [p for p in results.at(where) if p.id not in in_sweeps]
-    found = [p.verdict.limiter for p in alone if p.mean("mb_per_s") is not None]
+    found = [p.verdict.limiter for p in alone if p.evidence.mb_per_s is not None]
     for sweep, verdict in zip(results.sweeps, results.verdicts, strict=True):
         rest = dict(where)
         level = rest.pop(sweep.over, None)

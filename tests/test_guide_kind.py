@@ -1,0 +1,62 @@
+"""docs/guide/add-a-kind.md, executed: its files are extracted and installed, and its study is planned and run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "guide" / "add-a-kind.md"
+FILE = re.compile(r"^\*\*`([^`]+)`\*\*\n\n```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files of the page; on the path of the commands below it is an installed package."""
+    folder = tmp_path_factory.mktemp("kind")
+    for name, text in FILE.findall(PAGE.read_text()):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def hakaru(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(folder), "HAKARU_RUNS": str(folder / "runs")}
+    command = [sys.executable, "-m", "hakaru.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=280)
+
+
+def test_plan_schema_and_errors_know_the_kind(installed: Path) -> None:
+    planned = hakaru(installed, "plan", "./study.yaml")
+    assert planned.returncode == 0, planned.stderr
+    assert "200 messages each" in planned.stdout
+    loads = json.loads(hakaru(installed, "schema").stdout)["properties"]["load"]
+    assert "ping-pong" in json.dumps(loads)
+    wrong = installed / "wrong.yaml"
+    wrong.write_text((installed / "study.yaml").read_text().replace("server: right", "servers: right"))
+    refused = hakaru(installed, "plan", "./wrong.yaml")
+    assert refused.returncode == 2
+    assert "wrong.yaml:15:" in refused.stderr and "did you mean 'server'?" in refused.stderr
+
+
+def test_run_gives_table_findings_and_reports(installed: Path) -> None:
+    ran = hakaru(installed, "run", "./study.yaml", "--report", "html,json")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "messages/s" in ran.stdout and "expectations: 2 of 2" in ran.stdout
+    assert "result: round trip" in ran.stderr
+    (run,) = (installed / "runs").iterdir()
+    summary = json.loads((run / "report" / "report.json").read_text())
+    near, far = summary["points"]
+    assert summary["run"]["kind"] == "ping-pong"
+    assert far["metrics"]["rtt_ms_p50"]["mean"] > near["metrics"]["rtt_ms_p50"]["mean"] + 9
+    assert far["limiter"] == "distance"
+    for language, title in (("en", "Round-trip time"), ("ja", "往復時間")):
+        page = (run / "report" / f"report.{language}.html").read_text()
+        assert title in page and page.count("<svg") >= 2
