@@ -1,4 +1,5 @@
-//! A capture file, pcap or pcapng, packet by packet: of both byte orders, of any resolution of time, with several sections and interfaces.
+//! A capture file, pcap or pcapng, packet by packet: of both byte orders, of any resolution of
+//! time, with several sections and interfaces.
 //!
 //! The bytes come from a reader that the caller opened.
 use std::io::{Cursor, Read};
@@ -15,19 +16,19 @@ const BUFFER_BYTES: usize = 1 << 20;
 const BLOCK_BYTES_MAX: usize = 64 << 20;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Why there is nothing to be read, or nothing more.
+/// Reason why a file cannot be read.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum CaptureFileError {
-    /// No byte.
+    /// The file has no bytes.
     #[error("is empty")]
     Empty,
-    /// Less than a header.
+    /// The file is shorter than its header.
     #[error("ends before its header does")]
     CutShort,
-    /// As gzip does it.
+    /// The file is compressed with gzip.
     #[error("is compressed")]
     Compressed,
-    /// Something else.
+    /// The file has another format.
     #[error("is neither pcap nor pcapng")]
     NoCapture,
     /// The reader failed.
@@ -35,20 +36,20 @@ pub enum CaptureFileError {
     Unreadable,
 }
 
-/// A packet as the file has it.
+/// A packet of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Since 1970 mostly: as the file says.
+    /// Capture time as the file has it, mostly counted from 1970.
     pub at: Time,
-    /// `None`: of a kind that is not read.
+    /// `None` for a link layer that is not read.
     pub link: Option<Link>,
-    /// As captured.
+    /// Captured bytes.
     pub bytes: &'a [u8],
-    /// As it was, bytes.
+    /// Length on the wire, bytes.
     pub original_length: u32,
 }
 
-/// What a section says of one of its interfaces.
+/// An interface of a section.
 #[derive(Clone, Copy)]
 struct Interface {
     link: Option<Link>,
@@ -80,10 +81,10 @@ struct Peeked {
 }
 
 impl CaptureFile {
-    /// Looks whether it is a capture.
+    /// Checks the header of the file.
     ///
     /// # Errors
-    /// It is none, or cannot be read.
+    /// The file is no capture, or cannot be read.
     pub fn new(mut file: impl Read + Send + 'static) -> Result<CaptureFile, CaptureFileError> {
         // The parser below looks for a header in what one read gives, which may be any part of it.
         let mut begin = Vec::new();
@@ -140,7 +141,8 @@ impl CaptureFile {
         }
     }
 
-    /// Reads the next block and hands its packet, if it is one, to `handle`. `false`: the file has ended, where it should or before.
+    /// Reads the next block and hands its packet, if it is one, to `handle`. `false`: the file has
+    /// ended, where it should or before.
     ///
     /// # Errors
     /// The reader fails.
@@ -189,7 +191,8 @@ impl CaptureFile {
                     continue;
                 }
                 Err(PcapError::ReadError) => return Err(CaptureFileError::Unreadable),
-                // Cut off, or damaged: where one block is not understood, nobody knows where the next begins.
+                // Cut off or damaged: without the length of one block the begin of the next is
+                // unknown.
                 Err(_) => {
                     self.truncated = true;
                     return Ok(false);
@@ -232,13 +235,13 @@ impl CaptureFile {
         self.not_read
     }
 
-    /// Packets that the capturing program lost, if it said so.
+    /// Packets that the capturing program lost, if the file has that count.
     pub fn dropped(&self) -> Option<u64> {
         self.dropped
     }
 }
 
-/// What blocks tell about those that follow.
+/// State that blocks set for those that follow.
 struct Facts<'a> {
     interfaces: &'a mut Vec<Interface>,
     dropped: &'a mut Option<u64>,
@@ -246,7 +249,7 @@ struct Facts<'a> {
     without_time: &'a mut u64,
 }
 
-/// What a block is.
+/// Kind of a block.
 enum Taken<'a> {
     Packet(Packet<'a>),
     Noted,
@@ -307,13 +310,14 @@ impl Facts<'_> {
             Block::InterfaceStatistics(statistics) => {
                 let dropped = [statistics.isb_ifdrop(), statistics.isb_osdrop()];
                 let lost = dropped.into_iter().flatten().flatten();
-                // The crate reads them as little-endian whatever the section says.
+                // The crate reads them as little-endian in every section.
                 let lost = if statistics.block_type != pcap_parser::ISB_MAGIC {
                     lost.map(u64::swap_bytes).fold(0, u64::saturating_add)
                 } else {
                     lost.fold(0, u64::saturating_add)
                 };
-                // One block per interface at the end of a capture; a later one of the same interface would count what it did again, and is not written.
+                // One block per interface at the end of a capture; a later one of the same
+                // interface would count what it did again, and is not written.
                 *self.dropped = Some(self.dropped.unwrap_or(0).saturating_add(lost));
             }
             Block::NameResolution(_) | Block::Custom(_) | Block::DecryptionSecrets(_) => {}

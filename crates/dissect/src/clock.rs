@@ -1,8 +1,9 @@
 //! The clock of a capture, which may step.
 //!
-//! A capture carries the clock of the machine that made it. The clock may be set while the capture runs, and one packet may carry a wrong
-//! time (several queues of one interface, several capturing processors). A packet that is earlier than the one before it reveals this, and one
-//! packet later it is clear which of the two was wrong:
+//! A capture carries the clock of the machine that made it. The clock may be set while the capture
+//! runs, and one packet may carry a wrong time (several queues of one interface, several capturing
+//! processors). A packet that is earlier than the one before it reveals this, and one packet later
+//! it is clear which of the two was wrong:
 //!
 //! ```text
 //! one packet ahead     1  2  9* 3  4      3 is not before 2: the packet before it is wrong
@@ -20,7 +21,8 @@ pub(crate) struct Stamp {
     pub(crate) packet: u64,
     /// Counts the steps of the clock; times of two epochs cannot be subtracted.
     pub(crate) epoch: u32,
-    /// `at` is the instant of the event. Otherwise it is a bound: the event was in no packet, or its packet waited behind a hole.
+    /// `at` is the instant of the event. Otherwise it is a bound: the event was in no packet, or
+    /// its packet waited behind a hole.
     pub(crate) exact: bool,
 }
 
@@ -60,7 +62,8 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// The stamp of the next packet, and whether the packet before it turned out to carry a wrong time.
+    /// The stamp of the next packet, and whether the packet before it turned out to carry a wrong
+    /// time.
     pub(crate) fn handle_packet(&mut self, at: Time) -> (Stamp, bool) {
         let packet = self.last.packet + 1;
         let mut epoch = self.last.epoch;

@@ -1,6 +1,7 @@
 //! One command, and where its time went.
 //!
-//! Every instant from the command's header to the end of its response belongs to one phase, so that the phases sum to the latency to the nanosecond:
+//! Every instant from the command's header to the end of its response belongs to one phase, so that
+//! the phases sum to the latency to the nanosecond:
 //!
 //! ```text
 //! write   data_transfer   wait_r2t    r2t_to_data  data_transfer  wait_r2t …   data_to_response
@@ -9,13 +10,14 @@
 //!         |- first Data-In begins -|- last Data-In ends -|- response
 //! ```
 //!
-//! A command that is neither READ nor WRITE has a latency and no phases. A command is timed only if each boundary of its phases was seen at an exact instant.
+//! A command that is neither READ nor WRITE has a latency and no phases. A command is timed only if
+//! each boundary of its phases was seen at an exact instant.
 use hakaru_wire::iscsi::{DataIn, DataOut, Itt, Lun, R2t, Residual, ScsiCommand, Ttt};
 
 use crate::Sender;
 use crate::clock::Stamp;
 
-/// R2Ts of one command that are open at once; beyond that they are counted and not told apart.
+/// R2Ts of one command that are open at once; further ones are counted only.
 const OPEN_R2TS_MAX: usize = 64;
 /// Waits for an R2T that are kept of one command.
 const WAITS_MAX: usize = 4096;
@@ -144,7 +146,7 @@ impl Command {
         self.phases.iter().sum()
     }
 
-    /// One of its headers was not seen, and is taken to be as the session says.
+    /// One of its headers was not seen, and is taken for the one that the session expects.
     pub(crate) fn assume_header(&mut self, sender: Sender) {
         self.assumed = true;
         self.unconfirmed[sender as usize] = true;
@@ -219,7 +221,8 @@ impl Command {
         self.moved += u64::from(data.data_segment_length);
         self.touch(now);
         if self.kind == Kind::Read {
-            // Only the end of the last one bounds a phase: that of an earlier one need not be exact.
+            // Only the end of the last one bounds a phase: that of an earlier one need not be
+            // exact.
             self.add_to_phase(now);
             self.since = now;
             self.data_ended = true;
@@ -247,7 +250,7 @@ impl Command {
         ending.status != 0 || self.kind == Kind::Other || self.moved == expected
     }
 
-    /// End of the burst to which a Data-Out of this transfer belongs, if an R2T said so.
+    /// End of the burst to which a Data-Out of this transfer belongs, if an R2T set one.
     pub(crate) fn burst_end(&self, ttt: Ttt) -> Option<u32> {
         self.open
             .iter()

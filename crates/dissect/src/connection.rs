@@ -1,6 +1,7 @@
 //! One TCP connection: two streams, two readers, one session.
 //!
-//! The SYN shows which end is the initiator, or a port that targets have. Without either, the first bytes that can only be a PDU's header show it.
+//! The SYN shows which end is the initiator, or a port that targets have. Without either, the first
+//! bytes that can only be a PDU's header show it.
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{BHS_LENGTH, Bhs};
 
@@ -13,17 +14,17 @@ use crate::reader::Reader;
 use crate::session::Session;
 use crate::stream::{Content, Piece, Stream};
 
-/// Bytes of a connection that are looked at before it is said to speak something else.
+/// Bytes of a connection that are searched for PDUs before it counts as another protocol.
 const LOOKED_AT_MAX: u64 = 4 << 20;
 
-/// Longest time within which another order on the way explains that a segment came late, ns: half the round trip if that is known and shorter. The limit is
-/// Wireshark's.
+/// Longest time within which another order on the way explains that a segment came late, ns: half
+/// the round trip if that is known and shorter. The limit is Wireshark's.
 const OVERTAKING_MAX_NS: u64 = 3_000_000;
 
 /// The ends of a connection, as far as they are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Roles {
-    /// Not yet told.
+    /// Not known yet.
     Unknown,
     /// Direction 0 is the initiator's, or direction 1.
     Initiator(usize),
@@ -47,7 +48,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Begins with its first packet. `target`: the direction of that packet is known to be (not) the target's, by its port.
+    /// Begins with its first packet. `target`: the direction of that packet is known to be (not)
+    /// the target's, by its port.
     pub(crate) fn new(
         now: Stamp,
         segment: &Segment<'_>,
@@ -138,7 +140,8 @@ impl Connection {
         self.session.distrust(packet);
     }
 
-    /// Reads the data that waits behind holes now: the holes will not be filled, or there is no room to wait.
+    /// Reads the data that waits behind holes now: the holes will not be filled, or there is no
+    /// room to wait.
     pub(crate) fn give_up_holes(&mut self) {
         let now = self.last.inexact();
         for direction in 0..2 {

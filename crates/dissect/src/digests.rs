@@ -1,13 +1,15 @@
 //! Whether the PDUs of a connection carry digests.
 //!
-//! A login that was captured whole says so. Without it, a header digest is recognised by its value, and a data digest by where the next header is. Where that header
-//! was not captured, one of the two is tried: the next header that is seen confirms it, or the reader falls out of step and tries the other.
+//! A login that was captured whole settles it. Without it, a header digest is recognised by its
+//! value, and a data digest by where the next header is. Where that header was not captured, one of
+//! the two is tried: the next header that is seen confirms it, or the reader falls out of step and
+//! tries the other.
 use crate::login::Digests;
 
 /// Losses of step in a row after which digests that were only detected are detected anew.
 const LOSSES_MAX: u32 = 8;
 
-/// What is known of the digests of a connection, in both directions.
+/// Known digests of a connection; they hold in both directions.
 #[derive(Debug, Default)]
 pub(crate) struct DigestKnowledge {
     header: Option<bool>,

@@ -13,7 +13,8 @@ use crate::login::{Digests, Login};
 use crate::packet::{Link, NotSeen, Segment, parse};
 use crate::report::{DirectionReport, NotSeenReport, Report, SessionReport};
 
-/// Connections that are followed at once. Sessions that have ended stay, since they are reported.
+/// Connections that are followed at once. Sessions that have ended count, because they are
+/// reported.
 pub const CONNECTIONS_MAX: usize = 1024;
 /// Captured bytes that wait behind holes, over all connections; beyond it every hole is given up.
 const HELD_BYTES_MAX: usize = 256 << 20;
@@ -44,8 +45,8 @@ pub struct Dissector {
 }
 
 impl Dissector {
-    /// `target_ports`: connections with one of them are taken for iSCSI, and the end that has it for the target. Those on other ports are recognised by
-    /// their login, or by their PDUs.
+    /// `target_ports`: connections with one of them are taken for iSCSI, and the end that has it
+    /// for the target. Those on other ports are recognised by their login, or by their PDUs.
     pub fn new(target_ports: &[u16]) -> Dissector {
         Dissector {
             target_ports: target_ports.to_vec(),
@@ -63,14 +64,16 @@ impl Dissector {
         }
     }
 
-    /// Sets how many of the slowest commands of each connection are reported one by one; default 10.
+    /// Sets how many of the slowest commands of each connection are reported one by one; default
+    /// 10.
     #[must_use]
     pub fn with_slowest(mut self, commands: usize) -> Dissector {
         self.slowest_max = commands;
         self
     }
 
-    /// Takes the next packet. `link`: `None` where it is of a kind that is not read; `original_length`: as it was before the snap length cut it, bytes.
+    /// Takes the next packet. `link`: `None` where it is of a kind that is not read;
+    /// `original_length`: as it was before the snap length cut it, bytes.
     pub fn handle_packet(
         &mut self,
         at: Time,

@@ -35,8 +35,9 @@ impl Habits {
         }
     }
 
-    /// Length of the next data segment to `receiver`, where a burst continues for so long. A PDU that did not end its burst (`last`) was as long as its sender makes
-    /// them; otherwise it is the longest one seen, otherwise what the receiver declared.
+    /// Length of the next data segment to `receiver`, where a burst continues for so long. A PDU
+    /// that did not end its burst (`last`) was as long as its sender makes them; otherwise it is
+    /// the longest one seen, otherwise what the receiver declared.
     pub(crate) fn data_segment_max(
         &self,
         login: Option<&Login>,

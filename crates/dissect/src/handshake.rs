@@ -11,7 +11,8 @@
 use crate::clock::Stamp;
 use crate::packet::Segment;
 
-/// Shortest time after which TCP sends a SYN again, ns (RFC 6298 section 2): an answer that took longer may belong to a SYN that is not in the capture.
+/// Shortest time after which TCP sends a SYN again, ns (RFC 6298 section 2): an answer that took
+/// longer may belong to a SYN that is not in the capture.
 const SYN_TIMEOUT_NS: u64 = 1_000_000_000;
 
 /// The segments of a handshake, as far as they were seen.
@@ -46,7 +47,8 @@ impl Handshake {
         }
     }
 
-    /// The third segment carries no data, and exactly these numbers. Without it the handshake has no known end.
+    /// The third segment carries no data, and exactly these numbers. Without it the handshake has
+    /// no known end.
     fn handle_ack(&mut self, now: Stamp, segment: &Segment<'_>, acknowledged: Option<u32>) {
         let (Some((_, syn)), Some((_, syn_ack))) = (self.syn, self.syn_ack) else {
             return;
@@ -77,7 +79,8 @@ impl Handshake {
         self.ack?.ns_since(self.syn?.0)
     }
 
-    /// Both halves of the round trip; `None` where a segment came again: it is unknown which one was answered.
+    /// Both halves of the round trip; `None` where a segment came again: it is unknown which one
+    /// was answered.
     pub(crate) fn round_trip(&self) -> Option<RoundTrip> {
         let (syn, syn_ack) = (self.syn?.0, self.syn_ack?.0);
         let trip = RoundTrip {

@@ -1,6 +1,7 @@
-//! What a login said: who, and which keys hold.
+//! The result of a login: names, and the keys that hold.
 //!
-//! Both sides' texts are read and put together by each key's rule; nothing is answered, and nothing refused. Values of an authentication are not kept.
+//! The texts of both sides are combined by each key's rule. Values of an authentication are not
+//! kept.
 use std::collections::BTreeMap;
 
 use hakaru_wire::iscsi::keys::{Key, Kind, parse_number};
@@ -62,7 +63,7 @@ impl Login {
         !self.incomplete
     }
 
-    /// What a side declared.
+    /// Value that a side declared.
     pub(crate) fn said(&self, key: Key, sender: Sender) -> Option<&str> {
         self.said.get(&key)?[sender as usize].as_deref()
     }
@@ -86,7 +87,8 @@ impl Login {
         u32::try_from(parse_number(self.said(key, sender)?)?).ok()
     }
 
-    /// The value that holds for a negotiated key; `None`: nobody named it, or its default does.
+    /// The value that holds for a negotiated key; `None` if neither side named it, and its default
+    /// holds.
     fn holds(&self, key: Key) -> Option<String> {
         let [initiator, target] = self.said.get(&key)?;
         let (Some(a), Some(b)) = (initiator, target) else {
@@ -106,7 +108,8 @@ impl Login {
         }
     }
 
-    /// Every operational key that was agreed on; what each side declared for itself has the side behind its name.
+    /// Every operational key that was agreed on; what each side declared for itself has the side
+    /// behind its name.
     pub(crate) fn negotiated(&self) -> BTreeMap<String, String> {
         let mut negotiated = BTreeMap::new();
         for (&key, said) in &self.said {

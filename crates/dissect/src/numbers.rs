@@ -1,6 +1,8 @@
-//! Sequence numbers of one connection, against which a header is checked whose place is not certain.
+//! Sequence numbers of one connection, against which a header is checked whose place is not
+//! certain.
 //!
-//! StatSN, CmdSN and what acknowledges them (RFC 7143 section 4.2.2) grow by one per PDU. Bytes that are no header hardly ever continue them.
+//! StatSN, CmdSN and what acknowledges them (RFC 7143 section 4.2.2) grow by one per PDU. Bytes
+//! that are no header hardly ever continue them.
 use hakaru_wire::iscsi::{Bhs, Itt, Opcode};
 
 use crate::Sender;
@@ -18,7 +20,8 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// The numbers of a header continue those before it; `None` where none are known that it could be compared with.
+    /// The numbers of a header continue those before it; `None` where none are known that it could
+    /// be compared with.
     pub(crate) fn are_continued_by(&self, bhs: &Bhs, sender: Sender) -> Option<bool> {
         let checks = match sender {
             Sender::Initiator => [
@@ -39,7 +42,8 @@ impl Numbers {
         Some(known.all(|distance| distance <= DISTANCE_MAX))
     }
 
-    /// Takes a header that was seen. For one with a status: how many such were there between it and the one before, if known.
+    /// Takes a header that was seen. For one with a status: how many such were there between it and
+    /// the one before, if known.
     pub(crate) fn handle_header(&mut self, bhs: &Bhs, sender: Sender) -> Option<u32> {
         match sender {
             Sender::Initiator => {
@@ -72,7 +76,7 @@ fn carries_cmd_sn(bhs: &Bhs) -> bool {
     !matches!(bhs.opcode(), Some(Opcode::DataOut | Opcode::Snack) | None)
 }
 
-/// It takes up a StatSN.
+/// Whether the PDU takes a StatSN.
 fn carries_status(bhs: &Bhs) -> bool {
     match bhs.opcode() {
         Some(Opcode::DataIn) => bhs.flags() & 1 != 0,

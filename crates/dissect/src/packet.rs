@@ -1,17 +1,19 @@
 //! A captured packet down to its TCP segment: a view, nothing is copied.
 //!
-//! Link layers: Ethernet (with any number of VLAN tags), Linux's cooked ones (SLL, SLL2), BSD's loopback, and none (raw IP). What a snap length cut
-//! off is missed nowhere: lengths come from the IP header. Super-frames that the kernel hands on whole (segmentation offload) are longer than any
-//! MTU, and above 64 KiB their IP length is 0: then it is what the packet had.
+//! Link layers: Ethernet (with any number of VLAN tags), Linux's cooked ones (SLL, SLL2), BSD's
+//! loopback, and none (raw IP). Lengths come from the IP header, so that a snap length hides none.
+//! Super-frames that the kernel hands on whole (segmentation offload) are longer than any MTU, and
+//! above 64 KiB their IP length is 0: then it is what the packet had.
 //!
-//! Checksums are not looked at: where a packet is captured on its way out, the interface has yet to fill them in.
+//! Checksums are not looked at: where a packet is captured on its way out, the interface has yet to
+//! fill them in.
 use std::net::{IpAddr, SocketAddr};
 
 const VLAN_TAGS_MAX: usize = 4;
 const IPV6_EXTENSIONS_MAX: usize = 8;
 const TCP: u8 = 6;
 
-/// What a packet's bytes begin with.
+/// First header of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
     /// An Ethernet header.
@@ -27,21 +29,23 @@ pub enum Link {
 }
 
 impl Link {
-    /// Of a LINKTYPE_ number as pcap and pcapng files have it (<https://www.tcpdump.org/linktypes.html>); `None` for those not read here.
+    /// Of a LINKTYPE_ number as pcap and pcapng files have it
+    /// (<https://www.tcpdump.org/linktypes.html>); `None` for those not read here.
     pub const fn from_code(code: u32) -> Option<Link> {
         match code {
             1 => Some(Link::Ethernet),
             113 => Some(Link::Cooked),
             276 => Some(Link::Cooked2),
             0 | 108 => Some(Link::Loopback),
-            // LINKTYPE_RAW, the two DLT_RAW that old files have in its place, LINKTYPE_IPV4, LINKTYPE_IPV6.
+            // LINKTYPE_RAW, the two DLT_RAW that old files have in its place, LINKTYPE_IPV4,
+            // LINKTYPE_IPV6.
             101 | 12 | 14 | 228 | 229 => Some(Link::Ip),
             _ => None,
         }
     }
 }
 
-/// Why a packet has no TCP segment to look at.
+/// Reason why a packet has no TCP segment to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotSeen {
     /// Neither IPv4 nor IPv6 (ARP, say).
@@ -65,7 +69,7 @@ pub struct Segment<'a> {
     pub to: SocketAddr,
     /// Number of its first byte (of SYN, if it has one).
     pub sequence: u32,
-    /// Next byte that the sender wants, if it says.
+    /// Number of the next byte that the sender expects, if ACK is set.
     pub acknowledged: Option<u32>,
     /// SYN.
     pub syn: bool,
@@ -77,8 +81,8 @@ pub struct Segment<'a> {
     pub payload: &'a [u8],
     /// Payload as it was on the wire, bytes; at least `payload.len()`.
     pub payload_length: u32,
-    /// Hash of the IP identification and of the TCP header without ports and checksum: equal for two copies of one packet, and, as good as always, different for a
-    /// retransmission.
+    /// Hash of the IP identification and of the TCP header without ports and checksum: equal for
+    /// two copies of one packet, and, as good as always, different for a retransmission.
     pub fingerprint: u64,
 }
 
@@ -99,7 +103,7 @@ pub fn parse(link: Link, bytes: &[u8], original_length: u32) -> Result<Segment<'
     }
 }
 
-/// Where the IP header begins.
+/// Place of the IP header.
 fn network_header(link: Link, bytes: &[u8]) -> Result<usize, NotSeen> {
     match link {
         Link::Ethernet => behind_ethertype(bytes, 12),
@@ -110,7 +114,7 @@ fn network_header(link: Link, bytes: &[u8]) -> Result<usize, NotSeen> {
     }
 }
 
-/// Where the IP header begins behind an ethertype and the VLAN tags that may follow it.
+/// Place of the IP header behind an ethertype and the VLAN tags that may follow it.
 fn behind_ethertype(bytes: &[u8], mut at: usize) -> Result<usize, NotSeen> {
     for _ in 0..=VLAN_TAGS_MAX {
         match u16_at(bytes, at)? {
@@ -163,7 +167,8 @@ fn parse_ipv6(packet: &[u8], original: usize) -> Result<Segment<'_>, NotSeen> {
                 let address = |at| IpAddr::from(octets::<16>(packet, at));
                 return parse_tcp(packet, at, total, address(8), address(24));
             }
-            // Hop-by-hop, routing, destination options; authentication counts in words of four bytes.
+            // Hop-by-hop, routing, destination options; authentication counts in words of four
+            // bytes.
             0 | 43 | 60 => 8 + 8 * usize::from(*packet.get(at + 1).ok_or(NotSeen::Cut)?),
             51 => 8 + 4 * usize::from(*packet.get(at + 1).ok_or(NotSeen::Cut)?),
             44 => return Err(NotSeen::Fragment),
@@ -195,7 +200,8 @@ fn parse_tcp(
         .ok_or(NotSeen::Malformed)?
         // Longer than a window can be: nonsense.
         .min(1 << 30);
-    // Options may be cut off; behind the payload there may be what Ethernet fills its shortest frames with.
+    // Options may be cut off; behind the payload there may be what Ethernet fills its shortest
+    // frames with.
     let payload = tcp.get(header..).unwrap_or(&[]);
     let flags = tcp[13];
     Ok(Segment {

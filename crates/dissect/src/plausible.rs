@@ -1,7 +1,9 @@
-//! Checks whether 48 bytes can be a PDU's header, where their place in the stream does not prove it.
+//! Checks whether 48 bytes can be a PDU's header, where their place in the stream does not prove
+//! it.
 //!
-//! RFC 7143 leaves many bits of every header reserved, so 48 bytes of anything else hardly ever pass. Bytes of zeros, the most frequent data of
-//! all, do not: a header without the F bit is a Data-Out or Data-In with data, or begins a sequence of text.
+//! RFC 7143 leaves many bits of every header reserved, so 48 bytes of anything else hardly ever
+//! pass. Bytes of zeros, the most frequent data of all, do not: a header without the F bit is a
+//! Data-Out or Data-In with data, or begins a sequence of text.
 use hakaru_wire::iscsi::{
     Bhs, DataIn, DataOut, Itt, Opcode, R2t, ScsiCommand, ScsiResponse, TargetNumbers,
 };
@@ -26,7 +28,8 @@ pub(crate) fn follows(bhs: &Bhs, sender: Sender) -> bool {
             || opcode == Opcode::ScsiCommand && bhs.ahs_length() <= AHS_LENGTH_MAX)
 }
 
-/// Whether every field is as its opcode demands. `sender`: the sender of the stream, if that is known.
+/// Whether every field is as its opcode demands. `sender`: the sender of the stream, if that is
+/// known.
 pub(crate) fn is_header(bhs: &Bhs, sender: Option<Sender>) -> bool {
     let Some(opcode) = bhs.opcode() else {
         return false;
@@ -149,7 +152,8 @@ fn fields_fit(bhs: &Bhs, opcode: Opcode) -> bool {
     }
 }
 
-/// T and C exclude each other, CSG and NSG are 0, 1 or 3, and without T there is no NSG (RFC 7143 sections 11.12.1 to 11.12.3).
+/// T and C exclude each other, CSG and NSG are 0, 1 or 3, and without T there is no NSG (RFC 7143
+/// sections 11.12.1 to 11.12.3).
 fn login_flags_fit(flags: u8) -> bool {
     let (transit, more) = (flags & 0x80 != 0, flags & 0x40 != 0);
     let (current, next) = (flags >> 2 & 3, flags & 3);
@@ -159,7 +163,8 @@ fn login_flags_fit(flags: u8) -> bool {
         && (next == 0 || transit && next != 2 && next > current)
 }
 
-/// F and C exclude each other, and one of F, C or neither is all there is (RFC 7143 section 11.10.1).
+/// F and C exclude each other, and one of F, C or neither is all there is (RFC 7143 section
+/// 11.10.1).
 fn text_flags_fit(flags: u8) -> bool {
     flags & 0x3f == 0 && flags != 0xc0
 }

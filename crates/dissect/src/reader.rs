@@ -1,10 +1,13 @@
 //! Reads the PDUs of one direction.
 //!
-//! In step, `wire`'s [`Framer`] does the reading. Only headers are needed; where data was cut off or is in no packet, its length is known and as many zeros
-//! are read in its place. Where a *header* is missing, the session may know what it must have been (the next part of a burst); otherwise the reader is out
-//! of step and looks for the next bytes that can only be a header ([`crate::search`]). Bytes that it passes over are counted.
+//! In step, `wire`'s [`Framer`] does the reading. Only headers are needed; where data was cut off
+//! or is in no packet, its length is known and as many zeros are read in its place. Where a
+//! *header* is missing, the session may know what it must have been (the next part of a burst);
+//! otherwise the reader is out of step and looks for the next bytes that can only be a header
+//! ([`crate::search`]). Bytes that it passes over are counted.
 //!
-//! Bytes that have to be read again, because more of them were needed for a decision, keep the time when they came.
+//! Bytes that have to be read again, because more of them were needed for a decision, keep the time
+//! when they came.
 use std::collections::VecDeque;
 
 use hakaru_wire::iscsi::digest::{DIGEST_LENGTH, header_digest};
@@ -29,7 +32,8 @@ enum Step {
     Reading,
     /// Out of step: bytes that may hold the beginning of a header.
     Searching(Window),
-    /// In step, at the end of data, where it is unknown whether a data digest lies before the next header.
+    /// In step, at the end of data, where it is unknown whether a data digest lies before the next
+    /// header.
     Deciding(Window),
 }
 
@@ -39,9 +43,10 @@ pub(crate) struct Reader {
     step: Step,
     framer: Framer,
     digests: Digests,
-    /// No header was assumed, and no digest guessed, between the last header that was seen and here.
+    /// No header was assumed, and no digest guessed, between the last header that was seen and
+    /// here.
     certain: bool,
-    /// A data digest, or none, was guessed since then.
+    /// A data digest, or its absence, was guessed there.
     guessed: bool,
     /// Bytes that were read of a header that is not complete.
     partial: Vec<u8>,
@@ -202,7 +207,8 @@ impl Reader {
         }
     }
 
-    /// Between two PDUs: takes over the digests that are known by now. `false`: header digests are to be detected first.
+    /// Between two PDUs: takes over the digests that are known by now. `false`: header digests are
+    /// to be detected first.
     fn prepare(&mut self, session: &Session) -> bool {
         if !self.framer.is_between_pdus() || self.in_pdu {
             return true;
@@ -225,7 +231,8 @@ impl Reader {
         true
     }
 
-    /// Checks a header by its place in the stream, or, where this place is not certain, by all that is known. Falls out of step if it is none.
+    /// Checks a header by its place in the stream, or, where this place is not certain, by all that
+    /// is known. Falls out of step if it is none.
     fn accept(&mut self, now: Stamp, sender: Sender, bhs: &Bhs, session: &mut Session) -> bool {
         if session.is_in_login() && !is_login(bhs) && plausible::is_header(bhs, Some(sender)) {
             // The end of the login is missing. Digests may be in use here.
@@ -276,7 +283,8 @@ impl Reader {
         self.framer.set_digests(digests.header, digests.data);
     }
 
-    /// Looks at the 52 bytes behind data: the next header, or a digest and most of the next header. Returns the bytes to read, once it is known.
+    /// Looks at the 52 bytes behind data: the next header, or a digest and most of the next header.
+    /// Returns the bytes to read, once it is known.
     fn decide(
         &mut self,
         sender: Sender,
@@ -311,7 +319,8 @@ impl Reader {
         Some(window)
     }
 
-    /// The bytes behind data were not captured: goes on with the guess. Returns how many of the `missing` ones are behind the digest.
+    /// The bytes behind data were not captured: continues with the guess. Returns how many of the
+    /// `missing` ones are behind the digest.
     fn guess(
         &mut self,
         sender: Sender,
@@ -369,7 +378,8 @@ impl Reader {
         missing
     }
 
-    /// Reads zeros in the place of data, up to the end of the PDU. Returns how many bytes are still missing.
+    /// Reads zeros in the place of data, up to the end of the PDU. Returns how many bytes are still
+    /// missing.
     fn read_zeros(
         &mut self,
         now: Stamp,
@@ -399,8 +409,8 @@ impl Reader {
         length - (zeros.len() - input.len()) as u64
     }
 
-    /// A header begins in the missing bytes, or continues there: the header that the session expects is read in its place. Returns how many bytes are
-    /// still missing.
+    /// A header begins in the missing bytes, or continues there: the header that the session
+    /// expects is read in its place. Returns how many bytes are still missing.
     fn assume_header(
         &mut self,
         now: Stamp,
@@ -489,7 +499,8 @@ impl Reader {
         self.step = Step::Searching(again);
     }
 
-    /// Looks for a header. From there on the bytes are returned, and the reader is in step. `last`: the bytes behind the window are missing.
+    /// Looks for a header. From there on the bytes are returned, and the reader is in step. `last`:
+    /// the bytes behind the window are missing.
     fn search(
         &mut self,
         sender: Sender,
@@ -523,7 +534,8 @@ impl Reader {
         self.read_found(sender, window, session)
     }
 
-    /// Reads the header that was found with the digest that was found: the next one may not have the same.
+    /// Reads the header that was found with the digest that was found: the next one may not have
+    /// the same.
     fn read_found(
         &mut self,
         sender: Sender,

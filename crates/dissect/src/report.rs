@@ -1,11 +1,12 @@
-//! What an analysis comes to; as JSON it is what `hakaru-engine analyse` prints.
+//! The result of an analysis; `hakaru-engine analyse` prints it as JSON.
 use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
 use crate::stream::StreamCounters;
 
-/// Distribution of durations, ns; all 0 where there are none. Percentiles have three significant digits, the mean and the maximum are exact.
+/// Distribution of durations, ns; all 0 where there are none. Percentiles have three significant
+/// digits, the mean and the maximum are exact.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Spread {
     /// Number of durations.
@@ -168,8 +169,8 @@ pub struct SessionReport {
     pub negotiated: Option<BTreeMap<String, String>>,
     /// Header and data digests are in use, as agreed on or as detected; `None`: unknown.
     pub digests: Option<(bool, bool)>,
-    /// Round trip of TCP's handshake, ns: SYN to SYN-ACK to ACK, so that it is the same wherever it is captured. `None` where a segment of it is missing, or
-    /// came again, or may have.
+    /// Round trip of TCP's handshake, ns: SYN to SYN-ACK to ACK, so that it is the same wherever it
+    /// is captured. `None` where a segment of it is missing, or came again, or may have.
     pub handshake_rtt_ns: Option<u64>,
     /// Part of that round trip between the place of capture and the target, ns.
     pub target_side_rtt_ns: Option<u64>,
@@ -179,7 +180,7 @@ pub struct SessionReport {
     pub handshake_retransmissions: u64,
     /// From the first SYN to the ACK that ends the handshake, ns.
     pub handshake_ns: Option<u64>,
-    /// When the first and the last packet came, ns of the capture's clock.
+    /// Times of the first and the last packet, ns of the capture's clock.
     pub first_ns: u64,
     /// See `first_ns`.
     pub last_ns: u64,
@@ -191,9 +192,11 @@ pub struct SessionReport {
     pub commands: u64,
     /// Began, and had not ended when the capture did.
     pub commands_unfinished: u64,
-    /// Began, and their tag was used again before a response was seen: aborted, or the response is missing.
+    /// Began, and their tag was used again before a response was seen: aborted, or the response is
+    /// missing.
     pub commands_without_response: u64,
-    /// Ended, but something of them may be missing in the capture: no times are told.
+    /// Ended, and are not timed: a part of them may be missing from the capture, or their times are
+    /// not certain.
     pub commands_not_whole: u64,
     /// Beyond the number that is followed at once.
     pub commands_not_followed: u64,
@@ -234,14 +237,15 @@ pub struct NotSeenReport {
     pub malformed: u64,
 }
 
-/// All of it.
+/// The whole result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Packets read.
     pub packets: u64,
     /// Of these, cut by the snap length.
     pub packets_cut: u64,
-    /// Of these, with a time before that of the packet before them: commands around them are not timed.
+    /// Of these, with a time before that of the packet before them: commands around them are not
+    /// timed.
     pub packets_back_in_time: u64,
     /// Longest TCP payload that one packet of the capture holds, bytes.
     pub payload_bytes_max: u64,

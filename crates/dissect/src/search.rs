@@ -1,7 +1,8 @@
-//! Looks for the next header, out of step: in the middle of a capture, and behind what is missing from it.
+//! Looks for the next header, out of step: in the middle of a capture, and behind what is missing
+//! from it.
 //!
-//! Bytes are taken for a header if all its fields fit, and one thing more: its digest, its sequence numbers, a second header where it ends, or its place at the begin
-//! of a packet.
+//! Bytes are taken for a header if all its fields fit, and one thing more: its digest, its sequence
+//! numbers, a second header where it ends, or its place at the begin of a packet.
 use hakaru_wire::iscsi::digest::{DIGEST_LENGTH, header_digest, padding};
 use hakaru_wire::iscsi::{BHS_LENGTH, Bhs};
 
@@ -33,7 +34,8 @@ enum Verdict {
     No,
 }
 
-/// How many bytes at the front of the window are no header, and the header behind them. `last`: the bytes behind the window are missing.
+/// How many bytes at the front of the window are no header, and the header behind them. `last`: the
+/// bytes behind the window are missing.
 pub(crate) fn search(
     window: &Window,
     sender: Sender,
@@ -113,7 +115,8 @@ fn judge(
     }
 }
 
-/// Whether a header follows where this PDU without a header digest ends, with or without a data digest; `None`: not captured.
+/// Whether a header follows where this PDU without a header digest ends, with or without a data
+/// digest; `None`: not captured.
 fn next_header(bytes: &[u8], bhs: &Bhs, head: usize, sender: Sender) -> Option<bool> {
     let length = bhs.data_segment_length() as usize;
     let end = head + length + if length > 0 { padding(length) } else { 0 };

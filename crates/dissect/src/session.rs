@@ -1,7 +1,8 @@
 //! One connection's PDUs put together to commands.
 //!
-//! All PDUs of a command pass through one connection (connection allegiance, RFC 7143 section 4.2.2.1), so that each connection is looked at for itself: where a
-//! session has several, each is one entry of the report.
+//! All PDUs of a command pass through one connection (connection allegiance, RFC 7143 section
+//! 4.2.2.1), so that each connection is looked at for itself: where a session has several, each is
+//! one entry of the report.
 use std::collections::BTreeMap;
 
 use hakaru_wire::iscsi::{
@@ -47,11 +48,12 @@ pub(crate) struct Session {
     phase: LoginPhase,
     numbers: Numbers,
     commands: BTreeMap<Itt, Command>,
-    /// Commands that ended by a header that was assumed. Each stays until its tag is used again: a PDU for it before that shows that the assumption was wrong.
+    /// Commands that ended by a header that was assumed. Each stays until its tag is used again: a
+    /// PDU for it before that shows that the assumption was wrong.
     ended: BTreeMap<Itt, Command>,
     /// Statuses from the target that were assumed and that no later header has confirmed.
     assumed_statuses: u32,
-    /// Headers of a direction were assumed since the last one that was seen.
+    /// Headers of a direction were assumed after the last one that was seen.
     has_assumed: [bool; 2],
     /// The PDU of each direction that is being read, or was last.
     last: [Option<Pdu>; 2],
@@ -108,7 +110,8 @@ pub(crate) fn is_login(bhs: &Bhs) -> bool {
 }
 
 impl Session {
-    /// `from_start`: the capture has the connection's beginning. `slowest_max`: commands that are reported one by one.
+    /// `from_start`: the capture has the connection's beginning. `slowest_max`: commands that are
+    /// reported one by one.
     pub(crate) fn new(from_start: bool, slowest_max: usize) -> Session {
         Session {
             tally: Tally::new(slowest_max),
@@ -152,7 +155,8 @@ impl Session {
         }
     }
 
-    /// The sequence numbers of a header continue those before it; `None` where they cannot be compared.
+    /// The sequence numbers of a header continue those before it; `None` where they cannot be
+    /// compared.
     pub(crate) fn numbers_fit(&self, bhs: &Bhs, sender: Sender) -> Option<bool> {
         self.numbers.are_continued_by(bhs, sender)
     }
@@ -165,7 +169,8 @@ impl Session {
         self.last[sender as usize].as_ref()
     }
 
-    /// A direction fell out of step: commands under way may lack something, and headers that were assumed were wrong.
+    /// A direction fell out of step: commands under way may lack something, and headers that were
+    /// assumed were wrong.
     pub(crate) fn handle_lost(&mut self, sender: Sender) {
         self.lost[sender as usize] = true;
         self.last[sender as usize] = None;
@@ -280,7 +285,7 @@ impl Session {
         }
     }
 
-    /// A PDU of a command: assumed, or one that shows that the command has not ended.
+    /// Notes a PDU of a command: an assumed one, or one that shows that the command had not ended.
     fn note_tag(&mut self, itt: Itt, sender: Sender, assumed: bool) {
         match self.commands.get_mut(&itt) {
             Some(command) if assumed => command.assume_header(sender),
@@ -454,7 +459,7 @@ impl Session {
         self.tally.finish();
     }
 
-    /// Anything that was decoded.
+    /// Whether any PDU was decoded.
     pub(crate) fn has_pdus(&self) -> bool {
         self.tally.pdus() > 0
     }

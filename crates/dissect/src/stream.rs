@@ -1,8 +1,10 @@
 //! One direction of a TCP connection, put in order.
 //!
-//! A byte counts at the instant from which all bytes before it had been seen: data that came early waits, as it does in the receiver. A hole is given up once the
-//! peer has acknowledged it, for then the capture missed what the peer received, or when more waits behind it than is held. The time of what waited behind such a
-//! hole is known only within bounds, and so is the time of bytes that the peer acknowledged before they were captured.
+//! A byte counts at the instant from which all bytes before it had been seen: data that came early
+//! waits, as it does in the receiver. A hole is given up once the peer has acknowledged it, for
+//! then the capture missed what the peer received, or when more waits behind it than is held. The
+//! time of what waited behind such a hole is known only within bounds, and so is the time of bytes
+//! that the peer acknowledged before they were captured.
 use std::collections::{BTreeMap, VecDeque};
 
 use hakaru_units::Time;
@@ -51,7 +53,8 @@ pub struct StreamCounters {
     pub duplicated_packets: u64,
     /// Segments that came before one with lower numbers.
     pub out_of_order_segments: u64,
-    /// Segments that filled a hole later than another order on the way explains: lost before the place of capture, and sent again.
+    /// Segments that filled a hole later than another order on the way explains: lost before the
+    /// place of capture, and sent again.
     pub late_segments: u64,
     /// Longest time for which later segments waited for such a one, ns.
     pub late_max_ns: u64,
@@ -74,7 +77,8 @@ struct Held {
 /// One direction.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
-    /// Place of the next byte, counted from 2^32 so that the byte before the first has one too; `None` before the first segment.
+    /// Place of the next byte, counted from 2^32 so that the byte before the first has one too;
+    /// `None` before the first segment.
     next: Option<u64>,
     /// The first byte of the connection was seen announced (SYN).
     from_start: bool,
@@ -158,7 +162,7 @@ impl Stream {
             return;
         }
         self.count_late(stamp);
-        // Bytes that were acknowledged before they were seen came earlier than this says.
+        // The receiver had these bytes earlier than this instant if it acknowledged them before.
         let stamp = if next < self.acknowledged {
             stamp.inexact()
         } else {
@@ -174,7 +178,8 @@ impl Stream {
         );
     }
 
-    /// The capture has this very packet twice: a retransmission differs in its IP identification or its timestamp.
+    /// The capture has this very packet twice: a retransmission differs in its IP identification or
+    /// its timestamp.
     fn is_copy(&mut self, segment: &Segment<'_>) -> bool {
         let copy = self.recent.contains(&segment.fingerprint);
         if !copy {
@@ -237,7 +242,8 @@ impl Stream {
         }
     }
 
-    /// Gives out what is in order now. `flush`: everything that is held, because nothing more comes.
+    /// Gives out what is in order now. `flush`: everything that is held, because nothing more
+    /// comes.
     pub(crate) fn drain(&mut self, now: Stamp, flush: bool, out: &mut dyn FnMut(Piece<'_>)) {
         let mut given_up = None;
         loop {
@@ -309,7 +315,8 @@ impl Stream {
     }
 }
 
-/// The place of the first number seen: half-way in the first lap but one, so that numbers shortly before it have places too.
+/// The place of the first number seen: half-way in the first lap but one, so that numbers shortly
+/// before it have places too.
 fn place_of_first(sequence: u32) -> u64 {
     (1 << 32) + u64::from(sequence)
 }

@@ -9,7 +9,8 @@ use crate::report::{
     CommandReport, LunReport, PhaseReport, Phases, SlowCommand, Spread, StatusReport,
 };
 
-/// Logical units and statuses that are told apart on one connection; more count as the last.
+/// Logical units, and statuses, that are counted one by one on one connection; further ones are
+/// left out.
 const GROUPS_MAX: usize = 256;
 const READ_PHASES: [Option<&str>; 4] = [
     None,
@@ -269,7 +270,8 @@ impl Tally {
     }
 }
 
-/// A LUN as people write it: its number, where it has the form of a number below 16384 (SAM-5 section 4.7), otherwise all of its 64 bits.
+/// A LUN as people write it: its number, where it has the form of a number below 16384 (SAM-5
+/// section 4.7), otherwise all of its 64 bits.
 fn lun_name(lun: u64) -> String {
     match (lun >> 62, lun & 0x0000_ffff_ffff_ffff) {
         (0 | 1, 0) => ((lun >> 48) & 0x3fff).to_string(),

@@ -134,7 +134,8 @@ fn a_capture_that_begins_in_the_middle_finds_the_sides_and_the_digests() {
     }
 }
 
-/// Duplicates and swaps neighbours of one direction: what is in order arrives with the later of the two.
+/// Duplicates and swaps neighbours of one direction: what is in order arrives with the later of the
+/// two.
 #[test]
 fn reordered_and_repeated_segments_change_no_count() {
     let talk = conversation(3260, (false, true), 1448);

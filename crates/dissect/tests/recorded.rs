@@ -1,4 +1,5 @@
-//! The capture of open-iscsi and tgt, damaged in the same ways: no command gets another time than in the whole capture.
+//! The capture of open-iscsi and tgt, damaged in the same ways: no command gets another time than
+//! in the whole capture.
 use std::fs::File;
 
 use hakaru_dissect::{CaptureFile, Dissector, Link, Report, SlowCommand};

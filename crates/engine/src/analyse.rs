@@ -1,7 +1,8 @@
-//! `hakaru-engine analyse FILE…`: the analysis of a capture of iSCSI, as one JSON document on stdout. Reads files and nothing else; each file once, so that
-//! it may be a pipe.
+//! `hakaru-engine analyse FILE…`: the analysis of a capture of iSCSI, as one JSON document on
+//! stdout. Reads files and nothing else; each file once, so that it may be a pipe.
 //!
-//! Several files are the parts of one capture (rotated); they are read in the order of their first packets.
+//! Several files are the parts of one capture (rotated); they are read in the order of their first
+//! packets.
 use std::fs::File;
 use std::io::{Write, stderr};
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ const FORMAT: u32 = 2;
 struct Document {
     format: u32,
     files: Vec<FileReport>,
-    /// By the program that captured, if it says so.
+    /// Dropped by the program that captured; `None` if the files lack that count.
     packets_dropped_in_capture: Option<u64>,
     capture: Report,
 }
@@ -35,7 +36,8 @@ struct FileReport {
     blocks_not_read: u64,
 }
 
-/// Analyses files. `ports`: TCP ports that targets listen on, beside those found by content; `progress`: percent on stderr once a second.
+/// Analyses files. `ports`: TCP ports that targets listen on, beside those found by content;
+/// `progress`: percent on stderr once a second.
 ///
 /// # Errors
 /// A file cannot be opened or read, or is no capture.

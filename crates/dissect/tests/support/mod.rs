@@ -140,7 +140,8 @@ impl Talk {
         self.now.0 += self.gap_ns;
     }
 
-    /// The newest segment of `from` that lies `back` segments before its last one is sent again, and arrives.
+    /// The newest segment of `from` that lies `back` segments before its last one is sent again,
+    /// and arrives.
     pub fn retransmit(&mut self, from: From, back: usize) {
         let mine = self.packets.iter().rev();
         let mut packet = mine
@@ -235,7 +236,8 @@ impl Talk {
         self.digests = digests;
     }
 
-    /// A write with an R2T for each `burst`: R2T 5 ms after the last data, data 1 ms after the R2T and for 2 ms, the response 3 ms after it.
+    /// A write with an R2T for each `burst`: R2T 5 ms after the last data, data 1 ms after the R2T
+    /// and for 2 ms, the response 3 ms after it.
     pub fn write(&mut self, itt: u32, length: u32, immediate: u32, burst: u32) {
         self.write_unsolicited(itt, length, immediate, 0, burst);
     }
@@ -302,7 +304,8 @@ impl Talk {
         self.pdu(From::Target, header, &[])
     }
 
-    /// Handed over at once, so that segments do not end where PDUs do; two thirds of it 2 ms after the first. Returns the ends of the first header and of the last PDU.
+    /// Handed over at once, so that segments do not end where PDUs do; two thirds of it 2 ms after
+    /// the first. Returns the ends of the first header and of the last PDU.
     fn data_out(
         &mut self,
         itt: u32,
@@ -381,7 +384,8 @@ impl Talk {
         header
     }
 
-    /// A read whose data begins 4 ms after the command and takes 2 ms; the status is in the last Data-In, or in a response 1 ms later.
+    /// A read whose data begins 4 ms after the command and takes 2 ms; the status is in the last
+    /// Data-In, or in a response 1 ms later.
     pub fn read(&mut self, itt: u32, length: u32, status_in_data: bool) {
         let [begin, _] = self.command(itt, length, true, false, &[]);
         self.pass(4);
@@ -401,7 +405,8 @@ impl Talk {
         self.know(itt, begin, phases);
     }
 
-    /// Reads whose commands go out in one segment, and whose data and statuses come back in one piece, in the reverse order.
+    /// Reads whose commands go out in one segment, and whose data and statuses come back in one
+    /// piece, in the reverse order.
     pub fn reads_at_once(&mut self, itts: &[u32], length: u32, status_in_data: bool) {
         let mut commands = Vec::new();
         let mut begins = Vec::new();

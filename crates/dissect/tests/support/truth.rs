@@ -1,6 +1,8 @@
-//! The right times of a conversation, computed from its packets in the plainest way: no reader, no holes, no memory bound.
+//! The right times of a conversation, computed from its packets in the plainest way: no reader, no
+//! holes, no memory bound.
 //!
-//! A byte counts at the first instant from which all bytes of its direction up to it have been in packets.
+//! A byte counts at the first instant from which all bytes of its direction up to it have been in
+//! packets.
 use std::collections::BTreeMap;
 
 use super::{From, Packet};
