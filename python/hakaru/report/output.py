@@ -40,7 +40,7 @@ def render(
     for given, known in ((formats, FORMATS), (langs, LANGUAGES)):
         for one in given:
             if one not in known:
-                raise UsageError(f"no {one!r} report", f"choose of {', '.join(known)}")
+                raise UsageError(f"no {one!r} report", f"choose from {', '.join(known)}")
     summary = summary or summarise(run_dir)
     folder = out or run_dir / "report"
     make_folder(folder)
