@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from xml.etree import ElementTree
 
@@ -100,3 +101,11 @@ def check_places(picture: ElementTree.Element) -> None:
         for second in boxes:
             apart = first[2] <= second[0] or second[2] <= first[0] or first[3] <= second[1] or second[3] <= first[1]
             assert first is second or apart, (first, second)
+
+
+def test_a_drawing_in_japanese_has_no_english_words() -> None:
+    linked = ElementTree.fromstring(draw(plan(links__uplink__pause=True, links__vtl__loss={"percent": 0.1}), "ja"))
+    words = texts(linked)
+    assert {"カットスルー", "共有 4 MiB", "キュー 64 KiB", "遅延 0.1 ms, 損失 0.1 %"} <= set(words)
+    assert not re.search("queue|delay|loss|shared|unlimited|more", " ".join(words))
+    check_places(linked)

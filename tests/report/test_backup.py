@@ -136,3 +136,10 @@ def test_run_that_copied_nothing_has_a_report(tmp_path: Path) -> None:
     )
     assert "No repetition has a result" in html.read_text()
     assert len(PdfReader(io.BytesIO(pdf.read_bytes())).pages) >= 1
+
+
+@pytest.mark.parametrize(
+    ("backend", "words"), [("fabric", "emulated frame by frame"), ("kernel", "queueing disciplines")]
+)
+def test_method_says_how_the_network_of_copies_was_made(backend: str, words: str) -> None:
+    assert any(words in sentence for sentence in backup.method({}, {"backend": {"name": backend}}, "en"))

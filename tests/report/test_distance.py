@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from hakaru import report
 from hakaru.kinds.vms import path as distance
 from hakaru.kinds.vms import path_figures as distance_figures
 from hakaru.report import charts, render
@@ -99,3 +100,9 @@ def test_parts_of_a_bar_stand_one_after_the_other_and_unknown_ones_are_nothing()
     places = [(row["place"], row["part"], row["begin"], row["end"]) for row in bars["data"]["values"]]
     assert places == [(0, "x", 0, 60), (0, "z", 60, 100), (1, "z", 0, 100)]
     assert bars["encoding"]["color"]["scale"]["domain"] == ["x", "z"]
+
+
+def test_figures_of_a_run_over_a_distance_are_drawn_on_their_own(tmp_path: Path) -> None:
+    run = published_shape(tmp_path)
+    assert report.figure(run, "throughput_0", tmp_path / "t.svg").read_text().startswith("<svg")
+    assert report.figure(run, "phases", tmp_path / "p.png", language="ja").read_bytes().startswith(b"\x89PNG")

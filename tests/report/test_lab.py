@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from hakaru.lab.plan.tcp import REMAINS_2009, SACK_RACK
 from hakaru.report import capture_files, link_checks
 from hakaru.report.document import clean
-from hakaru.report.lab import describe_lab
+from hakaru.report.lab import REMAINS, describe_lab
+from hakaru.wording import say
 
 LAB: dict[str, Any] = {
     "nodes": [],
@@ -46,8 +48,7 @@ def test_lab_is_told_without_data_structures() -> None:
     ]
     assert told["about"] == [
         ("switch edge", "store-and-forward, buffer of 4 MiB shared by all ports (alpha 1)"),
-        ("backend.name", "fabric"),
-        ("backend.inner.pyroute2", "0.9"),
+        ("Network", say("en", "lab.backend.fabric")),
     ]
     assert told["baselines"] == [["kvm-1 – vtl", "iperf 3.12, 2 streams", "941 Mbit/s", "12", "–", "–"]]
 
@@ -60,7 +61,7 @@ def test_tcp_is_told_as_the_kernel_has_it_not_as_it_was_asked_for() -> None:
 
 def test_lab_that_was_not_ours_has_nothing_to_tell() -> None:
     told = describe_lab({}, clean, "ja")
-    assert told == {"drawing": "", "links": [], "about": [], "tcp": [], "baselines": [], "vlans": []}
+    assert told == {"drawing": "", "is_site": False, "links": [], "about": [], "tcp": [], "baselines": [], "vlans": []}
 
 
 VLANS: dict[str, Any] = {
@@ -134,3 +135,11 @@ def test_captures_are_linked_with_what_they_hold_and_lost() -> None:
         "7 packets that arrived too fast, the 2 oldest files, replaced by newer ones, everything after an early end"
     )
     assert capture_files.rows({"points": []}, "..", "ja") == []
+
+
+def test_what_no_setting_reverts_is_written_in_japanese_too() -> None:
+    stays = [SACK_RACK, *REMAINS_2009]
+    assert sorted(say("en", message) for message in REMAINS) == sorted(stays)
+    (tcp,) = describe_lab({"tcp": [{"stack": "2009", "remains": stays}]}, clean, "ja")["tcp"]
+    assert not any(english in tcp["remains"] for english in stays)
+    assert "確認応答" in tcp["remains"]

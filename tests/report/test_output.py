@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hakaru import kind
 from hakaru.errors import EnvironmentError_, UsageError
 from hakaru.report import figure, render
 from hakaru.report.output import bound
@@ -200,3 +201,43 @@ def test_what_cannot_be_drawn_or_written_is_a_clear_error(invented_run: Path, tm
 def test_numbers_stay_with_their_units() -> None:
     sentence = "At most 90 %, 12 KiB of 3 MB/s, 40 ms: 5 sessions, 2 Gbit/s"
     assert bound(sentence) == "At most 90\u00a0%, 12\u00a0KiB of 3\u00a0MB/s, 40\u00a0ms: 5 sessions, 2\u00a0Gbit/s"
+
+
+def test_command_to_run_again_has_every_option_of_the_run() -> None:
+    run = {
+        "study": "vm-sweep",
+        "quick": True,
+        "seed": 7,
+        "options": {"quick": True, "seed": 7, "repetitions": 5, "only": {"pattern": ["random-32k"], "vms": ["1", "4"]}},
+        "site": {"name": "here"},
+        "command": ["hakaru", "run", "vm-sweep", "--site", "my site.yaml"],
+    }
+    again = kind.named("vms").report.redo(run)
+    assert again == (
+        "hakaru run vm-sweep --quick --seed 7 --repetitions 5 --only pattern=random-32k --only vms=1,4 "
+        "--site 'my site.yaml'"
+    )
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_cover_says_what_kind_of_numbers_the_report_has(rendered: dict[str, Path], language: str) -> None:
+    cover = rendered[f"report.{language}.html"].read_text().split("</header>")[0]
+    words = {
+        "en": ("simulated", "quick form", "2 repetitions of 3 s"),
+        "ja": ("シミュレーション", "短縮版", "3 s を 2 回"),
+    }
+    assert all(word in cover for word in words[language])
+
+
+def test_tables_can_be_read_and_scrolled_without_a_mouse(rendered: dict[str, Path]) -> None:
+    html = rendered["report.en.html"].read_text()
+    headings = re.findall(r"<th(?=[ >])[^>]*>", html)
+    assert len(headings) > 50
+    assert all("scope=" in heading for heading in headings)
+    assert all('tabindex="0"' in region for region in re.findall(r'<div class="scroll[^>]*>', html))
+
+
+def test_japanese_report_has_no_english_sentence_outside_of_names(rendered: dict[str, Path]) -> None:
+    shown = "".join(Page(rendered["report.ja.html"].read_text()).text)
+    sentences = [line for line in shown.splitlines() if re.search(r"\b(the|of|is|was|with|and)\b", line)]
+    assert sentences == []

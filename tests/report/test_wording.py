@@ -43,7 +43,7 @@ def test_every_message_that_the_code_says_is_there() -> None:
         *(PYTHON / "report").rglob("*.py"),
         *(PYTHON / "report").rglob("*.j2"),
     ]:
-        said |= set(re.findall(r"""say\((?:language, )?["']([a-z_.0-9]+)["']""", path.read_text()))
+        said |= set(re.findall(r"""say\((?:language, )?["']((?!(?:en|ja)["'])[a-z_.0-9]+)["']""", path.read_text()))
     assert len(said) > 60
     assert said <= set(catalogue("en")), said - set(catalogue("en"))
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from hakaru.analysis import sentences
-from hakaru.report import capture_files, charts, kind, link_checks
+from hakaru.report import capture_files, charts, environment, kind, link_checks
 from hakaru.report.blocks import Group
 from hakaru.report.figures import Figure
 from hakaru.report.kind import ReportKind
-from hakaru.report.lab import describe_lab, flat
+from hakaru.report.lab import describe_lab
 from hakaru.report.sweep import Sweep
 from hakaru.wording import say, tenths
 
@@ -32,9 +32,10 @@ _UNSEEN = re.compile(
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a report is made from."""
+    """What a report is made from: the summary, and files of the run directory."""
 
     summary: Json
+    run: Json
     study: Json
     lab: Json
     machine: Json
@@ -63,6 +64,7 @@ def build(inputs: Inputs, language: str) -> Json:
         "expectation": _in(summary["study"].get("expectation"), language),
         "run": summary["run"]["run"],
         "date": str(summary["run"].get("started") or "")[:10],
+        "numbers": _numbers(summary, study, language),
         "notices": _notices(summary, language),
         "answer": _answer(summary, language),
         "tiles": own.tiles(summary, language),
@@ -78,8 +80,8 @@ def build(inputs: Inputs, language: str) -> Json:
         "links": link_checks.groups(summary["links"], factors, language),
         "captures": capture_files.rows(summary, inputs.to_run, language),
         "captures_more": max(0, len(summary.get("captures") or []) - capture_files.SHOWN_MAX),
-        "environment": _environment(summary, _clean_all(inputs.machine), language),
-        "redo": _redo(summary),
+        "environment": environment.rows(summary["run"], _clean_all(inputs.machine), language),
+        "redo": _redo(summary["run"]["kind"], _clean_all(inputs.run)),
         "say": lambda message, **values: say(language, message, values),
     }
 
@@ -99,6 +101,24 @@ def _key(name: str, language: str) -> str:
 def _in(text: Any, language: str) -> str:
     """A text of a study, which has both languages; older ones may have one."""
     return str(text.get(language) or text.get("en") or "") if isinstance(text, dict) else str(text or "")
+
+
+def _numbers(summary: Json, study: Json, language: str) -> list[str]:
+    """Where the numbers come from and how long each point was measured, for the cover."""
+    origins = dict.fromkeys(point["origin"] for point in summary["points"])
+    words = [say(language, "list.separator").join(say(language, f"origin.{origin}") for origin in origins)]
+    words.append(say(language, "cover.quick" if summary["run"].get("quick") else "cover.full"))
+    counts = sorted({repetitions for point in summary["points"] if (repetitions := _repetitions(point))})
+    if counts:
+        n = str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
+        time = (study.get("measure") or {}).get("time")
+        message = "cover.repetitions" if time else "cover.repetitions.alone"
+        words.append(say(language, message, {"n": n, "time": time}))
+    return [word for word in words if word]
+
+
+def _repetitions(point: Json) -> int:
+    return max((int(metric.get("n") or 0) for metric in point["metrics"].values()), default=0)
 
 
 def _notices(summary: Json, language: str) -> list[str]:
@@ -229,20 +249,9 @@ def _place(point: Json, by_point: dict[str, tuple[Sweep, str]], own: ReportKind,
     return " ".join(part for part in (sentences.series(sweep.where, language), level) if part)
 
 
-def _environment(summary: Json, machine: Json, language: str) -> list[tuple[str, str]]:
-    run = summary["run"]
-    rows = [
-        (say(language, "environment.run"), str(run["run"])),
-        (say(language, "environment.started"), str(run.get("started"))),
-        (say(language, "environment.ended"), str(run.get("ended") or "–")),
-    ]
-    rows += [(f"version {k}", str(v)) for k, v in (run.get("versions") or {}).items()]
-    return rows + list(flat("", machine))
-
-
-def _redo(summary: Json) -> list[str]:
-    """The command that measures the same again, and the one that was given, where that is another."""
-    started, again = summary["run"].get("command"), kind.of(summary["run"]["kind"]).redo(summary)
+def _redo(kind_name: str, run: Json) -> list[str]:
+    """The command that measures the same again, and the one that was given if that is another."""
+    started, again = run.get("command"), kind.of(kind_name).redo(run)
     given = shlex.join(map(str, started)) if isinstance(started, list) else str(started or "")
     return [again, "" if given == again else given]
 
@@ -253,4 +262,11 @@ def load(run_dir: Path, summary: Json, folder: Path) -> Inputs:
 
     reader = RunReader(run_dir)
     to_run = Path(os.path.relpath(run_dir.resolve(), folder.resolve())).as_posix()
-    return Inputs(summary, reader.read("study.json"), reader.read("lab.json"), reader.read("machine.json"), to_run)
+    return Inputs(
+        summary,
+        reader.read("run.json"),
+        reader.read("study.json"),
+        reader.read("lab.json"),
+        reader.read("machine.json"),
+        to_run,
+    )

@@ -77,7 +77,7 @@ def _hop(hop: Json, language: str) -> Row:
 
 def _tcp(point: Json, node: str, role: str, language: str) -> list[Across]:
     """One line about TCP at a node, with all counters that its kernel has."""
-    counters = point["tcp"]["nodes"].get(node) or {}
+    counters = ((point.get("tcp") or {}).get("nodes") or {}).get(node) or {}
     counts = [
         say(language, f"hops.tcp.{name}", {"count": _whole(counters[name]["mean"])})
         for name in COUNTERS[role]

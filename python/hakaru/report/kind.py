@@ -68,11 +68,20 @@ class ReportKind(ABC):
         """What a point outside of any sweep is called. Default: its factors."""
         return sentences.series(point["factors"], language) or str(point["point"])
 
-    def redo(self, summary: Json) -> str:
-        """The command that measures the same again, in the same order."""
-        run = summary["run"]
-        quick = " --quick" if run.get("quick") else ""
-        return f"hakaru run {shlex.quote(str(summary['study']['id']))}{quick} --seed {run.get('seed')}"
+    def redo(self, run: Json) -> str:
+        """The command that measures the same again, in the same order. `run` is run.json."""
+        options = run.get("options") or {}
+        words = ["hakaru", "run", str(run.get("study"))]
+        words += ["--quick"] if run.get("quick") else []
+        words += ["--seed", str(run.get("seed"))]
+        if options.get("repetitions") is not None:
+            words += ["--repetitions", str(options["repetitions"])]
+        for factor, levels in (options.get("only") or {}).items():
+            words += ["--only", f"{factor}={','.join(map(str, levels))}"]
+        command = [*map(str, run.get("command") or []), ""]
+        if run.get("site") and "--site" in command:  # run.json has the site, not the name of its file
+            words += ["--site", command[command.index("--site") + 1]]
+        return shlex.join(words)
 
 
 def of(name: str) -> ReportKind:

@@ -10,35 +10,29 @@ from hakaru.lab.plan import LabPlan
 from hakaru.report.fonts import FAMILY
 from hakaru.report.lab_drawing import draw
 from hakaru.units import format_rate, format_size
-from hakaru.wording import number, say
+from hakaru.wording import has, number, say
 
 Json = dict[str, Any]
-SHOWN_ELSEWHERE = {
-    "nodes",
-    "links",
-    "checks",
-    "sandbox",
-    "is_star",
-    "trunks",
-    "switches",
-    "tcp_plan",
-    "tcp",
-    "baselines",
-    "vlans",
-    "variants",
-    "site",
-}
-"""Parts of lab.json that have a table of their own, or that only who builds it again needs."""
+REMAINS_NAMES = (
+    "rack",
+    "rate_reduction",
+    "frto",
+    "first_timeout",
+    "byte_counting",
+    "small_queues",
+    "cubic",
+    "microseconds",
+)
+REMAINS = tuple(f"lab.remains.{name}" for name in REMAINS_NAMES)
 
 
 def describe_lab(lab: Json, clean: Callable[[object], str], language: str) -> Json:
     """Drawing, rows of links, pairs about how it was built, its TCPs and baselines; texts made safe by `clean`."""
     links = [[clean(cell) for cell in row] for row in _links(lab, language)]
-    about = [
-        (clean(name), clean(value)) for name, value in [*_site(lab, language), *_switches(lab, language), *_built(lab)]
-    ]
+    rows = [*_site(lab, language), *_switches(lab, language), *_built(lab, language)]
+    about = [(clean(name), clean(value)) for name, value in rows]
     return {
-        "drawing": draw_lab(lab),
+        "drawing": draw_lab(lab, language),
         "is_site": bool(lab.get("site")),
         "links": links,
         "vlans": [[clean(cell) for cell in row] for row in _vlans(lab)],
@@ -107,29 +101,34 @@ def _switches(lab: Json, language: str) -> Iterator[tuple[str, str]]:
     for switch in lab.get("switches") or []:
         if switch.get("is_nic"):
             continue
-        about = [str(switch.get("forwarding", "")).replace("_", "-")]
+        about = [_known(language, f"lab.forwarding.{switch.get('forwarding')}", switch.get("forwarding"))]
         if switch.get("shared_bytes"):
             shared = {"size": format_size(int(switch["shared_bytes"])), "alpha": switch.get("alpha")}
             about.append(say(language, "lab.shared", shared))
         about += [f"{route['network']} → {route['via']}" for route in switch.get("routes") or []]
-        yield say(language, "lab.switch", {"name": str(switch.get("name"))}), ", ".join(about)
+        yield (
+            say(language, "lab.switch", {"name": str(switch.get("name"))}),
+            say(language, "list.separator").join(about),
+        )
 
 
-def _built(lab: Json) -> Iterator[tuple[str, str]]:
-    """All else, flat: `backend.name`, …"""
-    for name, value in lab.items():
-        if name not in SHOWN_ELSEWHERE and value is not None:
-            yield from flat(name, value)
-
-
-def flat(prefix: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Names and values of nested data, names joined by dots."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from flat(f"{prefix}.{key}" if prefix else str(key), inner)
+def _built(lab: Json, language: str) -> Iterator[tuple[str, str]]:
+    """How the lab was built, or the site that it stands for."""
+    backend = lab.get("backend") or {}
+    if not isinstance(backend, dict):
+        yield say(language, "lab.built.links"), str(backend)
         return
-    shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    yield prefix, shown[:400]
+    if backend.get("name"):
+        yield say(language, "lab.built.links"), _known(language, f"lab.backend.{backend['name']}", backend["name"])
+    if lab.get("checked"):
+        yield say(language, "lab.built.checked"), say(language, "lab.checked")
+    if backend.get("tcp_congestion_control"):
+        yield say(language, "lab.tcp.control"), str(backend["tcp_congestion_control"])
+
+
+def _known(language: str, message: str, name: object) -> str:
+    """The words for a name of a closed list; the name itself if a later version wrote it."""
+    return say(language, message) if has(message) else str(name or "")
 
 
 def _tcp(one: Json, clean: Callable[[object], str], language: str) -> Json:
@@ -141,8 +140,14 @@ def _tcp(one: Json, clean: Callable[[object], str], language: str) -> Json:
         "stack": clean(one.get("stack", "")),
         "control": clean(", ".join(dict.fromkeys(control))),
         "settings": clean(", ".join(settings)) or say(language, "lab.tcp.untouched"),
-        "remains": clean("; ".join(map(str, one.get("remains") or []))),
+        "remains": clean("; ".join(_remains(text, language) for text in one.get("remains") or [])),
     }
+
+
+def _remains(text: object, language: str) -> str:
+    """A property of today's TCP that no setting reverts; lab.json has it in English."""
+    ids = {say("en", message): message for message in REMAINS}
+    return say(language, ids[str(text)]) if str(text) in ids else str(text)
 
 
 def _baseline(one: Json, clean: Callable[[object], str], language: str) -> list[str]:
@@ -159,7 +164,7 @@ def _baseline(one: Json, clean: Callable[[object], str], language: str) -> list[
     return [clean(v) for v in (ends, tool, rates[0], counts[0], rates[1], counts[1])]
 
 
-def draw_lab(lab: dict[str, Any]) -> str:
+def draw_lab(lab: dict[str, Any], language: str) -> str:
     """An `<svg>` element; empty for a run on equipment that was not ours to build, where only the site is known."""
     try:
         plan = LabPlan.from_description(lab)
@@ -167,5 +172,5 @@ def draw_lab(lab: dict[str, Any]) -> str:
         return ""
     if not plan.links or {node.kind for node in plan.nodes} != {"host", "switch", "array"}:
         return ""
-    drawn = draw(plan)
+    drawn = draw(plan, language)
     return re.sub(r'font-family="[^"]*"', f'font-family="{FAMILY}"', drawn)

@@ -49,9 +49,9 @@ class TuningReport(ReportKind):
         """Its id: points differ in a dozen knobs."""
         return str(point["point"])
 
-    def redo(self, summary: Json) -> str:
+    def redo(self, run: Json) -> str:
         """The command as it was given."""
-        return shlex.join(map(str, summary["run"]["command"]))
+        return shlex.join(map(str, run["command"]))
 
 
 REPORT = TuningReport()

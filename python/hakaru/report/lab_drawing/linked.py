@@ -15,6 +15,7 @@ from hakaru.engine import contract
 from hakaru.lab.plan import Cable, Discipline, LabPlan, Line, Link, Switch, Trunk
 from hakaru.report.lab_drawing import svg
 from hakaru.units import format_rate, format_size
+from hakaru.wording import say
 
 HOSTS_DRAWN_MAX = 8
 _MARGIN, _GAP = 16, 18
@@ -44,8 +45,8 @@ class _Branch:
             yield from branch.all()
 
 
-def draw_linked(plan: LabPlan) -> str:
-    """The lab as an `<svg>` element."""
+def draw_linked(plan: LabPlan, language: str) -> str:
+    """The lab as an `<svg>` element, in one language."""
     root_name = _home(plan, plan.host_names[0])
     root = _branch(plan, root_name, 0, None, None)
     here = [host for host in plan.host_names if _home(plan, host) == root_name]
@@ -67,14 +68,15 @@ def draw_linked(plan: LabPlan) -> str:
     for host, height in zip(drawn, left, strict=False):
         places[host] = (_MARGIN, at)
         at += height + _GAP
-    parts = [part for branch in root.all() for part in _switch(plan, branch)]
+    parts = [part for branch in root.all() for part in _switch(plan, branch, language)]
     for name, place in places.items():
-        parts += _node(plan, name, *place, {branch.switch.name: branch for branch in root.all()})
+        parts += _node(plan, name, *place, {branch.switch.name: branch for branch in root.all()}, language)
     if hidden:
-        parts += _more(hidden, at, _more_height(plan))
+        parts += _more(hidden, at, _more_height(plan), language)
     width = right_x + _NODE_WIDTH + _MARGIN
     switches = sum(not switch.is_nic for switch in plan.switches)
-    title = f"{len(plan.host_names)} hosts, {switches} switches, {len(plan.array_names)} arrays"
+    counts = {"hosts": len(plan.host_names), "switches": switches, "arrays": len(plan.array_names)}
+    title = say(language, "drawing.linked", counts)
     return svg.picture(width, root.height + 2 * _MARGIN, title, parts)
 
 
@@ -141,27 +143,27 @@ def _node_places(plan: LabPlan, root: _Branch, x: float) -> dict[str, tuple[floa
     return places
 
 
-def _switch(plan: LabPlan, branch: _Branch) -> Iterator[str]:
+def _switch(plan: LabPlan, branch: _Branch, language: str) -> Iterator[str]:
     x, middle = _column_x(branch.column), branch.top + branch.height / 2
     yield svg.box(x, branch.top, _SWITCH_WIDTH, branch.height, "lab-switch")
-    said = [branch.switch.forwarding.replace("_", "-")]
+    details = [say(language, f"lab.forwarding.{branch.switch.forwarding}")]
     if branch.switch.shared_bytes is not None:
-        said.append(f"{format_size(branch.switch.shared_bytes)} shared")
+        details.append(say(language, "drawing.shared", {"size": format_size(branch.switch.shared_bytes)}))
     if branch.switch.interfaces:
-        said.append(_vlans_said("routes", [one.vlan for one in branch.switch.interfaces]))
+        details.append(_vlans(language, "routes", [interface.vlan for interface in branch.switch.interfaces]))
     if branch.column == 0:
-        said.append(f"MTU {plan.links[0].mtu}")
-    at = middle - 8 * len(said) + 4
+        details.append(f"MTU {plan.links[0].mtu}")
+    at = middle - 8 * len(details) + 4
     yield svg.text(x + _SWITCH_WIDTH / 2, at, "lab-name", branch.switch.name)
-    for words in said:
+    for words in details:
         at += 16
         yield svg.text(x + _SWITCH_WIDTH / 2, at, "lab-detail", words)
     if branch.trunk is not None:
         yield svg.line(x - _LINK_WIDTH, x, middle)
-        yield from _label(branch.trunk, x - _LINK_WIDTH / 2, middle)
+        yield from _label(branch.trunk, x - _LINK_WIDTH / 2, middle, language)
 
 
-def _node(plan: LabPlan, name: str, x: float, top: float, branches: dict[str, _Branch]) -> Iterator[str]:
+def _node(plan: LabPlan, name: str, x: float, top: float, branches: dict[str, _Branch], language: str) -> Iterator[str]:
     kind = next(node.kind for node in plan.nodes if node.name == name)
     yield svg.box(x, top, _NODE_WIDTH, _node_height(plan, name), f"lab-{kind}")
     yield svg.text(x + _NODE_WIDTH / 2, top + 20, "lab-name", name)
@@ -181,57 +183,57 @@ def _node(plan: LabPlan, name: str, x: float, top: float, branches: dict[str, _B
         else:
             middle = near + (1 if left else -1) * (_LINK_WIDTH - 12 * row) / 2
             yield svg.bend(near, y, middle, far, branch.top + branch.height / 2 + 12 * row)
-        yield from _label(cable.line, near + (1 if left else -1) * _LINK_WIDTH / 2, y)
+        yield from _label(cable.line, near + (1 if left else -1) * _LINK_WIDTH / 2, y, language)
 
 
-def _label(link: Link | Trunk, x: float, y: float) -> Iterator[str]:
-    rate = "unlimited" if link.rate_bits_per_s is None else format_rate(link.rate_bits_per_s)
+def _label(link: Link | Trunk, x: float, y: float, language: str) -> Iterator[str]:
+    rate = say(language, "lab.unlimited") if link.rate_bits_per_s is None else format_rate(link.rate_bits_per_s)
     yield svg.text(x, y - 6, "lab-rate", f"{link.name}: {rate}")
-    for row, words in enumerate(_details(link)):
+    for row, words in enumerate(_details(link, language)):
         yield svg.text(x, y + 14 + 13 * row, "lab-detail", words)
 
 
-def _details(link: Link | Trunk) -> Iterator[str]:
-    """What was asked of a link besides its rate: its VLANs, and at most two rows."""
+def _details(link: Link | Trunk, language: str) -> Iterator[str]:
+    """Rows about a link besides its rate: its VLANs, and at most two more."""
     if isinstance(link, Trunk) and link.vlans:
-        yield _vlans_said("trunk", link.vlans)
+        yield _vlans(language, "trunk", link.vlans)
     elif link.vlan is not None:
-        yield _vlans_said("access", [link.vlan])
-    first = [f"queue {format_size(link.queue_bytes)}"]
+        yield _vlans(language, "access", [link.vlan])
+    first = [say(language, "drawing.queue", {"size": format_size(link.queue_bytes)})]
     if isinstance(link, Link) and link.send_rate_bits_per_s is not None:
-        first.append(f"sends {format_rate(link.send_rate_bits_per_s)}")
+        first.append(say(language, "drawing.sends", {"rate": format_rate(link.send_rate_bits_per_s)}))
     yield ", ".join(first)
-    second = [*_line(link.line), *_discipline(link.discipline), *(["pause"] if link.pause else [])]
+    second = [*_line(link.line, language), *_discipline(link.discipline, language), *(["pause"] if link.pause else [])]
     if second:
         yield ", ".join(second)
 
 
-def _vlans_said(what: str, vlans: Sequence[int]) -> str:
+def _vlans(language: str, role: str, vlans: Sequence[int]) -> str:
     """`trunk VLAN 10, 20`; of many the first and the last."""
     ids = [str(vlan) for vlan in sorted(vlans)]
     shown = ", ".join(ids) if len(ids) <= 4 else f"{ids[0]}, {ids[1]} … {ids[-1]}"
-    return f"{what} VLAN {shown}"
+    return say(language, f"drawing.{role}", {"ids": shown})
 
 
-def _line(line: Line) -> Iterator[str]:
+def _line(line: Line, language: str) -> Iterator[str]:
     if line.delay_us:
-        yield f"delay {line.delay_us / 1000:g} ms"
+        yield say(language, "drawing.delay", {"ms": f"{line.delay_us / 1000:g}"})
     if not isinstance(line.jitter, contract.NoJitter):
-        yield "jitter"
+        yield say(language, "drawing.jitter")
     if not isinstance(line.loss, contract.NoLoss):
-        yield f"loss {line.loss.percent:g} %"
+        yield say(language, "drawing.loss", {"percent": f"{line.loss.percent:g}"})
 
 
-def _discipline(discipline: Discipline) -> Iterator[str]:
+def _discipline(discipline: Discipline, language: str) -> Iterator[str]:
     if isinstance(discipline, contract.Red):
         yield "RED"
     elif isinstance(discipline, contract.Mark):
-        yield f"marks from {format_size(discipline.above_bytes)}"
+        yield say(language, "drawing.marks", {"size": format_size(discipline.above_bytes)})
 
 
-def _more(hidden: list[str], top: float, height: float) -> Iterator[str]:
+def _more(hidden: list[str], top: float, height: float, language: str) -> Iterator[str]:
     y = top + height / 2
     yield svg.box(_MARGIN, top, _NODE_WIDTH, height, "lab-host", more=True)
-    yield svg.text(_MARGIN + _NODE_WIDTH / 2, y - 4, "lab-name", f"{len(hidden)} more")
+    yield svg.text(_MARGIN + _NODE_WIDTH / 2, y - 4, "lab-name", say(language, "drawing.more", {"count": len(hidden)}))
     yield svg.text(_MARGIN + _NODE_WIDTH / 2, y + 14, "lab-address", f"{hidden[0]} … {hidden[-1]}")
     yield svg.line(_MARGIN + _NODE_WIDTH, _column_x(0), y, more=True)

@@ -15,6 +15,7 @@ from hakaru.lab.plan import LabPlan, Link
 from hakaru.report.lab_drawing import svg
 from hakaru.report.lab_drawing.linked import draw_linked
 from hakaru.units import format_rate
+from hakaru.wording import say
 
 _HOSTS_DRAWN_MAX = 8
 
@@ -27,10 +28,10 @@ _NODE_GAP = 18
 _SWITCH_X, _SWITCH_WIDTH = 372, 96
 
 
-def draw(plan: LabPlan) -> str:
-    """The lab as an `<svg>` element."""
+def draw(plan: LabPlan, language: str = "en") -> str:
+    """The lab as an `<svg>` element, in one language."""
     if not plan.is_star:
-        return draw_linked(plan)
+        return draw_linked(plan, language)
     hosts = list(plan.host_names)
     drawn = hosts if len(hosts) <= _HOSTS_DRAWN_MAX else hosts[: _HOSTS_DRAWN_MAX - 1]
     paths = len(plan.addresses(plan.array_name))
@@ -40,22 +41,22 @@ def draw(plan: LabPlan) -> str:
     middle = height / 2
     parts = [
         *_switch(plan, height),
-        *_array(plan, middle, node_height),
+        *_array(plan, middle, node_height, language),
     ]
     for row, host in enumerate(drawn):
-        parts += _host(plan, host, _MARGIN + row * (node_height + _NODE_GAP), node_height)
+        parts += _host(plan, host, _MARGIN + row * (node_height + _NODE_GAP), node_height, language)
     if len(drawn) < len(hosts):
-        parts += _more_hosts(hosts, len(drawn), _MARGIN + len(drawn) * (node_height + _NODE_GAP), node_height)
-    title = f"{len(hosts)} host{'s' if len(hosts) > 1 else ''}, one switch, one array, {paths} path{'s' * (paths > 1)}"
+        parts += _more_hosts(hosts, len(drawn), _MARGIN + len(drawn) * (node_height + _NODE_GAP), node_height, language)
+    title = say(language, "drawing.star", {"hosts": len(hosts), "paths": paths})
     return svg.picture(_WIDTH, height, title, parts)
 
 
-def _rate(link: Link) -> str:
-    return "unlimited" if link.rate_bits_per_s is None else format_rate(link.rate_bits_per_s)
+def _rate(link: Link, language: str) -> str:
+    return say(language, "lab.unlimited") if link.rate_bits_per_s is None else format_rate(link.rate_bits_per_s)
 
 
 def _node(
-    plan: LabPlan, name: str, css: str, x: float, top: float, height: float, wire: tuple[float, float]
+    plan: LabPlan, name: str, css: str, x: float, top: float, height: float, wire: tuple[float, float], language: str
 ) -> Iterator[str]:
     """A box with its name, and per path its address, its line to the switch (`wire`: from, to) and the rate over it."""
     yield svg.box(x, top, _NODE_WIDTH, height, css)
@@ -66,16 +67,18 @@ def _node(
             x + _NODE_WIDTH / 2, y + 4, "lab-address", f"{link.interface} {link.address}/{link.prefix_length}"
         )
         yield svg.line(*wire, y)
-        yield svg.text(sum(wire) / 2, y - 6, "lab-rate", _rate(link))
+        yield svg.text(sum(wire) / 2, y - 6, "lab-rate", _rate(link, language))
 
 
-def _host(plan: LabPlan, host: str, top: float, height: float) -> Iterator[str]:
-    return _node(plan, host, "lab-host", _MARGIN, top, height, (_MARGIN + _NODE_WIDTH, _SWITCH_X))
+def _host(plan: LabPlan, host: str, top: float, height: float, language: str) -> Iterator[str]:
+    return _node(plan, host, "lab-host", _MARGIN, top, height, (_MARGIN + _NODE_WIDTH, _SWITCH_X), language)
 
 
-def _array(plan: LabPlan, middle: float, height: float) -> Iterator[str]:
+def _array(plan: LabPlan, middle: float, height: float, language: str) -> Iterator[str]:
     x = _WIDTH - _MARGIN - _NODE_WIDTH
-    return _node(plan, plan.array_name, "lab-array", x, middle - height / 2, height, (_SWITCH_X + _SWITCH_WIDTH, x))
+    return _node(
+        plan, plan.array_name, "lab-array", x, middle - height / 2, height, (_SWITCH_X + _SWITCH_WIDTH, x), language
+    )
 
 
 def _switch(plan: LabPlan, height: float) -> Iterator[str]:
@@ -87,9 +90,11 @@ def _switch(plan: LabPlan, height: float) -> Iterator[str]:
     yield svg.text(x, middle + 16, "lab-address", f"MTU {mtu}")
 
 
-def _more_hosts(hosts: list[str], drawn: int, top: float, height: float) -> Iterator[str]:
+def _more_hosts(hosts: list[str], drawn: int, top: float, height: float, language: str) -> Iterator[str]:
     y = top + height / 2
     yield svg.box(_MARGIN, top, _NODE_WIDTH, height, "lab-host", more=True)
-    yield svg.text(_MARGIN + _NODE_WIDTH / 2, y - 4, "lab-name", f"{len(hosts) - drawn} more")
+    yield svg.text(
+        _MARGIN + _NODE_WIDTH / 2, y - 4, "lab-name", say(language, "drawing.more", {"count": len(hosts) - drawn})
+    )
     yield svg.text(_MARGIN + _NODE_WIDTH / 2, y + 14, "lab-address", f"{hosts[drawn]} … {hosts[-1]}")
     yield svg.line(_MARGIN + _NODE_WIDTH, _SWITCH_X, y, more=True)
