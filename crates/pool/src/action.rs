@@ -44,19 +44,22 @@ pub enum ActionKind {
         /// Bytes.
         length_bytes: u32,
     },
-    /// Make this range read as zeros and give its space back to whatever is below, where that can be done.
+    /// Make this range read as zeros and give its space back to whatever is below, where that can
+    /// be done.
     Discard {
         /// From here on.
         place: Place,
         /// Bytes: whole pages.
         length_bytes: u64,
     },
-    /// Put all that was written to, copied to, zeroed or discarded in these groups on stable storage. What is done beside this may be left out.
+    /// Put all that was written to, copied to, zeroed or discarded in these groups on stable
+    /// storage. What is done beside this may be left out.
     Sync {
         /// The groups, at least one.
         groups: Vec<GroupId>,
     },
-    /// Hand this to [`crate::commit::metadata::Store::commit`]. There is never more than one at a time.
+    /// Hand this to [`crate::commit::metadata::Store::commit`]. There is never more than one at a
+    /// time.
     Commit(Box<Batch>),
 }
 
@@ -72,10 +75,12 @@ pub enum ActionFailure {
 /// Something to report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Use has reached the soft threshold: UNIT ATTENTION, THIN PROVISIONING SOFT THRESHOLD REACHED.
+    /// Use has reached the soft threshold: UNIT ATTENTION, THIN PROVISIONING SOFT THRESHOLD
+    /// REACHED.
     ThresholdCrossed,
     /// Use has fallen 2 percent points below the threshold, which is armed again.
     ThresholdCleared,
-    /// A sync or a commit failed. Reads are served; everything else is refused until the pool is opened again.
+    /// A sync or a commit failed. Reads are served; everything else is refused until the pool is
+    /// opened again.
     ReadOnly,
 }

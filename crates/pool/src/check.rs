@@ -26,7 +26,8 @@ pub struct Checked {
     pub findings: Vec<Finding>,
 }
 
-/// Checks a pool that is not open. Not a byte of it is changed, also where a crash left something to finish: that is done in memory.
+/// Checks a pool that is not open. Not a byte of it is changed, also where a crash left something
+/// to finish: that is done in memory.
 ///
 /// `group` opens the file of a group, for reading.
 ///
@@ -59,7 +60,8 @@ pub fn check(metadata: Arc<dyn Disk>, group: OpenGroup<'_>) -> Result<Checked, S
 }
 
 impl Pool {
-    /// Compares every count and reference that is kept with a walk over all maps. Costs about as much as opening.
+    /// Compares every count and reference that is kept with a walk over all maps. Costs about as
+    /// much as opening.
     #[must_use]
     pub fn check(&self) -> Vec<Finding> {
         let mut findings = Vec::new();

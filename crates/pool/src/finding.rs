@@ -73,7 +73,8 @@ pub enum Fault {
         /// Bytes it should have.
         needed_bytes: u64,
     },
-    /// The metadata are older than they were when the pool was opened before: commits were lost that were on stable storage once.
+    /// The metadata are older than they were when the pool was opened before: commits were lost
+    /// that were on stable storage once.
     Older {
         /// Generation of the metadata.
         generation: u64,

@@ -1,7 +1,8 @@
-//! Thin-provisioned pools: virtual LUs larger than the storage behind them, snapshots, clones, and what of it survives a crash.
+//! Thin-provisioned pools: virtual LUs larger than the storage behind them, snapshots, clones, and
+//! what of it survives a crash.
 //!
-//! A **pool** is made of **groups** (RAID groups, each one data file) and gives their **pages** to **volumes** (virtual
-//! LUs) at the first write. [`Pool`] decides *where*; it moves no byte itself:
+//! A **pool** is made of **groups** (RAID groups, each one data file) and gives their **pages** to
+//! **volumes** (virtual LUs) at the first write. [`Pool`] decides *where*; it moves no byte itself:
 //!
 //! ```text
 //! handle_request(now, RequestId, Request)          Read, Write, Unmap, Flush, Create, Snapshot, …
@@ -12,12 +13,14 @@
 //! poll_timeout() -> Time                           when handle_timeout(now) is wanted
 //! ```
 //!
-//! A write is answered `Ready` with the pieces of group files its data goes to, and is over when the caller has moved
-//! the data and said so; with `fua` a `Done` (or `Failed`) follows once everything is on stable storage. After any call
-//! take all replies, actions and events that are there.
+//! A write is answered `Ready` with the pieces of group files its data goes to, and is over when
+//! the caller has moved the data and said so; with `fua` a `Done` (or `Failed`) follows once
+//! everything is on stable storage. After any call take all replies, actions and events that are
+//! there.
 //!
-//! Metadata are records in [`metadata::Store`] (redb over a [`disk::Disk`]), which is synchronous: the caller runs
-//! [`metadata::Store::commit`] on a thread of its own when [`Action`] says `Commit`.
+//! Metadata are records in [`metadata::Store`] (redb over a [`disk::Disk`]), which is synchronous:
+//! the caller runs [`metadata::Store::commit`] on a thread of its own when [`Action`] says
+//! `Commit`.
 //!
 //! # Crash rules
 //! 1. A page that may be given out reads as zeros, and that is on stable storage. So what is not written reads as zeros, after a crash too.

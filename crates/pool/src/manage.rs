@@ -1,4 +1,5 @@
-//! Groups added, volumes made, changed and deleted. Each change is answered when it is on stable storage.
+//! Groups added, volumes made, changed and deleted. Each change is answered when it is on stable
+//! storage.
 
 use crate::access::in_flight::{Attempt, WaitFor};
 use crate::access::request::{Failure, Outcome, RequestId};

@@ -1,16 +1,19 @@
 //! The map of a volume: the page of a group behind each of its pages.
 //!
-//! A map is a table of leaves, each of [`LEAF_ENTRIES`] entries. A snapshot shares the leaves with its origin until one side changes
-//! one of them; a commit under way shares them as well, so it sees the map as it was.
+//! A map is a table of leaves, each of [`LEAF_ENTRIES`] entries. A snapshot shares the leaves with
+//! its origin until one side changes one of them; a commit under way shares them as well, so it
+//! sees the map as it was.
 
 use std::sync::Arc;
 
 use crate::place::GroupId;
 
-/// Pages of a volume that one leaf maps. 512 six-byte entries and their bitmap fit one 4 KiB page of redb.
+/// Pages of a volume that one leaf maps. 512 six-byte entries and their bitmap fit one 4 KiB page
+/// of redb.
 pub const LEAF_ENTRIES: usize = 512;
 
-/// A page of a group. Page 0 holds the group's header and is never given out, which leaves the all-zero value for "none".
+/// A page of a group. Page 0 holds the group's header and is never given out, which leaves the
+/// all-zero value for "none".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageId {
     /// The group.
@@ -148,7 +151,8 @@ impl Map {
         })
     }
 
-    /// The first mapped page of the volume from `from` on, below `end`. Skips leaves that are not there.
+    /// The first mapped page of the volume from `from` on, below `end`. Skips leaves that are not
+    /// there.
     pub(crate) fn next_mapped(&self, from: u64, end: u64) -> Option<u64> {
         let mut page = from;
         while page < end {

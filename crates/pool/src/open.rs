@@ -74,8 +74,9 @@ pub fn create(
     Ok((Pool::empty(config, uuid, page_bytes), store))
 }
 
-/// Opens a pool; `group` opens the file of a group of that number and name. Every record is read and checked; a pool with
-/// anything wrong is refused. Space that no map names is discarded by the pool's first actions.
+/// Opens a pool; `group` opens the file of a group of that number and name. Every record is read
+/// and checked; a pool with anything wrong is refused. Space that no map names is discarded by the
+/// pool's first actions.
 ///
 /// # Errors
 /// [`OpenError`].
@@ -158,8 +159,9 @@ fn check_group_file(
 }
 
 impl Pool {
-    /// Makes the file of the group that is added next: its length and header, on stable storage. Then ask for
-    /// [`crate::Request::AddGroup`]. The file is empty, or one that was prepared and never added.
+    /// Makes the file of the group that is added next: its length and header, on stable storage.
+    /// Then ask for [`crate::Request::AddGroup`]. The file is empty, or one that was prepared and
+    /// never added.
     ///
     /// # Errors
     /// `AlreadyExists` if it holds anything else; those of the disk.
@@ -212,7 +214,8 @@ impl Pool {
         }
     }
 
-    /// A pool as the metadata say. What is wrong with them is added to `findings`; then the pool is good for nothing.
+    /// A pool as the metadata say. What is wrong with them is added to `findings`; then the pool is
+    /// good for nothing.
     pub(crate) fn from_loaded(
         config: PoolConfig,
         loaded: Loaded,

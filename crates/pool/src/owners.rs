@@ -23,7 +23,8 @@ impl Owners {
         }
     }
 
-    /// An entry names `at`. Only copies of one volume may name the same page, each for the same page of theirs.
+    /// An entry names `at`. Only copies of one volume may name the same page, each for the same
+    /// page of theirs.
     pub(crate) fn claim(
         &mut self,
         at: PageId,

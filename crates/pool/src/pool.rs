@@ -1,9 +1,9 @@
 //! The pool itself: its state, and the path of a request through it.
 //!
-//! A request that can begin at once does (`access/`, `manage`). Any other one waits in a single queue
-//! and is tried again, in order, whenever something has happened that it may wait for: a page was
-//! copied, pages came back, writes ended. A waiting request holds nothing, so there is no deadlock: an
-//! access learns its pages and takes its space in one step.
+//! A request that can begin at once does (`access/`, `manage`). Any other one waits in a single
+//! queue and is tried again, in order, whenever something has happened that it may wait for: a page
+//! was copied, pages came back, writes ended. A waiting request holds nothing, so there is no
+//! deadlock: an access learns its pages and takes its space in one step.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -24,7 +24,8 @@ use crate::volume::{Volume, VolumeId};
 /// Percent points below the soft threshold at which it is armed again.
 const HYSTERESIS_PERCENT: u64 = 2;
 
-/// A pool of thin-provisioned volumes. Made by [`crate::create`] or [`crate::open`]; see the crate for its grammar.
+/// A pool of thin-provisioned volumes. Made by [`crate::create`] or [`crate::open`]; see the crate
+/// for its grammar.
 #[derive(Debug)]
 pub struct Pool {
     pub(crate) config: PoolConfig,
@@ -90,7 +91,8 @@ impl Pool {
         }
     }
 
-    /// Takes a request; it is answered by [`Pool::poll_reply`], at once where nothing has to be waited for.
+    /// Takes a request; it is answered by [`Pool::poll_reply`], at once where nothing has to be
+    /// waited for.
     pub fn handle_request(&mut self, now: Time, id: RequestId, request: Request) {
         self.now = now;
         if let Request::Read {
@@ -113,8 +115,8 @@ impl Pool {
         self.settle();
     }
 
-    /// The data of an access were moved, or (`ok` false) could not be; answer the initiator. Ends the access; only a `fua` write
-    /// that went well is answered once more.
+    /// The data of an access were moved, or (`ok` false) could not be; answer the initiator. Ends
+    /// the access; only a `fua` write that went well is answered once more.
     pub fn handle_moved(&mut self, now: Time, access: Access, ok: bool) {
         self.now = now;
         let ended = self.accesses.remove(access.0);
@@ -165,8 +167,9 @@ impl Pool {
         self.settle();
     }
 
-    /// The metadata's file can (false) or cannot (true) grow any more. While it cannot, no page is given out, as if the pool
-    /// were full; giving back and deleting still work, from what the store keeps for that. See [`crate::commit::metadata::Store::space_is_low`].
+    /// The metadata's file can (false) or cannot (true) grow any more. While it cannot, no page is
+    /// given out, as if the pool were full; giving back and deleting still work, from what the
+    /// store keeps for that. See [`crate::commit::metadata::Store::space_is_low`].
     pub fn set_metadata_is_low(&mut self, now: Time, low: bool) {
         self.now = now;
         self.retry |= self.alloc.metadata_is_low && !low;
@@ -174,7 +177,8 @@ impl Pool {
         self.settle();
     }
 
-    /// Takes back a request that still waits (for space, for a copy). True: it will not be answered and nothing was done.
+    /// Takes back a request that still waits (for space, for a copy). True: it will not be answered
+    /// and nothing was done.
     pub fn cancel(&mut self, now: Time, id: RequestId) -> bool {
         self.now = now;
         let Some(at) = self.waiting.iter().position(|waiting| waiting.id == id) else {
@@ -236,7 +240,8 @@ impl Pool {
         self.read_only
     }
 
-    /// Nothing is under way: no access, action, or waiting request. (Changes may still be in memory only: flush.)
+    /// Nothing is under way: no access, action, or waiting request. (Changes may still be in memory
+    /// only: flush.)
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.accesses.is_empty() && self.actions.is_empty() && self.waiting.is_empty()
@@ -254,7 +259,8 @@ impl Pool {
         self.events.push_back(event);
     }
 
-    /// A sync or commit failed: what is on stable storage is not known any more, so nothing is changed any more.
+    /// A sync or commit failed: what is on stable storage is not known any more, so nothing is
+    /// changed any more.
     pub(crate) fn set_read_only(&mut self) {
         if !self.read_only {
             self.read_only = true;

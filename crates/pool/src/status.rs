@@ -121,14 +121,15 @@ impl Pool {
         }
     }
 
-    /// Bytes that at least one volume maps, as in [`PoolStatus`]. Costs a walk over the groups alone.
+    /// Bytes that at least one volume maps, as in [`PoolStatus`]. Costs a walk over the groups
+    /// alone.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         self.alloc.total_and_used_pages().1 * u64::from(self.page_bytes)
     }
 
-    /// Bytes that a volume maps, and bytes that it may still map: what is free in the pool, or left of its quota if that is less.
-    /// Costs a walk over the groups alone.
+    /// Bytes that a volume maps, and bytes that it may still map: what is free in the pool, or left
+    /// of its quota if that is less. Costs a walk over the groups alone.
     #[must_use]
     pub fn space(&self, id: VolumeId) -> Option<(u64, u64)> {
         let volume = self.volumes.get(&id)?;
@@ -193,7 +194,8 @@ impl Pool {
             .find_map(|(id, volume)| (volume.name == name).then_some(*id))
     }
 
-    /// Bytes of the pages that only this volume maps: what deleting it gives back. Walks the volume's map.
+    /// Bytes of the pages that only this volume maps: what deleting it gives back. Walks the
+    /// volume's map.
     #[must_use]
     pub fn exclusive_bytes(&self, id: VolumeId) -> Option<u64> {
         let volume = self.volumes.get(&id)?;
@@ -206,8 +208,9 @@ impl Pool {
         Some(volume.map.iter().filter(alone).count() as u64 * u64::from(self.page_bytes))
     }
 
-    /// The parts of a range that take space: extents that follow one another from its beginning, each with whether it is mapped;
-    /// neighbours differ; at most `extents_max`. For GET LBA STATUS.
+    /// The parts of a range that take space: extents that follow one another from its beginning,
+    /// each with whether it is mapped; neighbours differ; at most `extents_max`. For GET LBA
+    /// STATUS.
     ///
     /// # Errors
     /// [`Failure::NoVolume`], [`Failure::OutOfRange`].

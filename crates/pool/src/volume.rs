@@ -15,7 +15,8 @@ pub(crate) struct Volume {
     pub(crate) read_only: bool,
     /// The volume it was copied from, which may be gone by now.
     pub(crate) origin: Option<VolumeId>,
-    /// The volume at the root of all the copies. Only volumes of one family share pages, each at the same place.
+    /// The volume at the root of all the copies. Only volumes of one family share pages, each at
+    /// the same place.
     pub(crate) family: VolumeId,
     pub(crate) map: Map,
     /// Accesses in flight that change the volume's pages.

@@ -1,5 +1,6 @@
-//! power cuts. Every workload of one and two operations is cut off just before every flush, with every subset
-//! of what was not flushed then; what is left has to open and hold what was promised.
+//! power cuts. Every workload of one and two operations is cut off just before
+//! every flush, with every subset of what was not flushed then; what is left has to open and hold
+//! what was promised.
 
 mod support;
 
@@ -21,7 +22,8 @@ const GROUP_PAGES: u64 = 8;
 /// Up to so many unflushed writes every subset is tried.
 const UNITS_MAX: u32 = 12;
 
-/// Each of so many recovered pools is used up and opened once more, which takes longer than all the rest.
+/// Each of so many recovered pools is used up and opened once more, which takes longer than all the
+/// rest.
 const USE_UP_EACH: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +68,8 @@ struct Run {
     value: u64,
 }
 
-/// The disks every workload begins with, all flushed: volume `a` with two pages and a third that was given back, `b` with one.
+/// The disks every workload begins with, all flushed: volume `a` with two pages and a third that
+/// was given back, `b` with one.
 fn base() -> (Vec<MemoryDisk>, Model) {
     let memory: Vec<Arc<MemoryDisk>> = (0..4).map(|_| Arc::new(MemoryDisk::new(0))).collect();
     let mut all = disks(memory.iter().map(|disk| disk.clone() as Arc<dyn Disk>));
@@ -218,7 +221,8 @@ impl Run {
         }
     }
 
-    /// The model at a place of the log: where an operation ended without a word there, the later one.
+    /// The model at a place of the log: where an operation ended without a word there, the later
+    /// one.
     fn model_at(&self, position: usize) -> &Model {
         let (_, model) = self
             .models
@@ -230,7 +234,8 @@ impl Run {
     }
 }
 
-/// Runs a workload, cuts it off everywhere, and gives the number of crashes and the first thing that is wrong.
+/// Runs a workload, cuts it off everywhere, and gives the number of crashes and the first thing
+/// that is wrong.
 fn cut_off(
     base: &(Vec<MemoryDisk>, Model),
     workload: &[Op],
@@ -274,7 +279,8 @@ fn workloads() -> Vec<Vec<Op>> {
     OPS.iter().map(|op| vec![*op]).chain(pairs).collect()
 }
 
-/// Runs all workloads on all processors; gives the number of crashes and what was wrong, by workload.
+/// Runs all workloads on all processors; gives the number of crashes and what was wrong, by
+/// workload.
 fn cut_off_all(workloads: &[Vec<Op>], planted: Planted, samples: usize) -> (usize, Vec<String>) {
     let base = base();
     let next = AtomicUsize::new(0);

@@ -1,4 +1,5 @@
-//! damaged and foreign pools are refused with the object and the reason, and never repaired; a check changes no byte.
+//! damaged and foreign pools are refused with the object and the reason, and never
+//! repaired; a check changes no byte.
 
 mod support;
 
@@ -70,7 +71,8 @@ fn check(disks: &[Arc<MemoryDisk>]) -> Result<Vec<Finding>, StoreError> {
     Ok(checked.findings)
 }
 
-/// The pool is refused for just this, by opening and by the check, neither of which changes a byte of what is refused.
+/// The pool is refused for just this, by opening and by the check, neither of which changes a byte
+/// of what is refused.
 #[track_caller]
 fn assert_refused(disks: &[Arc<MemoryDisk>], object: Object, fault: &Fault) {
     let before: Vec<_> = disks.iter().map(|disk| bytes(disk)).collect();
@@ -117,7 +119,8 @@ impl StorageBackend for Raw {
     }
 }
 
-/// Changes a record behind the pool's back, in a store that is sound as far as redb can tell. `None` removes it.
+/// Changes a record behind the pool's back, in a store that is sound as far as redb can tell.
+/// `None` removes it.
 fn forge<K>(
     disk: &Arc<MemoryDisk>,
     table: &str,
@@ -486,7 +489,8 @@ fn damage_at_random_is_refused_or_harmless() {
     assert!(refused > 1000);
 }
 
-/// The pool that the first released format wrote: opened by every later version, or refused with its number.
+/// The pool that the first released format wrote: opened by every later version, or refused with
+/// its number.
 #[test]
 fn the_fixture_of_format_1_opens() {
     let stored = include_bytes!("fixtures/format-1.bin");
@@ -522,7 +526,8 @@ fn the_fixture_of_format_1_opens() {
     assert_eq!(driver.read(VolumeId(1), 0, 512).unwrap(), [1; 512]);
 }
 
-/// Writes the fixture: only for a new format, under a new name. `cargo test -p hakaru-pool --test damage -- --ignored`
+/// Writes the fixture: only for a new format, under a new name. `cargo test -p hakaru-pool --test
+/// damage -- --ignored`
 #[test]
 #[ignore = "writes the fixture; for a new format only"]
 fn write_the_fixture() {

@@ -1,5 +1,6 @@
-//! every operation on every disk fails once. An error is told, nothing acknowledged is lost, and after a failed sync or
-//! commit nothing is changed any more. P-08: the metadata's file system is full.
+//! every operation on every disk fails once. An error is told, nothing acknowledged is lost,
+//! and after a failed sync or commit nothing is changed any more. P-08: the metadata's file system
+//! is full.
 
 mod support;
 
@@ -30,8 +31,8 @@ fn faulty() -> (Driver, Vec<Arc<MemoryDisk>>, Arc<Faults>, VolumeId) {
     (driver, memory, faults, volume)
 }
 
-/// Writes, snapshots, copies, gives back, flushes; what fails is taken note of, and what may be read is kept up.
-/// Gives the failures.
+/// Writes, snapshots, copies, gives back, flushes; what fails is taken note of, and what may be
+/// read is kept up. Gives the failures.
 fn workload(driver: &mut Driver, model: &mut Model, volume: VolumeId) -> Vec<Failure> {
     let mut failures = Vec::new();
     let mut value = 0;
@@ -112,7 +113,8 @@ fn every_single_fault_is_told_and_loses_nothing_that_was_flushed() {
                 assert_eq!(driver.write(volume, 0, &[1], false), Err(Failure::ReadOnly));
                 assert!(driver.read(volume, 0, BLOCK).is_ok(), "reads go on");
             } else if failures.is_empty() {
-                // A discard that fails takes its pages out of use, which is nothing that was asked for.
+                // A discard that fails takes its pages out of use, which is nothing that was asked
+                // for.
                 assert!(
                     driver.pool.status().lost_bytes > 0,
                     "{fault:?} at {n} was told nobody"

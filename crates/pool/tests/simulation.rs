@@ -1,5 +1,5 @@
-//! Many requests at once, their data moved late and actions done in any order, against the obvious model; cut off in the end.
-//! One seed replays one run exactly.
+//! Many requests at once, their data moved late and actions done in any order, against the obvious
+//! model; cut off in the end. One seed replays one run exactly.
 
 mod support;
 
@@ -122,7 +122,8 @@ impl Simulation {
         (!names.is_empty()).then(|| names[self.random.random_range(0..names.len())].clone())
     }
 
-    /// No request that changes blocks of this range is under way: what two of them at once leave is not defined.
+    /// No request that changes blocks of this range is under way: what two of them at once leave is
+    /// not defined.
     fn is_quiet(&self, of: &str, from: u64, length: u64) -> bool {
         self.doing.values().all(|doing| match doing {
             Doing::Write {

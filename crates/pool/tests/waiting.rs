@@ -1,4 +1,5 @@
-//! What waits for what, scripted: copies, snapshots, space; and what is done with one who waits no longer.
+//! What waits for what, scripted: copies, snapshots, space; and what is done with one who waits no
+//! longer.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! Contents of a memory LU that was declared full: drawn from a seed, every block different, made when
-//! they are first read.
+//! Contents of a memory LU that was declared full: drawn from a seed, every block different, made
+//! when they are first read.
 //!
 //! Not random numbers of any quality. They let a compressor find what it was promised, and reveal a
 //! misplaced block.
@@ -41,7 +41,8 @@ impl Contents {
         }
     }
 
-    /// The `place`th number of the sequence SplitMix64 (Steele, Lea and Flood 2014), which is a permutation of all places.
+    /// The `place`th number of the sequence SplitMix64 (Steele, Lea and Flood 2014), which is a
+    /// permutation of all places.
     fn word(&self, place: u64) -> u64 {
         let mut z = self
             .seed

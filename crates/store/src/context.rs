@@ -1,4 +1,5 @@
-//! State that all stores share while they are called: the time, the timing model, requests to the shell, and results.
+//! State that all stores share while they are called: the time, the timing model, requests to the
+//! shell, and results.
 use std::collections::VecDeque;
 use std::ops::Range;
 

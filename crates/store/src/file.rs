@@ -1,7 +1,7 @@
 //! An LU in a file or on a block device.
 //!
-//! A read, write or flush is one request. UNMAP and WRITE SAME are a [`FileSweep`]: one request after
-//! the other, so that an LU of many TiB can be given back while other accesses proceed.
+//! A read, write or flush is one request. UNMAP and WRITE SAME are a [`FileSweep`]: one request
+//! after the other, so that an LU of many TiB can be given back while other accesses proceed.
 use std::io::{self, ErrorKind};
 
 use hakaru_scsi_device::{Extent, IoFailure, IoId, IoOp, IoResult};
@@ -20,8 +20,8 @@ const WRITE_BYTES: u64 = 256 << 10;
 #[derive(Debug)]
 pub struct FileStore {
     file: FileId,
-    /// Something that was written may never have reached the medium, and it is unknown what. To write
-    /// on would hide that.
+    /// Something that was written may never have reached the medium, and it is unknown what. To
+    /// write on would hide that.
     failed: bool,
 }
 
@@ -155,8 +155,8 @@ impl FileStore {
         }
     }
 
-    /// A write that is not durable leaves the file as it was or as it should be. After a failed sync
-    /// the kernel forgets the pages it could not write, and the next sync would succeed.
+    /// A write that is not durable leaves the file as it was or as it should be. After a failed
+    /// sync the kernel forgets the pages it could not write, and the next sync would succeed.
     fn write_failed(&mut self, op: FileOp, error: &io::Error) -> IoResult {
         let no_space = matches!(
             error.kind(),

@@ -1,5 +1,6 @@
-//! The storage behind the LUs of an array: memory, files and volumes of thin-provisioned pools, and the timing model in
-//! front of them. State machines without I/O; the array engine and the simulated world drive the same ones.
+//! The storage behind the LUs of an array: memory, files and volumes of thin-provisioned pools, and
+//! the timing model in front of them. State machines without I/O; the array engine and the
+//! simulated world drive the same ones.
 //!
 //! ```text
 //! submit(now, Io, take_buffer)               an access of the device server
@@ -14,10 +15,11 @@
 //! poll_timeout() -> Time                     when handle_timeout(now, take_buffer) is wanted
 //! ```
 //!
-//! An access passes two stations: the model holds it until its modelled instant (without a model it passes at once), then
-//! the LU's store does it. Memory does it within the call. Files and pools ask for requests to files; after any call take
-//! all requests, and the results that there are. A request to a file that is marked `at_once` may be tried within the call
-//! (from the page cache); any other one goes to a queue, so that a long sweep does not hold up other accesses.
+//! An access passes two stations: the model holds it until its modelled instant (without a model it
+//! passes at once), then the LU's store does it. Memory does it within the call. Files and pools
+//! ask for requests to files; after any call take all requests, and the results that there are. A
+//! request to a file that is marked `at_once` may be tried within the call (from the page cache);
+//! any other one goes to a queue, so that a long sweep does not hold up other accesses.
 //!
 //! | file | contents |
 //! |---|---|

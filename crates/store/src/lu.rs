@@ -18,8 +18,8 @@ pub struct Lu<M> {
     pub block_bytes: u32,
     /// Place on the modelled drives; without meaning if there is no model.
     pub place: Place,
-    /// Names the bytes for good, whatever number they are served under, so that what is kept for them
-    /// (reservations) is not inherited by others. `None` if they end with the process.
+    /// Names the bytes for good, whatever number they are served under, so that what is kept for
+    /// them (reservations) is not inherited by others. `None` if they end with the process.
     pub identity: Option<String>,
     /// UNMAP commands that reached the store.
     pub unmaps: u64,
@@ -57,7 +57,8 @@ impl<M> Lu<M> {
 
     /// Where a range that is unmapped lies on the modelled drives.
     pub(crate) fn stretch_of(&self, range: &Extent) -> Stretch {
-        // The pages of a pool lie elsewhere and are given back later: that costs the controller a command.
+        // The pages of a pool lie elsewhere and are given back later: that costs the controller a
+        // command.
         let (offset_bytes, length_bytes) = if self.is_thin() {
             (0, 0)
         } else {

@@ -1,8 +1,8 @@
 //! An LU in RAM: its memory, and which of it has been written.
 //!
-//! Every access ends at once, except one that covers so much that others would wait: a [`Sweep`] does
-//! it in steps. An LU that was declared full has contents from the beginning ([`Contents`]); a granule
-//! gets them when it is first read or written in part.
+//! Every access ends at once, except one that covers so much that others would wait: a [`Sweep`]
+//! does it in steps. An LU that was declared full has contents from the beginning ([`Contents`]); a
+//! granule gets them when it is first read or written in part.
 use hakaru_scsi_device::{Extent, IoFailure, IoOp, IoResult, Returned};
 
 use crate::contents::Contents;
@@ -14,7 +14,8 @@ pub use crate::written::GRANULE_BYTES;
 /// millisecond's worth.
 const STEP_BYTES: u64 = 1 << 20;
 
-/// The bytes of an LU in RAM, all zero at first. Ranges are within the memory: the caller has checked.
+/// The bytes of an LU in RAM, all zero at first. Ranges are within the memory: the caller has
+/// checked.
 pub trait LuMemory {
     /// Bytes in all.
     fn size_bytes(&self) -> u64;
@@ -80,7 +81,8 @@ impl<M: LuMemory> MemoryStore<M> {
         }
     }
 
-    /// As [`MemoryStore::new`], with contents everywhere. All of it takes space as far as SCSI is told; memory is taken as it is looked at.
+    /// As [`MemoryStore::new`], with contents everywhere. All of it takes space as far as SCSI is
+    /// told; memory is taken as it is looked at.
     pub fn full(memory: M, contents: Contents) -> MemoryStore<M> {
         let mut store = MemoryStore::new(memory);
         let size_bytes = store.memory.size_bytes();
@@ -107,8 +109,8 @@ impl<M: LuMemory> MemoryStore<M> {
         self.taken.bytes()
     }
 
-    /// Does an access, or begins to. `take_buffer` gives an empty buffer of a capacity, for reads that are
-    /// not made in place.
+    /// Does an access, or begins to. `take_buffer` gives an empty buffer of a capacity, for reads
+    /// that are not made in place.
     pub(crate) fn access(
         &mut self,
         op: IoOp,
@@ -199,8 +201,8 @@ impl<M: LuMemory> MemoryStore<M> {
         sweep.ranges.is_empty()
     }
 
-    /// Gives the granules of a range the contents that they had from the beginning. Those that are about to be overwritten as a
-    /// whole need none.
+    /// Gives the granules of a range the contents that they had from the beginning. Those that are
+    /// about to be overwritten as a whole need none.
     fn settle(&mut self, offset_bytes: u64, length_bytes: u64, overwritten: bool) {
         let Some(full) = &mut self.full else {
             return;
@@ -251,7 +253,8 @@ impl<M: LuMemory> MemoryStore<M> {
         done
     }
 
-    /// Gives back from the beginning of the range; returns how far. What takes no space costs next to nothing.
+    /// Gives back from the beginning of the range; returns how far. What takes no space costs next
+    /// to nothing.
     fn erase(&mut self, range: Extent, budget: &mut u64) -> u64 {
         let end = range.offset_bytes + range.length_bytes;
         let (start, taken_end) = self.taken.next(range.offset_bytes, end, 2 * STEP_BYTES);
@@ -305,7 +308,8 @@ mod tests {
         expected.truncate(size as usize);
         let mut store = full();
         assert_eq!(store.mapped_bytes(), size.next_multiple_of(GRANULE_BYTES));
-        // Parts of granules written, given back and filled before the rest of them was ever looked at.
+        // Parts of granules written, given back and filled before the rest of them was ever looked
+        // at.
         store.write(5 * KIB, &[7; 512]);
         expected[5 << 10..][..512].fill(7);
         store.write(8 * KIB, &[8; 4096]);

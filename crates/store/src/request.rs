@@ -36,7 +36,8 @@ pub enum FileOp {
         /// Bytes, at least 1.
         length_bytes: u64,
     },
-    /// List the extents of a range, each with whether it takes space; neighbours differ. A look at metadata.
+    /// List the extents of a range, each with whether it takes space; neighbours differ. A look at
+    /// metadata.
     Extents {
         /// Bytes, at least 1.
         length_bytes: u64,

@@ -88,8 +88,8 @@ impl Written {
         end
     }
 
-    /// The first bytes from `at` on, before `end`, that take space, as (beginning, end); both `end` if none
-    /// does. Looks at most `within_bytes` beyond the beginning.
+    /// The first bytes from `at` on, before `end`, that take space, as (beginning, end); both `end`
+    /// if none does. Looks at most `within_bytes` beyond the beginning.
     pub(crate) fn next(&self, at: u64, end: u64, within_bytes: u64) -> (u64, u64) {
         let last = end.div_ceil(GRANULE_BYTES);
         let first = self.find(at / GRANULE_BYTES, last, true);

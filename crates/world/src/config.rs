@@ -28,8 +28,8 @@ pub struct WorldConfig {
     pub timeout: Duration,
     /// The one path between all VMs and the target.
     pub wire: Wire,
-    /// Keep what is written, stamp it and check what is read; the number tells this run's stamps from others'. Without it LUs
-    /// read as zeros and forget what is written.
+    /// Keep what is written, stamp it and check what is read; the number tells this run's stamps
+    /// from others'. Without it LUs read as zeros and forget what is written.
     pub verify_run: Option<u32>,
     /// Seed of the drives; VMs have their own.
     pub seed: u64,
@@ -50,7 +50,8 @@ pub struct LuSetup {
     pub group_offset_bytes: u64,
 }
 
-/// A full-duplex path that all sessions share, each direction for itself, taking turns segment by segment.
+/// A full-duplex path that all sessions share, each direction for itself, taking turns segment by
+/// segment.
 #[derive(Clone, Copy, Debug)]
 pub struct Wire {
     /// TCP payload carried per second in each direction, bytes, above 0.
@@ -62,8 +63,9 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// 1 Gbit/s Ethernet: of each 1538 bytes on the medium 1448 are TCP payload (MTU 1500, timestamps), 117.7 MB/s. 50 µs
-    /// one way through one switch; turns of 16 KiB, about what a TCP segmentation offload sends at once.
+    /// 1 Gbit/s Ethernet: of each 1538 bytes on the medium 1448 are TCP payload (MTU 1500,
+    /// timestamps), 117.7 MB/s. 50 µs one way through one switch; turns of 16 KiB, about what a TCP
+    /// segmentation offload sends at once.
     #[must_use]
     pub fn gigabit_ethernet() -> Wire {
         Wire {

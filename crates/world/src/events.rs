@@ -51,12 +51,14 @@ impl Events {
     }
 }
 
-/// When a machine that asks to be called (`poll_timeout`) is in the queue, so that it is not there again and again.
+/// When a machine that asks to be called (`poll_timeout`) is in the queue, so that it is not there
+/// again and again.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Timer(Option<Time>);
 
 impl Timer {
-    /// Queues `event` at `wanted` unless the machine will be called by then anyway: an early call does no harm.
+    /// Queues `event` at `wanted` unless the machine will be called by then anyway: an early call
+    /// does no harm.
     pub(crate) fn want(
         &mut self,
         wanted: Option<Time>,

@@ -89,7 +89,8 @@ impl Link {
         (free, self.last_arrival)
     }
 
-    /// Sends the end of a connection after everything that was sent before; returns when it arrives.
+    /// Sends the end of a connection after everything that was sent before; returns when it
+    /// arrives.
     pub(crate) fn finish(&mut self, now: Time, vm: usize) -> Time {
         self.travelling.push_back(Segment {
             vm,

@@ -192,7 +192,8 @@ impl World {
         &mut self.latencies
     }
 
-    /// Every counter now: those of the engines, and of the wire `link/up` and `link/down` with `bytes` and `busy_ns`.
+    /// Every counter now: those of the engines, and of the wire `link/up` and `link/down` with
+    /// `bytes` and `busy_ns`.
     pub fn counters(&mut self) -> Snapshot {
         let mut all = Snapshot::new();
         let mut see = |entity: &str, name: &str, value: f64| {
@@ -233,7 +234,8 @@ impl World {
         }
     }
 
-    /// Lets the next thing happen that happens by `until`. False if there is none, or something has failed.
+    /// Lets the next thing happen that happens by `until`. False if there is none, or something has
+    /// failed.
     fn step(&mut self, until: Time) -> bool {
         if self.failure.is_some() {
             return false;
@@ -322,7 +324,8 @@ impl World {
         self.after_vm(vm);
     }
 
-    /// A VM was called: sees to what it wants sent and when it wants to be called, and what happened to it.
+    /// A VM was called: sees to what it wants sent and when it wants to be called, and what
+    /// happened to it.
     fn after_vm(&mut self, index: usize) {
         let guest = &mut self.guests[index];
         while let Some(event) = guest.vm.poll_event() {
@@ -348,7 +351,8 @@ impl World {
         }
     }
 
-    /// The target or its storage was called: carries accesses between them until neither has more, then sees to the rest.
+    /// The target or its storage was called: carries accesses between them until neither has more,
+    /// then sees to the rest.
     fn after_target(&mut self) {
         loop {
             while let Some(io) = self.target.poll_io() {

@@ -1,7 +1,8 @@
-//! D-01, D-02, D-04 of docs/reference/faults.md: initiator and target joined by a wire that flips bits. Digests find every flip, and who writes again what
-//! was not acknowledged loses nothing.
+//! D-01, D-02, D-04 of docs/reference/faults.md: initiator and target joined by a wire that flips
+//! bits. Digests find every flip, and who writes again what was not acknowledged loses nothing.
 //!
-//! `cargo test -p hakaru-world --test digests -- --nocapture` prints what was sent, flipped and lost.
+//! `cargo test -p hakaru-world --test digests -- --nocapture` prints what was sent, flipped and
+//! lost.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,8 +22,8 @@ const BLOCKS: u64 = 512;
 /// Every request is as long; each block holds its stamp, repeated.
 const BYTES: usize = 4096;
 const DEPTH: usize = 8;
-/// PDUs sent in each direction, per combination of digests; and one in so many is hit. `make storms` tries as many as the catalogue asks
-/// (`HAKARU_STORMS=full`).
+/// PDUs sent in each direction, per combination of digests; and one in so many is hit. `make
+/// storms` tries as many as the catalogue asks (`HAKARU_STORMS=full`).
 fn scale() -> (u64, u64) {
     let full = std::env::var_os("HAKARU_STORMS").is_some_and(|asked| asked == "full");
     if full {
@@ -135,7 +136,8 @@ impl Lab {
         }
     }
 
-    /// Counts the PDUs in whole bytes of one direction, and flips a bit here and there where a digest covers it.
+    /// Counts the PDUs in whole bytes of one direction, and flips a bit here and there where a
+    /// digest covers it.
     fn disturb(&mut self, direction: usize, bytes: &mut [u8]) {
         let trailer = |on: bool| if on { 4 } else { 0 };
         let mut at = 0;
@@ -264,7 +266,8 @@ impl Lab {
         }
     }
 
-    /// Events and ends of tasks. A lost session is replaced, and what it had not done is asked of the next.
+    /// Events and ends of tasks. A lost session is replaced, and what it had not done is asked of
+    /// the next.
     fn hear(&mut self) -> bool {
         let mut moved = false;
         while let Some(done) = self.session.poll_done() {
@@ -301,7 +304,8 @@ impl Lab {
 
     fn finish(&mut self, done: Done) {
         let asked = self.asked[&done.tag];
-        // UNIT ATTENTION and BUSY are retried by the session; anything else would be a failure that a user sees.
+        // UNIT ATTENTION and BUSY are retried by the session; anything else would be a failure that
+        // a user sees.
         assert_eq!(done.result, Ok(BYTES as u32), "{asked:?}");
         self.asked.remove(&done.tag);
         let held = self.holds.get(&asked.place).copied().unwrap_or(0);

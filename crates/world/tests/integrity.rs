@@ -11,7 +11,8 @@ use hakaru_world::{LuSetup, Snapshot, Wire, World, WorldConfig, WorldError};
 
 const TARGET: &str = "iqn.2026-01.example.hakaru:array";
 
-/// Small regions, so that blocks are read and written over and again; sizes that cross segments, bursts and chunks.
+/// Small regions, so that blocks are read and written over and again; sizes that cross segments,
+/// bursts and chunks.
 fn config(vms: u64, keys: LoginKeys) -> WorldConfig {
     let vm = |i: u64| Vm {
         name: format!("vm{i}"),

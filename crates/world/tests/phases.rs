@@ -1,4 +1,5 @@
-//! Calibration of the phases: over a wire of known delay and rate each must be what arithmetic says, and together they are the latency.
+//! Calibration of the phases: over a wire of known delay and rate each must be what arithmetic
+//! says, and together they are the latency.
 use std::time::Duration;
 
 use hakaru_contract::LoginKeys;
@@ -120,7 +121,8 @@ fn latency_ns(counters: &Snapshot) -> u64 {
     counter(counters, "read_latency_ns_sum") + counter(counters, "write_latency_ns_sum")
 }
 
-/// A target as iSCSI Enterprise Target was by default: every burst of 256 KiB wants an R2T of its own.
+/// A target as iSCSI Enterprise Target was by default: every burst of 256 KiB wants an R2T of its
+/// own.
 fn asked_for_everything() -> Limits {
     Limits {
         keys: LoginKeys {
@@ -199,7 +201,8 @@ fn read_waits_a_round_trip_and_then_for_the_rest_of_its_data() {
     assert_eq!(phases_ns(&counters), latency_ns(&counters));
 }
 
-/// Reads and writes of all sizes, many at once, R2Ts outstanding, unsolicited and immediate data, digests: no instant is lost or counted twice.
+/// Reads and writes of all sizes, many at once, R2Ts outstanding, unsolicited and immediate data,
+/// digests: no instant is lost or counted twice.
 #[test]
 fn phases_are_the_latency_whatever_is_negotiated() {
     for (initial_r2t, immediate_data, outstanding, segment) in [
@@ -267,7 +270,8 @@ fn blocks_go_as_commands_one_after_the_other_and_take_as_long_as_these_together(
     );
 }
 
-/// With all eight commands of a block outstanding at once their waits overlap, and the wire is what is left.
+/// With all eight commands of a block outstanding at once their waits overlap, and the wire is what
+/// is left.
 #[test]
 fn commands_of_a_block_overlap_where_they_may() {
     let split = |outstanding_max| WorldConfig {
@@ -281,7 +285,8 @@ fn commands_of_a_block_overlap_where_they_may() {
     };
     let (one, all) = (run(&split(1), 4), run(&split(8), 4));
     let mean = |counters: &Snapshot| latency_ns(counters) / counter(counters, "writes");
-    // Three round trips and the block's own 33.6 ms, all of which but the last 4 MiB of transfer can overlap.
+    // Three round trips and the block's own 33.6 ms, all of which but the last 4 MiB of transfer
+    // can overlap.
     assert!(
         mean(&all) < 3 * RTT_NS + wire_ns(4 << 20) + RTT_NS / 10,
         "{}",

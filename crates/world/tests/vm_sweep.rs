@@ -1,4 +1,5 @@
-//! The study `vm-sweep` in virtual time: real PDUs over a modelled 1 GbE path to the modelled array.
+//! The study `vm-sweep` in virtual time: real PDUs over a modelled 1 GbE path to the modelled
+//! array.
 use std::time::Duration;
 
 use hakaru_contract::LoginKeys;
@@ -21,7 +22,8 @@ fn pattern(bytes: u32, random_percent: u8) -> Pattern {
     }
 }
 
-/// VM `i` on LU `i mod 2`, images of 64 GiB one after another, a test file of 2 GiB in each, 32 outstanding.
+/// VM `i` on LU `i mod 2`, images of 64 GiB one after another, a test file of 2 GiB in each, 32
+/// outstanding.
 fn vm(i: u64, pattern: &Pattern, seed: u64) -> Vm {
     Vm {
         name: format!("vm{}", i + 1),

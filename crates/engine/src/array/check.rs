@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::{pools, storage};
 use crate::failure::Failure;
 
-/// Checks the pool of a directory, of which not a byte is changed: figures and findings as JSON, and
-/// whether there is no finding.
+/// Checks the pool of a directory, of which not a byte is changed: figures and findings as JSON,
+/// and whether there is no finding.
 ///
 /// # Errors
 /// There is no pool, it is in use, or too damaged to be checked.

@@ -1,9 +1,9 @@
 //! The file or block device behind an LU: made, or taken if it is the LU's.
 //!
-//! Nothing marks a file as an LU's, because its bytes are the LU's and no others. An existing file is
-//! taken if it is empty or has exactly the LU's size. Any other one may be somebody's notes: it is
-//! taken only if the operator says so (`adopt`). A block device has contents of its own, so it always
-//! needs the word.
+//! Nothing marks a file as an LU's, because its bytes are the LU's and no others. An existing file
+//! is taken if it is empty or has exactly the LU's size. Any other one may be somebody's notes: it
+//! is taken only if the operator says so (`adopt`). A block device has contents of its own, so it
+//! always needs the word.
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileTypeExt;
@@ -50,8 +50,8 @@ impl LuFile<'_> {
         })
     }
 
-    /// Refuses what is neither a file nor a block device, without opening it: to open some devices is
-    /// to change them. Returns whether there is nothing yet.
+    /// Refuses what is neither a file nor a block device, without opening it: to open some devices
+    /// is to change them. Returns whether there is nothing yet.
     fn check_kind(&self) -> Result<bool, Failure> {
         let kind = match fs::metadata(self.path) {
             Ok(metadata) => metadata.file_type(),

@@ -12,58 +12,11 @@ use hakaru_wire::scsi::AccessState;
 use serde_json::{Value, json};
 
 use super::figures::{lus_figures, pool_figures, pools_figures, volume_figures};
+use super::orders::{Answer, Completion, Pending, PoolPart};
 use super::storage::Ordered;
 use super::{Shell, pools, setup, validate};
 use crate::control::Control;
 use crate::failure::Failure;
-
-/// The answer to an order.
-pub type Answer = Result<BTreeMap<String, Value>, Failure>;
-
-/// Orders that pools work on, by the number that the pools know them by. 0 is not used: it is that of
-/// `pools.rs`.
-#[derive(Default)]
-pub struct Orders {
-    pending: BTreeMap<u64, Pending>,
-    last_number: u64,
-}
-
-impl Orders {
-    /// Whether an LU of that number is being created.
-    fn creates(&self, lun: u8) -> bool {
-        let mut pending = self.pending.values();
-        pending
-            .any(|order| matches!(&order.part.completion, Completion::Serve(lu) if lu.lun == lun))
-    }
-}
-
-struct Pending {
-    /// The operator's number.
-    id: u64,
-    part: PoolPart,
-}
-
-/// The part of an order that a pool does.
-struct PoolPart {
-    pool: usize,
-    /// The object that a refusal names.
-    object: String,
-    completion: Completion,
-}
-
-/// The part of an order that follows when the pool has done its own.
-enum Completion {
-    /// Answer the volume's figures.
-    AnswerVolume,
-    /// Answer the pool's figures.
-    AnswerPool,
-    /// Withdraw the LUs of the volume, which is gone.
-    Withdraw(VolumeId),
-    /// Give every LU of the volume its new size.
-    SetCapacity(VolumeId, u64),
-    /// Make the next change that the LU's volume needs, or serve the LU.
-    Serve(Box<LuConfig>),
-}
 
 /// How far an order has come.
 enum Progress {
@@ -109,7 +62,7 @@ impl Shell<'_> {
         for pool in 0..self.storage.core.pools().len() {
             while let Some((number, outcome)) = self.storage.core.poll_ordered(pool) {
                 moved = true;
-                let Some(pending) = self.orders.pending.remove(&number) else {
+                let Some(pending) = self.orders.remove(number) else {
                     continue;
                 };
                 let progress = self
@@ -123,16 +76,15 @@ impl Shell<'_> {
 
     /// Whether there are orders whose pools have not answered yet.
     pub(super) fn orders_under_way(&self) -> bool {
-        !self.orders.pending.is_empty()
+        !self.orders.is_empty()
     }
 
     fn advance_order(&mut self, now: Time, id: u64, progress: Progress, control: &Control) {
         match progress {
             Progress::Answered(answer) => control.reply(id, answer),
             Progress::Ask(request, part) => {
-                self.orders.last_number += 1;
-                let (number, pool) = (self.orders.last_number, part.pool);
-                self.orders.pending.insert(number, Pending { id, part });
+                let pool = part.pool;
+                let number = self.orders.insert(Pending { id, part });
                 self.storage.order(now, pool, number, request);
             }
         }
@@ -217,7 +169,8 @@ impl Shell<'_> {
                 "only thin LUs are created while the array serves",
             ));
         };
-        // An order under way has its LUN to itself: a second one would leave a volume that no LU shows.
+        // An order under way has its LUN to itself: a second one would leave a volume that no LU
+        // shows.
         if self.storage.core.lu(lu.lun).is_some() || self.orders.creates(lu.lun) {
             let message = format!("there is an LU {} already", lu.lun);
             return Err(Failure::usage(message, "choose another LUN"));

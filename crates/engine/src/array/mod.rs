@@ -14,6 +14,8 @@
 //! | `lu_file.rs` | the file or block device behind an LU |
 //! | `path_hint.rs` | advice for each way that a path can fail |
 //! | `manage.rs` | the operator's orders while it serves |
+//! | `orders.rs` | those of them that pools work on |
+//! | `tokens.rs` | the sources of events |
 //! | `check.rs` | a pool that no array has open, checked |
 //! | `pools.rs` | the pools opened and grown to what was configured |
 //! | `figures.rs` | pools, volumes and LUs in figures |
@@ -32,6 +34,7 @@ mod figures;
 mod lending;
 mod lu_file;
 mod manage;
+mod orders;
 mod path_hint;
 mod pools;
 mod refusals;
@@ -39,6 +42,7 @@ mod setup;
 mod storage;
 mod tcp;
 mod tell;
+mod tokens;
 mod validate;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -60,24 +64,16 @@ pub use self::check::check_pool;
 use self::accept::Accepting;
 use self::connection::{Connection, Turn};
 use self::lending::Lending;
-use self::manage::Orders;
+use self::orders::Orders;
 use self::refusals::RefusalLog;
 use self::storage::Storage;
 use self::tcp::Tcp;
+use self::tokens::{FILES, KEEPER, LISTENERS, STORES};
 use crate::contain::contain;
 use crate::control::{Control, Order};
 use crate::description::describe_socket;
 use crate::failure::{Failure, OrEnvironment};
 use crate::sampling::Schedule;
-
-/// Tokens of listeners count from here; below are connections, by [`ConnectionId::index`].
-const LISTENERS: u64 = 1 << 32;
-
-/// The queue of LUs that are in files.
-const FILES: Token = Token(1 << 33);
-
-/// What keeps reservations.
-const KEEPER: Token = Token((1 << 33) + 1);
 
 /// One buffer for all connections: it fits the second-level cache, and 32 commands with 4 KiB each fit it.
 const RECEIVE_BYTES: usize = 256 << 10;
@@ -335,8 +331,8 @@ impl<'r> Shell<'r> {
             return self.storage.handle_keeper_event();
         }
         let Token(token) = event.token;
-        if token >= pools::STORES {
-            let pool = (token - pools::STORES) as usize;
+        if token >= STORES {
+            let pool = (token - STORES) as usize;
             return self.storage.handle_store_event(now, pool);
         }
         if token >= LISTENERS {

@@ -1,14 +1,13 @@
-//! The pools of an array before it serves: opened, grown to what the configuration names, their volumes made.
+//! The pools of an array before it serves: opened, grown to what the configuration names, their
+//! volumes made.
 use hakaru_contract::{ArrayConfig, GroupConfig, LuConfig, StoreConfig};
 use hakaru_pool::{Failure as Refusal, Request, SIZE_BYTES_MAX, VolumeId};
 use hakaru_runtime::{Events, Reactor, Token, clock};
 
 use super::path_hint::path_hint;
 use super::storage::{Ordered, PoolFailure, Storage};
+use super::tokens::{FILES, STORES};
 use crate::failure::{Failure, OrEnvironment};
-
-/// Tokens of the pools' stores count from here.
-pub const STORES: u64 = (1 << 33) + 16;
 
 /// Most pools of one array.
 pub const POOLS_MAX: usize = 16;
@@ -63,8 +62,8 @@ pub fn prepare(
     })
 }
 
-/// The next request that makes the volume behind a thin LU what it is to be: present, as large as the
-/// LU, with its quota. `None` if it is that.
+/// The next request that makes the volume behind a thin LU what it is to be: present, as large as
+/// the LU, with its quota. `None` if it is that.
 ///
 /// # Errors
 /// It is larger than the LU.
@@ -173,7 +172,7 @@ fn wait(storage: &mut Storage, number: usize, reactor: &Reactor) -> Result<Order
             .or_environment("wait for a pool's files", "see dmesg")?;
         for event in events.iter() {
             match event.token {
-                super::FILES => storage.handle_file_event(clock::now()),
+                FILES => storage.handle_file_event(clock::now()),
                 Token(token) if (STORES..STORES + POOLS_MAX as u64).contains(&token) => {
                     storage.handle_store_event(clock::now(), (token - STORES) as usize);
                 }

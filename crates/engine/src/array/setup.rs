@@ -102,7 +102,8 @@ pub fn describe(
         physical_block_bytes: lu.physical_block_bytes,
         unmap_any_data: lu.unmap_any_data,
         read_only: lu.read_only || volume.is_some_and(|volume| volume.read_only),
-        // The page cache of a file is volatile; an LU in memory has no cache to flush but the modelled one.
+        // The page cache of a file is volatile; an LU in memory has no cache to flush but the
+        // modelled one.
         write_cache: !in_memory || model.is_some_and(ArrayModel::has_volatile_write_cache),
         rotation_rate_rpm: model.and_then(|model| rotation_rate(model, lu)),
         in_place: in_memory,
@@ -113,7 +114,8 @@ pub fn describe(
         .map(|page_bytes| Thin { page_bytes }),
         removable: lu.removable,
         sanitize: lu.sanitize,
-        // A write to memory is one copy, and nothing of it outlives a crash; a file is written in parts.
+        // A write to memory is one copy, and nothing of it outlives a crash; a file is written in
+        // parts.
         atomic_bytes: if in_memory { ATOMIC_BYTES } else { 0 },
         reservations,
         ..LuDescription::new(lu.lun, lu.size_bytes)

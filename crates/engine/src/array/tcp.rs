@@ -6,7 +6,8 @@ use hakaru_runtime::tcp_info::TcpInfo;
 use super::connection::Connection;
 use crate::tcp::{TcpLog, counters};
 
-/// Most connections that are reported. Reading one takes a microsecond, during which none is served.
+/// Most connections that are reported. Reading one takes a microsecond, during which none is
+/// served.
 const CONNECTIONS_MAX: usize = 1024;
 
 /// Counters of the connections.
@@ -20,8 +21,8 @@ pub struct Tcp {
 }
 
 impl Tcp {
-    /// The sums over all connections since the array began, and the states of the open ones; `None` if
-    /// there are, or were, too many.
+    /// The sums over all connections since the array began, and the states of the open ones; `None`
+    /// if there are, or were, too many.
     pub fn counters(
         &mut self,
         connections: &[Option<Connection>],

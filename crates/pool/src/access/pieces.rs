@@ -33,7 +33,8 @@ impl Piece {
 const INLINE: usize = 2;
 const NOTHING: Piece = Piece::Zeros { length_bytes: 0 };
 
-/// The pieces of an access; together exactly its length. Neighbours that continue each other are one piece.
+/// The pieces of an access; together exactly its length. Neighbours that continue each other are
+/// one piece.
 #[derive(Clone, Debug)]
 pub struct Pieces {
     first: [Piece; INLINE],

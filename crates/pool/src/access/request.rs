@@ -4,7 +4,8 @@ use crate::access::pieces::Pieces;
 use crate::place::GroupId;
 use crate::volume::VolumeId;
 
-/// The caller's name for a request; every reply to it carries it. Unique among the requests that are not over.
+/// The caller's name for a request; every reply to it carries it. Unique among the requests that
+/// are not over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
@@ -33,8 +34,9 @@ pub enum Request {
         /// Bytes, at least 1.
         length_bytes: u32,
     },
-    /// Where may these bytes go? Answered `Ready`, perhaps after pages were copied or freed pages came back. Also for
-    /// WRITE SAME with a block that is not given back: the caller fills the pieces.
+    /// Where may these bytes go? Answered `Ready`, perhaps after pages were copied or freed pages
+    /// came back. Also for WRITE SAME with a block that is not given back: the caller fills the
+    /// pieces.
     Write {
         /// Of which volume.
         volume: VolumeId,
@@ -42,10 +44,12 @@ pub enum Request {
         offset_bytes: u64,
         /// Bytes, at least 1.
         length_bytes: u32,
-        /// After `handle_moved` a second reply, `Done` or `Failed`, follows when it is on stable storage.
+        /// After `handle_moved` a second reply, `Done` or `Failed`, follows when it is on stable
+        /// storage.
         fua: bool,
     },
-    /// From now on these ranges read as zeros; whole pages are given back. UNMAP, and WRITE SAME of zeros with UNMAP. Answered `Done`.
+    /// From now on these ranges read as zeros; whole pages are given back. UNMAP, and WRITE SAME of
+    /// zeros with UNMAP. Answered `Done`.
     Unmap {
         /// Of which volume.
         volume: VolumeId,
@@ -54,9 +58,11 @@ pub enum Request {
         /// `Done` only when it is on stable storage.
         fua: bool,
     },
-    /// Everything that was moved before is on stable storage when this is answered `Done`. SYNCHRONIZE CACHE. Pool-wide.
+    /// Everything that was moved before is on stable storage when this is answered `Done`.
+    /// SYNCHRONIZE CACHE. Pool-wide.
     Flush,
-    /// Adds the pages of a group whose file [`crate::Pool::prepare_group`] has made. Answered `Grown`, durable; may be used at once.
+    /// Adds the pages of a group whose file [`crate::Pool::prepare_group`] has made. Answered
+    /// `Grown`, durable; may be used at once.
     AddGroup {
         /// Its name, unique among the groups.
         name: String,
@@ -67,13 +73,15 @@ pub enum Request {
     Create {
         /// Its name, unique among the volumes.
         name: String,
-        /// Virtual size, 512 bytes to [`crate::SIZE_BYTES_MAX`], a multiple of 512. May exceed the pool.
+        /// Virtual size, 512 bytes to [`crate::SIZE_BYTES_MAX`], a multiple of 512. May exceed the
+        /// pool.
         size_bytes: u64,
         /// Most bytes of pages that it may map itself.
         quota_bytes: Option<u64>,
     },
-    /// Makes a copy of a volume as it is once the writes in flight to it have ended. Answered `Created`, durable. No data are
-    /// copied now; a page is copied when one side first writes to it.
+    /// Makes a copy of a volume as it is once the writes in flight to it have ended. Answered
+    /// `Created`, durable. No data are copied now; a page is copied when one side first writes to
+    /// it.
     Snapshot {
         /// Of which volume.
         volume: VolumeId,
@@ -91,7 +99,8 @@ pub enum Request {
         /// New size, not below the present one.
         size_bytes: u64,
     },
-    /// Sets or lifts a quota. Answered `Done`, durable. A volume above its new quota keeps what it has.
+    /// Sets or lifts a quota. Answered `Done`, durable. A volume above its new quota keeps what it
+    /// has.
     SetQuota {
         /// The volume.
         volume: VolumeId,
@@ -117,8 +126,9 @@ pub struct Reply {
 /// How a request went.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Move the data between these pieces and the initiator, then call [`crate::Pool::handle_moved`]. That ends the
-    /// request, except that a `fua` write is answered once more.
+    /// Move the data between these pieces and the initiator, then call
+    /// [`crate::Pool::handle_moved`]. That ends the request, except that a `fua` write is answered
+    /// once more.
     Ready {
         /// For `handle_moved`.
         access: Access,
@@ -162,12 +172,14 @@ pub enum Failure {
     /// The name is taken.
     #[error("the name is taken")]
     NameTaken,
-    /// The name has characters other than letters, digits, `.`, `_` and `-`, begins with `.` or `-`, is empty or too long.
+    /// The name has characters other than letters, digits, `.`, `_` and `-`, begins with `.` or
+    /// `-`, is empty or too long.
     #[error(
         "a name is 1 to 64 letters, digits, '.', '_' and '-', and does not begin with '.' or '-'"
     )]
     NameInvalid,
-    /// The size is 0, no multiple of 512, above the limit, below the present size, or (group) too small for one page.
+    /// The size is 0, no multiple of 512, above the limit, below the present size, or (group) too
+    /// small for one page.
     #[error("the size is out of bounds")]
     SizeInvalid,
     /// The pool has as many groups or volumes as it may have.

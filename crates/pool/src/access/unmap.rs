@@ -92,8 +92,8 @@ impl Pool {
         Attempt::Begun
     }
 
-    /// Cuts ranges (sorted, apart) into whole pages and parts of mapped pages. The volume's last page is whole when all of
-    /// the volume that lies in it is.
+    /// Cuts ranges (sorted, apart) into whole pages and parts of mapped pages. The volume's last
+    /// page is whole when all of the volume that lies in it is.
     fn plan_unmap(&self, volume_id: VolumeId, ranges: &[Range]) -> Plan {
         let volume = &self.volumes[&volume_id];
         let page_bytes = u64::from(self.page_bytes);
@@ -178,7 +178,8 @@ impl Pool {
         }
     }
 
-    /// Zeroes the parts of pages where they lie now; a page that has gone meanwhile reads as zeros already.
+    /// Zeroes the parts of pages where they lie now; a page that has gone meanwhile reads as zeros
+    /// already.
     fn start_zeroes(&mut self, key: usize, volume: VolumeId) {
         let parts = core::mem::take(&mut self.zeroing(key).parts);
         let mut places = Vec::with_capacity(parts.len());

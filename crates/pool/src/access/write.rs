@@ -151,8 +151,8 @@ impl Pool {
         }
     }
 
-    /// Copies those of `pages` that other volumes share; meanwhile the ranges `busy` are busy. There is space
-    /// for them.
+    /// Copies those of `pages` that other volumes share; meanwhile the ranges `busy` are busy.
+    /// There is space for them.
     pub(crate) fn start_copies(
         &mut self,
         key: usize,
@@ -188,7 +188,8 @@ impl Pool {
         copies
     }
 
-    /// A copy for an access ended. Gives how all of them ended once the last has; then the maps name the copies.
+    /// A copy for an access ended. Gives how all of them ended once the last has; then the maps
+    /// name the copies.
     pub(crate) fn end_copy(
         &mut self,
         volume: VolumeId,

@@ -95,8 +95,8 @@ impl Allocator {
         }
     }
 
-    /// The next page, of the groups in turn, so that the drives of all groups carry load. There is one: see
-    /// [`Allocator::space_for`].
+    /// The next page, of the groups in turn, so that the drives of all groups carry load. There is
+    /// one: see [`Allocator::space_for`].
     pub(crate) fn take_page(&mut self) -> PageId {
         for _ in 0..self.groups.len() {
             let index = self.next;

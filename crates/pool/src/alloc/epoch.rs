@@ -1,8 +1,9 @@
 //! Accesses that may still touch a dropped page.
 //!
-//! Time is cut into epochs; each commit ends one. An access is counted in the epoch in which it learned its pages. What was
-//! dropped in epoch `e` cannot be known to an access of a later one, so once epochs up to `e` are empty no access touches it.
-//! One counter per access instead of one per page: the read path pays an increment and a decrement.
+//! Time is cut into epochs; each commit ends one. An access is counted in the epoch in which it
+//! learned its pages. What was dropped in epoch `e` cannot be known to an access of a later one, so
+//! once epochs up to `e` are empty no access touches it. One counter per access instead of one per
+//! page: the read path pays an increment and a decrement.
 
 use std::collections::VecDeque;
 

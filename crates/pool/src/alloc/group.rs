@@ -7,7 +7,8 @@ use crate::place::GroupId;
 pub(crate) struct References {
     /// Maps that name it now, in memory, and copies on their way into it.
     pub(crate) live: u32,
-    /// References that were dropped, but would come back with a crash or may still be used by an access in flight.
+    /// References that were dropped, but would come back with a crash or may still be used by an
+    /// access in flight.
     pub(crate) dropping: u32,
 }
 

@@ -13,7 +13,8 @@ use crate::place::{GroupId, Place};
 const DISCARDS_MAX: usize = 16;
 /// The longest discard, in bytes: others get their turn between two of them.
 const DISCARD_BYTES_MAX: u64 = 1 << 30;
-/// Pages in the first batch after opening, which is kept small so that the first writes need not wait for the whole pool.
+/// Pages in the first batch after opening, which is kept small so that the first writes need not
+/// wait for the whole pool.
 const FIRST_BATCH_PAGES: u32 = 4096;
 
 /// Pages on their way back.
@@ -47,7 +48,8 @@ impl Recycler {
         self.ready.extend(runs);
     }
 
-    /// The runs that are discarded next: all that is ready, in order and as long runs, the first time only a few pages.
+    /// The runs that are discarded next: all that is ready, in order and as long runs, the first
+    /// time only a few pages.
     fn take_batch(&mut self, page_bytes: u32) -> Vec<Run> {
         self.ready.sort_unstable();
         let longest = (DISCARD_BYTES_MAX / u64::from(page_bytes)) as u32;

@@ -1,8 +1,10 @@
-//! The header of a group's file names its pool and group, so that files are not mistaken for each other.
+//! The header of a group's file names its pool and group, so that files are not mistaken for each
+//! other.
 //!
-//! Page 0 of each group holds two copies, at bytes 0 and 4096, and nothing else. The older one is overwritten each time the
-//! pool is opened, so that a torn write leaves the other. `generation` is that of the metadata then: metadata that are older than
-//! a header have lost commits that were on stable storage once.
+//! Page 0 of each group holds two copies, at bytes 0 and 4096, and nothing else. The older one is
+//! overwritten each time the pool is opened, so that a torn write leaves the other. `generation` is
+//! that of the metadata then: metadata that are older than a header have lost commits that were on
+//! stable storage once.
 
 use std::io;
 

@@ -1,7 +1,8 @@
 //! Rounds: sync the data, then commit the maps that name them, then answer the waiting requests.
 //!
-//! One round runs at a time; what comes meanwhile is in the next. The maps are taken as they are when the sync *begins*: every
-//! page they name was either zeros on stable storage when it was given out, or copied before, and the sync covers the copy.
+//! One round runs at a time; what comes meanwhile is in the next. The maps are taken as they are
+//! when the sync *begins*: every page they name was either zeros on stable storage when it was
+//! given out, or copied before, and the sync covers the copy.
 
 use std::mem;
 
@@ -26,8 +27,8 @@ impl Pool {
         }
     }
 
-    /// Keeps a volume that was taken out of the pool until its deletion is durable. References to its
-    /// pages were dropped.
+    /// Keeps a volume that was taken out of the pool until its deletion is durable. References to
+    /// its pages were dropped.
     pub(crate) fn commit_deletion(&mut self, id: VolumeId, volume: Volume) {
         let epoch = self.alloc.epochs.enter();
         self.rounds

@@ -28,13 +28,14 @@ pub(crate) struct Rounds {
     pub(crate) deadline: Option<Time>,
 }
 
-/// A volume whose deletion is not durable yet. It is still read, and comes back if the commit fails.
+/// A volume whose deletion is not durable yet. It is still read, and comes back if the commit
+/// fails.
 #[derive(Debug)]
 pub(super) struct DeletedVolume {
     pub(super) id: VolumeId,
     pub(super) volume: Volume,
-    /// The epoch its pages were dropped in, kept open until the deletion is durable: reads join it, so
-    /// that no page is given out under them.
+    /// The epoch its pages were dropped in, kept open until the deletion is durable: reads join it,
+    /// so that no page is given out under them.
     pub(super) epoch: u64,
 }
 

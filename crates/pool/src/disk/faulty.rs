@@ -17,7 +17,8 @@ pub enum Fault {
     Short,
 }
 
-/// When operations fail; shared by all disks that are made of it, which count their operations together.
+/// When operations fail; shared by all disks that are made of it, which count their operations
+/// together.
 #[derive(Debug, Default)]
 pub struct Faults {
     done: AtomicU64,
@@ -80,7 +81,8 @@ impl<D: Disk> FaultyDisk<D> {
         }
     }
 
-    /// From now on it cannot become longer than this, nor have more reserved: the file system below is full.
+    /// From now on it cannot become longer than this, nor have more reserved: the file system below
+    /// is full.
     pub fn set_capacity(&self, capacity_bytes: u64) {
         self.capacity_bytes.store(capacity_bytes, Ordering::Relaxed);
     }

@@ -53,7 +53,8 @@ impl Clone for MemoryDisk {
     }
 }
 
-/// Cuts a range at chunk borders: number of the chunk, first byte in it, bytes of the range before it, length.
+/// Cuts a range at chunk borders: number of the chunk, first byte in it, bytes of the range before
+/// it, length.
 fn cut(offset_bytes: u64, length: usize) -> impl Iterator<Item = (u64, usize, usize, usize)> {
     let mut done = 0;
     core::iter::from_fn(move || {

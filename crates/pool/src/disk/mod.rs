@@ -1,6 +1,8 @@
-//! The disk under a pool's metadata and headers. The real one is a file (`hakaru_runtime`); those here are for tests and checks.
+//! The disk under a pool's metadata and headers. The real one is a file (`hakaru_runtime`); those
+//! here are for tests and checks.
 //!
-//! Calls return when they are done. Data paths do not go through this trait: their bytes are moved by the caller's own queue.
+//! Calls return when they are done. Data paths do not go through this trait: their bytes are moved
+//! by the caller's own queue.
 
 mod faulty;
 mod memory;
@@ -18,8 +20,9 @@ use std::sync::Arc;
 
 /// Bytes on something that keeps them.
 ///
-/// Written data are read at once; they are on stable storage only after the next [`Disk::flush`] that begins after the
-/// write returned. Until then a crash may keep any part of it, in units of 512 bytes.
+/// Written data are read at once; they are on stable storage only after the next [`Disk::flush`]
+/// that begins after the write returned. Until then a crash may keep any part of it, in units of
+/// 512 bytes.
 pub trait Disk: Debug + Send + Sync + 'static {
     /// Length in bytes.
     ///
@@ -65,8 +68,8 @@ pub trait Disk: Debug + Send + Sync + 'static {
     /// `StorageFull`.
     fn set_len(&self, length_bytes: u64) -> io::Result<()>;
 
-    /// Makes sure that writes to a range, which may lie beyond the end, will not fail for want of space. Does not change the
-    /// length. Where that cannot be had it does nothing.
+    /// Makes sure that writes to a range, which may lie beyond the end, will not fail for want of
+    /// space. Does not change the length. Where that cannot be had it does nothing.
     ///
     /// # Errors
     /// `StorageFull`.

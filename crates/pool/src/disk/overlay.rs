@@ -1,5 +1,6 @@
-//! A disk that is only read; what is written to it stays in memory. A check opens the metadata through it, so that the
-//! pool is byte for byte the same afterwards even where the store has to finish what a crash left.
+//! A disk that is only read; what is written to it stays in memory. A check opens the metadata
+//! through it, so that the pool is byte for byte the same afterwards even where the store has to
+//! finish what a crash left.
 
 use std::collections::BTreeMap;
 use std::io;

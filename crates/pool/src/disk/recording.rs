@@ -1,8 +1,10 @@
-//! Disks that remember in which order they were written and flushed, and what a crash could have left of it.
+//! Disks that remember in which order they were written and flushed, and what a crash could have
+//! left of it.
 //!
-//! All disks of one [`Recorder`] share one log. A crash at a place of the log keeps of each disk everything before its last flush, and
-//! any part of what came after. Between two flushes a later crash can leave whatever an earlier one can, so the places just before
-//! each flush, and the end, stand for all ([`Recorder::crash_points`]).
+//! All disks of one [`Recorder`] share one log. A crash at a place of the log keeps of each disk
+//! everything before its last flush, and any part of what came after. Between two flushes a later
+//! crash can leave whatever an earlier one can, so the places just before each flush, and the end,
+//! stand for all ([`Recorder::crash_points`]).
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -126,8 +128,8 @@ impl Crash {
         self.unflushed.len()
     }
 
-    /// The disk after a crash that keeps those unflushed operations for which `keep` returns true. It is
-    /// called for each, in order.
+    /// The disk after a crash that keeps those unflushed operations for which `keep` returns true.
+    /// It is called for each, in order.
     #[must_use]
     pub fn image(&self, keep: &mut dyn FnMut(usize) -> bool) -> Vec<MemoryDisk> {
         let mut disks = self.stable.clone();
@@ -139,7 +141,8 @@ impl Crash {
         disks
     }
 
-    /// The disk after a crash that keeps or loses each unit of 512 bytes of the unflushed operations as
+    /// The disk after a crash that keeps or loses each unit of 512 bytes of the unflushed
+    /// operations as
     /// `keep` says.
     #[must_use]
     pub fn torn_image(&self, keep: &mut dyn FnMut() -> bool) -> Vec<MemoryDisk> {
@@ -150,8 +153,9 @@ impl Crash {
         disks
     }
 
-    /// Every image there can be if no operation is torn, where they are at most `2^units_max`; else `samples` of them, drawn by `random`,
-    /// with both ends among them. And as many torn images as `samples`, if there is something to tear.
+    /// Every image there can be if no operation is torn, where they are at most `2^units_max`; else
+    /// `samples` of them, drawn by `random`, with both ends among them. And as many torn images as
+    /// `samples`, if there is something to tear.
     pub fn images(
         &self,
         units_max: u32,
@@ -168,7 +172,8 @@ impl Crash {
             images.push(self.image(&mut |_| true));
             images.push(self.image(&mut |_| false));
             for _ in 2..samples {
-                // Mostly kept, mostly lost, and half of each: a single missing write is as likely as a single one kept.
+                // Mostly kept, mostly lost, and half of each: a single missing write is as likely
+                // as a single one kept.
                 let odds = [1, 4, 7][(random() % 3) as usize];
                 images.push(self.image(&mut |_| random() % 8 < odds));
             }
@@ -182,7 +187,8 @@ impl Crash {
     }
 }
 
-/// Does an operation, of a write only those units that `keep` says. Units are those of the disk, not of the write.
+/// Does an operation, of a write only those units that `keep` says. Units are those of the disk,
+/// not of the write.
 fn apply(disk: &mut MemoryDisk, event: &Event, keep: &mut dyn FnMut(u64) -> bool) {
     let failure = "a disk in memory takes what lies within it";
     let lengthen = |end: u64| {

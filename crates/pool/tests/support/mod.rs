@@ -48,7 +48,8 @@ pub struct Driver {
     replies: BTreeMap<RequestId, VecDeque<Outcome>>,
 }
 
-/// How a request of a driver ended. An error of the disk under the data is the shell's to tell; here it is `Io`.
+/// How a request of a driver ended. An error of the disk under the data is the shell's to tell;
+/// here it is `Io`.
 pub type Ended = Result<(), Failure>;
 
 impl Driver {

@@ -1,4 +1,5 @@
-//! What may be read after a crash: per block (512 bytes) the values from the last one known to be on stable storage to the last one issued.
+//! What may be read after a crash: per block (512 bytes) the values from the last one known to be
+//! on stable storage to the last one issued.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
@@ -7,7 +8,8 @@ use hakaru_pool::VolumeId;
 
 pub const BLOCK: usize = 512;
 
-/// A block's content: what wrote it, 0 for zeros. No two writes have the same number, so neither do two volumes.
+/// A block's content: what wrote it, 0 for zeros. No two writes have the same number, so neither do
+/// two volumes.
 pub type Value = u64;
 
 /// The bytes of a block that write `value` wrote at `block`.

@@ -99,7 +99,8 @@ fn look(driver: &mut Driver, model: &Model) -> Result<Content, String> {
     Ok(content)
 }
 
-/// Takes every page that is left, with one block written in each: all else in them reads as zeros, and none is missing.
+/// Takes every page that is left, with one block written in each: all else in them reads as zeros,
+/// and none is missing.
 pub fn fill(driver: &mut Driver) -> Result<(), String> {
     let capacity = driver.pool.status().capacity_bytes / PAGE;
     let used = driver.pool.status().used_bytes / PAGE;

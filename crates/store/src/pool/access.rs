@@ -304,8 +304,8 @@ impl PoolStore {
         let request = &mut self.accesses[id];
         let moving = request.moving.take().expect("it moved data");
         let ok = result.is_ok();
-        // For the pool the request is over, except a `fua` write. Its number may be another's once it
-        // is removed.
+        // For the pool the request is over, except a `fua` write. Its number may be another's once
+        // it is removed.
         let is_answered_again =
             ok && matches!(request.requester, Requester::Write { fua: true, .. });
         self.core.handle_moved(context.now, moving.access, ok);

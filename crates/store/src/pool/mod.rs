@@ -1,8 +1,8 @@
 //! LUs that are volumes of a thin-provisioned pool.
 //!
-//! The pool decides where the bytes of a volume lie; here they are moved. Three kinds of events drive
-//! it: accesses and orders that come in, requests to files that end, commits that are done. After each
-//! the pool's answers and actions are taken (`PoolStore::settle`).
+//! The pool decides where the bytes of a volume lie; here they are moved. Three kinds of events
+//! drive it: accesses and orders that come in, requests to files that end, commits that are done.
+//! After each the pool's answers and actions are taken (`PoolStore::settle`).
 //!
 //! | file | contents |
 //! |---|---|

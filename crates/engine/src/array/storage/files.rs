@@ -1,4 +1,5 @@
-//! The open files of the array, and the requests to them: those of LUs and of the groups of pools, through one queue.
+//! The open files of the array, and the requests to them: those of LUs and of the groups of pools,
+//! through one queue.
 //!
 //! Bytes on their way to a file opened for direct I/O pass through page buffers here.
 use std::io;
@@ -62,8 +63,8 @@ impl Files {
         file.expect("a file is open as long as it is used")
     }
 
-    /// Begins a request. `Some` if it is over at once: a look at metadata, a transfer from or to the
-    /// page cache, or there is no memory for it.
+    /// Begins a request. `Some` if it is over at once: a look at metadata, a transfer from or to
+    /// the page cache, or there is no memory for it.
     pub fn begin(&mut self, mut request: FileRequest) -> Option<FileDone> {
         let file = self.file(request.file);
         if let FileOp::Extents {

@@ -38,8 +38,8 @@ impl Keeper {
         })
     }
 
-    /// The record kept for LUN `lun` while it was `identity`; empty if there is none. That of another
-    /// identity is removed.
+    /// The record kept for LUN `lun` while it was `identity`; empty if there is none. That of
+    /// another identity is removed.
     ///
     /// # Errors
     /// The file cannot be read, or is none of ours.

@@ -1,5 +1,5 @@
-//! The shell of [`hakaru_store`]: does what the stores ask for. Memory is mapped, files go through a queue, commits and
-//! reservations are written by threads of their own.
+//! The shell of [`hakaru_store`]: does what the stores ask for. Memory is mapped, files go through
+//! a queue, commits and reservations are written by threads of their own.
 //!
 //! | file | contents |
 //! |---|---|
@@ -67,8 +67,8 @@ impl Storage {
         }
     }
 
-    /// Opens the pool of a directory, or makes one. Groups of the configuration that it lacks are not
-    /// added.
+    /// Opens the pool of a directory, or makes one. Groups of the configuration that it lacks are
+    /// not added.
     ///
     /// # Errors
     /// See [`PoolFailure`].

@@ -1,7 +1,8 @@
 //! redb's view of a [`Disk`], with some space kept back.
 //!
-//! Space is reserved for [`RESERVE_BYTES`] more than redb uses. When the file system below is full, redb grows into that:
-//! enough for the commits that give pages back. The pool learns of it and gives out no page until the reserve is whole again.
+//! Space is reserved for [`RESERVE_BYTES`] more than redb uses. When the file system below is full,
+//! redb grows into that: enough for the commits that give pages back. The pool learns of it and
+//! gives out no page until the reserve is whole again.
 
 use std::io;
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use redb::StorageBackend;
 
 use crate::disk::Disk;
 
-/// Space kept for giving back when there is no other. A commit copies each 4 KiB page of redb on the way to what it changes, so
-/// this is some hundred leaves changed at once.
+/// Space kept for giving back when there is no other. A commit copies each 4 KiB page of redb on
+/// the way to what it changes, so this is some hundred leaves changed at once.
 const RESERVE_BYTES: u64 = 4 << 20;
 
 /// A disk that redb grows in, and what is reserved on it.

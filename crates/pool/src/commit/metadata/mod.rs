@@ -1,7 +1,9 @@
-//! The pool's metadata on stable storage: records with their own checksums in redb, over a [`crate::disk::Disk`].
+//! The pool's metadata on stable storage: records with their own checksums in redb, over a
+//! [`crate::disk::Disk`].
 //!
-//! redb is trusted with atomic commits, not with our data: each record says which format, kind and key it is, and carries a CRC32C.
-//! Commits are two-phase, so that a damaged root is refused; redb would otherwise go back to the commit before it.
+//! redb is trusted with atomic commits, not with our data: each record says which format, kind and
+//! key it is, and carries a CRC32C. Commits are two-phase, so that a damaged root is refused; redb
+//! would otherwise go back to the commit before it.
 //!
 //! | table | key | record |
 //! |---|---|---|
@@ -25,7 +27,8 @@ use crate::map::Leaf;
 use crate::place::GroupId;
 use crate::volume::VolumeId;
 
-/// Changes since the batch before: all of it becomes durable, or nothing. Made by the pool, for [`Store::commit`].
+/// Changes since the batch before: all of it becomes durable, or nothing. Made by the pool, for
+/// [`Store::commit`].
 #[derive(Clone, Debug)]
 pub struct Batch {
     pub(crate) superblock: Superblock,

@@ -4,8 +4,8 @@
 //! 0        2      3                     n-4      n
 //! | format | kind | fields, big-endian  | CRC32C |
 //! ```
-//! The format's number comes first and the checksum over all before it last, in every format there will be, so that an older
-//! version can distinguish a newer pool from a damaged one.
+//! The format's number comes first and the checksum over all before it last, in every format there
+//! will be, so that an older version can distinguish a newer pool from a damaged one.
 
 use crate::alloc::group::Group;
 use crate::map::{LEAF_ENTRIES, Leaf, PageId};
@@ -330,8 +330,8 @@ impl VolumeRecord {
 /// Bytes of the bitmap of a leaf's slots.
 const BITMAP_BYTES: usize = LEAF_ENTRIES / 8;
 
-/// A leaf: its volume and number, a bitmap of the slots that are mapped, 6 bytes (group, page) for each of those. At most 3.2 KB, so that
-/// it fits one page of redb.
+/// A leaf: its volume and number, a bitmap of the slots that are mapped, 6 bytes (group, page) for
+/// each of those. At most 3.2 KB, so that it fits one page of redb.
 pub(crate) fn emit_leaf(leaf: &Leaf, volume: VolumeId, index: u32) -> Vec<u8> {
     let mut writer = Writer::new(Kind::Leaf);
     writer.u32(volume.0);

@@ -68,7 +68,8 @@ pub struct Loaded {
     pub(crate) findings: Vec<Finding>,
 }
 
-/// The metadata of one pool. Calls return when they are done, and may take as long as the disk does: use a thread of its own.
+/// The metadata of one pool. Calls return when they are done, and may take as long as the disk
+/// does: use a thread of its own.
 #[derive(Debug)]
 pub struct Store {
     database: Database,
@@ -103,7 +104,8 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens a store. What a crash left unfinished is undone (written, that is); every checksum of redb's own is verified.
+    /// Opens a store. What a crash left unfinished is undone (written, that is); every checksum of
+    /// redb's own is verified.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -126,7 +128,8 @@ impl Store {
         Ok(Store { database, reserved })
     }
 
-    /// Reads everything. Damaged records are left out and listed as findings; only a missing superblock is an error.
+    /// Reads everything. Damaged records are left out and listed as findings; only a missing
+    /// superblock is an error.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -193,7 +196,8 @@ impl Store {
     /// Writes a batch; when this returns `Ok` it is on stable storage.
     ///
     /// # Errors
-    /// [`StoreError`]. Whether the batch will be there after a crash is not known then; the store takes no further batch.
+    /// [`StoreError`]. Whether the batch will be there after a crash is not known then; the store
+    /// takes no further batch.
     pub fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
         self.reserved.refill_if_low();
         let mut write = self.database.begin_write().map_err(StoreError::of)?;
@@ -242,14 +246,15 @@ impl Store {
         write.commit().map_err(StoreError::of)
     }
 
-    /// The file system below has no space for the store to grow by much. Tell the pool after each commit:
-    /// [`crate::Pool::set_metadata_is_low`].
+    /// The file system below has no space for the store to grow by much. Tell the pool after each
+    /// commit: [`crate::Pool::set_metadata_is_low`].
     #[must_use]
     pub fn space_is_low(&self) -> bool {
         self.reserved.is_low()
     }
 
-    /// Closes the store. Not needed for what was committed; the next opening has less to look through.
+    /// Closes the store. Not needed for what was committed; the next opening has less to look
+    /// through.
     ///
     /// # Errors
     /// [`StoreError`].
