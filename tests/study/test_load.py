@@ -12,8 +12,10 @@ from hakaru.analysis.metrics import UNITS
 from hakaru.errors import UsageError
 from hakaru.kinds.copy.study import METRICS as BACKUP_METRICS
 from hakaru.kinds.vms.study import LINKED_METRICS, LOAD_METRICS
-from hakaru.study import find_study, load, study_paths
+from hakaru.study import find_study, load, study_paths, title_of
 from hakaru.wording import has
+
+ROOT = Path(__file__).resolve().parents[2]
 
 SHIPPED = study_paths()["vm-sweep"].read_text()
 
@@ -154,3 +156,45 @@ def test_analysis_computes_every_metric_that_a_study_may_name() -> None:
 def test_every_metric_that_a_study_may_name_has_a_name_in_words() -> None:
     for metric in LOAD_METRICS | BACKUP_METRICS | LINKED_METRICS:
         assert has(f"metric.{metric}"), metric
+
+
+def test_titles_are_listed_without_looking_at_points(tmp_path: Path) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text("format: 1\ntitle: How fast?\nfactors: [{nonsense: [1]}]\n")
+    assert title_of(path).model_dump() == {"en": "How fast?", "ja": "How fast?"}
+    path.write_text("format: 1\n")
+    with pytest.raises(UsageError, match="title: missing"):
+        title_of(path)
+
+
+@pytest.mark.parametrize(
+    ("where", "message", "hint"),
+    [
+        ("{pattern: random-32}", "no point has pattern random-32", "'random-32k'"),
+        ("{vms: 3}", "no point has vms 3", "known here: 1, 4, 6"),
+    ],
+)
+def test_an_expectation_about_a_level_that_no_point_has_is_refused(
+    tmp_path: Path, where: str, message: str, hint: str
+) -> None:
+    text = (ROOT / "studies" / "vm-sweep" / "study.yaml").read_text()
+    text += f"  - {{kind: bound, metric: latency_ms_p99, at_most: 1, where: {where}}}\n"
+    (tmp_path / "study.yaml").write_text(text)
+    with pytest.raises(UsageError, match=message) as e:
+        load(str(tmp_path / "study.yaml"))
+    assert "expect[6].where." in e.value.message
+    assert hint in e.value.hint
+
+
+def test_vms_on_several_arrays_are_refused_with_who_may_use_them(tmp_path: Path) -> None:
+    text = (ROOT / "studies" / "backup-mismatch" / "study.yaml").read_text()
+    start = text.index("load:\n")
+    vms = (
+        "load: {kind: vms, columns: [[0]], image: 1 GiB, patterns: {read: {sizes: [{size: 8 KiB}], read_percent: 100, "
+    )
+    vms += "random_percent: 100, load: {kind: closed, queue_depth: 1}}}}\n"
+    factors = "factors: [{pattern: [read], vms: [1]}]\nmeasure: {warmup: 0 s, time: 1 s, repetitions: 1}\n"
+    (tmp_path / "study.yaml").write_text(text[:start] + vms + factors)
+    with pytest.raises(UsageError, match="VMs load one array, and the lab has 2: primary, vtl") as e:
+        load(str(tmp_path / "study.yaml"))
+    assert "only copies" in e.value.hint

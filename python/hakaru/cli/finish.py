@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from hakaru.cli.options import LANGUAGES
-from hakaru.errors import ExpectationBreach, InvalidPoints
+from hakaru.errors import ExpectationBreach, InvalidPoints, LostError
 
 
 def finish(directory: Path, watch: Any, formats: Sequence[str]) -> tuple[dict[str, Any], list[Path]]:
@@ -30,16 +31,41 @@ def finish(directory: Path, watch: Any, formats: Sequence[str]) -> tuple[dict[st
 def render_each(
     directory: Path, formats: Sequence[str], languages: Sequence[str], summary: dict[str, Any]
 ) -> list[Path]:
-    """Write a report per language, each in a process of its own, because drawing and typesetting take seconds."""
-    from concurrent.futures import ProcessPoolExecutor
-    from functools import partial
+    """Write a report per language, each in a process of its own, because drawing and typesetting take seconds.
+
+    Processes answer over pipes: a pool would keep named semaphores, which stay in /dev/shm when all are killed.
+    """
     from multiprocessing import get_context
 
+    context = get_context("spawn")
+    started = []
+    for language in languages:
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=_render, args=(sender, directory, list(formats), language, summary))
+        process.start()
+        sender.close()
+        started.append((language, process, receiver))
+    paths: list[Path] = []
+    for language, process, receiver in started:
+        try:
+            answer = receiver.recv()
+        except EOFError:
+            answer = LostError(f"the process that writes the report ({language}) ended without one", "is memory full?")
+        process.join()
+        if isinstance(answer, BaseException):
+            raise answer
+        paths += answer
+    return paths
+
+
+def _render(sender: Connection, directory: Path, formats: list[str], language: str, summary: dict[str, Any]) -> None:
+    """In its own process: send the paths of the reports, or the error."""
     from hakaru.report import render
 
-    render_in = partial(render, directory, list(formats), summary=summary)
-    with ProcessPoolExecutor(len(languages), mp_context=get_context("spawn")) as pool:
-        return [path for paths in pool.map(render_in, [[language] for language in languages]) for path in paths]
+    try:
+        sender.send(render(directory, formats, [language], summary=summary))
+    except Exception as error:
+        sender.send(error)
 
 
 def judge(summary: dict[str, Any]) -> None:

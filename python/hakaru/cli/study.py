@@ -24,9 +24,9 @@ Study = Annotated[str, Parameter(name="STUDY", help="The study's id, its folder 
 
 def studies(*, json_: Json = False) -> int:
     """List the studies that can be named by their id."""
-    from hakaru.study import load, study_paths
+    from hakaru.study import study_paths, title_of
 
-    listed = [(name, path, load(str(path)).study.title) for name, path in sorted(study_paths().items())]
+    listed = [(name, path, title_of(path)) for name, path in sorted(study_paths().items())]
     if json_:
         print_json([{"id": name, "title": title.model_dump(), "path": str(path)} for name, path, title in listed])
     else:

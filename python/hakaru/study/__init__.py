@@ -9,7 +9,7 @@ A study file is data: it runs no command, reads no file outside its folder, reac
 """
 
 from hakaru.study.expand import Expanded, Point, Repetition, expand, of_point
-from hakaru.study.load import Loaded, find_study, load, study_paths
+from hakaru.study.load import Loaded, find_study, load, study_paths, title_of
 from hakaru.study.model import Study
 from hakaru.study.schema import study_schema
 
@@ -25,4 +25,5 @@ __all__ = [
     "of_point",
     "study_paths",
     "study_schema",
+    "title_of",
 ]

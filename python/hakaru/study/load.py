@@ -6,7 +6,7 @@ anything with a slash or ending in .yaml is a path.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -18,6 +18,7 @@ from hakaru.study.consistency import problems
 from hakaru.study.document import Document, dotted, parse_document
 from hakaru.study.explain import explain
 from hakaru.study.model import Study
+from hakaru.study.part import Text
 from hakaru.study.tables import Row, read_tables
 from hakaru.suggest import did_you_mean
 
@@ -78,6 +79,18 @@ def load(name: str) -> Loaded:
         raise document.error(document.place_of(place), f"{dotted(place)}: {message}", hint)
     tables = read_tables(document, study.reference, (path.parent, shipped("reference")))
     return Loaded(study, path, raw, tables)
+
+
+def title_of(path: Path) -> Text:
+    """The title of the study in a file. Nothing else of it is checked, so that a list of studies is quick."""
+    document = parse_document(_read(path), str(path))
+    written = document.data if isinstance(document.data, dict) else {}
+    titled = {name: value for name, value in written.items() if name == "title"}
+    return validate(replace(document, data=titled), _Titled).title
+
+
+class _Titled(BaseModel):
+    title: Text
 
 
 def validate(
