@@ -176,7 +176,7 @@ def test_lun_given_online_is_not_declared_for_something_else(tmp_path: Path) -> 
         (["snapshot", "A", "0", "lu-0"], "the name is taken"),
         (["clone", "A", "main/none", "x"], "no such volume"),
         (["resize", "A", "1", "16 MiB"], "LU 1 is kept in memory"),
-        (["resize", "A", "0", "67108865 B"], "no whole number of"),
+        (["resize", "A", "0", "67108865 B"], "is not a whole number of"),
         (["delete", "A", "main/none"], "no such volume"),
         (["delete", "A", "0"], "volume: write POOL/NAME"),
         (["port", "A", "7", "standby"], "there is no portal 7"),
