@@ -17,7 +17,7 @@ WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 # Files that take longest are begun first.
 LONGEST := tests/run tests/conformance tests/lab tests/array
 
-.PHONY: demo test setup lint test-rust test-python test-guests bench crash storms fuzz schema figure clean
+.PHONY: demo test setup lint test-rust test-python test-guests bench crash storms fuzz schema limits figure clean
 
 demo: setup
 	$(BIN)/hakaru run vm-sweep --quick
@@ -95,6 +95,12 @@ schema: setup
 	tools/login-defaults > python/hakaru/login_defaults.py
 	$(BIN)/hakaru schema > schema/study.schema.json
 	$(BIN)/hakaru schema array > schema/array.schema.json
+	$(BIN)/hakaru schema report > schema/report.schema.json
+	$(BIN)/python tools/rules.py
+
+# Labs with one planted bottleneck each, judged by the analysis; writes docs/methodology/limits.md. Wants a quiet machine.
+limits: setup
+	$(BIN)/python bench/limits.py
 
 # The README's figure, from the newest run.
 figure: setup

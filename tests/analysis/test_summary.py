@@ -10,7 +10,9 @@ from typing import Any
 import jsonschema
 import pytest
 from hakaru.analysis import summarise
+from hakaru.analysis.report_model import FindingReport, report_schema
 from hakaru.errors import UsageError
+from pydantic import ValidationError
 
 from tests.analysis.small_run import Pt, Rep, write_run
 
@@ -21,6 +23,17 @@ def check(summary: dict[str, Any]) -> None:
     """The summary is what the schema says, and plain JSON without NaN."""
     jsonschema.validate(summary, json.loads(SCHEMA.read_text()), cls=jsonschema.Draft202012Validator)
     json.dumps(summary, allow_nan=False)
+
+
+def test_checked_in_schema_is_up_to_date() -> None:
+    assert json.loads(SCHEMA.read_text()) == report_schema(), "run `make schema`"
+
+
+def test_a_field_that_no_model_knows_is_refused() -> None:
+    with pytest.raises(ValidationError, match="extra"):
+        FindingReport.model_validate(
+            {"kind": "peak", "where": {}, "text": "a", "text_ja": "b", "limiter": None, "evidence": {}, "extra": 1}
+        )
 
 
 def test_summary_of_a_whole_study_is_what_the_schema_says(invented_run: Path) -> None:

@@ -1,6 +1,6 @@
 """From a run directory to `summary.json`: what `hakaru report RUN --format json` prints and HTML and PDF show.
 
-The shape is stable and documented in docs/reference/report-json.md; schema/report.schema.json holds it.
+The shape is stable and documented in docs/reference/report-json.md; its models are in `hakaru.analysis.report_model`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hakaru.analysis import expectation_words, expectations, findings, kind, reference, sentences
+from hakaru.analysis import (
+    expectation_words,
+    expectations,
+    findings,
+    kind,
+    reference,
+    report_model,
+    sentences,
+    tcp_pass,
+)
 from hakaru.analysis.bottleneck import SweepVerdict
 from hakaru.analysis.captures import captures_of
 from hakaru.analysis.points import Point
@@ -19,7 +28,6 @@ from hakaru.caveats import Caveat
 from hakaru.store import write_json
 from hakaru.wording import LANGUAGES
 
-SCHEMA_VERSION = 1
 COMPARED = ("iops", "mb_per_s", "latency_ms_mean")
 """Metrics whose comparison with a published table is a finding; `references` has them all."""
 
@@ -35,8 +43,13 @@ def summarise(run_dir: Path) -> dict[str, Any]:
 
 
 def analyse(run: RunData) -> dict[str, Any]:
-    """The summary of a run, as plain JSON (no NaN), as the kind of its study makes it."""
-    return kind.of(run).analyse(run)
+    """The summary of a run, as plain JSON (no NaN), as the kind of its study makes it.
+
+    Held against `report_model.Summary`: a summary of another shape is a defect of the kind that made it.
+    """
+    found = kind.of(run).analyse(run)
+    report_model.Summary.model_validate(found)
+    return found
 
 
 def of_run(
@@ -48,16 +61,19 @@ def of_run(
     several: bool,
 ) -> dict[str, Any]:
     """The parts that every run has."""
+    watched = {p.id: series for p in analysed if (series := tcp_pass.of_point(run, p.id)) is not None}
+    told = [tcp_pass.finding(p.factors, watched[p.id], len(analysed) > 1) for p in analysed if p.id in watched]
+    found = [*found, *(f for f in told if f is not None)]
     outcomes = expectations.evaluate(run.study.get("expect") or [], results)
     return {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": report_model.SCHEMA_VERSION,
         "study": _study(run.study),
         "run": {"kind": run.kind}
         | {
             k: run.run.get(k)
             for k in ("run", "status", "quick", "seed", "origin", "started", "ended", "versions", "command")
         },
-        "points": [p.to_json() | {"caveats": [_caveat(c) for c in p.caveats]} for p in analysed],
+        "points": [_point(p, watched.get(p.id)) for p in analysed],
         "findings": [f.to_json() for f in found],
         "expectations": [_outcome(o, several) for o in outcomes],
         "references": [c.to_json() for c in comparisons],
@@ -100,6 +116,11 @@ def describe_sweep(one: Sweep, verdict: SweepVerdict) -> dict[str, Any]:
     }
 
 
+def _point(point: Point, series: tcp_pass.TcpSeries | None) -> dict[str, Any]:
+    described = point.to_json() | {"caveats": [_caveat(c) for c in point.caveats]}
+    return described | ({"tcp_series": series.to_json()} if series is not None else {})
+
+
 def _caveat(one: Caveat) -> dict[str, Any]:
     texts = {"text" if lang == "en" else f"text_{lang}": sentences.caveat(lang, one) for lang in LANGUAGES}
     return one.to_json() | texts
@@ -129,4 +150,4 @@ def link_checks(lab: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-__all__ = ["SCHEMA_VERSION", "analyse", "link_checks", "summarise"]
+__all__ = ["analyse", "link_checks", "summarise"]

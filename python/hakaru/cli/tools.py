@@ -82,13 +82,17 @@ def analyse(
 
 
 def schema(
-    kind: Annotated[Literal["study", "array"], Parameter(name="KIND", help="Kind of file.")] = "study", /
+    kind: Annotated[Literal["study", "array", "report"], Parameter(name="KIND", help="Kind of file.")] = "study", /
 ) -> int:
-    """Print the JSON Schema of study files or array files, for editors."""
+    """Print the JSON Schema of study files, array files or reports in JSON, for editors and checks."""
     if kind == "array":
         from hakaru.array.load import array_schema
 
         print_json(array_schema())
+    elif kind == "report":
+        from hakaru.analysis.report_model import report_schema
+
+        print_json(report_schema())
     else:
         from hakaru.study import study_schema
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from hakaru.analysis import cache, hops, rules
-from hakaru.analysis.backup import checks, copies, tcp
+from hakaru.analysis import cache, hops, rules, tcp_counts
+from hakaru.analysis.backup import checks, copies
 from hakaru.analysis.backup.rules import STAGES, evidence_of
 from hakaru.analysis.backup.setup import Setup, setup_at
 from hakaru.analysis.counters import Counters, Series
@@ -80,7 +80,7 @@ def analyse(run: RunData, raw: dict[str, Any], nics: list[Nic]) -> BackupPoint:
         **fields,
         setup=setup,
         way=way,
-        tcp=tcp.to_json(gathered.stories),
+        tcp=tcp_counts.to_json(gathered.stories),
         lateness_us=late_us,
         evidence=evidence,
         verdict=rules.judge(STAGES, evidence),
@@ -93,7 +93,7 @@ class _Copies(Gathered):
     def __init__(self, origin: str, metrics: Iterable[str]) -> None:
         super().__init__(origin, metrics)
         self.hops: list[dict[str, hops.Counted]] = []
-        self.stories: list[tcp.Story] = []
+        self.stories: list[tcp_counts.Story] = []
         self.caches: list[Cache] = []
 
     def add(self, repetition: Repetition, setup: Setup, use: dict[str, Use]) -> None:
@@ -106,8 +106,18 @@ class _Copies(Gathered):
         self.take(repetition, values, use, latencies)
         self.hops.append(counted)
         self.caches += cache.of_repetition(repetition)[:1]
-        self.stories.append(tcp.of_repetition(repetition, setup))
+        self.stories.append(_tcp(repetition, setup))
         self.over_time = self.over_time or timeline(repetition, setup)
+
+
+def _tcp(repetition: Repetition, setup: Setup) -> tcp_counts.Story:
+    """Counters of the nodes on the way, and sums over the jobs' connections at either end."""
+    sums = {
+        end: {name: copies.socket_total(repetition, end, name) for name in tcp_counts.SOCKET_NAMES}
+        for end in ("source", "destination")
+    }
+    nodes = (setup.source, *setup.hosts, setup.destination)
+    return tcp_counts.of_nodes(repetition, nodes) | tcp_counts.of_connections(sums)
 
 
 def timeline(repetition: Repetition, setup: Setup) -> dict[str, list[float | None]]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hakaru.analysis import cache, hops, rules
+from hakaru.analysis import cache, hops, rules, tcp_counts
 from hakaru.analysis import metrics as any_metrics
 from hakaru.analysis.bounds import Bound, Op
 from hakaru.analysis.distance import checks, measures, timeline
@@ -45,6 +45,7 @@ class VmsPoint(Point):
     bounds: list[Bound]
     """The lowest first."""
     way: list[Passage]
+    tcp: dict[str, Any]
     lateness_us: float | None
 
     def to_json(self) -> dict[str, Any]:
@@ -64,6 +65,7 @@ class VmsPoint(Point):
             else {"op": exchange.op, "bytes": exchange.request_bytes, "queue_depth": exchange.queue_depth},
             "bounds": [{"bound": b.name, "mb_per_s": b.bytes_per_s / 1e6, **b.numbers} for b in self.bounds],
             "hops": [passage.to_json() for passage in self.way],
+            "tcp": self.tcp,
             "settings": self.setup.settings,
             "fabric_late_us_p99": finite(self.lateness_us),
         }
@@ -98,6 +100,7 @@ def analyse(run: RunData, raw: dict[str, Any], nics: list[Nic]) -> VmsPoint:
         setup=setup,
         bounds=gathered.bounds,
         way=way,
+        tcp=tcp_counts.to_json(gathered.stories),
         lateness_us=late_us,
         evidence=evidence,
         verdict=rules.judge(STAGES, evidence),
@@ -113,6 +116,7 @@ class _Loads(Gathered):
         self.bounds = setup.bounds()
         self.flows: dict[Op, FlowValues] = {}
         self.hops: list[dict[str, hops.Counted]] = []
+        self.stories: list[tcp_counts.Story] = []
         self.caches: list[Cache] = []
         self.services: list[float] = []
         self.devices: list[float] = []
@@ -131,6 +135,7 @@ class _Loads(Gathered):
         self.caveats += [c for c in found if not (at_bound and c.name == "fabric_saturated")]
         self.take(repetition, values, use, latencies)
         self.hops.append(hops.of_repetition(repetition))
+        self.stories.append(tcp_counts.of_nodes(repetition, (self.setup.array, *self.setup.hosts)))
         self.caches += cache.of_repetition(repetition)[:1]
         self.services += service_ms(repetition)
         self.devices.append(measures.device_s(repetition))

@@ -107,8 +107,7 @@ def setup_at(study: Mapping[str, Any], factors: Mapping[str, Any], *, site: bool
         outstanding=_outstanding(changed, factors, vms),
         sessions=int(initiator["sessions"] or 1),
         buffers={
-            op: (_buffer(ends[0], "send_buffer", most), _buffer(ends[1], "receive_buffer", most))
-            for op, ends in sides.items()
+            op: (_send_buffer(ends[0], most), _buffer(ends[1], "receive_buffer", most)) for op, ends in sides.items()
         },
         settings={place: at(changed, place) for place in touched(study)},
     )
@@ -204,7 +203,17 @@ def _buffer_max(tcp: Mapping[str, Any]) -> int | None:
     return most or (BUFFER_OF_2009 if str(tcp.get("stack")) == "2009" else None)
 
 
+SUPER_FRAME = 64 << 10
+"""TCP takes another packet of up to this much as long as the send buffer is not full: it may pass its size by one."""
+
+
 def _buffer(side: Mapping[str, Any], key: str, grows_to: int | None) -> int | None:
     """A socket's own size, which the kernel doubles for its bookkeeping and no longer lets grow; else the largest."""
     own = size_of((side.get("socket") or {}).get(key))
     return 2 * own if own else grows_to
+
+
+def _send_buffer(side: Mapping[str, Any], grows_to: int | None) -> int | None:
+    """The most that a sender's buffer holds."""
+    size = _buffer(side, "send_buffer", grows_to)
+    return size + SUPER_FRAME if size is not None and (side.get("socket") or {}).get("send_buffer") else size

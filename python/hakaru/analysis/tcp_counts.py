@@ -1,11 +1,10 @@
-"""What TCP says: of each end's kernel (all sockets of its namespace) and of the jobs' own connections."""
+"""Counters of TCP: of each node's kernel (all sockets of its namespace) and of single ends of connections."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hakaru.analysis.backup.copies import socket_total
-from hakaru.analysis.backup.setup import Setup
 from hakaru.analysis.estimate import Estimate
 from hakaru.analysis.run_data import Repetition
 
@@ -36,13 +35,13 @@ SOCKET_NAMES = (
 UNIT_OF = {"bytes": "bytes", "ns": "ns"}
 
 Story = dict[str, dict[str, float]]
-"""`nodes/NODE` or `connections/END` → counter → growth while images were copied."""
+"""`nodes/NODE` or `connections/END` → counter → growth while it was measured."""
 
 
-def of_repetition(repetition: Repetition, setup: Setup) -> Story:
-    """What was counted in one repetition; what the kernel does not count is left out."""
+def of_nodes(repetition: Repetition, nodes: Iterable[str]) -> Story:
+    """Growth of the counters of whole nodes; counters that the kernel does not have are left out."""
     found: Story = {}
-    for node in dict.fromkeys((setup.source, *setup.hosts, setup.destination)):
+    for node in dict.fromkeys(nodes):
         counted = {}
         for name in NODE_NAMES:
             series = repetition.counters.get(node, "watch", "tcp", name)
@@ -50,12 +49,13 @@ def of_repetition(repetition: Repetition, setup: Setup) -> Story:
                 counted[name] = series.grown(*repetition.window)
         if counted:
             found[f"nodes/{node}"] = counted
-    for end in ("source", "destination"):
-        sums = {name: socket_total(repetition, end, name) for name in SOCKET_NAMES}
-        told = {name: value for name, value in sums.items() if value is not None}
-        if told:
-            found[f"connections/{end}"] = told
     return found
+
+
+def of_connections(sums: Mapping[str, Mapping[str, float | None]]) -> Story:
+    """Sums over connections by their end; counters that the kernel does not have are left out."""
+    known = {end: {name: v for name, v in values.items() if v is not None} for end, values in sums.items()}
+    return {f"connections/{end}": values for end, values in known.items() if values}
 
 
 def to_json(stories: list[Story]) -> dict[str, Any]:

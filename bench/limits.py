@@ -1,0 +1,312 @@
+#!/usr/bin/env python3
+"""Labs with one planted bottleneck each, run for real and judged by the analysis: `make limits`.
+
+    bench/limits.py                     run all, print the tables, write docs/methodology/limits.md
+    bench/limits.py slow-drive depth    only these; nothing is written
+
+Rates are low (links of 50 to 200 Mbit/s, drives of some hundred IOPS), so that the planted limit gives out before this
+machine does. Exit code 1: a wrong verdict; 2: fewer than two short of all identified; 0: done.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/methodology/limits.md"
+HAKARU = Path(sys.executable).parent / "hakaru"
+MISSED_MAX = 2
+TESTER = ("generator_cpu", "machine_cpu", "fabric")
+KIB, MIB = 1 << 10, 1 << 20
+
+FAST = {"raid": "raid0", "drives": 4, "stripe_unit_bytes": 65536, "drive": {"kind": "preset", "name": "nvme-ssd-2000"}}
+NEARLINE = {
+    "kind": "hdd",
+    "capacity_bytes": 1000204886016,
+    "rpm": 7200,
+    "heads": 4,
+    "rate_outer_bytes_per_s": 130e6,
+    "rate_inner_bytes_per_s": 65e6,
+    "seek_track_ms": 0.8,
+    "seek_average_ms": 8.5,
+    "seek_full_ms": 18,
+    "write_settle_ms": 0.5,
+    "queue_depth": 8,
+    "age_limit_ms": 500,
+}
+DISK = {"raid": "raid0", "drives": 1, "stripe_unit_bytes": 65536, "drive": NEARLINE}
+CONTROLLER = {"command_us": 20, "data_us_per_mib": 100}
+
+
+def model(groups: dict[str, Any] = FAST, **parts: Any) -> dict[str, Any]:
+    """A timing model of an array with one group."""
+    return {"kind": "array", "controller": CONTROLLER, "groups": [groups]} | parts
+
+
+FAR = {"lab.links.a1.delay": "5 ms"}
+"""A round trip of 10 ms."""
+
+
+@dataclass(frozen=True)
+class Planted:
+    """One bottleneck: the verdict that names it, the load, and the changes of the lab that plant it."""
+
+    name: str
+    verdict: str
+    pattern: str
+    changes: dict[str, Any] = field(default_factory=dict)
+
+
+CHAIN = (
+    Planted("slow drive", "drives", "read-8k", {"array.model": model(DISK)}),
+    Planted(
+        "slow controller", "controller", "read-8k", {"array.model": model(controller=CONTROLLER | {"command_us": 4000})}
+    ),
+    Planted("slow array port", "port", "read-64k", {"array.model": model(port={"rate_bytes_per_s": 5e6})}),
+    Planted("slow link for reads", "link", "read-64k", {"lab.links.a1.rate": "50 Mbit/s"}),
+    Planted("slow link for writes", "link", "write-64k", {"lab.links.a1.rate": "50 Mbit/s"}),
+    Planted(
+        "small receive window",
+        "receive_window",
+        "write-1m",
+        FAR | {"load.iscsi.target.socket.receive_buffer": "16 KiB"},
+    ),
+    Planted(
+        "small send buffer",
+        "send_buffer",
+        "write-1m",
+        {"lab.links.a1.delay": "15 ms", "load.iscsi.initiator.socket.send_buffer": "16 KiB"},
+    ),
+    Planted(
+        "R2T round trips",
+        "r2t_turns",
+        "write-512k-alone",
+        FAR
+        | {
+            "load.iscsi.target.initial_r2t": True,
+            "load.iscsi.target.immediate_data": False,
+            "load.iscsi.target.max_burst_length": "64 KiB",
+            "load.iscsi.target.max_outstanding_r2t": 1,
+        },
+    ),
+    Planted(
+        "shallow switch buffer",
+        "switch_buffer",
+        "write-1m",
+        {"lab.links.a1.delay": "10 ms", "lab.links.a1.rate": "100 Mbit/s", "lab.links.a1.queue": "8 KiB"},
+    ),
+    Planted("lossy line", "congestion_window", "write-1m", FAR | {"lab.links.a1.loss": {"percent": 0.5}}),
+    Planted(
+        "full write cache",
+        "cache",
+        "write-8k-random",
+        {"array.model": model(DISK, cache={"size_bytes": MIB, "hit_us": 100, "read_ahead_bytes": 0})},
+    ),
+    Planted("low queue depth", "depth", "read-64k-alone", {"lab.links.a1.delay": "20 ms"}),
+)
+"""Planted in a host, two switches and an array, link by link."""
+CORES = (
+    Planted("busy initiator core", "generator_cpu", "write-1m-deep"),
+    Planted("busy array core", "array_cpu", "write-1m-deep"),
+)
+"""Planted in a star without rates, whose array is as fast as this machine. A write of 1 MiB costs the array twice as
+much processor time as the initiator; with every block stamped (`verify`) it costs the initiator more."""
+
+
+def pattern(read_percent: int, size: str, depth: int, random_percent: int = 100) -> dict[str, Any]:
+    """A closed load of one size."""
+    load = {"kind": "closed", "queue_depth": depth}
+    return {
+        "sizes": [{"size": size}],
+        "read_percent": read_percent,
+        "random_percent": random_percent,
+        "load": load,
+    }
+
+
+PATTERNS = {
+    "read-8k": pattern(100, "8 KiB", 16),
+    "read-64k": pattern(100, "64 KiB", 8),
+    "write-64k": pattern(0, "64 KiB", 8),
+    "write-1m": pattern(0, "1 MiB", 4, 0),
+    "write-512k-alone": pattern(0, "512 KiB", 1, 0),
+    "write-8k-random": pattern(0, "8 KiB", 32),
+    "read-64k-alone": pattern(100, "64 KiB", 1),
+    "write-1m-deep": pattern(0, "1 MiB", 8, 0),
+    "mixed-64k": pattern(60, "64 KiB", 8),
+}
+LINKS = {
+    "h1": {"between": ["h1", "near"], "rate": "200 Mbit/s", "queue": "1 MiB"},
+    "trunk": {"between": ["near", "far"], "rate": "200 Mbit/s", "queue": "1 MiB"},
+    "a1": {"between": ["far", "a1"], "rate": "200 Mbit/s", "queue": "1 MiB"},
+}
+LAB = {"hosts": ["h1"], "arrays": ["a1"], "switches": {"near": {}, "far": {}}, "links": LINKS}
+
+
+def study(name: str, lab: dict[str, Any], factors: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    """A study in JSON, which is YAML."""
+    used = {level for block in factors for level in block["pattern"]}
+    text = {"en": name, "ja": name}
+    return {
+        "format": 1,
+        "id": name,
+        "title": text,
+        "question": text,
+        "expectation": text,
+        "origin": "emulated",
+        "lab": lab,
+        "array": {
+            "target_name": f"iqn.2026-11.example.hakaru:{name}",
+            "model": model(),
+            "lus": [{"lun": 0, "size": "4 GiB", "placement": {"group": 0}}],
+        },
+        "load": {
+            "kind": "vms",
+            "columns": [[0]],
+            "image": "256 MiB",
+            "patterns": {n: p for n, p in PATTERNS.items() if n in used},
+        },
+        "factors": factors,
+        "measure": {"warmup": "2 s", "time": "3 s", "repetitions": 1, "sample_interval": "200 ms"},
+    } | more
+
+
+def run(folder: Path, described: dict[str, Any]) -> list[dict[str, Any]]:
+    """The points of a run of a study, each with its `text`."""
+    place = folder / described["id"]
+    place.mkdir()
+    (place / "study.yaml").write_text(json.dumps(described))
+    out = folder / f"{described['id']}-runs"
+    command = [str(HAKARU), "run", str(place), "--out", str(out), "--report", "none", "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    found = sorted(out.glob("*/summary.json"))
+    if not found:
+        raise SystemExit(f"{described['id']}: no run (exit {done.returncode})\n{done.stdout}{done.stderr}")
+    summary = json.loads(found[-1].read_text())
+    texts = {json.dumps(f["where"], sort_keys=True): f["text"] for f in summary["findings"] if f["kind"] == "limiter"}
+    for point in summary["points"]:
+        point["text"] = _text(point, texts)
+    points: list[dict[str, Any]] = summary["points"]
+    return points
+
+
+def _text(point: dict[str, Any], texts: dict[str, str]) -> str:
+    """The finding about a point, or about the sweep that it is all of."""
+    factors = point["factors"]
+    for where in (factors, {f: v for f, v in factors.items() if f != "vms"}):
+        if (text := texts.get(json.dumps(where, sort_keys=True))) is not None:
+            return text.partition(": ")[2]
+    return ""
+
+
+def slug(name: str) -> str:
+    """The name as a level."""
+    return name.replace(" ", "-").lower()
+
+
+def planted_study(name: str, lab: dict[str, Any], cases: list[Planted], **more: Any) -> dict[str, Any]:
+    """One study with a level for each case."""
+    blocks = [{"planted": [slug(c.name)], "pattern": [c.pattern], "vms": [1]} for c in cases]
+    variables = {"planted": {slug(c.name): c.changes for c in cases}}
+    return study(name, lab, blocks, variables=variables, **more)
+
+
+def judged(case: Planted, point: dict[str, Any]) -> str:
+    """`yes`, `undetermined`, `test setup` (this machine was the limit) or `WRONG`."""
+    limiter = point["limiter"]
+    if limiter == case.verdict:
+        return "yes"
+    return "undetermined" if limiter == "undetermined" else "test setup" if limiter in TESTER else "WRONG"
+
+
+def planted(folder: Path, chosen: set[str]) -> list[tuple[Planted, dict[str, Any]]]:
+    """Every case with its point."""
+    found: list[tuple[Planted, dict[str, Any]]] = []
+    chain = [c for c in CHAIN if not chosen or slug(c.name) in chosen]
+    if chain:
+        found += zip(chain, run(folder, planted_study("chain", LAB, chain)), strict=True)
+    machine = {"target_name": "iqn.2026-11.example.hakaru:cores", "model": {"kind": "none"}}
+    array = machine | {"lus": [{"lun": 0, "size": "4 GiB"}]}
+    for case in CORES:
+        if chosen and slug(case.name) not in chosen:
+            continue
+        times = {"warmup": "2 s", "time": "3 s", "repetitions": 1, "sample_interval": "200 ms"}
+        measure = times | {"verify": case.verdict == "generator_cpu"}
+        block = {"pattern": [case.pattern], "vms": [1]}
+        points = run(folder, study(slug(case.name), {"hosts": 1}, [block], array=array, measure=measure))
+        found += zip([case], points, strict=True)
+    return found
+
+
+def compared(folder: Path) -> list[tuple[str, int, dict[str, Any], dict[str, Any]]]:
+    """Pattern, VMs, and the same point on a star and on a chain of links."""
+    rate = {"rate": "100 Mbit/s", "queue": "512 KiB"}
+    chain = LAB | {"links": {name: link | rate for name, link in LINKS.items()}}
+    star = {"hosts": ["h1"], "array": "a1", "host_link": rate, "array_link": rate}
+    blocks = [
+        {"array": ["flash"], "pattern": ["read-64k", "write-64k", "mixed-64k"], "vms": [1, 4]},
+        {"array": ["one-disk"], "pattern": ["read-8k"], "vms": [1, 4]},
+    ]
+    variables = {"array": {"flash": {}, "one-disk": {"array.model": model(DISK)}}}
+    runs = [
+        run(folder, study(name, lab, blocks, variables=variables))
+        for name, lab in (("on-a-star", star), ("on-a-chain", chain))
+    ]
+    return [(a["factors"]["pattern"], a["factors"]["vms"], a, b) for a, b in zip(*runs, strict=True)]
+
+
+def planted_table(found: list[tuple[Planted, dict[str, Any]]]) -> str:
+    """Planted, verdict, evidence."""
+    rows = [
+        f"| {case.name} | `{point['limiter']}` | {judged(case, point)} | {point['text']} |\n" for case, point in found
+    ]
+    return "| planted | verdict | identified | evidence |\n|---|---|---|---|\n" + "".join(rows)
+
+
+def compared_table(found: list[tuple[str, int, dict[str, Any], dict[str, Any]]]) -> str:
+    """The same load on both."""
+    rows = []
+    for name, vms, star, chain in found:
+        same = "yes" if star["limiter"] == chain["limiter"] else "NO"
+        sides = " | ".join(f"`{p['limiter']}` {p['resource'] or ''} {_rate(p)}" for p in (star, chain))
+        rows.append(f"| {name}, {vms} VM | {sides} | {same} |\n")
+    return "| load | star | chain of links | same |\n|---|---|---|---|\n" + "".join(rows)
+
+
+def _rate(point: dict[str, Any]) -> str:
+    rate = point["metrics"]["mb_per_s"]["mean"]
+    return f"({rate:.1f} MB/s)" if rate is not None else ""
+
+
+def main() -> int:
+    """Runs, prints, writes."""
+    chosen = set(sys.argv[1:])
+    with tempfile.TemporaryDirectory(prefix="hakaru-limits-") as temporary:
+        folder = Path(temporary)
+        found = planted(folder, chosen - {"compare"}) if chosen != {"compare"} else []
+        pairs = compared(folder) if not chosen or "compare" in chosen else []
+    told = [planted_table(found), compared_table(pairs)]
+    print("\n".join(told))
+    if not chosen:
+        text = re.sub(
+            r"(<!-- limits -->\n).*?(<!-- /limits -->)",
+            lambda m: f"{m[1]}{told[0]}\n{told[1]}{m[2]}",
+            PAGE.read_text(),
+            flags=re.DOTALL,
+        )
+        PAGE.write_text(text)
+    verdicts = [judged(case, point) for case, point in found]
+    if "WRONG" in verdicts or any(a["limiter"] != b["limiter"] for _, _, a, b in pairs):
+        return 1
+    return 2 if len(verdicts) - verdicts.count("yes") > MISSED_MAX else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

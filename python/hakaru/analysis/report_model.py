@@ -1,0 +1,313 @@
+"""The shape of summary.json: what `hakaru report RUN --format json` prints. Its schema is generated from here.
+
+`schema/report.schema.json` is `hakaru schema report` checked in; a test holds them together, and every summary is
+validated before it is written. Stable within one `schema_version`: fields are added, never removed, and never change
+their meaning or unit. A kind of study may add parts of its own to `Summary` and `PointReport`, nowhere else.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA_VERSION = 1
+
+Origin = Literal["measured", "emulated", "simulated"]
+Number = float | int
+Levels = dict[str, Any]
+"""Factor → level."""
+
+
+class Reported(BaseModel):
+    """A part of the report: exactly these fields."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, populate_by_name=True)
+
+
+class WithParts(BaseModel):
+    """A part of the report to which kinds of study add fields."""
+
+    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False, populate_by_name=True)
+
+
+class Text(WithParts):
+    """A text of the study in both languages."""
+
+    en: str
+    ja: str
+
+
+class EstimateReport(Reported):
+    """A mean over `n` repetitions with its 95 % interval; null where there is no such number."""
+
+    mean: Number | None
+    low: Number | None
+    high: Number | None
+    n: Annotated[int, Field(ge=0)]
+    unit: str
+
+
+class UseReport(EstimateReport):
+    """Use of a resource in percent. `member`: the busiest of several."""
+
+    member: str | None = None
+
+
+class CaveatReport(Reported):
+    """A condition that limits what a number means."""
+
+    caveat: str
+    severity: Literal["note", "warning", "invalid"]
+    values: dict[str, Any]
+    text: str
+    text_ja: str
+
+
+class BoundReport(WithParts):
+    """A closed form with the numbers that it is made of."""
+
+    bound: Literal["link", "window", "turns"]
+    mb_per_s: Number
+
+
+class PathReport(WithParts):
+    """The way of the data. Of VMs also `rtt_ms`; of a copy `payload_mb_per_s`, `narrowest` and `queue_bytes`."""
+
+    source: Annotated[str | list[str] | None, Field(alias="from")]
+    to: str
+    rate_bits_per_s: Number | None
+
+
+class RequestReport(Reported):
+    """A request of a closed load of one size."""
+
+    op: Literal["read", "write"]
+    bytes: Annotated[int, Field(gt=0)]
+    queue_depth: Annotated[int, Field(gt=0)]
+
+
+class HopReport(Reported):
+    """One direction of a link on the data's way, with what the emulated network counted there."""
+
+    leg: Literal["read", "write"]
+    carries: Literal["data", "replies"]
+    link: str
+    direction: Literal["a-b", "b-a"]
+    source: Annotated[str, Field(alias="from")]
+    to: str
+    rate_bits_per_s: Number | None
+    held_bits_per_s: Number | None
+    queue_bytes: int | None
+    frames_in: EstimateReport
+    frames_out: EstimateReport
+    dropped: EstimateReport
+    dropped_buffer: EstimateReport | None = None
+    dropped_early: EstimateReport | None = None
+    dropped_loss: EstimateReport | None = None
+    dropped_mtu: EstimateReport | None = None
+    duplicated: EstimateReport | None = None
+    marked: EstimateReport | None = None
+    pauses: EstimateReport | None = None
+    paused_s: EstimateReport | None = None
+    queue_peak_bytes: EstimateReport | None = None
+    busy_percent: EstimateReport | None = None
+
+
+class TcpReport(Reported):
+    """Counters of TCP: of the nodes on the way, and of the jobs' connections at either end."""
+
+    nodes: dict[str, dict[str, EstimateReport]]
+    connections: dict[str, dict[str, EstimateReport]]
+
+
+class TcpSeriesReport(Reported):
+    """Retransmission timeouts of all connections, from the series that the run watched; over all repetitions."""
+
+    repetitions: int
+    connections: int
+    timeouts: int
+    traced: int
+    silence_s_max: Number
+    recovery_s: Number
+
+
+class PointReport(WithParts):
+    """One point. `limiter` and `resource`: its bottleneck (docs/methodology/limiter.md)."""
+
+    point: str
+    factors: Levels
+    origin: Origin
+    valid: bool
+    metrics: dict[str, EstimateReport]
+    utilisation: dict[str, UseReport]
+    caveats: list[CaveatReport]
+    repetitions: dict[str, list[Number | None]]
+    limiter: str
+    resource: str | None
+    drive_service_ms: Number | None
+    distribution: dict[Literal["all", "read", "write"], list[list[Number]]]
+    over_time: dict[str, list[Number | None]]
+    path: PathReport | None = None
+    request: RequestReport | None = None
+    bounds: list[BoundReport] = Field(default_factory=list)
+    hops: list[HopReport] = Field(default_factory=list)
+    tcp: TcpReport | None = None
+    tcp_series: TcpSeriesReport | None = None
+    settings: dict[str, Any] = Field(default_factory=dict)
+    fabric_late_us_p99: Number | None = None
+
+
+class FindingReport(Reported):
+    """A sentence with the numbers that it rests on. `limiter`: of findings of that kind alone."""
+
+    kind: str
+    where: Levels
+    text: Annotated[str, Field(min_length=1)]
+    text_ja: Annotated[str, Field(min_length=1)]
+    limiter: str | None
+    evidence: dict[str, Any]
+
+
+class ExpectationReport(Reported):
+    """An expectation of the study. `held` null: it cannot be judged."""
+
+    kind: Literal["peak", "reference", "below_peak", "limiter", "bound", "ratio"]
+    held: bool | None
+    text: str
+    text_ja: str
+    found: str
+    found_ja: str
+    evidence: dict[str, Any]
+
+
+class RowReport(Reported):
+    """One level of a published table beside our value."""
+
+    level: Number | str
+    published: Number
+    mean: Number | None
+    low: Number | None
+    high: Number | None
+    error_percent: Number | None
+    parts: list[Number] | None = None
+
+
+class ReferenceReport(Reported):
+    """One metric against one published table."""
+
+    table: str
+    title: Text
+    source: str
+    metric: str
+    over: str
+    where: Levels
+    rows: list[RowReport]
+
+
+class SweepReport(Reported):
+    """Points that differ in the factor `over` alone."""
+
+    over: str
+    where: Levels
+    points: list[str]
+    peak: str | None
+    near_peak: list[str]
+    limiter: str
+    resource: str | None
+
+
+class CurveReport(Reported):
+    """Points that differ in the distance alone, and the lowest closed form at closer distances."""
+
+    over: str
+    where: Levels
+    name: Levels
+    group: dict[str, Any]
+    points: list[str]
+    rtt_ms: list[Number]
+    bound: list[list[Number]]
+
+
+class CellReport(Reported):
+    """One point of a map."""
+
+    point: str
+    buffer_bytes: int
+    streams: int
+    mb_per_s: Number | None
+    path_percent: Number | None
+    collapsed: bool
+
+
+class MapReport(Reported):
+    """Throughput over buffer and streams."""
+
+    where: Levels
+    collapse_percent: Number
+    cells: list[CellReport]
+    least_buffer_bytes: dict[str, int | None]
+
+
+class CaptureReport(Reported):
+    """Captures of a node in a repetition; `files` are paths within the run directory."""
+
+    point: str
+    repetition: int
+    node: str
+    files: list[str]
+    bytes: int
+    packets: int
+    dropped: int
+    deleted_files: int
+    cut_short: bool
+
+
+class StudyReport(Reported):
+    """The study's texts."""
+
+    id: str
+    title: Text
+    question: Text | None
+    expectation: Text | None
+    origin: Origin | None
+
+
+class RunReport(Reported):
+    """The run."""
+
+    kind: str
+    run: str
+    status: Literal["running", "done", "interrupted", "failed"]
+    quick: bool | None
+    seed: int | None
+    origin: Origin | None
+    started: str | None
+    ended: str | None
+    versions: dict[str, Any] | None
+    command: list[Any] | str | None
+
+
+class Summary(WithParts):
+    """summary.json. No NaN: a number that does not exist is null."""
+
+    schema_version: Literal[1]
+    study: StudyReport
+    run: RunReport
+    points: list[PointReport]
+    findings: list[FindingReport]
+    expectations: list[ExpectationReport]
+    references: list[ReferenceReport]
+    sweeps: list[SweepReport]
+    caveats: list[CaveatReport]
+    links: list[dict[str, Any]]
+    captures: list[CaptureReport]
+    valid: bool
+    curves: list[CurveReport] = Field(default_factory=list)
+    maps: list[MapReport] = Field(default_factory=list)
+
+
+def report_schema() -> dict[str, Any]:
+    """JSON Schema (2020-12) of summary.json."""
+    schema = Summary.model_json_schema(by_alias=True)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "report.schema.json"} | schema

@@ -1,0 +1,82 @@
+"""The pass over recorded TCP series: retransmission timeouts of each point, for every kind that watched TCP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from hakaru.analysis import sentences
+from hakaru.analysis.findings import Finding
+from hakaru.analysis.run_data import RunData
+from hakaru.analysis.tcp_series import timeouts
+from hakaru.wording import LANGUAGES, say
+
+NEEDED = {"node", "socket", "local", "peer", "source", "at_ns", "within_ns", "congestion_state"}
+NEEDED |= {"unacked_segments", "acked_bytes", "timeouts", "unanswered_timeouts"}
+
+
+@dataclass
+class TcpSeries:
+    """Timeouts of all connections of a point while it was measured, over all its repetitions."""
+
+    repetitions: int = 0
+    connections: int = 0
+    timeouts: int = 0
+    traced: int = 0
+    """Of these, the ones that the kernel's event showed, and not its counter alone."""
+    silence_s_max: float = 0.0
+    """The longest time with data in flight and nothing acknowledged, before a timer fired."""
+    recovery_s: float = 0.0
+    """Time from firings until congestion control had recovered, summed."""
+
+    def add(self, table: pa.Table, window: tuple[int, int]) -> None:
+        """One repetition's series."""
+        self.repetitions += 1
+        self.connections += len(set(zip(*(table[n].to_pylist() for n in ("node", "socket")), strict=True)))
+        for fired in timeouts(table):
+            if window[0] <= fired.at_ns <= window[1]:
+                self.timeouts += 1
+                self.traced += fired.traced
+                self.silence_s_max = max(self.silence_s_max, (fired.silent_ns or 0) / 1e9)
+                self.recovery_s += max(0, (fired.over_ns or window[1]) - fired.at_ns) / 1e9
+
+    def to_json(self) -> dict[str, Any]:
+        """`tcp_series` of a point."""
+        return {
+            "repetitions": self.repetitions,
+            "connections": self.connections,
+            "timeouts": self.timeouts,
+            "traced": self.traced,
+            "silence_s_max": self.silence_s_max,
+            "recovery_s": self.recovery_s,
+        }
+
+
+def of_point(run: RunData, point: str) -> TcpSeries | None:
+    """The series of a point's repetitions; None where the run watched no TCP."""
+    found = TcpSeries()
+    for record in run.records(point):
+        measure = record.get("measure") or {}
+        table = run.tcp_series(point, int(record["repetition"]))
+        if table is not None and table.num_rows and set(table.column_names) >= NEEDED and measure:
+            found.add(table, (int(measure["start_ns"]), int(measure["end_ns"])))
+    return found if found.repetitions else None
+
+
+def finding(factors: dict[str, Any], series: TcpSeries, several: bool) -> Finding | None:
+    """Timeouts in a sentence; None where there were none."""
+    if not series.timeouts:
+        return None
+    values: dict[str, Any] = {
+        "count": series.timeouts,
+        "connections": series.connections,
+        "repetitions": series.repetitions,
+    }
+    values |= {"silence": round(series.silence_s_max * 1e3), "recovery": round(series.recovery_s, 2)}
+    where = dict(factors) if several else {}
+    text = {
+        lang: sentences.in_series(lang, where, say(lang, "finding.tcp_series", values), several) for lang in LANGUAGES
+    }
+    return Finding("tcp_series", where, text, None, series.to_json())
