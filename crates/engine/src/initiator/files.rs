@@ -16,8 +16,8 @@ use hakaru_runtime::{Event, Reactor, Token, clock};
 use hakaru_units::Time;
 use serde_json::{Value, json};
 
-use super::Ledger;
 use super::failures::{of_corruption, of_file_request, usage_of};
+use super::ledger::Ledger;
 use crate::failure::{Failure, OrEnvironment};
 
 /// The queue's token; sessions have the small numbers.
@@ -204,9 +204,7 @@ impl Files {
             .load
             .handle_done(clock::now(), id, result.is_ok(), &mut ledger.latencies);
         if let Err(error) = result {
-            ledger
-                .complaints
-                .push(of_file_request(&place.vm, access.op, &error));
+            ledger.complain(of_file_request(&place.vm, access.op, &error));
         }
         place
             .spare

@@ -8,6 +8,7 @@
 mod failures;
 mod files;
 mod gathering;
+mod ledger;
 mod meter;
 mod phases;
 mod sessions;
@@ -19,13 +20,13 @@ use std::time::Duration;
 use hakaru_contract::initiator::{Destination, InitiatorConfig};
 use hakaru_load::{CommandLimits, Payload, Settings};
 use hakaru_runtime::{Events, Reactor, clock, process};
-use hakaru_stats::Latencies;
 use hakaru_units::Time;
 use serde_json::{Value, json};
 
 use self::failures::usage_of;
 use self::files::Files;
 use self::gathering::Gathering;
+use self::ledger::Ledger;
 use self::meter::Meter;
 use self::phases::Phases;
 use self::sessions::Sessions;
@@ -40,29 +41,11 @@ const EVENTS: usize = 1024;
 const LINGER: Duration = Duration::from_micros(10);
 /// Time for sessions to log out; targets that do not answer are left.
 const LOGOUT_PATIENCE: Duration = Duration::from_secs(3);
-/// Failed requests that are told of one by one; all are counted.
-const COMPLAINTS_MAX: usize = 8;
 
-/// What VMs leave behind while they are served.
-#[derive(Default)]
-struct Ledger {
-    latencies: Latencies,
-    /// The first failure that ends the engine.
-    fatal: Option<Failure>,
-    /// Failed requests, to be told.
-    complaints: Vec<Failure>,
-}
-
-impl Ledger {
-    fn fail(&mut self, failure: Failure) {
-        self.fatal.get_or_insert(failure);
-    }
-}
-
-/// Is the `initiator` engine until its work is done.
+/// Runs the `initiator` engine until its work is done.
 ///
 /// # Errors
-/// What makes the load impossible or worthless: a configuration that cannot be, a lost session, data that is wrong.
+/// Returns the failure that makes the load impossible or worthless: a refused configuration, a lost session, wrong data.
 pub fn run(
     config: &InitiatorConfig,
     reactor: &Reactor,
@@ -94,7 +77,6 @@ struct Engine<'r> {
     files: Files,
     ledger: Ledger,
     meter: Meter,
-    complaints: usize,
     /// When the last turn had served its events.
     now: Time,
 }
@@ -131,7 +113,6 @@ impl<'r> Engine<'r> {
             files,
             ledger: Ledger::default(),
             meter: Meter::new(config),
-            complaints: 0,
             now: Time::ZERO,
         })
     }
@@ -279,7 +260,7 @@ impl<'r> Engine<'r> {
         self.now = clock::now();
         self.sessions.handle_timeouts(self.now, &mut self.ledger);
         self.files.serve(&mut self.ledger);
-        self.tell(control)?;
+        self.ledger.report(control)?;
         Ok(control.poll_order())
     }
 
@@ -292,15 +273,5 @@ impl<'r> Engine<'r> {
                 .iter()
                 .any(|event| sessions.handle_event(event, ledger))
         })
-    }
-
-    fn tell(&mut self, control: &mut Control) -> Result<(), Failure> {
-        for complaint in self.ledger.complaints.drain(..) {
-            self.complaints += 1;
-            if self.complaints <= COMPLAINTS_MAX {
-                control.error(&complaint, false);
-            }
-        }
-        self.ledger.fatal.take().map_or(Ok(()), Err)
     }
 }

@@ -13,8 +13,8 @@ use hakaru_runtime::{Event, Reactor, clock};
 use hakaru_units::Time;
 use serde_json::{Value, json};
 
-use super::Ledger;
 use super::failures::{of_connect, of_corruption, of_request, of_vm};
+use super::ledger::Ledger;
 use crate::description::{describe_keys, describe_lu, describe_socket};
 use crate::failure::Failure;
 use crate::sockets::{Machines, Sockets};
@@ -309,7 +309,7 @@ impl Machines for Served<'_> {
                     }
                 },
                 VmEvent::RequestFailed { op, error } => {
-                    ledger.complaints.push(of_request(vm.config(), op, &error));
+                    ledger.complain(of_request(vm.config(), op, &error));
                 }
                 VmEvent::Corrupt(corruption) => {
                     ledger.fail(of_corruption(vm.config(), &corruption));
