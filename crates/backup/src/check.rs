@@ -1,4 +1,5 @@
-//! Verification: the copy of a part is read back and each block compared with what was read of the image.
+//! Verification: the copy of a part is read back and each block compared with what was read of the
+//! image.
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::digest::Digest;
@@ -136,7 +137,8 @@ impl Check {
         self.reading.len()
     }
 
-    /// Bytes of the image that were compared, blocks that differ, and where in the image the first of these begins.
+    /// Bytes of the image that were compared, blocks that differ, and where in the image the first
+    /// of these begins.
     #[must_use]
     pub fn outcome(&self) -> (u64, u64, Option<u64>) {
         (self.verified_bytes, self.mismatches, self.first_mismatch)

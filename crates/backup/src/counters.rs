@@ -1,6 +1,7 @@
 //! What a job did, counted.
 
-/// Cumulative counters of one job (or a sum of several). Names and meanings are those of `docs/reference/metrics.md`.
+/// Cumulative counters of one job (or a sum of several). Names and meanings are those of
+/// `docs/reference/metrics.md`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Reads of the source that ended well.

@@ -1,4 +1,5 @@
-//! What a block held, in 128 bits (XXH3): two blocks that differ by accident agree with a chance of 2^-128. No protection against forgers.
+//! What a block held, in 128 bits (XXH3): two blocks that differ by accident agree with a chance of
+//! 2^-128. No protection against forgers.
 use twox_hash::XxHash3_128;
 
 /// Of a block.

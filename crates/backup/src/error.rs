@@ -6,9 +6,9 @@ use hakaru_wire::scsi::{AdditionalSense, Sense, SenseKey};
 /// One of the two LUs of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// Where the image is.
+    /// The LU that holds the image.
     Source,
-    /// Where the copy goes.
+    /// The LU that takes the copy.
     Destination,
 }
 
@@ -96,7 +96,8 @@ pub enum JobError {
     Compression(String),
 }
 
-/// SPACE ALLOCATION FAILED WRITE PROTECT and WRITE PROTECTED (SBC-3 section 4.7.3.6, SPC-4 annex F).
+/// SPACE ALLOCATION FAILED WRITE PROTECT and WRITE PROTECTED (SBC-3 section 4.7.3.6, SPC-4 annex
+/// F).
 const NO_SPACE: AdditionalSense = AdditionalSense {
     code: 0x27,
     qualifier: 0x07,

@@ -1,4 +1,5 @@
-//! Image backup without I/O: each job reads an LU in order and writes it to another, each over sessions of its own.
+//! Image backup without I/O: each job reads an LU in order and writes it to another, each over
+//! sessions of its own.
 //!
 //! The path of one block:
 //! 1. [`Part`] says which block is next, as long as fewer than `depth` are under way and the job's [`Pace`] lets it go;

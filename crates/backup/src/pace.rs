@@ -1,12 +1,15 @@
-//! A job's rate limit: a token bucket, kept as the instant at which the next bytes may go (GCRA, ITU-T I.371).
+//! A job's rate limit: a token bucket, kept as the instant at which the next bytes may go (GCRA,
+//! ITU-T I.371).
 use std::time::Duration;
 
 use hakaru_units::Time;
 
-/// How far a job that fell behind may catch up. Long enough that a late wake-up costs no throughput, short enough to be no burst to speak of.
+/// How far a job that fell behind may catch up. Long enough that a late wake-up costs no
+/// throughput, short enough to be no burst to speak of.
 const SLACK: Duration = Duration::from_millis(10);
 
-/// Lets bytes go at a rate. In any span of time `t` at most rate × (t + 10 ms) and one block more go.
+/// Lets bytes go at a rate. In any span of time `t` at most rate × (t + 10 ms) and one block more
+/// go.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     bytes_per_s: u64,

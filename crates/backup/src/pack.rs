@@ -1,4 +1,5 @@
-//! Compression on the way: blocks become Zstandard frames (RFC 8878), which lie one behind the other and are written in whole blocks.
+//! Compression on the way: blocks become Zstandard frames (RFC 8878), which lie one behind the
+//! other and are written in whole blocks.
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe::{CParameter, compress_bound};
 
@@ -7,7 +8,8 @@ const SKIPPABLE: u32 = 0x184D_2A50;
 /// Its header: magic number and length.
 const SKIPPABLE_HEADER: usize = 8;
 
-/// Most bytes that the frames of `length_bytes` in blocks of `block_bytes` take, rounded up to the destination's `sector_bytes`.
+/// Most bytes that the frames of `length_bytes` in blocks of `block_bytes` take, rounded up to the
+/// destination's `sector_bytes`.
 #[must_use]
 pub fn packed_bytes_max(length_bytes: u64, block_bytes: u32, sector_bytes: u32) -> u64 {
     let block = u64::from(block_bytes);
@@ -72,7 +74,8 @@ impl Packer {
         (self.pending.len() >= self.block_bytes).then(|| self.take(self.block_bytes))
     }
 
-    /// Fills what is left up to a multiple of `sector_bytes` with a skippable frame; blocks, the last one shorter.
+    /// Fills what is left up to a multiple of `sector_bytes` with a skippable frame; blocks, the
+    /// last one shorter.
     pub fn finish(&mut self, sector_bytes: u32) -> Vec<Vec<u8>> {
         let sector = sector_bytes as usize;
         let mut gap = self.pending.len().next_multiple_of(sector) - self.pending.len();
@@ -144,7 +147,8 @@ impl Unpacker {
         self.pending.extend_from_slice(bytes);
     }
 
-    /// The block that a frame of this length holds: `None` until its bytes are there, an empty block if it is no such frame.
+    /// The block that a frame of this length holds: `None` until its bytes are there, an empty
+    /// block if it is no such frame.
     pub fn unpack(&mut self, frame_bytes: u32) -> Option<Vec<u8>> {
         let length = frame_bytes as usize;
         if self.pending.len() < length {

@@ -1,4 +1,5 @@
-//! One stream's part of an image: which block is read next, which is written where, what is under way. Knows nothing of iSCSI.
+//! One stream's part of an image: which block is read next, which is written where, what is under
+//! way. Knows nothing of iSCSI.
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -176,7 +177,8 @@ impl Part {
         Some(write)
     }
 
-    /// A block has been written, or has not. Gives where, how long it is, and the instant at which the write began.
+    /// A block has been written, or has not. Gives where, how long it is, and the instant at which
+    /// the write began.
     pub fn handle_written(&mut self, tag: u32) -> Option<(u64, u32, Time)> {
         let (begun, write) = self.writing.remove(&tag)?;
         let (offset, length) = (write.offset_bytes, write.buffer.len() as u32);
@@ -210,7 +212,8 @@ impl Part {
         self.reading.len() + self.writing.len()
     }
 
-    /// Everything that was to be read is written. Packs up what is left first, so that something may be waiting to be written then.
+    /// Everything that was to be read is written. Packs up what is left first, so that something
+    /// may be waiting to be written then.
     pub fn is_copied(&mut self) -> bool {
         if self.next < self.end || !self.reading.is_empty() || !self.arrived.is_empty() {
             return false;
@@ -231,7 +234,8 @@ impl Part {
         self.end == self.place.blocks()
     }
 
-    /// What is needed to check the copy: blocks copied, their digests (given away), and of a packed copy its frames and length.
+    /// What is needed to check the copy: blocks copied, their digests (given away), and of a packed
+    /// copy its frames and length.
     #[must_use]
     pub fn take_evidence(&mut self) -> Evidence<'_> {
         Evidence {

@@ -9,12 +9,14 @@ use hakaru_contract::backup::{BackupJob, Compression};
 /// Most blocks of one part: what is known of each is kept.
 const BLOCKS_MAX: u64 = 1 << 28;
 
-/// The parts of the job's image, one for each stream, of as many blocks as each other or one more. `field` is the job's, for messages.
+/// The parts of the job's image, one for each stream, of as many blocks as each other or one more.
+/// `field` is the job's, for messages.
 ///
 /// Packed parts lie so far from one another that the largest possible one fits.
 ///
 /// # Errors
-/// The image reaches beyond the source, the copy beyond the destination; something is not a multiple of an LU's block.
+/// The image reaches beyond the source, the copy beyond the destination; something is not a
+/// multiple of an LU's block.
 pub fn plan_parts(
     field: &str,
     job: &BackupJob,

@@ -79,8 +79,9 @@ fn a_rate_limit_is_kept_to_the_block_by_all_streams_together() {
         });
         scene.copy();
         let took = scene.job.took().unwrap().as_secs_f64();
-        // The last read may begin when all others had their time, of which 10 ms may be caught up; nothing else takes time to speak of.
-        // One block is 512 bytes long, and with several streams not the last one.
+        // The last read may begin when all others had their time, of which 10 ms may be caught up;
+        // nothing else takes time to speak of. One block is 512 bytes long, and with several
+        // streams not the last one.
         let seconds = |bytes: usize| bytes as f64 / rate as f64;
         let (least, most) = (LENGTH - 16 * KIB, LENGTH - 512);
         let expected = seconds(least) - 0.010..seconds(most) - 0.009;
@@ -107,7 +108,8 @@ fn no_more_than_the_depth_is_ever_in_flight_and_less_of_it_takes_longer() {
         assert_eq!(most, u64::from(depth));
         times.push(scene.job.took().unwrap().as_millis());
     }
-    // A block takes a round trip to be read and one to be written: 20 ms, and the flush one. 41 blocks.
+    // A block takes a round trip to be read and one to be written: 20 ms, and the flush one. 41
+    // blocks.
     assert_eq!(times[0], 41 * 20 + 10);
     assert!(
         times[1] < times[0] / 2 + 40 && times[2] < times[0] / 8 + 60,

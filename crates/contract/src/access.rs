@@ -8,9 +8,11 @@ use crate::chap::{ChapAlgorithm, ChapUser};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccessConfig {
-    /// CHAP names of initiators, each once. With users and no `rules` each of them finds every LU, and nobody else logs in.
+    /// CHAP names of initiators, each once. With users and no `rules` each of them finds every LU,
+    /// and nobody else logs in.
     pub users: Vec<ChapUser>,
-    /// What the array proves itself with to initiators that ask (mutual CHAP); its secret is no user's. Default: those are refused.
+    /// What the array proves itself with to initiators that ask (mutual CHAP); its secret is no
+    /// user's. Default: those are refused.
     pub target: Option<ChapUser>,
     /// Algorithms of CHAP, best first. Default SHA3-256, SHA-256.
     pub algorithms: Vec<ChapAlgorithm>,
@@ -29,7 +31,8 @@ impl Default for AccessConfig {
     }
 }
 
-/// Lets in whom all of this fits. Give each CHAP user its initiator names: who may log in under any name may take the place of another's session.
+/// Lets in whom all of this fits. Give each CHAP user its initiator names: who may log in under any
+/// name may take the place of another's session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccessRule {

@@ -22,18 +22,19 @@ pub struct ArrayConfig {
     pub lus: Vec<LuConfig>,
     /// How long requests take.
     pub model: Model,
-    /// Directory, made if absent, for what outlives a restart beside the LUs' bytes: reservations that initiators ask to be kept
-    /// (APTPL). Default: nowhere, and none are kept.
+    /// Directory, made if absent, for what outlives a restart beside the LUs' bytes: reservations
+    /// that initiators ask to be kept (APTPL). Default: nowhere, and none are kept.
     #[serde(default)]
     pub state_directory: Option<String>,
     /// Who may log in, and what each finds. Default: everyone, every LU.
     #[serde(default)]
     pub access: AccessConfig,
-    /// Addresses that other machines reach may be listened on; wants CHAP of everyone and `access.rules`. Default false.
+    /// Addresses that other machines reach may be listened on; wants CHAP of everyone and
+    /// `access.rules`. Default false.
     #[serde(default)]
     pub allow_external: bool,
-    /// The array runs in a network of its own that has no way out, a lab's: it may listen on any address there. Said by who has built that
-    /// network. Default false.
+    /// The array runs in a network of its own that has no way out, a lab's: it may listen on any
+    /// address there. Said by who has built that network. Default false.
     #[serde(default)]
     pub isolated_network: bool,
     /// iSCSI login keys.
@@ -78,24 +79,26 @@ pub struct LuConfig {
     /// Logical block length: 512 or 4096. Default 512.
     #[serde(default = "block")]
     pub block_bytes: u32,
-    /// Physical block length, told to initiators so that they align what they do: `block_bytes` to 65 536, a power of two. Default `block_bytes`.
+    /// Physical block length, told to initiators so that they align what they do: `block_bytes` to
+    /// 65 536, a power of two. Default `block_bytes`.
     #[serde(default)]
     pub physical_block_bytes: Option<u32>,
     /// Where its bytes are.
     pub store: StoreConfig,
-    /// Place on the modelled drives; needed when `model` is an array of drives, except for a thin LU, whose pages lie on its
-    /// pool's groups.
+    /// Place on the modelled drives; needed when `model` is an array of drives, except for a thin
+    /// LU, whose pages lie on its pool's groups.
     #[serde(default)]
     pub placement: Option<Placement>,
     /// Writes are refused with WRITE PROTECTED. Default false.
     #[serde(default)]
     pub read_only: bool,
-    /// SCSI is told that blocks take space when they are first written and give it back when they are unmapped (UNMAP, WRITE
-    /// SAME with UNMAP, GET LBA STATUS). Memory and files are sparse whatever is said here. Default false.
+    /// SCSI is told that blocks take space when they are first written and give it back when they
+    /// are unmapped (UNMAP, WRITE SAME with UNMAP, GET LBA STATUS). Memory and files are sparse
+    /// whatever is said here. Default false.
     #[serde(default)]
     pub thin: bool,
-    /// WRITE SAME with UNMAP gives blocks back whatever block was sent, as LIO and tgt do. Else it writes a block that is not all zeros, as SBC-3 says.
-    /// Default false.
+    /// WRITE SAME with UNMAP gives blocks back whatever block was sent, as LIO and tgt do. Else it
+    /// writes a block that is not all zeros, as SBC-3 says. Default false.
     #[serde(default)]
     pub unmap_any_data: bool,
     /// The medium can be taken out (RMB; START STOP UNIT ejects and loads it). Default false.
@@ -116,32 +119,35 @@ fn block() -> u32 {
 pub enum StoreConfig {
     /// Sparse memory: what was never written takes none.
     Memory {
-        /// What was never written reads as contents drawn from this seed, every block another, instead of zeros; a block that is unmapped
-        /// reads as zeros. Default: zeros.
+        /// What was never written reads as contents drawn from this seed, every block another,
+        /// instead of zeros; a block that is unmapped reads as zeros. Default: zeros.
         #[serde(default)]
         fill_seed: Option<u64>,
         /// How much of these contents a compressor can take away, percent, 0 to 100. Default 0.
         #[serde(default)]
         fill_compressible_percent: u8,
     },
-    /// A sparse file, made if absent, or a block device. An existing file is taken if it is empty or has
-    /// exactly the LU's size.
+    /// A sparse file, made if absent, or a block device. An existing file is taken if it is empty
+    /// or has exactly the LU's size.
     File {
         /// Its path.
         path: String,
-        /// Take an existing file of another length, which is made as long as the LU if it is shorter, or
-        /// a block device, whatever it holds. Default false.
+        /// Take an existing file of another length, which is made as long as the LU if it is
+        /// shorter, or a block device, whatever it holds. Default false.
         #[serde(default)]
         adopt: bool,
-        /// Past the page cache (`O_DIRECT`): `block_bytes` must then be a multiple of the device's block. Default false.
+        /// Past the page cache (`O_DIRECT`): `block_bytes` must then be a multiple of the device's
+        /// block. Default false.
         #[serde(default)]
         direct: bool,
     },
-    /// A volume of a pool: made with the LU's size if absent, made larger if it is smaller. Always thin.
+    /// A volume of a pool: made with the LU's size if absent, made larger if it is smaller. Always
+    /// thin.
     Thin {
         /// Name of the pool.
         pool: String,
-        /// Name of the volume: 1 to 64 letters, digits, `.`, `_` and `-`. A snapshot's takes no writes.
+        /// Name of the volume: 1 to 64 letters, digits, `.`, `_` and `-`. A snapshot's takes no
+        /// writes.
         volume: String,
         /// Most bytes of pages that the volume may take. Default: as many as there are.
         #[serde(default)]
@@ -157,16 +163,18 @@ pub struct PoolConfig {
     pub name: String,
     /// Directory of its metadata and data, made if absent. One array at a time has it open.
     pub directory: String,
-    /// Bytes that are taken and given back together, a power of two from 64 KiB to 16 MiB; fixed when the pool is made.
-    /// Default 256 KiB.
+    /// Bytes that are taken and given back together, a power of two from 64 KiB to 16 MiB; fixed
+    /// when the pool is made. Default 256 KiB.
     #[serde(default = "page")]
     pub page_bytes: u32,
-    /// Used share at which initiators are told (THIN PROVISIONING SOFT THRESHOLD REACHED), percent, 1 to 100. Default 70.
+    /// Used share at which initiators are told (THIN PROVISIONING SOFT THRESHOLD REACHED), percent,
+    /// 1 to 100. Default 70.
     #[serde(default = "seventy")]
     pub soft_threshold_percent: u8,
-    /// How long a write is held where the pool has no page for it, seconds, at most 3600, before it is refused; space that comes back
-    /// meanwhile (UNMAP, another group) lets it go on. dm-thin's queue mode holds 60 s. Initiators give a command up after 30 s or so
-    /// unless told otherwise. A volume at its quota refuses at once. Default 0: refused at once.
+    /// How long a write is held where the pool has no page for it, seconds, at most 3600, before it
+    /// is refused; space that comes back meanwhile (UNMAP, another group) lets it go on. dm-thin's
+    /// queue mode holds 60 s. Initiators give a command up after 30 s or so unless told otherwise.
+    /// A volume at its quota refuses at once. Default 0: refused at once.
     #[serde(default)]
     pub hold_when_full_s: u32,
     /// Data go past the page cache (`O_DIRECT`). Default false.
@@ -189,7 +197,8 @@ fn seventy() -> u8 {
 pub struct GroupConfig {
     /// Its name: 1 to 64 letters, digits, `.`, `_` and `-`.
     pub name: String,
-    /// Bytes, at least two pages; cut down to whole pages, the first of which is not for data. Not looked at once the pool has it.
+    /// Bytes, at least two pages; cut down to whole pages, the first of which is not for data. Not
+    /// looked at once the pool has it.
     pub size_bytes: u64,
     /// Place on the modelled drives; needed when `model` is an array of drives.
     #[serde(default)]

@@ -15,14 +15,16 @@ pub enum SecretSource {
         /// The secret.
         text: String,
     },
-    /// In a file of which it is the only line. The engine reads it; the line's end is not part of it.
+    /// In a file of which it is the only line. The engine reads it; the line's end is not part of
+    /// it.
     File {
         /// Its path.
         path: String,
     },
 }
 
-/// What `SecretSource` would be read as, were it not for what serde says of a text in the wrong place: the text.
+/// What `SecretSource` would be read as, were it not for what serde says of a text in the wrong
+/// place: the text.
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 enum Source {
@@ -68,11 +70,12 @@ impl fmt::Debug for SecretSource {
 pub struct ChapUser {
     /// As CHAP_N says it, literally; 1 to 255 bytes.
     pub name: String,
-    /// What proves it.
+    /// The secret that proves it.
     pub secret: SecretSource,
 }
 
-/// How a response is made of a challenge. SHA-1 and MD5 are broken hashes: for peers that know no other.
+/// How a response is made of a challenge. SHA-1 and MD5 are broken hashes: for peers that know no
+/// other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ChapAlgorithm {
     /// 8.
@@ -107,9 +110,10 @@ impl ChapAlgorithm {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChapConfig {
-    /// Who the initiator is.
+    /// Name and secret of the initiator.
     pub user: ChapUser,
-    /// Who the target must prove to be (mutual CHAP), with another secret. Default: it proves nothing.
+    /// Name and another secret that the target must prove to have (mutual CHAP). Default: the
+    /// target proves nothing.
     #[serde(default)]
     pub target: Option<ChapUser>,
     /// Algorithms offered, best first. Default SHA3-256, SHA-256.

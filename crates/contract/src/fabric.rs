@@ -41,7 +41,8 @@ pub struct SwitchConfig {
     pub router: Option<RouterConfig>,
 }
 
-/// The routing half of an L3 switch. It answers ARP and echoes, takes one off the time to live and tells senders of what it cannot pass on.
+/// The routing half of an L3 switch. It answers ARP and echoes, takes one off the time to live and
+/// tells senders of what it cannot pass on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RouterConfig {
@@ -102,7 +103,8 @@ pub enum Forwarding {
     CutThrough,
 }
 
-/// Memory shared by dynamic threshold (Choudhury and Hahne 1998): a queue may grow to `alpha` times what is free.
+/// Memory shared by dynamic threshold (Choudhury and Hahne 1998): a queue may grow to `alpha` times
+/// what is free.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SharedBuffer {
@@ -127,7 +129,8 @@ pub struct LinkConfig {
     pub a: End,
     /// The other.
     pub b: End,
-    /// Longest IP packet it carries, bytes, 576 to 65 535; longer frames are dropped and counted. Default 1500.
+    /// Longest IP packet it carries, bytes, 576 to 65 535; longer frames are dropped and counted.
+    /// Default 1500.
     #[serde(default = "mtu")]
     pub mtu_bytes: u32,
     /// From `a` to `b`.
@@ -146,7 +149,8 @@ fn mtu() -> u32 {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum End {
-    /// An interface that the shell reads and writes. Ports count from 0 in the order of the links, `a` before `b`.
+    /// An interface that the shell reads and writes. Ports count from 0 in the order of the links,
+    /// `a` before `b`.
     Interface {
         /// Its name.
         name: String,
@@ -155,10 +159,12 @@ pub enum End {
     Switch {
         /// Which.
         name: String,
-        /// VLAN of untagged frames, 1 to 4094; tagged ones are refused. `None`: a trunk, which carries them tagged (VLAN 1 untagged).
+        /// VLAN of untagged frames, 1 to 4094; tagged ones are refused. `None`: a trunk, which
+        /// carries them tagged (VLAN 1 untagged).
         #[serde(default = "vlan_1")]
         vlan: Option<u16>,
-        /// VLANs that a trunk carries, in and out, each 1 to 4094; frames of others are refused. Default: all. Not for access ports.
+        /// VLANs that a trunk carries, in and out, each 1 to 4094; frames of others are refused.
+        /// Default: all. Not for access ports.
         #[serde(default)]
         allowed: Option<Vec<u16>>,
     },
@@ -172,7 +178,8 @@ fn vlan_1() -> Option<u16> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Direction {
-    /// Bits per second on the wire, preamble and gap included, 1000 to 10^12; `None`: no serialisation.
+    /// Bits per second on the wire, preamble and gap included, 1000 to 10^12; `None`: no
+    /// serialisation.
     pub rate_bits_per_s: Option<u64>,
     /// Propagation, µs, 0 to 10^7.
     pub delay_us: f64,
@@ -182,7 +189,8 @@ pub struct Direction {
     pub loss: Loss,
     /// Share of frames that arrive twice, percent.
     pub duplicate_percent: f64,
-    /// Share of frames in which one bit of the payload is turned over after the FCS was checked, as defective equipment does, percent.
+    /// Share of frames in which one bit of the payload is turned over after the FCS was checked, as
+    /// defective equipment does, percent.
     pub corrupt_percent: f64,
     /// Share of frames that are held back by `reorder_us`, percent.
     pub reorder_percent: f64,
@@ -190,7 +198,8 @@ pub struct Direction {
     pub reorder_us: f64,
     /// Where frames wait for the serialiser.
     pub queue: Queue,
-    /// 802.3x: the end that receives may stop the end that sends, so that nothing is dropped for want of room.
+    /// 802.3x: the end that receives may stop the end that sends, so that nothing is dropped for
+    /// want of room.
     pub pause: bool,
 }
 
@@ -211,7 +220,8 @@ impl Default for Direction {
     }
 }
 
-/// What is added to the delay of each frame. Frames stay in order: one that would overtake arrives with the one before it.
+/// What is added to the delay of each frame. Frames stay in order: one that would overtake arrives
+/// with the one before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Jitter {
@@ -249,7 +259,8 @@ pub enum Loss {
         /// 0 to 100.
         percent: f64,
     },
-    /// In bursts (Gilbert and Elliott): a good state that loses nothing and a bad one that loses `bad_percent`.
+    /// In bursts (Gilbert and Elliott): a good state that loses nothing and a bad one that loses
+    /// `bad_percent`.
     Bursts {
         /// Share of frames lost in the long run, percent, below `bad_percent`.
         percent: f64,
@@ -269,7 +280,8 @@ fn hundred() -> f64 {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Queue {
-    /// Room, bytes of frames with FCS; at least one frame of the link's MTU. With a shared buffer: a bound besides it. Default 512 KiB.
+    /// Room, bytes of frames with FCS; at least one frame of the link's MTU. With a shared buffer:
+    /// a bound besides it. Default 512 KiB.
     pub bytes: u64,
     /// What happens before it is full.
     pub discipline: Discipline,

@@ -1,7 +1,9 @@
-//! The contract between `hakaru-engine` and the control plane: JSON lines on the engine's stdin and stdout.
+//! The contract between `hakaru-engine` and the control plane: JSON lines on the engine's stdin and
+//! stdout.
 //!
-//! Defined here once; `hakaru-engine schema` exports it as JSON Schema, `schema/contract.schema.json` is that
-//! export checked in, and tests on both sides hold it. A conversation:
+//! Defined here once; `hakaru-engine schema` exports it as JSON Schema,
+//! `schema/contract.schema.json` is that export checked in, and tests on both sides hold it. A
+//! conversation:
 //!
 //! ```text
 //! engine  → hello      who I am, which contract
@@ -15,8 +17,8 @@
 //! ```
 //! The end of stdin means `stop`: an engine never outlives the process that started it.
 //!
-//! Every configuration type of the project is here, with its defaults and bounds; the cores take these plain
-//! data types. The crate imports no core.
+//! Every configuration type of the project is here, with its defaults and bounds; the cores take
+//! these plain data types. The crate imports no core.
 #![forbid(unsafe_code)]
 
 mod access;

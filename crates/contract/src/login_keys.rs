@@ -4,23 +4,26 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::config_error::{ConfigError, refuse};
 
-/// iSCSI login keys (RFC 7143 section 13): what an initiator offers, or what an array declares and agrees to. Of lengths
-/// and counts the smaller of both sides' holds, of `InitialR2T` the Yes, of `ImmediateData` the No. One connection per
-/// session (`MaxConnections=1`), error recovery level 0.
+/// iSCSI login keys (RFC 7143 section 13): what an initiator offers, or what an array declares and
+/// agrees to. Of lengths and counts the smaller of both sides' holds, of `InitialR2T` the Yes, of
+/// `ImmediateData` the No. One connection per session (`MaxConnections=1`), error recovery level 0.
 ///
-/// The defaults here are an initiator's, which are open-iscsi's except where noted; an array's differ and stand in its
-/// configuration. Both are defined here and nowhere else.
+/// The defaults here are an initiator's, which are open-iscsi's except where noted; an array's
+/// differ and stand in its configuration. Both are defined here and nowhere else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoginKeys {
-    /// `MaxRecvDataSegmentLength` declared, bytes, 512 to 16 777 215. Default 262 144; array 262 144.
+    /// `MaxRecvDataSegmentLength` declared, bytes, 512 to 16 777 215. Default 262 144; array 262
+    /// 144.
     pub max_recv_data_segment_length: u32,
-    /// `MaxBurstLength` offered, or agreed to at most, bytes, 512 to 16 777 215. Default 16 776 192; array 1 048 576.
+    /// `MaxBurstLength` offered, or agreed to at most, bytes, 512 to 16 777 215. Default 16 776
+    /// 192; array 1 048 576.
     pub max_burst_length: u32,
-    /// `FirstBurstLength` offered, or agreed to at most, bytes, 512 to 16 777 215; an initiator's is cut to
-    /// `max_burst_length`, an array's may not be above it. Default 262 144; array 65 536.
+    /// `FirstBurstLength` offered, or agreed to at most, bytes, 512 to 16 777 215; an initiator's
+    /// is cut to `max_burst_length`, an array's may not be above it. Default 262 144; array 65 536.
     pub first_burst_length: u32,
-    /// `InitialR2T=Yes` offered, or asked for: then no data comes unasked but with the command. Default false.
+    /// `InitialR2T=Yes` offered, or asked for: then no data comes unasked but with the command.
+    /// Default false.
     pub initial_r2t: bool,
     /// `ImmediateData=Yes` offered, or agreed to. Default true.
     pub immediate_data: bool,

@@ -8,7 +8,8 @@ use crate::array::{GroupConfig, LuConfig};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ManageAction {
-    /// Answers `pools` (figures in bytes, their groups and volumes), `lus`, `portals` and `sessions_now`.
+    /// Answers `pools` (figures in bytes, their groups and volumes), `lus`, `portals` and
+    /// `sessions_now`.
     Status,
     /// Adds a RAID group to a pool.
     Grow {
@@ -17,7 +18,8 @@ pub enum ManageAction {
         /// The group.
         group: GroupConfig,
     },
-    /// Serves a thin LU from now on; its volume is made if it is not there, made larger if it is smaller.
+    /// Serves a thin LU from now on; its volume is made if it is not there, made larger if it is
+    /// smaller.
     Create {
         /// The LU; its store is `thin`.
         lu: LuConfig,
@@ -74,7 +76,8 @@ pub enum ManageAction {
         /// Logical unit number.
         lun: u8,
     },
-    /// Sets the asymmetric access state (ALUA) of the target port behind a portal. Not kept over a restart.
+    /// Sets the asymmetric access state (ALUA) of the target port behind a portal. Not kept over a
+    /// restart.
     SetPortState {
         /// Index into the configuration's `portals`.
         portal: u16,

@@ -23,16 +23,18 @@ pub enum Command {
         // Boxed since it is far larger than every other command.
         config: Box<EngineConfig>,
     },
-    /// Begin the load or the sampling at an instant of `CLOCK_MONOTONIC`; an instant that has passed means now.
+    /// Begin the load or the sampling at an instant of `CLOCK_MONOTONIC`; an instant that has
+    /// passed means now.
     Start {
         /// Nanoseconds.
         at_ns: u64,
     },
-    /// Do this beside serving; answered by one `reply`. Only an array takes such orders, once it is `ready`.
+    /// Do this beside serving; answered by one `reply`. Only an array takes such orders, once it is
+    /// `ready`.
     Manage {
         /// Comes back in the reply.
         id: u64,
-        /// What.
+        /// The exchange that was not answered.
         action: ManageAction,
     },
     /// End cleanly: answer `result`, exit 0.
@@ -143,10 +145,12 @@ pub enum ErrorClass {
     Internal,
 }
 
-/// Cumulative counters of one engine at one instant, and histograms of the interval since the sample before.
+/// Cumulative counters of one engine at one instant, and histograms of the interval since the
+/// sample before.
 ///
-/// `counters[ENTITY][NAME]` only ever grows while the engine runs, except names that end in `_now` (gauges).
-/// Entities: `vm/NAME`, `lu/N`, `port/N`, `group/N`, `drive/N`, `controller`, `session`, `process`, `machine`, `cpu/N`, `nic/NAME`, `irq/NAME`.
+/// `counters[ENTITY][NAME]` only ever grows while the engine runs, except names that end in `_now`
+/// (gauges). Entities: `vm/NAME`, `lu/N`, `port/N`, `group/N`, `drive/N`, `controller`, `session`,
+/// `process`, `machine`, `cpu/N`, `nic/NAME`, `irq/NAME`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sample {
@@ -167,6 +171,7 @@ pub struct NamedHistogram {
     pub entity: String,
     /// `read_latency_ns`, `write_latency_ns`, ….
     pub name: String,
-    /// HdrHistogram V2, deflated, base64: every HDR tool reads it. Values are in the unit that the name ends in, mostly nanoseconds; 3 significant digits.
+    /// HdrHistogram V2, deflated, base64: every HDR tool reads it. Values are in the unit that the
+    /// name ends in, mostly nanoseconds; 3 significant digits.
     pub hdr: String,
 }

@@ -1,4 +1,4 @@
-//! What a TCP socket is told before it connects or listens.
+//! Options of TCP sockets.
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -9,22 +9,27 @@ pub const BUFFER_MIN: u32 = 4096;
 /// Largest, bytes: Linux counts twice as much in a signed 32-bit integer.
 pub const BUFFER_MAX: u32 = 1 << 30;
 
-/// Options of TCP sockets, set before they connect or listen, so that the window scale fits the buffer. What is left out stays as the kernel has it,
-/// and `ready` tells what the kernel made of the rest (`socket`).
+/// Options of TCP sockets, set before they connect or listen, so that the window scale fits the
+/// buffer. What is left out stays as the kernel has it, and `ready` tells what the kernel made of
+/// the rest (`socket`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SocketOptions {
-    /// `SO_SNDBUF`, bytes, 4096 to 2^30. Linux grants twice as much, as bookkeeping counts, and adapts the buffer no more. Beyond
-    /// `net.core.wmem_max` it wants CAP_NET_ADMIN; refused where less is granted. Default: adapted by the kernel, up to `net.ipv4.tcp_wmem`.
+    /// `SO_SNDBUF`, bytes, 4096 to 2^30. Linux grants twice as much, as bookkeeping counts, and
+    /// adapts the buffer no more. Beyond `net.core.wmem_max` it wants CAP_NET_ADMIN; refused where
+    /// less is granted. Default: adapted by the kernel, up to `net.ipv4.tcp_wmem`.
     pub send_buffer_bytes: Option<u32>,
-    /// `SO_RCVBUF`, bytes, as `send_buffer_bytes`, with `net.core.rmem_max` and `net.ipv4.tcp_rmem`. About this much is announced as the window.
+    /// `SO_RCVBUF`, bytes, as `send_buffer_bytes`, with `net.core.rmem_max` and
+    /// `net.ipv4.tcp_rmem`. About this much is announced as the window.
     pub receive_buffer_bytes: Option<u32>,
-    /// `TCP_CONGESTION`: `cubic`, `reno`, …; 1 to 15 letters, digits, `_` and `-`. Refused where the kernel has it not. Default: the route's, or the kernel's.
+    /// `TCP_CONGESTION`: `cubic`, `reno`, …; 1 to 15 letters, digits, `_` and `-`. Refused where
+    /// the kernel has it not. Default: the route's, or the kernel's.
     pub congestion_control: Option<String>,
-    /// `TCP_NOTSENT_LOWAT`, bytes, 1 or more: no more is taken from the sender while this much of the send buffer has not been sent yet. Default: no
-    /// such limit.
+    /// `TCP_NOTSENT_LOWAT`, bytes, 1 or more: no more is taken from the sender while this much of
+    /// the send buffer has not been sent yet. Default: no such limit.
     pub not_sent_low_water_bytes: Option<u32>,
-    /// `TCP_NODELAY`: small segments do not wait for acknowledgements (Nagle's algorithm is off). Default true.
+    /// `TCP_NODELAY`: small segments do not wait for acknowledgements (Nagle's algorithm is off).
+    /// Default true.
     pub no_delay: bool,
 }
 

@@ -2,14 +2,16 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Configuration of the `watch` engine: counters of the node it runs in, read from procfs and netlink.
+/// Configuration of the `watch` engine: counters of the node it runs in, read from procfs and
+/// netlink.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WatchConfig {
     /// Distance of samples, milliseconds, 100 to 60 000. Default 1000.
     #[serde(default = "second")]
     pub sample_interval_ms: u32,
-    /// Whole-machine counters too (CPU, interrupts, memory, pressure); one watch per machine does that.
+    /// Whole-machine counters too (CPU, interrupts, memory, pressure); one watch per machine does
+    /// that.
     #[serde(default)]
     pub machine: bool,
     /// Single TCP connections too, as a series in a file. Default: none.
@@ -20,11 +22,13 @@ pub struct WatchConfig {
     pub capture: Option<crate::capture::Capture>,
 }
 
-/// Which TCP connections of the node's network namespace are watched, whoever's they are, and how closely.
+/// Which TCP connections of the node's network namespace are watched, whoever's they are, and how
+/// closely.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TcpWatch {
-    /// Distance of readings of every connection, microseconds, 1000 to 60 000 000. A reading takes some 3 µs of a CPU.
+    /// Distance of readings of every connection, microseconds, 1000 to 60 000 000. A reading takes
+    /// some 3 µs of a CPU.
     pub interval_us: u32,
     /// Connections with one of these ports at either end; at most 64. Default: all connections.
     #[serde(default)]

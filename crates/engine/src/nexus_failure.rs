@@ -1,4 +1,5 @@
-//! What a target can do to a session, as a failure of the engine: whose doing, who is affected, what to do.
+//! What a target can do to a session, as a failure of the engine: whose doing, who is affected,
+//! what to do.
 use std::io;
 
 use hakaru_iscsi_session::{NexusError, SessionError, SurveyError};

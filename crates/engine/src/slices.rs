@@ -1,7 +1,9 @@
-//! One allocation for the slices of every `sendmsg`, though each call's slices borrow from something else.
+//! One allocation for the slices of every `sendmsg`, though each call's slices borrow from
+//! something else.
 use std::io::IoSlice;
 
-/// The same memory for slices of another lifetime: collecting an emptied vector in place keeps its allocation.
+/// The same memory for slices of another lifetime: collecting an emptied vector in place keeps its
+/// allocation.
 pub fn recycle<'a>(mut slices: Vec<IoSlice<'_>>) -> Vec<IoSlice<'a>> {
     slices.clear();
     slices

@@ -1,7 +1,9 @@
-//! Sockets under iSCSI sessions, whatever the sessions are for: connect, receive all that is ready, send all that is queued, timers.
+//! Sockets under iSCSI sessions, whatever the sessions are for: connect, receive all that is ready,
+//! send all that is queued, timers.
 //!
-//! One receive buffer serves all sessions, since a session takes whatever it is given; one call carries everything a
-//! session has queued. Sockets are edge-triggered, so each event is served until the socket is drained or full.
+//! One receive buffer serves all sessions, since a session takes whatever it is given; one call
+//! carries everything a session has queued. Sockets are edge-triggered, so each event is served
+//! until the socket is drained or full.
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{self, IoSlice};
@@ -16,12 +18,13 @@ use hakaru_units::Time;
 
 use crate::slices::recycle;
 
-/// Receive buffer. Larger ones fall out of the second-level cache between the kernel's copy and our look.
+/// Receive buffer. Larger ones fall out of the second-level cache between the kernel's copy and our
+/// look.
 const RECEIVE_BYTES: usize = 256 * 1024;
 /// Slices of one send; what has more goes in several.
 const SLICES: usize = 128;
-/// Data segments that nobody looks at are thrown away inside the kernel if they have at least so many bytes: the calls for it cost as much as
-/// copying some KiB.
+/// Data segments that nobody looks at are thrown away inside the kernel if they have at least so
+/// many bytes: the calls for it cost as much as copying some KiB.
 const DISCARD_MIN_BYTES: u32 = 32 * 1024;
 /// Received at once after that: the next header, and not also what would be thrown away.
 const AFTER_DISCARD_BYTES: usize = 1024;
@@ -44,9 +47,11 @@ pub trait Machines {
     fn transmit(&mut self, index: usize) -> &mut Transmit;
     /// Returns the session of a socket.
     fn session(&self, index: usize) -> &Session;
-    /// The end of every service: tells its owner what has come up. An address: connect again, there.
+    /// The end of every service: tells its owner what has come up. An address: connect again,
+    /// there.
     fn settle(&mut self, index: usize) -> Option<SocketAddr>;
-    /// Another machine that may have something to send by now, if serving this one can bring that about.
+    /// Another machine that may have something to send by now, if serving this one can bring that
+    /// about.
     fn poll_transmit(&mut self, _index: usize) -> Option<usize> {
         None
     }
@@ -194,7 +199,8 @@ impl<'r> Sockets<'r> {
         }
     }
 
-    /// Sends what is queued, tells what has come up, sets the timer: the end of every service of a machine, and of all that it has brought about.
+    /// Sends what is queued, tells what has come up, sets the timer: the end of every service of a
+    /// machine, and of all that it has brought about.
     pub fn flush(&mut self, index: usize, machines: &mut impl Machines) {
         self.flush_one(index, machines);
         while let Some(other) = machines.poll_transmit(index) {
@@ -240,7 +246,8 @@ impl<'r> Sockets<'r> {
         machines.handle_unreachable(index, error);
     }
 
-    /// Receives until the socket is drained; if `closed`, to the end of the stream, of which nothing will tell again. Whether there was anything.
+    /// Receives until the socket is drained; if `closed`, to the end of the stream, of which
+    /// nothing will tell again. Whether there was anything.
     fn receive(&mut self, index: usize, closed: bool, machines: &mut impl Machines) -> bool {
         let mut any = false;
         loop {

@@ -1,11 +1,11 @@
-//! What a target can do to a session, as types and as sentences.
+//! Errors of sessions and of commands.
 use std::time::Duration;
 
 use hakaru_wire::iscsi::frame::FrameError;
 use hakaru_wire::iscsi::{LoginStatus, RejectReason, WireError};
 use hakaru_wire::scsi::{Sense, Status};
 
-/// Why a session ended other than by our logout.
+/// Reason why a session ended other than by logout.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
     /// The target refused the login.
@@ -14,16 +14,16 @@ pub enum SessionError {
     /// The target answers a login with one redirect after another.
     #[error("login was redirected {0} times in a row")]
     Redirects(u32),
-    /// The target redirects without saying where to.
+    /// The target redirects without a usable address.
     #[error("login was redirected to `{0}`, which is no address")]
     RedirectAddress(String),
-    /// What came is not what RFC 7143 lets come.
+    /// The target sent something that RFC 7143 does not allow.
     #[error("protocol error: {0}")]
     Protocol(&'static str),
     /// Keys that break the rules of negotiation.
     #[error("negotiation failed: {0}")]
     Negotiation(String),
-    /// CHAP: one side did not prove who it is, or not as RFC 7143 has it.
+    /// CHAP failed on either side, or did not follow RFC 7143.
     #[error("authentication failed: {0}")]
     Authentication(&'static str),
     /// A header that breaks its format.
@@ -38,10 +38,10 @@ pub enum SessionError {
     /// The target rejected a PDU of ours.
     #[error("target rejected a PDU: {}", reject_text(*.0))]
     Rejected(RejectReason),
-    /// Something was not answered in time.
+    /// The target did not answer in time.
     #[error("{what} was not answered within {} s", .after.as_secs_f64())]
     Timeout {
-        /// What.
+        /// The exchange that was not answered.
         what: &'static str,
         /// The limit.
         after: Duration,
@@ -54,7 +54,7 @@ pub enum SessionError {
     Closed(&'static str),
 }
 
-/// How a command failed while its session lives on.
+/// Failure of a command whose session continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TaskError {
     /// CHECK CONDITION, with what the sense data says.

@@ -6,11 +6,12 @@
 //! 3. a shell hands what it receives to [`Session::handle_received`];
 //! 4. the session follows Data-In, R2T and the response, and returns a [`Done`].
 //!
-//! A [`Session`] logs in, discovers targets and runs tasks. A [`Nexus`] is a session for one logical unit: it also
-//! follows redirects and surveys the LU ([`LuFacts`]) before it accepts tasks. Loads and copy jobs build on a nexus.
+//! A [`Session`] logs in, discovers targets and runs tasks. A [`Nexus`] is a session for one
+//! logical unit: it also follows redirects and surveys the LU ([`LuFacts`]) before it accepts
+//! tasks. Loads and copy jobs build on a nexus.
 //!
-//! Nothing here has a socket, a thread or a clock: the caller passes the time. Whatever a target sends, the answer is a
-//! [`SessionError`], never a panic.
+//! Nothing here has a socket, a thread or a clock: the caller passes the time. Whatever a target
+//! sends, the answer is a [`SessionError`], never a panic.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,9 +1,10 @@
-//! A session for the sake of one logical unit (SAM's I_T_L nexus): logs in, is redirected, surveys the LU, then carries tasks out.
+//! A session for one logical unit (SAM's I_T_L nexus): logs in, follows redirects, surveys the LU,
+//! then executes tasks.
 //!
 //! ```text
 //!   connected → logged in → surveyed → Ready ──submit, poll_done──→ … ──log_out──→ LoggedOut
 //! ```
-//! What the LU is used for is the caller's: a VM's load ([`crate::IscsiVm`]), a copy job.
+//! The caller decides what the tasks are: a VM's load, a copy job.
 use std::collections::VecDeque;
 
 use hakaru_units::Time;
@@ -14,10 +15,10 @@ use crate::session::{Done, Event, Session, SessionConfig, Task};
 use crate::survey::{LuFacts, Survey, SurveyError};
 use crate::transmit::Transmit;
 
-/// Redirects in a row that are followed; an endless loop is a target's fault, not our patience's.
+/// Redirects in a row that are followed, so that a loop of redirects ends.
 pub const REDIRECTS_MAX: u32 = 8;
 
-/// What happened to a nexus.
+/// An event of a nexus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NexusEvent {
     /// Logged in and surveyed: [`Nexus::submit`] may be called.
@@ -27,13 +28,13 @@ pub enum NexusEvent {
         /// `address:port`.
         address: String,
     },
-    /// It cannot go on; tasks that were not done by then never will be.
+    /// The nexus has failed; tasks that had not ended by then never will.
     Failed(NexusError),
     /// The session ended as asked.
     LoggedOut,
 }
 
-/// Why a nexus cannot go on.
+/// Reason why a nexus has failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NexusError {
     /// Its session ended.
@@ -72,7 +73,7 @@ impl Nexus {
         }
     }
 
-    /// The connection stands.
+    /// The connection is established.
     pub fn handle_connected(&mut self, now: Time) {
         self.session.handle_connected(now);
     }
@@ -89,7 +90,7 @@ impl Nexus {
         self.advance(now);
     }
 
-    /// Something may be due; harmless when nothing is.
+    /// Handles timers that have expired; harmless when none has.
     pub fn handle_timeout(&mut self, now: Time) {
         self.session.handle_timeout(now);
         self.advance(now);
@@ -110,7 +111,7 @@ impl Nexus {
         self.session.poll_done()
     }
 
-    /// The next thing that happened. Look for tasks that have ended first: they did before.
+    /// Returns the next event. Look for tasks that have ended first: they did before.
     pub fn poll_event(&mut self) -> Option<NexusEvent> {
         self.events.pop_front()
     }
@@ -121,7 +122,7 @@ impl Nexus {
         self.advance(now);
     }
 
-    /// What is to be sent.
+    /// Returns the send queue.
     pub fn transmit(&mut self) -> &mut Transmit {
         self.session.transmit()
     }
@@ -144,8 +145,9 @@ impl Nexus {
         &self.config
     }
 
-    /// A session ID that is unique within the engine by `index`, as long as there are at most 65 536, and hard to meet twice by `seed`; between
-    /// engines, it is told apart by the initiator's name.
+    /// A session ID that is unique within the engine by `index`, as long as there are at most 65
+    /// 536, and hard to meet twice by `seed`; between engines, it is told apart by the initiator's
+    /// name.
     #[must_use]
     pub fn isid(seed: u64, index: usize) -> Isid {
         Isid::random((seed as u32) ^ ((index >> 16) as u32) << 16, index as u16)

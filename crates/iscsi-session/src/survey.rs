@@ -1,4 +1,4 @@
-//! What a session asks an LU before the load begins: is it ready, what is it, which LUs are there, how large is it.
+//! The survey of an LU before it is used: is it ready, its type, the target's LUNs, its size.
 use hakaru_wire::iscsi::Lun;
 use hakaru_wire::scsi::{
     Capacity10, Capacity16, Cdb, Inquiry, PeripheralQualifier, Sense, SenseKey, parse_luns,
@@ -23,7 +23,7 @@ pub struct Volume {
     pub capacity_bytes: u64,
 }
 
-/// What an LU said of itself.
+/// Properties that an LU reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LuFacts {
     /// Block length and size.
@@ -225,7 +225,8 @@ impl Survey {
         Ok(None)
     }
 
-    /// Qualifier 0 (a device is there) and type 0 (direct access block device), SPC-4 section 6.6.2.
+    /// Qualifier 0 (a device is there) and type 0 (direct access block device), SPC-4 section
+    /// 6.6.2.
     fn check_is_disk(&self, inquiry: &Inquiry) -> Result<(), SurveyError> {
         let what = match (inquiry.qualifier, inquiry.device_type) {
             (PeripheralQualifier::Connected, 0) => return Ok(()),

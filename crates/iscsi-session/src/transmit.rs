@@ -1,4 +1,4 @@
-//! What a session has to send: header bytes of its own, and data that is referenced, not copied.
+//! The send queue of a session: header bytes in an arena, and data that is referenced, not copied.
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -25,7 +25,8 @@ impl Data {
 
 /// A queue of bytes to send, in order.
 ///
-/// Commands that carry no data lie side by side in one arena, so a batch of reads is one slice however many they are.
+/// Commands that carry no data lie side by side in one arena, so a batch of reads is one slice
+/// however many they are.
 #[derive(Debug, Default)]
 pub struct Transmit {
     arena: Vec<u8>,
@@ -59,7 +60,8 @@ impl Transmit {
         self.length
     }
 
-    /// All that is queued, in order. The sender takes as many slices as fit one call, then calls [`Transmit::advance`].
+    /// All that is queued, in order. The sender takes as many slices as fit one call, then calls
+    /// [`Transmit::advance`].
     pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
         let mut arena = &self.arena[self.arena_sent..];
         let mut place = self.place();
@@ -117,20 +119,20 @@ impl Transmit {
         *self = Transmit::default();
     }
 
-    /// Tells of `mark` once the first byte of what is queued next was sent.
+    /// Reports `mark` once the first byte queued next was sent.
     #[inline]
     pub(crate) fn mark_next(&mut self, mark: Mark) {
         let place = self.sent + self.length as u64 + 1;
         self.marks.push_back((place, mark));
     }
 
-    /// Tells of `mark` once all that is queued was sent.
+    /// Reports `mark` once every byte queued so far was sent.
     pub(crate) fn mark_all(&mut self, mark: Mark) {
         let place = self.sent + self.length as u64;
         self.marks.push_back((place, mark));
     }
 
-    /// Shows the marks that were passed since the last look, and when each was.
+    /// Visits the marks passed after the last call, each with its instant.
     #[inline]
     pub(crate) fn take_passed(&mut self, mut see: impl FnMut(Time, Mark)) {
         while let Some((at, reached)) = self.reached.pop_front() {
@@ -168,7 +170,8 @@ impl Transmit {
         self.reclaimed + self.arena_sent as u64
     }
 
-    /// Gives the sent part of the arena back once it is at least half of it: every byte moves at most once on average.
+    /// Gives the sent part of the arena back once it is at least half of it: every byte moves at
+    /// most once on average.
     fn reclaim(&mut self) {
         let all = self.arena_sent == self.arena.len();
         if all || (self.arena_sent >= 4096 && self.arena_sent * 2 >= self.arena.len()) {
@@ -185,7 +188,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever is queued in whatever pieces comes out once, in order, whatever the sender takes at a time.
+        /// Bytes queued in any pieces leave once and in order, however many are sent at a time.
         #[test]
         fn bytes_come_out_as_they_went_in(
             pieces in proptest::collection::vec((any::<bool>(), 0usize..3000), 1..60),

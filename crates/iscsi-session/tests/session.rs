@@ -464,7 +464,8 @@ fn reject_loses_the_session_with_the_reason() {
     );
 }
 
-/// faults.md I-03 and I-05: what breaks the rules ends the session with a sentence, and nothing else happens.
+/// faults.md I-03 and I-05: what breaks the rules ends the session with a sentence, and nothing
+/// else happens.
 #[test]
 fn pdus_that_break_the_rules_lose_the_session() {
     type Deed = fn(&mut Peer, Itt);

@@ -1,4 +1,5 @@
-//! A VM's requests as commands: a long one goes as several, and what a session may not take yet waits here.
+//! A VM's requests as commands: a long one goes as several, and what a session may not take yet
+//! waits here.
 //!
 //! 1. [`Commands::admit`] takes a request of the load, with the data of a write;
 //! 2. [`Commands::poll_command`] gives the next command for a session that has room: those of the oldest request first;
@@ -73,7 +74,8 @@ pub(crate) struct Commands {
 }
 
 impl Commands {
-    /// Commands of at most `longest` bytes, above 0 and a multiple of the LU's block; `None`: as long as requests are.
+    /// Commands of at most `longest` bytes, above 0 and a multiple of the LU's block; `None`: as
+    /// long as requests are.
     pub(crate) fn new(longest: Option<u32>) -> Commands {
         Commands {
             longest: longest.unwrap_or(u32::MAX),
@@ -157,7 +159,8 @@ fn part(request: &Access, longest: u32, number: u32) -> Access {
     }
 }
 
-/// A command's tag: its request, of which a VM has 1024 at most, and its number among the request's commands, 32 768 at most.
+/// A command's tag: its request, of which a VM has 1024 at most, and its number among the request's
+/// commands, 32 768 at most.
 #[inline]
 fn tag_of(request: RequestId, number: u32) -> u32 {
     debug_assert!(request.0 <= 0xffff && number <= 0xffff);

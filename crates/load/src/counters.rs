@@ -1,9 +1,10 @@
-//! What a VM did, counted.
+//! Counters of a VM.
 
 use crate::pattern::{Access, Op};
 use hakaru_iscsi_session::Phases;
 
-/// Cumulative counters of one VM (or a sum of several). Names and meanings are those of `docs/reference/metrics.md`.
+/// Cumulative counters of one VM (or a sum of several). Names and meanings are those of
+/// `docs/reference/metrics.md`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Reads that ended well.
@@ -20,13 +21,15 @@ pub struct Counters {
     pub write_latency_ns_sum: u64,
     /// Requests that failed.
     pub errors: u64,
-    /// Integral of requests outstanding over time, in request-nanoseconds; an open-loop request counts from its intended instant.
+    /// Integral of requests outstanding over time, in request-nanoseconds; an open-loop request
+    /// counts from its intended instant.
     pub outstanding_ns: u64,
     /// Requests in flight now.
     pub in_flight_now: u64,
     /// Open-loop requests issued more than 1 ms after they were due.
     pub late: u64,
-    /// Sum of the times from when open-loop requests were due until they were issued. Latencies include it.
+    /// Sum of the times from when open-loop requests were due until they were issued. Latencies
+    /// include it.
     pub late_ns_sum: u64,
     /// Answers BUSY or TASK SET FULL, each followed by another try.
     pub busy: u64,
@@ -163,7 +166,8 @@ impl Counters {
         self.read_data_to_response_ns_sum += other.read_data_to_response_ns_sum;
     }
 
-    /// What was counted since `earlier`, an earlier state of the same counters; gauges stay as they are.
+    /// What was counted since `earlier`, an earlier state of the same counters; gauges stay as they
+    /// are.
     #[must_use]
     pub fn since(&self, earlier: &Counters) -> Counters {
         Counters {

@@ -6,10 +6,10 @@
 //!    ([`hakaru_iscsi_session::Nexus`]); on a file, the shell reads or writes;
 //! 3. [`Load::handle_done`] counts it and records its latency from the intended instant.
 //!
-//! [`Load`] knows nothing of iSCSI; [`IscsiVm`] is one VM over iSCSI, which a shell or `world` drives:
-//! `handle_connected`, `handle_received`, `handle_closed` and `handle_timeout` take events of one *leg* (session);
-//! `begin`, `end` and `log_out` are commands; `poll_event`, `poll_timeout` and `poll_transmit` return what follows.
-//! `Latencies` belong to the engine, not to a VM.
+//! [`Load`] knows nothing of iSCSI; [`IscsiVm`] is one VM over iSCSI, which a shell or `world`
+//! drives: `handle_connected`, `handle_received`, `handle_closed` and `handle_timeout` take events
+//! of one *leg* (session); `begin`, `end` and `log_out` are commands; `poll_event`, `poll_timeout`
+//! and `poll_transmit` return what follows. `Latencies` belong to the engine, not to a VM.
 //!
 //! Nothing here has a socket, a thread or a clock: the caller passes the time.
 #![forbid(unsafe_code)]

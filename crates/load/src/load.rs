@@ -1,12 +1,13 @@
-//! The load of one VM: which requests, when, and what came of them. It does not know how requests travel.
+//! The load of one VM: draws requests when they are due and counts their results. It does not know
+//! how requests travel.
 //!
 //! 1. [`Load::poll_request`] gives a request when one is due and a place is free;
 //! 2. the caller carries it out, over a [`hakaru_iscsi_session::Session`] or on a file;
 //! 3. [`Load::handle_done`] frees the place, counts, and records the latency from the *intended* instant.
 //!
-//! Why the intended instant: a closed loop that waits for a stalled server issues nothing while it waits, so most of the
-//! stall never shows (coordinated omission). An open load keeps its schedule, and each request that should have been
-//! sent during the stall carries its share of the wait.
+//! Why the intended instant: a closed loop that waits for a stalled server issues nothing while it
+//! waits, so most of the stall never shows (coordinated omission). An open load keeps its schedule,
+//! and each request that should have been sent during the stall carries its share of the wait.
 use hakaru_units::Time;
 
 use crate::counters::Counters;
@@ -17,10 +18,12 @@ use hakaru_contract::initiator::Vm;
 use hakaru_iscsi_session::Phases;
 use hakaru_stats::Latencies;
 
-/// An open-loop request that is issued this much after its instant counts as late: the generator, or its cap of requests in flight, was behind.
+/// An open-loop request that is issued this much after its instant counts as late: the generator,
+/// or its cap of requests in flight, was behind.
 pub const LATE_NS: u64 = 1_000_000;
 
-/// A request's place among those in flight, 0 to the in-flight maximum less one; free again once the request is done.
+/// A request's place among those in flight, 0 to the in-flight maximum less one; free again once
+/// the request is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId(pub u32);
 
@@ -60,7 +63,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// The load of `vm` on `extent` of its volume. `vm` was validated and its region resolved with [`crate::resolve_region`].
+    /// The load of `vm` on `extent` of its volume. `vm` was validated and its region resolved with
+    /// [`crate::resolve_region`].
     #[must_use]
     pub fn new(vm: &Vm, extent: Extent) -> Load {
         let pacing = Pacing::new(&vm.load, vm.seed);
@@ -78,7 +82,8 @@ impl Load {
         }
     }
 
-    /// Checks what is read and stamps what is written. Requests that would overlap one in flight wait for it.
+    /// Checks what is read and stamps what is written. Requests that would overlap one in flight
+    /// wait for it.
     #[must_use]
     pub fn with_verifier(mut self, verifier: Verifier) -> Load {
         self.verifier = Some(Box::new(verifier));
@@ -125,7 +130,8 @@ impl Load {
         Some(self.issue(now, due, access))
     }
 
-    /// When [`Load::poll_request`] is wanted next; `None` while only an ending request can bring the next one.
+    /// When [`Load::poll_request`] is wanted next; `None` while only an ending request can bring
+    /// the next one.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         match &self.pacing {
@@ -138,7 +144,8 @@ impl Load {
         }
     }
 
-    /// A request has ended: well if `done`, else failed. Its latency counts either way, so that failures cannot hide a tail.
+    /// A request has ended: well if `done`, else failed. Its latency counts either way, so that
+    /// failures cannot hide a tail.
     ///
     /// # Panics
     /// Panics if no such request is in flight: a defect of the caller.
@@ -164,7 +171,8 @@ impl Load {
         }
     }
 
-    /// The way to the volume is lost: every request in flight ends as failed, with the time it has waited until now.
+    /// The path to the volume is lost: every request in flight ends as failed, with the time it has
+    /// waited until now.
     pub fn handle_lost(&mut self, now: Time, latencies: &mut Latencies) {
         self.end();
         for place in 0..self.places.len() {

@@ -42,7 +42,8 @@ impl Pacing {
 
 /// Intended instants of an open load.
 ///
-/// Instants are kept as exact multiples or sums from the begin, in f64 nanoseconds: below 0.2 ns of error within 11 days.
+/// Instants are kept as exact multiples or sums from the begin, in f64 nanoseconds: below 0.2 ns of
+/// error within 11 days.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
     rng: Pcg64Mcg,
@@ -71,7 +72,8 @@ impl Schedule {
         }
     }
 
-    /// Begins at `now`. Uniform schedules begin at a random phase, so that many VMs of one rate do not fire as one.
+    /// Begins at `now`. Uniform schedules begin at a random phase, so that many VMs of one rate do
+    /// not fire as one.
     pub(crate) fn begin(&mut self, now: Time) {
         self.begin = now;
         self.passed = 0;
@@ -129,7 +131,8 @@ mod tests {
         );
     }
 
-    /// Exponential gaps: mean and standard deviation are equal, and e^-1 of all gaps exceed the mean.
+    /// Exponential gaps: mean and standard deviation are equal, and e^-1 of all gaps exceed the
+    /// mean.
     #[test]
     fn poisson_gaps_are_exponential() {
         let n = 200_000;

@@ -1,11 +1,13 @@
 //! Which requests a VM makes: an endless, seeded stream of (operation, place, length).
 //!
-//! Every draw is independent, so shares hold in the long run and no period of the stream lines up with one of the device.
+//! Every draw is independent, so shares hold in the long run and no period of the stream lines up
+//! with one of the device.
 use hakaru_contract::initiator::Pattern;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 
-/// Read or write. Of four bytes, so that an [`Access`] has no padding, which would be moved byte by byte.
+/// Read or write. Of four bytes, so that an [`Access`] has no padding, which would be moved byte by
+/// byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Op {

@@ -1,4 +1,5 @@
-//! What writes carry when nothing is verified: one buffer of incompressible bytes that all VMs share and no write copies.
+//! What writes carry when nothing is verified: one buffer of incompressible bytes that all VMs
+//! share and no write copies.
 use std::sync::Arc;
 
 use rand::{Rng as _, SeedableRng as _};
@@ -17,7 +18,8 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// Enough for writes of up to `longest_bytes`, drawn from `seed`. Takes `longest_bytes` + 256 KiB.
+    /// Enough for writes of up to `longest_bytes`, drawn from `seed`. Takes `longest_bytes` + 256
+    /// KiB.
     #[must_use]
     pub fn new(longest_bytes: u32, seed: u64) -> Payload {
         let longest = longest_bytes as usize;
@@ -35,7 +37,8 @@ impl Payload {
         &self.bytes
     }
 
-    /// Where in the buffer the write number `n` begins: neighbouring writes differ, so that no array can merge them.
+    /// Where in the buffer the write number `n` begins: neighbouring writes differ, so that no
+    /// array can merge them.
     #[must_use]
     pub fn begin_of(&self, n: u64, length_bytes: u32) -> usize {
         debug_assert!(length_bytes as usize <= self.longest);

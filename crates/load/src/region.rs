@@ -5,12 +5,12 @@ use hakaru_iscsi_session::Volume;
 
 use crate::pattern::Extent;
 
-/// Returns the extent of `region` on `volume`, for requests of `pattern`. `field` is the VM's path in the
-/// configuration.
+/// Returns the extent of `region` on `volume`, for requests of `pattern`. `field` is the VM's path
+/// in the configuration.
 ///
 /// # Errors
-/// The region reaches beyond the volume or is smaller than a request, or an offset or length is not a multiple of
-/// the block size.
+/// The region reaches beyond the volume or is smaller than a request, or an offset or length is not
+/// a multiple of the block size.
 pub fn resolve_region(
     field: &str,
     region: &Region,

@@ -1,4 +1,4 @@
-//! What all VMs of an engine share.
+//! Settings that all VMs of an engine share.
 use std::time::Duration;
 
 use crate::payload::Payload;
@@ -7,16 +7,16 @@ use hakaru_contract::initiator::COMMANDS_MAX;
 use hakaru_contract::initiator::InitiatorConfig;
 use hakaru_iscsi_session::Chap;
 
-/// What all VMs of an engine share.
+/// Settings that all VMs of an engine share.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Login keys.
     pub keys: LoginKeys,
-    /// How the VMs prove who they are.
+    /// CHAP of the VMs.
     pub chap: Option<Chap>,
     /// Limit for a login, a command, a ping and a logout.
     pub timeout: Duration,
-    /// What writes carry.
+    /// Contents of writes.
     pub payload: Payload,
     /// Stamp and check every block; the number tells this run's stamps from earlier ones'.
     pub verify_run: Option<u32>,

@@ -1,18 +1,21 @@
-//! Verification: every block written carries a stamp, every block read is held against what may be there.
+//! Verification: every block written carries a stamp, every block read is held against what may be
+//! there.
 //!
 //! # A stamped block
 //! ```text
 //!  0        8        16        24         32      36      40                              n-8        n
 //!  | magic  | volume | LBA     | sequence | run   | CRC   | payload (incompressible) …     | sequence |
 //! ```
-//! All little-endian; the CRC32C covers the block with its own field zero. The sequence stands at both ends so that a block
-//! whose halves come from different writes is known as torn, not merely as wrong.
+//! All little-endian; the CRC32C covers the block with its own field zero. The sequence stands at
+//! both ends so that a block whose halves come from different writes is known as torn, not merely
+//! as wrong.
 //!
 //! # What may be there
-//! Per block the sequences of the last acknowledged and the last issued write are kept. As no two requests that overlap
-//! are ever in flight together, a read must bring a sequence between the two: they differ only after a write that failed,
-//! which may have reached the medium or not. A block this run has not written may hold anything, but if it holds a stamp
-//! then one of this very volume and place.
+//! Per block the sequences of the last acknowledged and the last issued write are kept. As no two
+//! requests that overlap are ever in flight together, a read must bring a sequence between the two:
+//! they differ only after a write that failed, which may have reached the medium or not. A block
+//! this run has not written may hold anything, but if it holds a stamp then one of this very volume
+//! and place.
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -149,8 +152,8 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    /// `volume` is [`volume_id`] of the destination, `run` tells this run's stamps from earlier ones', `payload` is at
-    /// least one block of incompressible bytes, `block_bytes` at least 512.
+    /// `volume` is [`volume_id`] of the destination, `run` tells this run's stamps from earlier
+    /// ones', `payload` is at least one block of incompressible bytes, `block_bytes` at least 512.
     #[must_use]
     pub fn new(volume: u64, run: u32, block_bytes: u32, payload: Arc<Vec<u8>>) -> Verifier {
         let block_bytes = block_bytes as usize;

@@ -3,8 +3,9 @@
 //! ```text
 //!   connected → logged in → surveyed → Ready ──begin──→ load ──end──→ drained ──log_out──→ LoggedOut
 //! ```
-//! Mostly there is one session; of several each is a *leg*, numbered from 0, with a connection of its own, and commands go to them in turn. A shell owns the
-//! sockets; `world` (virtual time) owns the other end.
+//! Mostly there is one session; of several each is a *leg*, numbered from 0, with a connection of
+//! its own, and commands go to them in turn. A shell owns the sockets; `world` (virtual time) owns
+//! the other end.
 use std::sync::Arc;
 
 use hakaru_contract::initiator::{Destination, Vm};
@@ -24,7 +25,7 @@ use crate::settings::{CommandLimits, Settings};
 use crate::verify::{Corruption, Verifier, volume_id};
 use crate::work::Work;
 
-/// What happened to a VM.
+/// An event of a VM.
 #[derive(Clone, Debug, PartialEq)]
 pub enum VmEvent {
     /// Every leg is logged in and has surveyed the LU: [`IscsiVm::begin`] may be called.
@@ -45,13 +46,13 @@ pub enum VmEvent {
     },
     /// A read brought data that cannot be: the run has failed.
     Corrupt(Corruption),
-    /// The VM cannot go on; its requests in flight were counted as errors.
+    /// The VM has failed; its requests in flight were counted as errors.
     Failed(VmError),
     /// Every session ended as asked.
     LoggedOut,
 }
 
-/// Why a VM cannot go on.
+/// Reason why a VM has failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VmError {
     /// Its session ended.
@@ -112,7 +113,8 @@ pub struct IscsiVm {
 }
 
 impl IscsiVm {
-    /// The VM that `config` describes; `index` is its place in the engine and keeps its session IDs apart from the others'.
+    /// The VM that `config` describes; `index` is its place in the engine and keeps its session IDs
+    /// apart from the others'.
     ///
     /// # Panics
     /// Panics if the VM's destination is not iSCSI: the caller drives files otherwise.
@@ -147,7 +149,7 @@ impl IscsiVm {
         }
     }
 
-    /// The leg's connection stands.
+    /// The leg's connection is established.
     pub fn handle_connected(&mut self, now: Time, leg: usize) {
         self.legs[leg].nexus.handle_connected(now);
     }
@@ -176,7 +178,7 @@ impl IscsiVm {
         self.advance(now, leg, latencies);
     }
 
-    /// Something may be due; harmless when nothing is.
+    /// Handles timers that have expired; harmless when none has.
     pub fn handle_timeout(&mut self, now: Time, leg: usize, latencies: &mut Latencies) {
         self.legs[leg].nexus.handle_timeout(now);
         self.advance(now, leg, latencies);
@@ -239,7 +241,7 @@ impl IscsiVm {
         }
     }
 
-    /// The next thing that happened.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<VmEvent> {
         if self.events.is_empty() {
             None
@@ -248,7 +250,7 @@ impl IscsiVm {
         }
     }
 
-    /// What is to be sent.
+    /// Returns the send queue.
     pub fn transmit(&mut self, leg: usize) -> &mut Transmit {
         self.legs[leg].nexus.transmit()
     }

@@ -1,5 +1,6 @@
-//! A VM's load as tasks of its sessions: what is due is admitted, with the bytes of a write; a task comes out for a session that has room; its end ends the
-//! command, and with the last one the request.
+//! A VM's load as tasks of its sessions: what is due is admitted, with the bytes of a write; a task
+//! comes out for a session that has room; its end ends the command, and with the last one the
+//! request.
 use std::sync::Arc;
 
 use hakaru_iscsi_session::{Done, Task, TaskData, TaskError};
@@ -27,7 +28,7 @@ pub(crate) struct Work {
     writes: u64,
 }
 
-/// What came of a task.
+/// Result of a task.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     /// It brought data that cannot be.
@@ -37,7 +38,8 @@ pub(crate) struct Outcome {
 }
 
 impl Work {
-    /// On LU `lun` of blocks of `block_bytes`; commands of at most `longest` bytes, if that is given.
+    /// On LU `lun` of blocks of `block_bytes`; commands of at most `longest` bytes, if that is
+    /// given.
     pub(crate) fn new(
         load: Load,
         longest: Option<u32>,

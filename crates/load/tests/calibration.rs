@@ -1,4 +1,5 @@
-//! Calibration of the load: known service times in virtual time must come out as known latencies, rates and queue lengths.
+//! Calibration of the load: known service times in virtual time must come out as known latencies,
+//! rates and queue lengths.
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -40,7 +41,8 @@ struct Outcome {
     writes: Histogram,
 }
 
-/// Runs a load for `duration_ns` against a server: `serve(now, n)` says when the `n`th request ends.
+/// Runs a load for `duration_ns` against a server: `serve(now, n)` says when the `n`th request
+/// ends.
 fn run(vm: &Vm, duration_ns: u64, mut serve: impl FnMut(u64, u64) -> u64) -> Outcome {
     let mut load = Load::new(
         vm,
@@ -181,14 +183,16 @@ fn stall_shows_in_open_loop_latency_for_every_request_it_delayed() {
     close_to(open.reads.quantile_ns(0.95) as f64, 0.5e9, 0.02);
     close_to(open.reads.quantile_ns(0.99) as f64, 0.9e9, 0.02);
     close_to(open.reads.mean_ns(), 0.9 * 1e6 + 0.1 * 0.5e9, 0.02);
-    // The closed loop issues one request per stall, and its p99 knows nothing of it: that is why the open loop is there.
+    // The closed loop issues one request per stall, and its p99 knows nothing of it: that is why
+    // the open loop is there.
     let closed = run(&vm(closed(1), 100), 100 * SECOND, |now, _| stalled(now));
     close_to(closed.reads.quantile_ns(0.99) as f64, 1e6, 0.01);
 }
 
 #[test]
 fn requests_beyond_the_in_flight_cap_wait_and_the_wait_counts() {
-    // 100 requests per second, one in flight, 20 ms each: half of what is offered can be done, and the backlog grows.
+    // 100 requests per second, one in flight, 20 ms each: half of what is offered can be done, and
+    // the backlog grows.
     let out = run(
         &vm(open(100.0, Arrivals::Uniform, 1), 100),
         10 * SECOND,
@@ -197,8 +201,8 @@ fn requests_beyond_the_in_flight_cap_wait_and_the_wait_counts() {
     close_to(out.counters.reads as f64, 500.0, 0.01);
     // The last one done was due at 5 s and ended at 10 s.
     close_to(out.reads.max_ns() as f64, 5e9, 0.01);
-    // Request n is due at n × 10 ms and issued at n × 20 ms: the delay grows by 10 ms per request, and a request's
-    // latency is its delay and 20 ms.
+    // Request n is due at n × 10 ms and issued at n × 20 ms: the delay grows by 10 ms per request,
+    // and a request's latency is its delay and 20 ms.
     close_to(
         out.counters.late_ns_sum as f64,
         (0..500).map(|n| f64::from(n) * 10e6).sum(),

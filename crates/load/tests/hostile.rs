@@ -1,5 +1,5 @@
-//! Our initiator against a target that says anything (faults.md, I-01 to I-07): no panic, no endless loop, bounded memory,
-//! and what goes wrong is a typed error.
+//! Our initiator against a target that says anything (faults.md, I-01 to I-07): no panic, no
+//! endless loop, bounded memory, and what goes wrong is a typed error.
 #[path = "../../iscsi-session/tests/peer/mod.rs"]
 mod peer;
 
@@ -86,7 +86,8 @@ proptest! {
             bytes.chunks_mut(cut).for_each(|piece| peer.send_raw(piece));
             exhaust(&mut peer);
         }
-        // Whatever came: the session is over by its timeout, or it was lost, or it lives on answers it was given.
+        // Whatever came: the session is over by its timeout, or it was lost, or it lives on answers
+        // it was given.
         peer.pass(Duration::from_secs(61));
         peer.pass(Duration::from_secs(61));
         exhaust(&mut peer);

@@ -1,7 +1,8 @@
 //! Latencies of reads and of writes.
 use crate::latency::Latency;
 
-/// Latencies of one engine's requests, reads and writes apart. One per engine, not per VM: a histogram takes 270 KB.
+/// Latencies of one engine's requests, reads and writes apart. One per engine, not per VM: a
+/// histogram takes 270 KB.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
     /// Of reads.
@@ -11,7 +12,8 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Returns the recent latency of reads or of writes, whichever is lower, ns. 0 before the first request.
+    /// Returns the recent latency of reads or of writes, whichever is lower, ns. 0 before the first
+    /// request.
     #[must_use]
     pub fn recent_ns(&self) -> u64 {
         match (self.read.recent_ns(), self.write.recent_ns()) {

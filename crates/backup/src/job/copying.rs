@@ -1,4 +1,5 @@
-//! The copy: blocks are read, become writes, and are flushed when all are written; what happens when one fails.
+//! The copy: blocks are read, become writes, and are flushed when all are written; what happens
+//! when one fails.
 use hakaru_iscsi_session::{Done, TaskData, TaskError};
 use hakaru_stats::Latencies;
 use hakaru_units::Time;
@@ -99,8 +100,8 @@ impl Job {
         }
     }
 
-    /// Something went wrong with the copy while its sessions live on: nothing new begins, what is in flight ends, and what was acknowledged is
-    /// brought to stable storage before this is told.
+    /// Something went wrong with the copy while its sessions live on: nothing new begins, what is
+    /// in flight ends, and what was acknowledged is brought to stable storage before this is told.
     pub(super) fn give_up(&mut self, error: JobError) {
         self.counters.errors += 1;
         self.parts.iter_mut().for_each(Part::abandon);

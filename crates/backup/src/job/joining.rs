@@ -1,4 +1,5 @@
-//! Until a job is ready: every leg surveys its LU, the first destination says whether it takes writes, and the image is cut into parts.
+//! Until a job is ready: every leg surveys its LU, the first destination says whether it takes
+//! writes, and the image is cut into parts.
 use hakaru_iscsi_session::{Done, LuFacts, TaskData};
 use hakaru_units::Time;
 use hakaru_wire::scsi::{Cdb, ModeData, ModeSense, PageControl};
@@ -14,7 +15,8 @@ use hakaru_contract::backup::Compression;
 const MODE_BYTES: u16 = 252;
 
 impl Job {
-    /// A leg knows its LU. The first stream's destination is asked one thing more: whether it takes writes.
+    /// A leg knows its LU. The first stream's destination is asked one thing more: whether it takes
+    /// writes.
     pub(super) fn handle_joined(&mut self, now: Time, leg: Leg, facts: LuFacts) {
         if leg.stream() == 0 {
             self.facts[leg.side() as usize] = Some(facts);
@@ -82,7 +84,8 @@ impl Job {
         places.into_iter().map(part).collect()
     }
 
-    /// WP of the device-specific parameter (SBC-3 section 6.5.1). A target that does not know the command may take writes or not.
+    /// WP of the device-specific parameter (SBC-3 section 6.5.1). A target that does not know the
+    /// command may take writes or not.
     pub(super) fn handle_mode(&mut self, leg: Leg, done: Done) {
         let protected = done.result.is_ok()
             && ModeData::parse(&done.data, false).is_ok_and(|mode| mode.write_protected);

@@ -134,7 +134,8 @@ pub struct Job {
 }
 
 impl Job {
-    /// The job that `config` describes, the `index`th of the engine's; its sessions are numbered from `session` on.
+    /// The job that `config` describes, the `index`th of the engine's; its sessions are numbered
+    /// from `session` on.
     #[must_use]
     pub fn new(config: Arc<BackupJob>, settings: &Settings, index: usize, session: usize) -> Job {
         let count = 2 * config.streams as usize;
@@ -228,7 +229,8 @@ impl Job {
         }
     }
 
-    /// The copy is read back. Wants [`JobEvent::Copied`] to have come, and `verify` in the configuration.
+    /// The copy is read back. Wants [`JobEvent::Copied`] to have come, and `verify` in the
+    /// configuration.
     pub fn verify(&mut self, now: Time) {
         if !matches!(self.stage, Stage::Copied) || !self.config.verify {
             return;
@@ -252,7 +254,7 @@ impl Job {
         }
     }
 
-    /// The next thing that happened.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<JobEvent> {
         self.events.pop_front()
     }
@@ -295,7 +297,8 @@ impl Job {
         self.parts.iter().map(Part::place)
     }
 
-    /// From the beginning to the acknowledgement of the last write and of the flush; `None` until then.
+    /// From the beginning to the acknowledgement of the last write and of the flush; `None` until
+    /// then.
     #[must_use]
     pub fn took(&self) -> Option<Duration> {
         let copied = self.copied?;

@@ -1,5 +1,5 @@
-//! A job, two targets and the way between them, in virtual time: bytes arrive a while after they were sent, accesses to the LUs end at once or after a
-//! while, and nothing else takes any time.
+//! A job, two targets and the way between them, in virtual time: bytes arrive a while after they
+//! were sent, accesses to the LUs end at once or after a while, and nothing else takes any time.
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -20,7 +20,8 @@ const PIECE_BYTES: usize = 60_001;
 /// An LU's bytes, and what is wrong with it.
 pub struct Disk {
     pub bytes: Vec<u8>,
-    /// How long each access takes; reads of every other block twice as long, so that they overtake one another.
+    /// How long each access takes; reads of every other block twice as long, so that they overtake
+    /// one another.
     pub service: Duration,
     /// The first write that reaches this byte or beyond fails so, and all that follow.
     pub fails_from: Option<(u64, IoFailure)>,

@@ -1,4 +1,5 @@
-//! Checks of a configuration before any LU is seen: each refusal names the field, what is wrong with it and what to do.
+//! Checks of a configuration before any LU is seen: each refusal names the field, what is wrong
+//! with it and what to do.
 use std::collections::HashSet;
 
 use super::{BackupConfig, BackupJob, Compression, Lu};

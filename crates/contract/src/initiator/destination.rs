@@ -50,7 +50,8 @@ impl Destination {
     }
 }
 
-/// RFC 7143 section 4.2.7: at most 223 bytes, one of three types, no white space or control characters.
+/// RFC 7143 section 4.2.7: at most 223 bytes, one of three types, no white space or control
+/// characters.
 fn validate_iscsi_name(field: &str, name: &str) -> Result<(), ConfigError> {
     let known = ["iqn.", "eui.", "naa."]
         .iter()

@@ -30,7 +30,8 @@ fn one() -> u32 {
     1
 }
 
-/// Which requests a VM makes. fio's words where fio has one: `bs`, `rwmixread`, `percentage_random`, `blockalign`.
+/// Which requests a VM makes. fio's words where fio has one: `bs`, `rwmixread`,
+/// `percentage_random`, `blockalign`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pattern {
@@ -38,7 +39,8 @@ pub struct Pattern {
     pub sizes: Vec<SizeWeight>,
     /// Share of reads, 0 to 100.
     pub read_percent: u8,
-    /// Share of requests at a random place, 0 to 100; the rest follow the request before, and wrap at the region's end.
+    /// Share of requests at a random place, 0 to 100; the rest follow the request before, and wrap
+    /// at the region's end.
     pub random_percent: u8,
     /// Alignment of random places in bytes; default: the request's own size.
     #[serde(default)]
@@ -54,13 +56,15 @@ pub enum Load {
         /// Requests outstanding per VM, 1 to 1024.
         queue_depth: u32,
     },
-    /// Requests are due at given instants whether or not earlier ones have ended; latency counts from the *intended* instant.
+    /// Requests are due at given instants whether or not earlier ones have ended; latency counts
+    /// from the *intended* instant.
     Open {
         /// Offered requests per second per VM, above 0.
         rate_per_s: f64,
         /// Distance between intended instants.
         arrivals: Arrivals,
-        /// Requests that may be in flight at once; those that are due beyond it wait (and the wait counts). 1 to 1024.
+        /// Requests that may be in flight at once; those that are due beyond it wait (and the wait
+        /// counts). 1 to 1024.
         in_flight_max: u32,
     },
 }
@@ -85,7 +89,7 @@ pub struct Region {
     pub length_bytes: u64,
 }
 
-/// Where a VM's requests go.
+/// Destination of a VM's requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Destination {
@@ -116,13 +120,13 @@ pub enum Destination {
 pub struct Vm {
     /// Unique within the engine; appears in samples as entity `vm/NAME`.
     pub name: String,
-    /// Where its requests go.
+    /// Destination of its requests.
     pub destination: Destination,
     /// The part of the destination that is its own.
     pub region: Region,
-    /// What it asks.
+    /// Its requests.
     pub pattern: Pattern,
-    /// When it asks.
+    /// The timing of its requests.
     pub load: Load,
     /// Seed of everything random about it.
     pub seed: u64,
@@ -143,15 +147,16 @@ pub struct InitiatorConfig {
     /// Sessions of each VM with its LU, 1 to 64: commands go to them in turn. Default 1.
     #[serde(default = "one")]
     pub sessions_per_vm: u32,
-    /// A longer request goes as several commands of at most this many bytes, as Linux's `max_sectors_kb` has it: a multiple of the LU's block,
-    /// 4096 to 16 MiB. The request is done when its last command is. Default: never split.
+    /// A longer request goes as several commands of at most this many bytes, as Linux's
+    /// `max_sectors_kb` has it: a multiple of the LU's block, 4096 to 16 MiB. The request is done
+    /// when its last command is. Default: never split.
     #[serde(default)]
     pub command_bytes_max: Option<u32>,
-    /// Commands outstanding per session, 1 to 4096, as an LU's queue depth; further ones wait with the initiator. Default: 4096, which leaves the limit to
-    /// the load and the target.
+    /// Commands outstanding per session, 1 to 4096, as an LU's queue depth; further ones wait with
+    /// the initiator. Default: 4096, which leaves the limit to the load and the target.
     #[serde(default)]
     pub commands_max: Option<u32>,
-    /// How all of them prove who they are. Default: not at all.
+    /// CHAP of all VMs. Default: none.
     #[serde(default)]
     pub chap: Option<ChapConfig>,
     /// Seconds of load before measuring starts.
@@ -167,16 +172,18 @@ pub struct InitiatorConfig {
     /// A command unanswered for this long fails its session, seconds. Default 30.
     #[serde(default = "thirty")]
     pub command_timeout_s: f64,
-    /// After each look at the sockets, wait up to this long before the next one, microseconds, 0 to 1000: what arrives meanwhile is
-    /// handled at once, as hypervisors and network cards coalesce interrupts. The wait is never longer than `coalesce_percent` of the time that
-    /// requests took of late, and is left out below 20 µs: quick targets are measured without it. It saves CPU where many requests are in
-    /// flight, the target's too. 0: never wait. Default 64.
+    /// After each look at the sockets, wait up to this long before the next one, microseconds, 0 to
+    /// 1000: what arrives meanwhile is handled at once, as hypervisors and network cards coalesce
+    /// interrupts. The wait is never longer than `coalesce_percent` of the time that requests took
+    /// of late, and is left out below 20 µs: quick targets are measured without it. It saves CPU
+    /// where many requests are in flight, the target's too. 0: never wait. Default 64.
     #[serde(default = "sixty_four")]
     pub coalesce_us: u32,
-    /// The longest such wait, percent of the time that requests took of late (the mean; of reads and writes, the quicker kind's), 0 to 50. It is
-    /// what waiting may cost: latencies are told at most this much too long, half of it on average. Higher values, with a higher
-    /// `coalesce_us`, let an initiator that is short of CPU carry more load; latencies that were measured with different values cannot be compared.
-    /// 0: never wait. Default 10.
+    /// The longest such wait, percent of the time that requests took of late (the mean; of reads
+    /// and writes, the quicker kind's), 0 to 50. It is what waiting may cost: latencies are told at
+    /// most this much too long, half of it on average. Higher values, with a higher `coalesce_us`,
+    /// let an initiator that is short of CPU carry more load; latencies that were measured with
+    /// different values cannot be compared. 0: never wait. Default 10.
     #[serde(default = "tenth")]
     pub coalesce_percent: f64,
     /// Writes are allowed. A destination that is not expendable is only ever read. Default true.

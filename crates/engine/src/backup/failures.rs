@@ -1,4 +1,5 @@
-//! What went wrong with a job, as a failure of the engine: whose doing, which job, where, what to do.
+//! What went wrong with a job, as a failure of the engine: whose doing, which job, where, what to
+//! do.
 use std::io;
 
 use hakaru_backup::{Job, JobError, Side};

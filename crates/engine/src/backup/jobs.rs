@@ -162,7 +162,8 @@ impl<'r> Jobs<'r> {
         self.sockets.handle_event(event, &mut self.crew);
     }
 
-    /// What TCP says of each job's connections, as entity and counters. A connection that is gone says what it said last.
+    /// What TCP says of each job's connections, as entity and counters. A connection that is gone
+    /// says what it said last.
     pub fn visit_tcp(&mut self, see: &mut dyn FnMut(String, BTreeMap<String, f64>)) {
         for index in 0..self.sockets.count() {
             if let Some(socket) = self.sockets.socket(index) {
@@ -179,7 +180,8 @@ impl<'r> Jobs<'r> {
         }
     }
 
-    /// What `ready` tells: both LUs and the keys of the first job, and where the parts of every copy lie.
+    /// What `ready` tells: both LUs and the keys of the first job, and where the parts of every
+    /// copy lie.
     pub fn found(&self) -> BTreeMap<String, Value> {
         let mut found = BTreeMap::from([
             ("jobs".to_owned(), json!(self.crew.jobs.len())),

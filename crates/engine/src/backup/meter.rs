@@ -36,7 +36,8 @@ impl Meter {
         self.measuring = false;
     }
 
-    /// Takes a sample and gives it out: the sum, each job, its connections, the interval's histograms.
+    /// Takes a sample and gives it out: the sum, each job, its connections, the interval's
+    /// histograms.
     pub fn sample(&mut self, at: Time, jobs: &mut Jobs<'_>, control: &Control) {
         let mut counters = BTreeMap::new();
         let mut sum = Counters::default();

@@ -6,8 +6,8 @@
 //! 3. `verify`: the copies that are to be are read back and compared; not after a `stop`;
 //! 4. the sessions log out: `result`.
 //!
-//! A job that fails ends the engine with an error that names it: what the others did without it is no measurement. Compression and digests are
-//! done by the same thread, as its CPU time tells.
+//! A job that fails ends the engine with an error that names it: what the others did without it is
+//! no measurement. Compression and digests are done by the same thread, as its CPU time tells.
 mod failures;
 mod jobs;
 mod meter;
@@ -35,7 +35,8 @@ const LOGOUT_PATIENCE: Duration = Duration::from_secs(3);
 /// Is the `backup` engine until its work is done.
 ///
 /// # Errors
-/// A configuration that cannot be, LUs that do not fit, a lost session, a read or write that failed, a copy that differs.
+/// A configuration that cannot be, LUs that do not fit, a lost session, a read or write that
+/// failed, a copy that differs.
 pub fn run(config: &BackupConfig, reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
     config.validate().map_err(|e| usage_of(&e))?;
     let mut engine = Engine::new(config, reactor)?;
@@ -206,7 +207,8 @@ impl<'r> Engine<'r> {
         Ok(())
     }
 
-    /// Waits until something happens or `until` has come, and serves what happened. Gives the order that came, if one did.
+    /// Waits until something happens or `until` has come, and serves what happened. Gives the order
+    /// that came, if one did.
     fn turn(&mut self, control: &mut Control, until: Time) -> Result<Option<Order>, Failure> {
         let until = until.min(self.jobs.poll_timeout());
         control.wait(

@@ -1,4 +1,5 @@
-//! What went wrong with a VM, as a failure of the engine: whose doing, which VM and portal, what to do.
+//! What went wrong with a VM, as a failure of the engine: whose doing, which VM and portal, what to
+//! do.
 use std::io;
 
 use hakaru_contract::initiator::{Destination, Vm};

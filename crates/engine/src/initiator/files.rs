@@ -1,4 +1,5 @@
-//! VMs whose destination is a file or block device of this machine: the same loads, through a [`FileQueue`].
+//! VMs whose destination is a file or block device of this machine: the same loads, through a
+//! [`FileQueue`].
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
@@ -39,7 +40,8 @@ pub struct Files {
     queue: FileQueue<PageBuffer>,
     settings: Arc<Settings>,
     places: Vec<Place>,
-    /// Has ended and is still to be handled: what the page cache holds ends while it is handed over.
+    /// Has ended and is still to be handled: what the page cache holds ends while it is handed
+    /// over.
     next_done: Option<FileDone<PageBuffer>>,
 }
 
@@ -55,7 +57,8 @@ impl Files {
         })
     }
 
-    /// Opens the destination of a VM, `index`th of the configuration. Nothing is made: a load has no business making files.
+    /// Opens the destination of a VM, `index`th of the configuration. Nothing is made: a load has
+    /// no business making files.
     pub fn add(&mut self, vm: &Vm, index: usize) -> Result<(), Failure> {
         let Destination::File { path, direct } = &vm.destination else {
             unreachable!("the caller looked")

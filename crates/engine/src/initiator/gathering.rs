@@ -1,4 +1,5 @@
-//! How long the engine waits between two looks at its sockets, so that one look finds several answers.
+//! How long the engine waits between two looks at its sockets, so that one look finds several
+//! answers.
 use std::time::Duration;
 
 use hakaru_contract::initiator::InitiatorConfig;
@@ -6,7 +7,8 @@ use hakaru_contract::initiator::InitiatorConfig;
 /// A wait shorter than this costs as much as it saves.
 const PAUSE_MIN: Duration = Duration::from_micros(20);
 
-/// The longest wait, as such and as a share of what requests take: `coalesce_us` and `coalesce_percent` of the configuration.
+/// The longest wait, as such and as a share of what requests take: `coalesce_us` and
+/// `coalesce_percent` of the configuration.
 pub struct Gathering {
     longest: Duration,
     /// Of what requests took of late.
@@ -22,7 +24,8 @@ impl Gathering {
         }
     }
 
-    /// How long to wait where requests took `recent_ns` of late; nothing where that would be too short to be worth it.
+    /// How long to wait where requests took `recent_ns` of late; nothing where that would be too
+    /// short to be worth it.
     pub fn pause(&self, recent_ns: u64) -> Duration {
         let share = Duration::from_nanos((recent_ns as f64 * self.share) as u64);
         let pause = self.longest.min(share);

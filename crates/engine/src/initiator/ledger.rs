@@ -1,4 +1,5 @@
-//! Latencies and failures of all VMs of the engine, collected while their sockets and files are served.
+//! Latencies and failures of all VMs of the engine, collected while their sockets and files are
+//! served.
 use hakaru_stats::Latencies;
 
 use crate::control::Control;

@@ -12,7 +12,8 @@ use super::phases::Phase;
 use super::sessions::Sessions;
 use crate::control::Control;
 
-/// VMs that appear one by one in every sample; more appear in the last one only, so that samples stay small.
+/// VMs that appear one by one in every sample; more appear in the last one only, so that samples
+/// stay small.
 const VMS_SAMPLED_MAX: usize = 256;
 /// Entity of all VMs together.
 const ALL: &str = "vms";
@@ -50,7 +51,8 @@ impl Meter {
         }
     }
 
-    /// Takes a sample and gives it out: sums, VMs one by one (always in the `last`), the interval's histograms.
+    /// Takes a sample and gives it out: sums, VMs one by one (always in the `last`), the interval's
+    /// histograms.
     pub fn sample(
         &mut self,
         at: Time,

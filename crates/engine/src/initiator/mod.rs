@@ -1,10 +1,12 @@
-//! The `initiator` engine: many VMs in one thread, each over an iSCSI session of its own or on a file or block device.
+//! The `initiator` engine: many VMs in one thread, each over an iSCSI session of its own or on a
+//! file or block device.
 //!
 //! 1. check the configuration, log in (a bounded number at a time) and survey every LU, open every file: `ready`;
 //! 2. at the instant of `start` every VM begins: `warmup`, `measure`, `drain`, a sample per interval and one on each border;
 //! 3. requests in flight end, sessions log out: `result`.
 //!
-//! A VM that is lost ends the engine at once with an error that names it: what the others did without it is no measurement.
+//! A VM that is lost ends the engine at once with an error that names it: what the others did
+//! without it is no measurement.
 mod failures;
 mod files;
 mod gathering;
@@ -36,8 +38,8 @@ use crate::secret;
 
 /// Events taken from the reactor at a time.
 const EVENTS: usize = 1024;
-/// How long to look at a lone busy socket before sleeping: to sleep and be woken costs the cores of both ends about as much, and has answers told
-/// later than they came.
+/// How long to look at a lone busy socket before sleeping: to sleep and be woken costs the cores of
+/// both ends about as much, and has answers told later than they came.
 const LINGER: Duration = Duration::from_micros(10);
 /// Time for sessions to log out; targets that do not answer are left.
 const LOGOUT_PATIENCE: Duration = Duration::from_secs(3);
@@ -45,7 +47,8 @@ const LOGOUT_PATIENCE: Duration = Duration::from_secs(3);
 /// Runs the `initiator` engine until its work is done.
 ///
 /// # Errors
-/// Returns the failure that makes the load impossible or worthless: a refused configuration, a lost session, wrong data.
+/// Returns the failure that makes the load impossible or worthless: a refused configuration, a lost
+/// session, wrong data.
 pub fn run(
     config: &InitiatorConfig,
     reactor: &Reactor,
@@ -88,7 +91,8 @@ impl<'r> Engine<'r> {
             chap: config.chap.as_ref().map(secret::chap).transpose()?,
             timeout: Duration::from_secs_f64(config.command_timeout_s),
             payload: Payload::new(config.longest_request_bytes(), config.vms[0].seed),
-            // Stamps of this run differ from those of the run before, whatever the seed: by the clock.
+            // Stamps of this run differ from those of the run before, whatever the seed: by the
+            // clock.
             verify_run: config.verify.then(|| (clock::now().as_ns() >> 10) as u32),
             commands: CommandLimits::of(config),
         });
@@ -162,7 +166,8 @@ impl<'r> Engine<'r> {
         self.log_out(control)
     }
 
-    /// Waits a little, so that one look at the sockets finds several answers; see [`Gathering`]. Not beyond `until` or a timer.
+    /// Waits a little, so that one look at the sockets finds several answers; see [`Gathering`].
+    /// Not beyond `until` or a timer.
     fn let_answers_gather(&self, until: Time) {
         let pause = self.gathering.pause(self.ledger.latencies.recent_ns());
         if pause.is_zero() {
@@ -175,7 +180,8 @@ impl<'r> Engine<'r> {
         clock::sleep_until(until);
     }
 
-    /// A sample is due, or a phase ends and the next begins; counters and phase then change on the same instant.
+    /// A sample is due, or a phase ends and the next begins; counters and phase then change on the
+    /// same instant.
     fn pass_border(&mut self, now: Time, phases: &mut Phases, control: &mut Control) {
         self.sample(now, false, control);
         if let Some(phase) = phases.pass(now) {
@@ -211,8 +217,9 @@ impl<'r> Engine<'r> {
         }
     }
 
-    /// Issues no new requests and waits until those in flight have ended or timed out. A `stop` that arrives
-    /// meanwhile ends the wait: a target that is silent must not hold the engine for the commands' timeout.
+    /// Issues no new requests and waits until those in flight have ended or timed out. A `stop`
+    /// that arrives meanwhile ends the wait: a target that is silent must not hold the engine for
+    /// the commands' timeout.
     fn drain(&mut self, control: &mut Control) -> Result<(), Failure> {
         self.sessions.end();
         self.files.end();
@@ -233,7 +240,8 @@ impl<'r> Engine<'r> {
         Ok(())
     }
 
-    /// Waits until something happens or `until` has come, and serves what happened. Gives the order that came, if one did.
+    /// Waits until something happens or `until` has come, and serves what happened. Gives the order
+    /// that came, if one did.
     fn turn(&mut self, control: &mut Control, until: Time) -> Result<Option<Order>, Failure> {
         let until = until
             .min(self.sessions.poll_timeout())
@@ -264,7 +272,8 @@ impl<'r> Engine<'r> {
         Ok(control.poll_order())
     }
 
-    /// Goes on looking where a guess found nothing. Whether something was received.
+    /// Polls on for a short time after a poll that found nothing. Returns whether something was
+    /// received.
     fn linger(&mut self, until: Time) -> bool {
         let (sessions, ledger) = (&mut self.sessions, &mut self.ledger);
         let give_up = until.min(clock::now() + LINGER);

@@ -1,4 +1,5 @@
-//! When what begins: phases of the load and instants of samples, all counted from the instant of `start`.
+//! When what begins: phases of the load and instants of samples, all counted from the instant of
+//! `start`.
 use std::time::Duration;
 
 use hakaru_contract::initiator::InitiatorConfig;
@@ -38,8 +39,8 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// The schedule of a load that starts at `start`. Without warm-up there is no such phase; without a measuring time
-    /// the measuring phase lasts until [`Phases::stop`].
+    /// The schedule of a load that starts at `start`. Without warm-up there is no such phase;
+    /// without a measuring time the measuring phase lasts until [`Phases::stop`].
     ///
     /// # Errors
     /// A distance of samples that is out of bounds.
@@ -73,7 +74,8 @@ impl Phases {
         )
     }
 
-    /// A border has come. Gives the phase that begins on it; of several that are due at once, the last.
+    /// A border has come. Gives the phase that begins on it; of several that are due at once, the
+    /// last.
     pub fn pass(&mut self, now: Time) -> Option<Phase> {
         let mut entered = None;
         while let Some((_, phase)) = self.ahead.pop_if(|(at, _)| *at <= now) {

@@ -1,4 +1,5 @@
-//! The VMs that speak iSCSI, over the engine's sockets: session `leg` of VM `vm` has socket `vm * sessions + leg`.
+//! The VMs that speak iSCSI, over the engine's sockets: session `leg` of VM `vm` has socket `vm *
+//! sessions + leg`.
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -20,7 +21,8 @@ use crate::failure::Failure;
 use crate::sockets::{Machines, Sockets};
 use crate::tcp::{self, TcpLog};
 
-/// Sessions that log in at the same time: enough to hide the round trips, few enough for any target's backlog.
+/// Sessions that log in at the same time: enough to hide the round trips, few enough for any
+/// target's backlog.
 const LOGINS_MAX: usize = 64;
 /// VMs of whose connections TCP is told one by one.
 const TCP_VMS_MAX: usize = 16;
@@ -162,8 +164,9 @@ impl<'r> Sessions<'r> {
         }
     }
 
-    /// What TCP says of the VMs' connections, as entity and counters: VM by VM if they are few, else of all together. Of too many, nothing: reading takes
-    /// a microsecond each, during which no session is served.
+    /// What TCP says of the VMs' connections, as entity and counters: VM by VM if they are few,
+    /// else of all together. Of too many, nothing: reading takes a microsecond each, during which
+    /// no session is served.
     pub fn visit_tcp(&mut self, see: &mut dyn FnMut(String, BTreeMap<String, f64>)) {
         if !(1..=TCP_SESSIONS_MAX).contains(&self.sessions()) {
             return;

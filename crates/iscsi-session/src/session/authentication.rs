@@ -1,11 +1,12 @@
-//! CHAP, as the side that proves who it is, and may ask the same of the target (RFC 7143 section 12.1.3).
+//! CHAP, as the side that proves who it is, and may ask the same of the target (RFC 7143 section
+//! 12.1.3).
 use hakaru_wire::iscsi::chap::{Algorithm, Challenge, Credentials, SecretError};
 use hakaru_wire::iscsi::keys::{AuthMethod, Key};
 use hakaru_wire::iscsi::text::emit_pair;
 
 use crate::error::SessionError;
 
-/// What a session proves itself with.
+/// CHAP credentials and algorithms of a session.
 #[derive(Clone, Debug)]
 pub struct Chap {
     user: Credentials,
@@ -15,7 +16,8 @@ pub struct Chap {
 }
 
 impl Chap {
-    /// `target`: who the target must prove to be. `algorithms`: offered, best first. `entropy` fills a slice with bytes that nobody can foresee.
+    /// `target`: who the target must prove to be. `algorithms`: offered, best first. `entropy`
+    /// fills a slice with bytes that nobody can foresee.
     ///
     /// # Errors
     /// [`SecretError::Same`]: both directions with one secret.
@@ -69,7 +71,8 @@ impl Proving {
         matches!(self.step, Step::Done)
     }
 
-    /// Takes the CHAP keys of a whole answer of the security stage, appends what is to be said next, and tells whether that is the last.
+    /// Takes the CHAP keys of a whole answer of the security stage, appends what is to be said
+    /// next, and tells whether that is the last.
     pub(super) fn take(
         &mut self,
         method: Option<AuthMethod>,

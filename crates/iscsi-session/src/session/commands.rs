@@ -1,4 +1,5 @@
-//! The tasks of a session and their traffic: commands within the window, data in both directions, status, retries.
+//! The tasks of a session and their traffic: commands within the window, data in both directions,
+//! status, retries.
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ use super::phases::Mark;
 use super::task::{Done, Ended, Task, TaskData, Tasks};
 use crate::error::{SessionError, TaskError};
 
-/// UNIT ATTENTION conditions that one task may meet: a target may hold several (power on, LUNs changed, …).
+/// UNIT ATTENTION conditions that one task may meet: a target may hold several (power on, LUNs
+/// changed, …).
 const ATTENTIONS_MAX: u8 = 16;
 /// First pause after BUSY or TASK SET FULL; each further one is twice as long, up to the last.
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
@@ -107,7 +109,8 @@ impl Commands {
         }
     }
 
-    /// Advances the clocks of tasks by the marks that were sent. Marks of tasks that have ended are dropped.
+    /// Advances the clocks of tasks by the marks that were sent. Marks of tasks that have ended are
+    /// dropped.
     #[inline]
     pub(super) fn take_passed(&mut self, link: &mut Link) {
         let tasks = &mut self.tasks;
@@ -118,8 +121,8 @@ impl Commands {
         });
     }
 
-    /// DataPDUInOrder and DataSequenceInOrder are Yes (we offer no other, and Yes wins): data comes from front to back. Returns the
-    /// task's slot and whether its data is kept.
+    /// DataPDUInOrder and DataSequenceInOrder are Yes (we offer no other, and Yes wins): data comes
+    /// from front to back. Returns the task's slot and whether its data is kept.
     #[inline]
     pub(super) fn begin_data_in(
         &mut self,
@@ -251,7 +254,8 @@ impl Commands {
         }
     }
 
-    /// Queues a part of a task's data as a data segment: by reference, with padding and digest behind it.
+    /// Queues a part of a task's data as a data segment: by reference, with padding and digest
+    /// behind it.
     fn push_task_data(&mut self, slot: u16, at: u32, length: u32, link: &mut Link) {
         if length == 0 {
             return;
@@ -271,8 +275,9 @@ impl Commands {
         }
     }
 
-    /// The target asks for a part of a write (RFC 7143 section 11.8). As DataSequenceInOrder is Yes, R2Ts ask for the data from
-    /// front to back, each byte once; so however many a hostile target sends, what is queued is bounded by the write.
+    /// The target asks for a part of a write (RFC 7143 section 11.8). As DataSequenceInOrder is
+    /// Yes, R2Ts ask for the data from front to back, each byte once; so however many a hostile
+    /// target sends, what is queued is bounded by the write.
     pub(super) fn handle_r2t(
         &mut self,
         now: Time,
@@ -406,8 +411,8 @@ impl Commands {
     }
 }
 
-/// Returns the bytes of a write of `length` bytes that are sent unsolicited: in the command, and after it. Both together
-/// are never more than FirstBurstLength (RFC 7143 section 4.2.4.2).
+/// Returns the bytes of a write of `length` bytes that are sent unsolicited: in the command, and
+/// after it. Both together are never more than FirstBurstLength (RFC 7143 section 4.2.4.2).
 fn unsolicited_parts(agreed: &Agreed, length: u32) -> (u32, u32) {
     let all = length.min(agreed.first_burst_length);
     let immediate = if agreed.immediate_data {

@@ -7,7 +7,7 @@ use hakaru_wire::iscsi::Isid;
 use super::authentication::Chap;
 use crate::error::SessionError;
 
-/// What a session is for.
+/// The purpose of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// To ask which targets there are (SendTargets); ends itself with a logout.
@@ -19,29 +19,31 @@ pub enum Purpose {
     },
 }
 
-/// How to log in.
+/// Configuration of a session.
 #[derive(Clone, Debug)]
 pub struct SessionConfig {
     /// iSCSI name of the initiator.
     pub initiator_name: String,
-    /// Session ID; with the name it must be unique at the target, or an older session of the same is replaced.
+    /// Session ID; with the name it must be unique at the target, or an older session of the same
+    /// is replaced.
     pub isid: Isid,
-    /// What for.
+    /// Its purpose.
     pub purpose: Purpose,
     /// Keys to offer.
     pub keys: LoginKeys,
-    /// How it proves who it is; a target that does not ask is then not logged in to.
+    /// CHAP of the initiator; a login to a target that does not ask for it fails then.
     pub chap: Option<Chap>,
     /// Limit for a login, a command, a ping and a logout.
     pub timeout: Duration,
 }
 
-/// What happened to a session.
+/// An event of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Full feature phase: tasks are carried out.
     LoggedIn,
-    /// The target is to be found elsewhere: `address:port` (or with a host name). The session has ended; make another.
+    /// The target is to be found elsewhere: `address:port` (or with a host name). The session has
+    /// ended; make another.
     Redirected {
         /// Where.
         address: String,

@@ -1,4 +1,5 @@
-//! The sending side of a session: the queue of PDUs, the numbers that they carry and the keys that shape them.
+//! The sending side of a session: the queue of PDUs, the numbers that they carry and the keys that
+//! shape them.
 use hakaru_wire::iscsi::keys::{Agreed, Digest};
 use hakaru_wire::iscsi::{
     BHS_LENGTH, CmdSn, Itt, LogoutReason, LogoutRequest, Lun, NopOut, StatSn, TargetNumbers,
@@ -76,7 +77,8 @@ impl Link {
         self.open && !self.max_cmd_sn.precedes(self.cmd_sn)
     }
 
-    /// RFC 7143 section 4.2.2.1: numbers that contradict one another are ignored, and the window never moves back.
+    /// RFC 7143 section 4.2.2.1: numbers that contradict one another are ignored, and the window
+    /// never moves back.
     #[inline]
     pub(super) fn take_window(&mut self, numbers: &TargetNumbers) {
         let contradictory = numbers.max_cmd_sn.precedes(numbers.exp_cmd_sn.minus(1));
@@ -85,8 +87,9 @@ impl Link {
         }
     }
 
-    /// Checks the StatSN of a PDU whose status is acknowledged later. At error recovery level 0 a status that is
-    /// missing cannot be asked for again (RFC 7143 section 7.1.4.1): the session is lost.
+    /// Checks the StatSN of a PDU whose status is acknowledged later. At error recovery level 0 a
+    /// status that is missing cannot be asked for again (RFC 7143 section 7.1.4.1): the session is
+    /// lost.
     #[inline]
     pub(super) fn check_stat_sn(&self, stat_sn: StatSn) -> Result<(), SessionError> {
         if stat_sn == self.exp_stat_sn {
@@ -140,7 +143,8 @@ impl Link {
         }
     }
 
-    /// Queues a Text Request: SendTargets (RFC 7143 appendix C), or the empty one that asks for the rest of the answer.
+    /// Queues a Text Request: SendTargets (RFC 7143 appendix C), or the empty one that asks for the
+    /// rest of the answer.
     pub(super) fn push_text(&mut self, lun: Lun, ttt: Ttt, text: &[u8]) {
         let header = TextRequest {
             immediate: false,

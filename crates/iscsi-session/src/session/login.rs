@@ -1,4 +1,5 @@
-//! The login phase (RFC 7143 section 6), seen from the initiator: security stage (CHAP or none), operational stage, full feature.
+//! The login phase (RFC 7143 section 6), seen from the initiator: security stage (CHAP or none),
+//! operational stage, full feature.
 use hakaru_wire::iscsi::keys::{Agreed, AuthMethod, Digest, Key, Negotiation, Offer, Role};
 use hakaru_wire::iscsi::text::{TextBuffer, parse_pairs};
 use hakaru_wire::iscsi::{Isid, LoginRequest, LoginResponse, LoginStatus, Stage};
@@ -9,7 +10,8 @@ use super::link::Link;
 use super::task::LOGIN;
 use crate::error::SessionError;
 
-/// Longest data segment during login (RFC 7143 section 13.12: the default of MaxRecvDataSegmentLength), bytes.
+/// Longest data segment during login (RFC 7143 section 13.12: the default of
+/// MaxRecvDataSegmentLength), bytes.
 pub(super) const LOGIN_SEGMENT_MAX: u32 = 8192;
 /// Login Responses that one login may take. Two are usual.
 const RESPONSES_MAX: u32 = 32;
@@ -118,7 +120,8 @@ impl Login {
         }
     }
 
-    /// Takes a response. `Some`: continue with another request, `true` to ask for the next stage; `None`: logged in.
+    /// Takes a response. `Some`: continue with another request, `true` to ask for the next stage;
+    /// `None`: logged in.
     fn take(&mut self, pdu: &LoginResponse, text: &[u8]) -> Result<Option<bool>, SessionError> {
         self.responses += 1;
         if self.responses > RESPONSES_MAX {
@@ -159,7 +162,8 @@ impl Login {
         }
     }
 
-    /// Goes on with CHAP, if that is how we log in. `leaves`: the target lets us go on to the next stage.
+    /// Goes on with CHAP, if that is how we log in. `leaves`: the target lets us go on to the next
+    /// stage.
     fn prove(&mut self, leaves: bool) -> Result<bool, SessionError> {
         let Some(proving) = &mut self.proving else {
             return Ok(true);
@@ -207,7 +211,8 @@ fn offer(config: &SessionConfig) -> Offer {
     }
 }
 
-/// Returns the address of a redirect: the part of TargetAddress before the portal group (RFC 7143 section 13.8).
+/// Returns the address of a redirect: the part of TargetAddress before the portal group (RFC 7143
+/// section 13.8).
 pub(super) fn redirect_address(text: &[u8]) -> Option<String> {
     parse_pairs(text)
         .map_while(Result::ok)

@@ -68,7 +68,8 @@ pub struct Session {
     heard: Time,
     /// When the ping that waits for its echo was sent.
     pinged: Option<Time>,
-    /// By then login or logout must be over; in full feature phase, when deadlines of tasks are checked next.
+    /// By then login or logout must be over; in full feature phase, when deadlines of tasks are
+    /// checked next.
     deadline: Time,
     /// Answers to NOP-Ins queued after the send queue was last empty.
     pongs: u32,
@@ -95,7 +96,7 @@ impl Session {
         }
     }
 
-    /// The connection stands: the login begins.
+    /// The connection is established: the login begins.
     pub fn handle_connected(&mut self, now: Time) {
         debug_assert!(matches!(self.phase, Phase::Idle));
         self.heard = now;
@@ -115,7 +116,7 @@ impl Session {
         }
     }
 
-    /// Something may be due; harmless when nothing is.
+    /// Handles timers that have expired; harmless when none has.
     pub fn handle_timeout(&mut self, now: Time) {
         match self.phase {
             Phase::Idle | Phase::Ended => {}
@@ -129,7 +130,8 @@ impl Session {
         }
     }
 
-    /// When [`Session::handle_timeout`] is wanted next. May move later by itself: an early call does no harm.
+    /// When [`Session::handle_timeout`] is wanted next. May move later by itself: an early call
+    /// does no harm.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         match self.phase {
@@ -174,12 +176,12 @@ impl Session {
         self.commands.poll_done()
     }
 
-    /// The next thing that happened to the session.
+    /// Returns the next event of the session.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// What is to be sent.
+    /// Returns the send queue.
     pub fn transmit(&mut self) -> &mut Transmit {
         &mut self.link.transmit
     }
@@ -260,8 +262,9 @@ impl Session {
         }
     }
 
-    /// Looks for tasks past their deadline. Every task submitted later has a later deadline than those seen here, so
-    /// looking again at the earliest of them misses none, and the hot path never touches a timer.
+    /// Looks for tasks past their deadline. Every task submitted later has a later deadline than
+    /// those seen here, so looking again at the earliest of them misses none, and the hot path
+    /// never touches a timer.
     fn check_tasks(&mut self, now: Time) {
         if now < self.deadline {
             return;
@@ -309,8 +312,8 @@ impl Session {
         Ok(())
     }
 
-    /// Of what comes next, bytes that [`Session::handle_received`] will count and not look at: read data that nobody keeps, in a data
-    /// segment of at least `segment_min` bytes.
+    /// Of what comes next, bytes that [`Session::handle_received`] will count and not look at: read
+    /// data that nobody keeps, in a data segment of at least `segment_min` bytes.
     #[must_use]
     pub fn unwanted_bytes(&self, segment_min: u32) -> usize {
         match self.receiving {
@@ -374,7 +377,8 @@ impl Session {
                 status: Some(status),
                 ..
             } => {
-                // Not before: the target may change what it lent to the kernel once we say that we have it.
+                // Not before: the target may change what it lent to the kernel once we say that we
+                // have it.
                 self.link.acknowledge();
                 self.commands
                     .end_task(now, slot, status, None, Residual::None);
@@ -478,7 +482,8 @@ impl Session {
             AsyncEvent::SessionDropped => Err(SessionError::Dropped(
                 "dropped all connections of the session",
             )),
-            // We have nothing to negotiate anew; the target may end the session if it insists. The rest is news only.
+            // We have nothing to negotiate anew; the target may end the session if it insists. The
+            // rest is news only.
             _ => Ok(()),
         }
     }

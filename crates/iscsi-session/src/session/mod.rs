@@ -1,4 +1,5 @@
-//! One iSCSI session of one connection at error recovery level 0 (RFC 7143), seen from the initiator.
+//! One iSCSI session of one connection at error recovery level 0 (RFC 7143), seen from the
+//! initiator.
 //!
 //! ```text
 //!              handle_connected          last Login Response         log_out            Logout Response
@@ -6,10 +7,12 @@
 //!                                 └───────────── anything that breaks the session: Lost(SessionError) ─────→ ┘
 //! ```
 //!
-//! `submit` queues tasks; they leave in order as the target's command window lets them. UNIT ATTENTION is retried at once, BUSY and TASK
-//! SET FULL after a growing pause. Whatever ends the session is told once as [`Event::Lost`]; tasks that were not done by then never will be.
+//! `submit` queues tasks; they leave in order as the target's command window lets them. UNIT
+//! ATTENTION is retried at once, BUSY and TASK SET FULL after a growing pause. Whatever ends the
+//! session is reported once as [`Event::Lost`]; tasks that were not done by then never will be.
 //!
-//! Not here: reconnecting and following redirects (the caller's), more than one connection, error recovery levels 1 and 2.
+//! Not here: reconnecting and following redirects (the caller's), more than one connection, error
+//! recovery levels 1 and 2.
 //!
 //! | file | contents |
 //! |---|---|

@@ -1,21 +1,26 @@
-//! Where a command is, and how long it has been there: every instant from its submission to its end belongs to one phase.
+//! Where a command is, and how long it has been there: every instant from its submission to its end
+//! belongs to one phase.
 //!
 //! ```text
 //!            out                R2T here            its data begins          its data is out       all data is out      status
 //!   waiting ────→ turn ────────────────→ asked ────────────────→ transfer ──────────────→ turn …  ────────→ response ────→ end
 //!   waiting ────→ turn ───────────── first Data-In ────────────→ transfer ─────────── last data ──────────→ response ────→ end     (reads)
 //! ```
-//! "Out" is what was handed to the network ([`crate::Transmit::advance`]). Data that goes unasked, with the command or after it, is `transfer` from the
-//! command's first byte on. While several bursts are asked for, what is going out says `transfer`, else what is asked for says `asked`.
+//! "Out" is what was handed to the network ([`crate::Transmit::advance`]). Data that goes unasked,
+//! with the command or after it, is `transfer` from the command's first byte on. While several
+//! bursts are asked for, what is going out says `transfer`, else what is asked for says `asked`.
 use hakaru_units::Time;
 use hakaru_wire::iscsi::Itt;
 
-/// How long a command was where, nanoseconds. All of them together are the time from its submission to its end.
+/// How long a command was where, nanoseconds. All of them together are the time from its submission
+/// to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
-    /// Submitted, and its first byte not yet out: the command window, what goes out before it, pauses after BUSY.
+    /// Submitted, and its first byte not yet out: the command window, what goes out before it,
+    /// pauses after BUSY.
     pub waiting_ns: u64,
-    /// Of a write: out, or a burst is out, and nothing may be sent until the next R2T. Of a read: until its first data.
+    /// Of a write: out, or a burst is out, and nothing may be sent until the next R2T. Of a read:
+    /// until its first data.
     pub turn_ns: u64,
     /// Of a write: an R2T is here, and the first data of it not yet out.
     pub asked_ns: u64,

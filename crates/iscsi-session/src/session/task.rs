@@ -7,7 +7,8 @@ use hakaru_wire::iscsi::{Itt, Lun};
 use super::phases::{Clock, Phases};
 use crate::error::TaskError;
 
-/// Data of a task. Which kind takes four bytes: fewer would leave padding, which is moved byte by byte.
+/// Data of a task. Which kind takes four bytes: fewer would leave padding, which is moved byte by
+/// byte.
 #[derive(Clone, Debug)]
 #[repr(u32)]
 pub enum TaskData {
@@ -71,7 +72,8 @@ pub struct Done {
     pub result: Result<u32, TaskError>,
     /// How long it was where.
     pub phases: Phases,
-    /// What was read, where the caller asked to keep it. [`super::Session::recycle`] takes the buffer back.
+    /// What was read, where the caller asked to keep it. [`super::Session::recycle`] takes the
+    /// buffer back.
     pub data: Vec<u8>,
 }
 
@@ -153,7 +155,8 @@ impl Live {
         self.kept.clear();
     }
 
-    /// It has ended: its tag names it no more, and it lets go of the data that it sent. What it has come to lies here until it is taken away.
+    /// It has ended: its tag names it no more, and it lets go of the data that it sent. What it has
+    /// come to lies here until it is taken away.
     #[inline]
     pub(super) fn end(&mut self, now: Time) {
         self.clock.end(now);

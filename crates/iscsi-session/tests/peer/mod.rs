@@ -1,4 +1,5 @@
-//! The other end of a session under test: reads what the session sends, and sends what a test tells it to, right or wrong.
+//! The other end of a session under test: reads what the session sends, and sends what a test tells
+//! it to, right or wrong.
 #![allow(dead_code)] // Each test crate uses a part of it.
 
 use std::collections::VecDeque;
