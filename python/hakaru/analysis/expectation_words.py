@@ -73,5 +73,5 @@ def _unit(metric: str) -> str:
 def _either(language: str, names: list[str]) -> str:
     if len(names) < 2:
         return "".join(names)
-    separator = ", " if language == "en" else "、"
+    separator = say(language, "list.separator")
     return say(language, "expect.or", {"first": separator.join(names[:-1]), "last": names[-1]})

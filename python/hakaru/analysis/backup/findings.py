@@ -222,7 +222,7 @@ def _remedy(slow: BackupPoint, changes: list[Change]) -> Finding | None:
         return None
 
     def write(language: str) -> str:
-        separator = ", " if language == "en" else "、"
+        separator = say(language, "list.separator")
         named = [f"{setting(language, c)} ({_rate(language, c)})" for c in changes]
         values = {
             "share": 100 * GOOD_SHARE,
@@ -248,7 +248,7 @@ def setting(language: str, change: Change) -> str:
     after = change.after
     value = format_rate(int(after)) if change.kind == "send_rate" and isinstance(after, int) else _plain(after)
     message = f"backup.setting.{change.kind}" if change.kind in KINDS else "backup.setting.other"
-    links = (", " if language == "en" else "、").join(change.links)
+    links = say(language, "list.separator").join(change.links)
     return say(language, message, {"value": value, "link": links, "place": change.place})
 
 

@@ -101,7 +101,7 @@ def _gains(group: list[Curve]) -> list[Finding]:
 
 def _writes_gain(evidence: dict[str, Any]) -> Write:
     def write(language: str) -> str:
-        separator = ", " if language == "en" else "、"
+        separator = say(language, "list.separator")
         rates = evidence["mb_per_s"]
         each = [
             say(language, "distance.gain.each", {"name": n, "mb_per_s": rates[n], "ratio": round(r, 2)})
