@@ -15,8 +15,8 @@ from hakaru.study.consistency_points import blocks_of, forms_of, point_problems
 from hakaru.study.expectations import Where
 from hakaru.study.model import POINTS_MAX, ArraySpec, InlineModel, NoModel, Study
 from hakaru.study.part import level_text
-from hakaru.study.variables import Problem, Sets, near
-from hakaru.suggest import listed
+from hakaru.study.variables import Problem, Sets
+from hakaru.suggest import did_you_mean, listed
 from hakaru.units import format_size
 
 
@@ -67,7 +67,7 @@ def _lab(study: Study) -> Iterator[Problem]:
         yield ("array",), f"the lab has {len(names)} arrays", f"write `arrays:` with {', '.join(names) or 'each'}"
     for name in study.arrays:
         if name not in names:
-            yield ("arrays", name), f"the lab has no array {name!r}", near(name, names)
+            yield ("arrays", name), f"the lab has no array {name!r}", did_you_mean(name, names)
     for name in names:
         if study.arrays and name not in study.arrays:
             yield ("arrays",), f"array {name!r} of the lab is missing", f"add `{name}:` here"
@@ -118,7 +118,11 @@ def _factors(study: Study) -> Iterator[Problem]:
                 continue
             if name not in study.variables:
                 what = f"no factor {name!r}: neither {', '.join(own)} nor" if own else f"no factor {name!r}: not"
-                yield (*place, name), f"{what} one of the study's variables", near(name, [*own, *study.variables])
+                yield (
+                    (*place, name),
+                    f"{what} one of the study's variables",
+                    did_you_mean(name, [*own, *study.variables]),
+                )
                 continue
             variable = study.variables[name]
             if isinstance(variable, Sets):
@@ -126,7 +130,7 @@ def _factors(study: Study) -> Iterator[Problem]:
             for i, level in enumerate(levels):
                 if level_text(level) not in variable:
                     message = f"variable {name} has no level {level_text(level)!r}"
-                    yield (*place, name, i), message, near(level_text(level), variable)
+                    yield (*place, name, i), message, did_you_mean(level_text(level), variable)
     yield from _repeated(study)
 
 
@@ -154,21 +158,21 @@ def _expectations(study: Study) -> Iterator[Problem]:
     for i, reference in enumerate(study.reference):
         for metric in reference.metrics:
             if metric not in metrics:
-                yield ("reference", i, "metrics", metric), f"no metric {metric!r}", near(metric, metrics)
+                yield ("reference", i, "metrics", metric), f"no metric {metric!r}", did_you_mean(metric, metrics)
     parts: list[tuple[tuple[str | int, ...], Any]] = [(("reference", i), r) for i, r in enumerate(study.reference)]
     parts += [(("expect", i), e) for i, e in enumerate(study.expect)]
     for place, part in parts:
         yield from _where(study, place, part)
         named = getattr(part, "metric", None)
         if named is not None and named not in metrics:
-            yield (*place, "metric"), f"no metric {named!r}", near(named, metrics)
+            yield (*place, "metric"), f"no metric {named!r}", did_you_mean(named, metrics)
         table = getattr(part, "table", None)
         if table is not None and table not in tables:
-            hint = near(table, tables) if tables else "add it under `reference`"
+            hint = did_you_mean(table, tables) if tables else "add it under `reference`"
             yield (*place, "table"), f"no reference {table!r}", hint
         for j, verdict in enumerate(getattr(part, "resources", ())):
             if verdict not in verdicts:
-                yield (*place, "resources", j), f"no bottleneck {verdict!r}", near(verdict, verdicts)
+                yield (*place, "resources", j), f"no bottleneck {verdict!r}", did_you_mean(verdict, verdicts)
         if getattr(part, "kind", None) == "ratio":
             yield from _single_points(study, place, part)
 
@@ -179,13 +183,13 @@ def _where(study: Study, place: tuple[str | int, ...], part: Any) -> Iterator[Pr
     for field in ("where", "of", "to"):
         for name, level in (getattr(part, field, None) or {}).items():
             if name not in known:
-                yield (*place, field, name), f"no factor {name!r}", near(name, known)
+                yield (*place, field, name), f"no factor {name!r}", did_you_mean(name, known)
             elif level is not None and level_text(level) not in known[name]:
                 message = f"no point has {name} {level_text(level)}"
-                yield (*place, field, name), message, near(level_text(level), known[name])
+                yield (*place, field, name), message, did_you_mean(level_text(level), known[name])
     over = getattr(part, "over", None)
     if over is not None and over not in known:
-        yield (*place, "over"), f"no factor {over!r}", near(over, known)
+        yield (*place, "over"), f"no factor {over!r}", did_you_mean(over, known)
     at = getattr(part, "at", None)
     if at is not None and over in known and not any(_is_number(level, at) for level in known[over]):
         yield (*place, "at"), f"no point has {over} {at:g}", f"{over} has the levels {listed(known[over])}"

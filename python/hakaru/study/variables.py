@@ -76,11 +76,6 @@ class PlaceError(ValueError):
         self.change, self.message, self.hint = change, message, hint
 
 
-def near(name: str, known: Iterable[str]) -> str:
-    """A hint: the known name nearest to `name`, else all of them."""
-    return did_you_mean(name, known)
-
-
 def changes_of(variables: Mapping[str, Sets | dict[str, Changes]], factors: Mapping[str, Level]) -> list[Change]:
     """What the levels of a point change, in the order of its factors; factors that are no variables change nothing.
 
@@ -149,4 +144,4 @@ def _set(study: dict[str, Any], change: Change, known: KnownKeys) -> None:
 def _check_known(change: Change, part: str, where: str, inside: dict[str, Any], fields: list[str]) -> None:
     # A timing model may be written with any of its parameters; the engine knows them.
     if part not in fields and "model" not in change.path:
-        raise PlaceError(change, f"no {part!r} in {where}", near(part, {*inside, *fields}))
+        raise PlaceError(change, f"no {part!r} in {where}", did_you_mean(part, {*inside, *fields}))

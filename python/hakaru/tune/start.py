@@ -10,7 +10,7 @@ from dataclasses import replace
 from hakaru.errors import UsageError
 from hakaru.study import Study, load
 from hakaru.study.part import level_text
-from hakaru.study.variables import near
+from hakaru.suggest import did_you_mean
 from hakaru.tune import kind
 from hakaru.tune.conditions import Conditions
 from hakaru.tune.knobs import (
@@ -80,7 +80,7 @@ def _of(text: str, option: str = "--from") -> Defaults:
     for part in filter(None, levels.split(",")):
         factor, separator, level = part.partition("=")
         if not separator or factor not in study.variables:
-            hint = near(factor, study.variables) if study.variables else "it has no variables"
+            hint = did_you_mean(factor, study.variables) if study.variables else "it has no variables"
             raise UsageError(f"{option} {text}: {factor!r} is no variable of {name}", hint)
         chosen[factor] = level
     at = _at(study, chosen, f"{option} {text}")

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from hakaru.kinds.copy.load import CopyEnd, CopyLoad
 from hakaru.study.storage import ArraySpec
-from hakaru.study.variables import Problem, near
+from hakaru.study.variables import Problem
+from hakaru.suggest import did_you_mean
 from hakaru.units import format_size
 
 ENDS = ("from", "to")
@@ -33,7 +34,7 @@ def problems(load: CopyLoad, arrays: Mapping[str, ArraySpec]) -> Iterator[Proble
 
 def _names(name: str, end: CopyEnd, arrays: Mapping[str, ArraySpec]) -> Iterator[Problem]:
     if end.array not in arrays:
-        yield ("load", name, "array"), f"no array {end.array!r}", near(end.array, arrays)
+        yield ("load", name, "array"), f"no array {end.array!r}", did_you_mean(end.array, arrays)
         return
     luns = arrays[end.array].luns
     for i, lun in enumerate(end.lus):

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from hakaru.kinds.vms.load import Open, VmsLoad, load_at
 from hakaru.kinds.vms.seating import seats
 from hakaru.study.model import ArraySpec, Measure, Study
-from hakaru.study.variables import Problem, near
+from hakaru.study.variables import Problem
+from hakaru.suggest import did_you_mean
 from hakaru.units import format_size
 
 
@@ -87,7 +88,7 @@ def _point(load: VmsLoad, array: ArraySpec) -> Iterator[Problem]:
         if value is None:
             yield ("load", field), "missing", f"add `{field}:` to the block of factors, or here"
     if load.pattern is not None and load.pattern not in load.patterns:
-        yield ("load", "pattern"), f"no pattern {load.pattern!r}", near(load.pattern, load.patterns)
+        yield ("load", "pattern"), f"no pattern {load.pattern!r}", did_you_mean(load.pattern, load.patterns)
     elif load.pattern and load.queue_depth and isinstance(load.patterns[load.pattern].load, Open):
         message = f"pattern {load.pattern!r} has an open load, which has no queue depth"
         yield ("load", "queue_depth"), message, "leave it out"
