@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from cyclopts import Token
 from hakaru.cli import main
@@ -71,3 +73,8 @@ def test_a_missing_file_is_a_usage_error_of_every_command(
 def test_conditions_of_a_tuning_in_a_lab_default_to_20_ms_and_1_gbit_per_s() -> None:
     conditions = conditions_of(PathAndLoad(depth="any"), None)
     assert (conditions.rtt_ns, conditions.rate_bits_per_s, conditions.depth) == (20_000_000, 10**9, None)
+
+
+def test_tune_takes_its_defaults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", "--resume", "nosuch", "--out", str(tmp_path)]) == 2
+    assert "no run named 'nosuch'" in capsys.readouterr().err

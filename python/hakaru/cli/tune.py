@@ -11,7 +11,10 @@ from typing import Annotated, Any, Literal
 from cyclopts import Group, Parameter, validators
 
 from hakaru.cli.finish import finish
-from hakaru.cli.options import JsonLines, Quiet, Reports, RunsFolder, duration, rate, size
+from hakaru.cli.options import JsonLines, Quiet, Reports, RunsFolder, duration, size
+
+# A field of `PathAndLoad` is called `rate`, and hides a function of that name from its own annotation.
+from hakaru.cli.options import rate as rate_option
 from hakaru.errors import InvalidPoints, LostError, UsageError
 
 EXAMPLES = "Examples: hakaru tune --rtt '20 ms' --rate '1 Gbit/s'; hakaru tune --target ./site.yaml --op read"
@@ -45,7 +48,7 @@ class PathAndLoad:
     ] = 0.0
     rate: Annotated[
         int | None,
-        rate(at_least=1),
+        rate_option(at_least=1),
         Parameter(group=_PATH, help="Rate of the slowest link. Default: 1 Gbit/s; for real equipment: unknown."),
     ] = None
     block: Annotated[
