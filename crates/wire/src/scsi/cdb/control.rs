@@ -1,8 +1,9 @@
-//! Who may use an LU, and what it and its ports can do: PERSISTENT RESERVE IN and OUT, RESERVE and RELEASE (6, 10), PREVENT ALLOW MEDIUM REMOVAL,
-//! MODE SELECT (6, 10), LOG SENSE, and the reports of MAINTENANCE IN (SPC-4 section 6; SPC-2 sections 7.16 and 7.21 for RESERVE and RELEASE).
-use super::error::invalid;
+//! Who may use an LU, and what it and its ports can do: PERSISTENT RESERVE IN and OUT, RESERVE and
+//! RELEASE (6, 10), PREVENT ALLOW MEDIUM REMOVAL, MODE SELECT (6, 10), LOG SENSE, and the reports
+//! of MAINTENANCE IN (SPC-4 section 6; SPC-2 sections 7.16 and 7.21 for RESERVE and RELEASE).
+use super::error::{CdbError, invalid};
 use super::mode::PageControl;
-use super::{Cdb, CdbError, opcode};
+use super::opcode;
 use crate::octets::{put_u16, put_u32, u16_at, u32_at};
 
 /// Service actions of MAINTENANCE IN.
@@ -15,7 +16,8 @@ pub mod maintenance_in {
     pub const REPORT_SUPPORTED_TASK_MANAGEMENT_FUNCTIONS: u8 = 0x0d;
 }
 
-/// PERSISTENT RESERVE OUT. What else it says is in its parameter list, [`crate::scsi::ReserveOutParameters`].
+/// PERSISTENT RESERVE OUT. What else it says is in its parameter list,
+/// [`crate::scsi::ReserveOutParameters`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PersistentReserveOut {
     /// SERVICE ACTION, 0 to 31; see [`crate::scsi::ReserveOut`].
@@ -71,22 +73,24 @@ pub enum ReportedCommands {
     Either(u8, u16),
 }
 
-pub(super) fn parse_reserve_out(cdb: &[u8]) -> Cdb {
-    Cdb::PersistentReserveOut(PersistentReserveOut {
-        service_action: cdb[1] & 0x1f,
-        scope: cdb[2] >> 4,
-        kind: cdb[2] & 0x0f,
-        parameter_list_length: u32_at(cdb, 5),
-    })
-}
+impl PersistentReserveOut {
+    pub(super) fn parse(cdb: &[u8]) -> PersistentReserveOut {
+        PersistentReserveOut {
+            service_action: cdb[1] & 0x1f,
+            scope: cdb[2] >> 4,
+            kind: cdb[2] & 0x0f,
+            parameter_list_length: u32_at(cdb, 5),
+        }
+    }
 
-pub(super) fn emit_reserve_out(out: &mut [u8; 16], request: PersistentReserveOut) {
-    out[..3].copy_from_slice(&[
-        opcode::PERSISTENT_RESERVE_OUT,
-        request.service_action & 0x1f,
-        request.scope << 4 | request.kind & 0x0f,
-    ]);
-    put_u32(out, 5, request.parameter_list_length);
+    pub(super) fn emit(self, out: &mut [u8; 16]) {
+        out[..3].copy_from_slice(&[
+            opcode::PERSISTENT_RESERVE_OUT,
+            self.service_action & 0x1f,
+            self.scope << 4 | self.kind & 0x0f,
+        ]);
+        put_u32(out, 5, self.parameter_list_length);
+    }
 }
 
 /// Third-party reservations and extents have long been obsolete, and are refused.
@@ -97,101 +101,79 @@ pub(super) fn check_reserve(cdb: &[u8]) -> Result<(), CdbError> {
     }
 }
 
-pub(super) fn parse_mode_select(opcode: u8, cdb: &[u8]) -> Cdb {
-    let ten = opcode == opcode::MODE_SELECT_10;
-    Cdb::ModeSelect(ModeSelect {
-        ten,
-        page_format: cdb[1] & 0x10 != 0,
-        save_pages: cdb[1] & 1 != 0,
-        parameter_list_length: if ten {
-            u16_at(cdb, 7)
-        } else {
-            u16::from(cdb[4])
-        },
-    })
-}
+impl ModeSelect {
+    pub(super) fn parse(opcode: u8, cdb: &[u8]) -> ModeSelect {
+        let ten = opcode == opcode::MODE_SELECT_10;
+        ModeSelect {
+            ten,
+            page_format: cdb[1] & 0x10 != 0,
+            save_pages: cdb[1] & 1 != 0,
+            parameter_list_length: if ten {
+                u16_at(cdb, 7)
+            } else {
+                u16::from(cdb[4])
+            },
+        }
+    }
 
-pub(super) fn emit_mode_select(out: &mut [u8; 16], select: ModeSelect) {
-    out[1] = u8::from(select.page_format) << 4 | u8::from(select.save_pages);
-    if select.ten {
-        out[0] = opcode::MODE_SELECT_10;
-        put_u16(out, 7, select.parameter_list_length);
-    } else {
-        out[0] = opcode::MODE_SELECT_6;
-        out[4] = u8::try_from(select.parameter_list_length).unwrap_or(u8::MAX);
+    pub(super) fn emit(self, out: &mut [u8; 16]) {
+        out[1] = u8::from(self.page_format) << 4 | u8::from(self.save_pages);
+        if self.ten {
+            out[0] = opcode::MODE_SELECT_10;
+            put_u16(out, 7, self.parameter_list_length);
+        } else {
+            out[0] = opcode::MODE_SELECT_6;
+            out[4] = u8::try_from(self.parameter_list_length).unwrap_or(u8::MAX);
+        }
     }
 }
 
-pub(super) fn parse_log_sense(cdb: &[u8]) -> Cdb {
-    Cdb::LogSense(LogSense {
-        save: cdb[1] & 1 != 0,
-        control: PageControl::from_code(cdb[2] >> 6),
-        page: cdb[2] & 0x3f,
-        subpage: cdb[3],
-        parameter_pointer: u16_at(cdb, 5),
-        allocation_length: u16_at(cdb, 7),
-    })
-}
-
-pub(super) fn emit_log_sense(out: &mut [u8; 16], sense: LogSense) {
-    out[..4].copy_from_slice(&[
-        opcode::LOG_SENSE,
-        u8::from(sense.save),
-        (sense.control as u8) << 6 | sense.page & 0x3f,
-        sense.subpage,
-    ]);
-    put_u16(out, 5, sense.parameter_pointer);
-    put_u16(out, 7, sense.allocation_length);
-}
-
-pub(super) fn parse_maintenance_in(cdb: &[u8]) -> Result<Cdb, CdbError> {
-    let allocation_length = u32_at(cdb, 6);
-    Ok(match cdb[1] & 0x1f {
-        maintenance_in::REPORT_TARGET_PORT_GROUPS => match cdb[1] >> 5 {
-            format @ 0..=1 => Cdb::ReportTargetPortGroups {
-                extended_header: format == 1,
-                allocation_length,
-            },
-            _ => return Err(invalid(1, 7)),
-        },
-        maintenance_in::REPORT_SUPPORTED_OPERATION_CODES => {
-            let (opcode, service_action) = (cdb[3], u16_at(cdb, 4));
-            let commands = match cdb[2] & 0x07 {
-                0 => ReportedCommands::All,
-                1 => ReportedCommands::Opcode(opcode),
-                2 => ReportedCommands::ServiceAction(opcode, service_action),
-                3 => ReportedCommands::Either(opcode, service_action),
-                _ => return Err(invalid(2, 2)),
-            };
-            Cdb::ReportSupportedOpcodes {
-                commands,
-                timeouts: cdb[2] & 0x80 != 0,
-                allocation_length,
-            }
+impl LogSense {
+    pub(super) fn parse(cdb: &[u8]) -> LogSense {
+        LogSense {
+            save: cdb[1] & 1 != 0,
+            control: PageControl::from_code(cdb[2] >> 6),
+            page: cdb[2] & 0x3f,
+            subpage: cdb[3],
+            parameter_pointer: u16_at(cdb, 5),
+            allocation_length: u16_at(cdb, 7),
         }
-        maintenance_in::REPORT_SUPPORTED_TASK_MANAGEMENT_FUNCTIONS => {
-            Cdb::ReportSupportedTaskManagement {
-                extended: cdb[2] & 0x80 != 0,
-                allocation_length,
-            }
-        }
-        _ => return Err(invalid(1, 4)),
-    })
+    }
+
+    pub(super) fn emit(self, out: &mut [u8; 16]) {
+        out[..4].copy_from_slice(&[
+            opcode::LOG_SENSE,
+            u8::from(self.save),
+            (self.control as u8) << 6 | self.page & 0x3f,
+            self.subpage,
+        ]);
+        put_u16(out, 5, self.parameter_pointer);
+        put_u16(out, 7, self.allocation_length);
+    }
 }
 
-pub(super) fn emit_supported_opcodes(
-    out: &mut [u8; 16],
-    commands: ReportedCommands,
-    timeouts: bool,
-) {
-    let (option, opcode, service_action) = match commands {
-        ReportedCommands::All => (0, 0, 0),
-        ReportedCommands::Opcode(opcode) => (1, opcode, 0),
-        ReportedCommands::ServiceAction(opcode, action) => (2, opcode, action),
-        ReportedCommands::Either(opcode, action) => (3, opcode, action),
-    };
-    out[1] = maintenance_in::REPORT_SUPPORTED_OPERATION_CODES;
-    out[2] = u8::from(timeouts) << 7 | option;
-    out[3] = opcode;
-    put_u16(out, 4, service_action);
+impl ReportedCommands {
+    pub(super) fn parse(cdb: &[u8]) -> Result<ReportedCommands, CdbError> {
+        let (opcode, service_action) = (cdb[3], u16_at(cdb, 4));
+        Ok(match cdb[2] & 0x07 {
+            0 => ReportedCommands::All,
+            1 => ReportedCommands::Opcode(opcode),
+            2 => ReportedCommands::ServiceAction(opcode, service_action),
+            3 => ReportedCommands::Either(opcode, service_action),
+            _ => return Err(invalid(2, 2)),
+        })
+    }
+
+    pub(super) fn emit(self, out: &mut [u8; 16]) {
+        let (option, opcode, service_action) = match self {
+            ReportedCommands::All => (0, 0, 0),
+            ReportedCommands::Opcode(opcode) => (1, opcode, 0),
+            ReportedCommands::ServiceAction(opcode, action) => (2, opcode, action),
+            ReportedCommands::Either(opcode, action) => (3, opcode, action),
+        };
+        out[1] = maintenance_in::REPORT_SUPPORTED_OPERATION_CODES;
+        out[2] = option;
+        out[3] = opcode;
+        put_u16(out, 4, service_action);
+    }
 }

@@ -1,6 +1,6 @@
 //! EXTENDED COPY(LID1) and RECEIVE COPY RESULTS (SPC-4 sections 6.3 and 6.20).
-use super::error::invalid;
-use super::{Cdb, CdbError, opcode};
+use super::error::{CdbError, invalid};
+use super::opcode;
 use crate::octets::{put_u32, u32_at};
 
 /// What RECEIVE COPY RESULTS asks for.
@@ -15,12 +15,11 @@ pub enum CopyResults {
     FailedSegmentDetails = 0x04,
 }
 
-pub(super) fn parse_extended_copy(cdb: &[u8]) -> Result<Cdb, CdbError> {
-    // Service action 01h, LID4, and the tokens of POPULATE TOKEN and WRITE USING TOKEN are not there.
+/// Length of the parameter list. Only LID1 (service action 0) is supported: neither LID4 nor the
+/// tokens of POPULATE TOKEN and WRITE USING TOKEN.
+pub(super) fn parse_extended_copy(cdb: &[u8]) -> Result<u32, CdbError> {
     match cdb[1] & 0x1f {
-        0 => Ok(Cdb::ExtendedCopy {
-            parameter_list_length: u32_at(cdb, 10),
-        }),
+        0 => Ok(u32_at(cdb, 10)),
         _ => Err(invalid(1, 4)),
     }
 }
@@ -30,26 +29,13 @@ pub(super) fn emit_extended_copy(out: &mut [u8; 16], parameter_list_length: u32)
     put_u32(out, 10, parameter_list_length);
 }
 
-pub(super) fn parse_receive_copy_results(cdb: &[u8]) -> Result<Cdb, CdbError> {
-    let results = match cdb[1] & 0x1f {
-        0x00 => CopyResults::Status,
-        0x03 => CopyResults::OperatingParameters,
-        0x04 => CopyResults::FailedSegmentDetails,
-        _ => return Err(invalid(1, 4)),
-    };
-    Ok(Cdb::ReceiveCopyResults {
-        results,
-        list: cdb[2],
-        allocation_length: u32_at(cdb, 10),
-    })
-}
-
-pub(super) fn emit_receive_copy_results(
-    out: &mut [u8; 16],
-    results: CopyResults,
-    list: u8,
-    allocation_length: u32,
-) {
-    out[..3].copy_from_slice(&[opcode::RECEIVE_COPY_RESULTS, results as u8, list]);
-    put_u32(out, 10, allocation_length);
+impl CopyResults {
+    pub(super) fn parse(cdb: &[u8]) -> Result<CopyResults, CdbError> {
+        match cdb[1] & 0x1f {
+            0x00 => Ok(CopyResults::Status),
+            0x03 => Ok(CopyResults::OperatingParameters),
+            0x04 => Ok(CopyResults::FailedSegmentDetails),
+            _ => Err(invalid(1, 4)),
+        }
+    }
 }

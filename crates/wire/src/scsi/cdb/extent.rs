@@ -1,11 +1,8 @@
-//! Commands that name a stretch of blocks and are neither plain READ nor plain WRITE: comparing, filling, mapping, erasing (SBC-3 section 5,
-//! SBC-4 sections 5.3, 5.30 and 5.48).
-use super::error::invalid;
-use super::{Cdb, CdbError, opcode};
+//! Commands that name a stretch of blocks and are neither plain READ nor plain WRITE: comparing,
+//! filling, mapping, erasing (SBC-3 section 5, SBC-4 sections 5.3, 5.30 and 5.48).
+use super::error::{CdbError, invalid};
+use super::opcode;
 use crate::octets::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
-
-/// Service action of SERVICE ACTION IN(16).
-pub(super) const GET_LBA_STATUS_ACTION: u8 = 0x12;
 
 /// BYTCHK: what VERIFY compares blocks with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,7 +47,8 @@ pub struct WriteSame {
     pub no_data_out: bool,
     /// WRPROTECT, 0 to 7.
     pub protect: u8,
-    /// Sixteen-byte form; it may say the same as the ten-byte one, but LUs may have only one of them.
+    /// Sixteen-byte form; it may say the same as the ten-byte one, but LUs may have only one of
+    /// them.
     pub sixteen: bool,
 }
 
@@ -141,108 +139,117 @@ pub(super) fn emit_extent_16(out: &mut [u8; 16], opcode: u8, lba: u64, blocks: u
     put_u32(out, 10, blocks);
 }
 
-pub(super) fn parse_verify(cdb: &[u8], may_repeat: bool) -> Result<Verify, CdbError> {
-    let (lba, blocks) = extent(cdb);
-    let check = match cdb[1] >> 1 & 3 {
-        0 => ByteCheck::Medium,
-        1 => ByteCheck::Whole,
-        3 if may_repeat => ByteCheck::OneBlock,
-        _ => return Err(invalid(1, 2)),
-    };
-    Ok(Verify {
-        lba,
-        blocks,
-        dpo: cdb[1] & 0x10 != 0,
-        protect: cdb[1] >> 5,
-        check,
-    })
-}
+impl Verify {
+    pub(super) fn parse(cdb: &[u8], may_repeat: bool) -> Result<Verify, CdbError> {
+        let (lba, blocks) = extent(cdb);
+        let check = match cdb[1] >> 1 & 3 {
+            0 => ByteCheck::Medium,
+            1 => ByteCheck::Whole,
+            3 if may_repeat => ByteCheck::OneBlock,
+            _ => return Err(invalid(1, 2)),
+        };
+        Ok(Verify {
+            lba,
+            blocks,
+            dpo: cdb[1] & 0x10 != 0,
+            protect: cdb[1] >> 5,
+            check,
+        })
+    }
 
-pub(super) fn emit_verify(out: &mut [u8; 16], opcodes: (u8, u8), verify: Verify) {
-    emit_extent(out, opcodes, verify.lba, verify.blocks);
-    out[1] = verify.protect << 5 | u8::from(verify.dpo) << 4 | (verify.check as u8) << 1;
-}
-
-pub(super) fn parse_write_same(cdb: &[u8]) -> WriteSame {
-    let (lba, blocks) = extent(cdb);
-    let sixteen = cdb.len() == 16;
-    WriteSame {
-        lba,
-        blocks,
-        unmap: cdb[1] & 0x08 != 0,
-        anchor: cdb[1] & 0x10 != 0,
-        no_data_out: sixteen && cdb[1] & 0x01 != 0,
-        protect: cdb[1] >> 5,
-        sixteen,
+    pub(super) fn emit(self, out: &mut [u8; 16], opcodes: (u8, u8)) {
+        emit_extent(out, opcodes, self.lba, self.blocks);
+        out[1] = self.protect << 5 | u8::from(self.dpo) << 4 | (self.check as u8) << 1;
     }
 }
 
-/// LBA and number of blocks of a ten-byte form must fit it; what does not is cut.
-pub(super) fn emit_write_same(out: &mut [u8; 16], same: WriteSame) {
-    if same.sixteen {
-        emit_extent_16(out, opcode::WRITE_SAME_16, same.lba, same.blocks);
-    } else {
-        out[0] = opcode::WRITE_SAME_10;
-        put_u32(out, 2, same.lba as u32);
-        put_u16(out, 7, same.blocks as u16);
+impl WriteSame {
+    pub(super) fn parse(cdb: &[u8]) -> WriteSame {
+        let (lba, blocks) = extent(cdb);
+        let sixteen = cdb.len() == 16;
+        WriteSame {
+            lba,
+            blocks,
+            unmap: cdb[1] & 0x08 != 0,
+            anchor: cdb[1] & 0x10 != 0,
+            no_data_out: sixteen && cdb[1] & 0x01 != 0,
+            protect: cdb[1] >> 5,
+            sixteen,
+        }
     }
-    out[1] = same.protect << 5
-        | u8::from(same.anchor) << 4
-        | u8::from(same.unmap) << 3
-        | u8::from(same.sixteen && same.no_data_out);
+
+    /// LBA and number of blocks of a ten-byte form must fit it; what does not is cut.
+    pub(super) fn emit(self, out: &mut [u8; 16]) {
+        if self.sixteen {
+            emit_extent_16(out, opcode::WRITE_SAME_16, self.lba, self.blocks);
+        } else {
+            out[0] = opcode::WRITE_SAME_10;
+            put_u32(out, 2, self.lba as u32);
+            put_u16(out, 7, self.blocks as u16);
+        }
+        out[1] = self.protect << 5
+            | u8::from(self.anchor) << 4
+            | u8::from(self.unmap) << 3
+            | u8::from(self.sixteen && self.no_data_out);
+    }
 }
 
-pub(super) fn parse_write_atomic(cdb: &[u8]) -> WriteAtomic {
-    WriteAtomic {
-        lba: u64_at(cdb, 2),
-        blocks: u16_at(cdb, 12),
-        boundary: u16_at(cdb, 10),
-        fua: cdb[1] & 0x08 != 0,
-        dpo: cdb[1] & 0x10 != 0,
-        protect: cdb[1] >> 5,
+impl WriteAtomic {
+    pub(super) fn parse(cdb: &[u8]) -> WriteAtomic {
+        WriteAtomic {
+            lba: u64_at(cdb, 2),
+            blocks: u16_at(cdb, 12),
+            boundary: u16_at(cdb, 10),
+            fua: cdb[1] & 0x08 != 0,
+            dpo: cdb[1] & 0x10 != 0,
+            protect: cdb[1] >> 5,
+        }
+    }
+
+    pub(super) fn emit(self, out: &mut [u8; 16]) {
+        out[0] = opcode::WRITE_ATOMIC_16;
+        out[1] = self.protect << 5 | u8::from(self.dpo) << 4 | u8::from(self.fua) << 3;
+        put_u64(out, 2, self.lba);
+        put_u16(out, 10, self.boundary);
+        put_u16(out, 12, self.blocks);
     }
 }
 
-pub(super) fn emit_write_atomic(out: &mut [u8; 16], atomic: WriteAtomic) {
-    out[0] = opcode::WRITE_ATOMIC_16;
-    out[1] = atomic.protect << 5 | u8::from(atomic.dpo) << 4 | u8::from(atomic.fua) << 3;
-    put_u64(out, 2, atomic.lba);
-    put_u16(out, 10, atomic.boundary);
-    put_u16(out, 12, atomic.blocks);
-}
-
-pub(super) fn parse_sanitize(cdb: &[u8]) -> Result<Sanitize, CdbError> {
-    let action = match cdb[1] & 0x1f {
-        0x01 => SanitizeAction::Overwrite,
-        0x02 => SanitizeAction::BlockErase,
-        0x03 => SanitizeAction::CryptographicErase,
-        0x1f => SanitizeAction::ExitFailureMode,
-        _ => return Err(invalid(1, 4)),
-    };
-    // ZNR is for zoned disks; it and the reserved bytes must be zero, since an initiator that sets them means something we would not do.
-    if cdb[1] & 0x40 != 0 {
-        return Err(invalid(1, 6));
+impl Sanitize {
+    pub(super) fn parse(cdb: &[u8]) -> Result<Sanitize, CdbError> {
+        let action = match cdb[1] & 0x1f {
+            0x01 => SanitizeAction::Overwrite,
+            0x02 => SanitizeAction::BlockErase,
+            0x03 => SanitizeAction::CryptographicErase,
+            0x1f => SanitizeAction::ExitFailureMode,
+            _ => return Err(invalid(1, 4)),
+        };
+        // ZNR is for zoned disks; it and the reserved bytes must be zero, since an initiator that
+        // sets them means something we would not do.
+        if cdb[1] & 0x40 != 0 {
+            return Err(invalid(1, 6));
+        }
+        if let Some(at) = cdb[2..7].iter().position(|byte| *byte != 0) {
+            return Err(CdbError::InvalidField {
+                byte: 2 + at as u16,
+                bit: None,
+            });
+        }
+        Ok(Sanitize {
+            action,
+            immediate: cdb[1] & 0x80 != 0,
+            unrestricted_exit: cdb[1] & 0x20 != 0,
+            parameter_list_length: u16_at(cdb, 7),
+        })
     }
-    if let Some(at) = cdb[2..7].iter().position(|byte| *byte != 0) {
-        return Err(CdbError::InvalidField {
-            byte: 2 + at as u16,
-            bit: None,
-        });
-    }
-    Ok(Sanitize {
-        action,
-        immediate: cdb[1] & 0x80 != 0,
-        unrestricted_exit: cdb[1] & 0x20 != 0,
-        parameter_list_length: u16_at(cdb, 7),
-    })
-}
 
-pub(super) fn emit_sanitize(out: &mut [u8; 16], sanitize: Sanitize) {
-    out[0] = opcode::SANITIZE;
-    out[1] = u8::from(sanitize.immediate) << 7
-        | u8::from(sanitize.unrestricted_exit) << 5
-        | sanitize.action as u8;
-    put_u16(out, 7, sanitize.parameter_list_length);
+    pub(super) fn emit(self, out: &mut [u8; 16]) {
+        out[0] = opcode::SANITIZE;
+        out[1] = u8::from(self.immediate) << 7
+            | u8::from(self.unrestricted_exit) << 5
+            | self.action as u8;
+        put_u16(out, 7, self.parameter_list_length);
+    }
 }
 
 /// COMPARE AND WRITE has room for 255 blocks.
@@ -253,38 +260,32 @@ pub(super) fn emit_compare_and_write(out: &mut [u8; 16], lba: u64, blocks: u8, f
     out[13] = blocks;
 }
 
-pub(super) fn parse_read_defect_data(cdb: &[u8]) -> ReadDefectData {
-    let twelve = cdb.len() == 12;
-    let flags = if twelve { cdb[1] } else { cdb[2] };
-    ReadDefectData {
-        twelve,
-        primary: flags & 0x10 != 0,
-        grown: flags & 0x08 != 0,
-        format: flags & 7,
-        allocation_length: if twelve {
-            u32_at(cdb, 6)
+impl ReadDefectData {
+    pub(super) fn parse(cdb: &[u8]) -> ReadDefectData {
+        let twelve = cdb.len() == 12;
+        let flags = if twelve { cdb[1] } else { cdb[2] };
+        ReadDefectData {
+            twelve,
+            primary: flags & 0x10 != 0,
+            grown: flags & 0x08 != 0,
+            format: flags & 7,
+            allocation_length: if twelve {
+                u32_at(cdb, 6)
+            } else {
+                u32::from(u16_at(cdb, 7))
+            },
+        }
+    }
+
+    pub(super) fn emit(self, out: &mut [u8; 16]) {
+        let flags = u8::from(self.primary) << 4 | u8::from(self.grown) << 3 | (self.format & 7);
+        if self.twelve {
+            out[..2].copy_from_slice(&[opcode::READ_DEFECT_DATA_12, flags]);
+            put_u32(out, 6, self.allocation_length);
         } else {
-            u32::from(u16_at(cdb, 7))
-        },
-    }
-}
-
-pub(super) fn emit_read_defect_data(out: &mut [u8; 16], request: ReadDefectData) {
-    let flags =
-        u8::from(request.primary) << 4 | u8::from(request.grown) << 3 | (request.format & 7);
-    if request.twelve {
-        out[..2].copy_from_slice(&[opcode::READ_DEFECT_DATA_12, flags]);
-        put_u32(out, 6, request.allocation_length);
-    } else {
-        out[..3].copy_from_slice(&[opcode::READ_DEFECT_DATA_10, 0, flags]);
-        let length = u16::try_from(request.allocation_length).unwrap_or(u16::MAX);
-        put_u16(out, 7, length);
-    }
-}
-
-pub(super) fn parse_get_lba_status(cdb: &[u8]) -> Cdb {
-    Cdb::GetLbaStatus {
-        lba: u64_at(cdb, 2),
-        allocation_length: u32_at(cdb, 10),
+            out[..3].copy_from_slice(&[opcode::READ_DEFECT_DATA_10, 0, flags]);
+            let length = u16::try_from(self.allocation_length).unwrap_or(u16::MAX);
+            put_u16(out, 7, length);
+        }
     }
 }

@@ -48,37 +48,39 @@ impl PageControl {
     }
 }
 
-pub(super) fn parse_mode_sense(opcode: u8, cdb: &[u8]) -> ModeSense {
-    let ten = opcode == opcode::MODE_SENSE_10;
-    ModeSense {
-        ten,
-        disable_block_descriptors: cdb[1] & 0x08 != 0,
-        long_lba: ten && cdb[1] & 0x10 != 0,
-        control: PageControl::from_code(cdb[2] >> 6),
-        page: cdb[2] & 0x3f,
-        subpage: cdb[3],
-        allocation_length: if ten {
-            u16_at(cdb, 7)
-        } else {
-            u16::from(cdb[4])
-        },
+impl ModeSense {
+    pub(super) fn parse(opcode: u8, cdb: &[u8]) -> ModeSense {
+        let ten = opcode == opcode::MODE_SENSE_10;
+        ModeSense {
+            ten,
+            disable_block_descriptors: cdb[1] & 0x08 != 0,
+            long_lba: ten && cdb[1] & 0x10 != 0,
+            control: PageControl::from_code(cdb[2] >> 6),
+            page: cdb[2] & 0x3f,
+            subpage: cdb[3],
+            allocation_length: if ten {
+                u16_at(cdb, 7)
+            } else {
+                u16::from(cdb[4])
+            },
+        }
     }
-}
 
-pub(super) fn emit_mode_sense(out: &mut [u8; 16], sense: ModeSense) {
-    let flags = u8::from(sense.long_lba) << 4 | u8::from(sense.disable_block_descriptors) << 3;
-    let page = (sense.control as u8) << 6 | (sense.page & 0x3f);
-    if sense.ten {
-        out[..4].copy_from_slice(&[opcode::MODE_SENSE_10, flags, page, sense.subpage]);
-        put_u16(out, 7, sense.allocation_length);
-    } else {
-        let length = u8::try_from(sense.allocation_length).unwrap_or(u8::MAX);
-        out[..5].copy_from_slice(&[
-            opcode::MODE_SENSE_6,
-            flags & 0x08,
-            page,
-            sense.subpage,
-            length,
-        ]);
+    pub(super) fn emit(self, out: &mut [u8; 16]) {
+        let flags = u8::from(self.long_lba) << 4 | u8::from(self.disable_block_descriptors) << 3;
+        let page = (self.control as u8) << 6 | (self.page & 0x3f);
+        if self.ten {
+            out[..4].copy_from_slice(&[opcode::MODE_SENSE_10, flags, page, self.subpage]);
+            put_u16(out, 7, self.allocation_length);
+        } else {
+            let length = u8::try_from(self.allocation_length).unwrap_or(u8::MAX);
+            out[..5].copy_from_slice(&[
+                opcode::MODE_SENSE_6,
+                flags & 0x08,
+                page,
+                self.subpage,
+                length,
+            ]);
+        }
     }
 }

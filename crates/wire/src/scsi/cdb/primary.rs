@@ -1,6 +1,6 @@
 //! INQUIRY, START STOP UNIT, READ CAPACITY.
-use super::error::invalid;
-use super::{Cdb, CdbError, opcode};
+use super::error::{CdbError, invalid};
+use super::opcode;
 use crate::octets::{put_u16, u16_at, u32_at};
 
 /// START STOP UNIT.
@@ -18,7 +18,8 @@ pub struct StartStopUnit {
     pub start: bool,
 }
 
-pub(super) fn parse_inquiry(cdb: &[u8]) -> Result<Cdb, CdbError> {
+/// Page (`None`: standard data) and allocation length.
+pub(super) fn parse_inquiry(cdb: &[u8]) -> Result<(Option<u8>, u16), CdbError> {
     let vital_product_data = cdb[1] & 1 != 0;
     if cdb[1] & 2 != 0 {
         return Err(invalid(1, 1)); // CMDDT, obsolete since SPC-3.
@@ -26,17 +27,15 @@ pub(super) fn parse_inquiry(cdb: &[u8]) -> Result<Cdb, CdbError> {
     if !vital_product_data && cdb[2] != 0 {
         return Err(CdbError::InvalidField { byte: 2, bit: None }); // SPC-4 section 6.6.1: a page without EVPD.
     }
-    Ok(Cdb::Inquiry {
-        page: vital_product_data.then_some(cdb[2]),
-        allocation_length: u16_at(cdb, 3),
-    })
+    Ok((vital_product_data.then_some(cdb[2]), u16_at(cdb, 3)))
 }
 
-/// PMI and its LBA are obsolete since SBC-3; an LBA without PMI was an error before that, and still is.
-pub(super) fn parse_read_capacity_10(cdb: &[u8]) -> Result<Cdb, CdbError> {
+/// PMI and its LBA are obsolete since SBC-3; an LBA without PMI was an error before that, and still
+/// is.
+pub(super) fn check_read_capacity_10(cdb: &[u8]) -> Result<(), CdbError> {
     let partial_medium = cdb[8] & 1 != 0;
     if partial_medium || u32_at(cdb, 2) == 0 {
-        Ok(Cdb::ReadCapacity10)
+        Ok(())
     } else {
         Err(CdbError::InvalidField { byte: 2, bit: None })
     }
@@ -47,19 +46,21 @@ pub(super) fn emit_inquiry(out: &mut [u8; 16], page: Option<u8>, allocation_leng
     put_u16(out, 3, allocation_length);
 }
 
-pub(super) fn parse_start_stop_unit(cdb: &[u8]) -> Cdb {
-    Cdb::StartStopUnit(StartStopUnit {
-        immediate: cdb[1] & 1 != 0,
-        power_condition: cdb[4] >> 4,
-        no_flush: cdb[4] & 4 != 0,
-        load_eject: cdb[4] & 2 != 0,
-        start: cdb[4] & 1 != 0,
-    })
-}
+impl StartStopUnit {
+    pub(super) fn parse(cdb: &[u8]) -> StartStopUnit {
+        StartStopUnit {
+            immediate: cdb[1] & 1 != 0,
+            power_condition: cdb[4] >> 4,
+            no_flush: cdb[4] & 4 != 0,
+            load_eject: cdb[4] & 2 != 0,
+            start: cdb[4] & 1 != 0,
+        }
+    }
 
-pub(super) fn emit_start_stop_unit(out: &mut [u8; 16], unit: StartStopUnit) {
-    out[..2].copy_from_slice(&[opcode::START_STOP_UNIT, u8::from(unit.immediate)]);
-    let flags =
-        u8::from(unit.no_flush) << 2 | u8::from(unit.load_eject) << 1 | u8::from(unit.start);
-    out[4] = unit.power_condition << 4 | flags;
+    pub(super) fn emit(self, out: &mut [u8; 16]) {
+        out[..2].copy_from_slice(&[opcode::START_STOP_UNIT, u8::from(self.immediate)]);
+        let flags =
+            u8::from(self.no_flush) << 2 | u8::from(self.load_eject) << 1 | u8::from(self.start);
+        out[4] = self.power_condition << 4 | flags;
+    }
 }

@@ -1,5 +1,4 @@
 //! READ and WRITE (6, 10, 12, 16) and whatever else names blocks by LBA and TRANSFER LENGTH.
-use super::{Cdb, opcode};
 use crate::octets::{put_u16, put_u24, put_u32, put_u64, u24_at};
 
 /// Blocks to read or write.
@@ -21,6 +20,23 @@ impl Transfer {
     /// Byte 1 of the CDB.
     pub(super) fn flags(&self) -> u8 {
         self.protect << 5 | u8::from(self.dpo) << 4 | u8::from(self.fua) << 3
+    }
+
+    /// The six-byte form, `None` if it cannot encode the transfer; see [`super::Cdb::emit_6`].
+    pub(super) fn emit_6(self, opcode: u8) -> Option<[u8; 16]> {
+        let plain = Transfer {
+            lba: self.lba,
+            blocks: self.blocks,
+            ..Transfer::default()
+        } == self;
+        if !plain || self.lba >= 1 << 21 || !(1..=256).contains(&self.blocks) {
+            return None;
+        }
+        let mut out = [0; 16];
+        put_u24(&mut out, 1, self.lba as u32);
+        out[0] = opcode;
+        out[4] = self.blocks as u8; // 256 becomes 0, which means 256.
+        Some(out)
     }
 }
 
@@ -60,28 +76,4 @@ pub(super) fn emit_transfer(out: &mut [u8; 16], ten: u8, sixteen: u8, transfer: 
         }
     }
     out[1] = transfer.flags();
-}
-
-impl Cdb {
-    /// The same as READ(6) or WRITE(6), where it can be said so: up to 2^21 blocks in, 1 to 256 blocks long, no flags. `None` otherwise and for other commands.
-    pub fn emit_6(&self) -> Option<[u8; 16]> {
-        let (opcode, transfer) = match *self {
-            Cdb::Read(transfer) => (opcode::READ_6, transfer),
-            Cdb::Write(transfer) => (opcode::WRITE_6, transfer),
-            _ => return None,
-        };
-        let plain = Transfer {
-            lba: transfer.lba,
-            blocks: transfer.blocks,
-            ..Transfer::default()
-        } == transfer;
-        if !plain || transfer.lba >= 1 << 21 || !(1..=256).contains(&transfer.blocks) {
-            return None;
-        }
-        let mut out = [0; 16];
-        put_u24(&mut out, 1, transfer.lba as u32);
-        out[0] = opcode;
-        out[4] = transfer.blocks as u8; // 256 becomes 0, which means 256.
-        Some(out)
-    }
 }

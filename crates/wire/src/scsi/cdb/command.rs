@@ -1,0 +1,157 @@
+//! The commands of a disk, as values.
+use super::control::{LogSense, ModeSelect, PersistentReserveOut, ReportedCommands};
+use super::copy::CopyResults;
+use super::extent::{ReadDefectData, Sanitize, Verify, WriteAtomic, WriteSame};
+use super::mode::ModeSense;
+use super::primary::StartStopUnit;
+use super::transfer::Transfer;
+
+/// A command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cdb {
+    /// TEST UNIT READY.
+    TestUnitReady,
+    /// REQUEST SENSE.
+    RequestSense {
+        /// DESC: descriptor format.
+        descriptor_format: bool,
+        /// Bytes at most.
+        allocation_length: u8,
+    },
+    /// INQUIRY.
+    Inquiry {
+        /// The vital product data page that is wanted; `None`: standard data.
+        page: Option<u8>,
+        /// Bytes at most.
+        allocation_length: u16,
+    },
+    /// MODE SENSE.
+    ModeSense(ModeSense),
+    /// MODE SELECT.
+    ModeSelect(ModeSelect),
+    /// LOG SENSE.
+    LogSense(LogSense),
+    /// PREVENT ALLOW MEDIUM REMOVAL.
+    PreventAllowMediumRemoval {
+        /// PREVENT: 0 allows, 1 prevents; 2 and 3 have gone out of use.
+        prevent: u8,
+    },
+    /// RESERVE.
+    Reserve,
+    /// RELEASE.
+    Release,
+    /// PERSISTENT RESERVE IN.
+    PersistentReserveIn {
+        /// SERVICE ACTION, 0 to 31; see [`crate::scsi::ReserveIn`].
+        service_action: u8,
+        /// Bytes at most.
+        allocation_length: u16,
+    },
+    /// PERSISTENT RESERVE OUT.
+    PersistentReserveOut(PersistentReserveOut),
+    /// REPORT TARGET PORT GROUPS.
+    ReportTargetPortGroups {
+        /// The header is the extended one.
+        extended_header: bool,
+        /// Bytes at most.
+        allocation_length: u32,
+    },
+    /// REPORT SUPPORTED OPERATION CODES.
+    ReportSupportedOpcodes {
+        /// Which.
+        commands: ReportedCommands,
+        /// RCTD: with command timeouts descriptors.
+        timeouts: bool,
+        /// Bytes at most.
+        allocation_length: u32,
+    },
+    /// REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS.
+    ReportSupportedTaskManagement {
+        /// REPD: 16 bytes instead of 4.
+        extended: bool,
+        /// Bytes at most.
+        allocation_length: u32,
+    },
+    /// START STOP UNIT.
+    StartStopUnit(StartStopUnit),
+    /// READ CAPACITY(10).
+    ReadCapacity10,
+    /// READ CAPACITY(16).
+    ReadCapacity16 {
+        /// Bytes at most.
+        allocation_length: u32,
+    },
+    /// READ.
+    Read(Transfer),
+    /// WRITE.
+    Write(Transfer),
+    /// SYNCHRONIZE CACHE.
+    SynchronizeCache {
+        /// First block.
+        lba: u64,
+        /// Number of blocks; 0: to the end.
+        blocks: u32,
+        /// Answer at once.
+        immediate: bool,
+    },
+    /// VERIFY.
+    Verify(Verify),
+    /// WRITE AND VERIFY.
+    WriteAndVerify(Verify),
+    /// COMPARE AND WRITE: at most 255 blocks.
+    CompareAndWrite(Transfer),
+    /// ORWRITE(16).
+    OrWrite(Transfer),
+    /// WRITE ATOMIC(16).
+    WriteAtomic(WriteAtomic),
+    /// WRITE SAME.
+    WriteSame(WriteSame),
+    /// UNMAP.
+    Unmap {
+        /// ANCHOR.
+        anchor: bool,
+        /// Bytes of the parameter list.
+        parameter_list_length: u16,
+    },
+    /// GET LBA STATUS.
+    GetLbaStatus {
+        /// First block.
+        lba: u64,
+        /// Bytes at most.
+        allocation_length: u32,
+    },
+    /// PRE-FETCH.
+    PreFetch {
+        /// First block.
+        lba: u64,
+        /// Number of blocks; 0: to the end.
+        blocks: u32,
+        /// Answer at once.
+        immediate: bool,
+    },
+    /// SANITIZE.
+    Sanitize(Sanitize),
+    /// READ DEFECT DATA.
+    ReadDefectData(ReadDefectData),
+    /// EXTENDED COPY(LID1).
+    ExtendedCopy {
+        /// Bytes of the parameter list.
+        parameter_list_length: u32,
+    },
+    /// RECEIVE COPY RESULTS.
+    ReceiveCopyResults {
+        /// What is asked for.
+        results: CopyResults,
+        /// LIST IDENTIFIER of the copy.
+        list: u8,
+        /// Bytes at most.
+        allocation_length: u32,
+    },
+    /// REPORT LUNS.
+    ReportLuns {
+        /// SELECT REPORT: 0 addressable, 1 well-known only, 2 all.
+        select_report: u8,
+        /// Bytes at most.
+        allocation_length: u32,
+    },
+}
