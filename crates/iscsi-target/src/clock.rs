@@ -36,7 +36,7 @@ impl Target {
     /// When [`Self::handle_timeout`] is wanted next.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        (self.connections.len() > 0).then_some(self.next_check)
+        (!self.connections.is_empty()).then_some(self.next_check)
     }
 
     /// Time has passed.

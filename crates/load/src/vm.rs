@@ -419,7 +419,7 @@ fn session_config(config: &Vm, settings: &Settings, index: usize) -> SessionConf
         purpose: Purpose::Normal {
             target_name: target_name.clone(),
         },
-        keys: settings.keys.clone(),
+        keys: settings.keys,
         chap: settings.chap.clone(),
         timeout: settings.timeout,
     }

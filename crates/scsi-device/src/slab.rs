@@ -38,6 +38,11 @@ impl<T> Slab<T> {
         self.slots.len() - self.free.len()
     }
 
+    /// Whether there is no value.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Puts in the value that `make` makes of its own key. Gives both.
     #[inline]
     pub fn insert_with(&mut self, make: impl FnOnce(Key) -> T) -> (Key, &mut T) {

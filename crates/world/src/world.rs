@@ -489,7 +489,7 @@ fn guests(config: &WorldConfig) -> Vec<Guest> {
     let longest = sizes.map(|size| size.bytes).max().unwrap_or(512);
     let settings = Arc::new(Settings {
         chap: None,
-        keys: config.keys.clone(),
+        keys: config.keys,
         timeout: config.timeout,
         payload: Payload::new(longest, config.seed),
         verify_run: config.verify_run,

@@ -90,7 +90,7 @@ fn every_block_read_is_what_was_written_under_every_kind_of_data_transfer() {
         ..LoginKeys::default()
     };
     for keys in [open_iscsi, everything_solicited, small_bursts, digests] {
-        let counters = run(&config(4, keys.clone()), Duration::from_secs(2));
+        let counters = run(&config(4, keys), Duration::from_secs(2));
         assert!(counters["vms"]["reads"] > 100.0, "{keys:?}");
         assert_eq!(counters["vms"]["errors"], 0.0, "{keys:?}");
     }

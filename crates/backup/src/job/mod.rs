@@ -435,7 +435,7 @@ fn session_config(lu: &Lu, settings: &Settings, session: usize) -> SessionConfig
         purpose: Purpose::Normal {
             target_name: lu.target_name.clone(),
         },
-        keys: settings.keys.clone(),
+        keys: settings.keys,
         chap: settings.chap.clone(),
         timeout: settings.timeout,
     }

@@ -71,7 +71,7 @@ impl<'r> Engine<'r> {
         let mut seed = [0; 8];
         entropy::fill(&mut seed);
         let settings = Settings {
-            keys: config.login.clone(),
+            keys: config.login,
             chap: config.chap.as_ref().map(secret::chap).transpose()?,
             timeout: Duration::from_secs_f64(config.command_timeout_s),
             seed: u64::from_ne_bytes(seed),

@@ -87,7 +87,7 @@ struct Engine<'r> {
 impl<'r> Engine<'r> {
     fn new(config: &InitiatorConfig, reactor: &'r Reactor) -> Result<Engine<'r>, Failure> {
         let settings = Arc::new(Settings {
-            keys: config.login.clone(),
+            keys: config.login,
             chap: config.chap.as_ref().map(secret::chap).transpose()?,
             timeout: Duration::from_secs_f64(config.command_timeout_s),
             payload: Payload::new(config.longest_request_bytes(), config.vms[0].seed),

@@ -109,6 +109,12 @@ impl Reservation {
     }
 }
 
+/// Carries out a command.
+pub(super) type Execute = fn(&mut Device<'_>, &Request) -> Outcome;
+
+/// Carries out a command with its parameter list.
+pub(super) type ExecuteWithList = fn(&mut Device<'_>, &Request, &[u8]) -> Outcome;
+
 /// A command. Make one with [`CommandInfo::new`] and change what is not as most commands have it.
 pub(super) struct CommandInfo {
     /// CDB usage data: the operation code, then ones where a bit is looked at (SPC-4 section 6.35.3).
@@ -124,11 +130,11 @@ pub(super) struct CommandInfo {
     /// Unit attention conditions wait for another command (SAM-5 section 5.14).
     pub(super) passes_attention: bool,
     /// Carries it out, or asks for its parameter list.
-    pub(super) execute: fn(&mut Device<'_>, &Request) -> Outcome,
+    pub(super) execute: Execute,
     /// Carries it out with its parameter list.
-    pub(super) with_list: Option<fn(&mut Device<'_>, &Request, &[u8]) -> Outcome>,
+    pub(super) with_list: Option<ExecuteWithList>,
     /// Answers it for a LUN without an LU (SPC-4 section 6.6.1, SAM-5 section 5.11).
-    pub(super) without_unit: Option<fn(&mut Device<'_>, &Request) -> Outcome>,
+    pub(super) without_unit: Option<Execute>,
 }
 
 impl CommandInfo {
