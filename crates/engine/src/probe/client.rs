@@ -8,26 +8,27 @@ use hakaru_runtime::net::Socket;
 use hakaru_runtime::{Events, Interest, Reactor, Token, clock};
 use hakaru_units::Time;
 
-use super::{CHUNK_BYTES, DRAIN, ECHO, REPORT_BYTES, SOURCE};
+use super::protocol::{CHUNK_BYTES, DRAIN, ECHO, REPORT_BYTES, Report, SOURCE};
 use crate::address::parse_address;
 use crate::control::{Control, Order};
 use crate::failure::{Failure, OrEnvironment};
 
 /// A message of the round-trip measurement: about an iSCSI header.
 const MESSAGE_BYTES: usize = 64;
-/// Round trips that are not counted: they warm caches and routes.
-const UNCOUNTED: u32 = 10;
-/// The server must answer within this.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Between the phases. Round trips, then each direction, begin at instants counted from `start`, so that probes that were
-/// started together measure the same stretch of time and their rates add up; this is room for what the phase before left in queues.
+/// Round trips that are not measured: they warm caches and routes.
+const WARM_UP_TRIPS: u32 = 10;
+/// Time within which the server must answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause between phases, in which the queues that the phase before filled drain. Each phase begins at
+/// an instant counted from `start`, so that probes started together measure the same period and their
+/// rates add up.
 const SETTLE: Duration = Duration::from_millis(100);
-/// The part of a direction's time that is not counted.
-const UNSTEADY: f64 = 0.2;
-/// Slices of the rest, of which the median counts.
+/// Share of a direction's time, at its begin, that is left out.
+const RAMP_UP_SHARE: f64 = 0.2;
+/// Slices of the rest; the result is the median of their rates.
 const SLICES: u32 = 10;
 
-/// Connects, waits for `start`, measures, tells the result.
+/// Connects, waits for `start`, measures, reports the result.
 pub fn run(
     connect: &str,
     seconds: f64,
@@ -63,7 +64,7 @@ pub fn run(
     Ok(())
 }
 
-/// The way to the server, and whether to go on.
+/// Path to the server, and the orders that arrived so far.
 struct Path<'a> {
     server: SocketAddr,
     reactor: &'a Reactor,
@@ -74,7 +75,7 @@ struct Path<'a> {
 }
 
 impl Path<'_> {
-    /// Every measurement; `stop` ends it early, without the values that are missing.
+    /// Runs every phase. `stop` ends it early; the values of later phases are missing then.
     fn measure(
         &mut self,
         echo: &Socket,
@@ -83,22 +84,22 @@ impl Path<'_> {
         values: &mut BTreeMap<String, f64>,
     ) -> Result<(), Failure> {
         let trips = self.time_round_trips(echo, round_trips)?;
-        give_round_trips(trips, values);
+        insert_round_trips(trips, values);
         let drain = self.open(DRAIN)?;
         let sending = self.begin.unwrap_or(Time::ZERO) + SETTLE;
         self.wait_until(sending)?;
         let arrivals = self.send(&drain, seconds)?;
-        give_rate("send", &drain, &arrivals, seconds, values);
+        insert_rates("send", &drain, &arrivals, seconds, values);
         drain.abort();
         self.wait_until(sending + Duration::from_secs_f64(seconds) + SETTLE)?;
         let source = self.open(SOURCE)?;
         let arrivals = self.receive(&source, seconds)?;
-        give_rate("receive", &source, &arrivals, seconds, values);
+        insert_rates("receive", &source, &arrivals, seconds, values);
         source.abort();
         Ok(())
     }
 
-    /// Sleeps until something happens or `until`; orders are noted.
+    /// Sleeps until an event or `until`, and stores the orders that arrived.
     fn wait(&mut self, until: Option<Time>) -> Result<(), Failure> {
         self.control.wait(self.reactor, &mut self.events, until)?;
         for event in self.events.iter() {
@@ -113,7 +114,7 @@ impl Path<'_> {
         Ok(())
     }
 
-    /// Sleeps until `instant`, or until told to stop; an instant that has passed is no wait.
+    /// Sleeps until `instant` or until `stop`. Returns at once if `instant` has passed.
     fn wait_until(&mut self, instant: Time) -> Result<(), Failure> {
         while !self.stopped && clock::now() < instant {
             self.wait(Some(instant))?;
@@ -121,7 +122,7 @@ impl Path<'_> {
         Ok(())
     }
 
-    /// A connection whose first byte, `duty`, is sent.
+    /// Opens a connection and sends its first byte, `duty`.
     fn open(&mut self, duty: u8) -> Result<Socket, Failure> {
         let refused = |server: SocketAddr, e: io::Error| {
             Failure::peer(
@@ -134,11 +135,11 @@ impl Path<'_> {
         self.reactor
             .register(&socket, Token(0), Interest::Edge)
             .or_environment("watch a socket", "raise the limit of open files")?;
-        let give_up = clock::now() + PATIENCE;
+        let deadline = clock::now() + ANSWER_TIMEOUT;
         loop {
             match socket.send_vectored(&[IoSlice::new(&[duty])]) {
                 Ok(_) => return Ok(socket),
-                // Linux says ENOTCONN or EAGAIN while the handshake is under way.
+                // Linux returns ENOTCONN or EAGAIN during the handshake.
                 Err(e)
                     if matches!(
                         e.kind(),
@@ -146,15 +147,15 @@ impl Path<'_> {
                     ) => {}
                 Err(e) => return Err(refused(server, e)),
             }
-            if clock::now() >= give_up || self.stopped {
+            if clock::now() >= deadline || self.stopped {
                 return Err(refused(server, io::ErrorKind::TimedOut.into()));
             }
-            self.wait(Some(give_up))?;
+            self.wait(Some(deadline))?;
         }
     }
 
-    /// Does `io` when it can be done; `None` when `until` came first, or `stop`.
-    fn when_possible<T>(
+    /// Retries `io` until it does not block. Returns `None` at `until` or after `stop`.
+    fn retry_until<T>(
         &mut self,
         until: Time,
         mut io: impl FnMut() -> io::Result<T>,
@@ -179,49 +180,49 @@ impl Path<'_> {
         )
     }
 
-    /// Durations of round trips, ns.
+    /// Returns the durations of `count` round trips, ns.
     fn time_round_trips(&mut self, socket: &Socket, count: u32) -> Result<Vec<u64>, Failure> {
         let mut trips = Vec::with_capacity(count as usize);
         let mut message = [0_u8; MESSAGE_BYTES];
-        for trip in 0..UNCOUNTED + count {
+        for trip in 0..WARM_UP_TRIPS + count {
             let sent_at = clock::now();
-            let until = sent_at + PATIENCE;
+            let until = sent_at + ANSWER_TIMEOUT;
             // One small message at a time always fits an idle socket.
-            self.when_possible(until, || socket.send_vectored(&[IoSlice::new(&message)]))?;
-            let mut got = 0;
-            while got < MESSAGE_BYTES {
-                match self.when_possible(until, || socket.receive(&mut message[got..]))? {
+            self.retry_until(until, || socket.send_vectored(&[IoSlice::new(&message)]))?;
+            let mut received = 0;
+            while received < MESSAGE_BYTES {
+                match self.retry_until(until, || socket.receive(&mut message[received..]))? {
                     Some(0) => return Err(self.lost(&"it closed the connection")),
-                    Some(n) => got += n,
+                    Some(n) => received += n,
                     None if self.stopped => return Ok(trips),
                     None => return Err(self.lost(&"no answer within 5 s")),
                 }
             }
-            if trip >= UNCOUNTED {
+            if trip >= WARM_UP_TRIPS {
                 trips.push(clock::now().ns_since(sent_at));
             }
         }
         Ok(trips)
     }
 
-    /// Sends for `seconds`; the arrivals are the server's, on its clock.
-    fn send(&mut self, socket: &Socket, seconds: f64) -> Result<Vec<Arrival>, Failure> {
+    /// Sends for `seconds`. Returns the arrivals at the server, on its clock.
+    fn send(&mut self, socket: &Socket, seconds: f64) -> Result<Vec<Report>, Failure> {
         let until = clock::now() + Duration::from_secs_f64(seconds);
         let chunk = vec![0_u8; CHUNK_BYTES];
         let mut reports = Vec::new();
         while !self.stopped && clock::now() < until {
-            self.when_possible(until, || socket.send_vectored(&[IoSlice::new(&chunk)]))?;
-            self.take_reports(socket, &mut reports)?;
+            self.retry_until(until, || socket.send_vectored(&[IoSlice::new(&chunk)]))?;
+            self.receive_reports(socket, &mut reports)?;
         }
         Ok(reports
             .as_chunks::<REPORT_BYTES>()
             .0
             .iter()
-            .map(Arrival::parse)
+            .map(Report::parse)
             .collect())
     }
 
-    fn take_reports(&self, socket: &Socket, reports: &mut Vec<u8>) -> Result<(), Failure> {
+    fn receive_reports(&self, socket: &Socket, reports: &mut Vec<u8>) -> Result<(), Failure> {
         let mut buffer = [0_u8; 4096];
         loop {
             match socket.receive(&mut buffer) {
@@ -233,17 +234,17 @@ impl Path<'_> {
         }
     }
 
-    /// Receives for `seconds`; the arrivals are ours.
-    fn receive(&mut self, socket: &Socket, seconds: f64) -> Result<Vec<Arrival>, Failure> {
+    /// Receives for `seconds`. Returns the arrivals here.
+    fn receive(&mut self, socket: &Socket, seconds: f64) -> Result<Vec<Report>, Failure> {
         let until = clock::now() + Duration::from_secs_f64(seconds);
         let mut buffer = vec![0_u8; CHUNK_BYTES];
         let (mut arrivals, mut total) = (Vec::new(), 0);
         while !self.stopped && clock::now() < until {
-            match self.when_possible(until, || socket.receive(&mut buffer))? {
+            match self.retry_until(until, || socket.receive(&mut buffer))? {
                 Some(0) => return Err(self.lost(&"it closed the connection")),
                 Some(n) => {
                     total += n as u64;
-                    arrivals.push(Arrival {
+                    arrivals.push(Report {
                         at: clock::now(),
                         total,
                     });
@@ -255,34 +256,12 @@ impl Path<'_> {
     }
 }
 
-/// So many bytes had arrived at that instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Arrival {
-    at: Time,
-    total: u64,
-}
-
-impl Arrival {
-    fn parse(report: &[u8; REPORT_BYTES]) -> Arrival {
-        let word = |bytes: &[u8]| {
-            bytes
-                .iter()
-                .rev()
-                .fold(0_u64, |word, byte| word << 8 | u64::from(*byte))
-        };
-        Arrival {
-            at: Time(word(&report[..8])),
-            total: word(&report[8..]),
-        }
-    }
-}
-
-fn give_round_trips(mut trips: Vec<u64>, values: &mut BTreeMap<String, f64>) {
+fn insert_round_trips(mut trips: Vec<u64>, values: &mut BTreeMap<String, f64>) {
     trips.sort_unstable();
     let Some(last) = trips.len().checked_sub(1) else {
         return;
     };
-    // The nearest rank: the smallest duration that at least this share of the trips did not exceed.
+    // Nearest rank: the smallest duration that at least this share of the trips did not exceed.
     let quantile = |q: f64| {
         trips[((q * trips.len() as f64).ceil() as usize)
             .saturating_sub(1)
@@ -297,12 +276,12 @@ fn give_round_trips(mut trips: Vec<u64>, values: &mut BTreeMap<String, f64>) {
     ]);
 }
 
-/// `DIRECTION_bytes_per_s` and `DIRECTION_mean_bytes_per_s` (TCP payload), `DIRECTION_wire_bits_per_s` (what full frames with the
-/// former take on Ethernet).
-fn give_rate(
+/// Inserts `DIRECTION_bytes_per_s` and `DIRECTION_mean_bytes_per_s` (TCP payload) and
+/// `DIRECTION_wire_bits_per_s` (the former as full frames on Ethernet).
+fn insert_rates(
     direction: &str,
     socket: &Socket,
-    arrivals: &[Arrival],
+    arrivals: &[Report],
     seconds: f64,
     values: &mut BTreeMap<String, f64>,
 ) {
@@ -318,33 +297,34 @@ fn give_rate(
     }
 }
 
-/// The first arrivals of the slices of the steady part, and the one that ends the last slice.
-fn slice_edges(arrivals: &[Arrival], seconds: f64) -> Vec<Arrival> {
+/// Returns the first arrival of each slice of the steady part, then the end of the last slice.
+fn slice_edges(arrivals: &[Report], seconds: f64) -> Vec<Report> {
     let Some(first) = arrivals.first() else {
         return Vec::new();
     };
-    let slice = (1.0 - UNSTEADY) * seconds / f64::from(SLICES);
-    let bounds = (0..=SLICES)
-        .map(|n| first.at + Duration::from_secs_f64(UNSTEADY * seconds + slice * f64::from(n)));
-    // What has arrived when the time is up ends the last slice.
+    let slice = (1.0 - RAMP_UP_SHARE) * seconds / f64::from(SLICES);
+    let bounds = (0..=SLICES).map(|n| {
+        first.at + Duration::from_secs_f64(RAMP_UP_SHARE * seconds + slice * f64::from(n))
+    });
+    // The last arrival ends the last slice if no arrival reached its bound.
     let at_bound = |bound: Time| arrivals.iter().find(|a| a.at >= bound).or(arrivals.last());
     bounds.filter_map(at_bound).copied().collect()
 }
 
-/// Bytes per second from one arrival to another; `None` between an arrival and itself.
-fn rate(from: Arrival, to: Arrival) -> Option<f64> {
+/// Bytes per second between two arrivals; `None` if both are of one instant.
+fn rate(from: Report, to: Report) -> Option<f64> {
     let ns = to.at.ns_since(from.at);
     (ns > 0).then(|| (to.total - from.total) as f64 * 1e9 / ns as f64)
 }
 
-/// Over the whole steady part. Means of flows that share a link add up.
-fn mean_rate(edges: &[Arrival]) -> Option<f64> {
+/// Mean rate of the whole steady part. Means of flows that share a link add up.
+fn mean_rate(edges: &[Report]) -> Option<f64> {
     rate(*edges.first()?, *edges.last()?)
 }
 
-/// Of the slices. The median, since the question is what the link carries: a moment in which a busy machine did not run
-/// the probe, and the burst with which a shaper makes up for it, are not the link's.
-fn median_rate(edges: &[Arrival]) -> Option<f64> {
+/// Median rate of the slices. The median is the rate of the link: it leaves out a moment in which a
+/// busy machine did not run the probe, and the burst of a shaper that follows it.
+fn median_rate(edges: &[Report]) -> Option<f64> {
     let mut rates: Vec<f64> = edges
         .windows(2)
         .filter_map(|pair| rate(pair[0], pair[1]))
@@ -365,14 +345,14 @@ mod tests {
     #[test]
     fn rate_leaves_out_the_slow_start_and_a_moment_of_silence() {
         // 1 byte per ms for the first 100 ms of a second, then 1000 bytes per ms.
-        let arrivals: Vec<Arrival> = (0..1000_u64)
-            .map(|ms| Arrival {
+        let arrivals: Vec<Report> = (0..1000_u64)
+            .map(|ms| Report {
                 at: Time(5 + ms * 1_000_000),
                 total: if ms < 100 { ms } else { 100 + (ms - 99) * 1000 },
             })
             .collect();
         assert_eq!(median_rate(&slice_edges(&arrivals, 1.0)), Some(1e6));
-        let silent: Vec<Arrival> = arrivals
+        let silent: Vec<Report> = arrivals
             .iter()
             .copied()
             .filter(|a| !(500_000_000..530_000_000).contains(&a.at.as_ns()))
@@ -385,24 +365,10 @@ mod tests {
     #[test]
     fn quantiles_are_nearest_ranks() {
         let mut values = BTreeMap::new();
-        give_round_trips((1..=200).rev().map(|us| us * 1000).collect(), &mut values);
+        insert_round_trips((1..=200).rev().map(|us| us * 1000).collect(), &mut values);
         assert_eq!(values["rtt_us_min"], 1.0);
         assert_eq!(values["rtt_us_p50"], 100.0);
         assert_eq!(values["rtt_us_p99"], 198.0);
         assert_eq!(values["rtt_us_max"], 200.0);
-    }
-
-    #[test]
-    fn reports_are_little_endian_clock_and_total() {
-        let mut report = [0; REPORT_BYTES];
-        report[..8].copy_from_slice(&7_u64.to_le_bytes());
-        report[8..].copy_from_slice(&(1_u64 << 40).to_le_bytes());
-        assert_eq!(
-            Arrival::parse(&report),
-            Arrival {
-                at: Time(7),
-                total: 1 << 40
-            }
-        );
     }
 }

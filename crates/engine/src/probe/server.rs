@@ -8,17 +8,18 @@ use hakaru_runtime::{Events, Interest, Reactor, Token, clock};
 use hakaru_units::Time;
 use serde_json::json;
 
-use super::{CHUNK_BYTES, DRAIN, ECHO, REPORT_BYTES, SOURCE};
+use super::protocol::{CHUNK_BYTES, DRAIN, ECHO, Report, SOURCE};
 use crate::address::parse_address;
 use crate::control::{Control, Order};
 use crate::failure::{Failure, OrEnvironment};
 
 const LISTENER: Token = Token(0);
 
-/// Distance of a draining connection's reports: 20 in the shortest sensible measurement, and 3 kB/s on the way back.
+/// Interval of the reports of a draining connection: 20 reports in the shortest sensible measurement,
+/// and 3 kB/s on the way back.
 const REPORT_EVERY: Duration = Duration::from_millis(5);
 
-/// Chunks moved for one connection before others have their turn.
+/// Chunks moved for one connection before the others get their turn.
 const CHUNKS_PER_TURN: u32 = 8;
 
 /// Answers until `stop`.
@@ -42,7 +43,7 @@ pub fn run(listen: &str, reactor: &Reactor, control: &mut Control) -> Result<(),
         reactor,
         listener,
         clients: HashMap::new(),
-        named: 0,
+        tokens_used: 0,
         buffer: vec![0; CHUNK_BYTES],
     }
     .serve(control)
@@ -52,7 +53,7 @@ struct Server<'r> {
     reactor: &'r Reactor,
     listener: Listener,
     clients: HashMap<Token, Client>,
-    named: u64,
+    tokens_used: u64,
     buffer: Vec<u8>,
 }
 
@@ -62,7 +63,7 @@ struct Client {
 }
 
 enum Duty {
-    /// Bytes received that the socket has not taken back yet.
+    /// Bytes received and not sent back yet.
     Echo {
         unsent: Vec<u8>,
     },
@@ -76,23 +77,25 @@ enum Duty {
 /// How a turn of a client ended.
 #[derive(PartialEq, Eq)]
 enum Turn {
-    Over,
-    More,
+    /// Nothing to move until the next event.
+    Blocked,
+    /// More to move; the other connections get their turn first.
+    Unfinished,
     Closed,
 }
 
 impl Server<'_> {
     fn serve(&mut self, control: &mut Control) -> Result<(), Failure> {
         let mut events = Events::with_capacity(64);
-        let mut again: Vec<Token> = Vec::new();
+        let mut unfinished: Vec<Token> = Vec::new();
         loop {
-            let until = if again.is_empty() {
+            let until = if unfinished.is_empty() {
                 None
             } else {
                 Some(Time::ZERO)
             };
             control.wait(self.reactor, &mut events, until)?;
-            let mut turns = std::mem::take(&mut again);
+            let mut turns = std::mem::take(&mut unfinished);
             for event in events.iter() {
                 if control.handle_event(event)? {
                     continue;
@@ -104,9 +107,9 @@ impl Server<'_> {
                 }
             }
             for token in turns {
-                match self.turn(token) {
-                    Turn::Over => {}
-                    Turn::More => again.push(token),
+                match self.run_turn(token) {
+                    Turn::Blocked => {}
+                    Turn::Unfinished => unfinished.push(token),
                     Turn::Closed => {
                         self.clients.remove(&token);
                     }
@@ -131,8 +134,8 @@ impl Server<'_> {
                     let Some((socket, _)) = accepted else {
                         return Ok(None);
                     };
-                    self.named += 1;
-                    let token = Token(self.named);
+                    self.tokens_used += 1;
+                    let token = Token(self.tokens_used);
                     self.reactor.register(&socket, token, Interest::Edge)?;
                     Ok(Some((token, Client { socket, duty: None })))
                 });
@@ -152,24 +155,24 @@ impl Server<'_> {
         }
     }
 
-    fn turn(&mut self, token: Token) -> Turn {
+    fn run_turn(&mut self, token: Token) -> Turn {
         let Some(client) = self.clients.get_mut(&token) else {
-            return Turn::Over;
+            return Turn::Blocked;
         };
         for _ in 0..CHUNKS_PER_TURN {
             match client.step(&mut self.buffer) {
                 Ok(true) => {}
                 Ok(false) => return Turn::Closed,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Turn::Over,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Turn::Blocked,
                 Err(_) => return Turn::Closed,
             }
         }
-        Turn::More
+        Turn::Unfinished
     }
 }
 
 impl Client {
-    /// Moves one chunk; `Ok(false)` at the end of the stream or when the first byte means nothing.
+    /// Moves one chunk. Returns `Ok(false)` at the end of the stream, or if the first byte is unknown.
     fn step(&mut self, buffer: &mut [u8]) -> io::Result<bool> {
         match &mut self.duty {
             None => {
@@ -177,7 +180,7 @@ impl Client {
                 if self.socket.receive(&mut first)? == 0 {
                     return Ok(false);
                 }
-                self.duty = Duty::of(first[0]);
+                self.duty = Duty::parse(first[0]);
                 Ok(self.duty.is_some())
             }
             Some(Duty::Echo { unsent }) => {
@@ -198,11 +201,13 @@ impl Client {
                 let now = clock::now();
                 if now >= *report_at {
                     *report_at = now + REPORT_EVERY;
-                    // Reports are few and small: they fit the socket's buffer unless the client reads none at all.
-                    self.socket.send_vectored(&[
-                        IoSlice::new(&now.as_ns().to_le_bytes()),
-                        IoSlice::new(&total.to_le_bytes()),
-                    ])?;
+                    // Reports are few and small: they fit the socket's buffer unless the client
+                    // reads none at all.
+                    let report = Report {
+                        at: now,
+                        total: *total,
+                    };
+                    self.socket.send_vectored(&[IoSlice::new(&report.emit())])?;
                 }
                 Ok(n > 0)
             }
@@ -216,7 +221,7 @@ impl Client {
 }
 
 impl Duty {
-    fn of(first: u8) -> Option<Duty> {
+    fn parse(first: u8) -> Option<Duty> {
         match first {
             ECHO => Some(Duty::Echo { unsent: Vec::new() }),
             DRAIN => Some(Duty::Drain {
@@ -228,5 +233,3 @@ impl Duty {
         }
     }
 }
-
-const _: () = assert!(REPORT_BYTES == 2 * size_of::<u64>());
