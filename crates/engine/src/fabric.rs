@@ -333,7 +333,7 @@ impl<'r> Shell<'r> {
         };
         drop(packets);
         let leads = self.interfaces.iter().map(|of| of.lead.duration());
-        self.fabric.tell_ahead(leads.max().unwrap_or_default());
+        self.fabric.report_ahead(leads.max().unwrap_or_default());
         for due in self.leaving.dues() {
             self.lateness.record_ns(at.ns_since(*due));
         }

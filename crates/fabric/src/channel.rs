@@ -11,28 +11,30 @@ use crate::packet::{TAG_BYTES, Train};
 use crate::queue::{EgressQueue, Room};
 use hakaru_contract::fabric::Direction;
 
-/// What is sent in one go takes about this long, or less: see [`Channel::bound_go`]. Frames of one train reach the other end together, so this
-/// bounds how much later than on a wire the first of them does; a frame on its own is exact.
-const GO_NS: u64 = 10_000;
-/// In one go without a rate.
-const GO_BYTES: u64 = 64 << 10;
+/// Longest duration of one train: see [`Channel::bound_train`]. Frames of one train reach the other
+/// end together, so this bounds by how much the first of them is late compared with a real wire. A
+/// single frame is exact.
+const TRAIN_NS_MAX: u64 = 10_000;
+/// Longest train on a link without a rate.
+const TRAIN_BYTES_MAX: u64 = 64 << 10;
 
 /// One direction of a link.
 #[derive(Debug)]
 pub(crate) struct Channel {
     rate_bits_per_s: Option<u64>,
-    /// What is sent in one go at most, one frame at least.
-    go_bytes: u64,
+    /// Longest train sent at once; at least one frame.
+    train_bytes_max: u64,
     mtu_bytes: u32,
     queue: EgressQueue,
     line: Line,
     /// Bytes that are being sent.
     sending_bytes: Option<u64>,
-    /// When it had sent what it sent last.
+    /// Instant at which the last transmission ended.
     freed_at: Time,
-    /// Part of a nanosecond that was owed at the end of the last go, in bits × 10⁹ / rate.
+    /// Part of a nanosecond that was owed at the end of the last transmission, in bits × 10⁹ /
+    /// rate.
     owed: u64,
-    /// Ends of other channels that want this one to stop.
+    /// Queues that have paused this channel.
     stops: u32,
     stopped_at: Time,
     /// 802.3x is on.
@@ -54,9 +56,9 @@ impl Channel {
     pub(crate) fn new(config: &Direction, mtu_bytes: u32, rng: &mut Pcg64) -> Channel {
         Channel {
             rate_bits_per_s: config.rate_bits_per_s,
-            go_bytes: config
-                .rate_bits_per_s
-                .map_or(GO_BYTES, |rate| rate / 8 * GO_NS / 1_000_000_000),
+            train_bytes_max: config.rate_bits_per_s.map_or(TRAIN_BYTES_MAX, |rate| {
+                rate / 8 * TRAIN_NS_MAX / 1_000_000_000
+            }),
             mtu_bytes,
             queue: EgressQueue::new(&config.queue),
             line: Line::new(config, rng),
@@ -75,31 +77,33 @@ impl Channel {
         self.rate_bits_per_s
     }
 
-    /// What the line takes at least.
+    /// Returns the shortest delay of the line.
     pub(crate) const fn delay_ns(&self) -> u64 {
         self.line.delay_ns()
     }
 
-    /// Sends no more than this in one go. A train enters the next queue as a lump, and leaves this one so: where a queue is short, or marks early, lumps
-    /// that are not much smaller would fill it as frames on a wire, between which others leave, do not.
-    pub(crate) fn bound_go(&mut self, bytes: u64) {
-        self.go_bytes = self.go_bytes.min(bytes);
+    /// Bounds the trains of this channel. A train leaves this queue and enters the next as a lump.
+    /// In a queue that is short or marks early, a lump of similar size would fill it where frames
+    /// on a real wire, with others leaving between them, would not.
+    pub(crate) fn bound_train(&mut self, bytes: u64) {
+        self.train_bytes_max = self.train_bytes_max.min(bytes);
     }
 
     pub(crate) const fn queue(&self) -> &EgressQueue {
         &self.queue
     }
 
-    /// Offers a train to a queue that has so much room.
+    /// Offers a train to the queue, which may take as much as `room` allows.
     pub(crate) fn offer(&mut self, now: Time, mut train: Train, room: Room, rng: &mut Pcg64) {
-        // What comes from an interface is as it is (VLAN 0); a switch puts tags in and takes them out.
+        // A frame from an interface is unchanged (VLAN 0); switches insert and remove tags.
         if train.vlan != 0 {
             train.set_tagged(self.is_trunk && train.vlan != 1);
         }
         let frames = u64::from(train.count);
         self.counters.frames_in += frames;
         self.counters.bytes_in += train.bytes();
-        // FCS and Ethernet header are not the packet's; a tag lengthens the frame, not what it carries.
+        // The MTU covers neither FCS nor Ethernet header; a tag lengthens the frame, not its
+        // payload.
         if train.longest_bytes() > self.mtu_bytes + 18 + TAG_BYTES * u32::from(train.is_tagged()) {
             self.counters.drops.mtu += frames;
             return;
@@ -114,7 +118,8 @@ impl Channel {
         self.counters.frames_now += u64::from(admission.taken);
     }
 
-    /// Sends the next frames, if there are any and nothing is in the way. `arrive` is told what will arrive, and when.
+    /// Starts the next transmission if a frame is queued and the channel is neither busy nor
+    /// paused. `arrive` receives each train that will arrive, and when.
     pub(crate) fn start(
         &mut self,
         now: Time,
@@ -124,14 +129,14 @@ impl Channel {
         if self.sending_bytes.is_some() || self.stops > 0 {
             return None;
         }
-        let train = self.queue.next(self.go_bytes)?;
+        let train = self.queue.next(self.train_bytes_max)?;
         let bytes = train.bytes();
         let first_wire = u64::from(train.longest_bytes()) + 20;
         let (took, each) = (self.serialise(train.wire_bytes()), self.ns_of(first_wire));
         let free_at = now + Duration::from_nanos(took);
         self.sending_bytes = Some(bytes);
         self.counters.busy_ns += took;
-        // What the gap after the last frame takes keeps the serialiser busy, not the frame.
+        // The gap after the last frame keeps the serialiser busy; the frame is complete before it.
         let gap = self.ns_of(20);
         let header_at = now
             + Duration::from_nanos(self.ns_of(64).min(each))
@@ -146,7 +151,7 @@ impl Channel {
         Some(Busy { free_at, header_at })
     }
 
-    /// The serialiser has sent what it was sending.
+    /// Ends the current transmission.
     pub(crate) fn freed(&mut self, now: Time) {
         if let Some(bytes) = self.sending_bytes.take() {
             self.queue.sent(now, bytes);
@@ -165,7 +170,7 @@ impl Channel {
         self.counters.frames_now -= u64::from(train.count);
     }
 
-    /// The other end wants it to stop.
+    /// Pauses this channel for a queue at its other end.
     pub(crate) fn stop(&mut self, now: Time) {
         if self.stops == 0 {
             self.counters.pauses += 1;
@@ -174,7 +179,7 @@ impl Channel {
         self.stops += 1;
     }
 
-    /// One that wanted it to stop wants so no more.
+    /// Ends the pause of one of those queues.
     pub(crate) fn resume(&mut self, now: Time) {
         self.stops -= 1;
         if self.stops == 0 {
@@ -196,7 +201,7 @@ impl Channel {
         }
     }
 
-    /// The depths that frames met since this was asked last, if any met the queue.
+    /// Returns the queue depths that frames met since the last call; `None` if no frame came.
     pub(crate) fn take_depths(&mut self) -> Option<Histogram> {
         self.queue.take_depths()
     }
@@ -206,7 +211,8 @@ impl Channel {
         self.queue.depths()
     }
 
-    /// How long so many bytes take, ns; what is left over is owed, so that the rate is exact in the long run.
+    /// Returns how long these bytes take, ns. The remainder is carried over, so that the rate is
+    /// exact in the long run.
     fn serialise(&mut self, wire_bytes: u64) -> u64 {
         let Some(rate) = self.rate_bits_per_s else {
             return 0;

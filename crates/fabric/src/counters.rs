@@ -1,4 +1,4 @@
-//! What happened to frames, counted.
+//! Counters of links and switches.
 
 /// Frames that were dropped, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,16 +28,17 @@ impl Drops {
     }
 }
 
-/// One direction of a link. `frames_in + duplicated == frames_out + drops.all() + frames_now`, at any instant.
+/// One direction of a link. `frames_in + duplicated == frames_out + drops.all() + frames_now`, at
+/// any instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelCounters {
     /// Offered to the queue.
     pub frames_in: u64,
-    /// Bytes of those with FCS.
+    /// Bytes of those frames with FCS.
     pub bytes_in: u64,
     /// Arrived at the other end.
     pub frames_out: u64,
-    /// Bytes of those with FCS.
+    /// Bytes of those frames with FCS.
     pub bytes_out: u64,
     /// Dropped.
     pub drops: Drops,
@@ -47,7 +48,7 @@ pub struct ChannelCounters {
     pub corrupted: u64,
     /// Marked with "congestion experienced" (ECN).
     pub marked: u64,
-    /// Times that the other end told this one to stop (802.3x).
+    /// Pauses that the other end requested (802.3x).
     pub pauses: u64,
     /// How long it was stopped, ns.
     pub paused_ns: u64,
@@ -57,7 +58,7 @@ pub struct ChannelCounters {
     pub frames_now: u64,
     /// Waiting or being sent.
     pub queue_bytes_now: u64,
-    /// Longest queue since these counters were visited last.
+    /// Longest queue, bytes, in the interval since the previous visit.
     pub queue_peak_bytes_now: u64,
 }
 
@@ -88,14 +89,15 @@ impl ChannelCounters {
     }
 }
 
-/// A switch. `frames_in + copied + originated` is `frames_out + taken + frames_now` and all that was dropped, at any instant.
+/// A switch. `frames_in + copied + originated` equals `frames_out + taken + frames_now` plus all
+/// drops, at any instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SwitchCounters {
-    /// Came in at its ports.
+    /// Frames received at its ports.
     pub frames_in: u64,
     /// Passed on to its ports.
     pub frames_out: u64,
-    /// More of them than came, since what has no known receiver goes out of several ports.
+    /// Extra copies of frames without a known receiver, which leave through several ports.
     pub copied: u64,
     /// Begun by its router: ARP and ICMP.
     pub originated: u64,
@@ -103,22 +105,23 @@ pub struct SwitchCounters {
     pub taken: u64,
     /// With a tag where none is expected.
     pub dropped_vlan: u64,
-    /// For a receiver that is where they came from, or for no other port of the VLAN, or for bridges alone.
+    /// Frames whose receiver is behind the port they came from, or behind no other port of the
+    /// VLAN, or frames for bridges alone.
     pub dropped_filtered: u64,
     /// Time to live was over.
     pub dropped_ttl: u64,
-    /// Its router knows no way there.
+    /// Frames without a route in its router.
     pub dropped_no_route: u64,
     /// The next host or router on the way did not answer ARP.
     pub dropped_unresolved: u64,
-    /// Longer than what its router may send on.
+    /// Frames longer than its router may forward.
     pub dropped_mtu: u64,
     /// Waiting for an answer to ARP.
     pub frames_now: u64,
 }
 
 impl SwitchCounters {
-    /// So many frames went out of so many ports.
+    /// Counts `frames` that leave through `ports` ports.
     pub(crate) fn passed(&mut self, frames: u64, ports: u64) {
         self.frames_out += frames * ports;
         match ports.checked_sub(1) {

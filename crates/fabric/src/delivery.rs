@@ -1,4 +1,5 @@
-//! Frames on their way out to an interface: neighbours of one super-frame together, with headers of their own.
+//! Frames leaving for an interface: neighbours of one super-frame are joined and get headers of
+//! their own.
 use std::collections::VecDeque;
 
 use hakaru_units::Time;
@@ -6,32 +7,32 @@ use hakaru_units::Time;
 use crate::headers;
 use crate::packet::{ETHERNET_BYTES, OutFrame, Segmentation, Train};
 
-/// Headers up to IP's lie within this, options and tag included.
+/// Upper bound of the end of the IP header, options and tag included.
 const IP_BYTES_MAX: usize = 18 + 60;
 
-/// What waits to be written to one interface.
+/// Frames waiting to be written to one interface.
 #[derive(Debug, Default)]
 pub(crate) struct Delivery {
     waiting: VecDeque<OutFrame>,
 }
 
 impl Delivery {
-    /// They arrived at `at`. `tag`: what the frames are to be tagged with.
+    /// Adds frames that arrive at `at` and leave with the VLAN tag `tag`.
     pub(crate) fn push(&mut self, at: Time, train: Train, tag: Option<u16>) {
         if let Some(back) = self.waiting.back_mut()
             && back.tag == tag
-            && back.train.goes_on_in(&train)
+            && back.train.is_followed_by(&train)
         {
             back.train.count += train.count;
         } else {
-            // One that was told ahead may be known before others that arrive earlier.
+            // A frame reported ahead may be known before others that arrive earlier.
             let place = self.waiting.partition_point(|frame| frame.due <= at);
             let due = at;
             self.waiting.insert(place, OutFrame { train, tag, due });
         }
     }
 
-    /// When the next one arrives.
+    /// Returns when the next frame arrives.
     pub(crate) fn due(&self) -> Option<Time> {
         self.waiting.front().map(|frame| frame.due)
     }
@@ -42,7 +43,7 @@ impl Delivery {
 }
 
 impl OutFrame {
-    /// When it should go out: the instant at which its first frames arrived.
+    /// When it should leave: the instant at which its first frames arrived.
     #[must_use]
     pub const fn due(&self) -> Time {
         self.due
@@ -54,7 +55,7 @@ impl OutFrame {
         self.train.bytes()
     }
 
-    /// How the interface is to cut it; `None`: it is one frame.
+    /// Returns how the interface has to segment the bytes; `None` for a single frame.
     #[must_use]
     pub fn segmentation(&self) -> Option<Segmentation> {
         let cut = self
@@ -85,8 +86,8 @@ impl OutFrame {
         Some(((i32::from(start) + self.tag_shift()) as u16, offset))
     }
 
-    /// The Ethernet frame, or super-frame, without FCS, in two parts: `head` (whatever was in it is forgotten) and what is returned.
-    /// What is as it came is not copied.
+    /// Emits the Ethernet frame, or super-frame, without FCS in two parts: `head`, whose former
+    /// content is discarded, and the returned body. Unchanged bytes are returned, not copied.
     pub fn emit<'a>(&'a self, head: &mut Vec<u8>) -> &'a [u8] {
         head.clear();
         let Train {
@@ -106,7 +107,8 @@ impl OutFrame {
             body = &body[packet.payload_of(*first, *count)];
             let last = first + count == packet.frames();
             headers::cut(head, body.len(), *first, cut.payload_bytes, last);
-            // Offloading leaves the checksum to who cuts; whoever filled it in beforehand filled in another one.
+            // With offload, the segmenting side fills in the checksum. A checksum filled in
+            // beforehand covers the whole super-frame, so this part needs its own.
             if packet.checksum().is_none()
                 && let Some((start, offset)) = headers::checksum_at(head)
             {
@@ -136,7 +138,7 @@ impl OutFrame {
         body
     }
 
-    /// Turns one bit of the payload over. `draw`: which, if there are so many.
+    /// Flips one bit of the payload; `draw` selects it.
     fn corrupt(&self, frame: &mut [u8], draw: u32) {
         let packet = &self.train.packet;
         // A checksum that is computed later would hide it.

@@ -1,8 +1,9 @@
-//! Pending events in the order of time; events of one instant happen in the order of their creation.
+//! Pending events in the order of time; events of one instant happen in the order of their
+//! creation.
 //!
-//! Most events of one source come in order: frames on a channel arrive in the order in which they
-//! were sent. Each source therefore has a lane, a queue in order of time, and the heap holds only the
-//! first event of each lane: with thousands of frames on a long line it stays small.
+//! Most events of one source are created in order: frames on a channel arrive in the order in which
+//! they were sent. Each source therefore has a lane, a queue in order of time, and the heap has
+//! only the first event of each lane: with thousands of frames on a long line it stays small.
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -17,8 +18,8 @@ pub(crate) enum EventKind {
     Enter { port: usize, train: Train },
     /// The serialiser of a channel is idle again.
     Free { channel: usize },
-    /// A train has reached the end of a channel. Into a cut-through switch its first bytes have, and
-    /// all of it will have at `complete_at`.
+    /// A train reaches the end of a channel. Into a cut-through switch, its first bytes do, and the
+    /// rest follows until `complete_at`.
     Arrive {
         channel: usize,
         train: Train,
@@ -34,7 +35,7 @@ pub(crate) enum EventKind {
     Router { switch: usize },
 }
 
-/// Events that have not happened yet.
+/// Pending events.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     lanes: Vec<VecDeque<Event>>,
@@ -51,8 +52,8 @@ struct Event {
 }
 
 impl Events {
-    /// Adds an event. Events of one `lane` should come in order of time; one that does not costs a
-    /// search of the lane.
+    /// Adds an event. Events of one `lane` should be added in order of time; an event out of order
+    /// costs a search of the lane.
     pub(crate) fn push(&mut self, lane: usize, at: Time, kind: EventKind) {
         self.sequence += 1;
         let sequence = self.sequence;
@@ -73,8 +74,8 @@ impl Events {
                 return;
             }
         }
-        // The event is the first of its lane now. The heap entry of the former first is skipped
-        // when it comes up.
+        // The event is now the first of its lane. The heap entry of the former first is skipped
+        // when it reaches the top.
         self.first.push(Reverse((at, sequence, lane)));
     }
 
@@ -92,8 +93,8 @@ impl Events {
             }
             self.first.pop();
             let events = &mut self.lanes[lane];
-            // The entry is stale: an earlier event was added to the lane, and taking that one
-            // added a second entry for this event.
+            // The entry is stale: an earlier event was added to the lane, and its removal added a
+            // second entry for this event.
             if events
                 .front()
                 .is_none_or(|event| event.sequence != sequence)

@@ -1,4 +1,4 @@
-//! The owner of switches, channels and events; what a shell calls.
+//! Switches, channels and events, owned by one [`Fabric`]; the interface that a shell calls.
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -27,13 +27,13 @@ const TRAINS_PER_QUEUE: u64 = 8;
 /// ```text
 /// loop {
 ///     now                → the clock, before the interfaces are read
-///     interface readable → handle_frame       unless !wants_frame(port): then leave the packet in the interface
-///     always             → handle_timeout     with that `now`: nothing that came before it is still to come
+///     interface readable → handle_frame     unless !wants_frame(port): leave the packet there
+///     always             → handle_timeout   with that `now`: every earlier frame has been read
 ///     while poll_frame   → write it to the interface
 ///     sleep until          poll_timeout
 /// }
 /// ```
-/// Being called late does not change what happens inside: events happen at their own instants, and so do arrivals.
+/// A late call does not change what happens inside: events and arrivals keep their own instants.
 #[derive(Debug)]
 pub struct Fabric {
     /// Link `n` has channels `2n` (a to b) and `2n + 1`.
@@ -43,7 +43,7 @@ pub struct Fabric {
     sinks: Vec<Sink>,
     switches: Vec<Switch>,
     switch_names: Vec<String>,
-    /// Switch that each channel comes out of, if it is one.
+    /// Switch that sends into each channel; `None` for an interface.
     sources: Vec<Option<usize>>,
     ports: Vec<Port>,
     /// Channels that each channel's queue has stopped.
@@ -54,16 +54,17 @@ pub struct Fabric {
     arrivals: Vec<(Time, Train)>,
     /// Everything until here has happened.
     now: Time,
-    /// By how much frames are told before they reach an interface.
+    /// Lead time with which frames are reported before they reach an interface.
     ahead_ns: u64,
-    /// When what was sent last reaches the end of each channel.
+    /// Instant at which the last frame sent on each channel reaches its end.
     last_arrivals: Vec<Time>,
-    /// What becomes of frames that reach a switch until here was decided.
+    /// Instant until which the paths of frames that reach a switch are decided.
     settled: Time,
     lateness: Lateness,
 }
 
-/// Packets that came to the fabric's knowledge only after it had handled the instant by which it had to know of them: they begin their way late.
+/// Packets that the fabric received after it had handled the instant at which they should have
+/// entered. They enter late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lateness {
     /// How many.
@@ -85,18 +86,18 @@ struct Port {
     name: String,
     /// The channel that leads into the fabric.
     ingress: usize,
-    /// Bytes of frames that were handed over and have not reached the channel's queue yet.
+    /// Bytes of frames handed over that have not reached the channel's queue yet.
     entering_bytes: u64,
-    /// When the last of them does: those of one interface stay in order.
+    /// Instant at which the last of those frames reaches the queue: an interface keeps its order.
     entering_at: Time,
     delivery: Delivery,
 }
 
 impl Fabric {
-    /// A fabric in which nothing is on its way.
+    /// Creates a fabric without frames.
     ///
     /// # Errors
-    /// The configuration cannot be: what, and the bounds.
+    /// The configuration is invalid; the error names the place and the bounds.
     pub fn new(config: &FabricConfig) -> Result<Fabric, ConfigError> {
         validate(config)?;
         let mut rng = Pcg64::seed_from_u64(config.seed);
@@ -171,7 +172,7 @@ impl Fabric {
             };
             let entered = entered.iter().map(|port| bounds[port.egress]);
             let least = entered.chain([bounds[channel]]).min();
-            self.channels[channel].bound_go(least.unwrap_or(u64::MAX));
+            self.channels[channel].bound_train(least.unwrap_or(u64::MAX));
         }
     }
 
@@ -213,9 +214,11 @@ impl Fabric {
         }
     }
 
-    /// From now on tells frames so much before they reach an interface, as far as it is known by then that nothing changes any more: those that are on the
-    /// line, and those that nothing can meet in the switch in between (see `is_settled`). For a shell that wants to have begun to write by that instant, which [`OutFrame::due`] says.
-    pub fn tell_ahead(&mut self, by: Duration) {
+    /// Reports frames to an interface up to `by` before they arrive, for a shell whose writing
+    /// takes time and that wants to start before [`OutFrame::due`]. Only frames that nothing can
+    /// change any more are reported early: frames on the line, and frames that no other frame can
+    /// meet in the switch before it (see `is_settled`).
+    pub fn report_ahead(&mut self, by: Duration) {
         self.ahead_ns = by.as_nanos() as u64;
     }
 
@@ -224,7 +227,8 @@ impl Fabric {
         self.ports.iter().map(|port| port.name.as_str())
     }
 
-    /// Whether interface `port` should be read: false while its link has enough to send, or is paused.
+    /// Returns whether interface `port` should be read: false while its link has enough to send or
+    /// is paused.
     #[must_use]
     pub fn wants_frame(&self, port: usize) -> bool {
         let port = &self.ports[port];
@@ -232,10 +236,13 @@ impl Fabric {
         queue.bytes() + port.entering_bytes < queue.limit_bytes()
     }
 
-    /// A packet came from interface `port` at `at`. It is taken even if it is not wanted.
+    /// Handles a packet that came from interface `port` at `at`. It is accepted even if it is not
+    /// wanted.
     ///
-    /// One of an instant that was handled already begins its way then all the same if nothing but its own link can have noticed by now: kernels hand a
-    /// packet over some 5 to 30 us after its stamp. If the link is shorter than that, or paused by its other end, it begins its way now, and counts as late.
+    /// A packet whose instant has been handled already still enters at that instant, if only its
+    /// own link could have noticed it by now: kernels deliver a packet 5 to 30 µs after its
+    /// timestamp. If the link is shorter than that, or its other end has paused it, the packet
+    /// enters now and counts as late.
     pub fn handle_frame(&mut self, at: Time, port: usize, packet: Packet) {
         let train = Train::whole(Arc::new(packet));
         let Port {
@@ -250,7 +257,7 @@ impl Fabric {
         let late = if in_time { 0 } else { self.now.ns_since(at) };
         self.lateness.packets += u64::from(late > 0);
         self.lateness.ns += late;
-        // Behind those that were sent before it.
+        // Behind the packets sent before it.
         let enters = (at + Duration::from_nanos(late))
             .max(*entering_at)
             .max(channel.freed_at());
@@ -292,7 +299,8 @@ impl Fabric {
         self.ports[port].delivery.pop()
     }
 
-    /// When the next frame of [`Fabric::poll_frame`] arrives: later than now only with [`Fabric::tell_ahead`].
+    /// Returns when the next frame of [`Fabric::poll_frame`] arrives. Later than now only with
+    /// [`Fabric::report_ahead`].
     #[must_use]
     pub fn frame_due(&self, port: usize) -> Option<Time> {
         self.ports[port].delivery.due()
@@ -313,14 +321,14 @@ impl Fabric {
         self.switch_names.iter().map(String::as_str).zip(counters)
     }
 
-    /// Packets that came to it too late to begin their way at the right instant.
+    /// Returns the packets that arrived too late to enter at their own instant.
     #[must_use]
     pub const fn lateness(&self) -> Lateness {
         self.lateness
     }
 
-    /// Ends the interval of the queue depths that frames met: each direction of each link of which there are any, as in
-    /// [`Fabric::counters`].
+    /// Ends the interval of the queue depths. Returns the depths that frames met, of each direction
+    /// of each link that had frames, named as in [`Fabric::counters`].
     pub fn take_queue_depths(&mut self) -> impl Iterator<Item = (&str, Histogram)> {
         let channels = self.channels.iter_mut().map(Channel::take_depths);
         let all = self.names.iter().map(String::as_str).zip(channels);

@@ -1,6 +1,6 @@
-//! Ethernet, IP, TCP and UDP headers, as far as frames must be cut out of super-frames and marked.
+//! Ethernet, IP, TCP and UDP headers, as far as segmentation, marking and tagging need them.
 //!
-//! All functions take bytes that may be anything; what does not parse is left as it is.
+//! All functions accept arbitrary bytes; bytes that do not parse stay unchanged.
 
 const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_IPV4: u16 = 0x0800;
@@ -26,7 +26,7 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
         .map(u16::from_be_bytes)
 }
 
-/// What the frame carries, behind a tag if there is one, and where that begins.
+/// Returns the Ethertype, behind a tag if there is one, and the offset of the payload.
 pub(crate) fn ethertype(bytes: &[u8]) -> Option<(u16, usize)> {
     match u16_at(bytes, 12)? {
         ETHERTYPE_VLAN => Some((u16_at(bytes, 16)?, 18)),
@@ -42,7 +42,8 @@ pub(crate) fn ipv4(bytes: &[u8]) -> Option<(usize, usize)> {
     }
 }
 
-/// Takes `hops` off the time to live of IPv4; its checksum is brought up to date by the difference (RFC 1624).
+/// Subtracts `hops` from the time to live of IPv4 and updates the header checksum incrementally
+/// (RFC 1624).
 pub(crate) fn age(bytes: &mut [u8], hops: u8) {
     let Some((at, _)) = ipv4(bytes) else { return };
     let before = u16_at(bytes, at + 8).unwrap_or(0);
@@ -77,7 +78,7 @@ fn ip(bytes: &[u8]) -> Option<Ip> {
     }
 }
 
-/// The ECN bits: 0 to 3; `None` for what is not IP.
+/// Returns the ECN bits, 0 to 3; `None` unless the frame is IP.
 pub(crate) fn ecn(bytes: &[u8]) -> Option<u8> {
     match ip(bytes)? {
         Ip::V4 { at, .. } => Some(bytes[at + 1] & 3),
@@ -109,7 +110,7 @@ pub(crate) fn payload_at(bytes: &[u8]) -> Option<usize> {
     (header >= least && bytes.len() >= at + header).then_some(at + header)
 }
 
-/// Whether it is UDP.
+/// Returns whether the frame is UDP.
 pub(crate) fn is_udp(bytes: &[u8]) -> bool {
     transport(bytes).is_some_and(|(protocol, _)| protocol == UDP)
 }
@@ -135,7 +136,7 @@ pub(crate) fn mark(bytes: &mut [u8]) {
     }
 }
 
-/// Puts in an 802.1Q tag, or takes it out.
+/// Inserts, replaces or (`None`) removes the 802.1Q tag.
 pub(crate) fn set_tag(bytes: &mut Vec<u8>, tag: Option<u16>) {
     if u16_at(bytes, 12) == Some(ETHERTYPE_VLAN) && bytes.len() >= 16 {
         bytes.drain(12..16);
@@ -146,8 +147,9 @@ pub(crate) fn set_tag(bytes: &mut Vec<u8>, tag: Option<u16>) {
     }
 }
 
-/// Makes the headers of a super-frame those of a part of it with `payload` bytes: `index` is the first of its frames, each with `each`
-/// bytes; `last`: the super-frame's last frame is in it. The checksum becomes the sum of the pseudo-header, as offloading expects.
+/// Turns the headers of a super-frame into those of a part with `payload` bytes. `index` is the
+/// part's first frame, `each` the payload of a frame; `last`: the part includes the super-frame's
+/// last frame. The checksum becomes the sum of the pseudo-header, as offloading expects.
 pub(crate) fn cut(headers: &mut [u8], payload: usize, index: u32, each: u16, last: bool) {
     let (Some(ip), Some((protocol, at_transport))) = (ip(headers), transport(headers)) else {
         return;
@@ -191,7 +193,8 @@ fn cut_tcp(header: &mut [u8], index: u32, each: u16, last: bool) {
     }
 }
 
-/// Fills in an L4 checksum: counted from `start`, stored at `start + offset`, where the sum of the pseudo-header is.
+/// Fills in an L4 checksum over the bytes from `start`, stored at `start + offset`, where the sum
+/// of the pseudo-header is.
 pub(crate) fn fill_checksum(bytes: &mut [u8], start: usize, offset: usize) {
     if bytes.len() < start + offset + 2 {
         return;

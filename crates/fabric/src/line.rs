@@ -8,7 +8,7 @@ use rand_pcg::Pcg64;
 use crate::packet::Train;
 use hakaru_contract::fabric::{Direction, Jitter, Loss};
 
-/// What the line does to frames.
+/// Impairments and delay of a line.
 #[derive(Debug)]
 pub(crate) struct Line {
     delay_ns: u64,
@@ -27,7 +27,7 @@ pub(crate) struct Line {
 #[derive(Debug)]
 enum LossState {
     None,
-    /// Frames that still pass before the next one is lost: drawn once per loss instead of once per frame.
+    /// Frames that pass before the next loss, drawn once per loss instead of once per frame.
     Random {
         probability: f64,
         pass: u64,
@@ -40,7 +40,7 @@ enum LossState {
     },
 }
 
-/// What became of the frames of a train, besides those that arrive.
+/// Frames of a train that were lost, duplicated or corrupted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Toll {
     pub(crate) lost: u64,
@@ -63,7 +63,7 @@ impl Line {
                 burst_frames,
                 bad_percent,
             } => {
-                // In the long run the bad state holds for percent / bad_percent of all frames.
+                // In the long run the bad state covers percent / bad_percent of all frames.
                 let (leave, bad) = (1.0 / burst_frames, percent / bad_percent);
                 LossState::Bursts {
                     bad: false,
@@ -94,8 +94,9 @@ impl Line {
         self.delay_ns
     }
 
-    /// The frames of `train` were sent one after the other, the last byte of the first at `first`, of each further one `each_ns` later,
-    /// of the last at `last`. `arrive` is told of those that arrive, and when.
+    /// Passes the frames of `train`, sent one after the other: the last byte of the first frame at
+    /// `first`, of each further frame `each_ns` later, of the last frame at `last`. `arrive`
+    /// receives the frames that arrive, and when.
     pub(crate) fn pass(
         &mut self,
         mut train: Train,
@@ -142,7 +143,7 @@ impl Line {
 }
 
 impl LossState {
-    /// Whether the next frame is lost.
+    /// Returns whether the next frame is lost.
     fn hits(&mut self, rng: &mut Pcg64) -> bool {
         match self {
             LossState::None => false,
@@ -170,7 +171,7 @@ impl LossState {
     }
 }
 
-/// Frames that pass before the next one is lost: geometrically distributed.
+/// Draws the number of frames that pass before the next loss: geometrically distributed.
 fn passes(probability: f64, rng: &mut Pcg64) -> u64 {
     if probability >= 1.0 {
         return 0;

@@ -1,7 +1,8 @@
-//! Packets as hosts hand them over, and the frames they stand for.
+//! Packets as hosts send them, and the frames that they represent.
 //!
-//! With segmentation offload a host hands over up to 64 KiB of TCP payload as one *super-frame*; on a wire it would be many frames. A [`Packet`] stays
-//! in one piece, but the fabric counts, queues and drops the frames that it stands for: a [`Train`] is some of them, in a row.
+//! With segmentation offload a host sends up to 64 KiB of TCP payload as one *super-frame*; on a
+//! wire it would be many frames. A [`Packet`] stays in one piece, but the fabric counts, queues and
+//! drops its frames. A [`Train`] is a run of consecutive frames of one packet.
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hakaru_units::Time;
@@ -29,7 +30,7 @@ pub struct Segmentation {
     pub payload_bytes: u16,
 }
 
-/// What came from an interface: an Ethernet frame without FCS, or a super-frame.
+/// A packet from an interface: an Ethernet frame without FCS, or a super-frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     bytes: Vec<u8>,
@@ -38,18 +39,18 @@ pub struct Packet {
     /// Of its first frame (all but the last are as long) and of its last, with FCS.
     frame_bytes: [u32; 2],
     tag: Option<u16>,
-    /// Where the bytes go when it is gone.
+    /// Receives the bytes when the packet is dropped.
     bin: Option<Bin>,
-    /// Its L4 checksum is not filled in: `(start, offset)` as virtio-net tells them.
+    /// `(start, offset)` of the L4 checksum as virtio-net gives them, if it is not filled in.
     checksum: Option<(u16, u16)>,
 }
 
-/// Memory of packets that are gone, wherever they went, for who wants to use it again.
+/// Memory of packets that have left the fabric, for reuse.
 #[derive(Clone, Debug, Default)]
 pub struct Bin(Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl Bin {
-    /// Memory of one of them.
+    /// Takes the memory of one packet.
     #[must_use]
     pub fn take(&self) -> Option<Vec<u8>> {
         let mut bin = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,29 +77,30 @@ impl Drop for Packet {
     }
 }
 
-/// Why bytes are no packet.
+/// Reason why bytes are not a valid packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PacketError {
-    /// Shorter than an Ethernet header, or than the headers it is said to have.
+    /// Shorter than an Ethernet header, or than the headers that the segmentation declares.
     #[error("a packet of {0} bytes is shorter than its headers")]
     Short(usize),
-    /// A checksum that is missing elsewhere.
+    /// An empty checksum field that is not in the headers.
     #[error("a checksum that is missing outside of the headers")]
     Checksum,
     /// No payload in a frame.
     #[error("a super-frame with frames of no payload")]
     NoPayload,
-    /// A super-frame of something else.
+    /// A super-frame of another protocol.
     #[error("a super-frame of neither TCP nor UDP")]
     NotCut,
 }
 
 impl Packet {
-    /// `bytes` begin with the Ethernet header. `checksum`: where the L4 checksum begins to count and where it is to be stored, both from
-    /// the beginning, if it is not filled in yet.
+    /// Creates a packet from `bytes`, which start with the Ethernet header. `checksum`: the start
+    /// of the checksummed bytes and the offset of the L4 checksum, both from the start of the
+    /// packet, if it is not filled in yet.
     ///
     /// # Errors
-    /// The bytes cannot be such a packet.
+    /// [`PacketError`].
     pub fn new(
         bytes: Vec<u8>,
         segmentation: Option<Segmentation>,
@@ -119,7 +121,8 @@ impl Packet {
             }
             frames = payload.div_ceil(usize::from(cut.payload_bytes)).max(1) as u32;
         }
-        // Every frame of a super-frame has it, the shortest too; a tag may go in or out before it.
+        // Every frame of a super-frame has the header, the shortest too. A tag may be inserted or
+        // removed before it.
         let places = ETHERNET_BYTES..=headers;
         if checksum.is_some_and(|(start, offset)| {
             let start = usize::from(start);
@@ -140,17 +143,18 @@ impl Packet {
         Ok(packet)
     }
 
-    /// Lets its bytes go to `bin` when it is gone.
+    /// Returns the memory to `bin` when the packet is dropped.
     #[must_use]
     pub fn reuse(mut self, bin: &Bin) -> Packet {
         self.bin = Some(bin.clone());
         self
     }
 
-    /// A super-frame of TCP or UDP whose frames carry `payload_bytes` each; where its headers end is read from them.
+    /// Creates a super-frame of TCP or UDP whose frames carry `payload_bytes` each. The end of its
+    /// headers is read from them.
     ///
     /// # Errors
-    /// The bytes are neither over IPv4 or IPv6, or as for [`Packet::new`].
+    /// The packet is neither IPv4 nor IPv6, or as for [`Packet::new`].
     pub fn super_frame(
         bytes: Vec<u8>,
         payload_bytes: u16,
@@ -191,7 +195,8 @@ impl Packet {
         self.checksum
     }
 
-    /// Range of the payload that frame `index` carries; all that follows the Ethernet header if there is only one frame.
+    /// Returns the range of the payload of `count` frames from `first`; everything after the
+    /// Ethernet header if there is only one frame.
     pub(crate) fn payload_of(&self, first: u32, count: u32) -> core::ops::Range<usize> {
         let Some(cut) = self.segmentation else {
             return ETHERNET_BYTES..self.bytes.len();
@@ -217,12 +222,13 @@ impl Packet {
         (bare as u32 + FCS_BYTES).max(FRAME_BYTES_MIN)
     }
 
-    /// It stands for UDP datagrams.
+    /// Returns whether the packet represents UDP datagrams.
     pub(crate) fn is_udp(&self) -> bool {
         crate::headers::is_udp(&self.bytes)
     }
 
-    /// The sender understands marks: one of the ECN bits of the IP header is set (RFC 3168).
+    /// Returns whether the sender supports ECN: one of the ECN bits of the IP header is set (RFC
+    /// 3168).
     pub(crate) fn allows_marks(&self) -> bool {
         crate::headers::ecn(&self.bytes).is_some_and(|bits| bits != 0)
     }
@@ -242,7 +248,7 @@ fn tag(bytes: &[u8]) -> Option<u16> {
     }
 }
 
-/// Frames of one packet in a row, which travel together.
+/// Consecutive frames of one packet, which travel together.
 #[derive(Clone, Debug)]
 pub(crate) struct Train {
     pub(crate) packet: Arc<Packet>,
@@ -257,7 +263,7 @@ pub(crate) struct Train {
     pub(crate) marked: bool,
     /// The bit of the payload that is turned over.
     pub(crate) corrupt: Option<u32>,
-    /// What routers changed.
+    /// Changes made by routers.
     pub(crate) hop: Option<Hop>,
 }
 
@@ -302,17 +308,17 @@ impl Train {
         head
     }
 
-    /// Whether its frames carry an 802.1Q tag on the link they are on.
+    /// Returns whether its frames carry an 802.1Q tag on the current link.
     pub(crate) const fn is_tagged(&self) -> bool {
         self.tagged
     }
 
-    /// Its frames go out with a tag, or without.
+    /// Sets whether its frames carry a tag.
     pub(crate) const fn set_tagged(&mut self, tagged: bool) {
         self.tagged = tagged;
     }
 
-    /// Bytes of its frames with FCS, and with the tag if they carry one.
+    /// Returns the bytes of its frames with FCS, and with the tag if they carry one.
     pub(crate) fn bytes(&self) -> u64 {
         let last = self.first + self.count - 1;
         u64::from(self.frame_bytes(self.first)) * u64::from(self.count - 1)
@@ -352,8 +358,8 @@ impl Train {
         front
     }
 
-    /// `next` are the frames that follow, and nothing happened to either that did not happen to the other.
-    pub(crate) fn goes_on_in(&self, next: &Train) -> bool {
+    /// Returns whether `next` directly follows these frames and underwent the same changes.
+    pub(crate) fn is_followed_by(&self, next: &Train) -> bool {
         Arc::ptr_eq(&self.packet, &next.packet)
             && self.first + self.count == next.first
             && (self.vlan, self.marked, self.hop) == (next.vlan, next.marked, next.hop)
@@ -374,11 +380,11 @@ impl Train {
     }
 }
 
-/// What goes out to an interface: some frames of one packet, next to one another.
+/// Consecutive frames of one packet, leaving for an interface.
 #[derive(Clone, Debug)]
 pub struct OutFrame {
     pub(crate) train: Train,
-    /// What it is to be tagged with.
+    /// VLAN tag to insert.
     pub(crate) tag: Option<u16>,
     /// When its first frames arrived.
     pub(crate) due: Time,

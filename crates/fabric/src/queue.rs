@@ -14,14 +14,15 @@ use hakaru_contract::fabric::{Discipline, Queue};
 #[derive(Debug)]
 pub(crate) struct EgressQueue {
     waiting: VecDeque<Train>,
-    /// Of what waits and of what is being sent: a frame leaves the memory when its last byte was sent.
+    /// Bytes that wait or are being sent: a frame leaves the memory when its last byte was sent.
     bytes: u64,
     limit_bytes: u64,
     discipline: Discipline,
     average: Average,
-    /// Longest since [`EgressQueue::take_peak`].
+    /// Longest queue since [`EgressQueue::take_peak`].
     peak_bytes: u64,
-    /// Bytes that each frame met when it came, whether it found room or not; made when the first one comes, since it is large.
+    /// Queue length that each frame met on arrival, admitted or not. Allocated at the first frame,
+    /// because it is large.
     depths: Option<Box<Latency>>,
 }
 
@@ -29,32 +30,33 @@ pub(crate) struct EgressQueue {
 #[derive(Debug, Default)]
 struct Average {
     bytes: f64,
-    /// Since when the queue has been empty.
+    /// Instant at which the queue became empty, while it is.
     empty_since: Option<Time>,
-    /// Frames since the last one that was dropped or marked.
+    /// Frames since the last drop or mark.
     spared: u32,
 }
 
 /// How long a queue may get.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Room {
-    /// However long: its source is told to stop instead.
+    /// No limit: the queue pauses its source instead of dropping.
     Endless,
-    /// Its own bound.
+    /// The queue's own limit.
     Own,
-    /// And, of memory shared with others, `alpha` times what is free: `left_bytes` less its own length.
+    /// The queue's own limit and `alpha` times the free part of a shared memory: `left_bytes` less
+    /// the queue's length.
     Shared { alpha: f64, left_bytes: u64 },
 }
 
 impl Room {
-    /// For a queue of `bytes` with a bound of its own of `own_bytes`.
+    /// Returns the limit of a queue that is `bytes` long and has an own limit of `own_bytes`.
     pub(crate) fn limit_bytes(self, own_bytes: u64, bytes: u64) -> u64 {
         match self {
             Room::Endless => u64::MAX,
             Room::Own => own_bytes,
             Room::Shared { alpha, left_bytes } => {
                 let free = left_bytes.saturating_sub(bytes);
-                // What is free bounds it too: alpha may be above 1.
+                // The free memory is a bound too: alpha may be above 1.
                 own_bytes
                     .min((alpha * free as f64) as u64)
                     .min(bytes + free)
@@ -63,7 +65,7 @@ impl Room {
     }
 }
 
-/// What became of a train.
+/// Number of frames of a train that were admitted, marked and dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Admission {
     pub(crate) taken: u32,
@@ -71,9 +73,9 @@ pub(crate) struct Admission {
     pub(crate) drops: Drops,
 }
 
-/// What becomes of one frame.
+/// Decision on one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum Decision {
     Taken { marked: bool },
     NoRoom,
     Early,
@@ -95,7 +97,7 @@ impl EgressQueue {
         }
     }
 
-    /// Of what waits and of what is being sent.
+    /// Returns the bytes that wait or are being sent.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -114,12 +116,12 @@ impl EgressQueue {
         self.limit_bytes.min(early)
     }
 
-    /// The longest it was since this was asked last.
+    /// Returns the longest queue since the last call.
     pub(crate) fn take_peak(&mut self) -> u64 {
         core::mem::replace(&mut self.peak_bytes, self.bytes)
     }
 
-    /// Ends the interval: the depths that its frames met, unless there were none.
+    /// Ends the interval. Returns the depths that its frames met; `None` if no frame came.
     pub(crate) fn take_depths(&mut self) -> Option<Histogram> {
         let depths = self.depths.as_mut()?.take_interval(true, Histogram::clone);
         Some(depths).filter(|depths| !depths.is_empty())
@@ -130,16 +132,17 @@ impl EgressQueue {
         self.depths.as_deref().map(Latency::total)
     }
 
-    /// A frame comes.
-    fn meet(&mut self, depth_bytes: u64) {
-        // The histogram counts whatever has a unit; these are bytes, an empty queue its least value, 1.
+    /// Records the depth that a frame meets on arrival.
+    fn record_depth(&mut self, depth_bytes: u64) {
+        // The histogram has no unit of its own; these are bytes. An empty queue counts as its least
+        // value, 1.
         self.depths.get_or_insert_default().record_ns(depth_bytes);
     }
 
-    fn take_all(&mut self, train: Train) -> Admission {
+    fn admit_all(&mut self, train: Train) -> Admission {
         let (taken, each) = (train.count, u64::from(train.longest_bytes()));
         for index in 0..taken {
-            self.meet(self.bytes + each * u64::from(index));
+            self.record_depth(self.bytes + each * u64::from(index));
         }
         self.push(train);
         Admission {
@@ -161,24 +164,24 @@ impl EgressQueue {
             && self.bytes + train.bytes()
                 <= room.limit_bytes(self.limit_bytes, self.bytes + train.bytes())
         {
-            return self.take_all(train);
+            return self.admit_all(train);
         }
         let mut admission = Admission::default();
         let mut next = Some(train);
         while let Some(frame) = next.as_mut().map(Train::take_one) {
             next = next.filter(|rest| rest.count > 0);
-            self.meet(self.bytes);
-            let fate = self.fate(now, &frame, room, serve_ns, rng);
-            self.settle(fate, frame, &mut admission);
+            self.record_depth(self.bytes);
+            let decision = self.decide(now, &frame, room, serve_ns, rng);
+            self.admit(decision, frame, &mut admission);
         }
         admission
     }
 
-    fn settle(&mut self, fate: Fate, mut frame: Train, admission: &mut Admission) {
-        match fate {
-            Fate::NoRoom => admission.drops.buffer += 1,
-            Fate::Early => admission.drops.early += 1,
-            Fate::Taken { marked } => {
+    fn admit(&mut self, decision: Decision, mut frame: Train, admission: &mut Admission) {
+        match decision {
+            Decision::NoRoom => admission.drops.buffer += 1,
+            Decision::Early => admission.drops.early += 1,
+            Decision::Taken { marked } => {
                 admission.taken += 1;
                 admission.marked += u32::from(marked);
                 frame.marked |= marked;
@@ -192,28 +195,28 @@ impl EgressQueue {
         self.peak_bytes = self.peak_bytes.max(self.bytes);
         self.average.empty_since = None;
         match self.waiting.back_mut() {
-            Some(back) if back.goes_on_in(&train) => back.count += train.count,
+            Some(back) if back.is_followed_by(&train) => back.count += train.count,
             _ => self.waiting.push_back(train),
         }
     }
 
-    /// What becomes of a frame.
-    fn fate(
+    /// Decides on a frame.
+    fn decide(
         &mut self,
         now: Time,
         frame: &Train,
         room: Room,
         serve_ns: f64,
         rng: &mut Pcg64,
-    ) -> Fate {
+    ) -> Decision {
         let length = self.bytes;
         if length + frame.bytes() > room.limit_bytes(self.limit_bytes, length) {
-            return Fate::NoRoom;
+            return Decision::NoRoom;
         }
         let capable = frame.packet.allows_marks();
         match self.discipline {
-            Discipline::TailDrop => Fate::Taken { marked: false },
-            Discipline::Mark { above_bytes } => Fate::Taken {
+            Discipline::TailDrop => Decision::Taken { marked: false },
+            Discipline::Mark { above_bytes } => Decision::Taken {
                 marked: capable && length > above_bytes,
             },
             Discipline::Red {
@@ -233,15 +236,15 @@ impl EgressQueue {
                     rng,
                 );
                 match (hit, ecn && capable) {
-                    (false, _) => Fate::Taken { marked: false },
-                    (true, true) => Fate::Taken { marked: true },
-                    (true, false) => Fate::Early,
+                    (false, _) => Decision::Taken { marked: false },
+                    (true, true) => Decision::Taken { marked: true },
+                    (true, false) => Decision::Early,
                 }
             }
         }
     }
 
-    /// The next frames to send: those of the first train that go within `budget_bytes`, at least one.
+    /// Takes the next frames to send: those of the first train within `budget_bytes`, at least one.
     pub(crate) fn next(&mut self, budget_bytes: u64) -> Option<Train> {
         let front = self.waiting.front_mut()?;
         let fitting = (budget_bytes / u64::from(front.longest_bytes())).max(1);
@@ -261,7 +264,8 @@ impl EgressQueue {
 }
 
 impl Average {
-    /// Whether a frame that finds `length` bytes is to be dropped or marked (Floyd and Jacobson 1993, section 4 and 11).
+    /// Returns whether a frame that meets `length` bytes is to be dropped or marked (Floyd and
+    /// Jacobson 1993, sections 4 and 11).
     #[allow(clippy::too_many_arguments)] // The parameters of RED.
     fn hits(
         &mut self,

@@ -1,10 +1,13 @@
-//! The routing half of an L3 switch: an address in each of some VLANs, ARP, static routes, the ICMP that users expect of it. IPv4.
+//! Routing half of an L3 switch, IPv4 only: an address in each of some VLANs, ARP, static routes
+//! and the ICMP messages that users expect.
 //!
-//! It sees every train that a switch received, before the switch looks for its receiver. A train that it forwards stays what it is,
-//! super-frame or not; what changes (addresses, time to live) is noted beside it ([`Hop`]) and written when it leaves the fabric.
+//! The router sees every train that a switch received before the switch looks up its receiver. A
+//! forwarded train stays as it is, super-frame or not. Its changes (addresses, time to live) are
+//! noted beside it ([`Hop`]) and written when it leaves the fabric.
 //!
-//! **Not supported**: IPv6 (bridged within its VLAN), fragmentation (what is too long is dropped, and told to the sender if it forbade
-//! fragments), IP options that the router would have to follow, routing protocols, limits on how many ICMP messages it sends.
+//! **Not supported**: IPv6 (bridged within its VLAN), fragmentation (packets that are too long are
+//! dropped, and reported to a sender that forbade fragments), IP options that a router would have
+//! to follow, routing protocols, rate limits for ICMP.
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -17,22 +20,23 @@ use crate::packet::{Packet, Train};
 use crate::router_frames::{self as frames, Arp, ArpKind};
 use hakaru_contract::fabric::RouterConfig;
 
-/// Frames that wait for one neighbour's address.
+/// Frames queued for one unresolved neighbour.
 const WAITING_FRAMES_MAX: u32 = 128;
-/// Distance of ARP requests, and how many are sent before the neighbour counts as unreachable (RFC 1122, 2.3.2.1 bounds the rate).
+/// Interval of ARP requests, and their number before the neighbour counts as unreachable (RFC 1122,
+/// section 2.3.2.1, bounds the rate).
 const ARP_INTERVAL: Duration = Duration::from_secs(1);
 const ARP_REQUESTS: u32 = 3;
 
-/// What is to happen to a train.
+/// Decision on a train.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It is not the router's: the switch passes it on within its VLAN.
     Bridge,
-    /// The router has it; what it made of it comes from [`Router::poll_output`].
+    /// The router consumed it; its output is available from [`Router::poll_output`].
     Taken,
 }
 
-/// Frames that ended in the router, by cause, and those that began there.
+/// Frames that ended in the router, by cause, and frames that it originated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RouterCounters {
     pub(crate) taken: u64,
@@ -95,7 +99,8 @@ pub(crate) fn network(address: Ipv4Addr, prefix_length: u8) -> u32 {
 }
 
 impl Router {
-    /// `number`: that of the switch, which makes its Ethernet address. The configuration is valid.
+    /// Creates a router from a valid configuration. `number` is that of the switch and determines
+    /// the Ethernet address.
     pub(crate) fn new(config: &RouterConfig, number: usize) -> Router {
         let mut routes = Vec::new();
         for (interface, of) in config.interfaces.iter().enumerate() {
@@ -133,12 +138,12 @@ impl Router {
         }
     }
 
-    /// A train came in `vlan`.
+    /// Handles a train received in `vlan`.
     pub(crate) fn handle_train(&mut self, now: Time, vlan: u16, train: &Train) -> Verdict {
         let mine = train.destination() == self.mac;
         if let Some(arp) = frames::parse_arp(train.packet.bytes()) {
             self.handle_arp(vlan, &arp);
-            // Of a broadcast others in the VLAN want to know as well.
+            // A broadcast also concerns others in the VLAN.
             if mine {
                 self.counters.taken += u64::from(train.count);
             }
@@ -179,19 +184,19 @@ impl Router {
         let count = u64::from(train.count);
         if ip.ttl <= 1 {
             self.counters.ttl += count;
-            return self.complain(vlan, train, ip, frames::TIME_EXCEEDED, 0);
+            return self.send_icmp_error(vlan, train, ip, frames::TIME_EXCEEDED, 0);
         }
         let to = ip.destination;
         let fits = |route: &&Route| network(to, route.prefix_length) == route.network;
         let Some(route) = self.routes.iter().find(fits).copied() else {
             self.counters.no_route += count;
-            return self.complain(vlan, train, ip, frames::NET_UNREACHABLE, 0);
+            return self.send_icmp_error(vlan, train, ip, frames::NET_UNREACHABLE, 0);
         };
         let out = self.interfaces[route.interface];
         if ip.longest_bytes > out.mtu_bytes {
             self.counters.mtu += count;
             if ip.forbids_fragments {
-                self.complain(
+                self.send_icmp_error(
                     vlan,
                     train,
                     ip,
@@ -277,11 +282,19 @@ impl Router {
         }
     }
 
-    /// Tells the sender of a train why it goes no further (RFC 792), unless RFC 1812, section 4.3.2.7, forbids to.
-    fn complain(&mut self, vlan: u16, train: &Train, ip: &frames::Ipv4, why: (u8, u8), mtu: u16) {
+    /// Reports to the sender why a train was dropped (RFC 792), unless RFC 1812, section 4.3.2.7,
+    /// forbids it.
+    fn send_icmp_error(
+        &mut self,
+        vlan: u16,
+        train: &Train,
+        ip: &frames::Ipv4,
+        why: (u8, u8),
+        mtu: u16,
+    ) {
         let own = self.interfaces.iter().find(|own| own.vlan == vlan);
         let bytes =
-            own.and_then(|own| frames::complaint(train, ip, self.mac, own.address, why, mtu));
+            own.and_then(|own| frames::icmp_error(train, ip, self.mac, own.address, why, mtu));
         if let Some(bytes) = bytes {
             self.originate(vlan, bytes);
         }
@@ -309,7 +322,8 @@ impl Router {
         self.neighbours.values().filter_map(again).min()
     }
 
-    /// Asks again for neighbours that did not answer, and gives up those that never do.
+    /// Repeats requests to neighbours that did not answer, and drops the frames for those that
+    /// never do.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         let due = |neighbour: &Neighbour| matches!(neighbour, Neighbour::Asked { again_at, .. } if *again_at <= now);
         let late: Vec<Ipv4Addr> = self
@@ -343,14 +357,14 @@ impl Router {
         for train in waiting {
             self.counters.waiting -= u64::from(train.count);
             self.counters.unresolved += u64::from(train.count);
-            // The VLAN it came in is that of its sender's network.
+            // The train came in the VLAN of its sender's network.
             if let Some(ip) = frames::parse_ipv4(&train) {
                 let back = self
                     .routes
                     .iter()
                     .find(|r| network(ip.source, r.prefix_length) == r.network);
                 if let Some(vlan) = back.map(|route| self.interfaces[route.interface].vlan) {
-                    self.complain(vlan, &train, &ip, frames::HOST_UNREACHABLE, 0);
+                    self.send_icmp_error(vlan, &train, &ip, frames::HOST_UNREACHABLE, 0);
                 }
             }
         }

@@ -30,17 +30,17 @@ pub(crate) struct Arp {
     pub(crate) target: Ipv4Addr,
 }
 
-/// What a router wants to know of a train of IPv4.
+/// Fields of an IPv4 train that a router reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ipv4 {
     pub(crate) source: Ipv4Addr,
     pub(crate) destination: Ipv4Addr,
-    /// As it came to this router.
+    /// Time to live on arrival at this router.
     pub(crate) ttl: u8,
     pub(crate) forbids_fragments: bool,
     /// Length of the longest of its IP packets.
     pub(crate) longest_bytes: u32,
-    /// Where the header lies, and its length.
+    /// Offset of the header.
     at: usize,
     header_bytes: usize,
     protocol: u8,
@@ -84,7 +84,8 @@ pub(crate) fn parse_ipv4(train: &Train) -> Option<Ipv4> {
         ttl: header[8].saturating_sub(train.hop.map_or(0, |hop| hop.hops)),
         forbids_fragments: fragment & 0x4000 != 0,
         first_fragment: fragment & 0x1fff == 0,
-        // Padding is not the packet's, but a frame that is padded is short anyway. As it was handed over, tagged or not: so is `at`.
+        // Padding counts too, but a padded frame is short anyway. The length is that of the packet
+        // as sent, tagged or not, as `at` is.
         longest_bytes: train
             .packet
             .frame_bytes(train.first)
@@ -164,9 +165,10 @@ pub(crate) fn echo_reply(train: &Train, ip: &Ipv4, mac: [u8; 6]) -> Option<Vec<u
     ))
 }
 
-/// Why a train goes no further: quotes its IP header and the 8 bytes behind it. `None` where none may be sent: about ICMP that is itself
-/// a complaint, later fragments, and what did not come from or go to one host.
-pub(crate) fn complaint(
+/// Emits an ICMP error that quotes the IP header and the 8 bytes behind it. Returns `None` where
+/// RFC 1812 forbids an error: about ICMP errors, later fragments, and packets not from or to a
+/// single host.
+pub(crate) fn icmp_error(
     train: &Train,
     ip: &Ipv4,
     mac: [u8; 6],

@@ -43,7 +43,8 @@ impl core::hash::Hash for Address {
     }
 }
 
-/// Two look-ups per packet are worth a hash of two instructions. Addresses come from the lab's own hosts: nobody aims at collisions.
+/// A hash of two instructions, for the two lookups per packet. Addresses are those of the lab's own
+/// hosts, so there are no deliberate collisions.
 #[derive(Clone, Copy, Debug, Default)]
 struct AddressHasher(u64);
 
@@ -61,7 +62,7 @@ impl Hasher for AddressHasher {
     }
 }
 
-/// One of its ports, each of which is an end of a link.
+/// A port of a switch: an end of a link.
 #[derive(Clone, Debug)]
 pub(crate) struct SwitchPort {
     /// The channel that goes out of it.
@@ -106,8 +107,8 @@ impl Switch {
         }
     }
 
-    /// The VLAN in which a frame that came in at `port` goes on, `tag` being its 802.1Q tag or, from another switch, the VLAN it came in.
-    /// `None`: it is refused.
+    /// Returns the VLAN of a frame received at `port`. `tag` is its 802.1Q tag or, from another
+    /// switch, the VLAN it travelled in. Returns `None` if the port refuses the frame.
     pub(crate) fn vlan_of(&self, port: usize, tag: Option<u16>) -> Option<u16> {
         match (self.ports[port].vlan, tag) {
             (Some(vlan), None) => Some(vlan),
@@ -141,7 +142,7 @@ impl Switch {
         }
     }
 
-    /// What happened in it, the router's part too.
+    /// Returns the counters of the switch and its router.
     pub(crate) fn counters(&self) -> SwitchCounters {
         let of = self
             .router
@@ -166,7 +167,8 @@ impl Switch {
         (now.ns_since(learned.seen) < self.age_ns).then_some(learned.port)
     }
 
-    /// Tells each port that a frame goes out of; none if its receiver is where it came from, or it is for bridges alone.
+    /// Finds the ports through which a frame leaves. None if its receiver is behind the port it
+    /// came from, or if it is for bridges alone.
     pub(crate) fn route(
         &self,
         now: Time,

@@ -1,4 +1,4 @@
-//! Whether a fabric can be.
+//! Checks the configuration of a fabric.
 use std::collections::BTreeSet;
 
 use thiserror::Error;
@@ -9,15 +9,15 @@ use hakaru_contract::fabric::{
     RouterInterface,
 };
 
-/// What cannot be, where, and what could.
+/// An invalid value: its place, the problem, and the valid values.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{place}: {what}; {bounds}")]
+#[error("{place}: {problem}; {bounds}")]
 pub struct ConfigError {
     /// Which part of the configuration.
     pub place: String,
-    /// What it says.
-    pub what: String,
-    /// What it may say.
+    /// The problem.
+    pub problem: String,
+    /// Valid values.
     pub bounds: String,
 }
 
@@ -120,16 +120,16 @@ pub(crate) fn validate(config: &FabricConfig) -> Result<(), ConfigError> {
 
 fn check_allowed(place: &str, vlan: Option<u16>, allowed: &[u16]) -> Result<(), ConfigError> {
     if let Some(vlan) = vlan {
-        let what = format!("it is an access port of VLAN {vlan}, and has `allowed`");
+        let problem = format!("it is an access port of VLAN {vlan}, and has `allowed`");
         return Err(error(
             place,
-            what,
+            problem,
             "`allowed` is for trunks: let `vlan` be null",
         ));
     }
     if allowed.is_empty() {
-        let what = "a trunk that allows no VLAN".to_owned();
-        return Err(error(place, what, "name one, or leave `allowed` out"));
+        let problem = "a trunk that allows no VLAN".to_owned();
+        return Err(error(place, problem, "name one, or leave `allowed` out"));
     }
     for vlan in allowed {
         within(&format!("{place}: allowed"), f64::from(*vlan), 1.0, 4094.0)?;
@@ -168,14 +168,14 @@ fn check_router(place: &str, router: &RouterConfig) -> Result<(), ConfigError> {
         for other in &router.interfaces[..index] {
             let shorter = of.prefix_length.min(other.prefix_length);
             if other.vlan == of.vlan {
-                let what = format!("{} is in VLAN {} as well", other.address, of.vlan);
-                return Err(error(&place, what, "one address in each VLAN"));
+                let problem = format!("{} is in VLAN {} as well", other.address, of.vlan);
+                return Err(error(&place, problem, "one address in each VLAN"));
             }
             if network(of.address, shorter) == network(other.address, shorter) {
-                let what = format!("its network overlaps that of {}", other.address);
+                let problem = format!("its network overlaps that of {}", other.address);
                 return Err(error(
                     &place,
-                    what,
+                    problem,
                     "each interface in a network of its own",
                 ));
             }
@@ -196,10 +196,10 @@ fn check_router(place: &str, router: &RouterConfig) -> Result<(), ConfigError> {
             network(of.address, of.prefix_length) == network(route.via, of.prefix_length)
         };
         if !router.interfaces.iter().any(|of| near(&of)) {
-            let what = format!("no interface is in the network of {}", route.via);
+            let problem = format!("no interface is in the network of {}", route.via);
             return Err(error(
                 &place,
-                what,
+                problem,
                 "`via` is in the network of one of `interfaces`",
             ));
         }
@@ -301,13 +301,13 @@ fn check_direction(
     }
     let frame = u64::from(link.mtu_bytes) + FRAME_OVERHEAD_BYTES;
     if direction.queue.bytes < frame {
-        let what = format!(
+        let problem = format!(
             "a queue of {} bytes has no room for one frame",
             direction.queue.bytes
         );
         return Err(error(
             &format!("{place}.queue.bytes"),
-            what,
+            problem,
             &format!("at least {frame} with this MTU"),
         ));
     }
@@ -365,10 +365,10 @@ fn unique(names: &mut BTreeSet<String>, place: &str, name: &str) -> Result<(), C
     ))
 }
 
-fn error(place: &str, what: String, bounds: &str) -> ConfigError {
+fn error(place: &str, problem: String, bounds: &str) -> ConfigError {
     ConfigError {
         place: place.to_owned(),
-        what,
+        problem,
         bounds: bounds.to_owned(),
     }
 }

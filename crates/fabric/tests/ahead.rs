@@ -1,4 +1,4 @@
-//! What is told ahead of its arrival, and that it changes nothing.
+//! Frames reported ahead of their arrival; reporting ahead changes no arrival.
 mod net;
 
 use std::time::Duration;
@@ -13,7 +13,8 @@ const AHEAD: Duration = Duration::from_micros(20);
 /// When the frame in question is sent, ns.
 const SENT: u64 = 1_000_000_000;
 
-/// Hosts `1`, `2`, … on one switch, each with the delay of its way to the switch (µs), and the rates of the ways back.
+/// Hosts `1`, `2`, … on one switch, each with the delay of its link to the switch (µs) and the rate
+/// of the link back.
 fn star(delays_us: &[f64], down: Option<u64>) -> FabricConfig {
     let links = delays_us.iter().zip(1..).map(|(delay_us, n)| {
         let up = Direction {
@@ -33,13 +34,14 @@ fn star(delays_us: &[f64], down: Option<u64>) -> FabricConfig {
     }
 }
 
-/// By how much before it was due the frame was told that host 1 sent to host 2, ns. `others`: what host 3 sends to host 2, so long after.
-fn told_ahead(config: &FabricConfig, others: &[u64]) -> u64 {
+/// Returns how long before its arrival the frame from host 1 to host 2 was reported, ns. `others`:
+/// instants, after it, at which host 3 sends to host 2.
+fn reported_ahead_ns(config: &FabricConfig, others: &[u64]) -> u64 {
     let mut fabric = Fabric::new(config).unwrap();
     fabric.handle_frame(Time::ZERO, 1, frame(2, 1, 64));
     fabric.handle_frame(Time::ZERO, 0, frame(1, 2, 64));
     run(&mut fabric, config.links.len());
-    fabric.tell_ahead(AHEAD);
+    fabric.report_ahead(AHEAD);
     fabric.handle_timeout(Time(SENT));
     fabric.handle_frame(Time(SENT), 0, frame(1, 2, 1518));
     for after in others {
@@ -55,49 +57,56 @@ fn told_ahead(config: &FabricConfig, others: &[u64]) -> u64 {
 }
 
 #[test]
-fn a_lone_frame_is_told_ahead_through_a_switch_if_nothing_can_come_between() {
+fn a_lone_frame_is_reported_ahead_ns_through_a_switch_if_nothing_can_come_between() {
     let ahead = AHEAD.as_nanos() as u64;
     let delay = 10_000.0;
-    assert_eq!(told_ahead(&star(&[delay, 0.0], None), &[]), ahead);
+    assert_eq!(reported_ahead_ns(&star(&[delay, 0.0], None), &[]), ahead);
     let wire_ns = 12_144;
-    assert_eq!(told_ahead(&star(&[delay, 0.0], Some(GIGABIT)), &[]), ahead);
-    // Without a rate frames do not meet in a queue; with one, a third host's frame might come first, unless it has to come from afar.
-    assert_eq!(told_ahead(&star(&[delay, 0.0, 0.0], None), &[]), ahead);
     assert_eq!(
-        told_ahead(&star(&[delay, 0.0, 20.0], Some(GIGABIT)), &[]),
+        reported_ahead_ns(&star(&[delay, 0.0], Some(GIGABIT)), &[]),
+        ahead
+    );
+    // Without a rate frames do not meet in a queue. With a rate, a third host's frame might come
+    // first, unless its link is long.
+    assert_eq!(
+        reported_ahead_ns(&star(&[delay, 0.0, 0.0], None), &[]),
         ahead
     );
     assert_eq!(
-        told_ahead(&star(&[delay, 0.0, 19.0], Some(GIGABIT)), &[]),
+        reported_ahead_ns(&star(&[delay, 0.0, 20.0], Some(GIGABIT)), &[]),
+        ahead
+    );
+    assert_eq!(
+        reported_ahead_ns(&star(&[delay, 0.0, 19.0], Some(GIGABIT)), &[]),
         wire_ns
     );
-    // One that is known to come first is waited for.
+    // A frame known to arrive first is waited for.
     let before = [10_000_000 - 30_000];
     assert_eq!(
-        told_ahead(&star(&[delay, 0.0, 20.0], Some(GIGABIT)), &before),
+        reported_ahead_ns(&star(&[delay, 0.0, 20.0], Some(GIGABIT)), &before),
         wire_ns
     );
 }
 
 #[test]
-fn frames_are_told_ahead_of_their_arrival_but_not_before_they_are_on_the_line() {
+fn frames_are_reported_ahead_ns_of_their_arrival_but_not_before_they_are_on_the_line() {
     let ahead = Duration::from_micros(20);
     for (delay_us, told_at) in [(10_000.0, 10_012_144 - 20_000), (0.0, 0)] {
         let mut line = rate(GIGABIT);
         line.delay_us = delay_us;
         let mut fabric = Fabric::new(&wire(line)).unwrap();
-        fabric.tell_ahead(ahead);
+        fabric.report_ahead(ahead);
         fabric.handle_frame(Time::ZERO, 0, frame(1, 2, 1518));
         fabric.handle_timeout(Time::ZERO);
         assert_eq!(fabric.frame_due(1).is_some(), told_at == 0);
         let seen = run(&mut fabric, 2);
-        let told: Vec<_> = seen
+        let reported: Vec<_> = seen
             .iter()
             .map(|(at, port, out)| (at.as_ns(), *port, out.due().as_ns()))
             .collect();
-        // 1518 bytes, preamble and delimiter are 12.208 µs at 1 Gbit/s; what follows is the gap.
-        assert_eq!(told.len(), 1, "{told:?}");
-        let (at, port, due) = told[0];
+        // 1518 bytes, preamble and delimiter are 12.208 µs at 1 Gbit/s; the gap follows.
+        assert_eq!(reported.len(), 1, "{reported:?}");
+        let (at, port, due) = reported[0];
         assert_eq!(port, 1);
         assert_eq!(due, (delay_us * 1e3) as u64 + 12_144);
         assert_eq!(at, told_at);
@@ -105,11 +114,11 @@ fn frames_are_told_ahead_of_their_arrival_but_not_before_they_are_on_the_line() 
     }
 }
 
-/// What arrived at each interface, and when.
+/// Frames that arrived at each interface, and when.
 type Arrivals = Vec<Vec<(Time, Vec<u8>)>>;
 
-/// What arrives. `late`: so much after a frame came the fabric hears of it; told with it: how many of them could not begin their
-/// way when they came.
+/// Returns the arrivals, and the number of frames that entered late. `late`: delay with which the
+/// fabric receives each frame.
 fn arrivals(
     config: &FabricConfig,
     sends: &[(usize, u8, usize, u64)],
@@ -117,13 +126,14 @@ fn arrivals(
     late: Duration,
 ) -> (Arrivals, u64) {
     let mut fabric = Fabric::new(config).unwrap();
-    fabric.tell_ahead(ahead);
+    fabric.report_ahead(ahead);
     let mut seen: Arrivals = vec![Vec::new(); config.links.len()];
-    // As a shell does: up to each instant at which something comes or happens, and no frame is taken before it is due.
+    // Works as a shell does: up to each instant at which a frame comes or an event happens, and
+    // takes no frame before it is due.
     let mut pass = |fabric: &mut Fabric, until: Time| loop {
         for (port, seen) in seen.iter_mut().enumerate() {
             while fabric.frame_due(port).is_some_and(|due| due <= until) {
-                let out = fabric.poll_frame(port).expect("it was told");
+                let out = fabric.poll_frame(port).expect("it was reported");
                 seen.push((out.due(), bytes_of(&out)));
             }
         }
@@ -156,9 +166,9 @@ fn rates() -> impl Strategy<Value = Option<u64>> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
-    /// What arrives, where and when is the same whether it is told ahead or not.
+    /// Reporting ahead changes neither frames nor places nor instants of arrivals.
     #[test]
-    fn telling_ahead_changes_no_arrival(
+    fn reporting_ahead_changes_no_arrival(
         sends in sends(),
         delays_us in prop::collection::vec(prop::sample::select(vec![0.0, 5.0, 30.0, 200.0]), 3),
         down in rates(),
@@ -169,7 +179,8 @@ proptest! {
         prop_assert_eq!(of(0), of(ahead_us));
     }
 
-    /// A link that is longer than the fabric is late to hear of a frame carries it as if it had heard at once; what could not be so is counted.
+    /// A link longer than the fabric's delay carries a frame as if the fabric had received it at
+    /// once; other frames are counted as late.
     #[test]
     fn hearing_late_of_a_frame_changes_no_arrival_over_a_longer_link(
         sends in sends(),

@@ -26,7 +26,7 @@ fn rates_are_exact_from_ten_kilobits_to_a_terabit() {
             fabric.handle_frame(Time::ZERO, 0, frame(1, 2, 1518));
         }
         let seen = run(&mut fabric, 2);
-        // The gap after the last frame has not passed when it arrives.
+        // The gap after the last frame has not passed when the frame arrives.
         let exact_ns = (frames * wire_bytes - 20) as f64 * 8e9 / bits_per_s as f64;
         let took_ns = seen.last().unwrap().0.as_ns() as f64;
         assert!(

@@ -13,7 +13,8 @@ use net::*;
 const ROUTER: [u8; 6] = [2, b'h', b'k', b'r', 0, 0];
 const UNKNOWN: [u8; 6] = [0xff; 6];
 
-/// Hosts `1` (10.0.1.1, VLAN 1) and `2` (10.0.2.2, VLAN 2) on an L3 switch with .254 in both networks; 10.9.0.0/16 lies behind host 2.
+/// Hosts `1` (10.0.1.1, VLAN 1) and `2` (10.0.2.2, VLAN 2) on an L3 switch with .254 in both
+/// networks; 10.9.0.0/16 is behind host 2.
 fn routed(mtu_bytes: u32) -> FabricConfig {
     let mut config: FabricConfig = serde_json::from_value(serde_json::json!({
         "switches": [{"name": "s", "router": {
@@ -92,7 +93,7 @@ impl Net {
         }
     }
 
-    /// Hands bytes over and gives what comes out within 10 ms: port and bytes.
+    /// Sends bytes and returns the frames that leave within 10 ms: port and bytes.
     fn exchange(&mut self, port: usize, bytes: Vec<u8>) -> Vec<(usize, Vec<u8>)> {
         self.exchange_packet(port, Packet::new(bytes, None, None).unwrap())
     }
@@ -137,9 +138,9 @@ fn acquainted(mtu_bytes: u32) -> Net {
 }
 
 #[test]
-fn a_packet_for_another_network_goes_on_one_hop_older_with_its_checksum_right() {
+fn a_packet_for_another_network_leaves_one_hop_older_with_its_checksum_right() {
     let mut net = acquainted(1500);
-    // One to a neighbour, one by a static route: both to host 2.
+    // A neighbour, and a static route: both by host 2.
     for to in ["10.0.2.2", "10.9.8.7"] {
         let seen = net.exchange(0, ipv4(ROUTER, to, 64, 17, b"payload!"));
         let (port, frame) = &seen[0];
@@ -194,7 +195,7 @@ fn a_full_frame_is_routed_over_a_trunk_whose_tag_is_not_the_packets() {
         fabric: Fabric::new(&config).unwrap(),
         now: Time::ZERO,
     };
-    // Host 2, whose VLAN is tagged on the trunk, to host 1, whose VLAN is not.
+    // From host 2, whose VLAN is tagged on the trunk, to host 1, whose VLAN is not.
     net.exchange(0, arp(1, (1, "10.0.1.1"), (UNKNOWN, "10.0.1.254")));
     net.exchange(1, arp(1, (2, "10.0.2.2"), (UNKNOWN, "10.0.2.254")));
     let before = counters(&mut net.fabric, "trunk/a-b").bytes_out;
@@ -235,18 +236,19 @@ fn a_neighbour_that_never_answers_is_unreachable() {
         assert!(at < Time(10_000_000_000), "it gives up");
     }
     let asked = seen.iter().filter(|(port, _)| *port == 1).count();
-    let told: Vec<_> = seen.iter().filter(|(port, _)| *port == 0).collect();
+    let replies: Vec<_> = seen.iter().filter(|(port, _)| *port == 0).collect();
     assert_eq!(
-        (asked, told.len()),
+        (asked, replies.len()),
         (2, 1),
         "two more questions, one complaint"
     );
-    assert_eq!(told[0].1[34..36], [3, 1]);
+    assert_eq!(replies[0].1[34..36], [3, 1]);
     let switch = net.switch();
     assert_eq!((switch.dropped_unresolved, switch.frames_now), (1, 0));
 }
 
-/// The ICMP message that comes back, its checksums being right: type, code, and the rest.
+/// Returns the ICMP message that comes back, after checking its checksums: type, code, and the
+/// rest.
 fn complaint(net: &mut Net, bytes: Vec<u8>) -> (u8, u8, Vec<u8>) {
     let seen = net.exchange(0, bytes);
     let (port, frame) = &seen[0];
@@ -262,20 +264,24 @@ fn complaint(net: &mut Net, bytes: Vec<u8>) -> (u8, u8, Vec<u8>) {
 #[test]
 fn the_sender_hears_why_a_packet_goes_no_further() {
     let mut net = acquainted(1000);
-    let tell = |net: &mut Net, to: &str, ttl, bytes: usize| {
+    let error_to = |net: &mut Net, to: &str, ttl, bytes: usize| {
         let sent = ipv4(ROUTER, to, ttl, 17, &vec![7; bytes]);
         let (kind, code, rest) = complaint(net, sent.clone());
         assert_eq!(rest[6..34], sent[14..42], "it quotes what was sent");
         (kind, code, u16::from_be_bytes([rest[4], rest[5]]))
     };
     assert_eq!(
-        tell(&mut net, "10.0.2.2", 1, 100),
+        error_to(&mut net, "10.0.2.2", 1, 100),
         (11, 0, 0),
         "time to live"
     );
-    assert_eq!(tell(&mut net, "10.77.0.1", 64, 100), (3, 0, 0), "no route");
     assert_eq!(
-        tell(&mut net, "10.0.2.2", 64, 981),
+        error_to(&mut net, "10.77.0.1", 64, 100),
+        (3, 0, 0),
+        "no route"
+    );
+    assert_eq!(
+        error_to(&mut net, "10.0.2.2", 64, 981),
         (3, 4, 1000),
         "too long"
     );
@@ -311,7 +317,7 @@ fn of_a_super_frame_each_complaint_quotes_a_frame_as_it_would_have_been() {
             u32::from_be_bytes(frame[66..70].try_into().unwrap())
         })
         .collect();
-    // At 1 Gbit/s frames come one by one.
+    // At 1 Gbit/s frames leave singly.
     assert_eq!(sequences, [5000, 6460]);
 }
 

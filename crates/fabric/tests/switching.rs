@@ -1,4 +1,4 @@
-//! Switches: where frames go, what a full buffer does to them, who is stopped.
+//! Switches: forwarding, full buffers, pauses.
 mod net;
 
 use std::time::Duration;
@@ -11,7 +11,8 @@ use hakaru_units::Time;
 use net::*;
 use proptest::prelude::*;
 
-/// Hosts `1`, `2`, … on one switch; the last has a link of `slow` bits per second with `bytes` of queue, the others of 10 Gbit/s.
+/// Hosts `1`, `2`, … on one switch. The last has a link of `slow` bits per second with `bytes` of
+/// queue, the others of 10 Gbit/s.
 fn star(hosts: u8, slow: u64, bytes: u64) -> FabricConfig {
     let fast = rate(10 * GIGABIT);
     let mut links: Vec<LinkConfig> = (1..hosts)
@@ -27,7 +28,7 @@ fn star(hosts: u8, slow: u64, bytes: u64) -> FabricConfig {
     }
 }
 
-/// Every host says something, so that the switch knows where each is.
+/// Sends a frame from every host, so that the switch learns their ports.
 fn introduce(fabric: &mut Fabric, hosts: u8) {
     for n in 1..=hosts {
         fabric.handle_frame(Time::ZERO, usize::from(n) - 1, frame(n, 255, 64));
@@ -36,7 +37,7 @@ fn introduce(fabric: &mut Fabric, hosts: u8) {
 }
 
 #[test]
-fn a_switch_floods_until_it_knows_and_then_tells_one() {
+fn a_switch_floods_until_it_has_learnt_the_port() {
     let mut fabric = Fabric::new(&star(3, GIGABIT, 512 << 10)).unwrap();
     fabric.handle_frame(Time::ZERO, 0, frame(1, 2, 64));
     let to: Vec<usize> = run(&mut fabric, 3)
@@ -69,7 +70,7 @@ fn a_super_frame_loses_only_the_frames_that_find_no_room() {
         (13..=16).contains(&arrived),
         "{arrived} frames: ten, and about one in ten of the others"
     );
-    // Each piece carries its own part of the stream.
+    // Each piece carries its part of the stream.
     let mut sequences = Vec::new();
     for (_, _, out) in &seen {
         let bytes = bytes_of(out);
@@ -82,7 +83,7 @@ fn a_super_frame_loses_only_the_frames_that_find_no_room() {
 
 #[test]
 fn two_links_of_one_rate_need_no_buffer_between_them() {
-    // Room for three frames; on a wire each has left before the next but one has come.
+    // Room for three frames; on a wire each has left before the next but one arrives.
     let ten = rate(10 * GIGABIT);
     let mut short = ten.clone();
     short.queue = queue(3 * 1518 + 100);
@@ -133,7 +134,7 @@ fn cutting_through_saves_the_time_a_frame_takes_to_come() {
         took[1].abs_diff(took[0]).abs_diff(1454 * 8 / 10) <= 18,
         "{took:?}"
     );
-    // Out of a faster port a frame must have come wholly.
+    // A faster port starts only after the whole frame has arrived.
     let mut config = star(3, GIGABIT, 512 << 10);
     config.switches[0].forwarding = Forwarding::CutThrough;
     let mut fabric = Fabric::new(&config).unwrap();
@@ -176,7 +177,8 @@ fn with_pause_nothing_is_dropped_and_the_slow_port_never_idles() {
 
 #[test]
 fn a_shared_buffer_gives_each_queue_alpha_times_what_is_free() {
-    // One congested port settles where its queue is alpha / (1 + alpha) of the whole (Choudhury and Hahne).
+    // A single congested port settles where its queue is alpha / (1 + alpha) of the memory
+    // (Choudhury and Hahne).
     for alpha in [0.5, 1.0, 2.0] {
         let mut config = star(3, GIGABIT, 1 << 30);
         config.switches[0].shared_buffer = Some(SharedBuffer {
@@ -308,7 +310,8 @@ fn vlans_keep_apart_and_trunks_carry_them() {
     assert!(run(&mut fabric, 4).is_empty());
 }
 
-/// Hosts `1` and `3` in VLAN 10, `2` and `4` in VLAN 20, two each on switches that a trunk of VLAN 10 alone joins.
+/// Hosts `1` and `3` in VLAN 10, `2` and `4` in VLAN 20, two each on switches joined by a trunk of
+/// VLAN 10 alone.
 fn pruned() -> FabricConfig {
     let end = |name: &str, vlan, allowed| End::Switch {
         name: name.into(),
@@ -349,7 +352,7 @@ fn a_trunk_carries_the_vlans_it_allows_and_refuses_the_others() {
         1,
         "VLAN 20 does not leave"
     );
-    // The other end allows all: what it sends is refused where it comes in.
+    // The other end allows all VLANs: the frame is refused where it enters.
     fabric.handle_frame(Time(1), 3, frame(4, 255, 64));
     assert!(run(&mut fabric, 4).is_empty());
     assert_eq!(counters(&mut fabric, "trunk/b-a").frames_out, 1);
@@ -410,7 +413,8 @@ fn what_cannot_be_is_refused_with_the_bounds() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Whatever the frames and impairments: nothing is lost track of, and one seed gives one history.
+    /// For any frames and impairments: every frame is accounted for, and a seed determines the
+    /// history.
     #[test]
     fn frames_are_conserved_and_histories_repeat(
         seed: u64,

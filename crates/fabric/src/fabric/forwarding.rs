@@ -51,8 +51,9 @@ impl Fabric {
         }
     }
 
-    /// Whether what becomes of a train that reaches a switch at `at` is known `now`: nothing in the fabric happens before, and no frame that is still to
-    /// come could meet it in a queue.
+    /// Returns whether the path of a train that reaches a switch at `at` is already certain at
+    /// `now`: no event of the fabric happens in between, and no frame still to come could meet it
+    /// in a queue.
     fn is_settled(
         &self,
         (now, at): (Time, Time),
@@ -90,7 +91,8 @@ impl Fabric {
             })
     }
 
-    /// The tag of a train at the end of a channel. Between two switches the VLAN travels with the train, as the tag would.
+    /// Returns the tag of a train at the end of a channel. Between two switches the VLAN travels
+    /// with the train, as the tag would.
     fn tag_at_end(&self, channel: usize, train: &Train) -> Option<u16> {
         match self.sources[channel] {
             None => train.packet.tag(),
@@ -98,7 +100,7 @@ impl Fabric {
         }
     }
 
-    /// A train came to a port of a switch.
+    /// Handles a train that reached a port of a switch.
     fn switched(
         &mut self,
         now: Time,
@@ -119,7 +121,7 @@ impl Fabric {
         }
     }
 
-    /// Sends what a router has to send. `from`: the channel that made it do so.
+    /// Sends the pending output of a router. `from`: the channel whose train caused it.
     fn routed(&mut self, now: Time, from: Option<usize>, switch: usize, complete_at: Time) {
         let output = |fabric: &mut Fabric| fabric.switches[switch].router.as_mut()?.poll_output();
         while let Some((vlan, mut train)) = output(self) {
@@ -141,7 +143,7 @@ impl Fabric {
         self.routed(now, None, switch, now);
     }
 
-    /// A switch passes a train on within its VLAN. `port`: where it came in, to which it does not go back.
+    /// Forwards a train within its VLAN, except to `port`, where it came in.
     fn forward(
         &mut self,
         now: Time,
@@ -179,7 +181,8 @@ impl Fabric {
         port.and_then(|port| switch.tag_of(port, vlan))
     }
 
-    /// Whether `egress` would run out of bytes if it began before `ingress` has brought all.
+    /// Returns whether `egress` would run out of bytes if it started before `ingress` had delivered
+    /// them all.
     fn is_faster(&self, egress: usize, ingress: usize) -> bool {
         match (
             self.channels[egress].rate_bits_per_s(),
@@ -191,7 +194,8 @@ impl Fabric {
         }
     }
 
-    /// Frames want to go out of a switch.
+    /// Offers a train to an egress queue of a switch, and pauses its source above half of the
+    /// limit.
     pub(super) fn offer(&mut self, now: Time, from: Option<usize>, egress: usize, train: Train) {
         let room = self.room(egress);
         self.channels[egress].offer(now, train, room, &mut self.rng);
@@ -214,7 +218,8 @@ impl Fabric {
             .limit_bytes(queue.limit_bytes(), queue.bytes())
     }
 
-    /// The bound of a switch's egress queue: its own and, where the switch shares its memory, its part of what is free.
+    /// Returns the bound of a switch's egress queue: its own and, if the switch shares its memory,
+    /// its share of the free part.
     fn room(&self, channel: usize) -> Room {
         let Some(switch) = self.sources[channel].map(|switch| &self.switches[switch]) else {
             return Room::Own;

@@ -8,7 +8,8 @@ use crate::packet::Train;
 use crate::queue::Room;
 use hakaru_contract::fabric::Forwarding;
 
-/// Trains that follow others more closely on a line are not told ahead of a switch: under load it would be twice the events, for nothing.
+/// Trains that follow others more closely than this are not reported ahead through a switch: under
+/// load that would double the events without benefit.
 const ALONE_NS: u64 = 100_000;
 
 impl Fabric {
@@ -21,7 +22,7 @@ impl Fabric {
     }
 
     pub(super) fn start(&mut self, now: Time, channel: usize) {
-        // Without a rate nothing has to pass before the next go.
+        // Without a rate the next transmission starts at once.
         while let Some(busy) = self.send(now, channel) {
             if self.channels[channel].rate_bits_per_s().is_some() {
                 self.schedule(busy.free_at, EventKind::Free { channel });

@@ -1,4 +1,5 @@
-//! What the tests share: fabrics in a few words, frames, and a clock that goes from event to event.
+//! Shared by the tests: short configurations, frames, and a clock that advances from event to
+//! event.
 #![allow(dead_code)] // Each test binary uses its part.
 use hakaru_contract::fabric::{Direction, End, FabricConfig, LinkConfig, Queue, SwitchConfig};
 use hakaru_fabric::{ChannelCounters, Fabric, OutFrame, Packet, Segmentation};
@@ -89,7 +90,7 @@ pub fn frame(from: u8, to: u8, length: usize) -> Packet {
     Packet::new(bytes, None, None).unwrap()
 }
 
-/// What goes out, in one piece.
+/// Joins the two parts of an emitted frame.
 pub fn bytes_of(out: &OutFrame) -> Vec<u8> {
     let mut bytes = Vec::new();
     let body = out.emit(&mut bytes);
@@ -108,7 +109,7 @@ pub fn frames_of(out: &OutFrame) -> usize {
     }
 }
 
-/// Lets everything happen; gives what went out of each interface, and when.
+/// Runs all events. Returns the frames that left each interface, and when.
 pub fn run(fabric: &mut Fabric, ports: usize) -> Vec<(Time, usize, OutFrame)> {
     let mut seen = Vec::new();
     let mut now = Time::ZERO;
@@ -133,7 +134,7 @@ pub fn counters(fabric: &mut Fabric, channel: &str) -> ChannelCounters {
         .1
 }
 
-/// Every frame that came in went out, was dropped for a counted cause, or is inside.
+/// Every frame that entered has left, was dropped for a counted cause, or is inside.
 pub fn assert_conserved(fabric: &mut Fabric) {
     for (name, c) in fabric.counters(Time::MAX) {
         assert_eq!(
