@@ -66,11 +66,11 @@ def test_processor_of_the_busiest_process_counts() -> None:
     assert found["cpu/machine"].percent == pytest.approx(50)
 
 
-def test_looking_for_answers_is_no_load() -> None:
+def test_busy_polling_is_no_load() -> None:
     counted = counters(
         ("host-1", "initiator", "process", "cpu_user_ns", 0.6 * S),
         ("host-1", "initiator", "process", "cpu_system_ns", 0.4 * S),
-        ("host-1", "initiator", "process", "looking_ns", 0.3 * S),
+        ("host-1", "initiator", "process", "busy_poll_ns", 0.3 * S),
         ("array", "array", "process", "cpu_user_ns", 0.9 * S),
         ("array", "watch", "machine", "user_ns", 1.9 * S),
         ("array", "watch", "machine", "idle_ns", 0.1 * S),

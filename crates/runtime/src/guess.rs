@@ -1,36 +1,37 @@
-//! When a shell looks at a socket without asking the reactor first.
+//! Decides when a shell reads a socket without asking the reactor first.
 //!
-//! A shell that serves one busy socket asks the reactor each time only to hear of that socket again. While that is so,
-//! the question can be left out: the shell reads the socket as if it had been told to, which is harmless when nothing is
-//! there. A guess that was wrong costs a call, so that guessing pauses after one, longer from miss to miss.
+//! The reactor of a shell with one busy socket reports that socket again and again. The shell skips
+//! the reactor then and reads the socket as if an event had been reported, which is harmless if no
+//! data has arrived. A wrong guess costs a system call, so guessing pauses after it, with exponential
+//! back-off.
 
 use crate::token::Token;
 
-/// Guesses in a row; then the reactor is asked, which may know of others.
+/// Guesses in a row. After them the reactor is asked, because other descriptors may be ready.
 const RUN_MAX: u32 = 16;
-/// Occasions that are left out after something was done in vain, at most.
+/// Longest pause, in opportunities.
 const PAUSE_MAX: u32 = 64;
 
-/// Whether to do what may be in vain: the more rarely, the more often in a row it was.
+/// Exponential back-off, counted in opportunities: each failure in a row doubles the pause.
 #[derive(Debug, Default)]
-struct Hope {
-    /// Occasions still to be left out.
+struct Backoff {
+    /// Opportunities still to be skipped.
     pause: u32,
-    /// Times in vain, in a row.
+    /// Failures in a row, bounded by the longest pause.
     misses: u32,
 }
 
-impl Hope {
-    fn is_left(&self) -> bool {
+impl Backoff {
+    fn may_try(&self) -> bool {
         self.pause == 0
     }
 
-    fn pass_occasion(&mut self) {
+    fn pass_opportunity(&mut self) {
         self.pause = self.pause.saturating_sub(1);
     }
 
-    fn outcome(&mut self, right: bool) {
-        if right {
+    fn record(&mut self, succeeded: bool) {
+        if succeeded {
             self.misses = 0;
         } else {
             self.pause = (1 << self.misses).min(PAUSE_MAX);
@@ -39,54 +40,58 @@ impl Hope {
     }
 }
 
-/// Which socket will be told of next.
+/// Guesses which socket the reactor will report next.
 #[derive(Debug, Default)]
 pub(crate) struct Guess {
-    /// The only one that the last wait told of, of those that told of any.
+    /// The only socket that the last wait with events reported, if it was one.
     lone: Option<Token>,
+    /// Guesses in a row.
     run: u32,
-    /// That a guess is right. Its occasions are waits.
-    guessing: Hope,
-    /// That looking for longer helps after a wrong guess. Its occasions are those.
-    lingering: Hope,
+    /// Back-off after a wrong guess. Its opportunities are waits.
+    guessing: Backoff,
+    /// Back-off after polling that found nothing. Its opportunities are wrong guesses.
+    lingering: Backoff,
 }
 
 impl Guess {
-    /// What a wait told of. If it was nothing, the socket that was busy may still be the only one.
-    pub(crate) fn learn(&mut self, mut told: impl Iterator<Item = Token>) {
-        match (told.next(), told.next()) {
+    /// Learns from the events of a wait. After a wait without events the lone socket stays the guess.
+    pub(crate) fn learn(&mut self, mut tokens: impl Iterator<Item = Token>) {
+        match (tokens.next(), tokens.next()) {
             (None, _) => {}
-            (Some(one), None) => self.lone = (one < Token::RESERVED).then_some(one),
+            (Some(token), None) => {
+                self.lone = (token < Token::RESERVED).then_some(token);
+            }
             _ => self.lone = None,
         }
         self.run = 0;
-        self.guessing.pass_occasion();
+        self.guessing.pass_opportunity();
     }
 
-    /// The socket to look at without asking.
+    /// Returns the socket to read without asking the reactor.
     pub(crate) fn next(&mut self) -> Option<Token> {
-        if !self.guessing.is_left() || self.run == RUN_MAX {
+        if !self.guessing.may_try() || self.run == RUN_MAX {
             return None;
         }
         self.run += 1;
         self.lone
     }
 
-    /// Whether there was something.
+    /// Records whether the guess was right: the socket had data.
     pub(crate) fn outcome(&mut self, right: bool) {
-        self.guessing.outcome(right);
+        self.guessing.record(right);
     }
 
-    /// Nothing was there: whether to go on looking for a while, and to tell [`Guess::lingered`] then.
+    /// Returns, after a wrong guess, whether the shell should poll for a while. If so, it reports the
+    /// outcome to [`Guess::lingered`].
     pub(crate) fn lingers(&mut self) -> bool {
-        let lingers = self.lingering.is_left();
-        self.lingering.pass_occasion();
+        let lingers = self.lingering.may_try();
+        self.lingering.pass_opportunity();
         lingers
     }
 
-    /// Whether something came while the shell went on looking.
+    /// Records whether data arrived while the shell polled.
     pub(crate) fn lingered(&mut self, right: bool) {
-        self.lingering.outcome(right);
+        self.lingering.record(right);
     }
 }
 
@@ -117,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_guesses_become_rare_and_a_right_one_makes_up_for_them() {
+    fn wrong_guesses_become_rare_and_a_right_one_ends_the_back_off() {
         let mut guess = Guess::default();
         let waits = |guess: &mut Guess, right| {
             (1..=2 * PAUSE_MAX)
@@ -125,7 +130,7 @@ mod tests {
                     guess.learn([SOCKET].into_iter());
                     run(guess, right) > 0
                 })
-                .expect("guessing goes on at some time")
+                .expect("guessing resumes")
         };
         let between: Vec<u32> = (0..9).map(|_| waits(&mut guess, false)).collect();
         assert_eq!(between, [1, 1, 2, 4, 8, 16, 32, 64, 64]);
@@ -134,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn lingering_in_vain_becomes_rare_whatever_quick_guesses_find() {
+    fn lingering_without_success_becomes_rare_even_if_guesses_are_right() {
         let mut guess = Guess::default();
         let misses = |guess: &mut Guess, right| {
             let misses = (1..=2 * PAUSE_MAX).find(|_| {
@@ -142,7 +147,7 @@ mod tests {
                 guess.lingers()
             });
             guess.lingered(right);
-            misses.expect("lingering goes on at some time")
+            misses.expect("lingering resumes")
         };
         let between: Vec<u32> = (0..9).map(|_| misses(&mut guess, false)).collect();
         assert_eq!(between, [1, 2, 3, 5, 9, 17, 33, 65, 65]);
@@ -154,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_one_of_several_nor_the_control_plane_is_guessed() {
+    fn neither_several_sockets_nor_the_control_plane_are_guessed() {
         let mut guess = Guess::default();
         guess.learn([SOCKET].into_iter());
         guess.learn([SOCKET, Token(8)].into_iter());
@@ -164,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_told_of_nothing_changes_no_guess() {
+    fn a_wait_without_events_changes_no_guess() {
         let mut guess = Guess::default();
         guess.learn([SOCKET].into_iter());
         guess.learn([].into_iter());

@@ -128,12 +128,12 @@ pub fn duplicate(stream: impl AsRawFd + AsFd) -> io::Result<OwnedFd> {
     stream.as_fd().try_clone_to_owned()
 }
 
-/// [`ResourceUse::looking_ns`] so far.
-static LOOKING_NS: AtomicU64 = AtomicU64::new(0);
+/// [`ResourceUse::busy_poll_ns`] so far.
+static BUSY_POLL_NS: AtomicU64 = AtomicU64::new(0);
 
-/// Counts time that went into looking for what had not come yet, instead of sleeping until it comes.
-pub fn count_looking(time: Duration) {
-    LOOKING_NS.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+/// Counts time spent busy polling: looking for an event instead of sleeping until one arrives.
+pub fn count_busy_poll(time: Duration) {
+    BUSY_POLL_NS.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
 }
 
 /// What this process has used, cumulative, all threads.
@@ -143,8 +143,9 @@ pub struct ResourceUse {
     pub cpu_user_ns: u64,
     /// CPU time in the kernel, ns.
     pub cpu_system_ns: u64,
-    /// Of both, what it spent looking for what had not come yet ([`count_looking`]), ns: it had nothing to do then, and is not at its limit by it.
-    pub looking_ns: u64,
+    /// Share of both spent busy polling ([`count_busy_poll`]), ns. The process had no work in that
+    /// time, so it does not count as utilisation.
+    pub busy_poll_ns: u64,
     /// Resident memory now, bytes.
     pub rss_bytes: u64,
     /// Times it slept of its own accord.
@@ -167,7 +168,7 @@ impl ResourceUse {
         ResourceUse {
             cpu_user_ns: ns(usage.ru_utime),
             cpu_system_ns: ns(usage.ru_stime),
-            looking_ns: LOOKING_NS.load(Ordering::Relaxed),
+            busy_poll_ns: BUSY_POLL_NS.load(Ordering::Relaxed),
             rss_bytes: resident_pages() * rustix::param::page_size() as u64,
             voluntary_switches: usage.ru_nvcsw as u64,
             involuntary_switches: usage.ru_nivcsw as u64,
@@ -180,7 +181,7 @@ impl ResourceUse {
         [
             ("cpu_user_ns", self.cpu_user_ns as f64),
             ("cpu_system_ns", self.cpu_system_ns as f64),
-            ("looking_ns", self.looking_ns as f64),
+            ("busy_poll_ns", self.busy_poll_ns as f64),
             ("rss_bytes_now", self.rss_bytes as f64),
             ("voluntary_switches", self.voluntary_switches as f64),
             ("involuntary_switches", self.involuntary_switches as f64),

@@ -1,10 +1,10 @@
 //! The reactor: one epoll instance with absolute deadlines.
 //!
-//! Sockets are registered once, edge-triggered, for reading and writing ([`Interest::Edge`]). That is the fastest and the
-//! simplest: a connection costs one `epoll_ctl` in its life, and none when its send buffer fills or drains. The price is
-//! a rule for shells: after an event, read until a read comes up short (or fails with `WouldBlock`), or remember that
-//! there may be more. The descriptors of which only a little is read at a time (stdin, listeners, wakers) are
-//! level-triggered ([`Interest::Level`]).
+//! Sockets are registered once, edge-triggered, for reading and writing ([`Interest::Edge`]). A
+//! connection then costs one `epoll_ctl` in its life, and none when its send buffer fills or drains.
+//! The price is a rule for shells: after an event, read until a read is short (or fails with
+//! `WouldBlock`), or remember that there may be more. Descriptors from which little is read at a time
+//! (stdin, listeners, wakers) are level-triggered ([`Interest::Level`]).
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -17,21 +17,21 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use crate::alarm::Alarm;
 use crate::clock;
 use crate::guess::Guess;
-use crate::process::count_looking;
+use crate::process::count_busy_poll;
 use crate::token::Token;
 
-/// What the reactor's own timer is called.
+/// Token of the reactor's own timer.
 const ALARM: Token = Token(u64::MAX);
 
 /// Deadlines that are farther off than this are left to the timer that stays set.
 const FAR: Duration = Duration::from_millis(1);
 
-/// Which events of a descriptor are wanted, and how often they are told.
+/// Trigger mode of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
-    /// Readable and writable, each told once per change: for sockets.
+    /// Readable and writable, each reported once per change: for sockets.
     Edge,
-    /// Readable, told as long as it is: for listeners, pipes and wakers.
+    /// Readable, reported for as long as it is so: for listeners, pipes and wakers.
     Level,
 }
 
@@ -44,14 +44,15 @@ impl Interest {
     }
 }
 
-/// What happened to one descriptor.
+/// An event of one descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Which descriptor.
     pub token: Token,
-    /// A read would not block: data, end of stream, a connection to accept, or an error that the read will tell.
+    /// A read would not block: data, end of stream, a connection to accept, or an error that the
+    /// read will return.
     pub readable: bool,
-    /// A write would not block. The end of a connection attempt (good or bad) is told so too.
+    /// A write would not block. Also reported when a connection attempt succeeds or fails.
     pub writable: bool,
     /// The peer closed its side, or the descriptor failed; what was received before can still be read.
     pub closed: bool,
@@ -59,63 +60,66 @@ pub struct Event {
 
 /// Room for the events of one [`Reactor::wait`].
 pub struct Events {
-    told: Vec<epoll::Event>,
+    reported: Vec<epoll::Event>,
     guess: Guess,
 }
 
 impl Events {
-    /// Room for `n` events at a time, at least 1. What does not fit is told by the next wait.
+    /// Makes room for `n` events at a time, at least 1. The next wait returns events that do not fit.
     #[must_use]
     pub fn with_capacity(n: usize) -> Events {
         Events {
-            told: Vec::with_capacity(n.max(1)),
+            reported: Vec::with_capacity(n.max(1)),
             guess: Guess::default(),
         }
     }
 
-    /// Guesses instead of a wait: if the last one told of nothing but one of the `sockets`, that it is readable again. The shell serves
-    /// the guess as an event, and tells [`Events::confirm`] whether there was something to read. `false`: ask the reactor, which also
-    /// happens after a row of guesses, so that other descriptors wait for some turns and no longer.
+    /// Guesses instead of a wait: if the last wait reported one of the `sockets` and nothing else, the
+    /// guess is that it is readable again. The shell handles the guess as an event and reports to
+    /// [`Events::confirm`] whether there was data to read. Returns `false` if the shell has to ask the
+    /// reactor; that also happens after a number of guesses in a row, which bounds how long other
+    /// descriptors wait.
     pub fn guess(&mut self, sockets: impl Fn(Token) -> bool) -> bool {
         let Some(token) = self.guess.next().filter(|token| sockets(*token)) else {
             return false;
         };
-        self.told.clear();
-        self.told.push(epoll::Event {
+        self.reported.clear();
+        self.reported.push(epoll::Event {
             flags: EventFlags::IN,
             data: EventData::new_u64(token.0),
         });
         true
     }
 
-    /// Whether there was something to read, after a guess.
+    /// Records whether there was data to read after a guess.
     pub fn confirm(&mut self, right: bool) {
         self.guess.outcome(right);
     }
 
-    /// After a guess that found nothing: has the shell look again (`look` says whether something was there) until something is, or `until` has
-    /// come. Where that was in vain of late it is left out, the more often the more rarely. What it takes until something is there is counted apart from work
-    /// ([`crate::process::ResourceUse::looking_ns`]).
+    /// Busy polls after a wrong guess: calls `look` until it returns `true` (data arrived) or until
+    /// the instant `until`. Returns whether data arrived. Skipped, with exponential back-off, while
+    /// lingering has not paid off. The time spent is counted apart from work
+    /// ([`crate::process::ResourceUse::busy_poll_ns`]).
     pub fn linger(&mut self, until: Time, mut look: impl FnMut(&Events) -> bool) -> bool {
         if !self.guess.lingers() {
             return false;
         }
         let began = clock::now();
-        let (mut now, mut found) = (began, false);
-        while !found && now < until {
-            found = look(self);
-            if !found {
+        let (mut now, mut arrived) = (began, false);
+        while !arrived && now < until {
+            arrived = look(self);
+            if !arrived {
                 now = clock::now();
             }
         }
-        count_looking(Duration::from_nanos(now.ns_since(began)));
-        self.guess.lingered(found);
-        found
+        count_busy_poll(Duration::from_nanos(now.ns_since(began)));
+        self.guess.lingered(arrived);
+        arrived
     }
 
     /// The events of the last wait, or the guess.
     pub fn iter(&self) -> impl Iterator<Item = Event> + '_ {
-        self.told.iter().map(|e| {
+        self.reported.iter().map(|e| {
             let (flags, data) = (e.flags, e.data);
             let failed = flags.intersects(EventFlags::HUP | EventFlags::ERR);
             Event {
@@ -135,24 +139,28 @@ pub struct Reactor {
 }
 
 impl Reactor {
-    /// A reactor with nothing registered. Timers of the calling thread become exact ([`clock::set_timers_exact`]).
+    /// Creates a reactor with nothing registered. Timers of the calling thread become exact
+    /// ([`clock::set_timers_exact`]).
     ///
     /// # Errors
-    /// The system has no descriptors or memory left, or its kernel is older than Linux 5.11 (`epoll_pwait2`).
+    /// The system is out of descriptors or memory, or its kernel is older than Linux 5.11
+    /// (`epoll_pwait2`).
     pub fn new() -> io::Result<Reactor> {
         clock::set_timers_exact();
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let alarm = Alarm::new()?;
-        // Told on the edge, so that nobody has to read it.
+        // Edge-triggered, so the timer need not be read.
         let flags = EventFlags::IN | EventFlags::ET;
         epoll::add(&epoll, &alarm, EventData::new_u64(ALARM.0), flags)?;
         Ok(Reactor { epoll, alarm })
     }
 
-    /// Watches `fd`, which is called `token` from now on, until it is closed or [deregistered](Reactor::deregister).
+    /// Watches `fd` under the name `token` until it is closed or
+    /// [deregistered](Reactor::deregister).
     ///
     /// # Errors
-    /// `PermissionDenied` for what cannot be polled (regular files); otherwise the limits of the system.
+    /// `PermissionDenied` for descriptors that cannot be polled (regular files); else a limit of the
+    /// system.
     pub fn register(&self, fd: impl AsFd, token: Token, interest: Interest) -> io::Result<()> {
         epoll::add(
             &self.epoll,
@@ -171,13 +179,14 @@ impl Reactor {
         Ok(epoll::delete(&self.epoll, fd)?)
     }
 
-    /// Sleeps until something happens or `until` has come; `None` waits for ever, an instant that has passed only
-    /// looks. `events` then holds what happened, perhaps nothing: it may also wake before `until` without a reason.
+    /// Sleeps until an event or `until`; `None` sleeps without a limit, and an instant in the past does
+    /// not sleep. `events` has the events afterwards, possibly none: a wait may also end early without
+    /// a reason.
     ///
     /// # Errors
-    /// Only those of a broken system; interruption by a signal counts as nothing happened.
+    /// None in a working system. Interruption by a signal returns without events.
     pub fn wait(&self, events: &mut Events, until: Option<Time>) -> io::Result<()> {
-        events.told.clear();
+        events.reported.clear();
         let now = clock::now();
         let timeout = match until {
             Some(until) if until > now + FAR => {
@@ -194,15 +203,15 @@ impl Reactor {
         };
         match epoll::wait(
             &self.epoll,
-            rustix::buffer::spare_capacity(&mut events.told),
+            rustix::buffer::spare_capacity(&mut events.reported),
             timeout.as_ref(),
         ) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(e.into()),
         }
-        events.told.retain(|event| event.data.u64() != ALARM.0);
-        let told = events.told.iter().map(|event| Token(event.data.u64()));
-        events.guess.learn(told);
+        events.reported.retain(|event| event.data.u64() != ALARM.0);
+        let tokens = events.reported.iter().map(|event| Token(event.data.u64()));
+        events.guess.learn(tokens);
         Ok(())
     }
 }
@@ -228,7 +237,7 @@ impl Waker {
         let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
     }
 
-    /// Takes back all wakes so far. Call before looking for what they announced.
+    /// Clears all wakes so far. Call it before looking for the work that they announced.
     pub fn acknowledge(&self) {
         let mut count = [0_u8; 8];
         let _ = rustix::io::read(&*self.0, &mut count);
@@ -245,7 +254,8 @@ impl AsFd for Waker {
 mod tests {
     use super::*;
 
-    /// Calibration: how late deadlines are met. The figures depend on the machine and on what else it does; printed with
+    /// Calibration: delay between a deadline and the return of the wait. The figures depend on the
+    /// machine and its load; printed with
     /// `cargo test -p hakaru-runtime -- --nocapture deadlines`.
     #[test]
     fn deadlines_are_never_early_and_rarely_late() {
@@ -269,7 +279,8 @@ mod tests {
             "late by: p50 {} ns, p99 {} ns, max {} ns",
             late_ns[500], late_ns[990], late_ns[999]
         );
-        // Without exact timers each would be late by the 50 µs of slack; ten times that leaves room for a busy machine.
+        // Without exact timers each would be late by the 50 µs of slack; ten times that leaves room
+        // for a busy machine.
         assert!(
             late_ns[500] < 500_000,
             "half of the deadlines are met over {} ns late",
@@ -306,13 +317,13 @@ mod tests {
         assert!(sleep(&reactor, in_ms(20)) <= 3, "later than it was set for");
     }
 
-    /// The tokens of what was told.
-    fn told(events: &Events) -> Vec<u64> {
+    /// Tokens of the reported events.
+    fn tokens(events: &Events) -> Vec<u64> {
         events.iter().map(|event| event.token.0).collect()
     }
 
     #[test]
-    fn what_was_told_of_alone_is_guessed_and_what_came_meanwhile_is_not_lost() {
+    fn a_lone_busy_socket_is_guessed_and_events_in_between_are_not_lost() {
         let reactor = Reactor::new().unwrap();
         let busy = Waker::new(&reactor, Token(1)).unwrap();
         let other = Waker::new(&reactor, Token(2)).unwrap();
@@ -325,36 +336,36 @@ mod tests {
         let mut guesses = 0;
         while events.guess(|_| true) {
             assert!(events.iter().all(|event| event.readable && !event.writable));
-            assert_eq!(told(&events), [1]);
+            assert_eq!(tokens(&events), [1]);
             events.confirm(true);
             guesses += 1;
             assert!(guesses < 1000, "the reactor is never asked again");
         }
         reactor.wait(&mut events, None).unwrap();
-        let mut all = told(&events);
+        let mut all = tokens(&events);
         all.sort_unstable();
         assert_eq!(all, [1, 2]);
         assert!(!events.guess(|_| true), "two were busy");
     }
 
     #[test]
-    fn time_spent_lingering_is_counted_and_lingering_in_vain_pauses() {
-        let looking_ns = || crate::process::ResourceUse::now().looking_ns;
+    fn lingering_is_counted_as_busy_polling_and_backs_off_without_success() {
+        let busy_poll_ns = || crate::process::ResourceUse::now().busy_poll_ns;
         let mut events = Events::with_capacity(1);
-        let before = looking_ns();
+        let before = busy_poll_ns();
         assert!(events.linger(Time::MAX, |_| true));
-        let found = looking_ns() - before;
+        let counted = busy_poll_ns() - before;
         assert!(
-            found == 0,
-            "{found} ns: the one look that found something was work"
+            counted == 0,
+            "{counted} ns: the one look that found something was work"
         );
         let mut looks = 0;
-        let came = events.linger(Time::MAX, |_| {
+        let arrived = events.linger(Time::MAX, |_| {
             looks += 1;
             looks > 10_000
         });
         assert!(
-            came && looking_ns() > before,
+            arrived && busy_poll_ns() > before,
             "looked {looks} times for nothing"
         );
         assert!(!events.linger(Time::ZERO, |_| true), "no time is left");
@@ -363,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_is_told_until_it_is_acknowledged() {
+    fn a_wake_is_reported_until_it_is_acknowledged() {
         let reactor = Reactor::new().unwrap();
         let waker = Waker::new(&reactor, Token(5)).unwrap();
         let mut events = Events::with_capacity(4);

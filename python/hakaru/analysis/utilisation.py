@@ -10,7 +10,7 @@
                               the busiest process's user and system time over elapsed time: 100 % is one CPU; of an
                               engine that works in several threads and tells of each, the busiest thread's
 
-What an engine's processor spent looking for what had not come (`looking_ns`) is no use of it.
+Time in which an engine polled without finding work (`busy_poll_ns`) is left out.
 
 Modelled devices serve one request at a time, so busy time is exact. `member` says which of several it was. In a lab
 with several arrays the devices of each are told apart by its node: `drives/vtl`, `controller/vtl`, `port/vtl.0`.
@@ -129,8 +129,8 @@ def _cpu(counters: Counters, window: tuple[int, int]) -> Iterator[tuple[str, Use
     for kind in ("idle", "iowait"):
         idle += _first_rate(counters, window, f"{kind}_ns")
     if busy + idle > 0:
-        looking = sum(rate for name in ENGINES for rate in _looking(counters, window, name).values())
-        yield "cpu/machine", Use(100 * max(0.0, busy - looking) / (busy + idle))
+        busy_poll = sum(rate for name in ENGINES for rate in _busy_poll(counters, window, name).values())
+        yield "cpu/machine", Use(100 * max(0.0, busy - busy_poll) / (busy + idle))
     for engine in ENGINES:
         shares = _threads(counters, window, engine)
         told = {member.partition("/")[0] for member in shares}
@@ -138,7 +138,7 @@ def _cpu(counters: Counters, window: tuple[int, int]) -> Iterator[tuple[str, Use
             for key, series in counters.select(engine=engine, entity="process", name=name):
                 if key.node not in told:
                     shares[key.node] = shares.get(key.node, 0.0) + series.rate(*window) / 1e7
-        for node, rate in _looking(counters, window, engine).items():
+        for node, rate in _busy_poll(counters, window, engine).items():
             if node not in told:
                 shares[node] = max(0.0, shares.get(node, 0.0) - rate / 1e7)
         if shares:
@@ -146,9 +146,11 @@ def _cpu(counters: Counters, window: tuple[int, int]) -> Iterator[tuple[str, Use
             yield f"cpu/{engine}", Use(shares[member], member)
 
 
-def _looking(counters: Counters, window: tuple[int, int], engine: str) -> dict[str, float]:
-    """By node: ns per second in which an engine's processor only looked for what had not come yet."""
-    rates = ((k.node, s.rate(*window)) for k, s in counters.select(engine=engine, entity="process", name="looking_ns"))
+def _busy_poll(counters: Counters, window: tuple[int, int], engine: str) -> dict[str, float]:
+    """By node: ns per second that an engine spent busy polling."""
+    rates = (
+        (k.node, s.rate(*window)) for k, s in counters.select(engine=engine, entity="process", name="busy_poll_ns")
+    )
     return {node: rate for node, rate in rates if math.isfinite(rate)}
 
 

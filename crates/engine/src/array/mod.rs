@@ -273,7 +273,7 @@ impl<'r> Shell<'r> {
             let moved = self.settle(now);
             if spinning && !(self.received || woken || moved) {
                 if let Some(since) = idle_since.replace(now) {
-                    process::count_looking(Duration::from_nanos(now.ns_since(since)));
+                    process::count_busy_poll(Duration::from_nanos(now.ns_since(since)));
                 }
             } else {
                 idle_since = None;
