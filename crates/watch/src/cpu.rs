@@ -1,8 +1,8 @@
 //! `/proc/stat`: where the CPUs' time went.
 use crate::Visit;
 
-/// Fields of a `cpu` line (proc_stat(5)) that make up each counter. `guest` and `guest_nice`, the ninth and tenth, are
-/// contained in `user` and `nice` already.
+/// Counters, and the fields of a `cpu` line (proc_stat(5)) that they sum. `guest` and `guest_nice`,
+/// the ninth and tenth, are contained in `user` and `nice` already.
 const COUNTERS: [(&str, &[usize]); 7] = [
     ("user_ns", &[0, 1]),
     ("system_ns", &[2]),
@@ -13,8 +13,9 @@ const COUNTERS: [(&str, &[usize]); 7] = [
     ("steal_ns", &[7]),
 ];
 
-/// Gives the time of all CPUs together as `machine`, and of each as `cpu/N`, in nanoseconds. `ticks_per_s` is the unit of the
-/// file (`sysconf(_SC_CLK_TCK)`, 100 on every Linux in use), so the resolution is 10 ms.
+/// Reports the time of all CPUs together as `machine`, and of each as `cpu/N`, ns. `ticks_per_s` is
+/// the unit of the file (`sysconf(_SC_CLK_TCK)`, 100 on every Linux in use), so the resolution is
+/// 10 ms.
 ///
 /// A CPU that lacks a field (kernels before 2.6.11 have no `steal`) lacks its counter.
 pub fn parse_stat(text: &str, ticks_per_s: u64, visit: &mut Visit<'_>) {

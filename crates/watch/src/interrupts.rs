@@ -1,11 +1,11 @@
-//! `/proc/interrupts` and `/proc/softirqs`: what interrupted the CPUs, summed over them.
+//! `/proc/interrupts` and `/proc/softirqs`: interrupts, summed over all CPUs.
 use std::collections::BTreeMap;
 
 use crate::Visit;
 
-/// Gives each interrupt that has occurred as `irq/NAME`, `count`. NAME is what a reader recognises: the action's name where
-/// there is one (`virtio1-req.0`, `eth0-rx-1`), else the kernel's short name (`LOC`, `RES`, `CAL`). Interrupts of one name
-/// are summed.
+/// Reports each interrupt that has occurred as `irq/NAME`, `count`. NAME is the action's name if
+/// there is one (`virtio1-req.0`, `eth0-rx-1`), else the kernel's short name (`LOC`, `RES`, `CAL`).
+/// Interrupts of one name are summed.
 pub fn parse_interrupts(text: &str, visit: &mut Visit<'_>) {
     let mut lines = text.lines();
     let cpus = lines.next().map_or(0, count_cpus);
@@ -18,7 +18,7 @@ pub fn parse_interrupts(text: &str, visit: &mut Visit<'_>) {
         let mut words = rest.split_ascii_whitespace().peekable();
         let mut sum = 0_u64;
         for _ in 0..cpus {
-            // ERR and MIS have one number however many CPUs there are.
+            // ERR and MIS have one number for any number of CPUs.
             let Some(Ok(count)) = words.peek().map(|word| word.parse::<u64>()) else {
                 break;
             };
@@ -41,8 +41,9 @@ pub fn parse_interrupts(text: &str, visit: &mut Visit<'_>) {
     }
 }
 
-/// The name of a numbered interrupt. After the counts come chip, hardware number with trigger (`1-edge`), and the actions,
-/// separated by commas; a line without actions has a number alone, and is named by it.
+/// Returns the name of a numbered interrupt. After the counts come chip, hardware number with
+/// trigger (`1-edge`), and the actions, separated by commas. A line without actions is named by its
+/// number.
 fn action_name<'a>(label: &str, words: impl Iterator<Item = &'a str>) -> String {
     let words: Vec<&str> = words.collect();
     let trigger = words.iter().position(|word| {
@@ -53,7 +54,7 @@ fn action_name<'a>(label: &str, words: impl Iterator<Item = &'a str>) -> String 
     });
     let actions = match trigger {
         Some(at) => &words[at + 1..],
-        // Chips that show no trigger: the actions are what follows chip and hardware number.
+        // Chips without a trigger: the actions follow chip and hardware number.
         None => words.get(2..).unwrap_or_default(),
     };
     if actions.is_empty() {
@@ -63,7 +64,7 @@ fn action_name<'a>(label: &str, words: impl Iterator<Item = &'a str>) -> String 
     }
 }
 
-/// Gives each kind of soft interrupt that has occurred as `softirq/NAME`, `count`.
+/// Reports each kind of soft interrupt that has occurred as `softirq/NAME`, `count`.
 pub fn parse_softirqs(text: &str, visit: &mut Visit<'_>) {
     for line in text.lines() {
         let Some((name, counts)) = line.split_once(':') else {

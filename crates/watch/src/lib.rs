@@ -1,8 +1,21 @@
-//! Counters of a node: parsers of what procfs and the kernel's TCP show, without I/O.
+//! Counters of a node: parsers of procfs and of the kernel's TCP, without I/O.
 //!
-//! Each parser takes the text of one file and gives its counters to a visitor as entity, name and cumulative value, named as
-//! in `docs/reference/metrics.md`. The shell reads the files. A line that is not understood is left out, not guessed at and
-//! not fatal: kernels add lines and columns, and a missing counter shows where a wrong one would not.
+//! # Grammar
+//!
+//! - Each parser of procfs takes the text of one file and reports its counters to a visitor as
+//! entity, name and cumulative value, named as in `docs/reference/metrics.md`. The shell reads the
+//! files. A line that is not understood is left out: kernels add lines and columns, and a missing
+//! counter is visible where a wrong one is not.
+//! - Single TCP connections: [`sock_diag`] emits requests to the kernel and parses its answers.
+//! [`trace`] parses records of tracepoints by the layout that the kernel describes
+//! ([`trace::Layouts`]).
+//! - [`tcp_sockets::TcpSockets`] attributes events to sockets.
+//! [`unknown`](tcp_sockets::TcpSockets::unknown) returns the sockets that the shell has to ask the
+//! kernel about; [`handle_socket`](tcp_sockets::TcpSockets::handle_socket),
+//! [`handle_event`](tcp_sockets::TcpSockets::handle_event) and
+//! [`handle_gone`](tcp_sockets::TcpSockets::handle_gone) take the answers and the events.
+//! - Records of watched sockets are collected in a [`series::Series`]. The shell appends its bytes
+//! to a file with [`take`](series::Series::take).
 //!
 //! | file | parser | entities |
 //! |---|---|---|
@@ -14,8 +27,8 @@
 //! | `/proc/interrupts` | [`interrupts::parse_interrupts`] | `irq/NAME` |
 //! | `/proc/softirqs` | [`interrupts::parse_softirqs`] | `softirq/NAME` |
 //!
-//! Single sockets are watched by [`tcp_sockets::TcpSockets`]: [`sock_diag`] says how the kernel is asked for them, [`trace`] how its tracepoints are
-//! read, [`series`] how what they tell is written.
+//! A packet capture needs no core: a thread of the shell moves packets from the kernel's ring to
+//! pcapng files.
 #![forbid(unsafe_code)]
 
 pub mod cpu;

@@ -1,7 +1,7 @@
-//! `/proc/meminfo` and `/proc/pressure/*`: what the machine is short of.
+//! `/proc/meminfo` and `/proc/pressure/*`: shortages of the machine.
 use crate::Visit;
 
-/// Gives `MemAvailable` as `machine`, `mem_available_bytes_now`.
+/// Reports `MemAvailable` as `machine`, `mem_available_bytes_now`.
 pub fn parse_meminfo(text: &str, visit: &mut Visit<'_>) {
     for line in text.lines() {
         let mut words = line.split_ascii_whitespace();
@@ -15,8 +15,8 @@ pub fn parse_meminfo(text: &str, visit: &mut Visit<'_>) {
     }
 }
 
-/// Gives the `some` total of a pressure file as `machine`, `pressure_RESOURCE_ns`: time in which at least one task waited
-/// for `resource` (`cpu`, `io` or `memory`). The file counts microseconds.
+/// Reports the `some` total of a pressure file as `machine`, `pressure_RESOURCE_ns`: time in which
+/// at least one task waited for `resource` (`cpu`, `io` or `memory`). The file counts microseconds.
 pub fn parse_pressure(resource: &str, text: &str, visit: &mut Visit<'_>) {
     for line in text.lines() {
         let Some(rest) = line.strip_prefix("some ") else {

@@ -1,7 +1,7 @@
 //! `/proc/net/dev`: the network interfaces of one namespace.
 use crate::Visit;
 
-/// Columns after the colon that make up each counter.
+/// Counters, and their columns after the colon.
 const COUNTERS: [(&str, usize); 8] = [
     ("rx_bytes", 0),
     ("rx_packets", 1),
@@ -14,11 +14,11 @@ const COUNTERS: [(&str, usize); 8] = [
 ];
 const COLUMNS: usize = 16;
 
-/// Gives every interface as `nic/NAME`. A line with fewer than the sixteen columns there have been since Linux 2.2 is left
-/// out whole: which number is which would be a guess.
+/// Reports every interface as `nic/NAME`. A line with fewer than the sixteen columns of Linux 2.2
+/// and later is left out whole: assigning its numbers would be a guess.
 pub fn parse_net_dev(text: &str, visit: &mut Visit<'_>) {
     for line in text.lines() {
-        // A name may hold a colon itself (an alias, eth0:1); the numbers cannot.
+        // A name may have a colon (an alias, eth0:1); the numbers have none.
         let Some((name, numbers)) = line.rsplit_once(':') else {
             continue;
         };

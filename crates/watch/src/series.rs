@@ -1,15 +1,18 @@
-//! The series of a TCP watch as bytes: what is written while the load runs, and so made to be cheap; the control plane turns it into Parquet.
+//! The series of a TCP watch as bytes. It is written while the load runs, so writing is cheap; the
+//! control plane converts it to Parquet.
 //!
-//! A file is one line of JSON, which names the format and each kind of record with its columns (name, type, in the order of their bytes, without gaps), and then
-//! blocks: kind and number of records (`u32` each), and the records. Everything is little-endian. In a number all bits set mean: not told.
-//! `sN` is text, N bytes, filled up with zeros. A file whose writer was killed ends in the middle of a block; the blocks before it are whole.
+//! A file is one line of JSON, then blocks. The line names the format and each kind of record with
+//! its columns (name, type, in byte order, without gaps). A block is kind and number of records
+//! (`u32` each), then the records. Everything is little-endian. A number with all bits set is
+//! missing. `sN` is text of N bytes, padded with zeros. A file whose writer was killed ends in the
+//! middle of a block; the blocks before it are whole.
 use std::fmt::Write as _;
 
 use crate::sock_diag::Socket;
 use crate::tcp_info::TcpInfo;
 use crate::trace::Probe;
 
-/// First words of the header, and the version of what follows it.
+/// First words of the header, and the version of the format.
 pub const FORMAT: &str = "hakaru tcp series";
 /// Version of the format.
 pub const VERSION: u32 = 1;
@@ -98,7 +101,8 @@ macro_rules! record {
     };
 }
 
-// A socket, told of before the first record that names it by its number, and again when its congestion control changes.
+// A socket. Written before the first record that refers to its number, and again when its
+// congestion control changes.
 record!(SocketRecord = 1 {
     socket: u32,
     cookie: u64,
@@ -107,7 +111,7 @@ record!(SocketRecord = 1 {
     congestion_control: Text<NAME>,
 });
 
-// One reading of a socket by sock_diag; the kernel took it between `at_ns` and `within_ns` later.
+// A reading of a socket by sock_diag; the kernel took it between `at_ns` and `within_ns` later.
 record!(ReadingRecord = 2 {
     at_ns: u64,
     within_ns: u32,
@@ -162,7 +166,7 @@ record!(ReadingRecord = 2 {
     ack_received_ago_ms: Narrow,
 });
 
-// `tcp:tcp_probe`: a segment came in; the connection as it was until then.
+// `tcp:tcp_probe`: a segment was received; state of the connection before it.
 record!(ProbeRecord = 3 {
     at_ns: u64,
     socket: u32,
@@ -189,7 +193,7 @@ record!(StateRecord = 5 {
     congestion_state: Small,
 });
 
-// Events that the kernel could not hand over, since the ring was full. Whose they were is not known.
+// Events that the kernel lost because the ring was full. Their sockets are unknown.
 record!(LostRecord = 6 {
     at_ns: u64,
     lost_events: Option<u64>,
@@ -258,7 +262,8 @@ impl Series {
         self.add(SocketRecord::KIND, |out| record.emit(out));
     }
 
-    /// A reading that the kernel took between `at_ns` and `within_ns` later. `info`: the socket's, its counters counted on.
+    /// Adds a reading that the kernel took between `at_ns` and `within_ns` later. `info`: the
+    /// socket's, with unwrapped counters.
     pub fn add_reading(
         &mut self,
         (at_ns, within_ns): (u64, u32),
@@ -328,14 +333,15 @@ impl Series {
         *count += 1;
     }
 
-    /// Bytes that [`Series::take`] would give.
+    /// Returns the bytes that [`Series::take`] would append.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let of_blocks = self.blocks.iter().filter(|(_, count)| *count > 0);
         of_blocks.map(|(bytes, _)| 8 + bytes.len()).sum()
     }
 
-    /// Appends the records so far to `out` as blocks, sockets first; returns how many records besides sockets.
+    /// Appends the records so far to `out` as blocks, sockets first. Returns the number of records
+    /// without sockets.
     pub fn take(&mut self, out: &mut Vec<u8>) -> u64 {
         let mut records = 0;
         for (i, (bytes, count)) in self.blocks.iter_mut().enumerate() {
@@ -366,7 +372,7 @@ fn reading(
         Narrow(socket.memory.as_ref().map(|memory| field(memory).into()))
     };
     let send_queue = u64::from(socket.send_queue_bytes);
-    // What was written and not acknowledged, without what was not sent.
+    // Written and not acknowledged, without the part not sent yet.
     let unacked_bytes = info
         .not_sent_bytes
         .and_then(|waiting| send_queue.checked_sub(waiting));
@@ -485,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_does_not_tell_has_all_bits_set_and_is_not_nought() {
+    fn a_missing_number_has_all_bits_set_and_is_not_zero() {
         let mut series = Series::default();
         let socket = socket();
         series.add_reading((1, 2), 7, &socket, &socket.info);

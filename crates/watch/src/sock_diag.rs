@@ -1,8 +1,11 @@
-//! `sock_diag`: asking the kernel for TCP sockets over netlink, and reading what it answers (include/uapi/linux/inet_diag.h, netlink.h).
+//! `sock_diag`: requests to the kernel for TCP sockets over netlink, and its answers
+//! (include/uapi/linux/inet_diag.h, netlink.h).
 //!
-//! Requests are emitted, answers are parsed; who sends and receives is elsewhere. Two ways to ask: a *dump* of the sockets of a family that
-//! have wanted ports (the kernel filters, by a small program that goes with the request), and single sockets, by addresses and cookie, many
-//! in one message: for few sockets that is far cheaper, since a dump walks the table of all connections of the machine.
+//! This file emits requests and parses answers; the shell sends and receives. There are two kinds
+//! of request. A *dump* returns the sockets of a family with given ports; the kernel filters with a
+//! small program in the request. A request by addresses and cookie returns a single socket, and
+//! many of them fit in one message. For few sockets that is far cheaper, because a dump walks the
+//! table of all connections of the machine.
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::tcp_info::TcpInfo;
@@ -16,7 +19,7 @@ const NLMSG_DONE: u16 = 3;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLM_F_REQUEST: u16 = 0x1;
 const NLM_F_DUMP: u16 = 0x300;
-/// The dump met a table that changed under it: sockets may be missing or doubled.
+/// The table changed during the dump: sockets may be missing or duplicated.
 const NLM_F_DUMP_INTR: u16 = 0x10;
 
 const IPPROTO_TCP: u8 = 6;
@@ -30,7 +33,8 @@ const ATTRIBUTE_MEMORY: u16 = 7;
 const WANTED: u8 =
     1 << (ATTRIBUTE_INFO - 1) | 1 << (ATTRIBUTE_CONGESTION - 1) | 1 << (ATTRIBUTE_MEMORY - 1);
 
-/// Every state in which a connection can have data under way: not LISTEN, TIME_WAIT, SYN_RECEIVED, CLOSED.
+/// States in which a connection can have data in flight: not LISTEN, TIME_WAIT, SYN_RECEIVED,
+/// CLOSED.
 const STATES: u32 = 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
 
 const REQUEST_BYTECODE: u16 = 1;
@@ -38,7 +42,8 @@ const SOURCE_EQUALS: u8 = 11;
 const DESTINATION_EQUALS: u8 = 12;
 const JUMP: u8 = 1;
 
-/// Most ports that a request can name: the program's jumps reach further, but a filter of a tracepoint is a text of at most a page.
+/// Largest number of ports in a request. The program could have more; a tracepoint's filter is
+/// limited to a page of text.
 pub const PORTS_MAX: usize = 64;
 
 /// Family of sockets, as each is asked for apart.
@@ -59,7 +64,8 @@ impl Family {
     }
 }
 
-/// What names one socket to the kernel: its addresses as it gave them, and its cookie, which no other socket of this boot has.
+/// Identity of a socket: its addresses as the kernel returned them, and its cookie, which is unique
+/// until the next boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SocketId {
     family: u8,
@@ -68,7 +74,8 @@ pub struct SocketId {
 }
 
 impl SocketId {
-    /// Of addresses and a cookie; both of one family. `interface`: that the socket is bound to, 0: none.
+    /// Creates an identity from two addresses of one family and a cookie. `interface`: index of the
+    /// interface that the socket is bound to, 0 for none.
     #[must_use]
     pub fn new(local: SocketAddr, peer: SocketAddr, interface: u32, cookie: u64) -> SocketId {
         let mut id = [0; 48];
@@ -96,7 +103,8 @@ impl SocketId {
         self.address(2, 20)
     }
 
-    /// Unique among all sockets since the machine was booted, whatever namespace they are in.
+    /// Returns the cookie: unique among all sockets of the machine until it reboots, in all
+    /// namespaces.
     #[must_use]
     pub fn cookie(&self) -> u64 {
         let half = |at: usize| u64::from(native_u32(&self.id, at).expect("within 48 bytes"));
@@ -109,7 +117,7 @@ impl SocketId {
         let ip = if self.family == AF_INET {
             IpAddr::V4(Ipv4Addr::new(octets[0], octets[1], octets[2], octets[3]))
         } else {
-            // One that is mapped is told as what it is.
+            // A mapped address is reported as IPv4.
             Ipv6Addr::from(octets).to_canonical()
         };
         SocketAddr::new(ip, port)
@@ -127,7 +135,8 @@ fn octets(ip: IpAddr) -> (u8, [u8; 16]) {
     }
 }
 
-/// Appends the request for one socket, answered by one [`Answer::Socket`] or [`Answer::Refused`] under `sequence`.
+/// Appends the request for one socket, answered by one [`Answer::Socket`] or [`Answer::Refused`]
+/// under `sequence`.
 pub fn emit_request_of(socket: &SocketId, sequence: u32, out: &mut Vec<u8>) {
     emit_header(HEADER + REQUEST, NLM_F_REQUEST, sequence, out);
     out.extend_from_slice(&[socket.family, IPPROTO_TCP, WANTED, 0]);
@@ -135,11 +144,12 @@ pub fn emit_request_of(socket: &SocketId, sequence: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(&socket.id);
 }
 
-/// Appends the request for all sockets of a family that have one of `ports` at either end (no ports: all), answered by any number
-/// of [`Answer::Socket`] and one [`Answer::Done`] or [`Answer::Refused`].
+/// Appends the request for all sockets of a family that have one of `ports` at either end (all
+/// sockets if `ports` is empty). It is answered by any number of [`Answer::Socket`] and one
+/// [`Answer::Done`] or [`Answer::Refused`].
 ///
 /// # Panics
-/// There are more than [`PORTS_MAX`] ports.
+/// If there are more than [`PORTS_MAX`] ports.
 pub fn emit_dump(family: Family, ports: &[u16], sequence: u32, out: &mut Vec<u8>) {
     assert!(
         ports.len() <= PORTS_MAX,
@@ -175,9 +185,11 @@ fn emit_header(length: usize, flags: u16, sequence: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(&0_u32.to_ne_bytes());
 }
 
-/// The program "source or destination port is one of these" for `inet_diag_bc_run`. Instructions are 4 bytes: code, how far to go if true, how
-/// far if false; a comparison has the port in a second one. A socket is taken if the program ends at its end, and not if it ends
-/// beyond it. Each comparison but the last is followed by a jump to the end, taken if it was true.
+/// Emits the program "source or destination port is one of these" for `inet_diag_bc_run`.
+/// Instructions have 4 bytes: code, jump if true, jump if false; a comparison has the port in a
+/// second instruction. The kernel accepts a socket if the program ends exactly at its end, and
+/// rejects it if the program ends beyond. Each comparison but the last is followed by a jump to the
+/// end, which is executed if the comparison was true.
 fn port_filter(ports: &[u16]) -> Vec<u8> {
     let comparisons: Vec<(u8, u16)> = ports
         .iter()
@@ -190,23 +202,24 @@ fn port_filter(ports: &[u16]) -> Vec<u8> {
     };
     for (i, (code, port)) in comparisons.iter().enumerate() {
         let after = comparisons.len() - 1 - i;
-        // Past the jump that follows; of the last one, past the end: not taken.
+        // Skips the jump that follows. After the last comparison this is beyond the end: rejected.
         instruction(*code, 8, 12);
         instruction(0, 0, *port);
         if after > 0 {
-            // The jump itself and what follows it: 12 bytes a comparison, 8 the last.
+            // Length of the jump and the rest: 12 bytes per comparison, 8 for the last.
             instruction(JUMP, 4, (4 + 12 * after - 4) as u16);
         }
     }
     program
 }
 
-/// Of the kernel, to one request.
+/// The kernel's answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// A socket.
     Socket(Box<Socket>),
-    /// The end of a dump. `interrupted`: sockets came or went meanwhile, so that some may be missing.
+    /// End of a dump. `interrupted`: sockets were added or removed meanwhile, so some may be
+    /// missing.
     Done {
         /// See above.
         interrupted: bool,
@@ -215,7 +228,7 @@ pub enum Answer {
     Refused(i32),
 }
 
-/// One socket at one instant.
+/// State of a socket at one instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Socket {
     /// Which.
@@ -224,35 +237,35 @@ pub struct Socket {
     pub receive_queue_bytes: u32,
     /// Bytes written by the application and not yet acknowledged by the peer, sent or not.
     pub send_queue_bytes: u32,
-    /// What TCP knows; fields that the kernel lacks are `None`.
+    /// State of TCP; fields that the kernel lacks are `None`.
     pub info: TcpInfo,
-    /// The memory of its buffers, where the kernel tells (Linux 2.6.38).
+    /// Memory of its buffers (Linux 2.6.38).
     pub memory: Option<Memory>,
     /// Name of its congestion control.
     pub congestion_control: Option<String>,
 }
 
-/// `SK_MEMINFO`: what a socket's buffers take, overhead included, and may take.
+/// `SK_MEMINFO`: memory used by a socket's buffers, with overhead, and its limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Memory of what was received, bytes.
+    /// Memory of received data, bytes.
     pub receive_bytes: u32,
     /// Limit of it (`SO_RCVBUF` as the kernel counts).
     pub receive_limit_bytes: u32,
-    /// Memory of what is to be sent, bytes.
+    /// Memory of data to be sent, bytes.
     pub send_bytes: u32,
     /// Limit of it (`SO_SNDBUF` as the kernel counts).
     pub send_limit_bytes: u32,
-    /// Segments dropped for want of memory (Linux 4.7).
+    /// Segments dropped for lack of memory (Linux 4.7).
     pub drops: Option<u32>,
 }
 
-/// Reads the messages of one datagram; what is cut short or of another kind ends it.
+/// Iterator over the messages of a datagram. A truncated message or one of another kind ends it.
 pub struct Answers<'a> {
     rest: &'a [u8],
 }
 
-/// The answers in what was received, with the sequence of the request that each belongs to.
+/// Parses the answers in a datagram, each with the sequence number of its request.
 #[must_use]
 pub fn answers(datagram: &[u8]) -> Answers<'_> {
     Answers { rest: datagram }
@@ -283,7 +296,7 @@ impl Iterator for Answers<'_> {
                 }
                 _ => None,
             };
-            // One that is not understood is passed over, not guessed at.
+            // An answer that is not understood is skipped.
             if let Some(answer) = answer {
                 return Some((sequence, answer));
             }
@@ -331,7 +344,7 @@ fn parse_memory(value: &[u8]) -> Option<Memory> {
         receive_bytes: at(0)?,
         receive_limit_bytes: at(1)?,
         send_limit_bytes: at(3)?,
-        // What is queued; the second field counts only what has been handed down and not freed.
+        // All queued data; the second field counts only data passed down and not freed.
         send_bytes: at(5)?,
         drops: at(8),
     })
@@ -355,7 +368,8 @@ fn native_u32(bytes: &[u8], at: usize) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// What `inet_diag_bc_run` does (net/ipv4/inet_diag.c), for the instructions used here.
+    /// Runs a program as `inet_diag_bc_run` does (net/ipv4/inet_diag.c), for the instructions used
+    /// here.
     fn takes(program: &[u8], source: u16, destination: u16) -> bool {
         let (mut at, mut left) = (0_usize, program.len() as i64);
         while left > 0 {
@@ -480,7 +494,7 @@ mod tests {
         for length in 0..datagram.len() {
             let _ = answers(&datagram[..length]).count();
         }
-        // Every byte set to what lengths find most awkward.
+        // Sets every byte to the values that are most awkward as lengths.
         for at in 0..datagram.len() {
             for value in [0, 1, 3, 0x7f, 0xff] {
                 let mut bad = datagram.clone();

@@ -1,8 +1,10 @@
-//! `/proc/net/snmp` and `/proc/net/netstat`: what TCP did in one namespace, all its sockets together.
+//! `/proc/net/snmp` and `/proc/net/netstat`: TCP counters of one namespace, all its sockets
+//! together.
 use crate::Visit;
 
-/// Protocol and field of the file, and the counter it becomes. Fields came with kernels over the years (loss probes in 3.10, deliveries with
-/// congestion marks in 4.18): one that the kernel lacks is left out.
+/// Protocol and field of the file, and the name of the counter. Fields were added over the years
+/// (loss probes in 3.10, deliveries with congestion marks in 4.18); a field that the kernel lacks
+/// is left out.
 const COUNTERS: [(&str, &str, &str); 9] = [
     ("Tcp", "OutSegs", "segments_out"),
     ("Tcp", "RetransSegs", "retransmits"),
@@ -15,10 +17,12 @@ const COUNTERS: [(&str, &str, &str); 9] = [
     ("TcpExt", "TCPDeliveredCE", "delivered_ce"),
 ];
 
-/// Gives the counters of either file as entity `tcp`. Both have two lines per protocol, the first with the names of its fields, the second with
-/// their values in the same order; values are found by name, so that their order and number may differ from kernel to kernel.
+/// Reports the counters of either file as entity `tcp`. Both files have two lines per protocol: the
+/// names of its fields, then their values in the same order. Values are looked up by name, so their
+/// order and number may differ between kernels.
 ///
-/// A protocol whose two lines do not have equally many fields is left out whole: which value is whose would be a guess.
+/// A protocol whose two lines differ in length is left out whole: assigning its values would be a
+/// guess.
 pub fn parse_snmp(text: &str, visit: &mut Visit<'_>) {
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {

@@ -1,12 +1,15 @@
-//! `struct tcp_info`: what the kernel's TCP knows of a connection, as `getsockopt(TCP_INFO)` and `sock_diag` give it.
+//! `struct tcp_info`: the state of a connection in the kernel's TCP, as `getsockopt(TCP_INFO)` and
+//! `sock_diag` return it.
 //!
-//! The kernel's structure has grown with its versions and only ever at its end; the kernel fills what it has and says how long that is. So the bytes are
-//! read by their place (include/uapi/linux/tcp.h), and what lies beyond their end is `None`, never 0.
+//! Kernel versions have only ever appended to the structure, and the kernel returns its length.
+//! Fields are therefore read by offset (include/uapi/linux/tcp.h), and fields beyond the end are
+//! `None`, never 0.
 
-/// What the kernel gives as slow-start threshold while there is none (`TCP_INFINITE_SSTHRESH`).
+/// Value of the slow-start threshold while there is none (`TCP_INFINITE_SSTHRESH`).
 const NO_THRESHOLD: u64 = 0x7fff_ffff;
 
-/// A connection's own story. Cumulative since it was made, but for what is named as a state.
+/// State and counters of one connection. Counters are cumulative from its start; fields that are
+/// states say "now".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// State of the connection now, as [`crate::tcp_state::TcpState`] numbers it.
@@ -17,7 +20,8 @@ pub struct TcpInfo {
     pub unanswered_timeouts: Option<u64>,
     /// Doublings of the retransmission timeout now.
     pub backoff: Option<u64>,
-    /// 1: the last delivery rate was limited by the application's data, not by the path (Linux 4.9).
+    /// 1: the last delivery rate was limited by the application's data, not by the path (Linux
+    /// 4.9).
     pub app_limited: Option<u64>,
     /// Retransmission timeout now, µs.
     pub rto_us: Option<u64>,
@@ -25,21 +29,22 @@ pub struct TcpInfo {
     pub segment_bytes: Option<u64>,
     /// Segments sent and not yet acknowledged now.
     pub unacked_segments: Option<u64>,
-    /// Of these, segments that the peer has told to have out of order, now.
+    /// Of these, segments that the peer has received out of order (SACK), now.
     pub sacked_segments: Option<u64>,
     /// Of these, segments thought lost, now.
     pub lost_segments: Option<u64>,
-    /// Time since data was last sent, ms.
+    /// Time from the last data sent until now, ms.
     pub data_sent_ago_ms: Option<u64>,
-    /// Time since data was last received, ms.
+    /// Time from the last data received until now, ms.
     pub data_received_ago_ms: Option<u64>,
-    /// Time since an acknowledgement was last received, ms.
+    /// Time from the last acknowledgement received until now, ms.
     pub ack_received_ago_ms: Option<u64>,
     /// Smoothed round-trip time now, µs.
     pub rtt_us: Option<u64>,
     /// Its mean deviation now, µs.
     pub rtt_variation_us: Option<u64>,
-    /// Slow-start threshold now, segments. None also while there is none, before the first congestion.
+    /// Slow-start threshold now, segments. `None` also before the first congestion, while there is
+    /// none.
     pub slow_start_threshold_segments: Option<u64>,
     /// Congestion window now, segments.
     pub congestion_window_segments: Option<u64>,
@@ -51,13 +56,13 @@ pub struct TcpInfo {
     pub acked_bytes: Option<u64>,
     /// Bytes received in order (Linux 4.1).
     pub received_bytes: Option<u64>,
-    /// Segments sent, those without data included (Linux 4.2).
+    /// Segments sent, with those without data (Linux 4.2).
     pub segments_out: Option<u64>,
     /// Segments received (Linux 4.2).
     pub segments_in: Option<u64>,
     /// Bytes in the send buffer not sent for the first time yet, now (Linux 4.6).
     pub not_sent_bytes: Option<u64>,
-    /// Smallest round-trip time of late (Linux 4.6), µs.
+    /// Recent minimum of the round-trip time (Linux 4.6), µs.
     pub rtt_us_min: Option<u64>,
     /// Rate of delivery, the latest measurement, bytes/s (Linux 4.9).
     pub delivery_bytes_per_s: Option<u64>,
@@ -69,7 +74,7 @@ pub struct TcpInfo {
     pub send_buffer_limited_us: Option<u64>,
     /// Segments delivered whose acknowledgement echoed an ECN mark (Linux 4.18).
     pub delivered_ce: Option<u64>,
-    /// Bytes of payload sent, those sent again included (Linux 4.19).
+    /// Bytes of payload sent, with retransmissions (Linux 4.19).
     pub sent_bytes: Option<u64>,
     /// Bytes sent again (Linux 4.19).
     pub retransmitted_bytes: Option<u64>,
@@ -79,11 +84,14 @@ pub struct TcpInfo {
     pub peer_window_bytes: Option<u64>,
     /// Window advertised to the peer now, bytes (Linux 6.2).
     pub receive_window_bytes: Option<u64>,
-    /// Firings of the retransmission timer (Linux 6.7). The kernel counts in 16 bits; see [`Unwrapped`].
+    /// Firings of the retransmission timer (Linux 6.7). The kernel counts in 16 bits; see
+    /// [`Unwrapped`].
     pub timeouts: Option<u64>,
-    /// Recoveries that such a firing began (Linux 6.7), each of one or more. 16 bits.
+    /// Recoveries started by the retransmission timer (Linux 6.7), each of one or more firings. 16
+    /// bits.
     pub timeout_recoveries: Option<u64>,
-    /// Time from the first firing of each recovery to its end (Linux 6.7), ms. The silence before that firing is not in it.
+    /// Time from the first firing of each recovery to its end (Linux 6.7), ms. The silence before
+    /// that firing is not included.
     pub timeout_recovery_ms: Option<u64>,
 }
 
@@ -137,14 +145,15 @@ impl TcpInfo {
         }
     }
 
-    /// A number of segments in bytes, if both are told.
+    /// Converts a number of segments to bytes, if both numbers are known.
     #[must_use]
     pub fn in_bytes(&self, segments: Option<u64>) -> Option<u64> {
         Some(segments?.saturating_mul(self.segment_bytes?))
     }
 }
 
-/// The first of the bit fields that share a byte: where that is depends on the machine's order of bytes.
+/// Reads the first of the bit fields that share a byte; its bit depends on the machine's byte
+/// order.
 fn app_limited(flags: u64) -> bool {
     let bit = if cfg!(target_endian = "little") { 0 } else { 7 };
     flags >> bit & 1 == 1
@@ -162,10 +171,12 @@ fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(wide))
 }
 
-/// The counters of one connection that the kernel keeps in 16 bits, counted on: it begins again at 0 after 65 535, what this gives does not.
+/// Unwraps the counters that the kernel keeps in 16 bits: they restart at 0 after 65 535, the
+/// unwrapped values do not.
 ///
-/// Right as long as less than 65 536 happen between two readings; the retransmission timer fires at most once a millisecond. Where another connection
-/// takes the place of the first (its bytes sent are fewer), counting begins anew.
+/// Correct as long as fewer than 65 536 events happen between two readings; the retransmission
+/// timer fires at most once a millisecond. If another connection replaces the first (its bytes sent
+/// are fewer), counting restarts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unwrapped {
     sent_bytes: u64,
@@ -174,7 +185,8 @@ pub struct Unwrapped {
 }
 
 impl Unwrapped {
-    /// The reading with its 16-bit counters as they would be without their limit. Readings of one connection, in their order.
+    /// Returns the reading with its 16-bit counters unwrapped. Call it with the readings of one
+    /// connection, in order.
     pub fn follow(&mut self, mut info: TcpInfo) -> TcpInfo {
         let sent_bytes = info.sent_bytes.unwrap_or(self.sent_bytes);
         if sent_bytes < self.sent_bytes {
@@ -189,7 +201,7 @@ impl Unwrapped {
     }
 }
 
-/// One of them.
+/// A single unwrapped counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counted(u64);
 
@@ -205,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_older_kernel_does_not_tell_is_not_there() {
+    fn fields_that_an_older_kernel_lacks_are_none() {
         // Linux 4.18 knew 200 bytes; a field that is cut off is not there either.
         let bytes: Vec<u8> = (0..200).map(|i| u8::from(i == 196) * 7).collect();
         let info = TcpInfo::parse(&bytes);

@@ -1,24 +1,31 @@
-//! The sockets that are watched: which there are, what each was last, and whose an event of the kernel's tracepoints is.
+//! Watched sockets, their last readings, and the attribution of tracepoint events to them.
 //!
-//! Tracepoints know no namespaces: they fire for every socket of the machine, and another network namespace may have the same addresses. A socket's
-//! cookie is unique, so an event with a cookie is ours if `sock_diag` of our namespace knows a socket of that cookie. Events without one tell
-//! where the socket lies in the kernel's memory; `tcp_probe` tells both, so an event is ours if the last probe from that place was, and the
-//! addresses are the same. Before a socket's first probe (nothing has come in since the watch began: its first segments may be lost and sent again) such an event waits
-//! for that probe: the place that it tells was already this socket's when the event came, if the socket had been read before. What cannot be told to be ours is not
-//! recorded, and counted.
+//! Tracepoints fire for the sockets of all namespaces, and another network namespace may use the
+//! same addresses. A socket's cookie is unique, so an event with a cookie belongs to this namespace
+//! if `sock_diag` finds a socket with that cookie there.
+//!
+//! An event without a cookie has the socket's address in the kernel's memory, its *place*.
+//! `tcp_probe` has both, so an event belongs to a watched socket if the last probe from that place
+//! did and the addresses are the same. Before a socket's first probe (no segment has been received
+//! after the watch began: its first segments may be lost and retransmitted) such an event waits for
+//! that probe. The place was already this socket's at the event if the socket had been read before
+//! it. Events that cannot be attributed are counted and not recorded.
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 
 use crate::series::Series;
 use crate::sock_diag::{Socket, SocketId};
 use crate::tcp_info::{TcpInfo, Unwrapped};
-use crate::trace::{TcpEvent, What};
+use crate::trace::{EventKind, TcpEvent};
 
-/// Sockets watched at most. A reading takes some 3 µs: 1024 of them every 10 ms are a third of a CPU.
+/// Largest number of watched sockets. A reading takes about 3 µs: 1024 of them every 10 ms are a
+/// third of a CPU.
 pub const SOCKETS_MAX: usize = 1024;
-/// Sockets of others that are remembered as such; then all are forgotten, which costs a question each.
+/// Largest number of cookies remembered as foreign. Beyond it all are forgotten, which costs a
+/// request each.
 const FOREIGN_MAX: usize = 65_536;
-/// Events of one socket that wait for its first probe: a flow whose acknowledgements all got lost sends again a handful of times.
+/// Largest number of events of one socket that wait for its first probe. A flow that lost all
+/// acknowledgements retransmits a handful of times.
 const WAITING_MAX: usize = 256;
 
 /// See above.
@@ -29,7 +36,7 @@ pub struct TcpSockets {
     order: Vec<u64>,
     /// Place in the kernel's memory → cookie.
     places: HashMap<u64, u64>,
-    /// Local and remote end → cookie of those whose place is not known yet.
+    /// Local and remote address → cookie, for sockets without a known place.
     placeless: HashMap<(SocketAddr, SocketAddr), u64>,
     foreign: HashSet<u64>,
     last_number: u32,
@@ -51,7 +58,7 @@ struct Known {
 }
 
 impl TcpSockets {
-    /// Those to be read, in order.
+    /// Returns the sockets to be read, in order.
     #[must_use]
     pub fn ids(&self) -> Vec<SocketId> {
         self.order
@@ -84,23 +91,25 @@ impl TcpSockets {
         self.last_number
     }
 
-    /// Sockets that were not watched since there were [`SOCKETS_MAX`] already.
+    /// Returns the number of sockets not watched because [`SOCKETS_MAX`] were watched already.
     #[must_use]
     pub fn refused(&self) -> usize {
         self.refused.len()
     }
 
-    /// Events of the wanted ports that could not be told to be a watched socket's: of other namespaces, of sockets that ended before they were asked for.
+    /// Returns the number of events of the given ports that could not be attributed: from other
+    /// namespaces, or from sockets that ended before they were looked up.
     #[must_use]
     pub fn unattributed(&self) -> u64 {
         self.unattributed
     }
 
-    /// Takes a socket as `sock_diag` told of it between `at_ns` and `within_ns` later, and records it.
+    /// Handles a socket that `sock_diag` returned between `at_ns` and `within_ns` later, and
+    /// records it.
     pub fn handle_socket(&mut self, at: (u64, u32), socket: &Socket, series: &mut Series) {
         let cookie = socket.id.cookie();
         if socket.info.state.is_none() {
-            // What is left of a connection in TIME_WAIT has addresses and cookie, and no TCP.
+            // A connection in TIME_WAIT has addresses and a cookie, but no TCP state.
             self.handle_gone(cookie);
             return;
         }
@@ -110,7 +119,7 @@ impl TcpSockets {
         let known = self.known.get_mut(&cookie).expect("learned just now");
         let named = known.congestion_control.is_some();
         if !named || known.congestion_control != socket.congestion_control {
-            // A kernel that tells no name is asked for it once.
+            // A kernel that returns no name is asked once.
             known.congestion_control = Some(socket.congestion_control.clone().unwrap_or_default());
             series.add_socket(known.number, socket);
         }
@@ -119,7 +128,7 @@ impl TcpSockets {
         series.add_reading(at, known.number, socket, &info);
     }
 
-    /// Whether it is watched from now on.
+    /// Starts watching a socket. Returns `false` if too many are watched already.
     fn learn(&mut self, at: (u64, u32), cookie: u64, socket: &Socket) -> bool {
         if self.order.len() >= SOCKETS_MAX {
             if self.refused.len() < FOREIGN_MAX {
@@ -161,7 +170,8 @@ impl TcpSockets {
         self.foreign.insert(cookie);
     }
 
-    /// Sockets that events tell of and that nothing is known about: ask for them, then hand the events over.
+    /// Returns the sockets of `events` that are not known yet. The shell looks them up before it
+    /// hands over the events.
     #[must_use]
     pub fn unknown(&self, events: &[TcpEvent]) -> Vec<SocketId> {
         let mut asked = HashSet::new();
@@ -178,7 +188,8 @@ impl TcpSockets {
         unknown
     }
 
-    /// Takes an event and records it if it is a watched socket's, or once it is known to be. Events in the order of their instants.
+    /// Handles an event and records it if it belongs to a watched socket, possibly later. Call it
+    /// with events in the order of time.
     pub fn handle_event(&mut self, event: &TcpEvent, series: &mut Series) {
         let Some(cookie) = self.owner(event) else {
             if !self.defer(event) {
@@ -197,7 +208,8 @@ impl TcpSockets {
         record(event, known, series);
     }
 
-    /// Keeps an event that may be of a socket whose place is not known yet; whether it does.
+    /// Keeps an event that may belong to a socket without a known place. Returns whether it was
+    /// kept.
     fn defer(&mut self, event: &TcpEvent) -> bool {
         if event.cookie.is_some() || event.place.is_none() {
             return false;
@@ -213,7 +225,7 @@ impl TcpSockets {
         keeps
     }
 
-    /// No event comes any more: those that still wait are nobody's.
+    /// Ends the watch: events still waiting are counted as unattributed.
     pub fn finish(&mut self) {
         for known in self.known.values_mut() {
             self.unattributed += std::mem::take(&mut known.waiting).len() as u64;
@@ -226,7 +238,7 @@ impl TcpSockets {
             if let Some(place) = event.place {
                 match &known {
                     Some(_) => self.places.insert(place, cookie),
-                    // Whoever was there before is not any more.
+                    // The former socket of this place has ended.
                     None => self.places.remove(&place),
                 };
             }
@@ -248,12 +260,12 @@ fn ends(id: &SocketId) -> (SocketAddr, SocketAddr) {
 }
 
 fn record(event: &TcpEvent, of: &Known, series: &mut Series) {
-    match &event.what {
-        What::Probe(probe) => {
+    match &event.kind {
+        EventKind::Probe(probe) => {
             series.add_probe(event.at_ns, of.number, probe, of.segment_bytes);
         }
-        What::Retransmit => series.add_retransmit(event.at_ns, of.number),
-        What::State(state) => series.add_state(event.at_ns, of.number, state.0),
+        EventKind::Retransmit => series.add_retransmit(event.at_ns, of.number),
+        EventKind::State(state) => series.add_state(event.at_ns, of.number, state.0),
     }
 }
 
@@ -280,18 +292,18 @@ mod tests {
         }
     }
 
-    fn event(cookie: Option<u64>, place: u64, what: What) -> TcpEvent {
+    fn event(cookie: Option<u64>, place: u64, kind: EventKind) -> TcpEvent {
         TcpEvent {
             at_ns: 1,
             local: LOCAL.parse().unwrap(),
             peer: PEER.parse().unwrap(),
             cookie,
             place: Some(place),
-            what,
+            kind,
         }
     }
 
-    const PROBE: What = What::Probe(Probe {
+    const PROBE: EventKind = EventKind::Probe(Probe {
         congestion_window_segments: Some(10),
         current_threshold_segments: None,
         rtt_us: None,
@@ -300,7 +312,7 @@ mod tests {
         receive_window_bytes: None,
         data_bytes: None,
     });
-    const LOSS: What = What::State(CongestionState::LOSS);
+    const LOSS: EventKind = EventKind::State(CongestionState::LOSS);
 
     fn recorded(series: &mut Series) -> u64 {
         series.take(&mut Vec::new())
@@ -316,7 +328,7 @@ mod tests {
         assert_eq!(recorded(&mut series), 2);
         // The same addresses in another namespace.
         sockets.handle_event(&event(Some(8), 0x2000, PROBE), &mut series);
-        sockets.handle_event(&event(None, 0x2000, What::Retransmit), &mut series);
+        sockets.handle_event(&event(None, 0x2000, EventKind::Retransmit), &mut series);
         assert_eq!(recorded(&mut series), 0);
         assert_eq!(sockets.unattributed(), 2);
     }
@@ -326,7 +338,8 @@ mod tests {
         let (mut sockets, mut series) = (TcpSockets::default(), Series::default());
         sockets.handle_socket((1, 0), &socket(7), &mut series);
         recorded(&mut series);
-        // Its place is not known yet: somebody else with these addresses might have sent again, and one of these two has.
+        // The place is not known yet: the event may be of a socket with these addresses in another
+        // namespace.
         sockets.handle_event(&event(None, 0x1000, LOSS), &mut series);
         sockets.handle_event(&event(None, 0x2000, LOSS), &mut series);
         assert_eq!((recorded(&mut series), sockets.unattributed()), (0, 0));
@@ -337,11 +350,12 @@ mod tests {
     #[test]
     fn event_that_waits_for_nothing_is_counted() {
         let (mut sockets, mut series) = (TcpSockets::default(), Series::default());
-        // First read after the event: whoever was at that place then may be gone.
+        // The first reading is later than the event: the socket of that place may have ended in
+        // between.
         sockets.handle_socket((2, 0), &socket(7), &mut series);
         sockets.handle_event(&event(None, 0x1000, LOSS), &mut series);
         assert_eq!(sockets.unattributed(), 1);
-        let mut later = event(None, 0x1000, What::Retransmit);
+        let mut later = event(None, 0x1000, EventKind::Retransmit);
         later.at_ns = 3;
         for _ in 0..WAITING_MAX + 2 {
             sockets.handle_event(&later, &mut series);

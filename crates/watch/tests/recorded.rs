@@ -1,4 +1,4 @@
-//! The parsers against files as a machine showed them (`tests/proc`), and against files as no machine should.
+//! The parsers against files recorded on a machine (`tests/proc`), and against damaged files.
 use std::collections::BTreeMap;
 
 use hakaru_watch::{Visit, cpu, interrupts, memory, net, tcp};
@@ -64,7 +64,8 @@ fn tcp_is_read_by_name_from_both_files() {
 
 #[test]
 fn tcp_of_an_old_kernel_lacks_what_it_did_not_count() {
-    // Linux 2.6.32 had neither loss probes nor a count of congestion marks; the order of fields is another one, too.
+    // Linux 2.6.32 has neither loss probes nor a count of congestion marks, and another order of
+    // fields.
     let text = "Ip: Forwarding DefaultTTL
 Ip: 2 64
 Tcp: RtoAlgorithm MaxConn OutSegs RetransSegs
@@ -116,7 +117,7 @@ fn cpu_time_is_nanoseconds_and_the_machine_is_the_sum_of_its_cpus() {
     ] {
         let parts = get(&counters, "cpu/0", name) + get(&counters, "cpu/1", name);
         let whole = get(&counters, "machine", name);
-        // Each line of the file is rounded down to ticks on its own.
+        // Each line of the file is rounded down to ticks separately.
         assert!((whole - parts).abs() <= 3e7, "{name}: {whole} {parts}");
     }
     let text = "cpu  1 2 3 4 5 6 7 8 0 0\nintr 5\n";
@@ -172,7 +173,8 @@ fn soft_interrupts_memory_and_pressure_are_read_from_recorded_files() {
     assert_eq!(counters.len(), 1);
 }
 
-/// Every file cut at every byte, and with every byte spoilt: parsers give what is there and never panic.
+/// Every file truncated at every byte, and with every byte damaged: parsers report the rest and
+/// never panic.
 #[test]
 fn files_cut_or_spoilt_anywhere_are_survived() {
     let files = [

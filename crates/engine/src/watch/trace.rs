@@ -1,7 +1,7 @@
 //! The kernel's tracepoints of TCP, opened for the wanted ports.
 use hakaru_runtime::trace_ring::{TraceRings, Tracepoint};
 use hakaru_runtime::tracefs::Tracefs;
-use hakaru_watch::trace::{Format, Kind, Layouts, Record, TcpEvent, records};
+use hakaru_watch::trace::{Format, Layouts, Record, TcpEvent, TracepointKind, records};
 
 use super::idle_check::IdleCheck;
 
@@ -28,7 +28,7 @@ impl Trace {
         })?;
         let mut layouts = Layouts::default();
         let (mut ids, mut names) = (Vec::new(), Vec::new());
-        for kind in Kind::ALL {
+        for kind in TracepointKind::ALL {
             let format = tracefs
                 .read(&format!("events/{}/format", kind.path()))
                 .map_err(|e| e.to_string())
@@ -36,23 +36,24 @@ impl Trace {
                     Format::parse(&text).ok_or_else(|| "its format is not understood".to_owned())
                 })
                 .and_then(|format| {
-                    let told = layouts.add(kind, &format);
-                    told.then_some(format)
-                        .ok_or_else(|| "it does not tell whose its events are".to_owned())
+                    let usable = layouts.add(kind, &format);
+                    usable
+                        .then_some(format)
+                        .ok_or_else(|| "its events do not identify their sockets".to_owned())
                 });
             match format {
                 Ok(format) => {
                     ids.push(format.id);
                     names.push(kind.path());
                 }
-                Err(why) if kind == Kind::Probe => {
+                Err(why) if kind == TracepointKind::Probe => {
                     return Err(format!("no tracepoint {}: {why}", kind.path()));
                 }
                 // Kernels before 5.16 have no event for the state of congestion control.
                 Err(_) => {}
             }
         }
-        let filter = Kind::filter(ports);
+        let filter = TracepointKind::filter(ports);
         let points: Vec<Tracepoint<'_>> = ids
             .into_iter()
             .map(|id| Tracepoint {

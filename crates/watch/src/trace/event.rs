@@ -1,4 +1,4 @@
-//! What the tracepoints of TCP say, in one form for all kernels.
+//! Events of TCP's tracepoints, in one form for all kernels.
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::format::{Field, Format};
@@ -6,7 +6,7 @@ use crate::tcp_state::CongestionState;
 
 /// A tracepoint that is understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TracepointKind {
     /// `tcp:tcp_probe`
     Probe,
     /// `tcp:tcp_retransmit_skb`
@@ -15,17 +15,21 @@ pub enum Kind {
     State,
 }
 
-impl Kind {
-    /// All of them; the first is the one without which tracing makes no sense.
-    pub const ALL: [Kind; 3] = [Kind::Probe, Kind::Retransmit, Kind::State];
+impl TracepointKind {
+    /// All supported tracepoints. Tracing requires the first.
+    pub const ALL: [TracepointKind; 3] = [
+        TracepointKind::Probe,
+        TracepointKind::Retransmit,
+        TracepointKind::State,
+    ];
 
     /// Its folder below `events/` of tracefs.
     #[must_use]
     pub fn path(self) -> &'static str {
         match self {
-            Kind::Probe => "tcp/tcp_probe",
-            Kind::Retransmit => "tcp/tcp_retransmit_skb",
-            Kind::State => "tcp/tcp_cong_state_set",
+            TracepointKind::Probe => "tcp/tcp_probe",
+            TracepointKind::Retransmit => "tcp/tcp_retransmit_skb",
+            TracepointKind::State => "tcp/tcp_cong_state_set",
         }
     }
 
@@ -48,16 +52,17 @@ pub struct TcpEvent {
     pub peer: SocketAddr,
     /// The socket's cookie, where the event has it.
     pub cookie: Option<u64>,
-    /// Where the socket lies in the kernel's memory: the same for all events of one socket, and after its end perhaps for those of another.
+    /// Address of the socket in the kernel's memory: the same for all events of one socket. After
+    /// its end another socket may get it.
     pub place: Option<u64>,
-    /// What happened.
-    pub what: What,
+    /// Kind of the event, with its fields.
+    pub kind: EventKind,
 }
 
-/// What happened.
+/// Kind of a [`TcpEvent`], with its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// A segment came in.
+pub enum EventKind {
+    /// A segment was received.
     Probe(Probe),
     /// A segment was sent again.
     Retransmit,
@@ -65,12 +70,13 @@ pub enum What {
     State(CongestionState),
 }
 
-/// The connection as it was until the segment came.
+/// State of the connection just before the segment was processed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Probe {
     /// Congestion window, segments.
     pub congestion_window_segments: Option<u64>,
-    /// `tcp_current_ssthresh`, segments: unlike the threshold of `tcp_info` at least three quarters of the congestion window, unless a loss is being repaired.
+    /// `tcp_current_ssthresh`, segments. Unlike the threshold of `tcp_info` it is at least three
+    /// quarters of the congestion window, except during loss recovery.
     pub current_threshold_segments: Option<u64>,
     /// Smoothed round-trip time, µs.
     pub rtt_us: Option<u64>,
@@ -84,13 +90,13 @@ pub struct Probe {
     pub data_bytes: Option<u64>,
 }
 
-/// The layouts of one kernel.
+/// Layouts of one kernel's tracepoints.
 #[derive(Clone, Debug, Default)]
 pub struct Layouts(Vec<Layout>);
 
 #[derive(Clone, Debug)]
 struct Layout {
-    kind: Kind,
+    tracepoint: TracepointKind,
     id: u16,
     addresses: Addresses,
     cookie: Option<Field>,
@@ -106,7 +112,8 @@ struct Layout {
     state: Option<Field>,
 }
 
-/// `tcp_probe` has a `struct sockaddr` for each end, the others have the addresses of both families apart.
+/// `tcp_probe` has a `struct sockaddr` for each end; the others have separate fields for IPv4 and
+/// IPv6.
 #[derive(Clone, Copy, Debug)]
 struct Addresses {
     source: Field,
@@ -118,14 +125,15 @@ struct Addresses {
 }
 
 impl Layouts {
-    /// Takes the layout of a tracepoint; `false` if it lacks what tells whose an event is.
-    pub fn add(&mut self, kind: Kind, format: &Format) -> bool {
+    /// Adds the layout of a tracepoint. Returns `false` if it lacks the fields that identify the
+    /// socket.
+    pub fn add(&mut self, tracepoint: TracepointKind, format: &Format) -> bool {
         let field = |name: &str| format.field(name);
         let Some(addresses) = Addresses::of(format) else {
             return false;
         };
         self.0.push(Layout {
-            kind,
+            tracepoint,
             id: format.id,
             addresses,
             cookie: field("sock_cookie"),
@@ -143,17 +151,19 @@ impl Layouts {
         true
     }
 
-    /// The event of a raw record; `None` for another tracepoint's and for what is cut short.
+    /// Parses a raw record. `None` for records of other tracepoints and for truncated records.
     #[must_use]
     pub fn parse(&self, at_ns: u64, raw: &[u8]) -> Option<TcpEvent> {
         let id = u16::from_ne_bytes(raw.get(..2)?.try_into().ok()?);
         let layout = self.0.iter().find(|layout| layout.id == id)?;
         let number = |field: Option<Field>| field?.number(raw);
         let (local, peer) = layout.addresses.read(raw)?;
-        let what = match layout.kind {
-            Kind::Probe => What::Probe(layout.probe(raw)),
-            Kind::Retransmit => What::Retransmit,
-            Kind::State => What::State(CongestionState(number(layout.state)?.try_into().ok()?)),
+        let kind = match layout.tracepoint {
+            TracepointKind::Probe => EventKind::Probe(layout.probe(raw)),
+            TracepointKind::Retransmit => EventKind::Retransmit,
+            TracepointKind::State => {
+                EventKind::State(CongestionState(number(layout.state)?.try_into().ok()?))
+            }
         };
         Some(TcpEvent {
             at_ns,
@@ -161,7 +171,7 @@ impl Layouts {
             peer,
             cookie: number(layout.cookie),
             place: number(layout.place),
-            what,
+            kind,
         })
     }
 }
@@ -253,7 +263,10 @@ mod tests {
 
     fn layouts() -> Layouts {
         let mut layouts = Layouts::default();
-        for (kind, text) in Kind::ALL.into_iter().zip([PROBE, RETRANSMIT, STATE]) {
+        for (kind, text) in TracepointKind::ALL
+            .into_iter()
+            .zip([PROBE, RETRANSMIT, STATE])
+        {
             assert!(layouts.add(kind, &Format::parse(text).unwrap()));
         }
         layouts
@@ -300,7 +313,7 @@ mod tests {
         assert_eq!(event.peer, "10.0.0.2:40000".parse().unwrap());
         assert_eq!(event.cookie, Some(0x1_0000_0007));
         assert_eq!(event.place, Some(0xffff_8880_0000_1000));
-        let What::Probe(probe) = event.what else {
+        let EventKind::Probe(probe) = event.kind else {
             panic!("{event:?}")
         };
         assert_eq!(probe.congestion_window_segments, Some(10));
@@ -322,7 +335,7 @@ mod tests {
         let event = layouts().parse(1, &raw).unwrap();
         assert_eq!(event.local, "[::1]:0".parse().unwrap());
         assert_eq!(event.cookie, None);
-        assert_eq!(event.what, What::State(CongestionState::LOSS));
+        assert_eq!(event.kind, EventKind::State(CongestionState::LOSS));
         number(&mut raw, STATE, "family", 2);
         put(&mut raw, STATE, "saddr", &[10, 0, 0, 9]);
         let event = layouts().parse(1, &raw).unwrap();
@@ -345,8 +358,8 @@ mod tests {
 
     #[test]
     fn filter_names_every_port_at_either_end() {
-        assert_eq!(Kind::filter(&[]), "");
+        assert_eq!(TracepointKind::filter(&[]), "");
         let two = "sport==3260||dport==3260||sport==860||dport==860";
-        assert_eq!(Kind::filter(&[3260, 860]), two);
+        assert_eq!(TracepointKind::filter(&[3260, 860]), two);
     }
 }

@@ -1,6 +1,7 @@
-//! The `format` file of a tracepoint: where each field of its records lies. Kernels differ in it.
+//! The `format` file of a tracepoint: the position of each field in its records. Kernels differ in
+//! it.
 
-/// Where a field lies in the raw record, bytes.
+/// Position of a field in the raw record, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     /// From the record's beginning.
@@ -10,7 +11,8 @@ pub struct Field {
 }
 
 impl Field {
-    /// The number there, in the machine's order, if the record reaches so far and it is one (1, 2, 4 or 8 bytes).
+    /// Reads the field in the machine's byte order. `None` if the record is too short or the field
+    /// is not a number of 1, 2, 4 or 8 bytes.
     #[must_use]
     pub fn number(self, record: &[u8]) -> Option<u64> {
         let bytes = self.bytes(record)?;
@@ -39,7 +41,8 @@ pub struct Format {
 }
 
 impl Format {
-    /// Of the text of the file; `None` if it has no number or no field. Lines that are no fields are passed over.
+    /// Parses the text of the file. `None` if it has no number or no field. Lines that are not
+    /// fields are skipped.
     #[must_use]
     pub fn parse(text: &str) -> Option<Format> {
         let mut id = None;
@@ -59,8 +62,8 @@ impl Format {
     /// The field of that name, if this kernel has it.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<Field> {
-        let found = self.fields.iter().find(|(of, _)| of == name);
-        found.map(|(_, field)| *field)
+        let field = self.fields.iter().find(|(of, _)| of == name);
+        field.map(|(_, field)| *field)
     }
 }
 

@@ -1,10 +1,11 @@
-//! Records of a perf ring (include/uapi/linux/perf_event.h), of events that were opened with `PERF_SAMPLE_TIME | PERF_SAMPLE_RAW` and `sample_id_all`.
+//! Records of a perf ring (include/uapi/linux/perf_event.h), for events opened with
+//! `PERF_SAMPLE_TIME | PERF_SAMPLE_RAW` and `sample_id_all`.
 
 const RECORD_LOST: u32 = 2;
 const RECORD_SAMPLE: u32 = 9;
 const HEADER: usize = 8;
 
-/// One record.
+/// A record of a perf ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
     /// An event.
@@ -23,7 +24,8 @@ pub enum Record<'a> {
     },
 }
 
-/// The records in `bytes`, in their order. What is of another kind is passed over; what is cut short ends it.
+/// Returns the records in `bytes`, in order. Records of other kinds are skipped; a truncated record
+/// ends the iteration.
 pub fn records(bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -48,7 +50,7 @@ fn parse(kind: u32, body: &[u8]) -> Option<Record<'_>> {
                 raw: body.get(12..12_usize.checked_add(length)?)?,
             })
         }
-        // The number of the event, how many were lost, and what `sample_id_all` adds.
+        // Number of the event, number of lost events, and the fields that `sample_id_all` adds.
         RECORD_LOST => Some(Record::Lost {
             events: u64_at(body, 8)?,
             at_ns: u64_at(body, 16)?,
@@ -108,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_make_it_panic_or_go_on_for_ever() {
+    fn no_bytes_cause_a_panic_or_an_endless_loop() {
         let ring = sample(5, &[1, 2, 3, 4]);
         for length in 0..ring.len() {
             assert_eq!(records(&ring[..length]).count(), 0);
