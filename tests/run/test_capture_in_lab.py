@@ -11,6 +11,8 @@ from hakaru.store import RunReader
 
 from tests.run.conftest import Hakaru
 
+pytestmark = pytest.mark.alone
+
 RTT_NS = 50_000_000
 REQUEST_BYTES = 256 << 10
 BURST_BYTES = 64 << 10

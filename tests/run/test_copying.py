@@ -117,7 +117,7 @@ def test_copy_runs_through_an_emulated_network_that_each_point_changes(hakaru: H
 def test_copy_that_the_limit_ends_keeps_its_rate_and_says_so(hakaru: Hakaru, copy_study: Path) -> None:
     result = hakaru.run("run", str(copy_study), "--only", "case=slow", "--report", "none")
     assert result.returncode in (0, 5), result.stderr
-    assert "2 of 2 copies had not ended after 1 s" in result.stdout
+    assert "2 of 2 copies were not complete after 1 s" in result.stdout
     reader = RunReader(hakaru.only_run())
     (record,) = reader.repetitions()
     assert "not_finished" in {c["caveat"] for c in record["caveats"]}
