@@ -9,7 +9,7 @@ from hakaru.tune.advice import Block, Names, blocks
 from hakaru.tune.closed_form import suggest
 from hakaru.tune.conditions import Conditions
 from hakaru.tune.knobs import Machine, changed, settle, space_of
-from hakaru.tune.start import today
+from hakaru.tune.start import TODAY
 
 from tests.guests.conftest import Run
 from tests.guests.disk import open_iscsi
@@ -22,7 +22,7 @@ MACHINE = Machine(("cubic", "reno"))
 def advised(portal: str) -> dict[str, Block]:
     """For writes over 20 ms; with every knob turned that has a line for the initiator."""
     conditions = Conditions(20_000_000, 0.0, 10**9, 4 << 20, "write", None)
-    space = space_of(conditions, today(), MACHINE, lab=True)
+    space = space_of(conditions, TODAY, MACHINE, lab=True)
     more = {"commands": 64, "command_max": 1 << 20, "max_outstanding_r2t": 4, "congestion_control": "reno"}
     settings = settle(space, {**suggest(conditions, space, MACHINE), **more})
     turned = [knob.name for knob in changed(space, settings)]
@@ -50,7 +50,7 @@ def test_open_iscsi_takes_its_lines_and_logs_in_with_them(guest: Guest, run: Run
                 conf, wanted = "/etc/iscsi/iscsid.conf", pairs(found["open-iscsi-conf"].lines)
                 # As shipped: what the study long-distance calls today's defaults.
                 await guest.run(f"{node} -o new >/dev/null")
-                before, defaults = await record_of(guest, node), today()
+                before, defaults = await record_of(guest, node), TODAY
                 assert before["node.conn[0].tcp.window_size"] == str(defaults.send_initiator)
                 assert before["node.session.queue_depth"] == str(defaults.commands)
                 receives = before["node.conn[0].iscsi.MaxRecvDataSegmentLength"]
