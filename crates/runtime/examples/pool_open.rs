@@ -1,5 +1,6 @@
-//! How long a pool takes to open, and how much its metadata take: 64 GiB mapped in a volume of 1 TiB, on files in a folder
-//! (default: the temporary one), which are removed in the end. The data are not written, only mapped.
+//! How long a pool takes to open, and how much its metadata take: 64 GiB mapped in a volume of 1
+//! TiB, on files in a folder (default: the temporary one), which are removed in the end. The data
+//! are not written, only mapped.
 //!
 //! `cargo run --release -p hakaru-runtime --example pool_open [FOLDER]`
 use std::path::{Path, PathBuf};

@@ -1,7 +1,8 @@
-//! A timer that stays set while a shell waits again and again.
+//! A timer that stays armed while a shell waits repeatedly.
 //!
-//! A deadline that is given to a wait has the kernel set a timer and take it back at every sleep, however far off it is: 2 %
-//! of what a lone request takes. This one is set once, fires at that deadline or sooner, and is set again after it.
+//! With a deadline passed to the wait, the kernel arms and cancels a timer at every sleep: 2 % of
+//! the time of a lone request. This timer is armed once, fires at the deadline or earlier, and is
+//! armed again afterwards.
 
 use std::cell::Cell;
 use std::io;
@@ -34,10 +35,10 @@ impl Alarm {
         })
     }
 
-    /// Has it fire at `until`, or sooner if it is set already: whoever is woken too early asks again.
+    /// Fires at `until`, or earlier if it is armed already; a caller woken too early arms it again.
     ///
     /// # Errors
-    /// Only those of a broken system.
+    /// None in a working system.
     pub(crate) fn cover(&self, now: Time, until: Time) -> io::Result<()> {
         let set = self.set.get();
         if now < set && set <= until {

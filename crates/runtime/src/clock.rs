@@ -1,4 +1,4 @@
-//! The one clock: `CLOCK_MONOTONIC`, which all engines of a machine share whatever namespace they are in.
+//! The only clock: `CLOCK_MONOTONIC`, which all engines of a machine share in all namespaces.
 use std::num::NonZeroU64;
 
 use hakaru_units::Time;
@@ -14,7 +14,7 @@ pub fn now() -> Time {
     Time(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
 }
 
-/// Sleeps until then, whatever comes; not at all if that instant has passed.
+/// Sleeps until the instant, despite signals; not at all if it has passed.
 pub fn sleep_until(until: Time) {
     let until = Timespec {
         tv_sec: (until.0 / 1_000_000_000) as i64,
@@ -23,7 +23,8 @@ pub fn sleep_until(until: Time) {
     while clock_nanosleep_absolute(ClockId::Monotonic, &until) == Err(Errno::INTR) {}
 }
 
-/// Now, and what the real-time clock says then, ns since 1970: read one after the other as often as it takes to have both within a microsecond, or the nearest of many.
+/// Reads the monotonic clock and the real-time clock (ns since 1970), repeatedly until both reads
+/// are within a microsecond, and otherwise returns the closest pair.
 #[must_use]
 pub fn now_and_realtime_ns() -> (Time, u64) {
     let mut best = (u64::MAX, Time::ZERO, 0);
@@ -50,8 +51,9 @@ pub fn thread_cpu_ns() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// Asks that timers of the calling thread (and of threads it starts) fire at their instant: the kernel's default
-/// lets them lag by 50 µs to save power. A kernel that refuses is left at its default.
+/// Asks that timers of the calling thread (and of threads it starts) fire at their instant: the
+/// kernel's default lets them lag by 50 µs to save power. A kernel that refuses is left at its
+/// default.
 pub fn set_timers_exact() {
     // 1 ns is the least slack there is; 0 would mean "back to the default".
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));

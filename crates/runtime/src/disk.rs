@@ -1,7 +1,7 @@
 //! A pool's metadata and headers on a file, and the lock on a pool's folder.
 //!
-//! [`FileDisk`] is synchronous, for the thread that commits and for opening. The data of volumes go through
-//! [`crate::file::FileQueue`].
+//! [`FileDisk`] is synchronous, for the thread that commits and for opening. The data of volumes go
+//! through [`crate::file::FileQueue`].
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
@@ -28,7 +28,8 @@ impl FileDisk {
         Ok(FileDisk(file))
     }
 
-    /// Opens a file for reading and writing, made empty if absent. That it is there is on stable storage.
+    /// Opens a file for reading and writing, made empty if absent. That it is there is on stable
+    /// storage.
     ///
     /// # Errors
     /// It may not be made or opened.
@@ -105,7 +106,8 @@ impl Disk for FileDisk {
             offset_bytes,
             length_bytes,
         ) {
-            // Such a file system gives space when it is written, and there is no way to have it before.
+            // Such a file system gives space when it is written, and there is no way to have it
+            // before.
             Err(Errno::OPNOTSUPP) => Ok(()),
             other => Ok(other?),
         }

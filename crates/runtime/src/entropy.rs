@@ -1,10 +1,10 @@
-//! Random bytes that nobody can foresee: the kernel's generator.
+//! Unpredictable random bytes from the kernel's generator.
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// Fills `out`. Never the same bytes again, not even in another process.
+/// Fills `out` with random bytes.
 ///
 /// # Panics
-/// If the kernel has no generator (before 3.17): nothing that is told to be secret could be.
+/// If the kernel has no generator (before 3.17): secrets would be predictable.
 pub fn fill(out: &mut [u8]) {
     let mut rest = out;
     while !rest.is_empty() {

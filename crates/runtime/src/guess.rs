@@ -2,8 +2,8 @@
 //!
 //! The reactor of a shell with one busy socket reports that socket again and again. The shell skips
 //! the reactor then and reads the socket as if an event had been reported, which is harmless if no
-//! data has arrived. A wrong guess costs a system call, so guessing pauses after it, with exponential
-//! back-off.
+//! data has arrived. A wrong guess costs a system call, so guessing pauses after it, with
+//! exponential back-off.
 
 use crate::token::Token;
 
@@ -54,7 +54,8 @@ pub(crate) struct Guess {
 }
 
 impl Guess {
-    /// Learns from the events of a wait. After a wait without events the lone socket stays the guess.
+    /// Learns from the events of a wait. After a wait without events the lone socket stays the
+    /// guess.
     pub(crate) fn learn(&mut self, mut tokens: impl Iterator<Item = Token>) {
         match (tokens.next(), tokens.next()) {
             (None, _) => {}
@@ -81,8 +82,8 @@ impl Guess {
         self.guessing.record(right);
     }
 
-    /// Returns, after a wrong guess, whether the shell should poll for a while. If so, it reports the
-    /// outcome to [`Guess::lingered`].
+    /// Returns, after a wrong guess, whether the shell should poll for a while. If so, it reports
+    /// the outcome to [`Guess::lingered`].
     pub(crate) fn lingers(&mut self) -> bool {
         let lingers = self.lingering.may_try();
         self.lingering.pass_opportunity();

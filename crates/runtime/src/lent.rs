@@ -4,7 +4,8 @@ use std::collections::HashMap;
 /// What is lent is noted by pieces of this size.
 pub(crate) const PIECE_BYTES: u64 = 64 << 10;
 
-/// The pieces of the memory that are lent. A write beside what is lent may thus get new pages without need, never the reverse.
+/// Lent pieces of the memory. A write beside a lent range may replace pages without need, never the
+/// reverse.
 #[derive(Default)]
 pub(crate) struct Lent(HashMap<u64, LentPiece>);
 

@@ -21,7 +21,8 @@ pub struct LineReader {
 }
 
 impl LineReader {
-    /// Reads from `fd`. It may be blocking: it is only read when the reactor says so, and then once.
+    /// Reads from `fd`. It may be blocking: it is only read when the reactor says so, and then
+    /// once.
     #[must_use]
     pub fn new(fd: OwnedFd) -> LineReader {
         LineReader {
@@ -59,7 +60,8 @@ impl LineReader {
         Ok(())
     }
 
-    /// The next whole line, without its newline. What follows the last newline when the stream ends is a line too.
+    /// The next whole line, without its newline. What follows the last newline when the stream ends
+    /// is a line too.
     pub fn next_line(&mut self) -> Option<Vec<u8>> {
         if let Some(at) = self.pending[self.searched..]
             .iter()
@@ -85,13 +87,15 @@ impl LineReader {
     }
 }
 
-/// Writes items as lines from a thread of its own, so that neither a slow reader nor the encoding holds the data path up.
+/// Writes items as lines from a separate thread, so that neither a slow reader nor the encoding
+/// delays the data path.
 ///
-/// At most `QUEUE_MAX` items wait; a reader that lets them pile up to that is as good as gone.
+/// At most `QUEUE_MAX` items wait; a reader that is further behind counts as lost.
 pub struct LineWriter<T: Send + 'static> {
     queue: Option<mpsc::SyncSender<T>>,
     broken: Arc<AtomicBool>,
-    /// Kept open here too: an eventfd that the thread alone held would vanish from the reactor with the thread.
+    /// Kept open here too: an eventfd that the thread alone held would vanish from the reactor with
+    /// the thread.
     _waker: Waker,
     thread: Option<JoinHandle<()>>,
 }
@@ -100,7 +104,8 @@ pub struct LineWriter<T: Send + 'static> {
 const QUEUE_MAX: usize = 4096;
 
 impl<T: Send + 'static> LineWriter<T> {
-    /// Writes to `fd` what `encode` appends for an item (no newline). `waker` is woken when the other side is gone.
+    /// Writes to `fd` what `encode` appends for an item (no newline). `waker` is woken when the
+    /// other side is gone.
     ///
     /// # Errors
     /// No thread can be started.

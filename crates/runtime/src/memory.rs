@@ -1,10 +1,12 @@
-//! Sparse memory: the bytes of an LU that lives in RAM.
+//! Sparse memory: the bytes of an LU in RAM.
 //!
-//! One private anonymous mapping as large as the LU. The kernel gives a page when it is first written, so what was never
-//! written takes none and reads as zero. Reads lend slices of it to `sendmsg`; nothing is copied on the way.
+//! One private anonymous mapping as large as the LU. The kernel allocates a page at its first
+//! write, so ranges never written use no memory and read as zeros. Reads pass slices of it to
+//! `sendmsg` without a copy.
 //!
-//! Large reads lend the pages themselves ([`SparseMemory::lend`]), which the kernel or a receiver on this machine reads later. Such pages
-//! are not changed: a write puts new ones in their place, and the old ones go back to the kernel when the last reader is done.
+//! Large reads lend the pages themselves ([`SparseMemory::lend`]); the kernel or a receiver on this
+//! machine reads them later. Lent pages are not changed: a write replaces them, and the old ones
+//! return to the kernel when the last reader is done.
 use std::io;
 
 use memmap2::{Advice, MmapMut, MmapOptions, UncheckedAdvice};
@@ -14,16 +16,19 @@ use crate::page_pipe::PagePipe;
 
 /// Up to this size the mapping asks for 2 MiB pages; beyond it for none.
 ///
-/// With huge pages a page-table walk is shorter and the zero page of never-written places is mapped 512 blocks at a
-/// time, but the first write of 4 KiB takes (and clears) 2 MiB. A small LU is worth it, it can be full at any
-/// rate; a large one is large *because* it is thin, and would swell up to 512 times under random writes.
+/// With huge pages a page-table walk is shorter and the zero page of never-written places is mapped
+/// 512 blocks at a time, but the first write of 4 KiB takes (and clears) 2 MiB. A small LU is worth
+/// it, it can be full at any rate; a large one is large *because* it is thin, and would swell up to
+/// 512 times under random writes.
 const HUGE_PAGES_UP_TO_BYTES: u64 = 1 << 30;
 
-/// What the kernel gives and takes back at least: a page of every architecture we run on divides it or is it.
+/// What the kernel gives and takes back at least: a page of every architecture we run on divides it
+/// or is it.
 const PAGE_BYTES: usize = 4096;
 
-/// Most that is fetched ahead: enough for the processor to see that the range is read in order and to go on by itself. More costs as much as it saves,
-/// since a core has only some ten requests to memory under way, and the rest of them wait for those.
+/// Most bytes to prefetch: enough for the processor to recognise the sequential read. More does not
+/// help, because a core has only about ten memory requests in flight, and further ones wait for
+/// those.
 const PREFETCH_BYTES: usize = 256;
 
 /// A cache line of x86-64.
@@ -40,8 +45,8 @@ impl SparseMemory {
     /// `size_bytes` of zeroes, at least 1.
     ///
     /// # Errors
-    /// `OutOfMemory` if the system promises no more than it has (`vm.overcommit_memory=2`, `RLIMIT_AS`) or the address
-    /// space is exhausted.
+    /// `OutOfMemory` if the system promises no more than it has (`vm.overcommit_memory=2`,
+    /// `RLIMIT_AS`) or the address space is exhausted.
     pub fn new(size_bytes: u64) -> io::Result<SparseMemory> {
         let too_large =
             || io::Error::new(io::ErrorKind::OutOfMemory, "larger than the address space");
@@ -79,8 +84,8 @@ impl SparseMemory {
         &self.map[offset..offset + length]
     }
 
-    /// Has the processor begin to fetch a range into its caches while other work goes on, so that `sendmsg` waits less for memory. Does
-    /// nothing but on x86-64.
+    /// Prefetches a range into the processor's caches while other work runs, so that `sendmsg`
+    /// waits less for memory. Does nothing on other processors than x86-64.
     ///
     /// # Panics
     /// As [`SparseMemory::bytes`].
@@ -90,7 +95,8 @@ impl SparseMemory {
         #[cfg(target_arch = "x86_64")]
         for line in bytes.chunks(CACHE_LINE_BYTES) {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: the address is within a live mapping, and the instruction reads nothing that the program sees.
+            // SAFETY: the address is within a live mapping, and the instruction reads nothing that
+            // the program sees.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -118,8 +124,8 @@ impl SparseMemory {
         let last = (end / PAGE_BYTES * PAGE_BYTES).max(first);
         self.zero(start, first);
         self.zero(last, end);
-        // SAFETY: the memory is anonymous and private, and borrowed for writing: after the call it reads as zeros, which is
-        // what the caller asked for, and nobody holds a reference into it.
+        // SAFETY: the memory is anonymous and private, and borrowed for writing: after the call it
+        // reads as zeros, which is what the caller asked for, and nobody holds a reference into it.
         let given = last == first
             || unsafe {
                 self.map
@@ -137,8 +143,9 @@ impl SparseMemory {
         self.map[start..end].fill(0);
     }
 
-    /// Lends the pages of a range to `pipe` as far as it has room; returns how many bytes that was. They read as they are now until
-    /// [`SparseMemory::take_back`] is called for the same bytes, whatever is written meanwhile.
+    /// Lends the pages of a range to `pipe` as far as it has room. Returns the number of bytes
+    /// lent. Their content as seen by readers does not change until [`SparseMemory::take_back`] is
+    /// called for the same bytes, even if the range is written meanwhile.
     ///
     /// # Errors
     /// As [`PagePipe::give`]; `Unsupported` where pages are larger than 4 KiB.
@@ -149,23 +156,26 @@ impl SparseMemory {
         if rustix::param::page_size() != PAGE_BYTES {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        // SAFETY: what was lent is not changed in place before it is taken back, which the next line notes.
+        // SAFETY: what was lent is not changed in place before it is taken back, which the next
+        // line notes.
         let taken = unsafe { pipe.give(self.bytes(offset, length)) }?;
         self.lent.add(offset, taken as u64);
         Ok(taken)
     }
 
-    /// Nobody reads any more what was lent of this range at one time.
+    /// Ends one loan of this range: its reader is done.
     pub fn take_back(&mut self, offset: u64, length: u64) {
         self.lent.remove(offset, length);
     }
 
-    /// As [`SparseMemory::take_back`] where somebody may still read it, and nobody will say when not: the next write there gets new pages.
+    /// Ends a loan whose reader may still read at an unknown time: the next write to the range
+    /// replaces its pages.
     pub fn abandon(&mut self, offset: u64, length: u64) {
         self.lent.abandon(offset, length);
     }
 
-    /// Puts new pages in the place of those that are lent. The range itself then holds anything; what lies beside it is kept.
+    /// Replaces the lent pages of a range. Afterwards the content of the range is undefined; the
+    /// bytes beside it are kept.
     fn make_changeable(&mut self, offset: u64, length: u64) {
         if length == 0 || self.lent.is_empty() {
             return;
@@ -191,13 +201,14 @@ impl SparseMemory {
         }
     }
 
-    /// New pages from `first` to `last`; all but what lies between `start` and `end` is kept.
+    /// Replaces the pages from `first` to `last`, and keeps all bytes outside of `start` to `end`.
     fn renew(&mut self, first: usize, (start, end): (usize, usize), last: usize) {
         let (head, tail) = (
             self.map[first..start].to_vec(),
             self.map[end..last].to_vec(),
         );
-        // SAFETY: the memory is anonymous and private, and borrowed for writing: nobody in this process holds a reference into it.
+        // SAFETY: the memory is anonymous and private, and borrowed for writing: nobody in this
+        // process holds a reference into it.
         let given = unsafe {
             self.map
                 .unchecked_advise_range(UncheckedAdvice::DontNeed, first, last - first)
@@ -284,7 +295,8 @@ mod tests {
 
     const LENT: u64 = 128 << 10;
 
-    /// Sends `LENT` bytes of sevens that are lent, has `change` change the memory while they wait in the socket, and returns what arrived.
+    /// Sends `LENT` bytes of sevens that are lent, has `change` change the memory while they wait
+    /// in the socket, and returns what arrived.
     fn sent_while(
         memory: &mut SparseMemory,
         offset: u64,
@@ -299,7 +311,8 @@ mod tests {
             at += memory
                 .lend(offset + at, (LENT - at) as usize, &mut pipe)
                 .unwrap() as u64;
-            // Into the socket, as far as it goes: what the receiver's socket holds are the same pages.
+            // Into the socket, as far as it goes: what the receiver's socket holds are the same
+            // pages.
             let _ = pipe.send(&from, false);
             if !pipe.is_empty() {
                 drain(&mut pipe, &from, &to, &mut out);

@@ -1,4 +1,5 @@
-//! Non-blocking TCP, as the shells need it: every socket has `TCP_NODELAY` unless told otherwise, every send gathers.
+//! Non-blocking TCP for the shells: every socket has `TCP_NODELAY` unless configured otherwise,
+//! every send gathers.
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -12,8 +13,9 @@ use hakaru_contract::SocketOptions;
 
 use crate::socket_options;
 
-/// Connections that may wait to be accepted. A storm of logins of 10 000 sessions overruns it only if the shell sleeps;
-/// the kernel cuts it to `net.core.somaxconn` (4096 by default since Linux 5.4).
+/// Connections that may wait to be accepted. A storm of logins of 10 000 sessions overruns it only
+/// if the shell sleeps; the kernel cuts it to `net.core.somaxconn` (4096 by default since Linux
+/// 5.4).
 const BACKLOG: i32 = 4096;
 
 /// Most slices that one [`Socket::send_vectored`] takes (`IOV_MAX` of Linux).
@@ -59,7 +61,8 @@ impl Listener {
         to_socket_address(net::getsockname(&self.fd)?)
     }
 
-    /// The next connection and its peer's address, or `None` if none waits. A connection that its peer gave up meanwhile is passed over.
+    /// Accepts the next connection. Returns it with its peer's address, or `None` if none waits. A
+    /// connection that its peer has aborted meanwhile is skipped.
     ///
     /// # Errors
     /// [`AcceptError`]: either one connection failed, or none can be accepted for now.
@@ -68,7 +71,8 @@ impl Listener {
         loop {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             match net::acceptfrom_with(&self.fd, flags) {
-                // It has the listener's other options: Linux copies them (`sk_clone_lock`, `tcp_create_openreq_child`).
+                // It has the listener's other options: Linux copies them (`sk_clone_lock`,
+                // `tcp_create_openreq_child`).
                 Ok((fd, Some(peer))) => {
                     socket_options::apply_congestion_control(&self.options, &fd)
                         .map_err(AcceptError::Connection)?;
@@ -105,7 +109,8 @@ impl From<AcceptError> for io::Error {
     }
 }
 
-/// Linux passes network errors of the new connection on as errors of accept(2); a firewall's refusal is one too.
+/// Linux passes network errors of the new connection on as errors of accept(2); a firewall's
+/// refusal is one too.
 fn concerns_one_connection(error: rustix::io::Errno) -> bool {
     use rustix::io::Errno;
     [
@@ -133,11 +138,11 @@ impl AsFd for Listener {
 pub struct Socket(OwnedFd);
 
 impl Socket {
-    /// Begins to connect to `address`. The reactor tells `writable` when the attempt has ended; [`Socket::take_error`]
-    /// then says how.
+    /// Starts to connect to `address`. The reactor reports `writable` when the attempt has ended;
+    /// [`Socket::take_error`] then returns the result.
     ///
     /// # Errors
-    /// What is known at once: no route, no descriptors.
+    /// Immediate failures: no route, no descriptors.
     pub fn connect(address: SocketAddr) -> io::Result<Socket> {
         Socket::connect_with(address, &SocketOptions::default())
     }
@@ -174,11 +179,12 @@ impl Socket {
         to_socket_address(net::getsockname(&self.0)?)
     }
 
-    /// Receives what is there, up to `buffer.len()` bytes. 0 is the end of the stream. **Fewer than asked means that
-    /// the socket is drained** and that the reactor will tell when more comes, so a second call can be saved.
+    /// Receives available data, up to `buffer.len()` bytes. 0 is the end of the stream. **Fewer
+    /// bytes than the buffer mean that the socket is drained**: the reactor will report more data,
+    /// so a second call can be saved.
     ///
     /// # Errors
-    /// `WouldBlock` if nothing is there; what ended the connection.
+    /// `WouldBlock` if no data is available; the error that ended the connection.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.receive_flagged(buffer, RecvFlags::empty())
     }
@@ -193,8 +199,8 @@ impl Socket {
         }
     }
 
-    /// As [`Socket::receive`], without a copy: the bytes are taken off the stream and thrown away. `buffer` says how many at most, and
-    /// what it holds then means nothing.
+    /// Discards available data without copying it, at most `buffer.len()` bytes. The content of
+    /// `buffer` is undefined afterwards.
     ///
     /// # Errors
     /// As [`Socket::receive`].
@@ -202,16 +208,18 @@ impl Socket {
         self.receive_flagged(buffer, RecvFlags::TRUNC)
     }
 
-    /// Sends the slices (at most [`SLICES_MAX`]) in one call; returns how many bytes the socket took. **Fewer than
-    /// given means that its buffer is full** and that the reactor will tell when there is room.
+    /// Sends the slices (at most [`SLICES_MAX`]) in one call. Returns the number of bytes sent.
+    /// **Fewer bytes than given mean that the send buffer is full**: the reactor will report when
+    /// there is room.
     ///
     /// # Errors
-    /// `WouldBlock` if it took nothing; what ended the connection.
+    /// `WouldBlock` if nothing was sent; the error that ended the connection.
     pub fn send_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         self.send_flagged(slices, SendFlags::NOSIGNAL)
     }
 
-    /// As [`Socket::send_vectored`], for what others follow at once: a last part of a segment waits for them.
+    /// As [`Socket::send_vectored`], for data that more data follows at once: a partial last
+    /// segment waits for it.
     ///
     /// # Errors
     /// As [`Socket::send_vectored`].
@@ -236,7 +244,7 @@ impl Socket {
         }
     }
 
-    /// Closes at once: what was not sent yet is thrown away, the peer's next read fails.
+    /// Closes at once: unsent data is discarded, and the peer's next read fails.
     pub fn abort(self) {
         let _ = sockopt::set_socket_linger(&self.0, Some(std::time::Duration::ZERO));
     }
@@ -251,8 +259,8 @@ impl Socket {
         } else {
             40
         };
-        // SAFETY: `tcp_info` is plain integers, for which zero is valid; `length` tells the kernel how much of it there is, and
-        // an older kernel fills less.
+        // SAFETY: `tcp_info` is plain integers, for which zero is valid; `length` tells the kernel
+        // how much of it there is, and an older kernel fills less.
         let info = unsafe {
             let mut info: libc::tcp_info = std::mem::zeroed();
             let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
@@ -276,7 +284,8 @@ impl Socket {
         })
     }
 
-    /// Says that nothing more will be sent; the peer reads the end of the stream after what was sent before.
+    /// Says that nothing more will be sent; the peer reads the end of the stream after what was
+    /// sent before.
     pub fn finish_sending(&self) {
         let _ = net::shutdown(&self.0, net::Shutdown::Write);
     }

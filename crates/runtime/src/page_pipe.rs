@@ -1,7 +1,9 @@
-//! Memory on its way to a socket by reference: `vmsplice` puts pages into a pipe, `splice` moves them from there into the socket.
+//! Memory on its way to a socket by reference: `vmsplice` puts pages into a pipe, `splice` moves
+//! them from there into the socket.
 //!
-//! Of the ways that Linux has to send memory without copying it, this is the only one that holds over loopback too: there
-//! `MSG_ZEROCOPY` copies after all. Per call it costs more than a copy of some 16 KiB, so it is for large pieces.
+//! Of the ways that Linux has to send memory without copying it, this is the only one that holds
+//! over loopback too: there `MSG_ZEROCOPY` copies after all. Per call it costs more than a copy of
+//! some 16 KiB, so it is for large pieces.
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -10,7 +12,8 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice
 
 use crate::net::Socket;
 
-/// What a pipe is asked to hold. Without privileges a user's pipes may hold 64 MiB in all (`fs.pipe-user-pages-soft`).
+/// What a pipe is asked to hold. Without privileges a user's pipes may hold 64 MiB in all
+/// (`fs.pipe-user-pages-soft`).
 const CAPACITY_BYTES: usize = 256 << 10;
 
 /// A pipe of pages that no other process sees.
@@ -49,13 +52,15 @@ impl PagePipe {
     /// `WouldBlock` if the pipe is full; the system does not let us (a filter of system calls).
     ///
     /// # Safety
-    /// The bytes must not be changed in place while a socket, or over loopback its peer, may still read them.
+    /// The bytes must not be changed in place while a socket, or over loopback its peer, may still
+    /// read them.
     pub(crate) unsafe fn give(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let piece = libc::iovec {
             iov_base: bytes.as_ptr().cast_mut().cast(),
             iov_len: bytes.len(),
         };
-        // SAFETY: one piece, of memory that is borrowed for the call; the kernel takes references to its pages and only reads them.
+        // SAFETY: one piece, of memory that is borrowed for the call; the kernel takes references
+        // to its pages and only reads them.
         let taken = unsafe {
             libc::vmsplice(
                 self.write.as_raw_fd(),
@@ -69,17 +74,19 @@ impl PagePipe {
         Ok(taken)
     }
 
-    /// Moves what waits into the socket until nothing waits or the socket is full; returns how many bytes that was. `more`: others follow, so
-    /// a last part of a segment may wait for them.
+    /// Moves what waits into the socket until nothing waits or the socket is full; returns how many
+    /// bytes that was. `more`: others follow, so a last part of a segment may wait for them.
     ///
     /// # Errors
-    /// `WouldBlock` if the socket took nothing: the reactor will tell when there is room. What ended the connection.
+    /// `WouldBlock` if the socket took nothing: the reactor will tell when there is room. What
+    /// ended the connection.
     pub fn send(&mut self, socket: &Socket, more: bool) -> io::Result<usize> {
         let mut flags = SpliceFlags::NONBLOCK;
         flags.set(SpliceFlags::MORE, more);
         let mut sent = 0;
         while self.pending_bytes > 0 {
-            // A closed connection raises SIGPIPE here, which Rust's runtime has every program ignore.
+            // A closed connection raises SIGPIPE here, which Rust's runtime has every program
+            // ignore.
             match splice(
                 &self.read,
                 None,

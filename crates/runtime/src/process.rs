@@ -12,20 +12,21 @@ use rustix::thread::{
     CpuSet, LinkNameSpaceType, move_into_link_name_space, sched_getaffinity, sched_setaffinity,
 };
 
-/// Descriptors kept at least for what is no connection: standard streams, epoll, wakers, listeners, stores.
+/// Descriptors reserved for other uses than connections: standard streams, epoll, wakers,
+/// listeners, stores.
 const DESCRIPTORS_OF_OUR_OWN: u64 = 64;
 
-/// Descriptors kept besides those that are open already: pipes, and files that are opened later.
+/// Descriptors reserved besides those already open: pipes, and files opened later.
 const DESCRIPTORS_TO_COME: u64 = 32;
 
-/// Kills this process when the thread that started it ends, so that an engine never outlives its controller even
-/// when it hangs. (The end of stdin is the polite form of the same.)
+/// Kills this process when the thread that started it ends, so that an engine never outlives its
+/// controller, even if it hangs. (Normally the engine ends at the end of stdin.)
 pub fn die_with_parent() {
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
 }
 
-/// Moves the process into the network namespace that `path` names (`/proc/PID/ns/net` or a bind mount of one).
-/// Call before any thread is started: a namespace belongs to the thread.
+/// Moves the process into the network namespace that `path` names (`/proc/PID/ns/net` or a bind
+/// mount of one). Call before any thread is started: a namespace belongs to the thread.
 ///
 /// # Errors
 /// `path` cannot be opened, is no network namespace, or may not be entered.
@@ -41,8 +42,8 @@ fn descriptors_of_our_own() -> u64 {
     DESCRIPTORS_OF_OUR_OWN.max(open + DESCRIPTORS_TO_COME)
 }
 
-/// Raises the limit of open descriptors as far as the system lets it; returns how many connections fit beside the files that are open now. Call it
-/// when stores and listeners are open.
+/// Raises the limit of open descriptors as far as the system allows. Returns how many connections
+/// fit beside the open files. Call it after stores and listeners are open.
 #[must_use]
 pub fn connections_possible() -> u64 {
     let limit = getrlimit(Resource::Nofile);
@@ -61,10 +62,10 @@ pub fn connections_possible() -> u64 {
         .saturating_sub(descriptors_of_our_own())
 }
 
-/// Raises the limit of open descriptors and makes sure that `connections` fit.
+/// Raises the limit of open descriptors and checks that `connections` fit.
 ///
 /// # Errors
-/// What would be needed and what the limit is, in words.
+/// A message with the number needed and the limit.
 pub fn reserve_descriptors(connections: u64) -> Result<(), String> {
     let possible = connections_possible();
     if connections <= possible {
@@ -79,17 +80,20 @@ pub fn reserve_descriptors(connections: u64) -> Result<(), String> {
     ))
 }
 
-/// SIGTERM as a readable descriptor; SIGINT ignored, since the terminal's Ctrl-C goes to the controller, who sends `stop`.
+/// SIGTERM as a readable descriptor. SIGINT is ignored, because the terminal's Ctrl-C also reaches
+/// the controller, which sends `stop`.
 pub struct TerminationSignal(OwnedFd);
 
 impl TerminationSignal {
-    /// Call before any thread is started: threads inherit which signals are held back.
+    /// Creates the descriptor. Call it before any thread is started: threads inherit the signal
+    /// mask.
     ///
     /// # Errors
     /// No descriptors left.
     pub fn take() -> io::Result<TerminationSignal> {
-        // SAFETY: `set` is a plain value that sigemptyset initialises before it is read; SIG_IGN is a valid disposition;
-        // signalfd's result is checked before it is owned, and nothing else owns that number.
+        // SAFETY: `set` is a plain value that sigemptyset initialises before it is read; SIG_IGN is
+        // a valid disposition; signalfd's result is checked before it is owned, and nothing else
+        // owns that number.
         unsafe {
             libc::signal(libc::SIGINT, libc::SIG_IGN);
             let mut set: libc::sigset_t = std::mem::zeroed();
@@ -136,7 +140,7 @@ pub fn count_busy_poll(time: Duration) {
     BUSY_POLL_NS.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
 }
 
-/// What this process has used, cumulative, all threads.
+/// Resources used by this process so far, all threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResourceUse {
     /// CPU time in user mode, ns.
@@ -148,9 +152,9 @@ pub struct ResourceUse {
     pub busy_poll_ns: u64,
     /// Resident memory now, bytes.
     pub rss_bytes: u64,
-    /// Times it slept of its own accord.
+    /// Voluntary context switches: the process slept.
     pub voluntary_switches: u64,
-    /// Times the CPU was taken from it.
+    /// Involuntary context switches: the scheduler took the CPU.
     pub involuntary_switches: u64,
 }
 
@@ -158,7 +162,8 @@ impl ResourceUse {
     /// As of now.
     #[must_use]
     pub fn now() -> ResourceUse {
-        // SAFETY: `rusage` is plain integers, for which zero is valid; getrusage fills it and cannot fail with RUSAGE_SELF.
+        // SAFETY: `rusage` is plain integers, for which zero is valid; getrusage fills it and
+        // cannot fail with RUSAGE_SELF.
         let usage = unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
             libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
@@ -189,8 +194,9 @@ impl ResourceUse {
     }
 }
 
-/// Asks the scheduler to let the calling thread run for such a short time that it comes in soon, at its turn: a request with a near deadline, in EEVDF's
-/// words (Linux 6.12). It gets no more of a processor by that, and needs no privilege. 0.1 to 100 ms; older kernels take no notice.
+/// Asks the scheduler for short time slices of the calling thread (EEVDF, Linux 6.12): its requests
+/// get nearer deadlines, so it is scheduled sooner after a wake-up. The thread's share of the CPU
+/// stays the same, and no privilege is needed. 0.1 to 100 ms; older kernels ignore it.
 pub fn ask_for_short_turns(slice: Duration) {
     #[repr(C)]
     struct Attributes {
@@ -210,7 +216,7 @@ pub fn ask_for_short_turns(slice: Duration) {
             libc::getpriority(libc::PRIO_PROCESS, 0),
         )
     };
-    // Whoever started it chose another: that comes in sooner anyway, or is not meant to.
+    // Another policy was chosen by the user: keep it.
     if policy != libc::SCHED_OTHER {
         return;
     }
@@ -236,10 +242,10 @@ pub fn thread_cpu_ns() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// Does `work` with the calling thread on one CPU; afterwards the thread may run where it might before.
+/// Runs `work` with the calling thread on one CPU, then restores the thread's affinity.
 ///
 /// # Errors
-/// This process may not use that CPU, or there is none of that number.
+/// This process may not use that CPU, or the CPU does not exist.
 pub fn on_cpu<T>(cpu: u32, work: impl FnOnce() -> T) -> io::Result<T> {
     let cpu = cpu as usize;
     if cpu >= CpuSet::MAX_CPU {
@@ -259,24 +265,27 @@ pub fn on_cpu<T>(cpu: u32, work: impl FnOnce() -> T) -> io::Result<T> {
 pub struct ThreadCpuClock(libc::clockid_t);
 
 impl ThreadCpuClock {
-    /// Of a thread that was not joined yet; `None` where the system has no such clock.
+    /// Returns the clock of a thread that has not been joined; `None` if the system has no such
+    /// clock.
     #[must_use]
     pub fn of<T>(thread: &JoinHandle<T>) -> Option<ThreadCpuClock> {
         let mut clock = 0;
-        // SAFETY: the handle's thread has not been joined (that takes the handle), so its `pthread_t` is valid, ended or not;
-        // `clock` is a valid place for the answer.
+        // SAFETY: the handle's thread has not been joined (that takes the handle), so its
+        // `pthread_t` is valid, ended or not; `clock` is a valid place for the answer.
         let code = unsafe { libc::pthread_getcpuclockid(thread.as_pthread_t(), &raw mut clock) };
         (code == 0).then_some(ThreadCpuClock(clock))
     }
 
-    /// CPU time of the thread so far, in user mode and in the kernel, ns; `None` once it has ended.
+    /// Returns the thread's CPU time so far, in user mode and in the kernel, ns; `None` after its
+    /// end.
     #[must_use]
     pub fn cpu_ns(self) -> Option<u64> {
         let mut t = libc::timespec {
             tv_sec: 0,
             tv_nsec: 0,
         };
-        // SAFETY: `t` is a valid place for the answer; a clock whose thread has ended is refused, not read.
+        // SAFETY: `t` is a valid place for the answer; a clock whose thread has ended is refused,
+        // not read.
         let code = unsafe { libc::clock_gettime(self.0, &raw mut t) };
         (code == 0).then(|| t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
     }

@@ -1,10 +1,10 @@
 //! The reactor: one epoll instance with absolute deadlines.
 //!
 //! Sockets are registered once, edge-triggered, for reading and writing ([`Interest::Edge`]). A
-//! connection then costs one `epoll_ctl` in its life, and none when its send buffer fills or drains.
-//! The price is a rule for shells: after an event, read until a read is short (or fails with
-//! `WouldBlock`), or remember that there may be more. Descriptors from which little is read at a time
-//! (stdin, listeners, wakers) are level-triggered ([`Interest::Level`]).
+//! connection then costs one `epoll_ctl` in its life, and none when its send buffer fills or
+//! drains. The price is a rule for shells: after an event, read until a read is short (or fails
+//! with `WouldBlock`), or remember that there may be more. Descriptors from which little is read at
+//! a time (stdin, listeners, wakers) are level-triggered ([`Interest::Level`]).
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -54,7 +54,8 @@ pub struct Event {
     pub readable: bool,
     /// A write would not block. Also reported when a connection attempt succeeds or fails.
     pub writable: bool,
-    /// The peer closed its side, or the descriptor failed; what was received before can still be read.
+    /// The peer closed its side, or the descriptor failed; what was received before can still be
+    /// read.
     pub closed: bool,
 }
 
@@ -65,7 +66,8 @@ pub struct Events {
 }
 
 impl Events {
-    /// Makes room for `n` events at a time, at least 1. The next wait returns events that do not fit.
+    /// Makes room for `n` events at a time, at least 1. The next wait returns events that do not
+    /// fit.
     #[must_use]
     pub fn with_capacity(n: usize) -> Events {
         Events {
@@ -74,11 +76,11 @@ impl Events {
         }
     }
 
-    /// Guesses instead of a wait: if the last wait reported one of the `sockets` and nothing else, the
-    /// guess is that it is readable again. The shell handles the guess as an event and reports to
-    /// [`Events::confirm`] whether there was data to read. Returns `false` if the shell has to ask the
-    /// reactor; that also happens after a number of guesses in a row, which bounds how long other
-    /// descriptors wait.
+    /// Guesses instead of a wait: if the last wait reported one of the `sockets` and nothing else,
+    /// the guess is that it is readable again. The shell handles the guess as an event and reports
+    /// to [`Events::confirm`] whether there was data to read. Returns `false` if the shell has to
+    /// ask the reactor; that also happens after a number of guesses in a row, which bounds how long
+    /// other descriptors wait.
     pub fn guess(&mut self, sockets: impl Fn(Token) -> bool) -> bool {
         let Some(token) = self.guess.next().filter(|token| sockets(*token)) else {
             return false;
@@ -159,8 +161,8 @@ impl Reactor {
     /// [deregistered](Reactor::deregister).
     ///
     /// # Errors
-    /// `PermissionDenied` for descriptors that cannot be polled (regular files); else a limit of the
-    /// system.
+    /// `PermissionDenied` for descriptors that cannot be polled (regular files); else a limit of
+    /// the system.
     pub fn register(&self, fd: impl AsFd, token: Token, interest: Interest) -> io::Result<()> {
         epoll::add(
             &self.epoll,
@@ -179,9 +181,9 @@ impl Reactor {
         Ok(epoll::delete(&self.epoll, fd)?)
     }
 
-    /// Sleeps until an event or `until`; `None` sleeps without a limit, and an instant in the past does
-    /// not sleep. `events` has the events afterwards, possibly none: a wait may also end early without
-    /// a reason.
+    /// Sleeps until an event or `until`; `None` sleeps without a limit, and an instant in the past
+    /// does not sleep. `events` has the events afterwards, possibly none: a wait may also end early
+    /// without a reason.
     ///
     /// # Errors
     /// None in a working system. Interruption by a signal returns without events.

@@ -1,6 +1,8 @@
-//! A netlink socket to the kernel's `sock_diag`. What goes over it is `hakaru_watch::sock_diag`'s.
+//! A netlink socket to the kernel's `sock_diag`. `hakaru_watch::sock_diag` emits the requests and
+//! parses the answers.
 //!
-//! The kernel answers a request for one socket, and the first part of a dump, before `send` returns: nothing here waits.
+//! The kernel answers a request for one socket, and the first part of a dump, before `send`
+//! returns: no call waits.
 use std::io;
 use std::os::fd::OwnedFd;
 

@@ -1,4 +1,5 @@
-//! Options of a TCP socket that are set before it connects or listens, and what the kernel made of them (socket(7), tcp(7)).
+//! Options of a TCP socket that are set before it connects or listens, and what the kernel made of
+//! them (socket(7), tcp(7)).
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -11,7 +12,8 @@ const ALGORITHM_BYTES: usize = 16;
 /// What the kernel says of a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketFacts {
-    /// Send buffer as the kernel accounts it, bytes: twice what was asked for, or what it has adapted it to by now.
+    /// Send buffer as the kernel accounts it, bytes: twice what was asked for, or what it has
+    /// adapted it to by now.
     pub send_buffer_bytes: u32,
     /// Receive buffer likewise.
     pub receive_buffer_bytes: u32,
@@ -26,7 +28,8 @@ pub struct SocketFacts {
 /// Sets `options` on a TCP socket.
 ///
 /// # Errors
-/// An option that the kernel refuses, or grants less of than was asked for; the message names it and what would do.
+/// An option that the kernel refuses, or grants less of than was asked for; the message names it
+/// and what would do.
 pub fn apply(options: &SocketOptions, socket: impl AsFd) -> io::Result<()> {
     let socket = socket.as_fd();
     let fd = socket.as_raw_fd();
@@ -59,8 +62,8 @@ pub fn apply(options: &SocketOptions, socket: impl AsFd) -> io::Result<()> {
     set_int(fd, IPPROTO_TCP, libc::TCP_NODELAY, options.no_delay.into())
 }
 
-/// Sets the congestion control again: a connection takes that of its route when it is made (`tcp_ca_dst_init`, `tcp_ca_openreq_child`), whatever the
-/// socket was told before.
+/// Sets the congestion control again: a connection takes that of its route when it is made
+/// (`tcp_ca_dst_init`, `tcp_ca_openreq_child`), whatever the socket was told before.
 ///
 /// # Errors
 /// As [`apply`].
@@ -94,7 +97,8 @@ impl SocketFacts {
     }
 }
 
-/// A buffer of exactly so much: past the system's limit if this process may, else within it, else not at all.
+/// A buffer of exactly so much: past the system's limit if this process may, else within it, else
+/// not at all.
 fn set_buffer(
     fd: c_int,
     (name, option, force, limit): (&str, c_int, c_int, &str),
@@ -177,7 +181,8 @@ fn get_algorithm(fd: c_int) -> io::Result<String> {
 /// How many bytes the kernel gave.
 fn get_bytes(fd: c_int, level: c_int, option: c_int, value: &mut [u8]) -> io::Result<usize> {
     let mut length = value.len() as socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes to `value`, which has as many, and puts into `length` how many it wrote.
+    // SAFETY: the kernel writes at most `length` bytes to `value`, which has as many, and puts into
+    // `length` how many it wrote.
     let result = unsafe {
         libc::getsockopt(
             fd,

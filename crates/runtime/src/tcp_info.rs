@@ -1,4 +1,5 @@
-//! What TCP knows of a connection (`getsockopt(TCP_INFO)`), as far as this kernel tells it.
+//! State of a connection in the kernel's TCP (`getsockopt(TCP_INFO)`), as far as this kernel
+//! reports it.
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -7,14 +8,15 @@ pub use hakaru_watch::tcp_info::{TcpInfo, Unwrapped};
 /// Longer than the structure of any kernel so far (248 bytes in Linux 6.7).
 const BYTES: usize = 512;
 
-/// Of a TCP socket.
+/// Reads the state of a TCP socket.
 ///
 /// # Errors
-/// It is no TCP socket.
+/// The socket is not TCP.
 pub fn of(socket: impl AsFd) -> io::Result<TcpInfo> {
     let mut bytes = [0; BYTES];
     let mut length = BYTES as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes to `bytes`, which has that many, and puts into `length` how many it wrote.
+    // SAFETY: the kernel writes at most `length` bytes to `bytes`, which has that many, and puts
+    // into `length` how many it wrote.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),

@@ -1,6 +1,7 @@
 //! Names of registered descriptors.
 
-/// Name that the shell gives to a registered descriptor. Values from [`Token::RESERVED`] on belong to the control plumbing.
+/// Name that the shell gives to a registered descriptor. Values from [`Token::RESERVED`] on belong
+/// to the control plumbing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token(pub u64);
 

@@ -1,7 +1,8 @@
-//! Events of tracepoints through `perf_event_open`: one ring in memory per CPU, which the kernel fills and this process empties.
+//! Events of tracepoints through `perf_event_open`: one ring in memory per CPU, filled by the
+//! kernel and emptied by this process.
 //!
-//! The kernel takes everything down with the last descriptor, so that nothing stays behind however this process ends. The records' form is
-//! `hakaru_watch::trace`'s. Times are of `CLOCK_MONOTONIC`.
+//! The kernel removes everything with the last descriptor, so nothing remains after any end of this
+//! process. `hakaru_watch::trace` parses the records. Times are of `CLOCK_MONOTONIC`.
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,11 +23,11 @@ const IOC_ENABLE: libc::c_ulong = 0x2400;
 const IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
 const IOC_SET_FILTER: libc::c_ulong = 0x4008_2406;
 
-/// Where the kernel keeps both ends of the ring, in the page before it (`struct perf_event_mmap_page`).
+/// Offsets of both ends of the ring, in the page before it (`struct perf_event_mmap_page`).
 const DATA_HEAD: usize = 1024;
 const DATA_TAIL: usize = 1032;
 
-/// `struct perf_event_attr`, as far as Linux 4.1 knew it.
+/// `struct perf_event_attr` as of Linux 4.1.
 #[repr(C)]
 #[derive(Default)]
 struct Attributes {
@@ -60,10 +61,10 @@ pub struct Tracepoint<'a> {
     pub filter: &'a str,
 }
 
-/// Tracepoints on all CPUs that are online when it is opened.
+/// Rings of tracepoints on all CPUs that were online at opening.
 pub struct TraceRings {
     rings: Vec<Ring>,
-    /// Those that write into the ring of another one.
+    /// Descriptors that write into the ring of another descriptor.
     others: Vec<OwnedFd>,
     scratch: Vec<u8>,
 }
@@ -76,11 +77,13 @@ struct Ring {
 }
 
 impl TraceRings {
-    /// Opens them, not yet [enabled](TraceRings::enable). `ring_bytes`: of each CPU, a power of two and at least a page.
+    /// Opens the tracepoints, not yet [enabled](TraceRings::enable). `ring_bytes`: per CPU, a power
+    /// of two and at least a page.
     ///
     /// # Errors
-    /// This user may not trace (`CAP_PERFMON` of the machine, or `kernel.perf_event_paranoid` -1), a filter names a field that the
-    /// tracepoint lacks, or the rings take more memory than may be locked (`kernel.perf_event_mlock_kb`).
+    /// This user may not trace (`CAP_PERFMON` of the machine, or `kernel.perf_event_paranoid` -1),
+    /// a filter names a field that the tracepoint lacks, or the rings exceed the limit of locked
+    /// memory (`kernel.perf_event_mlock_kb`).
     pub fn open(points: &[Tracepoint<'_>], ring_bytes: usize) -> io::Result<TraceRings> {
         let mut rings = TraceRings {
             rings: Vec::new(),
@@ -130,7 +133,7 @@ impl TraceRings {
         self.rings.iter().map(|ring| ring.cpu)
     }
 
-    /// Hands over what has been recorded since: of each CPU whole records, in their order.
+    /// Calls `take` for each CPU with the records added so far: whole records, in order.
     pub fn drain(&mut self, take: &mut dyn FnMut(u32, &[u8])) {
         for ring in &mut self.rings {
             ring.read(&mut self.scratch);
@@ -153,7 +156,7 @@ impl Ring {
         })
     }
 
-    /// Copies what is there into `out` and gives its room back to the kernel.
+    /// Copies the recorded bytes into `out` and frees their room in the ring.
     fn read(&mut self, out: &mut Vec<u8>) {
         out.clear();
         let page = rustix::param::page_size();
@@ -167,8 +170,9 @@ impl Ring {
         let begin = self.tail as usize & (ring_bytes - 1);
         let first = length.min(ring_bytes - begin);
         out.reserve(length);
-        // SAFETY: the data lies behind the first page and is `ring_bytes` long; `begin + first` and `length - first` are within it; the kernel does not
-        // write between tail and head; `out` has room for `length`, all of which is written.
+        // SAFETY: the data lies behind the first page and is `ring_bytes` long; `begin + first` and
+        // `length - first` are within it; the kernel does not write between tail and head; `out`
+        // has room for `length`, all of which is written.
         unsafe {
             let data = self.map.as_ptr().add(page);
             std::ptr::copy_nonoverlapping(data.add(begin), out.as_mut_ptr(), first);
@@ -180,7 +184,8 @@ impl Ring {
     }
 
     fn end(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: the page is mapped as long as `self` lives, shared with the kernel, which uses both places as aligned 64-bit numbers.
+        // SAFETY: the page is mapped as long as `self` lives, shared with the kernel, which uses
+        // both places as aligned 64-bit numbers.
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(offset).cast()) }
     }
 }
@@ -197,7 +202,8 @@ fn open_event(id: u16, cpu: u32, ring_bytes: usize) -> io::Result<OwnedFd> {
         clock: libc::CLOCK_MONOTONIC,
         ..Attributes::default()
     };
-    // SAFETY: `attributes` is as long as it says and outlives the call; the result is checked and owned by nothing else.
+    // SAFETY: `attributes` is as long as it says and outlives the call; the result is checked and
+    // owned by nothing else.
     unsafe {
         let result = libc::syscall(
             libc::SYS_perf_event_open,

@@ -1,7 +1,8 @@
 //! The kernel's tracefs, read only: where the tracepoints say what they are.
 //!
-//! Used where it is mounted already. Elsewhere it is mounted into nowhere: a mount that has no place in any tree, is seen through its descriptor alone, and
-//! goes with it, so that nothing stays behind however this process ends.
+//! Used where it is mounted already. Elsewhere it is mounted into nowhere: a mount that has no
+//! place in any tree, is seen through its descriptor alone, and goes with it, so that nothing stays
+//! behind however this process ends.
 use std::ffi::CStr;
 use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -21,7 +22,8 @@ pub struct Tracefs {
 
 impl Tracefs {
     /// # Errors
-    /// It is not mounted, and this user may not mount it (`CAP_SYS_ADMIN` of the machine, not of a user namespace); the kernel has none.
+    /// It is not mounted, and this user may not mount it (`CAP_SYS_ADMIN` of the machine, not of a
+    /// user namespace); the kernel has none.
     pub fn open() -> io::Result<Tracefs> {
         for path in MOUNTED {
             let folder = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
@@ -53,7 +55,8 @@ impl Tracefs {
 
 /// A file system as a detached mount (Linux 5.2).
 fn mount_nowhere(kind: &CStr) -> io::Result<OwnedFd> {
-    // SAFETY: `kind` is a C string that outlives the call; the result is checked and owned by nothing else.
+    // SAFETY: `kind` is a C string that outlives the call; the result is checked and owned by
+    // nothing else.
     let context = unsafe {
         owned(libc::syscall(
             libc::SYS_fsopen,

@@ -1,4 +1,5 @@
-//! Work that blocks, done one after the other by a thread beside a reactor: commits of a database, files that are written aside and renamed.
+//! Blocking work, done in order by a thread beside a reactor: commits of a database, files written
+//! aside and renamed.
 use std::io;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
@@ -6,10 +7,10 @@ use std::thread::JoinHandle;
 use crate::reactor::{Reactor, Waker};
 use crate::token::Token;
 
-/// What the thread is asked to do with its state.
+/// A job: a function of the thread's state.
 type Work<S, R> = Box<dyn FnOnce(&mut S) -> R + Send>;
 
-/// A thread that owns an `S` and does one thing after the other with it; each comes to an `R`.
+/// A thread that owns an `S` and runs one job after the other on it; each returns an `R`.
 pub struct Worker<S, R> {
     work: Option<Sender<Work<S, R>>>,
     done: Receiver<R>,
@@ -18,7 +19,7 @@ pub struct Worker<S, R> {
 }
 
 impl<S: Send + 'static, R: Send + 'static> Worker<S, R> {
-    /// Starts the thread. The reactor is told under `token` when something is done.
+    /// Starts the thread. The reactor reports `token` when a job is done.
     ///
     /// # Errors
     /// No descriptors or threads left.
@@ -51,10 +52,10 @@ impl<S: Send + 'static, R: Send + 'static> Worker<S, R> {
         })
     }
 
-    /// Has something done, after all that was asked before.
+    /// Submits a job to be run after all earlier ones.
     ///
     /// # Panics
-    /// If the thread has panicked: the state is lost then, and so is every further answer.
+    /// If the thread has panicked: its state and all further results are lost.
     pub fn submit(&mut self, work: impl FnOnce(&mut S) -> R + Send + 'static) {
         let sent = self.work.as_ref().map(|to| to.send(Box::new(work)));
         assert!(
@@ -63,23 +64,23 @@ impl<S: Send + 'static, R: Send + 'static> Worker<S, R> {
         );
     }
 
-    /// The reactor told of the worker's token. Call before [`Worker::poll_done`].
+    /// Handles the reactor's event for the worker's token. Call it before [`Worker::poll_done`].
     pub fn handle_event(&mut self) {
         self.waker.acknowledge();
     }
 
-    /// What came of the oldest work that is done and not yet told.
+    /// Returns the result of the oldest job that is done.
     pub fn poll_done(&mut self) -> Option<R> {
         self.done.try_recv().ok()
     }
 }
 
 impl<S, R> Drop for Worker<S, R> {
-    /// Waits until all that was asked for is done, and the state is dropped.
+    /// Waits until all jobs are done and the state is dropped.
     fn drop(&mut self) {
         drop(self.work.take());
         if let Some(thread) = self.thread.take() {
-            // A panic there has been told by the thread itself.
+            // The thread has reported its own panic.
             let _ = thread.join();
         }
     }

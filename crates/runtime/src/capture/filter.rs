@@ -1,4 +1,5 @@
-//! The kernel's filter of a capture: which packets, and how much of each. Classic BPF, made here, run by the kernel before anything is copied.
+//! The kernel's filter of a capture: selection of packets and snap length. Classic BPF, generated
+//! here and run by the kernel before any copy.
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -26,7 +27,8 @@ pub(crate) fn attach(socket: &OwnedFd, mut program: Vec<libc::sock_filter>) -> i
         len: program.len() as libc::c_ushort,
         filter: program.as_mut_ptr(),
     };
-    // SAFETY: `filter` names `program`, which lives for the length of the call; the kernel copies and checks it.
+    // SAFETY: `filter` names `program`, which lives for the length of the call; the kernel copies
+    // and checks it.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -48,7 +50,8 @@ pub(crate) fn nothing() -> Vec<libc::sock_filter> {
     vec![statement(RETURN, 0)]
 }
 
-/// A program that keeps `snap_bytes` of each TCP segment with one of `ports`, or of each packet if there are none.
+/// A program that keeps `snap_bytes` of each TCP segment with one of `ports`, or of each packet if
+/// there are none.
 pub(crate) fn program(
     ports: &[u16],
     snap_bytes: u32,
@@ -125,7 +128,8 @@ fn statement(code: u16, k: u32) -> libc::sock_filter {
 mod tests {
     use super::*;
 
-    /// What the program keeps of a packet, by the rules of classic BPF: a load beyond the end keeps nothing.
+    /// What the program keeps of a packet, by the rules of classic BPF: a load beyond the end keeps
+    /// nothing.
     fn kept(program: &[libc::sock_filter], packet: &[u8], outgoing: bool) -> u32 {
         let load = |at: usize, bytes: usize| {
             let field = packet.get(at..at + bytes)?;

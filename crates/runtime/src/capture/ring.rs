@@ -1,8 +1,10 @@
-//! Packets of an interface, both ways, as the kernel writes them into a ring shared with it (TPACKET_V3): for captures.
+//! Packets of an interface in both directions, written by the kernel into a shared ring
+//! (TPACKET_V3): for captures.
 //!
-//! The kernel fills blocks; one that is full, or 20 ms old, is ours until it is given back. A packet that finds no free block is lost and counted. Only what
-//! passes the filter is copied, and of it no more than the snap length. Needs CAP_NET_RAW in the user namespace of the network namespace, like
-//! [`crate::packet`]; unlike there, the interface is not affected.
+//! The kernel fills blocks. A block that is full, or 20 ms old, belongs to this process until it is
+//! returned. A packet without a free block is lost and counted. Only packets that pass the filter
+//! are copied, up to the snap length. Needs CAP_NET_RAW in the user namespace of the network
+//! namespace, like [`crate::packet`]; the interface itself is not affected.
 use std::io;
 use std::mem::{offset_of, size_of};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -24,13 +26,15 @@ const RETIRE_MS: u32 = 20;
 /// A captured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Captured<'a> {
-    /// When the kernel had it, ns since 1970: coming, from the driver; going, before it is handed to the driver.
+    /// When the kernel had it, ns since 1970: coming, from the driver; going, before it is handed
+    /// to the driver.
     pub realtime_ns: u64,
     /// From the Ethernet header on, up to the snap length.
     pub bytes: &'a [u8],
     /// As it was, bytes.
     pub original_length: u32,
-    /// An 802.1Q tag that was taken out of it: type and content. It belongs behind the two addresses.
+    /// An 802.1Q tag that was taken out of it: type and content. It belongs behind the two
+    /// addresses.
     pub tag: Option<(u16, u16)>,
 }
 
@@ -48,11 +52,12 @@ pub struct CaptureRing {
 }
 
 impl CaptureRing {
-    /// Opens an interface of this network namespace; packets come from now on.
+    /// Opens an interface of this network namespace; the capture starts at once.
     ///
     /// # Errors
-    /// There is no such interface (`NotFound`), it is down (`NetworkDown`), it is none with Ethernet's header (`Unsupported`); CAP_NET_RAW is missing
-    /// (`PermissionDenied`); the kernel has no memory for the ring (`OutOfMemory`); too many ports (`InvalidInput`).
+    /// The interface does not exist (`NotFound`), is down (`NetworkDown`) or has no Ethernet header
+    /// (`Unsupported`); CAP_NET_RAW is missing (`PermissionDenied`); the kernel has no memory for
+    /// the ring (`OutOfMemory`); too many ports (`InvalidInput`).
     pub fn open(interface: &str, options: &RingOptions) -> io::Result<CaptureRing> {
         let name = std::ffi::CString::new(interface)?;
         // SAFETY: `name` is a C string for the length of the call.
@@ -95,11 +100,12 @@ impl CaptureRing {
             received: 0,
             dropped: 0,
         };
-        // An interface that is down lets itself be bound to and tells it here.
+        // Binding to an interface that is down succeeds; the error is reported here.
         ring.take_error().map_or(Ok(ring), Err)
     }
 
-    /// Waits until a block is ready or the time is over. An interface that goes down may come up again: no error.
+    /// Waits until a block is ready or the time is over. An interface that goes down may come up
+    /// again: no error.
     ///
     /// # Errors
     /// The interface has gone away (`NotFound`).
@@ -117,17 +123,18 @@ impl CaptureRing {
                 None => {}
             }
         }
-        // The kernel tells that it went down, and not that it was removed after that.
+        // The kernel reports that it went down, but not its removal afterwards.
         if self.down && address(&self.socket)?.sll_ifindex < 0 {
             return Err(no_interface());
         }
         Ok(())
     }
 
-    /// Hands over the packets of the blocks that are ready, once around the ring at most, and gives each block back.
+    /// Passes the packets of the ready blocks to `handle`, at most once around the ring, and
+    /// returns each block to the kernel.
     ///
     /// # Errors
-    /// Those of `handle`: the first ends it, and what the block still has is lost.
+    /// Those of `handle`: the first ends the call, and the rest of the block is lost.
     pub fn take<E>(
         &mut self,
         handle: &mut dyn FnMut(Captured<'_>) -> Result<(), E>,
@@ -136,13 +143,15 @@ impl CaptureRing {
             + offset_of!(libc::tpacket_hdr_v1, block_status);
         for _ in 0..self.blocks {
             let start = self.map.as_mut_ptr().wrapping_add(self.next * BLOCK_BYTES);
-            // SAFETY: the word lies in the map, is aligned, and is shared with the kernel by atomic access on both sides.
+            // SAFETY: the word lies in the map, is aligned, and is shared with the kernel by atomic
+            // access on both sides.
             let status = unsafe { AtomicU32::from_ptr(start.wrapping_add(status_at).cast()) };
             if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
                 break;
             }
-            // SAFETY: the block lies in the map, which lives as long as `self`; until the status is set back, which is after the last use of the slice,
-            // neither the kernel nor anybody here writes to it.
+            // SAFETY: the block lies in the map, which lives as long as `self`; until the status is
+            // set back, which is after the last use of the slice, neither the kernel nor anybody
+            // here writes to it.
             let block = unsafe { std::slice::from_raw_parts(start.cast_const(), BLOCK_BYTES) };
             let done = packets_of(block, handle);
             status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
@@ -152,10 +161,11 @@ impl CaptureRing {
         Ok(())
     }
 
-    /// Lets nothing more in. What has come lies in blocks that are ready at the latest after [`CaptureRing::SETTLES_IN`].
+    /// Stops the capture. Packets captured before are in blocks that are ready after
+    /// [`CaptureRing::SETTLES_IN`] at the latest.
     ///
     /// # Errors
-    /// None that occur on an open packet socket.
+    /// None on an open packet socket.
     pub fn stop(&mut self) -> io::Result<()> {
         filter::attach(&self.socket, filter::nothing())
     }
@@ -203,7 +213,7 @@ fn no_interface() -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, "there is no such interface")
 }
 
-/// Walks a block. What the kernel wrote is believed as far as it stays inside of the block.
+/// Walks the packets of a block. Offsets are checked against the block.
 fn packets_of<E>(
     block: &[u8],
     handle: &mut dyn FnMut(Captured<'_>) -> Result<(), E>,

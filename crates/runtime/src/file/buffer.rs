@@ -7,8 +7,8 @@ use memmap2::MmapMut;
 /// A buffer whose bytes stay at one address when the buffer itself is moved.
 ///
 /// # Safety
-/// Between calls of [`StableBuffer::bytes_mut`] neither address nor length of the bytes may change, as long as nobody changes the
-/// buffer; moving it is no change.
+/// Between calls of [`StableBuffer::bytes_mut`] neither address nor length of the bytes may change,
+/// as long as nobody changes the buffer; moving it is no change.
 pub unsafe trait StableBuffer: Send + 'static {
     /// The bytes.
     fn bytes_mut(&mut self) -> &mut [u8];
@@ -55,8 +55,9 @@ impl DerefMut for PageBuffer {
     }
 }
 
-/// Bytes on their way to or from a file: a part of a caller's buffer, by way of a [`PageBuffer`] where the file wants its requests on
-/// page boundaries (`O_DIRECT`). The caller's whole buffer goes along and comes back.
+/// Bytes on their way to or from a file: a part of a caller's buffer, by way of a [`PageBuffer`]
+/// where the file wants its requests on page boundaries (`O_DIRECT`). The caller's whole buffer
+/// goes along and comes back.
 #[derive(Debug, Default)]
 pub struct IoBuffer {
     bytes: Vec<u8>,
@@ -65,8 +66,8 @@ pub struct IoBuffer {
 }
 
 impl IoBuffer {
-    /// The `range` of `bytes`; by way of `page` if one is given. Bytes that are to be written are copied there by
-    /// [`IoBuffer::stage`].
+    /// The `range` of `bytes`; by way of `page` if one is given. Bytes that are to be written are
+    /// copied there by [`IoBuffer::stage`].
     ///
     /// # Panics
     /// If the range is not within the bytes, or longer than the page buffer.
@@ -98,7 +99,8 @@ impl IoBuffer {
     }
 }
 
-// SAFETY: both kinds of bytes stay where they are when their owner is moved, and neither they nor the range change.
+// SAFETY: both kinds of bytes stay where they are when their owner is moved, and neither they nor
+// the range change.
 unsafe impl StableBuffer for IoBuffer {
     fn bytes_mut(&mut self) -> &mut [u8] {
         match &mut self.page {

@@ -46,25 +46,26 @@ impl FileHandle {
         Ok(FileHandle(Arc::new(file)))
     }
 
-    /// Opens a file for reading and writing, made if absent, at least `size_bytes` long: what is added is a hole. Held
-    /// alone: a second process that asks is refused. `direct` bypasses the page cache.
+    /// Opens a file for reading and writing, made if absent, at least `size_bytes` long: what is
+    /// added is a hole. Held alone: a second process that asks is refused. `direct` bypasses the
+    /// page cache.
     ///
     /// # Errors
-    /// It may not be made or opened, is in use (`ResourceBusy`), or cannot be that long; a block device is shorter; its file
-    /// system has no `O_DIRECT` (`InvalidInput`).
+    /// It may not be made or opened, is in use (`ResourceBusy`), or cannot be that long; a block
+    /// device is shorter; its file system has no `O_DIRECT` (`InvalidInput`).
     pub fn create(path: &Path, size_bytes: u64, direct: bool) -> io::Result<FileHandle> {
         let handle = FileHandle::open_exclusive(path, direct)?;
         handle.lengthen(size_bytes)?;
         Ok(handle)
     }
 
-    /// Opens a file for reading and writing, made if absent, or a block device, for this process alone:
-    /// a second process that asks is refused, and so is a device that is mounted. `direct` bypasses the
-    /// page cache.
+    /// Opens a file for reading and writing, made if absent, or a block device, for this process
+    /// alone: a second process that asks is refused, and so is a device that is mounted. `direct`
+    /// bypasses the page cache.
     ///
     /// # Errors
-    /// It may not be made or opened, is in use (`ResourceBusy`), or its file system has no `O_DIRECT`
-    /// (`InvalidInput`).
+    /// It may not be made or opened, is in use (`ResourceBusy`), or its file system has no
+    /// `O_DIRECT` (`InvalidInput`).
     pub fn open_exclusive(path: &Path, direct: bool) -> io::Result<FileHandle> {
         let is_device = fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
         let mut flags = OFlags::empty();
@@ -106,8 +107,8 @@ impl FileHandle {
         (&*self.0).seek(SeekFrom::End(0))
     }
 
-    /// What offsets and lengths must be multiples of: the logical block of a device, what the file system says of a file
-    /// opened `direct`, else 512.
+    /// What offsets and lengths must be multiples of: the logical block of a device, what the file
+    /// system says of a file opened `direct`, else 512.
     ///
     /// # Errors
     /// It is neither a file nor a block device.
@@ -124,7 +125,8 @@ impl FileHandle {
         }
     }
 
-    /// What the file system says (Linux 6.1 and later), else 4096, which suits every device that is made.
+    /// What the file system says (Linux 6.1 and later), else 4096, which suits every device that is
+    /// made.
     fn direct_block_bytes(&self) -> u32 {
         let status = statx(&self.0, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
         match status.map_or(0, |s| s.stx_dio_offset_align.max(s.stx_dio_mem_align)) {
@@ -133,15 +135,16 @@ impl FileHandle {
         }
     }
 
-    /// Reads `buffer.len()` bytes if that needs no waiting; `false` if it would, or ends early for whatever reason.
+    /// Reads `buffer.len()` bytes if that needs no waiting; `false` if it would, or ends early for
+    /// whatever reason.
     pub fn read_at_once(&self, offset: u64, buffer: &mut [u8]) -> bool {
         let wanted = buffer.len();
         let slices = &mut [io::IoSliceMut::new(buffer)];
         matches!(preadv2(&self.0, slices, offset, ReadWriteFlags::NOWAIT), Ok(n) if n == wanted)
     }
 
-    /// Writes all of `data` if that needs no waiting; `false` if it would, or ends early for whatever reason: write it
-    /// again then, the slow way.
+    /// Writes all of `data` if that needs no waiting; `false` if it would, or ends early for
+    /// whatever reason: write it again then, the slow way.
     pub fn write_at_once(&self, offset: u64, data: &[u8]) -> bool {
         let slices = &[io::IoSlice::new(data)];
         matches!(pwritev2(&self.0, slices, offset, ReadWriteFlags::NOWAIT), Ok(n) if n == data.len())
@@ -156,8 +159,9 @@ impl FileHandle {
         regular.then_some(status.st_blocks as u64 * 512)
     }
 
-    /// What of a range takes space, from its beginning on: at most `extents_max` extents that follow one another and differ
-    /// in turn. A block device, and a file system that cannot tell, have no holes. A look at metadata, which is mostly in memory.
+    /// What of a range takes space, from its beginning on: at most `extents_max` extents that
+    /// follow one another and differ in turn. A block device, and a file system that cannot tell,
+    /// have no holes. A look at metadata, which is mostly in memory.
     ///
     /// # Errors
     /// The file system's.

@@ -1,7 +1,8 @@
-//! Files and block devices beside a reactor: requests go into a [`FileQueue`], completions come out, nothing blocks.
+//! Files and block devices beside a reactor: requests go into a [`FileQueue`], completions come
+//! out, nothing blocks.
 //!
-//! io_uring does the work where the kernel lets it, a small pool of threads where it does not (container profiles and
-//! `kernel.io_uring_disabled` forbid it). Both have the same face:
+//! io_uring does the work where the kernel lets it, a small pool of threads where it does not
+//! (container profiles and `kernel.io_uring_disabled` forbid it). Both have the same face:
 //!
 //! ```text
 //! queue.submit(FileRequest { … });      any number
@@ -43,7 +44,8 @@ enum Backend<B: StableBuffer> {
 }
 
 impl<B: StableBuffer> FileQueue<B> {
-    /// A queue that tells the reactor under `token` when something is done: io_uring, or threads where that is not to be had.
+    /// A queue that tells the reactor under `token` when something is done: io_uring, or threads
+    /// where that is not to be had.
     ///
     /// # Errors
     /// No descriptors or threads left.
@@ -93,8 +95,8 @@ impl<B: StableBuffer> FileQueue<B> {
         }
     }
 
-    /// Whether requests are left that the kernel would not take at the last flush. No event follows:
-    /// flush again, by a timer.
+    /// Whether requests are left that the kernel would not take at the last flush. No event
+    /// follows: flush again, by a timer.
     #[must_use]
     pub fn must_retry(&self) -> bool {
         match &self.backend {

@@ -17,13 +17,14 @@ pub enum FileOp {
     },
     /// Put everything written before on stable storage. The buffer is not looked at.
     Sync,
-    /// Give the range's space back; it reads as zeros from then on. The buffer is not looked at. `Unsupported` where the file system
-    /// (or device) has no holes: write zeros then.
+    /// Give the range's space back; it reads as zeros from then on. The buffer is not looked at.
+    /// `Unsupported` where the file system (or device) has no holes: write zeros then.
     Punch {
         /// Bytes, at least 1.
         length_bytes: u64,
     },
-    /// Make the range read as zeros but keep (or take) its space. The buffer is not looked at. `Unsupported` as for `Punch`.
+    /// Make the range read as zeros but keep (or take) its space. The buffer is not looked at.
+    /// `Unsupported` as for `Punch`.
     Zero {
         /// Bytes, at least 1.
         length_bytes: u64,
@@ -58,7 +59,8 @@ pub struct FileRequest<B> {
     pub op: FileOp,
     /// First byte.
     pub offset_bytes: u64,
-    /// As many bytes as it is long. With `O_DIRECT` address, length and offset are multiples of the device's block.
+    /// As many bytes as it is long. With `O_DIRECT` address, length and offset are multiples of the
+    /// device's block.
     pub buffer: B,
 }
 

@@ -10,7 +10,8 @@ use super::request::{FileDone, FileOp, FileRequest};
 use crate::reactor::{Reactor, Waker};
 use crate::token::Token;
 
-/// Most threads; each carries one request at a time. Queues deeper than that wait, as they do in a device.
+/// Most threads; each carries one request at a time. Queues deeper than that wait, as they do in a
+/// device.
 const THREADS_MAX: usize = 32;
 /// They only call the kernel.
 const STACK_BYTES: usize = 128 << 10;
@@ -35,7 +36,8 @@ struct Work<B> {
 }
 
 impl<B> Shared<B> {
-    /// Threads only move requests while they hold the lock, so one that panicked left nothing half done.
+    /// Threads only move requests while they hold the lock, so one that panicked left nothing half
+    /// done.
     fn work(&self) -> MutexGuard<'_, Work<B>> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }

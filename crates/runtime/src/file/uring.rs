@@ -1,4 +1,5 @@
-//! File I/O through io_uring: one system call begins any number of requests, the ring itself tells the reactor.
+//! File I/O through io_uring: one system call begins any number of requests, the ring itself tells
+//! the reactor.
 use std::collections::VecDeque;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -20,8 +21,9 @@ const IN_FLIGHT_MAX: usize = 4096;
 /// A ring and what is with the kernel.
 pub(super) struct Uring<B: StableBuffer> {
     ring: IoUring,
-    /// Indexed by the `user_data` of an entry. While a slot is taken the kernel may read and write its buffer, so it is never
-    /// dropped nor looked at before its completion; `ManuallyDrop` leaks what a dropped queue leaves behind.
+    /// Indexed by the `user_data` of an entry. While a slot is taken the kernel may read and write
+    /// its buffer, so it is never dropped nor looked at before its completion; `ManuallyDrop` leaks
+    /// what a dropped queue leaves behind.
     slots: Vec<Option<ManuallyDrop<InFlight<B>>>>,
     free: Vec<usize>,
     /// Slots whose requests were done in part and have to be submitted again.
@@ -84,7 +86,8 @@ impl<B: StableBuffer> Uring<B> {
         loop {
             self.fill();
             let pending = !self.ring.submission().is_empty();
-            // Refused for the moment (EAGAIN, EBUSY, EINTR): the entries stay and go with the next call.
+            // Refused for the moment (EAGAIN, EBUSY, EINTR): the entries stay and go with the next
+            // call.
             self.refused = pending && self.ring.submit().is_err();
             let reaped = self.reap(done);
             let progress = reaped > 0 || (pending && !self.refused);
@@ -94,8 +97,8 @@ impl<B: StableBuffer> Uring<B> {
         }
     }
 
-    /// Whether entries are ready that the kernel did not take. No completion need follow, so nothing
-    /// but a timer leads to the next [`Uring::flush`].
+    /// Whether entries are ready that the kernel did not take. No completion need follow, so
+    /// nothing but a timer leads to the next [`Uring::flush`].
     pub(super) fn must_retry(&self) -> bool {
         self.refused
     }
@@ -112,8 +115,9 @@ impl<B: StableBuffer> Uring<B> {
             };
             let in_flight = self.slots[slot].as_mut().expect("the slot is occupied");
             let entry = in_flight.entry().user_data(slot as u64);
-            // SAFETY: the entry points into the request's buffer, which is stable (`StableBuffer`) and stays
-            // untouched in its slot until the completion; the file is held open by the request.
+            // SAFETY: the entry points into the request's buffer, which is stable (`StableBuffer`)
+            // and stays untouched in its slot until the completion; the file is held open by the
+            // request.
             let pushed = unsafe { self.ring.submission().push(&entry) };
             pushed.expect("there is room");
         }

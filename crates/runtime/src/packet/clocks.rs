@@ -4,8 +4,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::clock;
 
-/// `CLOCK_MONOTONIC` minus `CLOCK_REALTIME`, which the kernel stamps packets with, and the instant of
-/// the reading.
+/// `CLOCK_MONOTONIC` minus `CLOCK_REALTIME`, which the kernel stamps packets with, and the instant
+/// of the reading.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clocks {
     difference_ns: i128,

@@ -18,8 +18,8 @@ pub struct Offload {
 pub struct Cut {
     /// It is made of UDP datagrams; otherwise it is a TCP segment.
     pub udp: bool,
-    /// Headers that every frame repeats, bytes. Unreliable for a received packet: the kernel reports
-    /// how much lies in one piece.
+    /// Headers that every frame repeats, bytes. Unreliable for a received packet: the kernel
+    /// reports how much lies in one piece.
     pub header_bytes: u16,
     /// Payload of each frame but the last, bytes.
     pub payload_bytes: u16,

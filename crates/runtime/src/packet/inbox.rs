@@ -1,4 +1,4 @@
-//! Packets on their way in: taken out of a [`ReceiveRing`] into buffers that are used again.
+//! Reception: packets are copied from a [`ReceiveRing`] into reusable buffers.
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -25,7 +25,7 @@ pub struct Inbox {
     spare: [Vec<Vec<u8>>; CLASSES.len()],
 }
 
-/// Why a packet that came is gone.
+/// Reason why a received packet was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gone {
     /// A super-frame of something that is not known here, or a packet that is too long.
@@ -76,7 +76,8 @@ impl Inbox {
         })
     }
 
-    /// When the interface had it. Never later than now, though somebody set the clock.
+    /// Converts the interface's time stamp. Never later than now, even after the real-time clock
+    /// was set.
     fn came_at(&mut self, realtime_ns: u64) -> Time {
         let at = self.clocks.monotonic(realtime_ns.into());
         if let Some(at) = at.filter(|at| *at <= self.clocks.now) {
@@ -104,7 +105,8 @@ impl Inbox {
             },
         ];
         let read = || {
-            // SAFETY: the slices are `header` and the spare capacity of `bytes`, each with its length.
+            // SAFETY: the slices are `header` and the spare capacity of `bytes`, each with its
+            // length.
             let got = unsafe { libc::readv(socket.as_raw_fd(), slices.as_ptr(), 2) };
             usize::try_from(got).map_err(|_| io::Error::last_os_error())
         };
@@ -123,12 +125,12 @@ impl Inbox {
         Ok(bytes)
     }
 
-    /// The clocks are read anew for what comes from now on.
+    /// Reads the clocks again, for the packets that follow.
     pub fn look(&mut self) {
         self.clocks = Clocks::read();
     }
 
-    /// A buffer whose packet is gone.
+    /// Takes back the buffer of a packet.
     pub fn give_back(&mut self, mut buffer: Vec<u8>) {
         buffer.clear();
         // The largest class that it is good for.
@@ -140,7 +142,7 @@ impl Inbox {
         }
     }
 
-    /// An empty buffer for a packet of so many bytes, or the longest there is.
+    /// Returns an empty buffer for a packet of this length, at most of the longest.
     fn claim(&mut self, length: usize) -> Vec<u8> {
         // A tag may be put in.
         let class = CLASSES

@@ -1,8 +1,8 @@
-//! Whole Ethernet frames of an interface, super-frames included: `AF_PACKET` sockets with virtio-net
-//! headers, a ring for reception, many packets per call for transmission.
+//! Whole Ethernet frames of an interface, super-frames included: `AF_PACKET` sockets with
+//! virtio-net headers, a ring for reception, many packets per call for transmission.
 //!
-//! Needs CAP_NET_RAW in the user namespace of the network namespace. The user who made the namespace
-//! has it; root is not needed.
+//! Needs CAP_NET_RAW in the user namespace of the network namespace. The user who made the
+//! namespace has it; root is not needed.
 mod clocks;
 mod frame;
 mod inbox;

@@ -1,4 +1,4 @@
-//! Many packets a call on their way out: the memory of `sendmmsg`.
+//! Transmission of many packets per call: the memory of `sendmmsg`.
 use std::mem::size_of_val;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -22,13 +22,13 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Sends `packets` in order; how many the interface refused.
+    /// Sends `packets` in order. Returns how many the interface refused.
     pub(crate) fn send_to(&mut self, socket: BorrowedFd<'_>, packets: &[Outgoing<'_>]) -> u64 {
         self.fill(packets);
         let (mut done, mut refused) = (0, 0);
         while done < packets.len() {
-            // SAFETY: every message names its part of `slices`, and those name headers in `self` and bytes of `packets`, all of which
-            // live until the call returns.
+            // SAFETY: every message names its part of `slices`, and those name headers in `self`
+            // and bytes of `packets`, all of which live until the call returns.
             let sent = unsafe {
                 libc::sendmmsg(
                     socket.as_raw_fd(),
@@ -46,7 +46,7 @@ impl Outbox {
         refused
     }
 
-    /// Sends one packet: how many were refused, and when the interface had it.
+    /// Sends one packet. Returns how many were refused, and the time stamp of the interface.
     pub(crate) fn send_stamped_to(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -56,7 +56,8 @@ impl Outbox {
         let mut control = [0_u64; 4];
         let message = &mut self.messages[0].msg_hdr;
         message.msg_control = control.as_mut_ptr().cast();
-        // SAFETY: `control` has room for one control message of four bytes, which CMSG_FIRSTHDR therefore finds.
+        // SAFETY: `control` has room for one control message of four bytes, which CMSG_FIRSTHDR
+        // therefore finds.
         unsafe {
             message.msg_controllen = libc::CMSG_SPACE(4) as _;
             let first = libc::CMSG_FIRSTHDR(message);
@@ -68,7 +69,8 @@ impl Outbox {
                 .cast::<libc::c_uint>()
                 .write_unaligned(wanted);
         }
-        // SAFETY: the message names a header in `self`, the bytes of `packet` and `control`, all of which live until the call returns.
+        // SAFETY: the message names a header in `self`, the bytes of `packet` and `control`, all of
+        // which live until the call returns.
         let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), message, libc::MSG_DONTWAIT) };
         if sent < 0 {
             return (1, None);
@@ -99,7 +101,7 @@ impl Outbox {
     }
 }
 
-/// The stamp of what was sent last, if the interface has taken it by now.
+/// Returns the time stamp of the last packet, if the interface has accepted it by now.
 fn stamp_of_sent(socket: BorrowedFd<'_>) -> Option<Time> {
     let mut control = [0_u64; CONTROL_WORDS];
     // SAFETY: zero is a valid `msghdr`.
@@ -117,8 +119,8 @@ fn stamp_of_sent(socket: BorrowedFd<'_>) -> Option<Time> {
 
 /// `CLOCK_REALTIME` of a message's stamp, ns.
 fn stamp_in(message: &libc::msghdr) -> Option<i128> {
-    // SAFETY: `message` is as `recvmsg` left it, with its control area in place; the CMSG functions stay within it, and what is read
-    // is as long as the length that was checked.
+    // SAFETY: `message` is as `recvmsg` left it, with its control area in place; the CMSG functions
+    // stay within it, and what is read is as long as the length that was checked.
     unsafe {
         let mut at = libc::CMSG_FIRSTHDR(message);
         while let Some(control) = at.as_ref() {

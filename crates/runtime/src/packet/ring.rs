@@ -1,9 +1,13 @@
-//! The ring in which the kernel leaves packets of an interface (TPACKET_V2): read without a call, and room that is no socket's limit.
+//! Receive ring shared with the kernel (TPACKET_V2): packets are read without a system call, and
+//! its size does not depend on the socket's limits.
 //!
-//! A slot is as long as an ordinary frame. Of a packet that is longer (a super-frame, a jumbo frame) the slot has the beginning, and the socket's own queue
-//! the whole, in the same order (`PACKET_COPY_THRESH`): what is large is then copied once, and 65 000 bytes are not set aside for every packet.
+//! A slot is as long as an ordinary frame. Of a longer packet (a super-frame, a jumbo frame) the
+//! slot has the beginning, and the socket's queue has the whole, in the same order
+//! (`PACKET_COPY_THRESH`). Long packets are then copied once, and slots need not be 65 000 bytes
+//! long.
 //!
-//! Version 3, which [`crate::capture`] uses, hands packets on in blocks, milliseconds late; version 2 each at once.
+//! Version 3, which [`crate::capture`] uses, delivers packets in blocks, milliseconds late; version
+//! 2 delivers each at once.
 use std::io;
 use std::mem::{offset_of, size_of};
 use std::os::fd::OwnedFd;
@@ -14,9 +18,10 @@ use memmap2::{MmapOptions, MmapRaw};
 use super::options::set;
 use super::virtio::HEADER_BYTES;
 
-/// Some 75 of them are headers: a frame of 1500 bytes, tagged, has room.
+/// The headers take about 75 bytes: a tagged frame of 1500 bytes fits.
 const SLOT_BYTES: usize = 2048;
-/// 16 MiB: what comes in 40 ms at 200 000 frames a second. More than one that the shell does not read in time is lost.
+/// 16 MiB: the arrivals of 40 ms at 200 000 frames a second. Packets beyond that are lost if the
+/// shell does not read in time.
 const SLOTS: usize = 8192;
 const BLOCK_BYTES: usize = 64 << 10;
 
@@ -65,17 +70,20 @@ impl ReceiveRing {
         Ok(ReceiveRing { map, next: 0 })
     }
 
-    /// Lets `take` have the next packet, if one has come (`None`: no sense can be made of its slot); then its slot is free again.
+    /// Calls `take` with the next packet, if there is one (`None`: its slot is not valid), then
+    /// frees its slot.
     pub(crate) fn next<R>(&mut self, take: impl FnOnce(Option<Slot<'_>>) -> R) -> Option<R> {
         let start = self.map.as_mut_ptr().wrapping_add(self.next * SLOT_BYTES);
-        // SAFETY: the word lies in the map, is aligned, and is shared with the kernel by atomic access on both sides.
+        // SAFETY: the word lies in the map, is aligned, and is shared with the kernel by atomic
+        // access on both sides.
         let status = unsafe { AtomicU32::from_ptr(start.cast()) };
         let told = status.load(Ordering::Acquire);
         if told & libc::TP_STATUS_USER == 0 {
             return None;
         }
-        // SAFETY: the slot lies in the map, which lives as long as `self`; until the status is set back, which is after the last use of the slice, neither
-        // the kernel nor anybody here writes to it. The status, which is read atomically, is not part of it.
+        // SAFETY: the slot lies in the map, which lives as long as `self`; until the status is set
+        // back, which is after the last use of the slice, neither the kernel nor anybody here
+        // writes to it. The status, which is read atomically, is not part of it.
         let rest = unsafe {
             std::slice::from_raw_parts(start.wrapping_add(4).cast_const(), SLOT_BYTES - 4)
         };
@@ -86,7 +94,7 @@ impl ReceiveRing {
     }
 }
 
-/// The packet of a slot that begins with `status`. What the kernel wrote is believed as far as it stays inside of the slot.
+/// Parses the packet of a slot that begins with `status`. Offsets are checked against the slot.
 fn slot_of(status: u32, rest: &[u8]) -> Option<Slot<'_>> {
     let word = |at: usize| Some(u32::from_ne_bytes(*rest.get(at - 4..)?.first_chunk()?));
     let half = |at: usize| Some(u16::from_ne_bytes(*rest.get(at - 4..)?.first_chunk()?));

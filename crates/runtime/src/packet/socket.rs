@@ -1,10 +1,11 @@
-//! Whole Ethernet frames of an interface, super-frames included: `AF_PACKET` sockets with virtio-net headers, a ring for what comes, many packets a call for
-//! what goes.
+//! Whole Ethernet frames of an interface, super-frames included: `AF_PACKET` sockets with
+//! virtio-net headers, a ring for reception, many packets per call for transmission.
 //!
-//! Needs CAP_NET_RAW in the user namespace of the network namespace, which whoever made the namespace has: no root.
+//! Needs CAP_NET_RAW in the user namespace of the network namespace, which the creator of the
+//! namespace has; root is not needed.
 //!
-//! What the kernel keeps beside a packet comes with it: the instant at which the interface had it, and the 802.1Q tag that Linux takes
-//! out of every frame it receives, which is put back.
+//! A received packet comes with its time stamp and its 802.1Q tag. Linux removes the tag of every
+//! frame it receives; it is put back here.
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -18,7 +19,7 @@ use super::options::{bind, open_socket, set, set_size};
 use super::outbox::Outbox;
 use super::ring::ReceiveRing;
 
-/// Room for long packets that come while the shell does something else, bytes.
+/// Room for long packets that arrive while the shell is busy, bytes.
 const RECEIVE_BUFFER_BYTES: libc::c_int = 256 << 20;
 const SEND_BUFFER_BYTES: libc::c_int = 32 << 20;
 
@@ -28,15 +29,16 @@ pub struct PacketSocket {
     // Before the socket: unmapped first.
     ring: ReceiveRing,
     receive: OwnedFd,
-    /// Another socket, of no protocol: what is sent there wakes nobody who waits for packets.
+    /// A second socket without a protocol: sending on it wakes no reader of packets.
     send: Arc<OwnedFd>,
 }
 
 impl PacketSocket {
-    /// Opens an interface: everything that it receives is read here, whoever it is for, and nothing that it sends.
+    /// Opens an interface. Every packet that it receives is read here, for any receiver; packets
+    /// that it sends are not.
     ///
     /// # Errors
-    /// There is no such interface; CAP_NET_RAW is missing.
+    /// The interface does not exist, or CAP_NET_RAW is missing.
     pub fn open(interface: &str) -> io::Result<PacketSocket> {
         let name = std::ffi::CString::new(interface)?;
         // SAFETY: `name` is a C string for the length of the call.
@@ -72,7 +74,8 @@ impl PacketSocket {
 
         let send = open_socket()?;
         set(&send, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1_i32)?;
-        // Straight to the device: a queue in between would be one more that the model does not know of.
+        // Straight to the device: a queue in between would be one more that the model does not know
+        // of.
         set(&send, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1_i32)?;
         // Stamps are told of those messages that ask for one.
         let told = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_OPT_TSONLY;
@@ -87,17 +90,17 @@ impl PacketSocket {
         })
     }
 
-    /// The next packet that waits, if there is one. Before the first of many: [`Inbox::look`].
+    /// Returns the next packet, if there is one. Call [`Inbox::look`] before the first of many.
     pub fn receive(&mut self, inbox: &mut Inbox) -> Option<Result<Received, Gone>> {
         inbox.receive(&mut self.ring, self.receive.as_fd())
     }
 
-    /// Sends packets, in order; how many the interface did not take, which are lost.
+    /// Sends packets in order. Returns how many the interface refused; those are lost.
     pub fn send(&self, packets: &[Outgoing<'_>], outbox: &mut Outbox) -> u64 {
         Self::send_through(&self.send, packets, outbox)
     }
 
-    /// What [`PacketSocket::send_through`] sends by, wherever that is.
+    /// Returns a handle for [`PacketSocket::send_through`], usable from any thread.
     pub(crate) fn sender(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.send)
     }
@@ -110,15 +113,16 @@ impl PacketSocket {
         outbox.send_to(sender.as_fd(), packets)
     }
 
-    /// Sends one packet as [`PacketSocket::send`] does, and asks when the interface had it, if it can tell: `(refused, when)`.
+    /// Sends one packet as [`PacketSocket::send`] does and asks for its time stamp:
+    /// `(refused, when)`.
     pub fn send_stamped(&self, packet: &Outgoing<'_>, outbox: &mut Outbox) -> (u64, Option<Time>) {
         outbox.send_stamped_to(self.send.as_fd(), packet)
     }
 
-    /// Packets that were lost since this was asked last, for want of room while the shell did something else.
+    /// Returns the number of packets lost for lack of room in the interval from the previous call.
     ///
     /// # Errors
-    /// None that occur on an open packet socket.
+    /// None on an open packet socket.
     pub fn take_lost(&self) -> io::Result<u64> {
         let mut statistics = libc::tpacket_stats {
             tp_packets: 0,

@@ -1,4 +1,4 @@
-//! `virtio_net_hdr`: what the kernel tells of a packet besides its bytes (virtio 1.2, section 5.1.6).
+//! `virtio_net_hdr`: metadata of a packet from the kernel (virtio 1.2, section 5.1.6).
 use std::mem::size_of;
 
 use super::frame::{Cut, Offload, Outgoing};
@@ -50,7 +50,8 @@ impl VirtioHeader {
         bytes
     }
 
-    /// Of a packet into whose headers `tag_bytes` were put. `None`: a super-frame of something that is not known here.
+    /// Of a packet into whose headers `tag_bytes` were put. `None`: a super-frame of something that
+    /// is not known here.
     pub(crate) fn offload(self, tag_bytes: u16) -> Option<Offload> {
         let cut = |udp| Cut {
             udp,

@@ -1,8 +1,9 @@
-//! Packets written by a thread of their own: on a second processor, the kernel's way to the receiver and what the receiver's TCP makes of
-//! them, which is part of the call that writes, no longer holds up who forwards.
+//! A thread that writes packets. The receiver's TCP runs within the call that writes, so with a
+//! second processor it no longer delays forwarding.
 //!
-//! The thread has to be woken up, which is worth it for many packets and not for one: the shell decides what goes this way. Per interface
-//! everything stays in order as long as the shell writes nothing itself while something is [pending](PacketWriter::pending).
+//! Waking the thread costs more than writing a single packet; the shell decides which packets use
+//! it. Packets of an interface stay in order as long as the shell writes none itself while some are
+//! [pending](PacketWriter::pending).
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::process::ThreadCpuClock;
 use crate::reactor::{Reactor, Waker};
 use crate::token::Token;
 
-/// What is written in one go, for one interface.
+/// Packets for one interface, written together.
 pub trait Packets: Send + 'static {
     /// What it consists of, in order.
     fn outgoing(&mut self) -> Vec<Outgoing<'_>>;
@@ -28,15 +29,15 @@ pub trait Packets: Send + 'static {
     fn release(&mut self);
 }
 
-/// What became of packets.
+/// Result of one [`PacketWriter::submit`].
 pub struct Written<P> {
-    /// Of which interface, as [`PacketWriter::submit`] was told.
+    /// Interface, as passed to [`PacketWriter::submit`].
     pub interface: usize,
-    /// How many the interface refused, which are lost.
+    /// Packets that the interface refused; they are lost.
     pub refused: u64,
     /// When the writing began.
     pub at: Time,
-    /// They themselves, released.
+    /// The packets, for reuse.
     pub packets: P,
 }
 
@@ -52,14 +53,14 @@ pub struct PacketWriter<P> {
     done: Receiver<Written<P>>,
     thread: Option<JoinHandle<()>>,
     cpu: Option<ThreadCpuClock>,
-    /// Submitted and not told of, by interface.
+    /// Submissions without a returned result, by interface.
     pending: Vec<u32>,
     progress: Arc<Progress>,
-    told: u64,
+    returned: u64,
     waker: Waker,
 }
 
-/// How far the thread is, and whether somebody sleeps until it is further.
+/// Progress of the thread, and whether the shell sleeps until there is more.
 #[derive(Debug, Default)]
 struct Progress {
     written: AtomicU64,
@@ -67,7 +68,8 @@ struct Progress {
 }
 
 impl<P: Packets> PacketWriter<P> {
-    /// Starts the thread, for so many interfaces. `token`: what the reactor tells when [`PacketWriter::await_written`] was asked for.
+    /// Starts the thread for `interfaces` interfaces. `token`: reported by the reactor after
+    /// [`PacketWriter::await_written`].
     ///
     /// # Errors
     /// No threads or descriptors left.
@@ -114,24 +116,24 @@ impl<P: Packets> PacketWriter<P> {
             thread: Some(thread),
             pending: vec![0; interfaces],
             progress,
-            told: 0,
+            returned: 0,
             waker,
         })
     }
 
-    /// How often packets of an interface were submitted and not told of.
+    /// Returns the number of submissions of an interface without a returned result.
     #[must_use]
     pub fn pending(&self, interface: usize) -> u32 {
         self.pending[interface]
     }
 
-    /// CPU time of the thread so far, ns; `None` where the system does not tell.
+    /// Returns the CPU time of the thread so far, ns; `None` if the system does not report it.
     #[must_use]
     pub fn cpu_ns(&self) -> Option<u64> {
         self.cpu.and_then(ThreadCpuClock::cpu_ns)
     }
 
-    /// Has packets written, after all that was submitted before.
+    /// Submits packets to be written after all earlier ones.
     ///
     /// # Panics
     /// If the thread has panicked.
@@ -149,38 +151,38 @@ impl<P: Packets> PacketWriter<P> {
         );
     }
 
-    /// What became of packets since, the oldest first.
+    /// Returns the oldest result that is ready.
     pub fn poll_written(&mut self) -> Option<Written<P>> {
         let written = self.done.try_recv().ok()?;
-        self.tell(&written);
+        self.count_returned(&written);
         Some(written)
     }
 
-    fn tell(&mut self, written: &Written<P>) {
+    fn count_returned(&mut self, written: &Written<P>) {
         self.pending[written.interface] -= 1;
-        self.told += 1;
+        self.returned += 1;
     }
 
-    /// Wakes the reactor when more is written than was told of, by an event that [`PacketWriter::acknowledge`] takes back; false: there is
-    /// already.
+    /// Wakes the reactor at the next result, by an event that [`PacketWriter::acknowledge`] clears.
+    /// Returns `false` if a result is ready already.
     pub fn await_written(&self) -> bool {
         self.progress.is_awaited.store(true, Ordering::SeqCst);
-        // The other way round in the thread: one of the two sees what the other did.
-        self.progress.written.load(Ordering::SeqCst) == self.told
+        // The thread does the same in the opposite order, so one of the two sees the other's store.
+        self.progress.written.load(Ordering::SeqCst) == self.returned
     }
 
-    /// Takes back the event.
+    /// Clears the event.
     pub fn acknowledge(&self) {
         self.waker.acknowledge();
     }
 
-    /// Waits for the next packets to be written; `None`: nothing is pending.
+    /// Waits for the next result; `None` if nothing is pending.
     pub fn wait_written(&mut self) -> Option<Written<P>> {
         if self.pending.iter().all(|pending| *pending == 0) {
             return None;
         }
         let written = self.done.recv().ok()?;
-        self.tell(&written);
+        self.count_returned(&written);
         Some(written)
     }
 }
@@ -190,7 +192,7 @@ impl<P> Drop for PacketWriter<P> {
     fn drop(&mut self) {
         drop(self.work.take());
         if let Some(thread) = self.thread.take() {
-            // A panic there has been told by the thread itself.
+            // The thread has reported its own panic.
             let _ = thread.join();
         }
     }
