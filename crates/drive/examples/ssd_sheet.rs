@@ -1,4 +1,5 @@
-//! Prints what the flash presets give beside their data sheets: the table of `docs/concepts/drive-model.md`.
+//! Prints what the flash presets give beside their data sheets: the table of
+//! `docs/concepts/drive-model.md`.
 #[path = "../tests/sheet/mod.rs"]
 mod sheet;
 

@@ -1,4 +1,5 @@
-//! Prints the calibration table of the preset `jdsf-2011`: model against the published study, in virtual time.
+//! Prints the calibration table of the preset `jdsf-2011`: model against the published study, in
+//! virtual time.
 //!
 //! ```text
 //! cargo run --release -p hakaru-drive --example vm_sweep            # three seeds, 20 s each

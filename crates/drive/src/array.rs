@@ -1,8 +1,10 @@
 //! The array: port, controller, cache and groups, driven by one queue of events.
 //!
-//! One owner, one loop. Event sources: data has come in through the port; the controller has finished a command; the cache has served
-//! a request, or a group may have become idle for it; a drive has finished a command; data has left through the port. Work per call is bounded by the requests present: a request
-//! causes at most three events of its own and one per drive command. Events of one instant happen in the order they were caused.
+//! One owner, one loop. Event sources: data arrived through the port; the controller finished a
+//! command; the cache served a request, or a group may have become idle for it; a drive finished a
+//! command; data left through the port. Work per call is bounded by the requests present: a request
+//! causes at most three events and one per drive command. Events of one instant happen in the order
+//! of their creation.
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -28,7 +30,8 @@ enum Event {
     PortSent { request: usize },
 }
 
-/// Serves one request at a time in order of arrival: the controller, one direction of a port.
+/// A server that handles one request at a time in order of arrival: the controller, one direction
+/// of a port.
 #[derive(Clone, Debug, Default)]
 struct Server {
     free_at: Time,
@@ -36,7 +39,7 @@ struct Server {
 }
 
 impl Server {
-    /// Queues a request that needs `service_ns`; returns when it will have been served.
+    /// Queues a request that needs `service_ns`. Returns when its service ends.
     fn submit(&mut self, now: Time, service_ns: u64) -> Time {
         self.usage.arrive(now);
         self.free_at = Time(self.free_at.max(now).0 + service_ns);
@@ -53,7 +56,7 @@ pub struct Array {
     port: Option<(f64, Server, Server)>,
     cache: Option<Cache>,
     hit_ns: u64,
-    /// When the cache will be called; at the latest when it wants to be.
+    /// Instant of the cache's next call, at or before its own deadline.
     cache_wake: Option<Time>,
     groups: Groups,
     active: Slab<Request>,
@@ -64,7 +67,8 @@ pub struct Array {
 }
 
 impl Array {
-    /// An idle array. `model` may still name drive presets. `seed` decides where each platter stands at the origin of time.
+    /// Creates an idle array. `model` may still name drive presets. `seed` determines the angle of
+    /// each platter at the origin of time.
     ///
     /// # Errors
     /// A parameter out of bounds or an unknown preset; the message names it.
@@ -94,16 +98,16 @@ impl Array {
         })
     }
 
-    /// Usable bytes of a group; `None` if there is no such group.
+    /// Returns the usable bytes of a group; `None` if the group does not exist.
     #[must_use]
     pub fn group_capacity_bytes(&self, group: u32) -> Option<u64> {
         self.groups.capacity_bytes(group)
     }
 
-    /// Takes a request. Its range must lie within the group (checked by whoever places LUs).
+    /// Handles a request. Its range must be within the group (checked where LUs are placed).
     ///
     /// # Panics
-    /// If the group does not exist or the range lies outside it.
+    /// If the group does not exist or the range is outside it.
     pub fn handle_request(&mut self, now: Time, request: Request) {
         self.handle_timeout(now);
         let capacity = self
@@ -125,7 +129,7 @@ impl Array {
         }
     }
 
-    /// Lets everything happen that is due by `now`. An earlier `now` than before is taken as the latest one.
+    /// Handles all events due by `now`. An earlier `now` than before counts as the latest one.
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some(&Reverse((at, _, event))) = self.events.peek() {
             if at > now {
@@ -138,21 +142,23 @@ impl Array {
         self.now = self.now.max(now);
     }
 
-    /// A completed request, in order of completion.
+    /// Returns the next completed request, in order of completion.
     pub fn poll_completion(&mut self) -> Option<Completion> {
         self.completions.pop_front()
     }
 
-    /// When [`Array::handle_timeout`] is wanted next; `None` while nothing is under way.
+    /// Returns when [`Array::handle_timeout`] has to be called next; `None` while nothing is in
+    /// flight.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         self.events.peek().map(|Reverse((at, _, _))| *at)
     }
 
-    /// Calls `visit(entity, name, value)` for every counter as of `now`: `controller`, `port/0`, `cache`, `group/G`, `drive/G.D`.
+    /// Calls `visit(entity, name, value)` for every counter as of `now`: `controller`, `port/0`,
+    /// `cache`, `group/G`, `drive/G.D`.
     ///
-    /// A port's `busy_ns` is that of its busier direction. A group is busy while a request is in it; its `service_ns` is its drives'
-    /// time spent on commands that have ended.
+    /// A port's `busy_ns` is that of its busier direction. A group is busy while it has a request;
+    /// its `service_ns` is the time its drives spent on commands that have ended.
     pub fn visit_counters(&mut self, now: Time, visit: &mut dyn FnMut(&str, &str, f64)) {
         self.handle_timeout(now);
         let now = self.now;
@@ -246,7 +252,7 @@ impl Array {
         self.schedule(at, Event::ControllerDone { request });
     }
 
-    /// Past the controller.
+    /// Continues a request after the controller.
     fn enter_storage(&mut self, key: usize) {
         let request = self.active[key];
         match &mut self.cache {
@@ -265,7 +271,7 @@ impl Array {
         self.settle();
     }
 
-    /// Lets the groups and the cache tell each other what they have to say, until they have nothing more.
+    /// Exchanges actions and completions between groups and cache until neither has more.
     fn settle(&mut self) {
         loop {
             if let Some(Wake { at, group, drive }) = self.groups.poll_wake() {

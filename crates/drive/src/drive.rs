@@ -1,4 +1,5 @@
-//! A drive of any kind, as a group sees it: it takes commands, says when it wants to be called, and gives back what has ended.
+//! A drive of any kind, as a group uses it: it accepts commands, has a deadline, and returns the
+//! commands that have ended.
 use hakaru_units::Time;
 use rand::RngExt;
 use rand_pcg::Pcg64;
@@ -17,7 +18,8 @@ pub(crate) enum Drive {
 }
 
 impl Drive {
-    /// As many idle drives as asked for; presets have been resolved. Platters stand wherever; flash drives are alike.
+    /// Creates idle drives; presets have been resolved. Platters get random angles; flash drives
+    /// are alike.
     pub(crate) fn make(drive: &config::Drive, count: u32, rng: &mut Pcg64) -> Vec<Drive> {
         match drive {
             config::Drive::Hdd(hdd) => (0..count)
@@ -38,7 +40,7 @@ impl Drive {
         }
     }
 
-    /// Takes a command. Returns when the drive wants to be called because of it, if it was not going to be by then.
+    /// Submits a command. Returns the drive's new deadline if it is earlier than the previous one.
     pub(crate) fn submit(&mut self, now: Time, command: Command) -> Option<Time> {
         match self {
             Drive::Hdd(hdd) => hdd.submit(now, command),
@@ -49,7 +51,8 @@ impl Drive {
         }
     }
 
-    /// Called at an instant that it asked for: pushes the commands that have ended, returns when it wants to be called next.
+    /// Handles the drive's deadline: pushes the commands that have ended and returns the next
+    /// deadline.
     pub(crate) fn handle_wake(&mut self, now: Time, ended: &mut Vec<Command>) -> Option<Time> {
         match self {
             Drive::Hdd(hdd) => {

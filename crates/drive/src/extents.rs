@@ -1,9 +1,10 @@
-//! How the address space of a group lies on its drives when it is given out in extents.
+//! Placement of a group's address space on its drives in extents.
 //!
-//! Image files of many VMs in one file system, or thin LUs in one pool, do not lie in order: neighbouring extents of one
-//! LU come to lie far apart, and every VM's working set is spread over all the cylinders in use. Here extent `e` of
-//! `n` lies at `e·s mod n`, with `s` near `n/φ` and coprime to `n`: a permutation whose every run of neighbours is spread evenly
-//! (the three-distance theorem), without chance and without a table.
+//! Image files of many VMs in one file system, or thin LUs in one pool, are not stored in order:
+//! neighbouring extents of an LU are far apart, and every VM's working set is spread over all
+//! cylinders in use. Here extent `e` of `n` is at `e·s mod n`, with `s` near `n/φ` and coprime to
+//! `n`: a permutation that spreads every run of neighbours evenly (the three-distance theorem),
+//! without randomness and without a table.
 use hakaru_contract::drive as config;
 
 /// The permutation of one group.
@@ -12,7 +13,7 @@ pub(crate) struct Extents {
     extent: u64,
     per_span: u64,
     stride: u64,
-    /// Addresses from here on lie in order: what is left of the group after whole spans.
+    /// First address that is placed in order: the remainder of the group after whole spans.
     scattered_end: u64,
 }
 
@@ -27,7 +28,8 @@ impl Extents {
         }
     }
 
-    /// Where address `offset` lies, and how many of the `length` bytes from there on follow it.
+    /// Returns the position of address `offset`, and how many of the `length` bytes from there are
+    /// contiguous.
     pub(crate) fn locate(&self, offset: u64, length: u64) -> (u64, u64) {
         if offset >= self.scattered_end {
             return (offset, length);
@@ -41,7 +43,7 @@ impl Extents {
     }
 }
 
-/// The number coprime to `n` that is next below the golden section of `n`, at least 1.
+/// Returns the largest number coprime to `n` up to the golden section of `n`, at least 1.
 fn stride(n: u64) -> u64 {
     let golden = (n as f64 * 0.618_033_988_749_895) as u64;
     (1..=golden).rev().find(|s| gcd(*s, n) == 1).unwrap_or(1)

@@ -1,8 +1,9 @@
-//! Where a byte lies: zone, cylinder, track, and angle on the track.
+//! Position of a byte: zone, cylinder, track, and angle on the track.
 //!
-//! Bytes run along a track, then over the heads of a cylinder, then inwards. Each track begins later in angle than the one
-//! before by the skew, the time it takes to switch to it, so that a sequential transfer does not miss a revolution.
-//! Angles are nanoseconds of revolution: what stands under the head at instant `t` is `(t + phase) mod revolution_ns`.
+//! Bytes run along a track, then over the heads of a cylinder, then inwards. Each track starts
+//! later in angle than the previous one by the skew, the time of a track switch, so that a
+//! sequential transfer does not miss a revolution. Angles are nanoseconds of revolution: the angle
+//! under the head at instant `t` is `(t + phase) mod revolution_ns`.
 use crate::seek::SeekCurve;
 use hakaru_contract::drive::Hdd;
 
@@ -93,8 +94,8 @@ impl Geometry {
         }
     }
 
-    /// Time to transfer `length` bytes that begin at `at`, switches to following tracks included. A transfer into the
-    /// next zone is charged at the rate of the zone where it began.
+    /// Time to transfer `length` bytes that begin at `at`, switches to following tracks included. A
+    /// transfer into the next zone is charged at the rate of the zone where it began.
     pub(crate) fn transfer_ns(&self, at: &Location, length: u64) -> u64 {
         let crossings = (at.offset_in_track + length.max(1) - 1) / at.track_bytes;
         length * self.revolution_ns / at.track_bytes + crossings * self.skew_ns

@@ -1,7 +1,9 @@
-//! The RAID groups and what is under way in them: accesses become drive commands, in rounds, and end when the last one has.
+//! The RAID groups and their accesses in flight: accesses become drive commands, in rounds, and end
+//! with the last one.
 //!
-//! Called by `array.rs` alone, which owns the queue of events: it takes the instants at which drives want to be called
-//! ([`Groups::poll_wake`]) and the accesses that have ended ([`Groups::poll_done`]), in this order, after every call.
+//! Called by `array.rs` alone, which owns the queue of events. After every call it polls the
+//! deadlines of drives ([`Groups::poll_wake`]) and then the accesses that have ended
+//! ([`Groups::poll_done`]).
 use std::collections::VecDeque;
 
 use hakaru_units::Time;
@@ -16,10 +18,10 @@ use crate::usage::Usage;
 use hakaru_contract::drive as config;
 use slab::Slab;
 
-/// Something asked of a group.
+/// An access to a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
-    /// Whom to tell when it is done.
+    /// Requester to notify at the end.
     pub(crate) owner: Owner,
     pub(crate) group: u32,
     pub(crate) op: Op,
@@ -27,7 +29,7 @@ pub(crate) struct Access {
     pub(crate) length_bytes: u64,
 }
 
-/// On whose behalf a group is accessed.
+/// Origin of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// A request of the host, by its key.
@@ -36,14 +38,15 @@ pub(crate) enum Owner {
     Cache(usize),
 }
 
-/// An access under way.
+/// An access in flight.
 #[derive(Clone, Copy, Debug)]
 struct Active {
     access: Access,
     stages_left: u32,
 }
 
-/// A stage under way: the drive commands of its current round that have not ended, and the round to come.
+/// A stage in flight: the drive commands of its current round that have not ended, and the next
+/// round.
 #[derive(Clone, Debug, Default)]
 struct ActiveStage {
     access: usize,
@@ -51,7 +54,7 @@ struct ActiveStage {
     then: Vec<Piece>,
 }
 
-/// A drive wants to be called.
+/// Deadline of a drive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wake {
     pub(crate) at: Time,
@@ -67,7 +70,7 @@ pub(crate) struct Groups {
     stages: Slab<ActiveStage>,
     wakes: VecDeque<Wake>,
     done: VecDeque<Access>,
-    /// Commands that ended in one call; kept for its room.
+    /// Commands that ended in one call; kept to reuse its memory.
     ended: Vec<Command>,
 }
 
@@ -77,15 +80,15 @@ struct Group {
     extents: Option<Extents>,
     capacity_bytes: u64,
     drives: Vec<Drive>,
-    /// Its drives have a use for unmaps.
+    /// Whether its drives use unmaps.
     trims: bool,
     usage: Usage,
-    /// Which half of a mirrored pair is read next when both are equally busy.
+    /// Half of a mirrored pair to read next if both are equally busy.
     mirror_turn: u32,
 }
 
 impl Groups {
-    /// Idle groups; presets have been resolved.
+    /// Creates idle groups; presets have been resolved.
     pub(crate) fn new(groups: &[config::Group], rng: &mut Pcg64) -> Groups {
         Groups {
             groups: groups.iter().map(|group| Group::new(group, rng)).collect(),
@@ -102,14 +105,15 @@ impl Groups {
         self.groups.get(group as usize).map(|g| g.capacity_bytes)
     }
 
-    /// Of each group its capacity, and the length of a row if it has parity: such a row is written whole without reading.
+    /// Returns the capacity of each group, and the length of a row if it has parity: such a row is
+    /// written whole without reads.
     pub(crate) fn shapes(&self) -> impl Iterator<Item = (u64, Option<u64>)> {
         self.groups
             .iter()
             .map(|g| (g.capacity_bytes, g.layout.parity_row_bytes()))
     }
 
-    /// Takes an access that lies within its group.
+    /// Starts an access within its group.
     pub(crate) fn submit(&mut self, now: Time, access: Access) {
         let Access {
             group,
@@ -136,7 +140,7 @@ impl Groups {
         }
     }
 
-    /// A drive is called at an instant that it asked for.
+    /// Calls a drive at its deadline.
     pub(crate) fn handle_wake(&mut self, now: Time, group: u32, drive: u32) {
         let mut ended = std::mem::take(&mut self.ended);
         let next = self.groups[group as usize].drives[drive as usize].handle_wake(now, &mut ended);
@@ -147,12 +151,12 @@ impl Groups {
         self.ended = ended;
     }
 
-    /// When a drive wants to be called; each is told once.
+    /// Returns the next new deadline of a drive.
     pub(crate) fn poll_wake(&mut self) -> Option<Wake> {
         self.wakes.pop_front()
     }
 
-    /// An access that has ended.
+    /// Returns an access that has ended.
     pub(crate) fn poll_done(&mut self) -> Option<Access> {
         self.done.pop_front()
     }
@@ -245,7 +249,7 @@ impl Group {
         }
     }
 
-    /// Counts an access in and turns it into drive commands; none if it costs the drives nothing.
+    /// Counts an access and turns it into drive commands; none if it costs the drives nothing.
     fn plan(&mut self, now: Time, op: Op, offset: u64, length: u64) -> Vec<Stage> {
         self.usage.arrive(now);
         let mut stages = Vec::new();
@@ -266,7 +270,8 @@ impl Group {
     }
 }
 
-/// Which drive of a mirrored pair reads: the one with fewer commands, of equals each in turn.
+/// Chooses the drive of a mirrored pair that reads: the one with fewer commands, and alternately if
+/// equal.
 fn less_busy_half(drives: &[Drive], turn: &mut u32, pair: u32) -> u32 {
     let [first, second] = [2 * pair, 2 * pair + 1].map(|d| drives[d as usize].present());
     *turn ^= 1;

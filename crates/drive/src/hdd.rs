@@ -1,7 +1,8 @@
 //! One rotating drive: a queue of commands, a head at a cylinder, a platter that turns.
 //!
-//! It serves one command at a time. The next one is chosen when the last has ended: the one that can begin its transfer
-//! soonest (shortest access time first), unless the oldest command is overdue, see `age_limit_ms` and `overdue_every`.
+//! It serves one command at a time. The next one is chosen when the last has ended: the one that
+//! can begin its transfer soonest (shortest access time first), unless the oldest command is
+//! overdue, see `age_limit_ms` and `overdue_every`.
 use std::collections::VecDeque;
 
 use hakaru_units::Time;
@@ -53,7 +54,8 @@ pub(crate) struct HddDrive {
 }
 
 impl HddDrive {
-    /// A drive whose platter stands at `phase` (0 to 1 of a revolution) at the origin, its head over the outermost cylinder.
+    /// A drive whose platter stands at `phase` (0 to 1 of a revolution) at the origin, its head
+    /// over the outermost cylinder.
     pub(crate) fn new(hdd: &Hdd, phase: f64) -> HddDrive {
         let geometry = Geometry::new(hdd);
         HddDrive {
@@ -81,7 +83,8 @@ impl HddDrive {
         self.queue.len() + self.waiting.len() + usize::from(self.in_service.is_some())
     }
 
-    /// Takes a command. If the drive was idle it starts at once, and the instant when it will have ended is returned.
+    /// Takes a command. If the drive was idle it starts at once, and the instant when it will have
+    /// ended is returned.
     pub(crate) fn submit(&mut self, now: Time, command: Command) -> Option<Time> {
         self.usage.arrive(now);
         let queued = Queued {
@@ -100,8 +103,9 @@ impl HddDrive {
         }
     }
 
-    /// Ends the command in service at its instant. Returns it, and when the next one will have ended if one was waiting.
-    /// Called at the instant that `submit` or `end` returned before, and only then.
+    /// Ends the command in service at its instant. Returns it, and when the next one will have
+    /// ended if one was waiting. Called at the instant that `submit` or `end` returned before, and
+    /// only then.
     pub(crate) fn end(&mut self, now: Time) -> (Command, Option<Time>) {
         let done = self
             .in_service

@@ -2,13 +2,13 @@
 //!
 //! # Grammar
 //!
-//! [`Array::new`] builds a model from its configuration and a seed. [`Array::handle_request`] takes a
-//! [`Request`] (read, write, unmap or flush of a range of one RAID group), [`Array::poll_timeout`]
-//! returns when [`Array::handle_timeout`] has to be called next, and [`Array::poll_completion`]
-//! returns what has completed. Time is integer nanoseconds handed in by the caller. The only
-//! randomness is where each platter stands at the origin of time and what a flash drive was
-//! overwritten with before; both are drawn from the seed. A late call does not change the model:
-//! events happen at their own instants.
+//! [`Array::new`] builds a model from its configuration and a seed. [`Array::handle_request`] takes
+//! a [`Request`] (read, write, unmap or flush of a range of one RAID group),
+//! [`Array::poll_timeout`] returns when [`Array::handle_timeout`] has to be called next, and
+//! [`Array::poll_completion`] returns what has completed. Time is integer nanoseconds handed in by
+//! the caller. The only randomness is where each platter stands at the origin of time and what a
+//! flash drive was overwritten with before; both are drawn from the seed. A late call does not
+//! change the model: events happen at their own instants.
 //!
 //! # Path of one request through [`Array`]
 //!
@@ -20,9 +20,9 @@
 //!    (`raid.rs`), which the group runs (`groups.rs`): at most two rounds, reads of old data and
 //!    parity, then writes.
 //! 5. A hard disk picks the command that it reaches soonest, unless one has waited too long
-//!    (`hdd.rs`); seek (`seek.rs`), rotation and transfer (`geometry.rs`) follow from where the head
-//!    and the platter are at that instant. A flash drive works on many commands at once, on dies that
-//!    also collect garbage (`ssd/`).
+//!    (`hdd.rs`); seek (`seek.rs`), rotation and transfer (`geometry.rs`) follow from where the
+//!    head and the platter are at that instant. A flash drive works on many commands at once, on
+//!    dies that also collect garbage (`ssd/`).
 //! 6. When the last drive command ends, the data of a read leaves through the port, and the request
 //!    is complete.
 #![forbid(unsafe_code)]

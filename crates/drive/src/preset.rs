@@ -1,4 +1,4 @@
-//! Named drives and arrays. Where each figure comes from is in `docs/concepts/drive-model.md`.
+//! Named drives and arrays. `docs/concepts/drive-model.md` gives the source of each figure.
 use hakaru_contract::drive::{ArrayModel, Controller, Drive, Extents, Group, Hdd, Raid, Ssd};
 use hakaru_units::{GIB, MIB};
 
@@ -36,8 +36,8 @@ pub(crate) fn drive(name: &str) -> Option<Drive> {
     }
 }
 
-/// The array of the study `vm-sweep`: a Fujitsu ETERNUS DX80 with ten 15 000 rpm SAS drives, 5 of 146 GB and 5 of 300 GB, each
-/// five in RAID 5. It has no port: the 1 GbE path is the lab's.
+/// The array of the study `vm-sweep`: a Fujitsu ETERNUS DX80 with ten 15 000 rpm SAS drives, 5 of
+/// 146 GB and 5 of 300 GB, each five in RAID 5. It has no port: the 1 GbE path is the lab's.
 fn jdsf_2011() -> ArrayModel {
     let raid5 = |name: &str| Group {
         raid: Raid::Raid5,

@@ -1,10 +1,11 @@
 //! How a RAID group turns a request into drive commands.
 //!
-//! RAID 5 is left-symmetric (the layout of Linux md and of most arrays): in row `r` of `n` drives the parity is on drive
-//! `n − 1 − r mod n`, and the row's data units follow on the drives after it, wrapping around.
+//! RAID 5 is left-symmetric (the layout of Linux md and of most arrays): in row `r` of `n` drives
+//! the parity is on drive `n − 1 − r mod n`, and the row's data units follow on the drives after
+//! it, wrapping around.
 //!
-//! What is left out: no lock on a stripe, so two writes that meet in one row do not wait for each other; no spare,
-//! no degraded group.
+//! What is left out: no lock on a stripe, so two writes that meet in one row do not wait for each
+//! other; no spare, no degraded group.
 use crate::request::Op;
 use hakaru_contract::drive::{Group, Raid};
 
@@ -74,7 +75,8 @@ impl Layout {
         drive_bytes / self.unit * self.unit * self.data_drives()
     }
 
-    /// Drive commands for a request. `mirror(pair)` says which half of a mirrored pair a read goes to.
+    /// Drive commands for a request. `mirror(pair)` says which half of a mirrored pair a read goes
+    /// to.
     pub(crate) fn plan(
         &self,
         op: Op,
@@ -83,7 +85,8 @@ impl Layout {
         mirror: &mut dyn FnMut(u32) -> u32,
     ) -> Vec<Stage> {
         match (self.raid, op) {
-            // Drives run with their own write caches off, or safe from a power cut: nothing is left to flush in them.
+            // Drives run with their own write caches off, or safe from a power cut: nothing is left
+            // to flush in them.
             (_, Op::Flush) => Vec::new(),
             (_, Op::Unmap) => self.plan_unmap(offset, length),
             (Raid::Raid5, Op::Write) => self.plan_parity_write(offset, length),
@@ -99,8 +102,9 @@ impl Layout {
         }
     }
 
-    /// Whole rows are unmapped on every drive at once, so that the work does not grow with the range; the rest of a first and last
-    /// row only where no parity would have to follow (as Linux md does).
+    /// Unmaps whole rows on every drive at once, so that the work does not grow with the range.
+    /// Parts of the first and last row are unmapped only where no parity would have to follow (as
+    /// in Linux md).
     fn plan_unmap(&self, offset: u64, length: u64) -> Vec<Stage> {
         let row_bytes = self.stripe_bytes();
         let end = offset + length;
@@ -138,7 +142,8 @@ impl Layout {
         vec![stage]
     }
 
-    /// Rows that are covered whole need no reads; the first and last row of the rest are updated each on its own.
+    /// Rows that are covered whole need no reads; the first and last row of the rest are updated
+    /// each on its own.
     fn plan_parity_write(&self, offset: u64, length: u64) -> Vec<Stage> {
         let mut whole = Stage::default();
         let mut stages = Vec::with_capacity(3);
@@ -166,10 +171,11 @@ impl Layout {
         stages
     }
 
-    /// Updates part of a row: reads what it takes to compute the new parity, then writes data and parity.
+    /// Updates part of a row: reads what it takes to compute the new parity, then writes data and
+    /// parity.
     ///
-    /// Either the old data and parity are read (read-modify-write), or the rest of the row (reconstruct-write), whichever
-    /// takes fewer drive commands.
+    /// Either the old data and parity are read (read-modify-write), or the rest of the row
+    /// (reconstruct-write), whichever takes fewer drive commands.
     fn partial_row(&self, row: u64, spans: &[Span]) -> Stage {
         let begin = spans
             .iter()
@@ -220,7 +226,8 @@ impl Layout {
         rest
     }
 
-    /// Calls `visit` with each row that a range of the group touches and the spans of its data units, in order.
+    /// Calls `visit` with each row that a range of the group touches and the spans of its data
+    /// units, in order.
     fn for_each_row(&self, offset: u64, length: u64, mut visit: impl FnMut(u64, &[Span])) {
         let row_bytes = self.stripe_bytes();
         let end = offset + length;

@@ -1,23 +1,25 @@
 //! Requests to an array and their completions.
 use hakaru_units::Time;
 
-/// What a request does. Drives see reads, writes and, if they are SSDs, unmaps.
+/// Operation of a request. Drives see reads, writes and, if they are SSDs, unmaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Data comes from the drives.
     Read,
     /// Data goes to the drives.
     Write,
-    /// The range holds nothing of worth any more (UNMAP, TRIM). On hdds it costs the controller alone.
+    /// The data of the range is no longer needed (UNMAP, TRIM). Hard disks ignore it: only the
+    /// controller's cost applies.
     Unmap,
-    /// What was written to the range before is to be on drives, or in a cache that outlives a power cut.
+    /// Earlier writes to the range must be on drives, or in a cache that survives a power failure.
     Flush,
 }
 
 /// A request to an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Chosen by the caller and returned in [`Completion`]. The model does not need it to be unique.
+    /// Chosen by the caller and returned in [`Completion`]. The model does not need it to be
+    /// unique.
     pub id: u64,
     /// RAID group, counted from 0.
     pub group: u32,
@@ -25,7 +27,8 @@ pub struct Request {
     pub op: Op,
     /// First byte of the group's usable space.
     pub offset_bytes: u64,
-    /// Bytes; 0 costs the controller's time alone. Of a flush, the range that is to be on stable storage.
+    /// Bytes; 0 costs the controller's time alone. Of a flush, the range that is to be on stable
+    /// storage.
     pub length_bytes: u64,
     /// Of a write: complete when it is where a power cut does not reach it (force unit access).
     pub fua: bool,

@@ -1,9 +1,10 @@
 //! Seek time against distance, from the three figures of a data sheet.
 //!
-//! `t(d) = track + b·√x + c·x` with `x = (d − 1)/(cylinders − 1)`: the arm accelerates and brakes over short distances (√),
-//! coasts over long ones (linear). `b` and `c` are chosen so that the mean over all pairs of cylinders is the data
-//! sheet's average and the longest seek its full stroke. Source: E. K. Lee, R. H. Katz, "An Analytic Performance Model
-//! of Disk Arrays", SIGMETRICS 1993, section 2.
+//! `t(d) = track + b·√x + c·x` with `x = (d − 1)/(cylinders − 1)`: the arm accelerates and brakes
+//! over short distances (√), coasts over long ones (linear). `b` and `c` are chosen so that the
+//! mean over all pairs of cylinders is the data sheet's average and the longest seek its full
+//! stroke. Source: E. K. Lee, R. H. Katz, "An Analytic Performance Model of Disk Arrays",
+//! SIGMETRICS 1993, section 2.
 use hakaru_contract::drive::Hdd;
 
 /// Seek times of one kind of drive.
@@ -26,7 +27,8 @@ impl SeekCurve {
         }
     }
 
-    /// Time to move over `distance` cylinders, ready to read. Only correctly rounded operations: the same everywhere.
+    /// Time to move over `distance` cylinders, ready to read. Only correctly rounded operations:
+    /// the same everywhere.
     pub(crate) fn ns(&self, distance: u32) -> u64 {
         if distance == 0 {
             return 0;
@@ -36,8 +38,8 @@ impl SeekCurve {
     }
 }
 
-/// Coefficients of the square root and of the linear term, milliseconds. Over random pairs `E[x]` = 1/3, `E[√x]` = 8/15.
-/// Both must not be negative for the curve to rise; `validate.rs` holds that.
+/// Coefficients of the square root and of the linear term, milliseconds. Over random pairs `E[x]` =
+/// 1/3, `E[√x]` = 8/15. Both must not be negative for the curve to rise; `validate.rs` holds that.
 pub(crate) fn coefficients_ms(hdd: &Hdd) -> (f64, f64) {
     let average = hdd.seek_average_ms - hdd.seek_track_ms;
     let full = hdd.seek_full_ms - hdd.seek_track_ms;

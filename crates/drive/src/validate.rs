@@ -8,17 +8,17 @@ use crate::raid::Layout;
 use crate::{preset, seek};
 use hakaru_contract::drive::{ArrayModel, Cache, Drive, Extents, Group, Hdd, Model, Raid, Ssd};
 
-/// A model that cannot be.
+/// An invalid model.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ModelError {
-    /// No such preset.
+    /// Unknown preset.
     #[error("unknown {kind} preset \"{name}\"; known: {known}")]
     UnknownPreset {
         /// `array` or `drive`.
         kind: &'static str,
-        /// What was asked for.
+        /// Name in the configuration.
         name: String,
-        /// What there is.
+        /// Available names.
         known: String,
     },
     /// A parameter out of bounds.
@@ -26,14 +26,15 @@ pub enum ModelError {
     OutOfBounds {
         /// Its path in the configuration, as `groups[0].drive.rpm`.
         parameter: String,
-        /// As given.
+        /// Value as given.
         value: String,
-        /// In words.
+        /// Valid values.
         bounds: String,
     },
 }
 
-/// Returns the array to model with every preset replaced by its parameters, or `None` for [`Model::None`].
+/// Returns the array to model with every preset replaced by its parameters, or `None` for
+/// [`Model::None`].
 ///
 /// # Errors
 /// An unknown preset or a parameter out of bounds.

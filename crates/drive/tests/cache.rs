@@ -104,7 +104,8 @@ fn counters(array: &mut Array, now: Time) -> BTreeMap<String, f64> {
     all
 }
 
-/// Keeps `depth` requests outstanding; gives each completion's request and instant to `seen` until it says stop.
+/// Keeps `depth` requests outstanding; gives each completion's request and instant to `seen` until
+/// it says stop.
 fn closed_loop(
     array: &mut Array,
     depth: u64,
@@ -185,8 +186,9 @@ fn uniform_reads_hit_as_often_as_the_cache_is_large() {
     }
 }
 
-/// H. Che, Y. Tung, Z. Wang, "Hierarchical Web Caching Systems: Modeling, Design and Experimental Results", IEEE JSAC 20 (7), 2002: with
-/// least recently used, place `i` of probability `p` is in the cache with probability `1 − exp(−p·T)`, `T` such that these sum to its size.
+/// H. Che, Y. Tung, Z. Wang, "Hierarchical Web Caching Systems: Modeling, Design and Experimental
+/// Results", IEEE JSAC 20 (7), 2002: with least recently used, place `i` of probability `p` is in
+/// the cache with probability `1 − exp(−p·T)`, `T` such that these sum to its size.
 #[test]
 fn reads_of_unequal_popularity_hit_as_ches_approximation_says() {
     let places = 2000;
@@ -251,7 +253,8 @@ fn what_was_written_or_read_is_served_from_memory_and_what_was_not_from_the_driv
     );
 }
 
-/// 64 KiB writes in order onto five drives with parity: the drives take whole rows, each at its media rate less track switches.
+/// 64 KiB writes in order onto five drives with parity: the drives take whole rows, each at its
+/// media rate less track switches.
 #[test]
 fn a_burst_is_absorbed_at_the_speed_of_memory_and_then_falls_to_the_rate_of_destaging() {
     let limit = 64 * MIB;
@@ -267,7 +270,8 @@ fn a_burst_is_absorbed_at_the_speed_of_memory_and_then_falls_to_the_rate_of_dest
             done.len() < 24_000
         },
     );
-    // Until the limit is reached eight at a time take the time of a hit, whatever is being destaged.
+    // Until the limit is reached eight at a time take the time of a hit, whatever is being
+    // destaged.
     let absorbed = (limit / (64 * KIB)) as usize;
     for (i, at) in done.iter().take(absorbed).enumerate() {
         assert_eq!(at.0, (i as u64 / 8 + 1) * 50_000, "write {i}");
@@ -507,7 +511,8 @@ fn a_sequential_reader_runs_at_the_media_rate_only_when_it_is_read_ahead_of() {
         (4000.0 * 65_536.0 / last.as_secs_f64(), array, last)
     };
     let (without, ..) = rate(0);
-    // When the next one gets to the drive its first sector has just gone by: a turn for each, and the switch of tracks between.
+    // When the next one gets to the drive its first sector has just gone by: a turn for each, and
+    // the switch of tracks between.
     assert_within(without, 65_536.0 / (4e-3 + 0.7e-3 * 65_536.0 / 512e3), 0.15);
     let (with, mut array, last) = rate(MIB as u32);
     assert_within(with, 128e6 * 4.0 / 4.7, 0.02);

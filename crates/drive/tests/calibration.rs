@@ -221,8 +221,9 @@ fn full_stripe_writes_cost_one_write_per_drive() {
     );
 }
 
-/// A busy mixed load on the study's array, with a port, until everything has completed: array, completions, sum of the
-/// instants of arrival. Between arrivals the array is called at every instant that it asks for, or not at all.
+/// A busy mixed load on the study's array, with a port, until everything has completed: array,
+/// completions, sum of the instants of arrival. Between arrivals the array is called at every
+/// instant that it asks for, or not at all.
 fn mixed_load(prompt: bool) -> (Array, Vec<Completion>, f64) {
     let mut model = jdsf_2011();
     model.port = Some(Port {
@@ -344,7 +345,8 @@ fn wait_of_a_distant_command(age_limit_ms: f64) -> f64 {
 #[test]
 fn a_distant_command_starves_without_an_age_limit_and_waits_little_longer_than_it_with_one() {
     assert_eq!(wait_of_a_distant_command(60_000.0), f64::INFINITY);
-    // At worst 16 commands are older and each is one choice in three, of at most full stroke and one turn.
+    // At worst 16 commands are older and each is one choice in three, of at most full stroke and
+    // one turn.
     let at_worst = 200.0 + 17.0 * 3.0 * (7.4 + 4.0);
     let waited = wait_of_a_distant_command(200.0);
     assert!((200.0..at_worst).contains(&waited), "waited {waited} ms");

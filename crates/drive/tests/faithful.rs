@@ -1,8 +1,9 @@
 //! The preset `jdsf-2011` against the published VM sweep, for every published VM count.
 //!
-//! The tolerances are the project's promise (`docs/concepts/drive-model.md`): IOPS within 15 %, mean latency within 20 %, the peak
-//! at 6 to 8 VMs, 20 to 40 % below it at 16, a drive 100 % busy from 9 VMs on. They hold for every seed on its own, with the
-//! short warm-up and measuring time of a quick study.
+//! The tolerances are the project's promise (`docs/concepts/drive-model.md`): IOPS within 15 %,
+//! mean latency within 20 %, the peak at 6 to 8 VMs, 20 to 40 % below it at 16, a drive 100 % busy
+//! from 9 VMs on. They hold for every seed on its own, with the short warm-up and measuring time of
+//! a quick study.
 mod sweep;
 
 use sweep::{Load, PLACEMENT, PUBLISHED, Pattern, Point, jdsf_2011, run};
@@ -96,7 +97,8 @@ fn the_mean_over_seeds_leaves_room_for_the_noise_of_a_real_run() {
     }
 }
 
-/// The largest difference is at 10 VMs, where it takes some seconds until nearly every command is overdue.
+/// The largest difference is at 10 VMs, where it takes some seconds until nearly every command is
+/// overdue.
 #[test]
 fn a_quick_measurement_agrees_with_a_long_one() {
     let long = sweep_of(

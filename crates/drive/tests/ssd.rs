@@ -8,7 +8,8 @@ use hakaru_drive::{Array, Op, Request};
 use hakaru_units::{GIB, KIB, MIB, Time};
 use sheet::{Load, SHEETS, alone, run};
 
-/// 4 channels of 4 dies; a page of all planes is 32 KiB. No parameter hides another: the controller and the interface cost next to nothing.
+/// 4 channels of 4 dies; a page of all planes is 32 KiB. No parameter hides another: the controller
+/// and the interface cost next to nothing.
 fn ssd() -> Ssd {
     Ssd {
         capacity_bytes: 16 * GIB,
@@ -107,7 +108,8 @@ fn a_lone_read_takes_the_sum_of_its_way_and_a_lone_write_only_what_leads_to_the_
     assert_eq!(read, 5_000 + 10_000 + 50_000 + 4096 + 4096);
     let write = time_of(&mut array, Time(1 << 30), request(2, Op::Write, 0, 4 * KIB));
     assert_eq!(write, 5_000 + 10_000 + 4096);
-    // 256 KiB lie on eight dies of four channels: the first pieces come at once, then the interface is the slowest.
+    // 256 KiB lie on eight dies of four channels: the first pieces come at once, then the interface
+    // is the slowest.
     let wide = time_of(
         &mut array,
         Time(2 << 30),
@@ -155,8 +157,8 @@ fn sequential_writes_of_a_fresh_drive_go_at_the_rate_of_its_dies() {
     );
 }
 
-/// A page of the host's costs its program, moves of `WA − 1` pages (each the reads that collect it, the way out and back, a program), and its
-/// share of an erasure.
+/// A page of the host's costs its program, moves of `WA − 1` pages (each the reads that collect it,
+/// the way out and back, a program), and its share of an erasure.
 #[test]
 fn steady_random_writes_run_at_what_published_write_amplification_leaves() {
     for percent in [7.0, 28.0, 100.0] {

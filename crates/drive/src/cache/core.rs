@@ -1,5 +1,5 @@
-//! State that reads and writes of the cache share: its segments, the groups behind it, accesses under
-//! way and requests that wait for them. Called by `mod.rs` and `write.rs`.
+//! State that reads and writes of the cache share: its segments, the groups behind it, accesses
+//! under way and requests that wait for them. Called by `mod.rs` and `write.rs`.
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::request::Op;
 /// A decision of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Access a group, and tell [`super::Cache::handle_access_done`] with this token.
+    /// Access a group, then call [`super::Cache::handle_access_done`] with this token.
     Access {
         token: usize,
         group: u32,
@@ -28,9 +28,9 @@ pub(crate) enum Action {
 /// Purpose of a group's accesses.
 #[derive(Clone, Debug)]
 pub(super) enum Purpose {
-    /// To bring in what a read needs, or will need.
+    /// Fetches sectors for a read, or ahead of one.
     Fetch { range: Range<u64>, group: u32 },
-    /// To put dirty segments, by slot, on drives.
+    /// Writes dirty segments, by slot, to drives.
     Destage { group: u32, slots: Vec<u32> },
     /// A write or unmap that the drives must have done before it is answered.
     Through {

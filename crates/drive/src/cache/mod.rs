@@ -1,11 +1,12 @@
-//! A cache between the controller and the groups: which requests it answers, what it asks of the groups, and when.
+//! A cache between the controller and the groups: which requests it answers, what it asks of the
+//! groups, and when.
 //!
-//! Timing only: it knows which sectors are held, not what is in them. A state machine like the others:
-//! [`Cache::handle_request`] takes a request from the controller, [`Cache::poll_action`] returns the
-//! next decision, [`Cache::handle_access_done`] reports that a group has finished an access.
-//! `array.rs` calls it. Reads are here; writes, flushes and destaging are in `write.rs`; state that
-//! both share is in `core.rs`; sectors held are in `segments.rs`; `streams.rs` detects sequential
-//! reads.
+//! Timing only: it knows which sectors are held, not what is in them. A state machine like the
+//! others: [`Cache::handle_request`] takes a request from the controller, [`Cache::poll_action`]
+//! returns the next decision, [`Cache::handle_access_done`] reports that a group has finished an
+//! access. `array.rs` calls it. Reads are here; writes, flushes and destaging are in `write.rs`;
+//! state that both share is in `core.rs`; sectors held are in `segments.rs`; `streams.rs` detects
+//! sequential reads.
 mod core;
 mod segments;
 mod streams;
@@ -123,7 +124,8 @@ impl Cache {
         self.write_back.destage(&mut self.core, now);
     }
 
-    /// When a group will have been idle long enough to destage, if nothing is asked of it until then.
+    /// When a group will have been idle long enough to destage, if nothing is asked of it until
+    /// then.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
         self.write_back.idle_destage_at(&self.core)
     }
@@ -225,7 +227,8 @@ impl Cache {
         }
     }
 
-    /// Fetches of which `range` needs something. What is left of it, no fetch brings: it is appended to `rest`.
+    /// Fetches of which `range` needs something. What is left of it, no fetch brings: it is
+    /// appended to `rest`.
     fn on_the_way(
         &self,
         group: u32,

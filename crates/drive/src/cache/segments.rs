@@ -1,7 +1,8 @@
-//! What a cache holds: segments by place, each with a bit per sector, and the order in which clean ones are given up.
+//! Segments of a cache by place, each with a bit per sector, and the order in which clean ones are
+//! evicted.
 //!
-//! A segment that is write-pending (dirty, or on its way to the drives) is never given up. Every other one stands in a list from
-//! least to most recently used.
+//! A write-pending segment (dirty, or being destaged) is never evicted. All others are in a list
+//! from least to most recently used.
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -17,13 +18,13 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 pub(super) struct Segment {
     pub(super) place: Place,
-    /// The cache holds these.
+    /// Sectors held by the cache.
     pub(super) valid: u128,
-    /// Newer than what the drives hold, and nothing has been done about it.
+    /// Sectors newer than on the drives, and not being destaged.
     pub(super) dirty: u128,
     /// Being written to the drives.
     pub(super) destaging: u128,
-    /// Read ahead, and not asked for since.
+    /// Sectors read ahead and not requested yet.
     pub(super) ahead: u128,
     /// Requests that wait for the destage under way.
     pub(super) waits_for_destage: Vec<usize>,
@@ -101,7 +102,8 @@ impl Segments {
             .collect()
     }
 
-    /// The segment of a place, made of the least recently used one if the cache is full. `None` if every one is write-pending.
+    /// The segment of a place, made of the least recently used one if the cache is full. `None` if
+    /// every one is write-pending.
     pub(super) fn find_or_make(&mut self, place: Place) -> Option<u32> {
         if let Some(slot) = self.find(place) {
             return Some(slot);
@@ -202,7 +204,8 @@ impl Segments {
         })
     }
 
-    /// Appends the runs of set bits of a place's mask as sector ranges of the group, lengthening the last range where they follow it.
+    /// Appends the runs of set bits of a place's mask as sector ranges of the group, lengthening
+    /// the last range where they follow it.
     pub(super) fn push_runs(&self, runs: &mut Vec<Range<u64>>, index: u64, mut bits: u128) {
         let mut base = index * self.sectors;
         while bits != 0 {

@@ -1,9 +1,11 @@
 //! Finds sequential readers, and says how far to read ahead of them.
 use std::ops::Range;
 
-/// Readers followed at once, over all groups; a new one takes the place of the one not heard of for longest.
+/// Largest number of streams followed, over all groups; a new stream replaces the least recently
+/// active one.
 const STREAMS_MAX: usize = 64;
-/// How far from where it was expected a read may begin, in lengths of itself: with several outstanding they arrive out of order.
+/// Distance from the expected position at which a read may start, in multiples of its length:
+/// outstanding reads arrive out of order.
 const SLACK: u64 = 4;
 
 #[derive(Clone, Debug)]
@@ -39,7 +41,8 @@ impl Streams {
         }
     }
 
-    /// A read of a group; returns what is to be read ahead of it, if anything: at least one chunk is kept ahead of a reader, at most two.
+    /// Observes a read of a group. Returns the range to read ahead of it, if any: at least one
+    /// chunk is kept ahead of a reader, at most two.
     pub(super) fn observe(&mut self, group: u32, read: &Range<u64>) -> Option<Range<u64>> {
         if self.chunk == 0 {
             return None;

@@ -1,10 +1,12 @@
-//! Writes into the cache, and their way to the drives.
+//! Writes into the cache, and their destaging to the drives.
 //!
-//! A write is answered when the cache has room for all of it below the write-pending limit; else it waits, first come first served,
-//! for destages to make room: the array throttles. Destaging goes on while any of these holds: more is pending than the high mark
-//! (until the low one is reached), writes wait for room, a flush or a forced unit access waits, the group has been idle.
-//! Of each group at most `destage_writes` are under way. The next is looked for from where the last ended (an elevator);
-//! dirty sectors that follow each other go together, cut at rows of a parity group, so that whole rows need no reads.
+//! A write completes when the cache has room for all of it below the write-pending limit. Otherwise
+//! it waits, first come first served, for destages to free room: the array throttles. Destaging
+//! runs while any of these holds: more is pending than the high mark (until the low mark is
+//! reached), writes wait for room, a flush or a forced unit access waits, the group has been idle.
+//! At most `destage_writes` per group are in flight. The search for the next starts where the last
+//! ended (an elevator). Contiguous dirty sectors are written together, cut at rows of a parity
+//! group, so that whole rows need no reads.
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
@@ -19,9 +21,9 @@ use crate::request::Op;
 struct StalledWrite {
     request: usize,
     group: u32,
-    /// What it wrote.
+    /// Range of the write.
     whole: Range<u64>,
-    /// Of that, what has no room yet.
+    /// Part of the range that has no room yet.
     rest: Range<u64>,
     fua: bool,
     since: Time,
@@ -131,7 +133,8 @@ impl WriteBack {
         self.stalled.push_back(write);
     }
 
-    /// Takes as much of a write as there is room for; whether that was all of it, and the write is answered.
+    /// Takes as much of a write as there is room for. Returns whether the whole write was taken and
+    /// completed.
     fn accept(&mut self, core: &mut Core, write: &mut StalledWrite) -> bool {
         for part in core.segments.parts(write.group, write.rest.clone()) {
             if !self.make_dirty(core, part) {
@@ -147,7 +150,7 @@ impl WriteBack {
         true
     }
 
-    /// Whether there was room for it.
+    /// Marks a part as dirty. Returns whether there was room for it.
     fn make_dirty(&mut self, core: &mut Core, part: Part) -> bool {
         let is_pending = self.pending.contains(&part.place);
         if !is_pending && self.pending.len() >= self.pending_max {
@@ -205,7 +208,8 @@ impl WriteBack {
         }
     }
 
-    /// Answers `request` when everything dirty in the range now is on drives. `hit`: how to answer if that is so already.
+    /// Completes `request` when everything dirty in the range now is on drives. `hit`: the outcome
+    /// if it is so already.
     pub(super) fn wait_for_destages(
         &mut self,
         core: &mut Core,
@@ -245,8 +249,8 @@ impl WriteBack {
         self.ready.range(from).next().copied()
     }
 
-    /// Lets in what there is room for, and starts as many destages as are wanted and allowed. Called after everything that may
-    /// have changed either.
+    /// Admits waiting writes that fit, and starts destages as far as wanted and allowed. Called
+    /// after everything that may have changed either.
     pub(super) fn destage(&mut self, core: &mut Core, now: Time) {
         while let Some(mut write) = self.stalled.pop_front() {
             if !self.accept(core, &mut write) {
@@ -303,8 +307,8 @@ impl WriteBack {
         core.start_job(group, Op::Write, &ranges, Purpose::Destage { group, slots });
     }
 
-    /// The segments around a place whose dirty sectors follow each other, up to the longest write; of a group with parity, from and to
-    /// the end of a row if a whole one is among them.
+    /// Returns the run of contiguous dirty sectors around a place, up to the longest write. With
+    /// parity, it starts and ends at row boundaries if it includes a whole row.
     fn run_around(&self, core: &Core, (group, index): Place) -> Range<u64> {
         let size = core.segments.sectors();
         let row = core.groups[group as usize].row_sectors;
@@ -331,7 +335,8 @@ impl WriteBack {
         run
     }
 
-    /// Whether the dirty sectors of the segment after `index` follow its own without a gap, and both can be destaged.
+    /// Whether the dirty sectors of the segment after `index` follow its own without a gap, and
+    /// both can be destaged.
     fn follows(&self, core: &Core, group: u32, index: u64) -> bool {
         let of = |index| {
             let place = (group, index);

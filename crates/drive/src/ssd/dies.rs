@@ -9,7 +9,7 @@ use hakaru_contract::drive::Ssd;
 /// Reads that a die serves in a row while something else waits.
 const READS_IN_A_ROW: u32 = 8;
 
-/// What a die is to do.
+/// Work of a die.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Work {
     /// A page into the register; `outward`: from there to the host.
@@ -20,8 +20,9 @@ pub(super) enum Work {
     },
     /// A page of all planes from the buffer, or of a command that waits for it.
     Program { command: Option<usize> },
-    /// Garbage collection: `reads` pages read to collect what fills one, out for the check and back in, and that one programmed.
-    /// The way over the channel costs the die time, but does not keep others off the channel.
+    /// Garbage collection: `reads` pages read to collect what fills one, out for the check and back
+    /// in, and that one programmed. The way over the channel costs the die time, but does not keep
+    /// others off the channel.
     Move { reads: f64 },
     /// A block of all planes.
     Erase,

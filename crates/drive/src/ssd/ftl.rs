@@ -1,27 +1,31 @@
-//! Which blocks of a flash drive hold what, and what garbage collection has to move: a page-mapped translation layer, greedy.
+//! A page-mapped flash translation layer with greedy garbage collection: it determines how many
+//! units garbage collection has to move.
 //!
-//! A drive of terabytes maps hundreds of millions of units. Kept here is a sample in space: the logical units are cut into runs of
-//! equal length and one unit of each run, at a place drawn by hashing its number, is followed through blocks that are smaller by
-//! the same factor. Every share that matters is kept: over-provisioning, how often a unit is overwritten, what is hot, sequential or
-//! trimmed. (C. Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015, do the same for caches.) Blocks
-//! that wait to be filled come on top of the over-provisioning: in a real drive they are a vanishing share of it.
+//! A drive of terabytes maps hundreds of millions of units, so this is a sample in space. The
+//! logical units are cut into runs of equal length, and one unit of each run, drawn by hashing the
+//! run's number, is followed through blocks that are smaller by the same factor. The relevant
+//! shares are kept: over-provisioning, overwrite frequency, and hot, sequential or trimmed data.
+//! (C. Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015, do the same for
+//! caches.) Blocks waiting to be filled are added to the over-provisioning: in a real drive they
+//! are a negligible share of it.
 use std::ops::Range;
 
 use rand::RngExt;
 use rand_pcg::Pcg64;
 
-/// Units followed at most.
+/// Largest number of followed units.
 const UNITS_MAX: u64 = 1 << 17;
-/// Units of a block: enough that garbage collection costs what it does with the thousands of a real block, within 2 %.
+/// Units of a block: enough that garbage collection costs the same as with the thousands of a real
+/// block, within 2 %.
 pub(super) const BLOCK_UNITS: u32 = 256;
-/// Blocks kept free, so that garbage collection has somewhere to move to.
+/// Blocks kept free as destinations of garbage collection.
 const FREE_MIN: usize = 2;
 /// Times that the drive is overwritten at random to bring it to its steady state.
 const OVERWRITES: u64 = 3;
 
 const NOWHERE: u32 = u32::MAX;
 
-/// What followed units cost.
+/// Cost of writing followed units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cost {
     /// Units that the host wrote.
@@ -43,13 +47,13 @@ impl Cost {
 /// The map of one drive.
 #[derive(Clone, Debug)]
 pub(super) struct Ftl {
-    /// Real units for each one followed.
+    /// Real units per followed unit.
     run: u64,
     /// Logical unit → block · `BLOCK_UNITS` + place in it.
     place_of: Vec<u32>,
-    /// The reverse, also of places whose unit has moved on.
+    /// The reverse map, including places whose unit has moved.
     unit_at: Vec<u32>,
-    /// Units of worth in each block.
+    /// Valid units in each block.
     valid: Vec<u32>,
     /// Blocks that are full.
     is_full: Vec<bool>,
@@ -60,12 +64,14 @@ pub(super) struct Ftl {
 }
 
 impl Ftl {
-    /// The map of an empty drive of `units` logical units, with physical space for `1 + spare` times as many.
+    /// Creates the map of an empty drive of `units` logical units, with physical space for
+    /// `1 + spare` times as many.
     pub(super) fn new(units: u64, spare: f64) -> Ftl {
         let run = units.div_ceil(UNITS_MAX).max(1);
         let logical = (units / run).max(1) as usize;
         let full_blocks = (logical as f64 * (1.0 + spare) / f64::from(BLOCK_UNITS)).round();
-        // On average two blocks' worth is free or waits to be filled in the two blocks being filled.
+        // On average two blocks' worth is free or waits to be filled in the two blocks being
+        // filled.
         let blocks = (full_blocks as usize + 2).max(logical.div_ceil(BLOCK_UNITS as usize) + 5);
         Ftl {
             run,
@@ -79,8 +85,8 @@ impl Ftl {
         }
     }
 
-    /// Writes everything once in order, then overwrites at random until the cost of garbage collection no longer changes; what the last of
-    /// that cost.
+    /// Writes everything once in order, then overwrites at random until the cost of garbage
+    /// collection is stable. Returns that cost.
     pub(super) fn precondition(&mut self, rng: &mut Pcg64) -> Cost {
         let logical = self.place_of.len() as u64;
         for unit in 0..logical {
@@ -96,12 +102,12 @@ impl Ftl {
         cost
     }
 
-    /// The host writes these real units; what the followed ones among them cost is added.
+    /// Writes these real units for the host and adds the cost of the followed ones among them.
     pub(super) fn write(&mut self, units: Range<u64>, cost: &mut Cost) {
         self.for_each_followed(units, |ftl, unit| cost.add(ftl.write_one(unit)));
     }
 
-    /// The host has no more need of these real units.
+    /// Unmaps these real units.
     pub(super) fn trim(&mut self, units: Range<u64>) {
         self.for_each_followed(units, |ftl, unit| ftl.forget(unit));
     }
@@ -130,7 +136,7 @@ impl Ftl {
         }
     }
 
-    /// Puts a unit at the end of a block that is being filled; of one that is full, another takes its place.
+    /// Appends a unit to a block being filled. A full block is replaced by a free one.
     fn append(&mut self, (mut block, mut filled): (u32, u32), unit: u32) -> (u32, u32) {
         let place = block * BLOCK_UNITS + filled;
         self.place_of[unit as usize] = place;
@@ -180,9 +186,11 @@ mod tests {
     use super::*;
     use rand::SeedableRng;
 
-    /// Write amplification of uniform random writes, with `spare` of physical over logical space less one: `1/(1 − u)`, `u` the solution of
-    /// `u = exp(−(1 + spare)·(1 − u))`. P. Desnoyers, "Analytic Modeling of SSD Write Performance", SYSTOR 2012; L. Xiang, B. Kurkoski,
-    /// "An Improved Analytic Expression for Write Amplification in NAND Flash", ICNC 2012 (2.36 at 0.3; simulated 2.35).
+    /// Write amplification of uniform random writes, with `spare` of physical over logical space
+    /// less one: `1/(1 − u)`, `u` the solution of `u = exp(−(1 + spare)·(1 − u))`. P. Desnoyers,
+    /// "Analytic Modeling of SSD Write Performance", SYSTOR 2012; L. Xiang, B. Kurkoski, "An
+    /// Improved Analytic Expression for Write Amplification in NAND Flash", ICNC 2012 (2.36 at 0.3;
+    /// simulated 2.35).
     fn published(spare: f64) -> f64 {
         let mut u = 0.0_f64;
         for _ in 0..10_000 {

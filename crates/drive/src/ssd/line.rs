@@ -1,4 +1,5 @@
-//! A resource of a flash drive that serves in order of arrival: its controller, interface, channels.
+//! A resource of a flash drive that serves in order of arrival: its controller, interface,
+//! channels.
 use hakaru_units::Time;
 
 /// A resource that serves one piece of work at a time, in order of arrival.

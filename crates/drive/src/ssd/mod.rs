@@ -1,13 +1,16 @@
-//! One flash drive: its controller and interface, a write buffer, channels, and dies that do one thing at a time.
+//! A flash drive: controller and interface, a write buffer, channels, and dies that do one thing at
+//! a time.
 //!
-//! A read passes the controller, takes the time of the array on each die it touches, then the channel, then the interface. A write passes the
-//! controller and the interface, and is answered when the buffer has room for it. From there its data goes to flash a page of all planes
-//! at a time, to each die in turn. What garbage collection has to move follows from the map (`ftl.rs`) and is done as the host writes, each
-//! page it writes bringing its share of moves and erasures, so that room is made as fast as it is used.
-//! A die prefers reads, but after eight in a row takes one of the other kind.
+//! A read passes the controller, occupies each die it touches, then the channel, then the
+//! interface. A write passes the controller and the interface, and completes when the buffer has
+//! room for it. From there its data is programmed a page of all planes at a time, to each die in
+//! turn. The work of garbage collection follows from the map (`ftl.rs`) and is done as the host
+//! writes: each page written brings its share of moves and erasures, so that space is freed as fast
+//! as it is used. A die prefers reads, but after eight in a row it serves one other command.
 //!
-//! Left out: where written data really lies (reads are spread by address, writes by turn), reads of what is still in the buffer or was
-//! never written (they cost a page like any), suspending a program or erasure for a read, wear, retries, background scrubbing.
+//! **Not modelled**: the real position of written data (reads are spread by address, writes in
+//! turn), reads of buffered or unwritten data (they cost a page like any), suspension of a program
+//! or erasure for a read, wear, retries, background scrubbing.
 mod dies;
 mod ftl;
 mod line;
@@ -28,7 +31,8 @@ use hakaru_contract::drive::Ssd;
 use line::Line;
 use slab::Slab;
 
-/// Of [`BLOCK_UNITS`] followed units each: over about so many the write amplification that is shown is averaged.
+/// Of [`BLOCK_UNITS`] followed units each: over about so many the write amplification that is shown
+/// is averaged.
 const SMOOTHING: f64 = 8.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,7 +54,8 @@ enum Event {
 struct Active {
     command: Command,
     started: Time,
-    /// Parts of a read, reads before a write, or programs of a write without buffer that have not ended.
+    /// Parts of a read, reads before a write, or programs of a write without buffer that have not
+    /// ended.
     left: u32,
     /// Bytes of a write that the buffer has no room for yet.
     unbuffered: u64,
@@ -63,7 +68,7 @@ struct Pace {
     moves: f64,
     /// Blocks erased.
     erases: f64,
-    /// Share of what is read in emptied blocks that is still of worth.
+    /// Share of valid data in emptied blocks.
     worth: f64,
 }
 
@@ -82,7 +87,8 @@ pub(crate) struct SsdDrive {
     pace: Pace,
     /// What has been written since costs.
     cost: Cost,
-    /// Write amplification of late: garbage collection comes in blocks, so its cost is smoothed.
+    /// Smoothed write amplification: garbage collection empties whole blocks, so its cost comes in
+    /// steps.
     amplification: f64,
     /// Moves and erasures that are due, in units and blocks.
     moves_due: f64,
@@ -192,7 +198,7 @@ impl SsdDrive {
         }
     }
 
-    /// When it wants to be called, if that is earlier than it was told before.
+    /// Returns the next deadline if it is earlier than the one returned before.
     pub(crate) fn poll_wake(&mut self) -> Option<Time> {
         let Reverse((at, _, _)) = *self.events.peek()?;
         if self.wakes.first().is_some_and(|wake| *wake <= at) {
@@ -202,7 +208,8 @@ impl SsdDrive {
         Some(at)
     }
 
-    /// Counters as of `now`. It is as busy as the busiest of controller, either direction of the interface, channels and dies on average.
+    /// Returns the counters as of `now`. The drive is as busy as the busiest of controller, either
+    /// direction of the interface, channels on average and dies on average.
     pub(crate) fn usage(&mut self, now: Time) -> &Usage {
         self.usage.advance(now);
         let lines = [&self.controller, &self.inward, &self.outward];
@@ -213,7 +220,7 @@ impl SsdDrive {
         &self.usage
     }
 
-    /// What a hard disk does not have.
+    /// Visits the counters that hard disks lack.
     pub(crate) fn visit_flash(&self, entity: &str, visit: &mut dyn FnMut(&str, &str, f64)) {
         visit(entity, "gc_ns", self.dies.gc_ns as f64);
         visit(
@@ -351,7 +358,7 @@ impl SsdDrive {
         }
     }
 
-    /// A write's data has come: what it covers only part of is read first.
+    /// Handles the data of a write: pages that it covers in part are read first.
     fn receive(&mut self, now: Time, key: usize) {
         let unit = u64::from(self.config.mapping_bytes);
         let Command { offset, length, .. } = self.active[key].command;
@@ -416,7 +423,8 @@ impl SsdDrive {
         }
     }
 
-    /// The host has written these units: their old places are of no worth, and garbage collection may have had to make room.
+    /// Maps units written by the host: their old places become invalid, which may require garbage
+    /// collection.
     fn map(&mut self, units: Range<u64>) {
         self.ftl.write(units, &mut self.cost);
         if self.cost.written >= BLOCK_UNITS {
@@ -438,7 +446,7 @@ impl SsdDrive {
         };
     }
 
-    /// A page goes to flash, and with it what garbage collection is due.
+    /// Programs a page, with the garbage collection that is due.
     fn program(&mut self, now: Time, command: Option<usize>) {
         let units = self.page_bytes as f64 / f64::from(self.config.mapping_bytes);
         self.moves_due += self.pace.moves * units;

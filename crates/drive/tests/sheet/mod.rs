@@ -1,4 +1,5 @@
-//! The flash presets against the data sheets that they were fitted to. Used by the test `ssd` and by the example `ssd_sheet`.
+//! The flash presets against the data sheets that they were fitted to. Used by the test `ssd` and
+//! by the example `ssd_sheet`.
 #![allow(dead_code)] // Each of the two users needs a part.
 use hakaru_contract::drive::{ArrayModel, Controller, Drive, Group, Model, Raid, Ssd};
 use hakaru_drive::{Array, Op, Request};
@@ -194,7 +195,8 @@ const fn line(
 const SATA: &str = "sata-ssd-960";
 const NVME: &str = "nvme-ssd-2000";
 
-/// Intel SSD DC S4500/S4600 Series product specification (S4600); Lenovo product guide LP0774's table for Intel P4500, 2.0 TB.
+/// Intel SSD DC S4500/S4600 Series product specification (S4600); Lenovo product guide LP0774's
+/// table for Intel P4500, 2.0 TB.
 pub const SHEETS: [Line; 17] = [
     line(
         SATA,

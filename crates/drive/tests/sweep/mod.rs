@@ -1,7 +1,8 @@
 //! The study `vm-sweep` without a network: VMs in a closed loop over one array, in virtual time.
 //!
-//! Used by the test `faithful` and by the example `vm_sweep`. VM `i` (from 0) lies on group `i mod groups`. The images of the VMs of a
-//! group follow each other on its LU, 64 GiB each, and each VM works within a test file of 2 GiB in its image.
+//! Used by the test `faithful` and by the example `vm_sweep`. VM `i` (from 0) lies on group
+//! `i mod groups`. The images of the VMs of a group follow each other on its LU, 64 GiB each, and
+//! each VM works within a test file of 2 GiB in its image.
 #![allow(dead_code)] // Each of the two users needs a part.
 use hakaru_contract::drive::{ArrayModel, Model};
 use hakaru_drive::{Array, Op, Request};
@@ -30,7 +31,8 @@ pub struct Published {
     pub mean_latency_ms: f64,
 }
 
-/// Japan Data Storage Forum, iSCSI working group, 2011-10-17, table of graph 1: random 32 KiB, 70 % read, 32 outstanding per VM.
+/// Japan Data Storage Forum, iSCSI working group, 2011-10-17, table of graph 1: random 32 KiB, 70 %
+/// read, 32 outstanding per VM.
 pub const PUBLISHED: [Published; 9] = [
     published(1, 1082.0, 30.0),
     published(4, 2746.0, 47.0),
