@@ -6,16 +6,16 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer}
 
 /// Durations of 1 ns to [`Histogram::MAX_NS`], each kept to 3 significant digits.
 ///
-/// Memory grows with the longest duration only: 16 KB up to 2 µs and 8 KB for each doubling from there (96 KB at 2 ms, 270 KB at an hour), so that the
-/// copy of one that is taken in the middle of a data path does not hold it up.
+/// Memory depends on the longest duration only: 16 KB up to 2 µs, and 8 KB for each doubling beyond
+/// that (96 KB at 2 ms, 270 KB at an hour). A copy is therefore cheap enough for a data path.
 ///
-/// A shorter duration counts as 1 ns, a longer one as the longest: nothing that happened goes uncounted.
+/// Shorter durations count as 1 ns, longer ones as the longest. Every recorded duration is counted.
 #[derive(Clone)]
 pub struct Histogram {
     hdr: hdrhistogram::Histogram<u64>,
 }
 
-/// Why bytes are not a histogram.
+/// Errors of [`Histogram::decode`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DecodeError {
     /// Not base64.
@@ -39,7 +39,7 @@ impl fmt::Display for DecodeError {
 impl std::error::Error for DecodeError {}
 
 impl Histogram {
-    /// Longest duration told apart: one hour.
+    /// Longest duration that is distinguished: one hour.
     pub const MAX_NS: u64 = 3_600_000_000_000;
     /// Significant decimal digits of every value.
     pub const SIGNIFICANT_DIGITS: u8 = 3;
@@ -57,53 +57,54 @@ impl Histogram {
     pub fn record_ns(&mut self, duration_ns: u64) {
         self.hdr
             .record(duration_ns.clamp(1, Self::MAX_NS))
-            .expect("it grows, and an hour's counts can be addressed");
+            .expect("auto-resize is on, and values are at most an hour");
     }
 
     /// Adds every count of `other`.
     pub fn merge(&mut self, other: &Histogram) {
         self.hdr
             .add(&other.hdr)
-            .expect("it grows to whatever the other holds, at most an hour");
+            .expect("auto-resize is on, and values are at most an hour");
     }
 
-    /// Number of durations counted.
+    /// Returns the number of durations counted.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.hdr.len()
     }
 
-    /// Nothing was counted.
+    /// Returns whether no duration was counted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.hdr.is_empty()
     }
 
-    /// Mean in nanoseconds, to the resolution of the histogram; 0 when empty.
+    /// Returns the mean in nanoseconds, to the resolution of the histogram. 0 when empty.
     #[must_use]
     pub fn mean_ns(&self) -> f64 {
         self.hdr.mean()
     }
 
-    /// Longest duration counted, rounded up to the resolution; 0 when empty.
+    /// Returns the longest duration counted, in nanoseconds, rounded up to the resolution. 0 when
+    /// empty.
     #[must_use]
     pub fn max_ns(&self) -> u64 {
         self.hdr.max()
     }
 
-    /// The duration that a share `q` (0 to 1) of all durations do not exceed, in nanoseconds; 0 when empty.
+    /// Returns the quantile `q` (0 to 1) in nanoseconds. 0 when empty.
     #[must_use]
     pub fn quantile_ns(&self, q: f64) -> u64 {
         self.hdr.value_at_quantile(q)
     }
 
-    /// Forgets everything and keeps the memory.
+    /// Removes all counts and keeps the memory.
     pub fn clear(&mut self) {
-        // `clear` would keep the longest and the shortest.
+        // `hdr.clear` would keep the minimum and the maximum.
         self.hdr.reset();
     }
 
-    /// HdrHistogram V2, zlib-deflated, base64 with padding.
+    /// Encodes the histogram as HdrHistogram V2, deflated with zlib, in base64 with padding.
     #[must_use]
     pub fn encode(&self) -> String {
         let mut bytes = Vec::with_capacity(4096);
@@ -113,7 +114,7 @@ impl Histogram {
         STANDARD.encode(bytes)
     }
 
-    /// The histogram that [`Histogram::encode`] (or another HDR tool) wrote.
+    /// Decodes a histogram written by [`Histogram::encode`] or by another HDR tool.
     ///
     /// # Errors
     /// [`DecodeError`] for anything that is not a histogram of values up to [`Histogram::MAX_NS`].
@@ -141,11 +142,11 @@ impl Default for Histogram {
 
 impl PartialEq for Histogram {
     fn eq(&self, other: &Self) -> bool {
-        // Not the room that either has for longer ones.
-        let counts = |of: &Self| {
-            let recorded = of.hdr.iter_recorded();
+        // Compares counts alone: the capacity for longer durations may differ.
+        let counts = |histogram: &Self| {
+            let recorded = histogram.hdr.iter_recorded();
             recorded
-                .map(|at| (at.value_iterated_to(), at.count_at_value()))
+                .map(|bucket| (bucket.value_iterated_to(), bucket.count_at_value()))
                 .collect::<Vec<_>>()
         };
         self.count() == other.count() && counts(self) == counts(other)
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn room_for_longer_durations_does_not_tell_histograms_apart() {
+    fn histograms_of_different_capacity_compare_equal() {
         let (mut short, mut long) = (Histogram::new(), Histogram::new());
         long.record_ns(Histogram::MAX_NS);
         long.clear();
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_histogram_is_refused() {
+    fn text_that_is_not_a_histogram_is_refused() {
         assert_eq!(Histogram::decode("not base64!"), Err(DecodeError::Base64));
         assert!(matches!(
             Histogram::decode("aGVsbG8="),

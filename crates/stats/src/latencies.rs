@@ -1,7 +1,7 @@
-//! Latencies of reads and of writes.
+//! Latencies of reads and of writes, recorded separately.
 use crate::latency::Latency;
 
-/// Latencies of one engine's requests, reads and writes apart. One per engine, not per VM: a
+/// Latencies of one engine's requests, separate for reads and writes. One per engine, not per VM: a
 /// histogram takes 270 KB.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {

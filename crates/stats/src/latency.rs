@@ -1,10 +1,11 @@
-//! The interval's histogram beside the whole phase's.
+//! Histogram of the current interval and of the whole measuring phase.
 use crate::Histogram;
 
-/// Latencies of one kind of request: the current interval's, and the measuring phase's.
+/// Latencies of one kind of request, for the current interval and for the measuring phase.
 ///
-/// A duration is recorded once, into the interval. Intervals are folded into the total when they are taken, so the
-/// total is the sum of the intervals by construction and the hot path touches one histogram.
+/// A duration is recorded once, into the interval. Intervals are folded into the total when they
+/// are taken, so the total is the sum of the intervals by construction and the hot path touches one
+/// histogram.
 #[derive(Clone, Debug, Default)]
 pub struct Latency {
     interval: Histogram,
@@ -12,11 +13,11 @@ pub struct Latency {
     recent_ns: u64,
 }
 
-/// Durations over which [`Latency::recent_ns`] forgets.
+/// Weight of the exponential mean [`Latency::recent_ns`], in durations.
 const RECENT: u64 = 64;
 
 impl Latency {
-    /// Nothing recorded yet.
+    /// Creates an empty record.
     #[must_use]
     pub fn new() -> Latency {
         Latency::default()
@@ -32,23 +33,25 @@ impl Latency {
         };
     }
 
-    /// About the mean of the last 64 durations, ns (exponentially weighted); 0 before the first.
+    /// Returns the exponentially weighted mean of about the last 64 durations, ns. 0 before the
+    /// first.
     #[must_use]
     pub fn recent_ns(&self) -> u64 {
         self.recent_ns
     }
 
-    /// Ends the interval: `give` sees its histogram; its counts move into the total if `measured`, else they are dropped.
-    pub fn take_interval<R>(&mut self, measured: bool, give: impl FnOnce(&Histogram) -> R) -> R {
-        let given = give(&self.interval);
+    /// Ends the interval. `read` receives its histogram. Its counts are added to the total if
+    /// `measured`, else dropped.
+    pub fn take_interval<R>(&mut self, measured: bool, read: impl FnOnce(&Histogram) -> R) -> R {
+        let result = read(&self.interval);
         if measured && !self.interval.is_empty() {
             self.total.merge(&self.interval);
         }
         self.interval.clear();
-        given
+        result
     }
 
-    /// The sum of all measured intervals that were taken.
+    /// Returns the sum of all measured intervals that were taken.
     #[must_use]
     pub fn total(&self) -> &Histogram {
         &self.total

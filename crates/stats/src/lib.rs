@@ -1,8 +1,8 @@
 //! Mergeable latency histograms.
 //!
-//! Every engine that times requests records into a [`Latency`], gives out the interval's [`Histogram`] once per sample and
-//! the measuring phase's at the end. Percentiles are never computed here: parts are merged by whoever reads them and
-//! percentiles come last, so the total always equals the sum of its parts.
+//! Every engine that times requests records into a [`Latency`]. It reports the [`Histogram`] of the
+//! interval once per sample and that of the measuring phase at the end. Readers merge histograms
+//! first and compute percentiles last, so that the total always equals the sum of its parts.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

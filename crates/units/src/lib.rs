@@ -1,7 +1,8 @@
-//! Units and virtual time: the words every crate shares.
+//! Units and virtual time, shared by every crate.
 //!
-//! A core never reads a clock. It is handed a [`Time`], which is nanoseconds since an origin only the caller
-//! knows: `CLOCK_MONOTONIC` behind real sockets, zero at the start of a simulation.
+//! A core never reads a clock: its callers pass a [`Time`], in nanoseconds from an origin that the
+//! caller chooses. The origin is that of `CLOCK_MONOTONIC` in an engine and 0 at the start of a
+//! simulation.
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -18,7 +19,7 @@ pub const MIB: u64 = 1 << 20;
 /// Bytes in a GiB.
 pub const GIB: u64 = 1 << 30;
 
-/// An instant, in nanoseconds since the caller's origin. Wraps after 584 years.
+/// An instant, in nanoseconds from the caller's origin. Saturates after 584 years.
 #[derive(
     Clone,
     Copy,
@@ -42,32 +43,32 @@ impl Time {
     /// Later than every instant that occurs.
     pub const MAX: Time = Time(u64::MAX);
 
-    /// An instant `s` seconds after the origin; `s` is finite and not negative.
+    /// Returns the instant `s` seconds after the origin. `s` is finite and not negative.
     #[must_use]
     pub fn from_secs_f64(s: f64) -> Time {
         debug_assert!(s.is_finite() && s >= 0.0);
         Time((s * 1e9).round() as u64)
     }
 
-    /// Nanoseconds since the origin.
+    /// Returns the nanoseconds from the origin.
     #[must_use]
     pub const fn as_ns(self) -> u64 {
         self.0
     }
 
-    /// Seconds since the origin.
+    /// Returns the seconds from the origin.
     #[must_use]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// Time from `earlier` to `self`; zero if `earlier` is later.
+    /// Returns the time from `earlier` to `self`. Zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// Nanoseconds from `earlier` to `self`; zero if `earlier` is later.
+    /// Returns the nanoseconds from `earlier` to `self`. 0 if `earlier` is later.
     #[must_use]
     pub const fn ns_since(self, earlier: Time) -> u64 {
         self.0.saturating_sub(earlier.0)

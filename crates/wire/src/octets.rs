@@ -1,6 +1,7 @@
-//! Big-endian fields of fixed-size buffers. Offsets are constants of the caller, so bounds checks vanish; a wrong constant is a defect and panics in any test.
+//! Big-endian fields of fixed-size buffers. Offsets are constants of the caller, so the compiler
+//! removes the bounds checks. A wrong constant panics in every test.
 
-/// One check for the whole field, so that reading it is little enough to be inlined.
+/// Copies a field out with one bounds check, so that its readers are small enough to be inlined.
 #[inline]
 fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut field = [0; N];

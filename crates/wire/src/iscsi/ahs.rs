@@ -2,7 +2,7 @@
 use super::{BHS_LENGTH, WireError};
 use crate::octets::{put_u16, u16_at, u32_at};
 
-/// Greatest length of all segments of one PDU, bytes.
+/// Maximum length of all segments of one PDU, bytes.
 pub const AHS_LENGTH_MAX: usize = 255 * 4;
 
 /// One additional header segment.
@@ -12,7 +12,7 @@ pub enum Ahs<'a> {
     ExtendedCdb(&'a [u8]),
     /// Expected read data transfer length of a bidirectional command, bytes.
     BidirectionalReadLength(u32),
-    /// Of a type that RFC 7143 does not define.
+    /// A segment of a type that RFC 7143 does not define.
     Unknown {
         /// AHSType.
         kind: u8,
@@ -24,7 +24,8 @@ pub enum Ahs<'a> {
 const EXTENDED_CDB: u8 = 1;
 const BIDIRECTIONAL_READ_LENGTH: u8 = 2;
 
-/// Walks the segments of one PDU. A segment that claims more than there is ends the walk with an error; at most 255 segments come out.
+/// Iterates over the segments of one PDU, at most 255. A segment longer than the remaining bytes
+/// ends the iteration with an error.
 pub fn parse_all(bytes: &[u8]) -> impl Iterator<Item = Result<Ahs<'_>, WireError>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -40,10 +41,11 @@ pub fn parse_all(bytes: &[u8]) -> impl Iterator<Item = Result<Ahs<'_>, WireError
     })
 }
 
-/// The first segment of `bytes` and how much of them it takes, padding included.
+/// Returns the first segment of `bytes` and its length in bytes, padding included.
 ///
-/// AHSLength counts the bytes after AHSType without padding. The AHS-specific part begins at byte 3, or at byte 4 after a reserved byte in the two
-/// types that are defined; AHSLength counts that reserved byte.
+/// AHSLength counts the bytes after AHSType without padding. The AHS-specific part begins at byte
+/// 3, or at byte 4 after a reserved byte in the two types that are defined; AHSLength counts that
+/// reserved byte.
 fn parse_one(bytes: &[u8]) -> Result<(Ahs<'_>, usize), WireError> {
     if bytes.len() < 4 {
         return Err(WireError::Short("additional header segment"));
@@ -67,11 +69,11 @@ fn parse_one(bytes: &[u8]) -> Result<(Ahs<'_>, usize), WireError> {
 /// Writes TotalAHSLength into a header that a repr has emitted.
 ///
 /// # Panics
-/// Panics if `length` (bytes, padding included) is no multiple of 4 or above 1020.
+/// Panics if `length` (bytes, padding included) is not a multiple of 4 or is above 1020.
 pub fn emit_total_length(out: &mut [u8; BHS_LENGTH], length: usize) {
     assert!(
         length.is_multiple_of(4) && length <= AHS_LENGTH_MAX,
-        "no PDU has {length} bytes of AHS"
+        "TotalAHSLength cannot encode {length} bytes"
     );
     out[4] = (length / 4) as u8;
 }
@@ -103,7 +105,7 @@ impl Ahs<'_> {
         let length = out.len() - begin - 3;
         assert!(
             length <= 1017,
-            "an additional header segment of {length} bytes fits no PDU"
+            "an additional header segment of {length} bytes does not fit a PDU"
         );
         put_u16(out, begin, length as u16);
         out[begin + 2] = kind;
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn segment_that_claims_more_than_there_is_ends_the_walk() {
+    fn segment_longer_than_the_bytes_ends_the_iteration() {
         for length in 0..=u16::MAX {
             let [high, low] = length.to_be_bytes();
             for kind in 0..4 {

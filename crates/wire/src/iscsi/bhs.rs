@@ -1,25 +1,27 @@
-//! The Basic Header Segment (RFC 7143 section 11.2.1): 48 bytes that begin every PDU, read in place.
+//! The Basic Header Segment (RFC 7143 section 11.2.1): 48 bytes that begin every PDU, read in
+//! place.
 use super::{Itt, Lun, Opcode, Ttt};
 use crate::octets::{u16_at, u24_at, u32_at, u64_at};
 
 /// Length of a BHS in bytes.
 pub const BHS_LENGTH: usize = 48;
 
-/// Greatest DataSegmentLength that the 24-bit field holds.
+/// Maximum DataSegmentLength that the 24-bit field holds, bytes.
 pub const DATA_SEGMENT_LENGTH_MAX: u32 = (1 << 24) - 1;
 
-/// Why a header is no PDU of the kind asked for. The answer is a Reject (RFC 7143 section 11.17), not an assertion.
+/// Errors of parsing a header or parameter data. A peer's header gets a Reject in answer (RFC 7143
+/// section 11.17).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// The header is another PDU's.
+    /// The header belongs to another PDU.
     #[error("opcode {found:#04x} where {expected:?} was expected")]
     Opcode {
-        /// What was parsed for.
+        /// Opcode of the repr that parsed the header.
         expected: Opcode,
         /// The 6-bit code in the header.
         found: u8,
     },
-    /// A field holds what RFC 7143 forbids.
+    /// A field holds a value that RFC 7143 forbids.
     #[error("{0} is invalid")]
     Field(&'static str),
     /// Fewer bytes than the format needs.
@@ -29,30 +31,31 @@ pub enum WireError {
 
 /// A view of the 48 bytes that begin a PDU.
 ///
-/// Getters read what RFC 7143 puts there for *every* PDU; what depends on the opcode is read by the repr of that PDU.
+/// Getters read the fields that RFC 7143 defines for *every* PDU. The repr of a PDU reads the
+/// fields that depend on the opcode.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Bhs([u8; BHS_LENGTH]);
 
 impl Bhs {
-    /// Takes the bytes as they are; nothing is checked.
+    /// Wraps the bytes without checking them.
     #[inline]
     pub const fn new(bytes: [u8; BHS_LENGTH]) -> Bhs {
         Bhs(bytes)
     }
 
-    /// All 48 bytes, as a Reject returns them.
+    /// Returns all 48 bytes, as a Reject carries them.
     #[inline]
     pub const fn as_bytes(&self) -> &[u8; BHS_LENGTH] {
         &self.0
     }
 
-    /// What the PDU is; `None` for reserved and vendor-specific opcodes.
+    /// Returns the opcode. `None` for reserved and vendor-specific ones.
     #[inline]
     pub fn opcode(&self) -> Option<Opcode> {
         Opcode::from_code(self.opcode_code())
     }
 
-    /// The 6-bit opcode, known or not.
+    /// Returns the 6-bit opcode, known or not.
     #[inline]
     pub fn opcode_code(&self) -> u8 {
         self.0[0] & 0x3f
@@ -88,7 +91,7 @@ impl Bhs {
         u24_at(&self.0, 5)
     }
 
-    /// Bytes 8 to 15 as a LUN (some PDUs put other things there).
+    /// Bytes 8 to 15 as a LUN. Some PDUs use them for other fields.
     #[inline]
     pub fn lun(&self) -> Lun {
         Lun(u64_at(&self.0, 8))
@@ -100,7 +103,7 @@ impl Bhs {
         Itt(u32_at(&self.0, 16))
     }
 
-    /// Bytes 20 to 23 as a Target Transfer Tag (some PDUs put other things there).
+    /// Bytes 20 to 23 as a Target Transfer Tag. Some PDUs use them for other fields.
     #[inline]
     pub fn ttt(&self) -> Ttt {
         Ttt(u32_at(&self.0, 20))
@@ -116,7 +119,7 @@ impl Bhs {
         u16_at(&self.0, at)
     }
 
-    /// The big-endian number in the four bytes from `at` on.
+    /// Returns the big-endian number in the four bytes at `at`.
     ///
     /// # Panics
     /// Panics if they do not lie within the header.

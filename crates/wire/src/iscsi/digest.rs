@@ -1,7 +1,8 @@
 //! Padding and digests (RFC 7143 sections 11.2.3 and 13.1).
 //!
-//! A data segment is padded with zeros to four bytes, outside DataSegmentLength; its digest covers the padding. A header digest covers BHS and AHS. Digests
-//! are CRC32C, and go out least significant byte first: that is how the vectors of RFC 3720 appendix B.4 (which RFC 7143 keeps) print them.
+//! A data segment is padded with zeros to four bytes, outside DataSegmentLength; its digest covers
+//! the padding. A header digest covers BHS and AHS. Digests are CRC32C, sent least significant byte
+//! first, as in the vectors of RFC 3720 appendix B.4 (which RFC 7143 keeps).
 
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 use crc_fast::{Digest, crc32_iscsi};
@@ -15,13 +16,13 @@ pub const fn padding(length: usize) -> usize {
     length.wrapping_neg() & 3
 }
 
-/// The four bytes that follow a header (BHS and AHS together).
+/// Returns the digest of a header (BHS and AHS together), as sent.
 #[inline]
 pub fn header_digest(header: &[u8]) -> [u8; DIGEST_LENGTH] {
     crc32_iscsi(header).to_le_bytes()
 }
 
-/// Digest of a data segment that comes in pieces, of any sizes.
+/// Digest of a data segment that arrives in pieces of any size.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DataDigest {
     crc: u32,
@@ -36,21 +37,21 @@ impl DataDigest {
         self.length += bytes.len();
     }
 
-    /// The digest of all pieces and the padding after them, as it goes on the wire.
+    /// Returns the digest of all pieces and of the padding after them, as sent.
     #[inline]
     pub fn finish(self) -> [u8; DIGEST_LENGTH] {
         append(self.crc, &[0; 3][..padding(self.length)]).to_le_bytes()
     }
 }
 
-/// The CRC32C of what had `crc` (0: of nothing) and `bytes` after it.
+/// Extends the CRC32C `crc` (0: of no bytes) by `bytes`.
 fn append(crc: u32, bytes: &[u8]) -> u32 {
     let mut digest = Digest::new_with_init_state(Crc32Iscsi, u64::from(!crc));
     digest.update(bytes);
     digest.finalize() as u32
 }
 
-/// The padding and digest that end a data segment held in one piece: 0 to 7 bytes appended to `out`.
+/// Appends the padding and digest after a contiguous data segment, 0 to 7 bytes, to `out`.
 pub fn emit_data_trailer(data: &[u8], with_digest: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(&[0; 3][..padding(data.len())]);
     if with_digest {

@@ -1,6 +1,7 @@
 //! Cuts a byte stream into PDUs without collecting them.
 //!
-//! TCP delivers pieces of any size. [`Framer::next`] takes what it can use from the front of a piece and says what it found:
+//! TCP delivers pieces of any size. [`Framer::next`] consumes the front of a piece and returns the
+//! next part of a PDU:
 //!
 //! ```text
 //!             +-----------------------------------------------------------+
@@ -9,14 +10,17 @@
 //!   frames     Header{bhs, ahs}                     Data*        End{ok}
 //! ```
 //!
-//! Every PDU gives one `Header`, any number of `Data` (none where the segment is empty) and one `End`. A header that lies whole in the piece is read
-//! from there; only one that was cut is put together in a buffer, of at most 48 + 1020 + 4 bytes, made when first needed. The framer keeps BHS and AHS
-//! until the next PDU: who acts at `End` need not. Data is handed on as it lies in the piece and never held. Lengths are checked against the limit
-//! before any of that.
+//! Every PDU yields one `Header`, any number of `Data` (none for an empty segment) and one `End`. A
+//! header that lies whole in the piece is read in place. A header that is split across pieces is
+//! assembled in a buffer of at most 48 + 1020 + 4 bytes, allocated when first needed. The framer
+//! keeps BHS and AHS until the next PDU, so that its caller need not. Data is passed on as it lies
+//! in the piece and never stored. Lengths are checked against the limit first.
 //!
-//! The next header is not touched before `End` was given out, so a change of digests or limit (after login) holds from exactly the next PDU on.
+//! The next header is not read before `End` was returned, so a change of digests or limit (after
+//! login) takes effect with the next PDU.
 //!
-//! An error is final: where one header is not understood, nobody knows where the next begins (RFC 7143 section 7.7), and the connection must be closed.
+//! Errors are final: after a header that cannot be read, the begin of the next one is unknown (RFC
+//! 7143 section 7.7), and the connection must be closed.
 use super::ahs::AHS_LENGTH_MAX;
 use super::digest::{DIGEST_LENGTH, DataDigest, header_digest, padding};
 use super::{BHS_LENGTH, Bhs};
@@ -33,26 +37,26 @@ pub enum Frame<'f, 'i> {
     },
     /// A piece of its data segment.
     Data {
-        /// Place of the piece in the data segment.
+        /// Offset of the piece in the data segment, bytes.
         offset: u32,
-        /// At least one byte. Not yet known to be right where there is a data digest.
+        /// At least one byte. Unverified until `End` if data digests are on.
         bytes: &'i [u8],
     },
     /// The PDU is complete.
     End {
-        /// Its data is as it was sent, as far as digests tell; always true without data or without digest.
+        /// The data digest matches. Always true without data or without a digest.
         data_digest_ok: bool,
     },
 }
 
-/// Why the stream cannot be read on.
+/// Errors after which the stream cannot be read any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// The header is not as it was sent.
+    /// The header does not match its digest.
     #[error("header digest error")]
     HeaderDigest,
-    /// The data segment is longer than was agreed. [`Framer::bhs`] is the header that announces it.
-    #[error("data segment of {length} bytes where {limit} are allowed")]
+    /// The data segment exceeds the limit. [`Framer::bhs`] returns its header.
+    #[error("data segment of {length} bytes exceeds the limit of {limit} bytes")]
     DataSegmentTooLong {
         /// DataSegmentLength.
         length: u32,
@@ -61,7 +65,7 @@ pub enum FrameError {
     },
 }
 
-/// Where in a PDU the stream stands.
+/// Position of the stream within a PDU.
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// Before or within a header.
@@ -70,9 +74,9 @@ enum State {
     Data { offset: u32, length: u32 },
     /// Within padding and data digest; `received` bytes of them are in `trailer`.
     Trailer { received: u8, length: u8 },
-    /// All bytes of the PDU are there.
+    /// After the last byte of the PDU.
     End { data_digest_ok: bool },
-    /// Not readable any more.
+    /// After an error.
     Failed(FrameError),
 }
 
@@ -83,20 +87,22 @@ pub struct Framer {
     header_digest: bool,
     data_digest: bool,
     data_segment_length_max: u32,
-    /// The basic header of the PDU under way, or of the last one; or that of the next, as long as the rest of its header is missing.
+    /// Basic header of the current PDU, or of the previous one between PDUs. While the rest of a
+    /// header is missing, that of the next.
     bhs: Bhs,
     /// Its additional headers.
     ahs: Vec<u8>,
-    /// What has come of a cut header; empty otherwise.
+    /// Bytes received of a split header; empty otherwise.
     partial: Vec<u8>,
-    /// What has come of padding and digest: 3 + 4 bytes at most.
+    /// Bytes received of padding and digest: 3 + 4 at most.
     trailer: [u8; 7],
     digest: DataDigest,
 }
 
 impl Framer {
-    /// A stream without digests, as every connection begins. `data_segment_length_max`: the MaxRecvDataSegmentLength that this side has declared, bytes;
-    /// 8192 until it has (RFC 7143 section 13.12).
+    /// Creates the framer of a new connection, without digests. `data_segment_length_max`: the
+    /// MaxRecvDataSegmentLength that this side has declared, bytes; 8192 until then (RFC 7143
+    /// section 13.12).
     pub fn new(data_segment_length_max: u32) -> Framer {
         Framer {
             state: State::Header,
@@ -111,7 +117,7 @@ impl Framer {
         }
     }
 
-    /// Expects digests, or none, from the next PDU on.
+    /// Switches digests on or off, with effect from the next PDU.
     ///
     /// # Panics
     /// Panics unless called between PDUs: after `End`, before the next header.
@@ -124,15 +130,16 @@ impl Framer {
         self.data_digest = data;
     }
 
-    /// Refuses longer data segments, bytes, from the next PDU on.
+    /// Sets the limit of data segments, bytes, with effect from the next PDU.
     pub fn set_data_segment_length_max(&mut self, bytes: u32) {
         self.data_segment_length_max = bytes;
     }
 
-    /// The next part of a PDU, or `None` when `input` is used up; `input` is moved past what was taken.
+    /// Returns the next part of a PDU, or `None` if `input` is used up. Advances `input` past the
+    /// bytes consumed.
     ///
     /// # Errors
-    /// See [`FrameError`]; from then on always the same one.
+    /// See [`FrameError`]. Every later call returns the same error.
     #[inline]
     pub fn next<'f, 'i: 'f>(
         &'f mut self,
@@ -147,28 +154,28 @@ impl Framer {
         }
     }
 
-    /// The basic header of the PDU under way, from its `Header` to its `End`.
+    /// Returns the basic header of the current PDU, from its `Header` to its `End`.
     pub fn bhs(&self) -> &Bhs {
         &self.bhs
     }
 
-    /// Its additional headers.
+    /// Returns the additional headers of the current PDU.
     pub fn ahs(&self) -> &[u8] {
         &self.ahs
     }
 
-    /// Bytes of a cut header that are held, at most 1072.
+    /// Returns the number of buffered bytes of a split header, at most 1072.
     pub fn buffered(&self) -> usize {
         self.partial.len()
     }
 
-    /// Stands between two PDUs: a stream that ends here was not cut.
+    /// Returns whether the stream is between two PDUs. A stream that ends here is complete.
     pub fn is_between_pdus(&self) -> bool {
         matches!(self.state, State::Header) && self.partial.is_empty()
     }
 
-    /// Bytes of the data segment under way that are still to come and that no digest needs: 0 in a segment shorter than `segment_min`, bytes, and
-    /// between data segments.
+    /// Returns how many bytes of the current data segment are still missing and needed by no
+    /// digest. 0 in a segment shorter than `segment_min` bytes and outside data segments.
     pub fn data_left(&self, segment_min: u32) -> u32 {
         match self.state {
             State::Data { offset, length } if length >= segment_min && !self.data_digest => {
@@ -194,12 +201,12 @@ impl Framer {
                 return self.begin(header).map(Some);
             }
         }
-        self.next_cut_header(input)
+        self.next_split_header(input)
     }
 
-    /// Puts a header together that did not come in one piece.
+    /// Assembles a header that is split across pieces.
     #[cold]
-    fn next_cut_header<'f, 'i: 'f>(
+    fn next_split_header<'f, 'i: 'f>(
         &'f mut self,
         input: &mut &'i [u8],
     ) -> Result<Option<Frame<'f, 'i>>, FrameError> {
@@ -230,7 +237,7 @@ impl Framer {
         *input = rest;
     }
 
-    /// Length of BHS, AHS and header digest, once the announced data segment was found short enough.
+    /// Checks the length of the data segment and returns the length of BHS, AHS and header digest.
     #[inline]
     fn header_length(&mut self) -> Result<usize, FrameError> {
         let length = self.bhs.data_segment_length();
@@ -241,7 +248,7 @@ impl Framer {
         Ok(BHS_LENGTH + self.bhs.ahs_length() + if self.header_digest { DIGEST_LENGTH } else { 0 })
     }
 
-    /// Checks the digest of a whole header and goes on to what follows it.
+    /// Checks the digest of a complete header and enters the state after it.
     #[inline]
     fn begin<'f, 'i: 'f>(&'f mut self, header: &[u8]) -> Result<Frame<'f, 'i>, FrameError> {
         if self.header_digest {
@@ -333,7 +340,8 @@ impl Framer {
         self.next_end(data_digest_ok)
     }
 
-    /// Compares the digest over data and padding *as received*: a peer's padding should be zeros (RFC 7143 section 11.2.3), but need not be for its digest to hold.
+    /// Compares the digest over data and padding *as received*. A peer's padding should be zeros
+    /// (RFC 7143 section 11.2.3), but its digest covers whatever it sent.
     fn trailer_digest_is_right(&self, length: usize) -> bool {
         let (padding, digest) = self.trailer[..length].split_at(length - DIGEST_LENGTH);
         let mut whole = self.digest;
@@ -395,7 +403,7 @@ mod tests {
         }
     }
 
-    /// What came out, with pieces of data joined: (header, AHS, data, digest is right).
+    /// Parsed PDUs with their pieces of data joined: (header, AHS, data, digest matches).
     type Read = Vec<(Bhs, Vec<u8>, Vec<u8>, bool)>;
 
     /// Feeds the pieces, and checks the grammar Header Data* End on the way.

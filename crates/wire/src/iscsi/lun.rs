@@ -5,7 +5,7 @@
 pub struct Lun(pub u64);
 
 impl Lun {
-    /// Greatest number that [`Lun::new`] takes: 14 bits of flat space addressing.
+    /// Maximum number that [`Lun::new`] accepts: 14 bits of flat space addressing.
     pub const NUMBER_MAX: u16 = 0x3fff;
 
     /// Encodes a number: peripheral device addressing up to 255, flat space addressing above.
@@ -25,7 +25,8 @@ impl Lun {
         Lun((first as u64) << 48)
     }
 
-    /// The number of a single-level LUN in peripheral (bus 0) or flat space addressing; `None` for every other form.
+    /// Returns the number of a single-level LUN in peripheral (bus 0) or flat space addressing.
+    /// `None` for every other form.
     #[inline]
     pub const fn number(self) -> Option<u16> {
         let first = (self.0 >> 48) as u16;

@@ -1,21 +1,23 @@
 //! Tags and sequence numbers.
 use std::fmt;
 
-/// Initiator Task Tag: an initiator's name for a task, unique within the session while the task lives (RFC 7143 section 11.2.1.8).
+/// Initiator Task Tag: identifies a task, unique within the session while the task lives (RFC 7143
+/// section 11.2.1.8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Itt(pub u32);
 
 impl Itt {
-    /// No task: a NOP-Out that wants no answer, a NOP-In that answers none.
+    /// No task: a NOP-Out that requests no answer, a NOP-In that is not an answer.
     pub const RESERVED: Itt = Itt(u32::MAX);
 }
 
-/// Target Transfer Tag: a target's name for an R2T, a NOP-In that wants an answer, or a text exchange that goes on.
+/// Target Transfer Tag: identifies an R2T, a NOP-In that requests an answer, or an unfinished text
+/// exchange.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ttt(pub u32);
 
 impl Ttt {
-    /// No transfer: unsolicited data, a ping that wants no answer.
+    /// No transfer: unsolicited data, a ping that requests no answer.
     pub const RESERVED: Ttt = Ttt(u32::MAX);
 }
 
@@ -23,33 +25,36 @@ macro_rules! serial_number {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         ///
-        /// Compared by RFC 1982 serial arithmetic (RFC 7143 section 4.2.2.1): there is no `Ord`, since the relation is not transitive.
+        /// Compared by RFC 1982 serial arithmetic (RFC 7143 section 4.2.2.1): there is no `Ord`,
+        /// because the relation is not transitive.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct $name(pub u32);
 
         impl $name {
-            /// The number `n` after this one, modulo 2^32.
+            /// Returns the number `n` after this one, modulo 2^32.
             #[inline]
             #[must_use]
             pub const fn plus(self, n: u32) -> Self {
                 Self(self.0.wrapping_add(n))
             }
 
-            /// The number `n` before this one, modulo 2^32.
+            /// Returns the number `n` before this one, modulo 2^32.
             #[inline]
             #[must_use]
             pub const fn minus(self, n: u32) -> Self {
                 Self(self.0.wrapping_sub(n))
             }
 
-            /// Comes before `other`. Of two numbers 2^31 apart neither comes before the other.
+            /// Returns whether this number precedes `other`. Of two numbers 2^31 apart neither
+            /// precedes the other.
             #[inline]
             pub const fn precedes(self, other: Self) -> bool {
                 let ahead = other.0.wrapping_sub(self.0);
                 ahead != 0 && ahead < 1 << 31
             }
 
-            /// Lies in the window from `first` to `last`, both included; an empty window has `last` = `first` - 1.
+            /// Returns whether this number lies in the window from `first` to `last`, both
+            /// included. An empty window has `last` = `first` - 1.
             #[inline]
             pub const fn within(self, first: Self, last: Self) -> bool {
                 !self.precedes(first) && !last.precedes(self) && !last.precedes(first)
@@ -73,7 +78,8 @@ serial_number! {
     StatSn
 }
 
-/// Initiator Session ID (RFC 7143 section 11.12.5): with the initiator's name and the portal group it names a session.
+/// Initiator Session ID (RFC 7143 section 11.12.5): together with the initiator's name and the
+/// portal group it identifies a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Isid(pub [u8; 6]);
 
@@ -89,11 +95,11 @@ impl Isid {
 /// The three numbers that nearly every target PDU carries in bytes 24 to 35.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TargetNumbers {
-    /// Number of the status, or of the next one where the PDU carries none.
+    /// Number of the status, or of the next one if the PDU carries none.
     pub stat_sn: StatSn,
-    /// Next command number that the target wants.
+    /// Next command number that the target expects.
     pub exp_cmd_sn: CmdSn,
-    /// Last command number that the target takes; one less than `exp_cmd_sn` closes the window.
+    /// Last command number that the target accepts. `exp_cmd_sn` - 1 closes the window.
     pub max_cmd_sn: CmdSn,
 }
 
@@ -110,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn window_across_the_wrap_holds_its_ends_and_nothing_else() {
+    fn window_across_the_wrap_contains_exactly_its_range() {
         let (first, last) = (CmdSn(u32::MAX - 1), CmdSn(2));
         for inside in [u32::MAX - 1, u32::MAX, 0, 1, 2] {
             assert!(CmdSn(inside).within(first, last), "{inside}");

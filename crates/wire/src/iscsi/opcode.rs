@@ -1,17 +1,18 @@
-//! Operation codes (RFC 7143 section 11.2.1.2). Initiator opcodes are below 20h, target opcodes from 20h on.
+//! Operation codes (RFC 7143 section 11.2.1.2). Initiator opcodes are below 20h, target opcodes
+//! from 20h on.
 
 macro_rules! opcodes {
     ($($(#[$doc:meta])* $name:ident = $code:literal,)*) => {
-        /// What a PDU is.
+        /// Operation code of a PDU.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Opcode { $($(#[$doc])* $name = $code,)* }
 
         impl Opcode {
-            /// Every opcode this crate knows.
+            /// Every opcode that this crate knows.
             pub const ALL: &[Opcode] = &[$(Opcode::$name,)*];
 
-            /// The opcode of a 6-bit code; `None` for reserved and vendor-specific ones.
+            /// Returns the opcode of a 6-bit code. `None` for reserved and vendor-specific ones.
             #[inline]
             pub const fn from_code(code: u8) -> Option<Opcode> {
                 match code { $($code => Some(Opcode::$name),)* _ => None }
@@ -66,7 +67,7 @@ impl Opcode {
         self as u8
     }
 
-    /// Sent by initiators.
+    /// Returns whether initiators send it.
     pub const fn from_initiator(self) -> bool {
         self.code() < 0x20
     }

@@ -1,17 +1,20 @@
-//! Lists of `key=value` pairs, each ended by NUL (RFC 7143 section 6.1): the data of login and text PDUs.
+//! Lists of `key=value` pairs, each ended by NUL (RFC 7143 section 6.1): the data of login and text
+//! PDUs.
 //!
-//! What a key means, and which values it takes, is [`super::keys`]. Here is the form: limits come before meaning, and nothing is copied.
+//! This file handles the form of the lists: limits are checked first, and nothing is copied. The
+//! meaning and the values of keys are in [`super::keys`].
 
 /// Longest key, bytes (RFC 7143 section 6.1).
 pub const KEY_LENGTH_MAX: usize = 63;
-/// Longest value, bytes. The RFC sets 255 for simple values ([`super::keys`] holds that); lists and binary values are longer, 8192 at most here.
+/// Longest value, bytes. [`super::keys`] enforces the RFC's limit of 255 bytes for simple values.
+/// Lists and binary values may be longer, up to this limit.
 pub const VALUE_LENGTH_MAX: usize = 8192;
-/// Longest text of one exchange, over all PDUs joined by the C bit, bytes.
+/// Longest text of one exchange, bytes, summed over all PDUs joined by the C bit.
 pub const TEXT_LENGTH_MAX: usize = 64 * 1024;
-/// Most PDUs joined by the C bit.
+/// Maximum number of PDUs joined by the C bit.
 pub const SEQUENCE_LENGTH_MAX: usize = 16;
 
-/// Why bytes are no such list.
+/// Errors of a list of `key=value` pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
     /// The last pair is not ended by NUL.
@@ -20,22 +23,24 @@ pub enum TextError {
     /// There is no `=`.
     #[error("key without =")]
     MissingEquals,
-    /// Nothing stands before `=`.
+    /// The key before `=` is empty.
     #[error("empty key")]
     EmptyKey,
     /// The key is longer than [`KEY_LENGTH_MAX`].
     #[error("key of more than 63 bytes")]
     KeyTooLong,
-    /// The key does not begin with a capital letter, or holds something other than letters, digits and `.-+@_`.
+    /// The key does not begin with a capital letter, or holds something other than letters, digits
+    /// and `.-+@_`.
     ///
-    /// `iSCSIProtocolLevel` is the one key of the RFC that breaks its own rule, so a small first letter is taken too.
-    #[error("key with a character that keys do not have")]
+    /// A lower-case first letter is accepted too, because the RFC's own key `iSCSIProtocolLevel`
+    /// has one.
+    #[error("key with an invalid character")]
     KeyCharacter,
     /// The value is longer than [`VALUE_LENGTH_MAX`].
     #[error("value of more than 8192 bytes")]
     ValueTooLong,
     /// The value is not UTF-8, or holds control characters.
-    #[error("value is not text")]
+    #[error("value is not UTF-8 text or contains control characters")]
     ValueCharacter,
     /// More than [`TEXT_LENGTH_MAX`] bytes.
     #[error("text of more than 64 KiB")]
@@ -48,7 +53,8 @@ pub enum TextError {
 /// A key and its value.
 pub type Pair<'a> = (&'a str, &'a str);
 
-/// Walks the pairs. The first error ends the walk. NULs behind the last pair are passed over: some initiators count their padding as text.
+/// Iterates over the pairs. The first error ends the iteration. NULs after the last pair are
+/// skipped, because some initiators count their padding as text.
 pub fn parse_pairs(bytes: &[u8]) -> impl Iterator<Item = Result<Pair<'_>, TextError>> {
     let mut rest = match bytes.iter().rposition(|&byte| byte != 0) {
         Some(last) => &bytes[..bytes.len().min(last + 2)],
@@ -80,11 +86,11 @@ fn parse_pair(bytes: &[u8]) -> Result<Pair<'_>, TextError> {
     if key.len() > KEY_LENGTH_MAX {
         return Err(TextError::KeyTooLong);
     }
-    let legal = key[0].is_ascii_alphabetic()
+    let valid = key[0].is_ascii_alphabetic()
         && key
             .iter()
             .all(|b| b.is_ascii_alphanumeric() || b".-+@_".contains(b));
-    if !legal {
+    if !valid {
         return Err(TextError::KeyCharacter);
     }
     if value.len() > VALUE_LENGTH_MAX {
@@ -105,7 +111,7 @@ fn parse_pair(bytes: &[u8]) -> Result<Pair<'_>, TextError> {
 pub fn emit_pair(out: &mut Vec<u8>, key: &str, value: &str) {
     assert!(
         !key.contains(['=', '\0']) && !value.contains('\0'),
-        "{key:?}={value:?} cannot be said"
+        "{key:?}={value:?} cannot be encoded as a text key"
     );
     out.extend_from_slice(key.as_bytes());
     out.push(b'=');
@@ -113,7 +119,7 @@ pub fn emit_pair(out: &mut Vec<u8>, key: &str, value: &str) {
     out.push(0);
 }
 
-/// Collects text that comes in pieces and over several PDUs.
+/// Collects a text that arrives in pieces and in several PDUs.
 #[derive(Clone, Debug, Default)]
 pub struct TextBuffer {
     bytes: Vec<u8>,
@@ -121,7 +127,7 @@ pub struct TextBuffer {
 }
 
 impl TextBuffer {
-    /// Counts a PDU; called with its header, before its data.
+    /// Counts a PDU. Called at its header, before its data.
     ///
     /// # Errors
     /// [`TextError::TooManyPdus`].
@@ -137,7 +143,7 @@ impl TextBuffer {
     /// Adds a piece of data.
     ///
     /// # Errors
-    /// [`TextError::TooLong`]; the piece is not kept.
+    /// [`TextError::TooLong`]; the piece is discarded.
     pub fn extend(&mut self, bytes: &[u8]) -> Result<(), TextError> {
         if bytes.len() > TEXT_LENGTH_MAX - self.bytes.len() {
             return Err(TextError::TooLong);
@@ -146,13 +152,14 @@ impl TextBuffer {
         Ok(())
     }
 
-    /// Bytes collected so far.
+    /// Returns the number of bytes collected so far.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// All that came, once a PDU without C bit has ended; the buffer begins anew and keeps no memory.
+    /// Returns the collected text and resets the buffer, which keeps no memory. Called at the end
+    /// of a PDU without C bit.
     pub fn take(&mut self) -> Vec<u8> {
         self.pdus = 0;
         std::mem::take(&mut self.bytes)
@@ -221,7 +228,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_emitted_is_parsed(pairs in proptest::collection::vec(("[A-Z][A-Za-z0-9.+@_-]{0,62}", "[ -~]{0,300}"), 0..20)) {
+        fn emitted_pairs_survive_parsing(pairs in proptest::collection::vec(("[A-Z][A-Za-z0-9.+@_-]{0,62}", "[ -~]{0,300}"), 0..20)) {
             let mut bytes = Vec::new();
             pairs.iter().for_each(|(key, value)| emit_pair(&mut bytes, key, value));
             let expected: Vec<_> = pairs.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();

@@ -1,4 +1,4 @@
-//! Binary values in text keys (RFC 7143 section 6.1): hexadecimal behind `0x`, base64 behind `0b`.
+//! Binary values in text keys (RFC 7143 section 6.1): hexadecimal after `0x`, base64 after `0b`.
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::general_purpose::GeneralPurpose;
@@ -10,29 +10,29 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Why a text is no such value.
+/// Errors of a binary value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BinaryError {
-    /// Neither `0x` nor `0b` stands before it.
+    /// The prefix is neither `0x` nor `0b`.
     #[error("neither hexadecimal nor base64")]
     Prefix,
-    /// Nothing follows.
+    /// No digits follow the prefix.
     #[error("empty")]
     Empty,
-    /// More bytes than there may be. Known from the length of the text, before anything is decoded.
+    /// More bytes than the limit. Checked against the length of the text before it is decoded.
     #[error("too long")]
     TooLong,
-    /// An odd number of hexadecimal digits, a character that is no digit, base64 that ends in the middle.
+    /// An odd number of hexadecimal digits, an invalid digit, incomplete base64.
     #[error("malformed")]
     Malformed,
 }
 
-/// The bytes of a value, at most `length_max`.
+/// Decodes a value of at most `length_max` bytes.
 ///
 /// # Errors
 /// See [`BinaryError`].
 pub fn decode_binary(text: &str, length_max: usize) -> Result<Vec<u8>, BinaryError> {
-    // Not `split_at`: the text may have any characters.
+    // `split_at` would panic within a multi-byte character.
     let (prefix, digits) = text.split_at_checked(2).ok_or(BinaryError::Prefix)?;
     match prefix {
         _ if !["0x", "0X", "0b", "0B"].contains(&prefix) => Err(BinaryError::Prefix),
@@ -69,7 +69,7 @@ fn decode_base64(digits: &[u8], length_max: usize) -> Result<Vec<u8>, BinaryErro
     }
 }
 
-/// A value in hexadecimal, which every implementation reads.
+/// Encodes a value in hexadecimal, which every implementation reads.
 #[must_use]
 pub fn encode_binary(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 + 2 * bytes.len());

@@ -1,15 +1,17 @@
-//! CHAP in an iSCSI login (RFC 7143 section 12.1.3, RFC 1994): algorithms, secrets, challenges and responses, the same for both sides.
+//! CHAP in an iSCSI login (RFC 7143 section 12.1.3, RFC 1994): algorithms, secrets, challenges and
+//! responses, shared by both sides.
 //!
 //! ```text
 //!   initiator                                     target
 //!   CHAP_A=8,7                            →
 //!                                         ←       CHAP_A=8  CHAP_I=41  CHAP_C=0x…          a [`Challenge`]
 //!   CHAP_N=name  CHAP_R=0x…               →                                                its [`Response`]
-//!  [CHAP_I=7     CHAP_C=0x…]              →       mutual: a challenge of the initiator's own
+//!  [CHAP_I=7     CHAP_C=0x…]              →       mutual: a challenge of the initiator
 //!                                         ←      [CHAP_N=name  CHAP_R=0x…]
 //! ```
-//! Here is what travels and what it must be; who asks whom, and when, is in the logins of `target` and `initiator`. Values that come from a peer are
-//! decoded into memory whose size is known before (CVE-2018-14633), and compared in constant time. A secret never shows in `Debug`.
+//! This module computes and checks values. The order of the exchange is in the logins of the target
+//! and of the initiator. A peer's values are decoded into memory of bounded size (CVE-2018-14633)
+//! and compared in constant time. A secret never appears in `Debug`.
 mod binary;
 mod secret;
 
@@ -22,21 +24,23 @@ use super::keys::parse_number;
 
 /// Longest challenge, bytes (RFC 7143 section 12.1.3).
 pub const CHALLENGE_LENGTH_MAX: usize = 1024;
-/// Length of our own challenges, bytes: as long as the longest response, which RFC 1994 section 2.3 wants unpredictable and never repeated.
+/// Length of our own challenges, bytes: as long as the longest response. RFC 1994 section 2.3
+/// requires them to be unpredictable and unique.
 pub const CHALLENGE_LENGTH: usize = 32;
 /// Longest value of a CHAP key, bytes: a challenge in hexadecimal with its `0x`.
 pub const VALUE_LENGTH_MAX: usize = 2 + 2 * CHALLENGE_LENGTH_MAX;
 /// Longest name (CHAP_N), bytes: a simple value (RFC 7143 section 6.1).
 pub const NAME_LENGTH_MAX: usize = 255;
-/// Longest list of algorithms that is looked at, entries.
+/// Maximum number of entries read from a list of algorithms.
 const ALGORITHMS_MAX: usize = 16;
 
-/// What makes a response of a challenge. Numbers are those of IANA's "PPP Authentication Algorithms".
+/// Hash that computes a response. Numbers are those of IANA's "PPP Authentication
+/// Algorithms".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
-    /// 5. Broken as a hash; only for peers that know no other.
+    /// 5. Broken as a hash; only for peers that support no other.
     Md5,
-    /// 6. Broken as a hash; only for peers that know no other.
+    /// 6. Broken as a hash; only for peers that support no other.
     Sha1,
     /// 7.
     Sha256,
@@ -45,9 +49,9 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// Those that are used unless others are asked for, best first.
+    /// Algorithms used by default, best first.
     pub const DEFAULT: &[Algorithm] = &[Algorithm::Sha3_256, Algorithm::Sha256];
-    /// All, best first.
+    /// All algorithms, best first.
     pub const ALL: &[Algorithm] = &[
         Algorithm::Sha3_256,
         Algorithm::Sha256,
@@ -55,7 +59,7 @@ impl Algorithm {
         Algorithm::Md5,
     ];
 
-    /// As CHAP_A says it.
+    /// Returns the number in CHAP_A.
     #[must_use]
     pub fn number(self) -> u8 {
         match self {
@@ -66,7 +70,7 @@ impl Algorithm {
         }
     }
 
-    /// Length of a response, bytes: 16 to 32.
+    /// Returns the length of a response, bytes: 16 to 32.
     #[must_use]
     pub fn response_length(self) -> usize {
         match self {
@@ -76,17 +80,18 @@ impl Algorithm {
         }
     }
 
-    /// The value of CHAP_A that offers these.
+    /// Returns the value of CHAP_A that offers these algorithms.
     #[must_use]
     pub fn emit_list(algorithms: &[Algorithm]) -> String {
         let numbers: Vec<_> = algorithms
             .iter()
-            .map(|one| one.number().to_string())
+            .map(|algorithm| algorithm.number().to_string())
             .collect();
         numbers.join(",")
     }
 
-    /// The best of `own` (best first) that a peer's CHAP_A has too. Numbers that nobody knows are passed over.
+    /// Returns the first of `own` (best first) that a peer's CHAP_A offers too. Unknown numbers are
+    /// ignored.
     #[must_use]
     pub fn choose(offered: &str, own: &[Algorithm]) -> Option<Algorithm> {
         let offered: Vec<_> = offered
@@ -96,47 +101,47 @@ impl Algorithm {
             .collect();
         own.iter()
             .copied()
-            .find(|one| offered.contains(&one.number().into()))
+            .find(|algorithm| offered.contains(&algorithm.number().into()))
     }
 
-    /// The hash of identifier, secret and challenge (RFC 1994 section 4.1).
+    /// Hashes identifier, secret and challenge (RFC 1994 section 4.1).
     fn hash(self, identifier: u8, secret: &[u8], challenge: &[u8]) -> Vec<u8> {
-        fn of<D: sha3::Digest>(parts: [&[u8]; 3]) -> Vec<u8> {
+        fn digest<D: sha3::Digest>(parts: [&[u8]; 3]) -> Vec<u8> {
             let mut hash = D::new();
             parts.iter().for_each(|part| hash.update(part));
             hash.finalize().to_vec()
         }
         let parts = [&[identifier][..], secret, challenge];
         match self {
-            Algorithm::Md5 => of::<md5::Md5>(parts),
-            Algorithm::Sha1 => of::<sha1::Sha1>(parts),
-            Algorithm::Sha256 => of::<sha2::Sha256>(parts),
-            Algorithm::Sha3_256 => of::<sha3::Sha3_256>(parts),
+            Algorithm::Md5 => digest::<md5::Md5>(parts),
+            Algorithm::Sha1 => digest::<sha1::Sha1>(parts),
+            Algorithm::Sha256 => digest::<sha2::Sha256>(parts),
+            Algorithm::Sha3_256 => digest::<sha3::Sha3_256>(parts),
         }
     }
 }
 
-/// Why a peer's CHAP keys cannot be taken. The login ends; the peer learns nothing but that.
+/// Errors of a peer's CHAP keys. The login fails; the peer learns no details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChapError {
-    /// CHAP_I is no number from 0 to 255.
-    #[error("CHAP_I is no number from 0 to 255")]
+    /// CHAP_I is not a number from 0 to 255.
+    #[error("CHAP_I is not a number from 0 to 255")]
     Identifier,
     /// CHAP_C is not 1 to 1024 bytes of binary.
     #[error("CHAP_C: {0}")]
     Challenge(BinaryError),
-    /// CHAP_R is not as many bytes of binary as the algorithm makes.
+    /// CHAP_R is not binary of the algorithm's length.
     #[error("CHAP_R: {0}")]
     Response(BinaryError),
     /// Our own challenge came back as the peer's (RFC 7143 section 9.2.1).
     #[error("our own challenge was sent back to us")]
     Reflected,
-    /// The response is not the one that the secret makes.
-    #[error("the response does not come from the secret")]
+    /// The response does not match the secret.
+    #[error("the response does not match the secret")]
     Wrong,
 }
 
-/// A question that only who knows the secret can answer.
+/// A challenge, which only a peer with the secret can answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge {
     algorithm: Algorithm,
@@ -145,7 +150,8 @@ pub struct Challenge {
 }
 
 impl Challenge {
-    /// A new one. `entropy` fills a slice with bytes that nobody can foresee, and that no other start of this program has seen.
+    /// Creates a challenge. `entropy` fills a slice with unpredictable bytes that differ between
+    /// starts of the program.
     pub fn new(algorithm: Algorithm, entropy: &mut dyn FnMut(&mut [u8])) -> Challenge {
         let mut random = [0; CHALLENGE_LENGTH + 1];
         entropy(&mut random);
@@ -157,7 +163,7 @@ impl Challenge {
         }
     }
 
-    /// The peer's, from its CHAP_I and CHAP_C.
+    /// Parses a peer's challenge from its CHAP_I and CHAP_C.
     ///
     /// # Errors
     /// [`ChapError::Identifier`], [`ChapError::Challenge`].
@@ -177,32 +183,32 @@ impl Challenge {
         })
     }
 
-    /// The value of CHAP_A that goes with it.
+    /// Returns the algorithm, the value of CHAP_A.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
-    /// The value of CHAP_I.
+    /// Returns the value of CHAP_I.
     #[must_use]
     pub fn identifier(&self) -> String {
         self.identifier.to_string()
     }
 
-    /// The value of CHAP_C.
+    /// Returns the value of CHAP_C.
     #[must_use]
     pub fn value(&self) -> String {
         encode_binary(&self.bytes)
     }
 
-    /// The value of CHAP_R that answers it.
+    /// Returns the value of CHAP_R that answers this challenge.
     #[must_use]
     pub fn answer(&self, secret: &Secret) -> String {
         encode_binary(&self.response(secret))
     }
 
-    /// Checks that a challenge of the peer's is not this one, which we asked: a peer that does not know the secret would have us answer it
-    /// ourselves (linux 1d2b60a5). Whatever its identifier.
+    /// Checks that a peer's challenge, whatever its identifier, is not this challenge of ours: a
+    /// peer without the secret could reflect it and use our answer (linux 1d2b60a5).
     ///
     /// # Errors
     /// [`ChapError::Reflected`].
@@ -214,15 +220,16 @@ impl Challenge {
         }
     }
 
-    /// Checks a peer's CHAP_R. With `None` for a secret (nobody of that name) it takes as long as with one, and fails.
+    /// Checks a peer's CHAP_R. `None` for the secret (unknown name) fails after the same time as a
+    /// wrong response.
     ///
     /// # Errors
     /// [`ChapError::Response`], [`ChapError::Wrong`].
     pub fn check(&self, secret: Option<&Secret>, response: &str) -> Result<(), ChapError> {
         let length = self.algorithm.response_length();
         let response = decode_binary(response, length).map_err(ChapError::Response)?;
-        let nobody = Secret::nobody();
-        let expected = self.response(secret.unwrap_or(&nobody));
+        let placeholder = Secret::placeholder();
+        let expected = self.response(secret.unwrap_or(&placeholder));
         let equal = bool::from(expected.ct_eq(&response));
         if equal && secret.is_some() {
             Ok(())

@@ -1,14 +1,14 @@
-//! What only the two sides know.
+//! CHAP secrets and the names they belong to.
 use core::fmt;
 
 use subtle::ConstantTimeEq as _;
 
-/// Shortest secret, bytes: 96 bits, below which RFC 7143 section 9.2.1 wants IPsec.
+/// Shortest secret, bytes: 96 bits, below which RFC 7143 section 9.2.1 requires IPsec.
 pub const SECRET_LENGTH_MIN: usize = 12;
 /// Longest secret, bytes.
 pub const SECRET_LENGTH_MAX: usize = 255;
 
-/// Why a text can be no secret or no name. Says nothing of the text but its length.
+/// Errors of a secret or a name. They reveal only the length of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
     /// Not 12 to 255 bytes.
@@ -16,22 +16,27 @@ pub enum SecretError {
         "a CHAP secret has 12 to 255 bytes (96 bits at least, RFC 7143 section 9.2.1); this one has {0}"
     )]
     Length(usize),
-    /// NUL or another control character, which no text key can carry and no prompt can type.
+    /// The secret contains NUL or another control character, which text keys cannot carry.
     #[error("a CHAP secret has no control characters")]
     Character,
     /// A name is not 1 to 255 bytes of text.
     #[error("a CHAP name has 1 to 255 bytes and no control characters")]
     Name,
-    /// Both directions use one secret (RFC 7143 section 9.2.1 forbids it: who knows one side's challenge could answer for the other).
-    #[error("the target's CHAP secret must not be an initiator's")]
+    /// Both directions use one secret (RFC 7143 section 9.2.1 forbids it: one side's response could
+    /// be used as the other's).
+    #[error("the target's CHAP secret must differ from every initiator's")]
     Same,
 }
 
-/// A shared secret. It compares in constant time and does not show in `Debug`.
+/// A shared secret. It compares in constant time and is hidden in `Debug`.
 #[derive(Clone)]
 pub struct Secret(Box<[u8]>);
 
 impl Secret {
+    /// Creates a secret of 12 to 255 bytes without control characters.
+    ///
+    /// Creates a secret of 12 to 255 bytes without control characters.
+    ///
     /// # Errors
     /// [`SecretError::Length`], [`SecretError::Character`].
     pub fn new(text: &str) -> Result<Secret, SecretError> {
@@ -44,8 +49,9 @@ impl Secret {
         Ok(Secret(text.as_bytes().into()))
     }
 
-    /// What a response is computed from when nobody of that name is known. No response to it is taken.
-    pub(super) fn nobody() -> Secret {
+    /// Returns the secret from which the response of an unknown name is computed. No response to it
+    /// is accepted.
+    pub(super) fn placeholder() -> Secret {
         Secret(Box::new([0; SECRET_LENGTH_MIN]))
     }
 
@@ -68,7 +74,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A name (CHAP_N) and its secret. Names are literal: `0xAB` is four characters (RFC 7143 section 12.1.3, libiscsi b243f92).
+/// A name (CHAP_N) and its secret. Names are literal: `0xAB` is four characters (RFC 7143 section
+/// 12.1.3, libiscsi b243f92).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
     name: String,
@@ -76,8 +83,11 @@ pub struct Credentials {
 }
 
 impl Credentials {
+    /// Creates credentials. `name` has 1 to 255 bytes and no control characters; `secret` as in
+    /// [`Secret::new`].
+    ///
     /// # Errors
-    /// [`SecretError`], all but `Same`.
+    /// [`SecretError`], except `Same`.
     pub fn new(name: &str, secret: &str) -> Result<Credentials, SecretError> {
         let fits = (1..=super::NAME_LENGTH_MAX).contains(&name.len());
         if !fits || name.chars().any(char::is_control) {
@@ -89,13 +99,13 @@ impl Credentials {
         })
     }
 
-    /// As CHAP_N says it.
+    /// Returns the value of CHAP_N.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its secret.
+    /// Returns the secret.
     #[must_use]
     pub fn secret(&self) -> &Secret {
         &self.secret

@@ -5,7 +5,7 @@ fn secret(text: &str) -> Secret {
     Secret::new(text).expect("a secret")
 }
 
-/// Entropy for tests: counts.
+/// Entropy for tests: a counter.
 fn counting() -> impl FnMut(&mut [u8]) {
     let mut next = 0u8;
     move |out| {
@@ -43,7 +43,7 @@ fn responses_are_the_hash_of_identifier_secret_and_challenge() {
         assert_eq!(
             challenge.check(None, response),
             Err(ChapError::Wrong),
-            "nobody's response is never right"
+            "the response of an unknown name is never accepted"
         );
         assert_eq!(response.len(), 2 + 2 * algorithm.response_length());
     }
@@ -52,7 +52,7 @@ fn responses_are_the_hash_of_identifier_secret_and_challenge() {
 #[test]
 fn nobodys_own_response_is_refused_as_well() {
     let challenge = Challenge::new(Algorithm::Sha256, &mut counting());
-    let response = challenge.answer(&Secret::nobody());
+    let response = challenge.answer(&Secret::placeholder());
     assert_eq!(challenge.check(None, &response), Err(ChapError::Wrong));
 }
 
@@ -197,7 +197,7 @@ fn the_best_common_algorithm_is_chosen() {
     assert_eq!(
         Algorithm::choose(&endless, Algorithm::ALL),
         None,
-        "not looked at for ever"
+        "only the first entries are read"
     );
 }
 

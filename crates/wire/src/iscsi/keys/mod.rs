@@ -1,8 +1,11 @@
-//! Every text key of RFC 7143 (section 13; security keys of section 12; the keys of RFC 3720 that section 13.25 makes obsolete): its rule as a table, its
-//! values, and the [`Negotiation`] that both sides run.
+//! Every text key of RFC 7143 (section 13; security keys of section 12; the keys of RFC 3720 that
+//! section 13.25 makes obsolete): a table of rules, their values, and the [`Negotiation`] that both
+//! sides run.
 //!
-//! A key is *declared* (one side says, the other takes note) or *negotiated* (the originator offers, the responder answers with the result, by a
-//! result function both know). The table says which, so that `negotiation.rs` holds no list of keys but the fields of [`Agreed`] and [`Declared`].
+//! A key is *declared* (one side states its value) or *negotiated* (the originator offers, the
+//! responder answers with the result of a function that both sides know). The table has the kind of
+//! every key; `negotiation.rs` has no list of keys other than the fields of [`Agreed`] and
+//! [`Declared`].
 mod negotiation;
 mod parameters;
 mod value;
@@ -11,47 +14,47 @@ pub use negotiation::{Negotiation, NegotiationError, PAIRS_MAX, Role, UNKNOWN_KE
 pub use parameters::{Agreed, Declared, Offer};
 pub use value::{AuthMethod, Digest, SessionType, TaskReporting, is_iscsi_name, parse_number};
 
-/// How a key gets its value, and which values there are.
+/// Way in which a key gets its value, and its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Declared text of 1 to 255 bytes.
     Text,
     /// Declared number.
     Number {
-        /// Least value.
+        /// Minimum.
         min: u32,
-        /// Greatest value.
+        /// Maximum.
         max: u32,
     },
-    /// Negotiated: the smaller number holds.
+    /// Negotiated: the result is the smaller number.
     Minimum {
-        /// Least value.
+        /// Minimum.
         min: u32,
-        /// Greatest value.
+        /// Maximum.
         max: u32,
     },
-    /// Negotiated: the greater number holds.
+    /// Negotiated: the result is the greater number.
     Maximum {
-        /// Least value.
+        /// Minimum.
         min: u32,
-        /// Greatest value.
+        /// Maximum.
         max: u32,
     },
-    /// Negotiated: Yes where both say Yes.
+    /// Negotiated: Yes if both sides have Yes.
     And,
-    /// Negotiated: Yes where one says Yes.
+    /// Negotiated: Yes if either side has Yes.
     Or,
-    /// Negotiated: the first of the originator's list that the responder takes.
+    /// Negotiated: the first of the originator's list that the responder accepts.
     List,
-    /// Belongs to an authentication method; legal only once that was agreed on.
+    /// Belongs to an authentication method; allowed only after agreement on the method.
     Authentication,
-    /// A question, in full feature phase.
+    /// A request for information, in full feature phase.
     Query,
-    /// Of RFC 3720; answered with Reject, whatever it says (section 13.25).
+    /// Obsolete key of RFC 3720; always answered with Reject (section 13.25).
     Obsolete,
 }
 
-/// When a key may be used ("Use" in section 13).
+/// Phases in which a key may be used ("Use" in section 13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// During the login of any connection (IO).
@@ -64,27 +67,27 @@ pub enum Use {
     Always,
 }
 
-/// Who may send a key.
+/// Sides that may send a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
     /// The initiator.
     Initiator,
     /// The target.
     Target,
-    /// Either.
+    /// Either side.
     Both,
 }
 
-/// All that the RFC says about a key, but its default: that is [`Agreed::default`].
+/// The RFC's rule of a key. Its default is in [`Agreed::default`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// As it is spelled; case counts.
+    /// Name, case-sensitive.
     pub name: &'static str,
-    /// How it gets its value.
+    /// Way in which it gets its value.
     pub kind: Kind,
-    /// When.
+    /// Phases in which it may be used.
     pub usage: Use,
-    /// By whom.
+    /// Sides that may send it.
     pub sender: Sender,
     /// "Irrelevant when: SessionType=Discovery".
     pub normal_sessions_only: bool,
@@ -97,10 +100,10 @@ macro_rules! keys {
         pub enum Key { $($(#[$doc])* $key,)* }
 
         impl Key {
-            /// All of them.
+            /// Every key.
             pub const ALL: &[Key] = &[$(Key::$key,)*];
 
-            /// Its rule.
+            /// Returns the rule of the key.
             pub fn rule(self) -> Rule {
                 match self {
                     $(Key::$key => Rule {
@@ -113,7 +116,7 @@ macro_rules! keys {
                 }
             }
 
-            /// The key of that name.
+            /// Returns the key of a name.
             pub fn from_name(name: &str) -> Option<Key> {
                 match name { $($name => Some(Key::$key),)* _ => None }
             }
@@ -154,7 +157,7 @@ keys! {
     MaxRecvDataSegmentLength = "MaxRecvDataSegmentLength", Kind::Number { min: SEGMENT.0, max: SEGMENT.1 }, Always, Both;
     /// 13.13.
     MaxBurstLength = "MaxBurstLength", Kind::Minimum { min: SEGMENT.0, max: SEGMENT.1 }, LeadingLogin, Both, normal;
-    /// 13.14. Negotiated after all that it depends on, see [`Negotiation::receive`].
+    /// 13.14. Negotiated after the keys that it depends on, see [`Negotiation::receive`].
     FirstBurstLength = "FirstBurstLength", Kind::Minimum { min: SEGMENT.0, max: SEGMENT.1 }, LeadingLogin, Both, normal;
     /// 13.15.
     DefaultTime2Wait = "DefaultTime2Wait", Kind::Maximum { min: 0, max: 3600 }, LeadingLogin, Both;
@@ -215,7 +218,7 @@ keys! {
 }
 
 impl Key {
-    /// As it is spelled.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         self.rule().name
     }

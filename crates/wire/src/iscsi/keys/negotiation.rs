@@ -1,7 +1,8 @@
 //! The exchange of keys, as either side sees it (RFC 7143 section 6.2).
 //!
-//! A key that comes is the answer to an offer of ours if one is open, else an offer or a declaration of the peer's. Every answer is at most one line per
-//! key of the table, and at most [`UNKNOWN_KEYS_MAX`] lines for keys that nobody knows: a peer cannot make the reply grow (CVE-2013-2850).
+//! A received key is the answer to an open offer of this side if there is one, else an offer or a
+//! declaration of the peer. A reply has at most one line per key of the table and at most
+//! [`UNKNOWN_KEYS_MAX`] lines for unknown keys: a peer cannot make it grow (CVE-2013-2850).
 use super::value::{boolean_name, parse_boolean};
 use super::{
     Agreed, AuthMethod, Declared, Key, KeySet, Kind, Offer, Rule, Sender, SessionType, Use,
@@ -11,9 +12,9 @@ use crate::iscsi::Stage;
 use crate::iscsi::chap;
 use crate::iscsi::text::{TextError, emit_pair, parse_pairs};
 
-/// Most pairs of one text. The whole table twice over is less.
+/// Maximum number of pairs in one text, more than twice the size of the table.
 pub const PAIRS_MAX: usize = 128;
-/// Most keys of one login that are answered with NotUnderstood.
+/// Maximum number of keys per login that are answered with NotUnderstood.
 pub const UNKNOWN_KEYS_MAX: u32 = 16;
 /// Longest simple value, bytes (section 6.1).
 const SIMPLE_VALUE_LENGTH_MAX: usize = 255;
@@ -22,7 +23,7 @@ const REJECT: &str = "Reject";
 const IRRELEVANT: &str = "Irrelevant";
 const NOT_UNDERSTOOD: &str = "NotUnderstood";
 
-/// Which side this is.
+/// Side of the negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The initiator.
@@ -31,25 +32,27 @@ pub enum Role {
     Target,
 }
 
-/// Why a negotiation cannot go on. The login is refused (target: 0200h) or given up (initiator); section 7.11.
+/// Errors that end a negotiation. A target refuses the login (0200h), an initiator abandons it
+/// (section 7.11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NegotiationError {
     /// The text is malformed.
     #[error(transparent)]
     Text(#[from] TextError),
-    /// More than [`PAIRS_MAX`] pairs, or more than [`UNKNOWN_KEYS_MAX`] keys that are not understood.
+    /// More than [`PAIRS_MAX`] pairs, or more than [`UNKNOWN_KEYS_MAX`] keys that are not
+    /// understood.
     #[error("too many keys")]
     TooManyKeys,
     /// A key was negotiated or declared again (section 6.3).
-    #[error("{0:?} came again")]
+    #[error("{0:?} was sent twice")]
     Duplicate(Key),
     /// Only the other side may send it.
-    #[error("{0:?} was sent by the side that may not")]
+    #[error("{0:?} was sent by the wrong side")]
     WrongSender(Key),
-    /// A declaration, or the answer to an offer of ours, that cannot be.
-    #[error("{0:?} with a value that it cannot have")]
+    /// Invalid value of a declaration, or of the answer to an offer of this side.
+    #[error("{0:?} has an invalid value")]
     Value(Key),
-    /// An offer of ours was answered with Reject.
+    /// The peer answered an offer of this side with Reject.
     #[error("{0:?} was rejected")]
     Rejected(Key),
 }
@@ -61,11 +64,11 @@ pub struct Negotiation {
     own: Offer,
     agreed: Agreed,
     declared: Declared,
-    /// Came from the peer, as offer or declaration.
+    /// Received from the peer, as offer or declaration.
     received: KeySet,
-    /// Offered by us and not yet answered.
+    /// Offered by this side and not yet answered.
     open: KeySet,
-    /// Offered or declared by us.
+    /// Offered or declared by this side.
     sent: KeySet,
     unknown_keys: u32,
     send_targets: Option<String>,
@@ -74,7 +77,8 @@ pub struct Negotiation {
 }
 
 impl Negotiation {
-    /// Before anything was said. A `first_burst_length` above `max_burst_length` is cut to it.
+    /// Creates the state before the first text. A `first_burst_length` above `max_burst_length` is
+    /// reduced to it.
     pub fn new(role: Role, mut own: Offer) -> Negotiation {
         own.first_burst_length = own.first_burst_length.min(own.max_burst_length);
         Negotiation {
@@ -91,7 +95,7 @@ impl Negotiation {
         }
     }
 
-    /// Returns the values that hold so far. FirstBurstLength is never above MaxBurstLength.
+    /// Returns the values in effect so far. FirstBurstLength is never above MaxBurstLength.
     pub fn agreed(&self) -> &Agreed {
         &self.agreed
     }
@@ -101,18 +105,20 @@ impl Negotiation {
         &self.declared
     }
 
-    /// The value of a SendTargets that came with the last text: a target's name, `All`, or empty for the session's own target.
+    /// Returns the value of SendTargets in the last text: a target's name, `All`, or empty
+    /// for the session's own target.
     pub fn take_send_targets(&mut self) -> Option<String> {
         self.send_targets.take()
     }
 
-    /// The CHAP keys that came with the last text, in their order; each comes at most once in a login, and is at most
-    /// [`chap::VALUE_LENGTH_MAX`] bytes long. Who has agreed on CHAP must take them.
+    /// Returns the CHAP keys of the last text, in order. Each appears at most once per login and
+    /// has at most [`chap::VALUE_LENGTH_MAX`] bytes. Callers that agreed on CHAP must take them.
     pub fn take_authentication(&mut self) -> Vec<(Key, String)> {
         std::mem::take(&mut self.authentication)
     }
 
-    /// Says who wants what: first text of an initiator. `target_name`: `None` in a discovery session.
+    /// Declares names and session type, in the first text of an initiator. `target_name`: `None`
+    /// for a discovery session.
     pub fn declare_session(
         &mut self,
         initiator_name: &str,
@@ -132,7 +138,7 @@ impl Negotiation {
         self.declare(Key::SessionType, kind.name(), out);
     }
 
-    /// Declares a text key of ours: names, aliases, TargetAddress, TargetPortalGroupTag.
+    /// Declares a text key of this side: names, aliases, TargetAddress, TargetPortalGroupTag.
     ///
     /// # Panics
     /// Panics if there is a NUL in `value`.
@@ -148,7 +154,8 @@ impl Negotiation {
         emit_pair(out, key.name(), value);
     }
 
-    /// Declares how long a data segment this side takes, once. [`Negotiation::receive`] does it for a target in the operational stage.
+    /// Declares MaxRecvDataSegmentLength, once. For a target, [`Negotiation::receive`] does this in
+    /// the operational stage.
     pub fn declare_max_recv_data_segment_length(&mut self, out: &mut Vec<u8>) {
         if !self.sent.contains(Key::MaxRecvDataSegmentLength) {
             self.agreed.max_recv_data_segment_length = self.own.max_recv_data_segment_length;
@@ -157,13 +164,14 @@ impl Negotiation {
         }
     }
 
-    /// Offers AuthMethod: an initiator in the security stage.
+    /// Offers AuthMethod, in the security stage of an initiator.
     pub fn offer_security(&mut self, out: &mut Vec<u8>) {
         self.offer(Key::AuthMethod, out);
     }
 
-    /// Offers every operational key that the session type has use for, with our preference: an initiator in the operational stage. TaskReporting and
-    /// iSCSIProtocolLevel are left at their defaults, which are what is built here; targets of RFC 3720 do not know them.
+    /// Offers every operational key that applies to the session type, in the operational stage of
+    /// an initiator. TaskReporting and iSCSIProtocolLevel keep their defaults, which are
+    /// implemented here; targets of RFC 3720 do not support these keys.
     pub fn offer_operational(&mut self, out: &mut Vec<u8>) {
         self.declare_max_recv_data_segment_length(out);
         let discovery = self.declared.session_type == SessionType::Discovery;
@@ -179,7 +187,7 @@ impl Negotiation {
         }
     }
 
-    /// Offers one negotiated key with our preference; others are passed over.
+    /// Offers this side's preference for a negotiated key. Other keys are ignored.
     fn offer(&mut self, key: Key, out: &mut Vec<u8>) {
         let value = match key.rule().kind {
             Kind::List => self.own.words(key).join(","),
@@ -199,13 +207,16 @@ impl Negotiation {
         emit_pair(out, key.name(), &value);
     }
 
-    /// Takes a whole text of the peer's and appends what is to be answered to `reply`: at most 8 KiB, whatever came.
+    /// Processes a complete text of the peer and appends the answers to `reply`, always at most 8
+    /// KiB.
     ///
-    /// Order within a text means nothing to the RFC, but FirstBurstLength depends on MaxBurstLength, InitialR2T and ImmediateData, and everything on
-    /// SessionType; so these come last and first.
+    /// The order of keys has no meaning in the RFC. FirstBurstLength depends on MaxBurstLength,
+    /// InitialR2T and ImmediateData and is processed last; all keys depend on SessionType, which is
+    /// processed first.
     ///
     /// # Errors
-    /// See [`NegotiationError`]; what was taken before stays, and `reply` is not to be sent.
+    /// See [`NegotiationError`]. Keys processed before the error keep their effect; `reply` must
+    /// not be sent.
     pub fn receive(
         &mut self,
         stage: Stage,
@@ -237,8 +248,8 @@ impl Negotiation {
         Ok(())
     }
 
-    /// Ends the login: offers that were never answered get the value that they have without an answer (section 6.2.2: a boolean may be left unanswered
-    /// where the offer alone decides), or keep their default.
+    /// Ends the login. Offers without an answer keep their default, except booleans that the offer
+    /// alone decides: these may stay unanswered (section 6.2.2).
     pub fn conclude(&mut self) {
         for key in self.open.iter() {
             let own = self.own.boolean(key);
@@ -251,7 +262,8 @@ impl Negotiation {
         self.open = KeySet::default();
     }
 
-    /// Not answered where it is itself such an answer, or two sides that know nothing of a key would talk about it for ever.
+    /// Answers an unknown key with NotUnderstood, unless its value is such an answer itself: two
+    /// sides without the key would exchange it endlessly.
     fn receive_unknown(
         &mut self,
         name: &str,
@@ -280,7 +292,7 @@ impl Negotiation {
         if self.open.contains(key) {
             self.open.remove(key);
             self.received.insert(key);
-            return self.take_answer(key, &rule, value);
+            return self.receive_answer(key, &rule, value);
         }
         let peer = if self.role == Role::Target {
             Sender::Initiator
@@ -295,12 +307,12 @@ impl Negotiation {
         }
         self.received.insert(key);
         match rule.kind {
-            Kind::Text | Kind::Number { .. } => self.take_declaration(key, &rule, value),
+            Kind::Text | Kind::Number { .. } => self.receive_declaration(key, &rule, value),
             Kind::Query if stage == Stage::FullFeaturePhase => {
                 self.send_targets = Some(value.to_owned());
                 Ok(())
             }
-            Kind::Authentication if self.awaits(stage, key) => {
+            Kind::Authentication if self.expects_authentication(stage, key) => {
                 if value.len() > chap::VALUE_LENGTH_MAX {
                     return Err(NegotiationError::Value(key));
                 }
@@ -314,8 +326,8 @@ impl Negotiation {
         }
     }
 
-    /// A key of the method agreed on, in the stage where it belongs.
-    fn awaits(&self, stage: Stage, key: Key) -> bool {
+    /// Returns whether `key` belongs to the agreed method and to this stage.
+    fn expects_authentication(&self, stage: Stage, key: Key) -> bool {
         stage == Stage::SecurityNegotiation
             && self.agreed.auth_method == Some(AuthMethod::Chap)
             && matches!(
@@ -324,8 +336,9 @@ impl Negotiation {
             )
     }
 
-    /// Whether a declaration says again what it said before. That is taken: libiscsi names itself both in the security and in the operational stage. Any
-    /// other repetition during login is an error (section 6.3). In full feature phase, keys of use ALL may change.
+    /// Returns whether a declaration repeats its value, which is accepted: libiscsi declares its
+    /// name both in the security and in the operational stage. Any other repetition during login is
+    /// an error (section 6.3). In full feature phase, keys of use ALL may change.
     fn is_repeated(
         &self,
         stage: Stage,
@@ -346,7 +359,7 @@ impl Negotiation {
         }
     }
 
-    fn take_declaration(
+    fn receive_declaration(
         &mut self,
         key: Key,
         rule: &Rule,
@@ -380,7 +393,7 @@ impl Negotiation {
         Ok(())
     }
 
-    /// Answers an offer, and takes the result up.
+    /// Answers an offer and records the result.
     fn answer(&mut self, stage: Stage, key: Key, rule: &Rule, value: &str) -> String {
         if stage == Stage::FullFeaturePhase && matches!(rule.usage, Use::Login | Use::LeadingLogin)
         {
@@ -393,14 +406,16 @@ impl Negotiation {
             .unwrap_or_else(|| REJECT.to_owned())
     }
 
-    /// "Irrelevant when" of section 13. Offers whose use depends on keys that came with the same text are looked at last, see `receive`.
+    /// "Irrelevant when" of section 13. Offers that depend on keys of the same text are processed
+    /// last, see `receive`.
     fn is_irrelevant(&self, key: Key, rule: &Rule) -> bool {
         let discovery = self.declared.session_type == SessionType::Discovery;
         let unsolicited = self.agreed.immediate_data || !self.agreed.initial_r2t;
         (discovery && rule.normal_sessions_only) || (key == Key::FirstBurstLength && !unsolicited)
     }
 
-    /// The result function of the key. `None`: the offer is outside what the key can be, or nothing in it is acceptable.
+    /// Applies the result function of the key. `None`: the offer is invalid, or none of its values
+    /// is acceptable.
     fn result(&mut self, key: Key, rule: &Rule, offer: &str) -> Option<String> {
         match rule.kind {
             Kind::Minimum { min, max } => {
@@ -440,8 +455,14 @@ impl Negotiation {
         }
     }
 
-    /// Takes the answer to an offer of ours, which must be one that the result function can give. NotUnderstood and Irrelevant leave the default.
-    fn take_answer(&mut self, key: Key, rule: &Rule, answer: &str) -> Result<(), NegotiationError> {
+    /// Processes the answer to an offer of this side, which must be a possible value of the result
+    /// function. NotUnderstood and Irrelevant keep the default.
+    fn receive_answer(
+        &mut self,
+        key: Key,
+        rule: &Rule,
+        answer: &str,
+    ) -> Result<(), NegotiationError> {
         match answer {
             REJECT => return Err(NegotiationError::Rejected(key)),
             IRRELEVANT | NOT_UNDERSTOOD => return Ok(()),

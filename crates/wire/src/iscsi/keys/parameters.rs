@@ -1,9 +1,9 @@
-//! The keys of a session: one side's offer, the values agreed on, and the names declared.
+//! The keys of a session: the offer of one side, the agreed values and the declared names.
 use super::{AuthMethod, Digest, Key, SessionType, TaskReporting};
 
-/// One side's part in the negotiation: what an initiator offers, or a target's argument of each result function. The
-/// defaults are those of RFC 7143 section 13, except where noted. Keys are spelled as in the RFC, in snake case, here
-/// and in [`Agreed`].
+/// One side's preferences: the offer of an initiator, or a target's argument of each result
+/// function. The defaults are those of RFC 7143 section 13, except where noted. Keys are spelled as
+/// in the RFC, in snake case, here and in [`Agreed`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Authentication methods, best first. Default: None.
@@ -12,21 +12,22 @@ pub struct Offer {
     pub header_digests: &'static [Digest],
     /// Data digests, best first. Default: None.
     pub data_digests: &'static [Digest],
-    /// Connections of a session, 1 to 65 535. Default 1.
+    /// Maximum connections of a session, 1 to 65 535. Default 1.
     pub max_connections: u32,
-    /// Wait for an R2T before sending unsolicited data. Default true.
+    /// Forbid unsolicited Data-Out PDUs. Default true.
     pub initial_r2t: bool,
-    /// Send data with the command. Default true.
+    /// Allow data in the PDU of the command. Default true.
     pub immediate_data: bool,
-    /// Longest data segment that this side takes, bytes, 512 to 2^24 - 1. Default 8192.
+    /// Longest data segment that this side accepts, bytes, 512 to 2^24 - 1. Default 8192.
     pub max_recv_data_segment_length: u32,
     /// Longest sequence of data PDUs, bytes, 512 to 2^24 - 1. Default 262 144.
     pub max_burst_length: u32,
-    /// Most unsolicited data of a command, bytes, 512 to `max_burst_length`. Default 65 536.
+    /// Maximum unsolicited data of a command, bytes, 512 to `max_burst_length`. Default 65 536.
     pub first_burst_length: u32,
     /// Seconds to wait after a failure before reconnecting, 0 to 3600. Default 2.
     pub default_time2wait: u32,
-    /// Seconds for which tasks are then kept, 0 to 3600. Default 20; 0 at error recovery level 0 says the truth.
+    /// Seconds for which tasks are then kept, 0 to 3600. Default 20. Tasks are never kept at error
+    /// recovery level 0, where 0 is correct.
     pub default_time2retain: u32,
     /// R2Ts outstanding for one task, 1 to 65 535. Default 1.
     pub max_outstanding_r2t: u32,
@@ -34,9 +35,9 @@ pub struct Offer {
     pub data_pdu_in_order: bool,
     /// Sequences in order. Default true.
     pub data_sequence_in_order: bool,
-    /// 0 to 2. Default 0.
+    /// Error recovery level, 0 to 2. Default 0.
     pub error_recovery_level: u32,
-    /// 0 to 31; 1 is RFC 7143. Default 1.
+    /// Protocol level, 0 to 31; 1 is RFC 7143. Default 1.
     pub iscsi_protocol_level: u32,
 }
 
@@ -63,15 +64,15 @@ impl Default for Offer {
     }
 }
 
-/// The values that hold for a session and its connection. The defaults are those of RFC 7143 section 13; they hold for
-/// every key that was not negotiated.
+/// Values in effect for a session and its connection. The defaults are those of RFC 7143 section 13
+/// and apply to every key that was not negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreed {
-    /// Authentication method; `None` before one was agreed on.
+    /// Authentication method; `None` before agreement.
     pub auth_method: Option<AuthMethod>,
-    /// Header digest from full feature phase on.
+    /// Header digest in full feature phase.
     pub header_digest: Digest,
-    /// Data digest from full feature phase on.
+    /// Data digest in full feature phase.
     pub data_digest: Digest,
     /// Connections of the session.
     pub max_connections: u32,
@@ -85,11 +86,11 @@ pub struct Agreed {
     pub peer_max_recv_data_segment_length: u32,
     /// Longest sequence of data PDUs, bytes.
     pub max_burst_length: u32,
-    /// Most unsolicited data of a command, bytes; never above `max_burst_length`.
+    /// Maximum unsolicited data of a command, bytes; never above `max_burst_length`.
     pub first_burst_length: u32,
-    /// Seconds.
+    /// Seconds to wait after a failure before reconnecting.
     pub default_time2wait: u32,
-    /// Seconds.
+    /// Seconds for which tasks are then kept.
     pub default_time2retain: u32,
     /// R2Ts outstanding for one task.
     pub max_outstanding_r2t: u32,
@@ -97,11 +98,11 @@ pub struct Agreed {
     pub data_pdu_in_order: bool,
     /// Sequences come in order.
     pub data_sequence_in_order: bool,
-    /// 0 to 2.
+    /// Error recovery level, 0 to 2.
     pub error_recovery_level: u32,
-    /// How tasks that end together are reported.
+    /// Report of tasks that end together.
     pub task_reporting: TaskReporting,
-    /// 1: RFC 7143.
+    /// Protocol level; 1 is RFC 7143.
     pub iscsi_protocol_level: u32,
 }
 
@@ -130,27 +131,27 @@ impl Default for Agreed {
     }
 }
 
-/// Names and the session's type, declared by either side.
+/// Names and session type, declared by either side.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Declared {
     /// Normal or discovery.
     pub session_type: SessionType,
-    /// Name of the initiator, once it came.
+    /// Name of the initiator, once declared.
     pub initiator_name: Option<String>,
-    /// Name of the target, once it came.
+    /// Name of the target, once declared.
     pub target_name: Option<String>,
-    /// Description of the initiator for people.
+    /// Human-readable name of the initiator.
     pub initiator_alias: Option<String>,
-    /// Description of the target for people.
+    /// Human-readable name of the target.
     pub target_alias: Option<String>,
-    /// Address that a redirecting target names: `address:port,group`.
+    /// Address to which a target redirects: `address:port,group`.
     pub target_address: Option<String>,
     /// Portal group of the target's portal.
     pub target_portal_group_tag: Option<u16>,
 }
 
 impl Offer {
-    /// This side's part in the result of a numeric key.
+    /// Returns this side's argument of a numeric key.
     pub(super) fn number(&self, key: Key) -> Option<u32> {
         Some(match key {
             Key::MaxConnections => self.max_connections,
@@ -165,7 +166,7 @@ impl Offer {
         })
     }
 
-    /// This side's part in the result of a boolean key.
+    /// Returns this side's argument of a boolean key.
     pub(super) fn boolean(&self, key: Key) -> Option<bool> {
         Some(match key {
             Key::InitialR2t => self.initial_r2t,
@@ -176,7 +177,7 @@ impl Offer {
         })
     }
 
-    /// Words that this side takes for a list key, best first.
+    /// Returns the words that this side accepts for a list key, best first.
     pub(super) fn words(&self, key: Key) -> Vec<&'static str> {
         match key {
             Key::HeaderDigest => self
@@ -194,7 +195,7 @@ impl Offer {
                 .iter()
                 .map(|method| method.name())
                 .collect(),
-            // Semantics of RFC 3720 are the ones that are built; the others are extensions of it (section 13.23).
+            // RFC 3720 semantics are implemented; the others are extensions (section 13.23).
             Key::TaskReporting => vec![TaskReporting::Rfc3720.name()],
             _ => Vec::new(),
         }
@@ -202,8 +203,9 @@ impl Offer {
 }
 
 impl Agreed {
-    /// Sets a negotiated number; other keys are left alone. FirstBurstLength is cut to MaxBurstLength (section 13.14) here, so that nobody ever sees it above:
-    /// a peer may well lower the one and leave the other at its default.
+    /// Sets a negotiated number; other keys are ignored. FirstBurstLength is reduced to
+    /// MaxBurstLength here (section 13.14), so that it is never above it: a peer may lower
+    /// MaxBurstLength alone.
     pub(super) fn set_number(&mut self, key: Key, value: u32) {
         match key {
             Key::MaxConnections => self.max_connections = value,
@@ -219,7 +221,7 @@ impl Agreed {
         self.first_burst_length = self.first_burst_length.min(self.max_burst_length);
     }
 
-    /// Sets a negotiated boolean; other keys are left alone.
+    /// Sets a negotiated boolean; other keys are ignored.
     pub(super) fn set_boolean(&mut self, key: Key, value: bool) {
         match key {
             Key::InitialR2t => self.initial_r2t = value,
@@ -230,7 +232,7 @@ impl Agreed {
         }
     }
 
-    /// Sets a negotiated word. `None` where the word is none of the key's.
+    /// Sets a negotiated word. `None` if the key does not have that word.
     pub(super) fn set_word(&mut self, key: Key, word: &str) -> Option<()> {
         match key {
             Key::HeaderDigest => self.header_digest = Digest::from_name(word)?,
@@ -244,7 +246,7 @@ impl Agreed {
 }
 
 impl Declared {
-    /// A declared text, where it came.
+    /// Returns a declared text, if any.
     pub(super) fn text(&self, key: Key) -> Option<&str> {
         match key {
             Key::SessionType => Some(self.session_type.name()),
@@ -257,7 +259,7 @@ impl Declared {
         }
     }
 
-    /// The field of a declared text.
+    /// Returns the field of a declared text.
     pub(super) fn text_mut(&mut self, key: Key) -> Option<&mut Option<String>> {
         Some(match key {
             Key::InitiatorName => &mut self.initiator_name,

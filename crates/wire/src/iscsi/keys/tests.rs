@@ -1,4 +1,4 @@
-//! Both sides against each other, and each against what a peer may get wrong.
+//! Both sides against each other, and each against faults of a peer.
 use super::*;
 use crate::iscsi::Stage;
 use crate::iscsi::text::{emit_pair, parse_pairs};
@@ -17,7 +17,7 @@ fn text(pairs: &[(&str, &str)]) -> Vec<u8> {
 fn pairs(bytes: &[u8]) -> Vec<(&str, &str)> {
     parse_pairs(bytes)
         .collect::<Result<_, _>>()
-        .expect("what we send is text")
+        .expect("emitted text parses")
 }
 
 fn target() -> Negotiation {
@@ -30,7 +30,8 @@ fn target() -> Negotiation {
     )
 }
 
-/// What a target with preferences `own` answers to the offers, but for its own MaxRecvDataSegmentLength.
+/// Returns the answers of a target with preferences `own`, without its own
+/// MaxRecvDataSegmentLength.
 fn answers(own: Offer, offers: &[(&str, &str)]) -> Vec<(String, String)> {
     let mut target = Negotiation::new(Role::Target, own);
     let mut reply = Vec::new();
@@ -484,7 +485,7 @@ fn offers() -> impl Strategy<Value = Offer> {
     )
 }
 
-/// The values without the two fields that each side sees from its own end.
+/// Returns the values without the two fields that differ by side.
 fn shared(agreed: &Agreed) -> Agreed {
     Agreed {
         max_recv_data_segment_length: 0,
@@ -509,7 +510,7 @@ proptest! {
         prop_assert!(a.first_burst_length <= a.max_burst_length);
         prop_assert_eq!(a.max_recv_data_segment_length, b.peer_max_recv_data_segment_length);
         prop_assert_eq!(b.max_recv_data_segment_length, a.peer_max_recv_data_segment_length);
-        // Where FirstBurstLength is irrelevant, each keeps its own idea of a number that is never used.
+        // An irrelevant FirstBurstLength is unused, and each side keeps its own number.
         let (mut a, mut b) = (shared(a), shared(b));
         if a.initial_r2t && !a.immediate_data {
             (a.first_burst_length, b.first_burst_length) = (0, 0);

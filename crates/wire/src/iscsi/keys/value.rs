@@ -1,4 +1,4 @@
-//! Values of keys: what they are in memory and on the wire.
+//! Values of keys, in memory and on the wire.
 
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)* }) => {
@@ -7,12 +7,12 @@ macro_rules! words {
         pub enum $name { $($(#[$vdoc])* $variant,)* }
 
         impl $name {
-            /// As the RFC spells it.
+            /// Returns the RFC's word.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
             }
 
-            /// Of a word that the RFC knows.
+            /// Returns the value of a word of the RFC.
             pub fn from_name(name: &str) -> Option<Self> {
                 match name { $($word => Some(Self::$variant),)* _ => None }
             }
@@ -34,7 +34,7 @@ words! {
 words! {
     /// SessionType (section 13.21).
     SessionType {
-        /// Everything.
+        /// All commands.
         #[default]
         Normal = "Normal",
         /// SendTargets and logout only.
@@ -45,7 +45,7 @@ words! {
 words! {
     /// TaskReporting (section 13.23).
     TaskReporting {
-        /// As RFC 3720.
+        /// Semantics of RFC 3720.
         #[default]
         Rfc3720 = "RFC3720",
         /// Responses that fence later ones.
@@ -70,7 +70,8 @@ words! {
     }
 }
 
-/// A decimal constant without leading zeros, or a hexadecimal one behind `0x` (section 6.1), below 2^64.
+/// Parses a decimal constant without leading zeros or a hexadecimal one with `0x` (section 6.1),
+/// below 2^64.
 pub fn parse_number(text: &str) -> Option<u64> {
     if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         return parse_digits(digits, 16);
@@ -81,7 +82,7 @@ pub fn parse_number(text: &str) -> Option<u64> {
     parse_digits(text, 10)
 }
 
-/// `from_str_radix` would take a sign.
+/// Parses digits alone: `from_str_radix` would accept a sign.
 fn parse_digits(digits: &str, radix: u32) -> Option<u64> {
     let only_digits = digits.chars().all(|c| c.is_digit(radix));
     if only_digits {
@@ -104,9 +105,11 @@ pub(super) fn boolean_name(value: bool) -> &'static str {
     if value { "Yes" } else { "No" }
 }
 
-/// An iSCSI name (section 4.2.7): `iqn.`, `eui.` or `naa.`, at most 223 bytes, without space, comma or control characters.
+/// Returns whether `name` is an iSCSI name (section 4.2.7): `iqn.`, `eui.` or `naa.`, at most 223
+/// bytes, without space, comma or control characters.
 ///
-/// Looser than RFC 3722, which maps names before it compares them: names with capitals are in use, and are taken as they come.
+/// Less strict than RFC 3722, which normalises names before comparison: names with capitals are in
+/// use and are accepted unchanged.
 pub fn is_iscsi_name(name: &str) -> bool {
     let kind = ["iqn.", "eui.", "naa."]
         .iter()

@@ -1,4 +1,5 @@
-//! Data-Out, Data-In, R2T (RFC 7143 sections 11.7 and 11.8) and SNACK (section 11.16): data and the asking for it.
+//! Data-Out, Data-In, R2T (RFC 7143 sections 11.7 and 11.8) and SNACK (section 11.16): data and
+//! requests for data.
 use super::{FINAL, Residual, begin, bit, wire_code};
 use crate::iscsi::{BHS_LENGTH, Bhs, Itt, Lun, Opcode, StatSn, TargetNumbers, Ttt, WireError};
 use crate::octets::{put_u32, put_u64};
@@ -6,24 +7,24 @@ use crate::octets::{put_u32, put_u64};
 const ACKNOWLEDGE: u8 = 0x40;
 const STATUS: u8 = 0x01;
 
-/// Data for the target, unsolicited or asked for by an R2T.
+/// Data for the target, unsolicited or requested by an R2T.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DataOut {
     /// F: last PDU of the sequence (of the R2T, or of the unsolicited data).
     pub is_final: bool,
-    /// The command's LUN where `ttt` is valid.
+    /// The command's LUN if `ttt` is valid.
     pub lun: Lun,
     /// Task that the data belongs to.
     pub itt: Itt,
     /// Tag of the R2T; [`Ttt::RESERVED`] for unsolicited data.
     pub ttt: Ttt,
-    /// Next status number that the initiator wants.
+    /// Next status number that the initiator expects.
     pub exp_stat_sn: StatSn,
     /// Number within the sequence, from 0.
     pub data_sn: u32,
-    /// Place of the data in the command's whole buffer, bytes.
+    /// Offset of the data in the command's whole buffer, bytes.
     pub buffer_offset: u32,
-    /// Length of the data.
+    /// Length of the data, bytes.
     pub data_segment_length: u32,
 }
 
@@ -66,7 +67,7 @@ impl DataOut {
     }
 }
 
-/// Buffer Offset, refused where the data would end beyond what an offset can say.
+/// Returns Buffer Offset, unless the data would end beyond 2^32 bytes.
 #[inline]
 fn checked_offset(bhs: &Bhs) -> Result<u32, WireError> {
     let offset = bhs.u32_at(40);
@@ -76,7 +77,8 @@ fn checked_offset(bhs: &Bhs) -> Result<u32, WireError> {
     }
 }
 
-/// Status that travels with the last Data-In PDU (S bit), which spares a SCSI Response. Only without sense data.
+/// Status that travels with the last Data-In PDU (S bit), which saves a SCSI Response. Only without
+/// sense data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DataInStatus {
     /// SCSI status.
@@ -90,23 +92,23 @@ pub struct DataInStatus {
 pub struct DataIn {
     /// F: last PDU of the sequence (no more than MaxBurstLength).
     pub is_final: bool,
-    /// A: an acknowledgement by SNACK is wanted (error recovery level 1 and above).
+    /// A: requests an acknowledgement by SNACK (error recovery level 1 and above).
     pub acknowledge: bool,
-    /// S: the task ends here. Needs `is_final`.
+    /// S: the status with which the task ends. Requires `is_final`.
     pub status: Option<DataInStatus>,
-    /// LUN where `ttt` is valid (A bit); otherwise 0.
+    /// LUN if `ttt` is valid (A bit); otherwise 0.
     pub lun: Lun,
     /// Task that the data belongs to.
     pub itt: Itt,
     /// Valid with the A bit; otherwise [`Ttt::RESERVED`].
     pub ttt: Ttt,
-    /// Numbers; StatSN counts only where there is a status.
+    /// Numbers. StatSN is valid only with a status.
     pub numbers: TargetNumbers,
     /// Number within the command's data, from 0.
     pub data_sn: u32,
-    /// Place of the data in the command's whole buffer, bytes.
+    /// Offset of the data in the command's whole buffer, bytes.
     pub buffer_offset: u32,
-    /// Length of the data.
+    /// Length of the data, bytes.
     pub data_segment_length: u32,
 }
 
@@ -164,22 +166,22 @@ impl DataIn {
     }
 }
 
-/// Ready To Transfer: the target asks for a part of a write's data.
+/// Ready To Transfer: the target requests a part of a write's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct R2t {
     /// The command's LUN.
     pub lun: Lun,
-    /// Task whose data is wanted.
+    /// Task whose data is requested.
     pub itt: Itt,
     /// Tag that the Data-Out PDUs repeat; never [`Ttt::RESERVED`].
     pub ttt: Ttt,
-    /// Numbers; StatSN is the next one and is not taken up.
+    /// Numbers. StatSN is the next one and is not consumed.
     pub numbers: TargetNumbers,
     /// Number of the R2T within the command, from 0.
     pub r2t_sn: u32,
-    /// First byte that is wanted.
+    /// Offset of the first byte requested.
     pub buffer_offset: u32,
-    /// Bytes that are wanted: 1 to MaxBurstLength.
+    /// Bytes requested: 1 to MaxBurstLength.
     pub desired_data_transfer_length: u32,
 }
 
@@ -230,15 +232,15 @@ impl R2t {
 }
 
 wire_code! {
-    /// What a SNACK asks for (section 11.16.1).
+    /// Type of a SNACK (section 11.16.1).
     SnackKind {
-        /// Data-In or R2T PDUs again.
+        /// Requests Data-In or R2T PDUs again.
         DataOrR2t = 0,
-        /// Status PDUs again.
+        /// Requests status PDUs again.
         Status = 1,
         /// Acknowledges Data-In PDUs.
         DataAck = 2,
-        /// Data-In PDUs again, resegmented.
+        /// Requests Data-In PDUs again, resegmented.
         RData = 3,
     }
 }
@@ -246,7 +248,7 @@ wire_code! {
 /// Selective negative acknowledgement; a protocol error at error recovery level 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snack {
-    /// What is asked for.
+    /// Type of the SNACK.
     pub kind: SnackKind,
     /// LUN of the Data-In PDU that is acknowledged; otherwise 0.
     pub lun: Lun,
@@ -254,11 +256,11 @@ pub struct Snack {
     pub itt: Itt,
     /// Target Transfer Tag of an acknowledgement or SNACK tag of an R-Data SNACK.
     pub tag: u32,
-    /// Next status number that the initiator wants.
+    /// Next status number that the initiator expects.
     pub exp_stat_sn: StatSn,
     /// First missing DataSN, R2TSN or StatSN.
     pub beg_run: u32,
-    /// Number missing; 0 means all from `beg_run` on.
+    /// Number missing; 0 means all from `beg_run`.
     pub run_length: u32,
 }
 

@@ -30,11 +30,11 @@ impl Stage {
     }
 }
 
-/// Byte 1 of both login PDUs: (C, CSG, NSG where T).
+/// Parses byte 1 of both login PDUs: (C, CSG, NSG if T is set).
 fn parse_stages(bhs: &Bhs) -> Result<(bool, Stage, Option<Stage>), WireError> {
     let (transit, more) = parse_sequence(bhs)?;
     let current = Stage::from_code(bhs.flags() >> 2)?;
-    // NSG is reserved where T is not set.
+    // NSG is reserved if T is not set.
     let next = if transit {
         Some(Stage::from_code(bhs.flags())?)
     } else {
@@ -61,15 +61,15 @@ fn isid(bhs: &Bhs) -> Isid {
 /// An initiator's login PDU. Its I bit is always set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoginRequest {
-    /// C: the list of keys goes on in the next request.
+    /// C: the list of keys continues in the next request.
     pub more: bool,
     /// CSG: never full feature phase.
     pub current_stage: Stage,
-    /// NSG, where the initiator asks to go there (T bit): after `current_stage`.
+    /// NSG if the initiator requests a transition (T bit): later than `current_stage`.
     pub next_stage: Option<Stage>,
-    /// Greatest version spoken; RFC 7143 is 0.
+    /// Highest version supported; RFC 7143 is 0.
     pub version_max: u8,
-    /// Least version spoken.
+    /// Lowest version supported.
     pub version_min: u8,
     /// Initiator's part of the session's identity.
     pub isid: Isid,
@@ -79,11 +79,11 @@ pub struct LoginRequest {
     pub itt: Itt,
     /// Connection ID, unique within the session.
     pub cid: u16,
-    /// In the leading login: where the command numbers of the session begin.
+    /// In the leading login: first command number of the session.
     pub cmd_sn: CmdSn,
-    /// Next status number that the initiator wants.
+    /// Next status number that the initiator expects.
     pub exp_stat_sn: StatSn,
-    /// Length of the text.
+    /// Length of the text, bytes.
     pub data_segment_length: u32,
 }
 
@@ -91,7 +91,8 @@ impl LoginRequest {
     /// Reads the header.
     ///
     /// # Errors
-    /// Another opcode; a stage that does not exist, or that does not come after the current one; T with C; C without text.
+    /// Another opcode; an undefined stage, or a next stage that is not later than the current one;
+    /// T with C; C without text.
     pub fn parse(bhs: &Bhs) -> Result<LoginRequest, WireError> {
         bhs.expect(Opcode::LoginRequest)?;
         let (more, current_stage, next_stage) = parse_stages(bhs)?;
@@ -137,49 +138,49 @@ impl LoginRequest {
 pub struct LoginStatus(pub u16);
 
 impl LoginStatus {
-    /// Going on.
+    /// Success: the login continues or is complete.
     pub const SUCCESS: LoginStatus = LoginStatus(0x0000);
-    /// The target has moved for now; TargetAddress says where.
+    /// The target has moved temporarily, to TargetAddress.
     pub const TARGET_MOVED_TEMPORARILY: LoginStatus = LoginStatus(0x0101);
-    /// The target has moved for good.
+    /// The target has moved permanently, to TargetAddress.
     pub const TARGET_MOVED_PERMANENTLY: LoginStatus = LoginStatus(0x0102);
-    /// Miscellaneous error of the initiator's.
+    /// Miscellaneous error of the initiator.
     pub const INITIATOR_ERROR: LoginStatus = LoginStatus(0x0200);
     /// The initiator could not be authenticated.
     pub const AUTHENTICATION_FAILURE: LoginStatus = LoginStatus(0x0201);
     /// The initiator may not use this target.
     pub const AUTHORIZATION_FAILURE: LoginStatus = LoginStatus(0x0202);
-    /// No such target here.
+    /// The target does not exist.
     pub const NOT_FOUND: LoginStatus = LoginStatus(0x0203);
     /// The target was removed.
     pub const TARGET_REMOVED: LoginStatus = LoginStatus(0x0204);
-    /// No version is spoken by both.
+    /// Both sides have no version in common.
     pub const UNSUPPORTED_VERSION: LoginStatus = LoginStatus(0x0205);
     /// Too many connections in the session.
     pub const TOO_MANY_CONNECTIONS: LoginStatus = LoginStatus(0x0206);
-    /// A key that must be there is not (such as InitiatorName).
+    /// A mandatory key is missing (such as InitiatorName).
     pub const MISSING_PARAMETER: LoginStatus = LoginStatus(0x0207);
     /// This session cannot include this connection.
     pub const CANNOT_INCLUDE_IN_SESSION: LoginStatus = LoginStatus(0x0208);
     /// The session type is not supported.
     pub const SESSION_TYPE_NOT_SUPPORTED: LoginStatus = LoginStatus(0x0209);
-    /// TSIH names no session.
+    /// TSIH identifies no session.
     pub const SESSION_DOES_NOT_EXIST: LoginStatus = LoginStatus(0x020a);
-    /// Not what may come during login.
+    /// The PDU is invalid during login.
     pub const INVALID_DURING_LOGIN: LoginStatus = LoginStatus(0x020b);
-    /// Error of the target's.
+    /// Miscellaneous error of the target.
     pub const TARGET_ERROR: LoginStatus = LoginStatus(0x0300);
-    /// Not now.
+    /// The target is temporarily unavailable.
     pub const SERVICE_UNAVAILABLE: LoginStatus = LoginStatus(0x0301);
     /// Out of resources.
     pub const OUT_OF_RESOURCES: LoginStatus = LoginStatus(0x0302);
 
-    /// 0: success; 1: redirection; 2: initiator's error; 3: target's error.
+    /// Returns the class: 0 success, 1 redirection, 2 initiator error, 3 target error.
     pub const fn class(self) -> u8 {
         (self.0 >> 8) as u8
     }
 
-    /// Detail within the class.
+    /// Returns the detail within the class.
     pub const fn detail(self) -> u8 {
         self.0 as u8
     }
@@ -188,35 +189,37 @@ impl LoginStatus {
 /// A target's login PDU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoginResponse {
-    /// C: the list of keys goes on in the next response.
+    /// C: the list of keys continues in the next response.
     pub more: bool,
     /// CSG.
     pub current_stage: Stage,
-    /// NSG, where the target agrees to go there (T bit).
+    /// NSG if the target agrees to the transition (T bit).
     pub next_stage: Option<Stage>,
-    /// Greatest version spoken.
+    /// Highest version supported.
     pub version_max: u8,
-    /// Version that holds for the connection.
+    /// Version in effect on the connection.
     pub version_active: u8,
     /// As in the request.
     pub isid: Isid,
-    /// As in the request; in the final response of a new session, the one given to it.
+    /// As in the request. In the final response of a new session, the handle assigned to it.
     pub tsih: u16,
     /// As in the request.
     pub itt: Itt,
-    /// Numbers; each response takes up a StatSN.
+    /// Numbers; each response consumes a StatSN.
     pub numbers: TargetNumbers,
-    /// How it goes. StatSN and so on hold only for class 0.
+    /// Result. The numbers are valid only for class 0.
     pub status: LoginStatus,
-    /// Length of the text.
+    /// Length of the text, bytes.
     pub data_segment_length: u32,
 }
 
 impl LoginResponse {
-    /// Reads the header. A refusal (class other than 0) is read leniently: its stages are reported as far as they exist.
+    /// Reads the header. A refusal (class other than 0) is read leniently: undefined stages are
+    /// replaced by the first stage.
     ///
     /// # Errors
-    /// Another opcode; in a response of class 0 a stage that does not exist or does not come after the current one; T with C; C without text.
+    /// Another opcode; in a response of class 0 an undefined stage or a next stage that is not
+    /// later than the current one; T with C; C without text.
     pub fn parse(bhs: &Bhs) -> Result<LoginResponse, WireError> {
         bhs.expect(Opcode::LoginResponse)?;
         let status = LoginStatus(bhs.u16_at(36));
@@ -261,7 +264,7 @@ impl LoginResponse {
 }
 
 wire_code! {
-    /// What a logout ends (section 11.14.1).
+    /// Reason of a logout (section 11.14.1).
     LogoutReason {
         /// The session with all its connections.
         CloseSession = 0,
@@ -273,11 +276,11 @@ wire_code! {
 }
 
 wire_code! {
-    /// What came of a logout (section 11.15.1).
+    /// Result of a logout (section 11.15.1).
     LogoutResult {
         /// Closed.
         Success = 0,
-        /// There is no such connection.
+        /// CID identifies no connection.
         CidNotFound = 1,
         /// Connection recovery is not supported.
         RecoveryNotSupported = 2,
@@ -286,20 +289,20 @@ wire_code! {
     }
 }
 
-/// Asks to close a session or a connection.
+/// Requests that a session or a connection be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogoutRequest {
     /// For immediate delivery.
     pub immediate: bool,
-    /// What is to be closed.
+    /// Scope of the logout.
     pub reason: LogoutReason,
     /// Tag of the request.
     pub itt: Itt,
-    /// Connection that is meant; unused where the session is closed.
+    /// Connection to close; unused if the session is closed.
     pub cid: u16,
     /// Command number.
     pub cmd_sn: CmdSn,
-    /// Next status number that the initiator wants.
+    /// Next status number that the initiator expects.
     pub exp_stat_sn: StatSn,
 }
 
@@ -342,15 +345,15 @@ impl LogoutRequest {
 /// Answers a logout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogoutResponse {
-    /// What came of it.
+    /// Result.
     pub result: LogoutResult,
     /// Tag of the request.
     pub itt: Itt,
-    /// Numbers; the response takes up a StatSN.
+    /// Numbers; the response consumes a StatSN.
     pub numbers: TargetNumbers,
     /// Seconds to wait before reconnecting.
     pub time2wait: u16,
-    /// Seconds after that for which tasks are kept.
+    /// Seconds after `time2wait` for which tasks are kept.
     pub time2retain: u16,
 }
 

@@ -1,8 +1,9 @@
-//! One repr per PDU of RFC 7143 section 11, initiator's and target's.
+//! One repr per PDU of RFC 7143 section 11, of initiators and of targets.
 //!
-//! `parse` wants a header of its own opcode and refuses what the section forbids; what depends on the session (numbers, tags, the phase) is the
-//! session's to check. `emit` writes all 48 bytes, with TotalAHSLength 0 (see [`super::ahs::emit_total_length`]). `data_segment_length` is in bytes
-//! without padding, at most 2^24 - 1: `emit` panics above.
+//! `parse` requires a header of its own opcode and refuses fields that the section forbids. Fields
+//! that depend on the session (numbers, tags, the phase) are checked by the session. `emit` writes
+//! all 48 bytes, with TotalAHSLength 0 (see [`super::ahs::emit_total_length`]).
+//! `data_segment_length` is in bytes without padding, at most 2^24 - 1: `emit` panics above.
 mod data;
 mod login;
 mod notice;
@@ -27,14 +28,14 @@ pub use text::{TextRequest, TextResponse};
 use super::{BHS_LENGTH, Bhs, CmdSn, Opcode, StatSn, TargetNumbers};
 use crate::octets::{put_u24, put_u32};
 
-/// F bit of byte 1; T in login PDUs. Always set in PDUs that are no part of a sequence.
+/// F bit of byte 1; T in login PDUs. Always set in PDUs outside sequences.
 const FINAL: u8 = 0x80;
 /// C bit of byte 1 in text and login PDUs.
 const CONTINUE: u8 = 0x40;
 /// I bit of byte 0.
 const IMMEDIATE: u8 = 0x40;
 
-/// Zeroes the header and writes what all PDUs have.
+/// Zeroes the header and writes the fields that all PDUs have.
 #[inline]
 fn begin(
     out: &mut [u8; BHS_LENGTH],
@@ -84,7 +85,8 @@ fn emit_initiator_numbers(out: &mut [u8; BHS_LENGTH], cmd_sn: CmdSn, exp_stat_sn
     put_u32(out, 28, exp_stat_sn.0);
 }
 
-/// A code on the wire as a closed enum plus `Other`, so that what a peer says is never lost and always round-trips.
+/// Defines a code on the wire as a closed enum plus `Other`, so that every code of a peer
+/// round-trips.
 macro_rules! wire_code {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $code:literal,)* }) => {
         $(#[$doc])*
@@ -96,12 +98,12 @@ macro_rules! wire_code {
         }
 
         impl $name {
-            /// From the wire.
+            /// Returns the value of a code.
             pub const fn from_code(code: u8) -> Self {
                 match code { $($code => Self::$variant,)* other => Self::Other(other) }
             }
 
-            /// To the wire.
+            /// Returns the code.
             pub const fn code(self) -> u8 {
                 match self { $(Self::$variant => $code,)* Self::Other(code) => code }
             }

@@ -1,42 +1,43 @@
-//! Asynchronous Message (RFC 7143 section 11.9) and Reject (section 11.17): what a target says unasked.
+//! Asynchronous Message (RFC 7143 section 11.9) and Reject (section 11.17): PDUs that a target
+//! sends unrequested.
 use super::{FINAL, begin, wire_code};
 use crate::iscsi::{BHS_LENGTH, Bhs, Itt, Lun, Opcode, TargetNumbers, WireError};
 use crate::octets::{put_u16, put_u32, put_u64};
 
 wire_code! {
-    /// What happened (section 11.9.1).
+    /// Event of an Asynchronous Message (section 11.9.1).
     AsyncEvent {
         /// A SCSI asynchronous event; sense data is in the data segment.
         ScsiEvent = 0,
-        /// The target wants a logout within Parameter3 seconds.
+        /// The target requests a logout within Parameter3 seconds.
         LogoutRequested = 1,
         /// The target will drop, or has dropped, connection Parameter1.
         ConnectionDropped = 2,
         /// The target will drop all connections of the session.
         SessionDropped = 3,
-        /// The target wants parameters negotiated anew within Parameter3 seconds.
+        /// The target requests a new negotiation of parameters within Parameter3 seconds.
         NegotiationRequested = 4,
-        /// All tasks of the LU are being ended (RFC 7143's FastAbort).
+        /// The target is terminating all tasks of the LU (RFC 7143's FastAbort).
         TasksTerminated = 5,
         /// Vendor-specific.
         Vendor = 255,
     }
 }
 
-/// A message that answers nothing.
+/// A message of the target that is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AsyncMessage {
-    /// What happened.
+    /// Event.
     pub event: AsyncEvent,
     /// Vendor's code.
     pub vendor_code: u8,
-    /// LU that a SCSI event is about; otherwise 0.
+    /// LU of a SCSI event; otherwise 0.
     pub lun: Lun,
-    /// Numbers; the message takes up a StatSN.
+    /// Numbers; the message consumes a StatSN.
     pub numbers: TargetNumbers,
     /// Parameter1 to Parameter3; for a dropped connection: CID, Time2Wait, Time2Retain.
     pub parameters: [u16; 3],
-    /// Length of sense data.
+    /// Length of the data segment (sense data of a SCSI event), bytes.
     pub data_segment_length: u32,
 }
 
@@ -78,7 +79,7 @@ impl AsyncMessage {
 }
 
 wire_code! {
-    /// Why a PDU was rejected (section 11.17.1).
+    /// Reason of a Reject (section 11.17.1).
     RejectReason {
         /// Data digest error.
         DataDigestError = 0x02,
@@ -96,7 +97,7 @@ wire_code! {
         InvalidDataAck = 0x08,
         /// Invalid PDU field.
         InvalidPduField = 0x09,
-        /// Out of resources for a long operation; come again with a new tag.
+        /// Out of resources for a long operation; to be retried with a new tag.
         LongOperationReject = 0x0a,
         /// Deprecated by RFC 7143.
         NegotiationReset = 0x0b,
@@ -105,16 +106,16 @@ wire_code! {
     }
 }
 
-/// Gives a PDU back unserved. The data segment begins with the 48 bytes of the rejected header.
+/// Rejects a PDU. The data segment begins with the 48 bytes of the rejected header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reject {
-    /// Why.
+    /// Reason.
     pub reason: RejectReason,
-    /// Numbers; the Reject takes up a StatSN.
+    /// Numbers; the Reject consumes a StatSN.
     pub numbers: TargetNumbers,
     /// For a rejected SNACK: next DataSN or R2TSN; otherwise 0.
     pub data_sn: u32,
-    /// Length of the data segment, at least 48.
+    /// Length of the data segment, at least 48 bytes.
     pub data_segment_length: u32,
 }
 

@@ -1,4 +1,5 @@
-//! NOP-Out and NOP-In (RFC 7143 sections 11.18 and 11.19): a ping and its echo, from either side.
+//! NOP-Out and NOP-In (RFC 7143 sections 11.18 and 11.19): a ping and its echo, in either
+//! direction.
 use super::{FINAL, begin, emit_initiator_numbers, parse_initiator_numbers};
 use crate::iscsi::{
     BHS_LENGTH, Bhs, CmdSn, Itt, Lun, Opcode, StatSn, TargetNumbers, Ttt, WireError,
@@ -8,19 +9,19 @@ use crate::octets::{put_u32, put_u64};
 /// An initiator's ping, or its answer to a target's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NopOut {
-    /// For immediate delivery; must be where `itt` is reserved.
+    /// For immediate delivery; mandatory if `itt` is reserved.
     pub immediate: bool,
     /// Copied from the NOP-In that is answered; otherwise 0.
     pub lun: Lun,
-    /// [`Itt::RESERVED`]: no answer is wanted.
+    /// [`Itt::RESERVED`]: no answer is requested.
     pub itt: Itt,
     /// Copied from the NOP-In that is answered; otherwise [`Ttt::RESERVED`].
     pub ttt: Ttt,
-    /// Command number (not taken up where `immediate`).
+    /// Command number; not consumed if `immediate`.
     pub cmd_sn: CmdSn,
-    /// Next status number that the initiator wants.
+    /// Next status number that the initiator expects.
     pub exp_stat_sn: StatSn,
-    /// Length of the ping data, which a target echoes.
+    /// Length of the ping data, which a target echoes, bytes.
     pub data_segment_length: u32,
 }
 
@@ -62,15 +63,15 @@ impl NopOut {
 /// A target's ping, or its answer to an initiator's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NopIn {
-    /// A LUN where `ttt` is valid; otherwise 0.
+    /// A LUN if `ttt` is valid; otherwise 0.
     pub lun: Lun,
-    /// That of the NOP-Out that is answered; [`Itt::RESERVED`] for a ping of the target's own.
+    /// Tag of the NOP-Out that is answered; [`Itt::RESERVED`] for a ping of the target.
     pub itt: Itt,
-    /// Valid where the target wants an answer; otherwise [`Ttt::RESERVED`].
+    /// Valid if the target requests an answer; otherwise [`Ttt::RESERVED`].
     pub ttt: Ttt,
-    /// StatSN advances only where `itt` is valid.
+    /// Numbers. StatSN advances only if `itt` is valid.
     pub numbers: TargetNumbers,
-    /// Length of the echoed data.
+    /// Length of the echoed data, bytes.
     pub data_segment_length: u32,
 }
 

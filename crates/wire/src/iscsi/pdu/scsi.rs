@@ -27,7 +27,7 @@ wire_code! {
 wire_code! {
     /// iSCSI service response (section 11.4.3).
     ScsiResponseCode {
-        /// Command completed at the target; the SCSI status holds.
+        /// Command completed at the target; the SCSI status is valid.
         Completed = 0x00,
         /// Target failure; no SCSI status.
         TargetFailure = 0x01,
@@ -51,15 +51,15 @@ pub struct ScsiCommand {
     pub lun: Lun,
     /// Tag of the new task.
     pub itt: Itt,
-    /// Bytes the initiator means to move (to the target where both R and W are set).
+    /// Bytes that the initiator expects to transfer (to the target if both R and W are set).
     pub expected_data_transfer_length: u32,
     /// Command number.
     pub cmd_sn: CmdSn,
-    /// Next status number that the initiator wants.
+    /// Next status number that the initiator expects.
     pub exp_stat_sn: StatSn,
     /// Command descriptor block; bytes past the 16th are in an extended-CDB AHS.
     pub cdb: [u8; 16],
-    /// Length of the immediate data.
+    /// Length of the immediate data, bytes.
     pub data_segment_length: u32,
 }
 
@@ -67,7 +67,8 @@ impl ScsiCommand {
     /// Reads the header.
     ///
     /// # Errors
-    /// Another opcode; neither F nor W (section 11.3.1: only writes have PDUs to follow); a data segment without W.
+    /// Another opcode; neither F nor W (section 11.3.1: only writes have further PDUs); a data
+    /// segment without W.
     #[inline]
     pub fn parse(bhs: &Bhs) -> Result<ScsiCommand, WireError> {
         bhs.expect(Opcode::ScsiCommand)?;
@@ -124,20 +125,21 @@ impl ScsiCommand {
     }
 }
 
-/// How the bytes that a command could move differ from the bytes that were expected (section 11.4.5.1).
+/// Difference between available and expected bytes of a command (section 11.4.5.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Residual {
-    /// They are equal.
+    /// No difference.
     #[default]
     None,
-    /// O: this many bytes more were there than the initiator expected, and were not moved.
+    /// O: this many bytes beyond those expected were available and not transferred.
     Overflow(u32),
-    /// U: this many bytes fewer were moved than expected.
+    /// U: this many bytes fewer than expected were transferred.
     Underflow(u32),
 }
 
 impl Residual {
-    /// Of a command that had `available` bytes to move where `expected` were asked for.
+    /// Returns the residual of a command with `available` bytes to transfer and `expected` bytes
+    /// requested.
     #[inline]
     pub fn between(expected: u32, available: u64) -> Residual {
         match available.cmp(&u64::from(expected)) {
@@ -158,7 +160,7 @@ impl Residual {
         }
     }
 
-    /// The bits of byte 1 and the count.
+    /// Returns the bits of byte 1 and the count.
     #[inline]
     pub(super) fn fields(self) -> (u8, u32) {
         match self {
@@ -169,10 +171,10 @@ impl Residual {
     }
 }
 
-/// The end of a task. Sense data, behind a two-byte length, makes the data segment.
+/// Completion of a task. The data segment is a two-byte length and sense data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScsiResponse {
-    /// Residual count; of the write part where the command was bidirectional.
+    /// Residual count; of the write part if the command is bidirectional.
     pub residual: Residual,
     /// Residual count of the read part of a bidirectional command.
     pub bidirectional_read_residual: Residual,
@@ -180,15 +182,15 @@ pub struct ScsiResponse {
     pub response: ScsiResponseCode,
     /// SCSI status (SAM-5); see [`crate::scsi::Status`].
     pub status: u8,
-    /// Tag of the task that ends.
+    /// Tag of the completed task.
     pub itt: Itt,
     /// SNACK tag; 0 at error recovery level 0.
     pub snack_tag: u32,
-    /// Numbers; the status takes up a StatSN.
+    /// Numbers; the status consumes a StatSN.
     pub numbers: TargetNumbers,
     /// Data-In and R2T PDUs that were sent for the task.
     pub exp_data_sn: u32,
-    /// Length of the data segment.
+    /// Length of the data segment, bytes.
     pub data_segment_length: u32,
 }
 
@@ -237,7 +239,7 @@ impl ScsiResponse {
 }
 
 impl Default for ScsiResponse {
-    /// GOOD, nothing residual, no data.
+    /// GOOD, no residual, no data.
     fn default() -> Self {
         ScsiResponse {
             residual: Residual::None,

@@ -4,7 +4,7 @@ use crate::iscsi::{BHS_LENGTH, Bhs, CmdSn, Itt, Lun, Opcode, StatSn, TargetNumbe
 use crate::octets::{put_u32, put_u64};
 
 wire_code! {
-    /// What is to be done (section 11.5.1).
+    /// Task management function (section 11.5.1).
     TaskManagementFunction {
         /// Abort one task, named by its tag.
         AbortTask = 1,
@@ -26,7 +26,7 @@ wire_code! {
 }
 
 wire_code! {
-    /// What came of it (section 11.6.1).
+    /// Result of a task management function (section 11.6.1).
     TaskManagementResult {
         /// Function complete.
         Complete = 0,
@@ -47,26 +47,26 @@ wire_code! {
     }
 }
 
-/// Asks for a task management function.
+/// Requests a task management function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskManagementRequest {
-    /// For immediate delivery, as they mostly are.
+    /// For immediate delivery, as is usual.
     pub immediate: bool,
-    /// What is to be done.
+    /// Function.
     pub function: TaskManagementFunction,
-    /// LU, where the function addresses one.
+    /// LU, if the function addresses one.
     pub lun: Lun,
     /// Tag of the request itself.
     pub itt: Itt,
-    /// Tag of the task that is meant; [`Itt::RESERVED`] except for abort and reassign.
+    /// Tag of the addressed task; [`Itt::RESERVED`] except for abort and reassign.
     pub referenced_task_tag: Itt,
     /// Command number.
     pub cmd_sn: CmdSn,
-    /// Next status number that the initiator wants.
+    /// Next status number that the initiator expects.
     pub exp_stat_sn: StatSn,
     /// CmdSN of the task to abort.
     pub ref_cmd_sn: CmdSn,
-    /// Next DataSN or R2TSN wanted of a reassigned task.
+    /// Next DataSN or R2TSN expected of a reassigned task.
     pub exp_data_sn: u32,
 }
 
@@ -117,11 +117,11 @@ impl TaskManagementRequest {
 /// Answers a task management request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskManagementResponse {
-    /// What came of it.
+    /// Result.
     pub result: TaskManagementResult,
     /// Tag of the request.
     pub itt: Itt,
-    /// Numbers; the response takes up a StatSN.
+    /// Numbers; the response consumes a StatSN.
     pub numbers: TargetNumbers,
 }
 

@@ -1,4 +1,4 @@
-//! Every PDU there and back, drawn as the RFC draws it, and on any 48 bytes.
+//! Every PDU in a round trip, laid out as in the RFC, and parsed from arbitrary 48 bytes.
 use super::*;
 use crate::iscsi::{Isid, Itt, Lun, Ttt, WireError};
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ fn residual() -> impl Strategy<Value = Residual> {
     ]
 }
 
-/// Sixteen numbers to fill fields with; a repr takes those it needs.
+/// Sixteen numbers for the fields of a repr, which uses as many as it needs.
 fn fields() -> impl Strategy<Value = [u32; 8]> {
     any::<[u32; 8]>()
 }
@@ -122,7 +122,8 @@ proptest! {
     }
 }
 
-/// Parses with the repr of the header's opcode; what comes out is emitted and must read the same.
+/// Parses with the repr of the header's opcode, emits the result and parses it again: both must be
+/// equal.
 fn reads_again(bhs: &Bhs) {
     macro_rules! again {
         ($($opcode:ident => $kind:ty,)*) => {

@@ -1,11 +1,13 @@
-//! Text Request and Response (RFC 7143 sections 11.10 and 11.11). Their data segments are [`crate::iscsi::text`].
+//! Text Request and Response (RFC 7143 sections 11.10 and 11.11). Their data segments are
+//! [`crate::iscsi::text`].
 use super::{CONTINUE, FINAL, begin, bit, emit_initiator_numbers, parse_initiator_numbers};
 use crate::iscsi::{
     BHS_LENGTH, Bhs, CmdSn, Itt, Lun, Opcode, StatSn, TargetNumbers, Ttt, WireError,
 };
 use crate::octets::{put_u32, put_u64};
 
-/// The F and C bits, which exclude one another (section 11.10.2), and C promises text that must not be empty.
+/// Parses the F and C bits, which exclude each other (section 11.10.2). C requires text that is not
+/// empty.
 pub(super) fn parse_sequence(bhs: &Bhs) -> Result<(bool, bool), WireError> {
     let (is_final, more) = (bhs.is_final(), bhs.flags() & CONTINUE != 0);
     if is_final && more {
@@ -22,21 +24,21 @@ pub(super) fn parse_sequence(bhs: &Bhs) -> Result<(bool, bool), WireError> {
 pub struct TextRequest {
     /// For immediate delivery.
     pub immediate: bool,
-    /// F: the initiator has no more to say.
+    /// F: the initiator's last text of the exchange.
     pub is_final: bool,
-    /// C: the list of keys goes on in the next request.
+    /// C: the list of keys continues in the next request.
     pub more: bool,
-    /// Copied from the response that is gone on from; otherwise 0.
+    /// Copied from the response that is continued; otherwise 0.
     pub lun: Lun,
     /// Tag of the exchange.
     pub itt: Itt,
-    /// Copied from the response that is gone on from; [`Ttt::RESERVED`] at the begin.
+    /// Copied from the response that is continued; [`Ttt::RESERVED`] in the first request.
     pub ttt: Ttt,
     /// Command number.
     pub cmd_sn: CmdSn,
-    /// Next status number that the initiator wants.
+    /// Next status number that the initiator expects.
     pub exp_stat_sn: StatSn,
-    /// Length of the text.
+    /// Length of the text, bytes.
     pub data_segment_length: u32,
 }
 
@@ -82,19 +84,19 @@ impl TextRequest {
 /// A target's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TextResponse {
-    /// F: the exchange is over.
+    /// F: the exchange is complete.
     pub is_final: bool,
-    /// C: the list of keys goes on in the next response.
+    /// C: the list of keys continues in the next response.
     pub more: bool,
-    /// LUN where `ttt` is valid; otherwise 0.
+    /// LUN if `ttt` is valid; otherwise 0.
     pub lun: Lun,
     /// Tag of the exchange.
     pub itt: Itt,
-    /// Valid where the exchange goes on; [`Ttt::RESERVED`] with F.
+    /// Valid if the exchange continues; [`Ttt::RESERVED`] with F.
     pub ttt: Ttt,
-    /// Numbers; the response takes up a StatSN.
+    /// Numbers; the response consumes a StatSN.
     pub numbers: TargetNumbers,
-    /// Length of the text.
+    /// Length of the text, bytes.
     pub data_segment_length: u32,
 }
 
