@@ -5,14 +5,14 @@ use crate::octets::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
 /// Answer to READ CAPACITY(10).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capacity10 {
-    /// Last block; `u32::MAX` where it does not fit, and READ CAPACITY(16) must be asked.
+    /// Last block; `u32::MAX` if it does not fit, and READ CAPACITY(16) reports it.
     pub last_lba: u32,
     /// Bytes in a block.
     pub block_length: u32,
 }
 
 impl Capacity10 {
-    /// Of an LU whose last block is `last_lba`.
+    /// Returns the capacity of an LU whose last block is `last_lba`.
     pub fn new(last_lba: u64, block_length: u32) -> Capacity10 {
         Capacity10 {
             last_lba: u32::try_from(last_lba).unwrap_or(u32::MAX),
@@ -23,7 +23,7 @@ impl Capacity10 {
     /// Reads eight bytes.
     ///
     /// # Errors
-    /// Fewer.
+    /// Fewer than eight bytes.
     pub fn parse(bytes: &[u8]) -> Result<Capacity10, WireError> {
         let bytes = bytes
             .get(..8)
@@ -56,12 +56,12 @@ pub struct Capacity16 {
     pub thin: bool,
     /// LBPRZ: deallocated blocks read as zeros.
     pub deallocated_reads_zero: bool,
-    /// First logical block that begins a physical one; 14 bits.
+    /// First logical block aligned to a physical one; 14 bits.
     pub lowest_aligned_lba: u16,
 }
 
 impl Capacity16 {
-    /// Reads 12 bytes and, as far as they are there, the next four.
+    /// Reads 12 bytes and, if received, the next four.
     ///
     /// # Errors
     /// Fewer than 12 bytes.

@@ -1,12 +1,13 @@
-//! Parameter data of EXTENDED COPY(LID1) and RECEIVE COPY RESULTS (SPC-4 sections 6.3, 6.4 and 6.20): block to block, between LUs that are named by
-//! a designator of their device identification page.
+//! Parameter data of EXTENDED COPY(LID1) and RECEIVE COPY RESULTS (SPC-4 sections 6.3, 6.4 and
+//! 6.20): block to block, between LUs that are named by a designator of their device identification
+//! page.
 use super::{CopyResults, Designator, FieldPointer, Sense, SenseKey, opcode};
 use crate::octets::{put_u16, put_u32, u16_at, u24_at, u32_at, u64_at};
 
-/// Bounds of a copy, told by RECEIVE COPY RESULTS (OPERATING PARAMETERS).
+/// Limits of a copy, reported by RECEIVE COPY RESULTS (OPERATING PARAMETERS).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyLimits {
-    /// MAXIMUM CSCD DESCRIPTOR COUNT: devices one list may name.
+    /// MAXIMUM CSCD DESCRIPTOR COUNT: maximum number of devices in a list.
     pub devices_max: u16,
     /// MAXIMUM SEGMENT DESCRIPTOR COUNT.
     pub segments_max: u16,
@@ -18,37 +19,37 @@ pub struct CopyLimits {
     pub copies_max: u8,
 }
 
-/// A segment: blocks that go from one device to another.
+/// A segment: blocks copied from one device to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopySegment {
-    /// Which device of the list they come from.
+    /// Index of the source device in the list.
     pub from: u16,
-    /// Which they go to.
+    /// Index of the destination device.
     pub to: u16,
     /// Number of blocks: of the source, or with `by_destination` of the destination.
     pub blocks: u16,
-    /// DC.
+    /// DC: `blocks` counts blocks of the destination.
     pub by_destination: bool,
-    /// First block there.
+    /// First block of the source.
     pub from_lba: u64,
-    /// First block here.
+    /// First block of the destination.
     pub to_lba: u64,
 }
 
 /// A parameter list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyList {
-    /// LIST IDENTIFIER, by which its result is asked for.
+    /// LIST IDENTIFIER, with which the result is requested.
     pub list: u8,
-    /// LIST ID USAGE 2 or 3 keeps no result: 3 does not even look at the identifier.
+    /// Whether the result is kept. LIST ID USAGE 2 and 3 keep none; 3 ignores the identifier.
     pub keeps_result: bool,
-    /// A device each, by number: what it is called and the block length it is said to have.
+    /// Devices by index, each with its designator and block length.
     pub devices: Vec<CopyDevice>,
-    /// What is copied, in order.
+    /// Segments to copy, in order.
     pub segments: Vec<CopySegment>,
 }
 
-/// A device as the list names it.
+/// A device in a parameter list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyDevice {
     /// One of its designators.
@@ -79,10 +80,12 @@ fn wrong(byte: usize) -> Sense {
 }
 
 impl CopyList {
-    /// Reads a parameter list. That devices exist and ranges lie within them is for the caller to see.
+    /// Reads a parameter list. The caller checks that devices exist and that ranges lie within
+    /// them.
     ///
     /// # Errors
-    /// The sense data that a list beyond `limits`, cut short, or of another kind than block to block is owed.
+    /// The sense data of a list that exceeds `limits`, is truncated or has segments other than
+    /// block to block.
     pub fn parse(bytes: &[u8], limits: &CopyLimits) -> Result<CopyList, Sense> {
         let (header, rest) = bytes
             .split_at_checked(HEADER)
@@ -188,7 +191,8 @@ fn parse_segments(
 }
 
 impl CopyLimits {
-    /// The answer to RECEIVE COPY RESULTS (OPERATING PARAMETERS): 44 bytes and the list of descriptor types.
+    /// Writes the answer to RECEIVE COPY RESULTS (OPERATING PARAMETERS): 44 bytes and the list of
+    /// descriptor types.
     pub fn emit(&self) -> Vec<u8> {
         let types = [BLOCK_TO_BLOCK, IDENTIFICATION_DEVICE];
         let mut out = vec![0; 44];
@@ -210,7 +214,8 @@ impl CopyLimits {
 }
 
 impl CopyLimits {
-    /// VPD page 8Fh (SPC-4 section 7.8.17): the commands, the parameter data, the kinds of descriptors and the bounds of copies.
+    /// Writes VPD page 8Fh (SPC-4 section 7.8.17): the commands, the parameter data, the kinds of
+    /// descriptors and the bounds of copies.
     pub fn emit_page(&self) -> Vec<u8> {
         let mut out = vec![0, super::page::THIRD_PARTY_COPY, 0, 0];
         let results = [
@@ -259,22 +264,22 @@ fn describe(out: &mut Vec<u8>, kind: u16, bytes: &[u8]) {
     out.resize(end, 0);
 }
 
-/// How a copy that has ended went: COPY COMMAND STATUS.
+/// COPY COMMAND STATUS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CopyStatus {
-    /// Under way.
+    /// In progress.
     InProgress = 0,
     /// Done.
     Completed = 1,
-    /// Ended with an error.
+    /// Failed.
     Failed = 2,
 }
 
 /// The answer to RECEIVE COPY RESULTS (COPY STATUS).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyReport {
-    /// How it stands.
+    /// Status of the copy.
     pub status: CopyStatus,
     /// Segments done.
     pub segments: u16,

@@ -3,23 +3,23 @@ use super::{emit_ascii, parse_ascii};
 use crate::iscsi::WireError;
 use crate::octets::{put_u16, u16_at};
 
-/// PERIPHERAL QUALIFIER: what is behind the LUN.
+/// PERIPHERAL QUALIFIER: state of the LUN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PeripheralQualifier {
-    /// An LU.
+    /// An LU is connected.
     #[default]
     Connected = 0,
-    /// Nothing now, but there could be.
+    /// No LU is connected, but one is possible.
     NotConnected = 1,
-    /// There can be nothing; device type is 1Fh.
+    /// No LU is possible; the device type is 1Fh.
     NotSupported = 3,
 }
 
 /// Standard INQUIRY data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inquiry {
-    /// What is behind the LUN.
+    /// State of the LUN.
     pub qualifier: PeripheralQualifier,
     /// PERIPHERAL DEVICE TYPE: 00h a disk, 1Fh none.
     pub device_type: u8,
@@ -39,11 +39,11 @@ pub struct Inquiry {
     pub product: String,
     /// PRODUCT REVISION LEVEL: 4 at most.
     pub revision: String,
-    /// VERSION DESCRIPTORs: standards that are claimed, 8 at most.
+    /// VERSION DESCRIPTORs: standards claimed, 8 at most.
     pub version_descriptors: Vec<u16>,
 }
 
-/// Version descriptors of what this project claims (SPC-4 annex C).
+/// Version descriptors of the standards that hakaru claims (SPC-4 annex C).
 impl Inquiry {
     /// SAM-5, no version claimed.
     pub const SAM_5: u16 = 0x00a0;
@@ -58,7 +58,7 @@ impl Inquiry {
 const LENGTH: usize = 96;
 
 impl Inquiry {
-    /// Reads the first 36 bytes, and what else there is and ADDITIONAL LENGTH covers.
+    /// Reads the first 36 bytes and further bytes received within ADDITIONAL LENGTH.
     ///
     /// # Errors
     /// Fewer than 36 bytes.
@@ -66,8 +66,10 @@ impl Inquiry {
         if bytes.len() < 36 {
             return Err(WireError::Short("INQUIRY data"));
         }
-        let said = 5 + usize::from(bytes[4]);
-        let descriptors = bytes.get(58..74.min(bytes.len()).min(said)).unwrap_or(&[]);
+        let stated_length = 5 + usize::from(bytes[4]);
+        let descriptors = bytes
+            .get(58..74.min(bytes.len()).min(stated_length))
+            .unwrap_or(&[]);
         Ok(Inquiry {
             qualifier: match bytes[0] >> 5 {
                 0 => PeripheralQualifier::Connected,

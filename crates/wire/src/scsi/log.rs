@@ -4,7 +4,7 @@ use crate::octets::{put_u16, put_u32, u16_at, u32_at};
 
 /// Log page codes.
 pub mod log_page {
-    /// Supported log pages; with subpage FFh: and subpages.
+    /// Supported log pages; with subpage FFh also subpages.
     pub const SUPPORTED_PAGES: u8 = 0x00;
     /// Logical block provisioning.
     pub const LOGICAL_BLOCK_PROVISIONING: u8 = 0x0c;
@@ -14,21 +14,21 @@ pub mod log_page {
 
 /// Parameters of the logical block provisioning page.
 pub mod provisioning_parameter {
-    /// AVAILABLE LBA MAPPING THRESHOLD SETs: how many are left.
+    /// AVAILABLE LBA MAPPING THRESHOLD SETs.
     pub const AVAILABLE: u16 = 0x0001;
     /// USED LBA MAPPING THRESHOLD SETs.
     pub const USED: u16 = 0x0002;
 }
 
-/// Whose a resource count is (SBC-3 table 160).
+/// Scope of a resource count (SBC-3 table 160).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ResourceScope {
-    /// Not said.
+    /// Not reported.
     NotReported = 0,
-    /// The LU's alone.
+    /// Resources of this LU alone.
     Dedicated = 1,
-    /// Perhaps other LUs' too.
+    /// Resources possibly shared with other LUs.
     Shared = 2,
 }
 
@@ -42,7 +42,7 @@ pub struct LogParameter {
 }
 
 impl LogParameter {
-    /// A count of the logical block provisioning page, in threshold sets.
+    /// Returns a count of the logical block provisioning page, in threshold sets.
     pub fn resource_count(code: u16, count: u32, scope: ResourceScope) -> LogParameter {
         let mut value = vec![0; 8];
         put_u32(&mut value, 0, count);
@@ -50,7 +50,7 @@ impl LogParameter {
         LogParameter { code, value }
     }
 
-    /// (count, scope as written) of a parameter made by [`LogParameter::resource_count`].
+    /// Returns (count, code of the scope) of a parameter made by [`LogParameter::resource_count`].
     pub fn as_resource_count(&self) -> Option<(u32, u8)> {
         (self.value.len() >= 5).then(|| (u32_at(&self.value, 0), self.value[4] & 3))
     }
@@ -59,11 +59,11 @@ impl LogParameter {
 /// A log page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogPage {
-    /// 00h: pages that there are, ascending.
+    /// 00h: supported pages, ascending.
     SupportedPages(Vec<u8>),
     /// 00h with subpage FFh: pages and subpages, ascending.
     SupportedSubpages(Vec<(u8, u8)>),
-    /// A page of parameters, which ascend.
+    /// A page of parameters, in ascending order.
     Parameters {
         /// PAGE CODE.
         code: u8,
@@ -102,7 +102,8 @@ impl LogPage {
         out
     }
 
-    /// Reads a page, as far as it is there and as it says it goes; a parameter that is cut ends it.
+    /// Reads the received part of a page, within its stated length. A truncated parameter ends the
+    /// list.
     ///
     /// # Errors
     /// Fewer than four bytes.

@@ -16,11 +16,11 @@ pub fn emit_luns(luns: impl IntoIterator<Item = Lun>) -> Vec<u8> {
     out
 }
 
-/// Reads the list as far as it is there and as it says it goes. The second value is the number of LUNs that the device has, which is more than came where
-/// the allocation length was too small.
+/// Reads the received part of the list, within its stated length. The second value is the number of
+/// LUNs of the device, which is larger if the allocation length was too small.
 ///
 /// # Errors
-/// Fewer than eight bytes; a length that is no multiple of eight.
+/// Fewer than eight bytes; a length that is not a multiple of eight.
 pub fn parse_luns(bytes: &[u8]) -> Result<(Vec<Lun>, u32), WireError> {
     let (header, list) = bytes
         .split_at_checked(8)

@@ -1,7 +1,9 @@
-//! SCSI: command descriptor blocks, sense data, INQUIRY and mode pages (SAM-5, SPC-4, SBC-3), as far as a disk and its host speak here.
+//! SCSI: command descriptor blocks, sense data, INQUIRY and mode pages (SAM-5, SPC-4, SBC-3), as
+//! far as hakaru's disks and initiators support them.
 //!
-//! Parameter data is written to its full length by `emit`; the caller cuts it to the ALLOCATION LENGTH of the command ([`truncated`]). `parse` reads
-//! what a possibly lying device sent: lengths inside are bounded by what is there.
+//! `emit` writes parameter data at its full length; the caller truncates it to the ALLOCATION
+//! LENGTH of the command ([`truncated`]). `parse` trusts no device: lengths in the data are bounded
+//! by the bytes received.
 
 mod capacity;
 mod cdb;
@@ -41,7 +43,8 @@ pub use reservation::{
     FullStatus, RegisterAndMove, ReservationType, ReserveCapabilities, ReserveIn, ReserveOut,
     ReserveOutParameters, TransportId, emit_full_status, emit_keys, emit_reservation,
 };
-// A LUN is SAM-5's (section 4.7), an ISID is part of an iSCSI initiator port's TransportID (SPC-4 section 7.6.4.6).
+// A LUN is SAM-5's (section 4.7), an ISID is part of an iSCSI initiator port's TransportID (SPC-4
+// section 7.6.4.6).
 pub use crate::iscsi::{Isid, Lun};
 pub use sense::{AdditionalSense, FieldPointer, Sense, SenseKey, Status};
 pub use vpd::{
@@ -49,12 +52,13 @@ pub use vpd::{
     Vpd, page,
 };
 
-/// The part of parameter data that an ALLOCATION LENGTH lets through (SPC-4 section 4.2.5.6): truncation is no error.
+/// Returns the part of parameter data within an ALLOCATION LENGTH (SPC-4 section 4.2.5.6).
+/// Truncation is no error.
 pub fn truncated(data: &[u8], allocation_length: u32) -> &[u8] {
     &data[..data.len().min(allocation_length as usize)]
 }
 
-/// ASCII of a fixed-size field: bytes that are not printable become `?`, spaces at the end go.
+/// Reads ASCII of a fixed-size field. Unprintable bytes become `?`, trailing spaces are removed.
 fn parse_ascii(bytes: &[u8]) -> String {
     let text: String = bytes
         .iter()
@@ -69,7 +73,8 @@ fn parse_ascii(bytes: &[u8]) -> String {
     text.trim_end().to_owned()
 }
 
-/// Fills a fixed-size field with ASCII, left-aligned, padded with spaces, cut where it is too long; bytes that are not printable become `?`.
+/// Fills a fixed-size field with ASCII, left-aligned, padded with spaces or truncated. Unprintable
+/// bytes become `?`.
 fn emit_ascii(field: &mut [u8], text: &str) {
     field.fill(b' ');
     for (to, from) in field.iter_mut().zip(text.bytes()) {

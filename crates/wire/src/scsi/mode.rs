@@ -1,20 +1,21 @@
-//! MODE SENSE parameter data: headers, block descriptor, and the pages of a disk (SPC-4 section 7.5, SBC-3 section 6.5).
+//! MODE SENSE parameter data: headers, block descriptor, and the pages of a disk (SPC-4 section
+//! 7.5, SBC-3 section 6.5).
 use crate::iscsi::WireError;
 use crate::octets::{put_u16, put_u24, put_u32, put_u64, u16_at, u24_at, u32_at, u64_at};
 
-/// A mode page, as far as this project gives it a meaning.
+/// A mode page. Fields that hakaru does not use are left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModePage {
     /// 01h, read-write error recovery.
     ErrorRecovery {
-        /// AWRE: bad blocks are reassigned when written.
+        /// AWRE: bad blocks are reassigned by writes.
         reassign_on_write: bool,
-        /// ARRE: and when read.
+        /// ARRE: bad blocks are reassigned by reads.
         reassign_on_read: bool,
     },
     /// 08h, caching.
     Caching {
-        /// WCE: writes are answered before they are on the medium.
+        /// WCE: writes complete before they are on the medium.
         write_cache: bool,
         /// RCD: reads do not use the cache.
         read_cache_disabled: bool,
@@ -32,18 +33,18 @@ pub enum ModePage {
     },
     /// 1Ch, informational exceptions control.
     InformationalExceptions {
-        /// DEXCPT: none are reported.
+        /// DEXCPT: exceptions are not reported.
         disabled: bool,
-        /// MRIE: how they are reported; 0 not at all.
+        /// MRIE: method of reporting; 0 none.
         method: u8,
     },
     /// Another page.
     Unknown {
         /// PAGE CODE.
         code: u8,
-        /// SUBPAGE CODE, where SPF says that there is one.
+        /// SUBPAGE CODE, if SPF is set.
         subpage: Option<u8>,
-        /// What follows PAGE LENGTH.
+        /// Bytes after PAGE LENGTH.
         bytes: Vec<u8>,
     },
 }
@@ -65,7 +66,7 @@ impl ModePage {
         }
     }
 
-    /// The same page with every bit 0: what PC = changeable answers where nothing can be changed.
+    /// Returns the page with every bit 0: the answer to PC = changeable if nothing can be changed.
     #[must_use]
     pub fn unchangeable(&self) -> ModePage {
         match self {
@@ -125,7 +126,7 @@ impl ModePage {
         self.emit_fields(&mut out[begin..]);
     }
 
-    /// Offsets from the page's first byte, as the standards count.
+    /// Writes the fields. Offsets are from the page's first byte, as in the standards.
     fn emit_fields(&self, page: &mut [u8]) {
         match *self {
             ModePage::ErrorRecovery {
@@ -159,7 +160,8 @@ impl ModePage {
         }
     }
 
-    /// The first page of `bytes` and what is left; `None` at the end or where it is cut.
+    /// Parses the first page of `bytes` and returns it with the remaining bytes. `None` at the end
+    /// or if the page is truncated.
     pub fn parse(bytes: &[u8]) -> Option<(ModePage, &[u8])> {
         let (&first, code) = (bytes.first()?, bytes[0] & 0x3f);
         let long = first & 0x40 != 0;
@@ -200,7 +202,7 @@ impl ModePage {
     }
 }
 
-/// Size of the LU as mode data says it.
+/// Size of the LU in mode data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockDescriptor {
     /// Number of blocks.
@@ -209,25 +211,27 @@ pub struct BlockDescriptor {
     pub block_length: u32,
 }
 
-/// Everything that a MODE SENSE returns.
+/// Answer to MODE SENSE.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModeData {
     /// WP: the medium is write-protected.
     pub write_protected: bool,
-    /// DPOFUA: DPO and FUA are understood.
+    /// DPOFUA: DPO and FUA are supported.
     pub dpo_fua: bool,
-    /// Size of the LU, unless DBD asked to leave it out.
+    /// Size of the LU, unless DBD excludes it.
     pub block_descriptor: Option<BlockDescriptor>,
     /// Pages, ascending.
     pub pages: Vec<ModePage>,
 }
 
 impl ModeData {
-    /// Writes header, block descriptor and pages. `ten`: for MODE SENSE(10); `long`: with LLBAA the descriptor has 16 bytes, otherwise 8, in which a
-    /// number of blocks that does not fit is all ones.
+    /// Writes header, block descriptor and pages. `ten`: for MODE SENSE(10); `long`: with LLBAA the
+    /// descriptor has 16 bytes, otherwise 8, in which a number of blocks that does not fit is all
+    /// ones.
     ///
     /// # Panics
-    /// Panics if the data gets too long for its length field (255 or 65 535 bytes), or if a short descriptor gets a block length of 2^24 or more.
+    /// Panics if the data gets too long for its length field (255 or 65 535 bytes), or if a short
+    /// descriptor gets a block length of 2^24 or more.
     pub fn emit(&self, ten: bool, long: bool) -> Vec<u8> {
         let device_specific = u8::from(self.write_protected) << 7 | u8::from(self.dpo_fua) << 4;
         let long = ten && long && self.block_descriptor.is_some();
@@ -253,15 +257,15 @@ impl ModeData {
         out
     }
 
-    /// Reads what is there and what MODE DATA LENGTH covers; a page that is cut ends the list.
+    /// Reads the received part within MODE DATA LENGTH. A truncated page ends the list.
     ///
     /// # Errors
-    /// Less than a header, or a block descriptor that is not there.
+    /// A truncated header or block descriptor.
     pub fn parse(bytes: &[u8], ten: bool) -> Result<ModeData, WireError> {
         let header = if ten { 8 } else { 4 };
         let short = WireError::Short("mode data");
         let head = bytes.get(..header).ok_or(short)?;
-        let (said, device_specific, long, descriptor_length) = if ten {
+        let (stated_length, device_specific, long, descriptor_length) = if ten {
             (
                 2 + usize::from(u16_at(head, 0)),
                 head[3],
@@ -276,7 +280,9 @@ impl ModeData {
                 usize::from(head[3]),
             )
         };
-        let body = bytes.get(header..bytes.len().min(said)).unwrap_or(&[]);
+        let body = bytes
+            .get(header..bytes.len().min(stated_length))
+            .unwrap_or(&[]);
         let (descriptors, mut rest) = body.split_at_checked(descriptor_length).ok_or(short)?;
         let mut pages = Vec::new();
         while let Some((page, after)) = ModePage::parse(rest) {
@@ -293,12 +299,13 @@ impl ModeData {
     }
 }
 
-/// Parameter list of MODE SELECT: its header, with the rest taken apart (SPC-4 section 7.5.5; MODE DATA LENGTH is reserved here).
+/// Parameter list of MODE SELECT, split into its parts (SPC-4 section 7.5.5; MODE DATA LENGTH is
+/// reserved here).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModeSelectList<'a> {
-    /// The block descriptor, if one came.
+    /// The block descriptor, if present.
     pub block_descriptor: Option<BlockDescriptor>,
-    /// Pages, one behind the other; [`ModePage::parse`] reads them.
+    /// Consecutive pages, to be read with [`ModePage::parse`].
     pub pages: &'a [u8],
 }
 
@@ -306,7 +313,7 @@ impl<'a> ModeSelectList<'a> {
     /// Reads a list. `ten`: of MODE SELECT(10).
     ///
     /// # Errors
-    /// Less than a header, or than the block descriptor that it announces; a descriptor of an odd length.
+    /// A truncated header or block descriptor; a descriptor of an unexpected length.
     pub fn parse(list: &'a [u8], ten: bool) -> Result<ModeSelectList<'a>, WireError> {
         let short = WireError::Short("mode parameter list");
         let (head, rest) = list

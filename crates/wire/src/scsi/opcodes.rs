@@ -1,14 +1,16 @@
-//! REPORT SUPPORTED OPERATION CODES and REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS parameter data (SPC-4 sections 6.35 and 6.36).
+//! REPORT SUPPORTED OPERATION CODES and REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS parameter data
+//! (SPC-4 sections 6.35 and 6.36).
 use crate::octets::{put_u16, put_u32, u16_at, u32_at};
 
-/// A command as it is reported.
+/// A supported command in a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SupportedCommand<'a> {
-    /// CDB USAGE DATA, as long as the CDB: operation code and service action as they are, in every other byte ones where a bit is looked at.
+    /// CDB USAGE DATA, as long as the CDB: operation code and service action, and in every other
+    /// byte a mask of the bits evaluated.
     pub usage: &'a [u8],
     /// The service action, if the command has them.
     pub service_action: Option<u16>,
-    /// How long it may take.
+    /// Timeouts of the command.
     pub timeouts: CommandTimeouts,
 }
 
@@ -19,12 +21,12 @@ impl SupportedCommand<'_> {
     }
 }
 
-/// Command timeouts descriptor; 0: not said.
+/// Command timeouts descriptor; 0: not reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommandTimeouts {
-    /// NOMINAL COMMAND PROCESSING TIMEOUT, seconds: the longest it takes where nothing is wrong.
+    /// NOMINAL COMMAND PROCESSING TIMEOUT, seconds: maximum time without a fault.
     pub nominal_seconds: u32,
-    /// RECOMMENDED COMMAND TIMEOUT, seconds: after this long it may be given up.
+    /// RECOMMENDED COMMAND TIMEOUT, seconds: time after which an initiator may abort the command.
     pub recommended_seconds: u32,
 }
 
@@ -40,7 +42,7 @@ impl CommandTimeouts {
     }
 }
 
-/// Answer to "all commands".
+/// Writes the answer to "all commands".
 pub fn emit_all_commands<'a>(
     commands: impl IntoIterator<Item = SupportedCommand<'a>>,
     timeouts: bool,
@@ -62,7 +64,7 @@ pub fn emit_all_commands<'a>(
     out
 }
 
-/// Answer about one command. `None`: it is not supported.
+/// Writes the answer for one command. `None`: it is not supported.
 pub fn emit_one_command(command: Option<SupportedCommand<'_>>, timeouts: bool) -> Vec<u8> {
     const NOT_SUPPORTED: u8 = 1;
     const AS_THE_STANDARD_SAYS: u8 = 3;
@@ -82,7 +84,8 @@ pub fn emit_one_command(command: Option<SupportedCommand<'_>>, timeouts: bool) -
     out
 }
 
-/// Reads an answer to "all commands" as (operation code, service action, CDB length) each, as far as it is there.
+/// Reads the received part of an answer to "all commands" as (operation code, service action, CDB
+/// length).
 pub fn parse_all_commands(bytes: &[u8]) -> Vec<(u8, Option<u16>, u16)> {
     let Some((head, rest)) = bytes.split_at_checked(4) else {
         return Vec::new();
@@ -102,7 +105,7 @@ pub fn parse_all_commands(bytes: &[u8]) -> Vec<(u8, Option<u16>, u16)> {
     commands
 }
 
-/// Task management functions that are carried out.
+/// Supported task management functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SupportedTaskManagement {
     /// ATS: ABORT TASK.
@@ -118,7 +121,7 @@ pub struct SupportedTaskManagement {
 }
 
 impl SupportedTaskManagement {
-    /// Writes 4 bytes, or 16 in the extended form, which names no timeouts.
+    /// Writes 4 bytes, or 16 in the extended form, without timeouts.
     pub fn emit(&self, extended: bool) -> Vec<u8> {
         let functions = u8::from(self.abort_task) << 7
             | u8::from(self.abort_task_set) << 6

@@ -1,4 +1,4 @@
-//! REPORT TARGET PORT GROUPS parameter data (SPC-4 section 6.37): which ports give what kind of access (ALUA).
+//! REPORT TARGET PORT GROUPS parameter data (SPC-4 section 6.37): the access state of ports (ALUA).
 use crate::iscsi::WireError;
 use crate::octets::{put_u16, put_u32, u16_at, u32_at};
 
@@ -6,21 +6,21 @@ use crate::octets::{put_u16, put_u32, u16_at, u32_at};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum AccessState {
-    /// The best way to the LU.
+    /// Optimal access to the LU.
     #[default]
     ActiveOptimized = 0x0,
-    /// Works as well, but another port is faster.
+    /// Full access, but another port is faster.
     ActiveNonOptimized = 0x1,
-    /// No access to the medium; the LU answers what concerns itself.
+    /// No access to the medium; commands about the LU itself are answered.
     Standby = 0x2,
-    /// Only who and where it is.
+    /// Only identification and port state are answered.
     Unavailable = 0x3,
-    /// On its way from one state to another.
+    /// In transition from one state to another.
     Transitioning = 0xf,
 }
 
 impl AccessState {
-    /// Every one.
+    /// Every value.
     pub const ALL: [AccessState; 5] = [
         AccessState::ActiveOptimized,
         AccessState::ActiveNonOptimized,
@@ -29,7 +29,7 @@ impl AccessState {
         AccessState::Transitioning,
     ];
 
-    /// From the low four bits; `None`: a state that is not listed here.
+    /// Returns the state of the low four bits. `None` for a state not listed here.
     pub fn from_code(code: u8) -> Option<AccessState> {
         AccessState::ALL
             .into_iter()
@@ -42,9 +42,9 @@ impl AccessState {
 pub struct PortGroup {
     /// TARGET PORT GROUP.
     pub number: u16,
-    /// How its ports give access.
+    /// Access state of its ports.
     pub state: AccessState,
-    /// PREF: the group that is to be used if it can be.
+    /// PREF: the preferred group.
     pub preferred: bool,
     /// STATUS CODE: 0 never changed, 1 by SET TARGET PORT GROUPS, 2 by the device itself.
     pub status: u8,
@@ -52,7 +52,7 @@ pub struct PortGroup {
     pub ports: Vec<u16>,
 }
 
-/// States that a group may be in: T_SUP, U_SUP, S_SUP, AN_SUP, AO_SUP.
+/// Supported states of a group: T_SUP, U_SUP, S_SUP, AN_SUP, AO_SUP.
 const SUPPORTED: u8 = 0x80 | 0x08 | 0x04 | 0x02 | 0x01;
 
 /// Writes the list. `transition_seconds`: IMPLICIT TRANSITION TIME, with the extended header only.
@@ -79,10 +79,10 @@ pub fn emit_port_groups(groups: &[PortGroup], transition_seconds: Option<u8>) ->
     out
 }
 
-/// Reads a list without extended header, as far as it is there.
+/// Reads the received part of a list without extended header.
 ///
 /// # Errors
-/// Fewer than four bytes; a group that is cut, or in a state that is not listed here.
+/// Fewer than four bytes; a truncated group or one in a state not listed here.
 pub fn parse_port_groups(bytes: &[u8]) -> Result<Vec<PortGroup>, WireError> {
     const SHORT: WireError = WireError::Short("target port groups");
     let (head, mut rest) = bytes.split_at_checked(4).ok_or(SHORT)?;

@@ -1,8 +1,9 @@
-//! Parameter data of logical block provisioning: what UNMAP is given and GET LBA STATUS gives (SBC-3 sections 5.28 and 5.6).
+//! Parameter data of logical block provisioning: the list of UNMAP and the answer of GET LBA STATUS
+//! (SBC-3 sections 5.28 and 5.6).
 use super::Sense;
 use crate::octets::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
 
-/// Blocks that follow one another.
+/// A range of consecutive blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Blocks {
     /// First block.
@@ -14,11 +15,13 @@ pub struct Blocks {
 const UNMAP_HEADER: usize = 8;
 const UNMAP_DESCRIPTOR: usize = 16;
 
-/// Reads an UNMAP parameter list, whose descriptors follow a header of 8 bytes. An empty list, as one shorter than its header, unmaps nothing.
+/// Reads an UNMAP parameter list, whose descriptors follow a header of 8 bytes. An empty list
+/// unmaps nothing.
 ///
 /// # Errors
-/// The sense data for a list that is shorter than it says, or names more than `descriptors_max` ranges. Both lengths in the header are the
-/// list's own words: the initiator said before, in the CDB, how much it would send, and that is `bytes`.
+/// The sense data of a list shorter than its stated lengths or with more than `descriptors_max`
+/// ranges. `bytes` has the length stated in the CDB; both lengths in the header are checked against
+/// it.
 pub fn parse_unmap_list(bytes: &[u8], descriptors_max: usize) -> Result<Vec<Blocks>, Sense> {
     if bytes.is_empty() {
         return Ok(Vec::new());
@@ -27,7 +30,7 @@ pub fn parse_unmap_list(bytes: &[u8], descriptors_max: usize) -> Result<Vec<Bloc
         return Err(Sense::PARAMETER_LIST_LENGTH_ERROR);
     };
     let data_length = usize::from(u16_at(header, 0));
-    // What does not make a whole descriptor is ignored (SBC-3 section 5.28.2).
+    // An incomplete descriptor is ignored (SBC-3 section 5.28.2).
     let descriptors = usize::from(u16_at(header, 2)) / UNMAP_DESCRIPTOR;
     let described = descriptors * UNMAP_DESCRIPTOR;
     if described > rest.len() || described + UNMAP_HEADER - 2 > data_length {
@@ -48,7 +51,7 @@ pub fn parse_unmap_list(bytes: &[u8], descriptors_max: usize) -> Result<Vec<Bloc
 /// Writes an UNMAP parameter list.
 ///
 /// # Panics
-/// If there are more than 4095 ranges: the list has 16 bits for its length.
+/// Panics if there are more than 4095 ranges: the length of the list has 16 bits.
 pub fn emit_unmap_list(ranges: &[Blocks]) -> Vec<u8> {
     let described = ranges.len() * UNMAP_DESCRIPTOR;
     let mut out = vec![0; UNMAP_HEADER + described];
@@ -69,21 +72,21 @@ pub fn emit_unmap_list(ranges: &[Blocks]) -> Vec<u8> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ProvisioningStatus {
-    /// Takes space.
+    /// Mapped: space is allocated.
     #[default]
     Mapped = 0,
-    /// Takes none.
+    /// No space is allocated.
     Deallocated = 1,
-    /// Takes none, but has some reserved.
+    /// No space is allocated, but space is reserved.
     Anchored = 2,
 }
 
 /// Blocks of one status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LbaStatus {
-    /// Which.
+    /// Blocks.
     pub range: Blocks,
-    /// How they are.
+    /// Their status.
     pub status: ProvisioningStatus,
 }
 
@@ -100,14 +103,14 @@ pub fn emit_lba_status(descriptors: &[LbaStatus]) -> Vec<u8> {
     out
 }
 
-/// Reads the answer to GET LBA STATUS as far as it is there and says it goes; the descriptors that are whole. A status that is not known counts as
-/// mapped.
+/// Reads the complete descriptors of an answer to GET LBA STATUS, within its stated length. An
+/// unknown status counts as mapped.
 pub fn parse_lba_status(bytes: &[u8]) -> Vec<LbaStatus> {
     let Some((header, rest)) = bytes.split_at_checked(8) else {
         return Vec::new();
     };
-    let said = (u32_at(header, 0) as usize).saturating_sub(4);
-    let descriptors = rest[..rest.len().min(said)].chunks_exact(16);
+    let stated_length = (u32_at(header, 0) as usize).saturating_sub(4);
+    let descriptors = rest[..rest.len().min(stated_length)].chunks_exact(16);
     descriptors
         .map(|bytes| LbaStatus {
             range: Blocks {

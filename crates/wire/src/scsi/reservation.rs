@@ -1,5 +1,5 @@
-//! Persistent reservations: types, parameter lists, parameter data, and the TransportID of an iSCSI initiator port (SPC-4 sections 5.12, 6.15, 6.16
-//! and 7.6.4.6).
+//! Persistent reservations: types, parameter lists, parameter data, and the TransportID of an iSCSI
+//! initiator port (SPC-4 sections 5.12, 6.15, 6.16 and 7.6.4.6).
 use super::{FieldPointer, Sense};
 use crate::iscsi::Isid;
 use crate::octets::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
@@ -19,7 +19,7 @@ pub enum ReserveIn {
 }
 
 impl ReserveIn {
-    /// Every one.
+    /// Every value.
     pub const ALL: [ReserveIn; 4] = [
         ReserveIn::ReadKeys,
         ReserveIn::ReadReservation,
@@ -27,7 +27,7 @@ impl ReserveIn {
         ReserveIn::ReadFullStatus,
     ];
 
-    /// From SERVICE ACTION; `None`: reserved.
+    /// Returns the value of SERVICE ACTION. `None`: reserved.
     pub fn from_code(code: u8) -> Option<ReserveIn> {
         ReserveIn::ALL
             .into_iter()
@@ -58,7 +58,7 @@ pub enum ReserveOut {
 }
 
 impl ReserveOut {
-    /// Every one.
+    /// Every value.
     pub const ALL: [ReserveOut; 8] = [
         ReserveOut::Register,
         ReserveOut::Reserve,
@@ -70,7 +70,8 @@ impl ReserveOut {
         ReserveOut::RegisterAndMove,
     ];
 
-    /// From SERVICE ACTION; `None`: reserved, or REPLACE LOST RESERVATION, which nothing here loses.
+    /// Returns the value of SERVICE ACTION. `None`: reserved, or REPLACE LOST RESERVATION, which is
+    /// not supported.
     pub fn from_code(code: u8) -> Option<ReserveOut> {
         ReserveOut::ALL
             .into_iter()
@@ -86,18 +87,18 @@ pub enum ReservationType {
     WriteExclusive = 1,
     /// Only the holder may read or write.
     ExclusiveAccess = 3,
-    /// Only those registered may write.
+    /// Only registrants may write.
     WriteExclusiveRegistrantsOnly = 5,
-    /// Only those registered may read or write.
+    /// Only registrants may read or write.
     ExclusiveAccessRegistrantsOnly = 6,
-    /// As 5, and each of them is a holder.
+    /// As 5, and every registrant is a holder.
     WriteExclusiveAllRegistrants = 7,
-    /// As 6, and each of them is a holder.
+    /// As 6, and every registrant is a holder.
     ExclusiveAccessAllRegistrants = 8,
 }
 
 impl ReservationType {
-    /// Every one.
+    /// Every value.
     pub const ALL: [ReservationType; 6] = [
         ReservationType::WriteExclusive,
         ReservationType::ExclusiveAccess,
@@ -107,14 +108,14 @@ impl ReservationType {
         ReservationType::ExclusiveAccessAllRegistrants,
     ];
 
-    /// From TYPE; `None`: reserved or obsolete.
+    /// Returns the value of TYPE. `None`: reserved or obsolete.
     pub fn from_code(code: u8) -> Option<ReservationType> {
         ReservationType::ALL
             .into_iter()
             .find(|kind| *kind as u8 == code)
     }
 
-    /// Every registered I_T nexus holds it.
+    /// Returns whether every registered I_T nexus holds the reservation.
     pub fn all_registrants(self) -> bool {
         matches!(
             self,
@@ -122,12 +123,12 @@ impl ReservationType {
         )
     }
 
-    /// Being registered is enough for access.
+    /// Returns whether every registrant has access.
     pub fn registrants_have_access(self) -> bool {
         !matches!(self, Self::WriteExclusive | Self::ExclusiveAccess)
     }
 
-    /// Those without access may read all the same.
+    /// Returns whether nexuses without access may read.
     pub fn others_may_read(self) -> bool {
         matches!(
             self,
@@ -143,13 +144,13 @@ impl ReservationType {
 pub struct ReserveOutParameters {
     /// RESERVATION KEY: the key the sender is registered with.
     pub key: u64,
-    /// SERVICE ACTION RESERVATION KEY: the new key, or whose registration is preempted.
+    /// SERVICE ACTION RESERVATION KEY: the new key, or the key of the registration to preempt.
     pub service_action_key: u64,
     /// SPEC_I_PT: TransportIDs of further initiator ports follow.
     pub specify_initiator_ports: bool,
     /// ALL_TG_PT: for every target port.
     pub all_target_ports: bool,
-    /// APTPL: kept over power-off.
+    /// APTPL: the reservation persists across power cycles.
     pub persist_through_power_loss: bool,
 }
 
@@ -168,7 +169,8 @@ impl ReserveOutParameters {
     /// Reads a list without TransportIDs.
     ///
     /// # Errors
-    /// The sense data that is owed: a length other than 24 bytes; SPEC_I_PT, which is not supported.
+    /// The sense data of an invalid list: a length other than 24 bytes; SPEC_I_PT, which is not
+    /// supported.
     pub fn parse(list: &[u8]) -> Result<ReserveOutParameters, Sense> {
         if list.len() < ReserveOutParameters::LENGTH {
             return Err(Sense::PARAMETER_LIST_LENGTH_ERROR);
@@ -206,11 +208,11 @@ impl ReserveOutParameters {
 pub struct RegisterAndMove {
     /// RESERVATION KEY: the holder's own.
     pub key: u64,
-    /// SERVICE ACTION RESERVATION KEY: the one to register for the new holder, not 0.
+    /// SERVICE ACTION RESERVATION KEY: the key to register for the new holder, not 0.
     pub service_action_key: u64,
-    /// UNREG: the old holder's registration goes.
+    /// UNREG: removes the old holder's registration.
     pub unregister: bool,
-    /// APTPL: kept over power-off.
+    /// APTPL: the reservation persists across power cycles.
     pub persist_through_power_loss: bool,
     /// RELATIVE TARGET PORT IDENTIFIER of the new holder's nexus.
     pub relative_target_port: u16,
@@ -222,7 +224,8 @@ impl RegisterAndMove {
     /// Reads a list.
     ///
     /// # Errors
-    /// The sense data that is owed: a length that is not what the list says, a TransportID that is not one of iSCSI.
+    /// The sense data of an invalid list: a length other than the stated one, a TransportID that is
+    /// not of iSCSI.
     pub fn parse(list: &[u8]) -> Result<RegisterAndMove, Sense> {
         let (head, id) = list
             .split_at_checked(24)
@@ -240,7 +243,7 @@ impl RegisterAndMove {
         })
     }
 
-    /// Writes it.
+    /// Writes the list.
     pub fn emit(&self) -> Vec<u8> {
         let mut out = vec![0; 24];
         put_u64(&mut out, 0, self.key);
@@ -267,7 +270,8 @@ impl TransportId {
     const ISCSI: u8 = 0x05;
     const SEPARATOR: &'static str = ",i,0x";
 
-    /// Reads a whole TransportID. `None`: another protocol, a name that is too long or no UTF-8, lengths that do not fit.
+    /// Reads a whole TransportID. `None`: another protocol, a name that is too long or not UTF-8,
+    /// inconsistent lengths.
     pub fn parse(bytes: &[u8]) -> Option<TransportId> {
         let (head, rest) = bytes.split_at_checked(4)?;
         let name = rest.get(..usize::from(u16_at(head, 2)))?;
@@ -290,7 +294,7 @@ impl TransportId {
         })
     }
 
-    /// Writes it: a multiple of four bytes, 24 at least.
+    /// Writes the TransportID: a multiple of four bytes, at least 24.
     pub fn emit(&self) -> Vec<u8> {
         let format = u8::from(self.isid.is_some()) << 6;
         let mut out = vec![format | TransportId::ISCSI, 0, 0, 0];
@@ -318,7 +322,7 @@ fn parse_isid(text: &str) -> Option<Isid> {
     Some(Isid(isid))
 }
 
-/// Answer to READ KEYS.
+/// Writes the answer to READ KEYS.
 pub fn emit_keys(generation: u32, keys: impl IntoIterator<Item = u64>) -> Vec<u8> {
     let mut out = header(generation);
     for key in keys {
@@ -327,7 +331,8 @@ pub fn emit_keys(generation: u32, keys: impl IntoIterator<Item = u64>) -> Vec<u8
     finish(out)
 }
 
-/// Answer to READ RESERVATION. `held`: key of the holder (0 where every registrant holds it) and type.
+/// Writes the answer to READ RESERVATION. `held`: key of the holder (0 if every registrant holds
+/// it) and type.
 pub fn emit_reservation(generation: u32, held: Option<(u64, ReservationType)>) -> Vec<u8> {
     let mut out = header(generation);
     if let Some((key, kind)) = held {
@@ -337,16 +342,16 @@ pub fn emit_reservation(generation: u32, held: Option<(u64, ReservationType)>) -
     finish(out)
 }
 
-/// What a device server can do about reservations.
+/// Capabilities of a device server for reservations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReserveCapabilities {
     /// CRH: RESERVE and RELEASE of a holder are GOOD and do nothing.
     pub compatible_reservation_handling: bool,
-    /// ATP_C: ALL_TG_PT is understood.
+    /// ATP_C: ALL_TG_PT is supported.
     pub all_target_ports: bool,
-    /// PTPL_C: APTPL is understood.
+    /// PTPL_C: APTPL is supported.
     pub persist_through_power_loss: bool,
-    /// PTPL_A: reservations are being kept now.
+    /// PTPL_A: reservations currently persist across power cycles.
     pub persistence_active: bool,
 }
 
@@ -379,19 +384,19 @@ pub struct FullStatus {
     pub initiator_port: TransportId,
 }
 
-/// Answer to READ FULL STATUS.
+/// Writes the answer to READ FULL STATUS.
 pub fn emit_full_status(
     generation: u32,
     registrations: impl IntoIterator<Item = FullStatus>,
 ) -> Vec<u8> {
     let mut out = header(generation);
-    for one in registrations {
+    for registration in registrations {
         let mut descriptor = [0; 24];
-        put_u64(&mut descriptor, 0, one.key);
-        descriptor[12] = u8::from(one.held.is_some());
-        descriptor[13] = one.held.map_or(0, |kind| kind as u8);
-        put_u16(&mut descriptor, 18, one.relative_target_port);
-        let id = one.initiator_port.emit();
+        put_u64(&mut descriptor, 0, registration.key);
+        descriptor[12] = u8::from(registration.held.is_some());
+        descriptor[13] = registration.held.map_or(0, |kind| kind as u8);
+        put_u16(&mut descriptor, 18, registration.relative_target_port);
+        let id = registration.initiator_port.emit();
         put_u32(&mut descriptor, 20, id.len() as u32);
         out.extend_from_slice(&descriptor);
         out.extend_from_slice(&id);

@@ -1,4 +1,4 @@
-//! Status and sense data (SAM-5 section 5.3, SPC-4 section 4.5): how a device says what went wrong.
+//! Status and sense data (SAM-5 section 5.3, SPC-4 section 4.5): how a device reports errors.
 use crate::octets::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
 
 /// SCSI status byte.
@@ -8,15 +8,15 @@ pub struct Status(pub u8);
 impl Status {
     /// Done.
     pub const GOOD: Status = Status(0x00);
-    /// Sense data says what happened.
+    /// Sense data has the details.
     pub const CHECK_CONDITION: Status = Status(0x02);
     /// COMPARE AND WRITE and others: the condition was met.
     pub const CONDITION_MET: Status = Status(0x04);
-    /// The LU cannot take a command now.
+    /// The LU is busy.
     pub const BUSY: Status = Status(0x08);
-    /// Another holds the LU.
+    /// Another initiator has reserved the LU.
     pub const RESERVATION_CONFLICT: Status = Status(0x18);
-    /// No room for another command.
+    /// The task set is full.
     pub const TASK_SET_FULL: Status = Status(0x28);
     /// Auto contingent allegiance is active.
     pub const ACA_ACTIVE: Status = Status(0x30);
@@ -28,22 +28,22 @@ impl Status {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum SenseKey {
-    /// Nothing to say.
+    /// No error.
     #[default]
     NoSense = 0x0,
-    /// Done, with recovery.
+    /// Completed after recovery.
     RecoveredError = 0x1,
     /// Not accessible now.
     NotReady = 0x2,
-    /// The medium is bad.
+    /// Medium error.
     MediumError = 0x3,
-    /// The device is bad.
+    /// Hardware error.
     HardwareError = 0x4,
-    /// The command is bad.
+    /// Invalid command.
     IllegalRequest = 0x5,
-    /// Something changed that the initiator must know.
+    /// A change of state that the initiator must know.
     UnitAttention = 0x6,
-    /// Protected against this.
+    /// Protected against the command.
     DataProtect = 0x7,
     /// Blank medium.
     BlankCheck = 0x8,
@@ -51,13 +51,13 @@ pub enum SenseKey {
     VendorSpecific = 0x9,
     /// EXTENDED COPY was aborted.
     CopyAborted = 0xa,
-    /// Aborted; may be tried again.
+    /// Aborted; may be retried.
     AbortedCommand = 0xb,
     /// Reserved.
     Reserved = 0xc,
     /// End of the medium.
     VolumeOverflow = 0xd,
-    /// Data differ.
+    /// Data differ in a comparison.
     Miscompare = 0xe,
     /// Done.
     Completed = 0xf,
@@ -86,7 +86,7 @@ impl SenseKey {
         ]
     };
 
-    /// From the low four bits.
+    /// Returns the value of the low four bits.
     pub fn from_code(code: u8) -> SenseKey {
         SenseKey::ALL[usize::from(code & 0x0f)]
     }
@@ -101,7 +101,8 @@ pub struct AdditionalSense {
     pub qualifier: u8,
 }
 
-/// Which field of a CDB or parameter list is wrong (sense-key specific data of ILLEGAL REQUEST, SPC-4 section 4.5.2.4.2).
+/// The invalid field of a CDB or parameter list (sense-key specific data of ILLEGAL REQUEST, SPC-4
+/// section 4.5.2.4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FieldPointer {
     /// In the CDB; otherwise in the parameter list.
@@ -112,18 +113,18 @@ pub struct FieldPointer {
     pub bit: Option<u8>,
 }
 
-/// What went wrong. Small and `Copy`: it travels by value from the drive to the wire.
+/// Sense data. Small and `Copy`: it is passed by value from the drive to the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Sense {
     /// Sense key.
     pub key: SenseKey,
-    /// What exactly.
+    /// Additional sense code.
     pub additional: AdditionalSense,
     /// INFORMATION: for most errors of a disk, the LBA.
     pub information: Option<u64>,
     /// Wrong field, for ILLEGAL REQUEST.
     pub field: Option<FieldPointer>,
-    /// PROGRESS INDICATION, for NOT READY: how much of what keeps the LU busy is done, of 65 536.
+    /// PROGRESS INDICATION, for NOT READY: progress of the current operation, of 65 536.
     pub progress: Option<u16>,
 }
 
@@ -135,7 +136,7 @@ macro_rules! senses {
 
 impl Sense {
     senses! {
-        /// Nothing to say.
+        /// No error.
         NO_SENSE = NoSense, 0x00, 0x00;
         /// The LU is stopped; START is needed.
         INITIALIZING_COMMAND_REQUIRED = NotReady, 0x04, 0x02;
@@ -147,19 +148,19 @@ impl Sense {
         TARGET_PORT_IN_UNAVAILABLE_STATE = NotReady, 0x04, 0x0c;
         /// The medium was taken out.
         MEDIUM_NOT_PRESENT = NotReady, 0x3a, 0x00;
-        /// Space is being made; try again.
+        /// Space allocation is in progress; to be retried.
         SPACE_ALLOCATION_IN_PROGRESS = NotReady, 0x04, 0x14;
-        /// SANITIZE is under way.
+        /// SANITIZE is in progress.
         SANITIZE_IN_PROGRESS = NotReady, 0x04, 0x1b;
-        /// The last SANITIZE has failed, and the LU is not to be used.
+        /// The last SANITIZE failed; the LU must not be used.
         SANITIZE_COMMAND_FAILED = MediumError, 0x31, 0x03;
-        /// A write could not be done.
+        /// A write failed.
         WRITE_ERROR = MediumError, 0x0c, 0x00;
-        /// A read could not be done.
+        /// A read failed.
         UNRECOVERED_READ_ERROR = MediumError, 0x11, 0x00;
-        /// The device failed inside.
+        /// Internal failure of the device.
         INTERNAL_TARGET_FAILURE = HardwareError, 0x44, 0x00;
-        /// Command not known.
+        /// Unknown command.
         INVALID_COMMAND_OPERATION_CODE = IllegalRequest, 0x20, 0x00;
         /// Beyond the last block.
         LBA_OUT_OF_RANGE = IllegalRequest, 0x21, 0x00;
@@ -171,11 +172,11 @@ impl Sense {
         INVALID_FIELD_IN_PARAMETER_LIST = IllegalRequest, 0x26, 0x00;
         /// A reservation is released that is held with another type or scope.
         INVALID_RELEASE_OF_PERSISTENT_RESERVATION = IllegalRequest, 0x26, 0x04;
-        /// No room for another registration.
+        /// No resources for another registration.
         INSUFFICIENT_REGISTRATION_RESOURCES = IllegalRequest, 0x55, 0x04;
-        /// An initiator prevents that the medium is taken out.
+        /// An initiator prevents removal of the medium.
         MEDIUM_REMOVAL_PREVENTED = IllegalRequest, 0x53, 0x02;
-        /// The parameter list has another length than it says.
+        /// The length of the parameter list differs from the stated one.
         PARAMETER_LIST_LENGTH_ERROR = IllegalRequest, 0x1a, 0x00;
         /// Saved mode pages are not kept.
         SAVING_PARAMETERS_NOT_SUPPORTED = IllegalRequest, 0x39, 0x00;
@@ -185,9 +186,9 @@ impl Sense {
         LOGICAL_UNIT_SOFTWARE_WRITE_PROTECTED = DataProtect, 0x27, 0x02;
         /// The pool is full.
         SPACE_ALLOCATION_FAILED_WRITE_PROTECT = DataProtect, 0x27, 0x07;
-        /// The medium was loaded, and may be another.
+        /// The medium was loaded and may have changed.
         MEDIUM_MAY_HAVE_CHANGED = UnitAttention, 0x28, 0x00;
-        /// The device was reset, of whatever kind.
+        /// The device was reset, by any kind of reset.
         POWER_ON_RESET_OR_BUS_DEVICE_RESET = UnitAttention, 0x29, 0x00;
         /// Power was switched on.
         POWER_ON = UnitAttention, 0x29, 0x01;
@@ -199,13 +200,13 @@ impl Sense {
         MODE_PARAMETERS_CHANGED = UnitAttention, 0x2a, 0x01;
         /// Another initiator took the reservation.
         RESERVATIONS_PREEMPTED = UnitAttention, 0x2a, 0x03;
-        /// The reservation was given up.
+        /// The reservation was released.
         RESERVATIONS_RELEASED = UnitAttention, 0x2a, 0x04;
         /// Another initiator removed the registration.
         REGISTRATIONS_PREEMPTED = UnitAttention, 0x2a, 0x05;
-        /// The port gives another kind of access.
+        /// The access state of the port changed.
         ASYMMETRIC_ACCESS_STATE_CHANGED = UnitAttention, 0x2a, 0x06;
-        /// The LU has another size.
+        /// The size of the LU changed.
         CAPACITY_DATA_CHANGED = UnitAttention, 0x2a, 0x09;
         /// Another initiator cleared the commands.
         COMMANDS_CLEARED_BY_ANOTHER_INITIATOR = UnitAttention, 0x2f, 0x00;
@@ -213,27 +214,27 @@ impl Sense {
         THIN_PROVISIONING_SOFT_THRESHOLD_REACHED = UnitAttention, 0x38, 0x07;
         /// INQUIRY data changed.
         INQUIRY_DATA_CHANGED = UnitAttention, 0x3f, 0x03;
-        /// LUs came or went.
+        /// The set of LUs changed.
         REPORTED_LUNS_DATA_CHANGED = UnitAttention, 0x3f, 0x0e;
-        /// Aborted, for no more precise reason.
+        /// Aborted without a more specific reason.
         ABORTED_COMMAND = AbortedCommand, 0x00, 0x00;
-        /// Unsolicited data came that was not expected (RFC 7143 section 11.4.7.2).
+        /// Unexpected unsolicited data (RFC 7143 section 11.4.7.2).
         UNEXPECTED_UNSOLICITED_DATA = AbortedCommand, 0x0c, 0x0c;
-        /// Less unsolicited data came than was said (RFC 7143 section 11.4.7.2).
+        /// Less unsolicited data than announced (RFC 7143 section 11.4.7.2).
         NOT_ENOUGH_UNSOLICITED_DATA = AbortedCommand, 0x0c, 0x0d;
-        /// Data came damaged: data digest (RFC 7143 section 11.4.7.2).
+        /// Data digest error (RFC 7143 section 11.4.7.2).
         PROTOCOL_SERVICE_CRC_ERROR = AbortedCommand, 0x47, 0x05;
         /// SNACK was rejected (RFC 7143 section 11.4.7.2).
         SNACK_REJECTED = AbortedCommand, 0x11, 0x13;
         /// Aborted because the connection or session ended (iSCSI: task set cleared).
         NEXUS_LOSS_ABORT = AbortedCommand, 0x29, 0x07;
-        /// Data moved beyond what the command allows.
+        /// Data beyond the command's length.
         DATA_PHASE_ERROR = AbortedCommand, 0x4b, 0x00;
-        /// Data differ from what was to be compared.
+        /// Data differ from those of the comparison.
         MISCOMPARE_DURING_VERIFY = Miscompare, 0x1d, 0x00;
     }
 
-    /// A key with a code and its qualifier.
+    /// Creates sense data of a key, a code and its qualifier.
     pub const fn new(key: SenseKey, code: u8, qualifier: u8) -> Sense {
         Sense {
             key,
@@ -244,35 +245,36 @@ impl Sense {
         }
     }
 
-    /// The same with another qualifier.
+    /// Returns the sense data with another qualifier.
     #[must_use]
     pub const fn qualified(mut self, qualifier: u8) -> Sense {
         self.additional.qualifier = qualifier;
         self
     }
 
-    /// The same with INFORMATION, for most errors of a disk the LBA.
+    /// Returns the sense data with INFORMATION, for most errors of a disk the LBA.
     #[must_use]
     pub const fn with_information(mut self, information: u64) -> Sense {
         self.information = Some(information);
         self
     }
 
-    /// The same pointing at a field.
+    /// Returns the sense data with a field pointer.
     #[must_use]
     pub const fn with_field(mut self, field: FieldPointer) -> Sense {
         self.field = Some(field);
         self
     }
 
-    /// The same with how far the LU is.
+    /// Returns the sense data with a progress indication.
     #[must_use]
     pub const fn with_progress(mut self, progress: u16) -> Sense {
         self.progress = Some(progress);
         self
     }
 
-    /// Fixed format (response code 70h), 18 bytes. An INFORMATION above 2^32 - 1 does not fit and is left out (VALID 0).
+    /// Emits fixed format (response code 70h), 18 bytes. An INFORMATION above 2^32 - 1 does not fit
+    /// and is left out (VALID 0).
     pub fn emit_fixed(&self) -> [u8; 18] {
         let mut out = [0; 18];
         out[0] = 0x70;
@@ -290,7 +292,7 @@ impl Sense {
         out
     }
 
-    /// Descriptor format (response code 72h), 8 to 28 bytes appended to `out`.
+    /// Appends descriptor format (response code 72h), 8 to 28 bytes, to `out`.
     pub fn emit_descriptor(&self, out: &mut Vec<u8>) {
         let begin = out.len();
         out.extend_from_slice(&[
@@ -316,7 +318,8 @@ impl Sense {
         out[begin + 7] = (out.len() - begin - 8) as u8;
     }
 
-    /// SENSE KEY SPECIFIC: SKSV, C/D, BPV, BIT POINTER and FIELD POINTER; or SKSV and PROGRESS INDICATION.
+    /// SENSE KEY SPECIFIC: SKSV, C/D, BPV, BIT POINTER and FIELD POINTER; or SKSV and PROGRESS
+    /// INDICATION.
     fn key_specific(&self) -> Option<[u8; 3]> {
         let mut out = [0x80, 0, 0];
         match (self.field, self.progress) {
@@ -331,7 +334,8 @@ impl Sense {
         Some(out)
     }
 
-    /// Either format, current or deferred; `None` where the response code is another or the key is missing. What is cut off counts as not said.
+    /// Parses either format, current or deferred. `None` for another response code or a missing
+    /// key. Truncated fields count as absent.
     pub fn parse(bytes: &[u8]) -> Option<Sense> {
         match bytes.first()? & 0x7f {
             0x70 | 0x71 => parse_fixed(bytes),
@@ -340,7 +344,8 @@ impl Sense {
         }
     }
 
-    /// The data segment of a SCSI Response: SenseLength, then sense data in fixed format (RFC 7143 section 11.4.7).
+    /// Emits the data segment of a SCSI Response: SenseLength, then sense data in fixed format (RFC
+    /// 7143 section 11.4.7).
     pub fn emit_response_data(&self) -> [u8; 20] {
         let mut out = [0; 20];
         put_u16(&mut out, 0, 18);
@@ -348,7 +353,7 @@ impl Sense {
         out
     }
 
-    /// The same in descriptor format.
+    /// Emits the data segment in descriptor format.
     pub fn emit_descriptor_response_data(&self) -> Vec<u8> {
         let mut out = vec![0; 2];
         self.emit_descriptor(&mut out);
@@ -357,7 +362,7 @@ impl Sense {
         out
     }
 
-    /// Sense data out of the data segment of a SCSI Response.
+    /// Parses the sense data in the data segment of a SCSI Response.
     pub fn parse_response_data(bytes: &[u8]) -> Option<Sense> {
         let (length, rest) = bytes.split_at_checked(2)?;
         Sense::parse(rest.get(..usize::from(u16_at(length, 0)).min(rest.len()))?)
@@ -389,7 +394,7 @@ fn parse_progress(bytes: &[u8]) -> Option<u16> {
 
 fn parse_fixed(bytes: &[u8]) -> Option<Sense> {
     let key = SenseKey::from_code(*bytes.get(2)?);
-    // ADDITIONAL SENSE LENGTH bounds what counts, as far as it came at all.
+    // ADDITIONAL SENSE LENGTH, if received, bounds the valid bytes.
     let length = bytes
         .get(7)
         .map_or(8, |more| 8 + usize::from(*more))

@@ -24,7 +24,7 @@ pub mod page {
 /// A page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Vpd {
-    /// 00h: codes of the pages that there are, ascending.
+    /// 00h: codes of the supported pages, ascending.
     SupportedPages(Vec<u8>),
     /// 80h: serial number, ASCII.
     UnitSerialNumber(String),
@@ -42,9 +42,9 @@ pub enum Vpd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DesignatorKind {
-    /// Vendor's own.
+    /// Vendor-specific.
     Vendor = 0,
-    /// T10 vendor identification, then anything unique for the vendor; ASCII.
+    /// T10 vendor identification, then text unique for the vendor; ASCII.
     T10Vendor = 1,
     /// EUI-64, 8, 12 or 16 bytes.
     Eui64 = 2,
@@ -62,21 +62,22 @@ pub enum DesignatorKind {
     ScsiName = 8,
 }
 
-/// One name.
+/// A designator: one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Designator {
     /// Its form.
     pub kind: DesignatorKind,
-    /// What it names: 0 the LU, 1 the target port, 2 the target device.
+    /// Association: 0 the LU, 1 the target port, 2 the target device.
     pub association: u8,
     /// CODE SET: 1 binary, 2 ASCII, 3 UTF-8.
     pub code_set: u8,
-    /// The name, 255 bytes at most; a longer one is cut.
+    /// The name, at most 255 bytes; a longer one is truncated.
     pub bytes: Vec<u8>,
 }
 
 impl Designator {
-    /// NAA 6h (IEEE registered extended): a company's 24 bits, then 100 bits of its own, of which the low 36 + 64 are taken.
+    /// NAA 6h (IEEE registered extended): a company's 24 bits, then 100 bits of its own, of which
+    /// the low 36 + 64 are taken.
     pub fn naa_6(company: u32, vendor_specific: u64, extension: u64) -> Designator {
         let mut bytes = vec![0; 16];
         put_u64(
@@ -106,7 +107,8 @@ impl Designator {
         }
     }
 
-    /// SCSI name string of the LU (0), the target port (1) or the target device (2); `name` is cut at 251 bytes.
+    /// SCSI name string of the LU (0), the target port (1) or the target device (2); `name` is
+    /// truncated at 251 bytes.
     pub fn scsi_name(association: u8, name: &str) -> Designator {
         let mut bytes = name.as_bytes()[..name.len().min(251)].to_vec();
         bytes.resize((bytes.len() + 1).next_multiple_of(4), 0);
@@ -154,7 +156,8 @@ impl Designator {
         out.extend_from_slice(bytes);
     }
 
-    /// The first designator of `bytes` and what is left; `None` at the end, or where one is cut or of no known form.
+    /// Parses the first designator of `bytes` and returns it (`None`: unknown form) with the
+    /// remaining bytes. `None` at the end or if it is truncated.
     pub(super) fn parse(bytes: &[u8]) -> Option<(Option<Designator>, &[u8])> {
         let (head, rest) = bytes.split_at_checked(4)?;
         let (name, rest) = rest.split_at_checked(usize::from(head[3]))?;
@@ -182,7 +185,7 @@ impl Designator {
     }
 }
 
-/// Block limits; 0 means "not said" throughout.
+/// Block limits. 0 means "not reported" in every field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockLimits {
     /// WSNZ: WRITE SAME of 0 blocks is refused.
@@ -197,60 +200,60 @@ pub struct BlockLimits {
     pub optimal_transfer_length: u32,
     /// Greatest PRE-FETCH, blocks.
     pub maximum_prefetch_length: u32,
-    /// Most blocks of one UNMAP.
+    /// Maximum number of blocks of one UNMAP.
     pub maximum_unmap_lba_count: u32,
-    /// Most descriptors of one UNMAP.
+    /// Maximum number of descriptors of one UNMAP.
     pub maximum_unmap_block_descriptor_count: u32,
     /// Granularity of UNMAP, blocks.
     pub optimal_unmap_granularity: u32,
-    /// First block of the granularity's grid, where it is said.
+    /// First block aligned to the granularity, if reported.
     pub unmap_granularity_alignment: Option<u32>,
     /// Greatest WRITE SAME, blocks.
     pub maximum_write_same_length: u64,
     /// Greatest WRITE ATOMIC, blocks; 0: there is none.
     pub maximum_atomic_transfer_length: u32,
-    /// What the first block of WRITE ATOMIC must be a multiple of; 0 and 1: anything.
+    /// Alignment of the first block of WRITE ATOMIC; 0 and 1: none.
     pub atomic_alignment: u32,
-    /// What the number of its blocks must be a multiple of; 0 and 1: anything.
+    /// Granularity of the number of its blocks; 0 and 1: none.
     pub atomic_transfer_length_granularity: u32,
 }
 
-/// What kind of device it is.
+/// Characteristics of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockDeviceCharacteristics {
-    /// 0: not said; 1: does not rotate; 0401h to FFFEh: revolutions per minute.
+    /// 0: not reported; 1: non-rotating; 0401h to FFFEh: revolutions per minute.
     pub medium_rotation_rate: u16,
-    /// NOMINAL FORM FACTOR: 0 not said, 2 3.5 inch, 3 2.5 inch.
+    /// NOMINAL FORM FACTOR: 0 not reported, 2 3.5 inch, 3 2.5 inch.
     pub nominal_form_factor: u8,
-    /// WABEREQ: what a read finds after a block erase; 0 not said, 1 it ends well, 2 and 3 an error.
+    /// WABEREQ: result of a read after a block erase; 0 not reported, 1 success, 2 and 3 an error.
     pub after_block_erase: u8,
-    /// WACEREQ: the same after a cryptographic erase.
+    /// WACEREQ: result of a read after a cryptographic erase, coded likewise.
     pub after_cryptographic_erase: u8,
 }
 
-/// How blocks are provisioned.
+/// Provisioning of blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogicalBlockProvisioning {
     /// THRESHOLD EXPONENT: a threshold set is 2^n blocks; 0: no thresholds.
     pub threshold_exponent: u8,
-    /// LBPU: UNMAP is there.
+    /// LBPU: UNMAP is supported.
     pub unmap: bool,
-    /// LBPWS: WRITE SAME(16) with UNMAP is there.
+    /// LBPWS: WRITE SAME(16) with UNMAP is supported.
     pub write_same_16: bool,
-    /// LBPWS10: WRITE SAME(10) with UNMAP is there.
+    /// LBPWS10: WRITE SAME(10) with UNMAP is supported.
     pub write_same_10: bool,
     /// LBPRZ: deallocated blocks read as zeros.
     pub deallocated_reads_zero: bool,
     /// ANC_SUP: blocks can be anchored.
     pub anchor: bool,
-    /// PROVISIONING TYPE: 0 full or not said, 1 resource, 2 thin.
+    /// PROVISIONING TYPE: 0 full or not reported, 1 resource, 2 thin.
     pub provisioning_type: u8,
 }
 
 const LIMITS_LENGTH: usize = 0x3c;
 
 impl Vpd {
-    /// Its code.
+    /// Returns the page code.
     pub fn page_code(&self) -> u8 {
         match self {
             Vpd::SupportedPages(_) => page::SUPPORTED_PAGES,
@@ -262,10 +265,10 @@ impl Vpd {
         }
     }
 
-    /// Writes the page of a disk (peripheral 00h): a four-byte header, then what it says.
+    /// Writes the page of a disk (peripheral 00h): a four-byte header, then the fields.
     ///
     /// # Panics
-    /// Panics if the page gets longer than 65 535 bytes.
+    /// Panics if the page is longer than 65 535 bytes.
     pub fn emit(&self) -> Vec<u8> {
         let mut out = vec![0, self.page_code(), 0, 0];
         match self {
@@ -294,7 +297,7 @@ impl Vpd {
         out
     }
 
-    /// Reads a page, as far as it is there and as it says it goes. A field that lies beyond is read as 0.
+    /// Reads the received part of a page, within its stated length. Missing fields read as 0.
     ///
     /// # Errors
     /// Fewer than four bytes; a page that is not listed here.
@@ -335,7 +338,8 @@ impl Vpd {
     }
 }
 
-/// Offsets are those of SBC-3 table 208 less the four bytes of the header; the atomic fields are SBC-4's.
+/// Offsets are those of SBC-3 table 208 less the four bytes of the header; the atomic fields are
+/// SBC-4's.
 impl BlockLimits {
     fn emit(&self) -> [u8; LIMITS_LENGTH] {
         let mut out = [0; LIMITS_LENGTH];

@@ -15,14 +15,14 @@ pub enum Cdb {
     RequestSense {
         /// DESC: descriptor format.
         descriptor_format: bool,
-        /// Bytes at most.
+        /// Maximum length of the answer, bytes.
         allocation_length: u8,
     },
     /// INQUIRY.
     Inquiry {
-        /// The vital product data page that is wanted; `None`: standard data.
+        /// Vital product data page requested; `None`: standard data.
         page: Option<u8>,
-        /// Bytes at most.
+        /// Maximum length of the answer, bytes.
         allocation_length: u16,
     },
     /// MODE SENSE.
@@ -33,7 +33,7 @@ pub enum Cdb {
     LogSense(LogSense),
     /// PREVENT ALLOW MEDIUM REMOVAL.
     PreventAllowMediumRemoval {
-        /// PREVENT: 0 allows, 1 prevents; 2 and 3 have gone out of use.
+        /// PREVENT: 0 allows, 1 prevents; 2 and 3 are obsolete.
         prevent: u8,
     },
     /// RESERVE.
@@ -44,7 +44,7 @@ pub enum Cdb {
     PersistentReserveIn {
         /// SERVICE ACTION, 0 to 31; see [`crate::scsi::ReserveIn`].
         service_action: u8,
-        /// Bytes at most.
+        /// Maximum length of the answer, bytes.
         allocation_length: u16,
     },
     /// PERSISTENT RESERVE OUT.
@@ -53,23 +53,23 @@ pub enum Cdb {
     ReportTargetPortGroups {
         /// The header is the extended one.
         extended_header: bool,
-        /// Bytes at most.
+        /// Maximum length of the answer, bytes.
         allocation_length: u32,
     },
     /// REPORT SUPPORTED OPERATION CODES.
     ReportSupportedOpcodes {
-        /// Which.
+        /// Commands to report.
         commands: ReportedCommands,
         /// RCTD: with command timeouts descriptors.
         timeouts: bool,
-        /// Bytes at most.
+        /// Maximum length of the answer, bytes.
         allocation_length: u32,
     },
     /// REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS.
     ReportSupportedTaskManagement {
         /// REPD: 16 bytes instead of 4.
         extended: bool,
-        /// Bytes at most.
+        /// Maximum length of the answer, bytes.
         allocation_length: u32,
     },
     /// START STOP UNIT.
@@ -78,7 +78,7 @@ pub enum Cdb {
     ReadCapacity10,
     /// READ CAPACITY(16).
     ReadCapacity16 {
-        /// Bytes at most.
+        /// Maximum length of the answer, bytes.
         allocation_length: u32,
     },
     /// READ.
@@ -91,7 +91,7 @@ pub enum Cdb {
         lba: u64,
         /// Number of blocks; 0: to the end.
         blocks: u32,
-        /// Answer at once.
+        /// IMMED: complete the command before the operation.
         immediate: bool,
     },
     /// VERIFY.
@@ -117,7 +117,7 @@ pub enum Cdb {
     GetLbaStatus {
         /// First block.
         lba: u64,
-        /// Bytes at most.
+        /// Maximum length of the answer, bytes.
         allocation_length: u32,
     },
     /// PRE-FETCH.
@@ -126,7 +126,7 @@ pub enum Cdb {
         lba: u64,
         /// Number of blocks; 0: to the end.
         blocks: u32,
-        /// Answer at once.
+        /// IMMED: complete the command before the operation.
         immediate: bool,
     },
     /// SANITIZE.
@@ -140,18 +140,18 @@ pub enum Cdb {
     },
     /// RECEIVE COPY RESULTS.
     ReceiveCopyResults {
-        /// What is asked for.
+        /// Service action.
         results: CopyResults,
         /// LIST IDENTIFIER of the copy.
         list: u8,
-        /// Bytes at most.
+        /// Maximum length of the answer, bytes.
         allocation_length: u32,
     },
     /// REPORT LUNS.
     ReportLuns {
         /// SELECT REPORT: 0 addressable, 1 well-known only, 2 all.
         select_report: u8,
-        /// Bytes at most.
+        /// Maximum length of the answer, bytes.
         allocation_length: u32,
     },
 }

@@ -1,6 +1,7 @@
-//! Who may use an LU, and what it and its ports can do: PERSISTENT RESERVE IN and OUT, RESERVE and
-//! RELEASE (6, 10), PREVENT ALLOW MEDIUM REMOVAL, MODE SELECT (6, 10), LOG SENSE, and the reports
-//! of MAINTENANCE IN (SPC-4 section 6; SPC-2 sections 7.16 and 7.21 for RESERVE and RELEASE).
+//! Commands for access to an LU and for its capabilities: PERSISTENT RESERVE IN and OUT, RESERVE
+//! and RELEASE (6, 10), PREVENT ALLOW MEDIUM REMOVAL, MODE SELECT (6, 10), LOG SENSE, and the
+//! reports of MAINTENANCE IN (SPC-4 section 6; SPC-2 sections 7.16 and 7.21 for RESERVE and
+//! RELEASE).
 use super::error::{CdbError, invalid};
 use super::mode::PageControl;
 use super::opcode;
@@ -16,7 +17,7 @@ pub mod maintenance_in {
     pub const REPORT_SUPPORTED_TASK_MANAGEMENT_FUNCTIONS: u8 = 0x0d;
 }
 
-/// PERSISTENT RESERVE OUT. What else it says is in its parameter list,
+/// PERSISTENT RESERVE OUT. The keys are in its parameter list,
 /// [`crate::scsi::ReserveOutParameters`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PersistentReserveOut {
@@ -35,9 +36,9 @@ pub struct PersistentReserveOut {
 pub struct ModeSelect {
     /// Ten-byte form, whose header is 8 bytes long instead of 4.
     pub ten: bool,
-    /// PF: pages as the standards draw them.
+    /// PF: pages in the format of the standards.
     pub page_format: bool,
-    /// SP: keep them over power-off.
+    /// SP: save the pages across power cycles.
     pub save_pages: bool,
     /// Bytes of the parameter list.
     pub parameter_list_length: u16,
@@ -46,21 +47,21 @@ pub struct ModeSelect {
 /// LOG SENSE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogSense {
-    /// SP: keep the values.
+    /// SP: save the values.
     pub save: bool,
-    /// Which values; `Saved` stands for 11b, default cumulative ones.
+    /// Values requested; `Saved` stands for 11b, default cumulative values.
     pub control: PageControl,
     /// Page.
     pub page: u8,
-    /// Subpage; FFh with page 0: pages and subpages.
+    /// Subpage; FFh with page 0 requests the list of pages and subpages.
     pub subpage: u8,
-    /// First parameter that is wanted.
+    /// First parameter requested.
     pub parameter_pointer: u16,
-    /// Bytes at most.
+    /// Maximum length of the answer, bytes.
     pub allocation_length: u16,
 }
 
-/// REPORTING OPTIONS of REPORT SUPPORTED OPERATION CODES, with what they name.
+/// REPORTING OPTIONS of REPORT SUPPORTED OPERATION CODES, with their arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportedCommands {
     /// 000b.
@@ -69,7 +70,7 @@ pub enum ReportedCommands {
     Opcode(u8),
     /// 010b: a command with a service action.
     ServiceAction(u8, u16),
-    /// 011b: whichever it is; the service action counts where the command has them.
+    /// 011b: either of the two; the service action is used if the command has service actions.
     Either(u8, u16),
 }
 
@@ -93,7 +94,7 @@ impl PersistentReserveOut {
     }
 }
 
-/// Third-party reservations and extents have long been obsolete, and are refused.
+/// Refuses third-party reservations and extents, which are obsolete.
 pub(super) fn check_reserve(cdb: &[u8]) -> Result<(), CdbError> {
     match cdb[1] & 0x1f {
         0 => Ok(()),

@@ -3,15 +3,15 @@ use super::error::{CdbError, invalid};
 use super::opcode;
 use crate::octets::{put_u32, u32_at};
 
-/// What RECEIVE COPY RESULTS asks for.
+/// Service action of RECEIVE COPY RESULTS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CopyResults {
-    /// How a copy stands.
+    /// Status of a copy.
     Status = 0x00,
-    /// What copies may be.
+    /// Limits of copies.
     OperatingParameters = 0x03,
-    /// Which segment failed.
+    /// The segment that failed.
     FailedSegmentDetails = 0x04,
 }
 

@@ -1,27 +1,27 @@
-//! Why a CDB is refused.
+//! Errors of CDBs and their sense data.
 use crate::scsi::{FieldPointer, Sense};
 
-/// Why a CDB is refused.
+/// Errors of [`super::Cdb::parse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CdbError {
-    /// Not a command of ours.
+    /// The command is not supported.
     #[error("operation code {0:#04x} is not supported")]
     UnsupportedOpcode(u8),
-    /// A field is wrong.
+    /// A field has an invalid value.
     #[error("invalid field in CDB byte {byte}")]
     InvalidField {
         /// Byte of the field.
         byte: u16,
-        /// Most significant bit of the field, where it is less than a byte.
+        /// Most significant bit of the field, if it is less than a byte.
         bit: Option<u8>,
     },
-    /// Fewer bytes than the command has.
+    /// Fewer bytes than the command requires.
     #[error("CDB is cut short")]
     Short,
 }
 
 impl CdbError {
-    /// The sense data of the CHECK CONDITION that answers it.
+    /// Returns the sense data of the CHECK CONDITION that answers the command.
     pub fn sense(self) -> Sense {
         match self {
             CdbError::UnsupportedOpcode(_) => Sense::INVALID_COMMAND_OPERATION_CODE,

@@ -1,19 +1,19 @@
-//! Commands that name a stretch of blocks and are neither plain READ nor plain WRITE: comparing,
-//! filling, mapping, erasing (SBC-3 section 5, SBC-4 sections 5.3, 5.30 and 5.48).
+//! Commands on ranges of blocks other than READ and WRITE: compare, fill, unmap, erase (SBC-3
+//! section 5, SBC-4 sections 5.3, 5.30 and 5.48).
 use super::error::{CdbError, invalid};
 use super::opcode;
 use crate::octets::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
 
-/// BYTCHK: what VERIFY compares blocks with.
+/// BYTCHK: data with which VERIFY compares blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ByteCheck {
-    /// With nothing: they only must be readable.
+    /// No comparison: blocks must be readable.
     #[default]
     Medium = 0,
-    /// With as many blocks that the initiator sends.
+    /// As many blocks, sent by the initiator.
     Whole = 1,
-    /// Each with the one block that the initiator sends.
+    /// One block, sent by the initiator and compared with each.
     OneBlock = 3,
 }
 
@@ -24,11 +24,11 @@ pub struct Verify {
     pub lba: u64,
     /// Number of blocks; 0 verifies nothing and is no error.
     pub blocks: u32,
-    /// DPO: do not keep in the cache.
+    /// DPO: disable page out, a hint not to keep the blocks in the cache.
     pub dpo: bool,
     /// VRPROTECT or WRPROTECT, 0 to 7.
     pub protect: u8,
-    /// What is compared. WRITE AND VERIFY has no [`ByteCheck::OneBlock`].
+    /// Kind of comparison. WRITE AND VERIFY lacks [`ByteCheck::OneBlock`].
     pub check: ByteCheck,
 }
 
@@ -37,18 +37,17 @@ pub struct Verify {
 pub struct WriteSame {
     /// First block.
     pub lba: u64,
-    /// Number of blocks; 0: to the end, where VPD page B0h (WSNZ) lets it.
+    /// Number of blocks; 0: to the end, if VPD page B0h (WSNZ) allows it.
     pub blocks: u32,
-    /// UNMAP: blocks may be given back instead.
+    /// UNMAP: blocks may be deallocated instead.
     pub unmap: bool,
     /// ANCHOR.
     pub anchor: bool,
-    /// NDOB: no block is sent, zeros are meant (sixteen-byte form only).
+    /// NDOB: no block is sent; zeros are written (sixteen-byte form only).
     pub no_data_out: bool,
     /// WRPROTECT, 0 to 7.
     pub protect: u8,
-    /// Sixteen-byte form; it may say the same as the ten-byte one, but LUs may have only one of
-    /// them.
+    /// Sixteen-byte form. An LU may support only one of the two forms.
     pub sixteen: bool,
 }
 
@@ -59,38 +58,38 @@ pub struct WriteAtomic {
     pub lba: u64,
     /// Number of blocks.
     pub blocks: u16,
-    /// ATOMIC BOUNDARY: blocks written as one; 0: all of them.
+    /// ATOMIC BOUNDARY: number of blocks written atomically; 0: all of them.
     pub boundary: u16,
-    /// FUA: past the cache.
+    /// FUA: force unit access, bypasses the cache.
     pub fua: bool,
-    /// DPO: do not keep in the cache.
+    /// DPO: disable page out, a hint not to keep the blocks in the cache.
     pub dpo: bool,
     /// WRPROTECT, 0 to 7.
     pub protect: u8,
 }
 
-/// How SANITIZE erases.
+/// Service action of SANITIZE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SanitizeAction {
-    /// Writes a pattern over everything.
+    /// Overwrites all blocks with a pattern.
     Overwrite = 0x01,
-    /// Erases by the means of the medium.
+    /// Erases with the medium's own function.
     BlockErase = 0x02,
-    /// Changes the key that everything is encrypted with.
+    /// Replaces the key with which all blocks are encrypted.
     CryptographicErase = 0x03,
-    /// Ends the state in which a failed sanitize left the LU.
+    /// Leaves the state after a failed sanitize.
     ExitFailureMode = 0x1f,
 }
 
 /// SANITIZE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sanitize {
-    /// How.
+    /// Service action.
     pub action: SanitizeAction,
-    /// Answer at once.
+    /// IMMED: complete the command before the operation.
     pub immediate: bool,
-    /// AUSE: a failure may be left with EXIT FAILURE MODE.
+    /// AUSE: EXIT FAILURE MODE may leave the state after a failure.
     pub unrestricted_exit: bool,
     /// Bytes of the parameter list.
     pub parameter_list_length: u16,
@@ -101,17 +100,17 @@ pub struct Sanitize {
 pub struct ReadDefectData {
     /// Twelve-byte form, whose header is 8 bytes long instead of 4.
     pub twelve: bool,
-    /// REQ_PLIST: the manufacturer's list is wanted.
+    /// REQ_PLIST: requests the manufacturer's list.
     pub primary: bool,
-    /// REQ_GLIST: the grown list is wanted.
+    /// REQ_GLIST: requests the grown list.
     pub grown: bool,
     /// DEFECT LIST FORMAT, 0 to 7.
     pub format: u8,
-    /// Bytes at most.
+    /// Maximum length of the answer, bytes.
     pub allocation_length: u32,
 }
 
-/// Where LBA and number of blocks lie in the ten-, twelve- and sixteen-byte forms.
+/// Reads LBA and number of blocks of the ten-, twelve- and sixteen-byte forms.
 #[inline]
 pub(super) fn extent(cdb: &[u8]) -> (u64, u32) {
     match cdb.len() {
@@ -121,7 +120,7 @@ pub(super) fn extent(cdb: &[u8]) -> (u64, u32) {
     }
 }
 
-/// The ten-byte form where it can say it, else the sixteen-byte form.
+/// Writes the ten-byte form if LBA and length fit it, else the sixteen-byte form.
 pub(super) fn emit_extent(out: &mut [u8; 16], (ten, sixteen): (u8, u8), lba: u64, blocks: u32) {
     match (u32::try_from(lba), u16::try_from(blocks)) {
         (Ok(lba), Ok(blocks)) => {
@@ -178,7 +177,7 @@ impl WriteSame {
         }
     }
 
-    /// LBA and number of blocks of a ten-byte form must fit it; what does not is cut.
+    /// LBA and number of blocks must fit the form; excess bits of a ten-byte form are lost.
     pub(super) fn emit(self, out: &mut [u8; 16]) {
         if self.sixteen {
             emit_extent_16(out, opcode::WRITE_SAME_16, self.lba, self.blocks);
@@ -224,8 +223,8 @@ impl Sanitize {
             0x1f => SanitizeAction::ExitFailureMode,
             _ => return Err(invalid(1, 4)),
         };
-        // ZNR is for zoned disks; it and the reserved bytes must be zero, since an initiator that
-        // sets them means something we would not do.
+        // ZNR is for zoned disks. It and the reserved bytes must be zero: their effect is not
+        // supported.
         if cdb[1] & 0x40 != 0 {
             return Err(invalid(1, 6));
         }
@@ -252,7 +251,7 @@ impl Sanitize {
     }
 }
 
-/// COMPARE AND WRITE has room for 255 blocks.
+/// Writes COMPARE AND WRITE, which is limited to 255 blocks.
 pub(super) fn emit_compare_and_write(out: &mut [u8; 16], lba: u64, blocks: u8, flags: u8) {
     out[0] = opcode::COMPARE_AND_WRITE;
     out[1] = flags;

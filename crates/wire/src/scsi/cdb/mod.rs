@@ -53,7 +53,8 @@ fn length_of(opcode: u8) -> Option<usize> {
 }
 
 impl Cdb {
-    /// Reads a command; `bytes` may be longer than the command is, as iSCSI's 16 are.
+    /// Parses a command. `bytes` may be longer than the command, as the 16 bytes of an iSCSI PDU
+    /// are.
     ///
     /// # Errors
     /// An operation code or service action that is not listed here; a field that must be zero, NACA
@@ -74,8 +75,8 @@ impl Cdb {
             }
             _ => parse_other(opcode, cdb),
         };
-        // CONTROL, always the last byte: NACA would promise auto contingent allegiance, which
-        // INQUIRY's NORMACA denies.
+        // CONTROL is always the last byte. NACA requires auto contingent allegiance, which INQUIRY
+        // (NORMACA) reports as unsupported.
         if command.is_ok() && cdb[length - 1] & 0x04 != 0 {
             return Err(invalid(length as u16 - 1, 2));
         }

@@ -6,14 +6,14 @@ use crate::octets::{put_u16, u16_at};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PageControl {
-    /// As they are.
+    /// Current values.
     #[default]
     Current = 0,
-    /// Ones where a bit may be changed.
+    /// Mask with ones for changeable bits.
     Changeable = 1,
-    /// As they were made.
+    /// Default values.
     Default = 2,
-    /// As they are kept over power-off.
+    /// Values saved across power cycles.
     Saved = 3,
 }
 
@@ -22,22 +22,22 @@ pub enum PageControl {
 pub struct ModeSense {
     /// Ten-byte form, whose header is 8 bytes long instead of 4.
     pub ten: bool,
-    /// DBD: no block descriptor is wanted.
+    /// DBD: requests no block descriptor.
     pub disable_block_descriptors: bool,
     /// LLBAA (ten-byte form): a long block descriptor may be sent.
     pub long_lba: bool,
-    /// Which values.
+    /// Values requested.
     pub control: PageControl,
     /// Page; 3Fh for all.
     pub page: u8,
     /// Subpage; FFh for all.
     pub subpage: u8,
-    /// Bytes at most.
+    /// Maximum length of the answer, bytes.
     pub allocation_length: u16,
 }
 
 impl PageControl {
-    /// From the low two bits.
+    /// Returns the value of the low two bits.
     pub(super) fn from_code(code: u8) -> PageControl {
         match code & 3 {
             0 => PageControl::Current,

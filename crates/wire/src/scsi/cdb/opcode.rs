@@ -45,7 +45,7 @@ pub const WRITE_ATOMIC_16: u8 = 0x9c;
 /// With service action 10h: READ CAPACITY(16); with 12h: GET LBA STATUS.
 pub const SERVICE_ACTION_IN_16: u8 = 0x9e;
 pub const REPORT_LUNS: u8 = 0xa0;
-/// Its service actions are in [`super::maintenance_in`].
+/// Service actions are in [`super::maintenance_in`].
 pub const MAINTENANCE_IN: u8 = 0xa3;
 pub const READ_12: u8 = 0xa8;
 pub const WRITE_12: u8 = 0xaa;

@@ -6,7 +6,7 @@ use crate::octets::{put_u16, u16_at, u32_at};
 /// START STOP UNIT.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StartStopUnit {
-    /// Answer at once.
+    /// IMMED: complete the command before the operation.
     pub immediate: bool,
     /// POWER CONDITION; 0: START and LOEJ decide.
     pub power_condition: u8,
@@ -14,7 +14,7 @@ pub struct StartStopUnit {
     pub no_flush: bool,
     /// LOEJ: load or eject the medium.
     pub load_eject: bool,
-    /// Start rather than stop.
+    /// START: start (true) or stop.
     pub start: bool,
 }
 
@@ -25,13 +25,14 @@ pub(super) fn parse_inquiry(cdb: &[u8]) -> Result<(Option<u8>, u16), CdbError> {
         return Err(invalid(1, 1)); // CMDDT, obsolete since SPC-3.
     }
     if !vital_product_data && cdb[2] != 0 {
-        return Err(CdbError::InvalidField { byte: 2, bit: None }); // SPC-4 section 6.6.1: a page without EVPD.
+        // A page without EVPD (SPC-4 section 6.6.1).
+        return Err(CdbError::InvalidField { byte: 2, bit: None });
     }
     Ok((vital_product_data.then_some(cdb[2]), u16_at(cdb, 3)))
 }
 
-/// PMI and its LBA are obsolete since SBC-3; an LBA without PMI was an error before that, and still
-/// is.
+/// Checks READ CAPACITY(10). PMI and its LBA are obsolete in SBC-3. An LBA without PMI is an error,
+/// as it was before.
 pub(super) fn check_read_capacity_10(cdb: &[u8]) -> Result<(), CdbError> {
     let partial_medium = cdb[8] & 1 != 0;
     if partial_medium || u32_at(cdb, 2) == 0 {

@@ -1,4 +1,4 @@
-//! READ and WRITE (6, 10, 12, 16) and whatever else names blocks by LBA and TRANSFER LENGTH.
+//! READ and WRITE (6, 10, 12, 16) and other commands with LBA and TRANSFER LENGTH.
 use crate::octets::{put_u16, put_u24, put_u32, put_u64, u24_at};
 
 /// Blocks to read or write.
@@ -6,11 +6,12 @@ use crate::octets::{put_u16, put_u24, put_u32, put_u64, u24_at};
 pub struct Transfer {
     /// First block.
     pub lba: u64,
-    /// Number of blocks. 0 moves nothing and is no error (the 6-byte form's 0 has become 256).
+    /// Number of blocks. 0 transfers nothing and is no error; the six-byte form's 0 is parsed
+    /// as 256.
     pub blocks: u32,
-    /// FUA: past the cache.
+    /// FUA: force unit access, bypasses the cache.
     pub fua: bool,
-    /// DPO: do not keep in the cache.
+    /// DPO: disable page out, a hint not to keep the blocks in the cache.
     pub dpo: bool,
     /// RDPROTECT or WRPROTECT, 0 to 7.
     pub protect: u8,
