@@ -4,7 +4,7 @@
 //! the parity is on drive `n − 1 − r mod n`, and the row's data units follow on the drives after
 //! it, wrapping around.
 //!
-//! What is left out: no lock on a stripe, so two writes that meet in one row do not wait for each
+//! **Not modelled**: no lock on a stripe, so two writes that meet in one row do not wait for each
 //! other; no spare, no degraded group.
 use crate::request::Op;
 use hakaru_contract::drive::{Group, Raid};
@@ -209,7 +209,7 @@ impl Layout {
         }
     }
 
-    /// What a row holds in `begin..end` of its data units besides `spans`.
+    /// Returns the pieces of a row in `begin..end` of its data units besides `spans`.
     fn rest_of_row(&self, row: u64, spans: &[Span], begin: u64, end: u64) -> Vec<Piece> {
         let mut rest = Vec::new();
         for index in 0..self.data_drives() {

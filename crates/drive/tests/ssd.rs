@@ -242,7 +242,7 @@ fn a_fresh_drive_and_one_that_was_unmapped_write_without_garbage_collection() {
     };
     let mut array = Array::new(&alone(Drive::Ssd(drive)), 1).expect("valid");
     array.handle_request(Time(0), request(0, Op::Unmap, 0, 16 * GIB));
-    // What was collected before the unmap is still paid for; the rest is free.
+    // Garbage collected before the unmap is still charged; the rest is free.
     for id in 1..10_000 {
         let now = Time(id * 1_000_000);
         array.handle_request(now, request(id, Op::Write, id * 128 * KIB, 128 * KIB));

@@ -13,7 +13,7 @@ use hakaru_contract::fabric::{
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{place}: {problem}; {bounds}")]
 pub struct ConfigError {
-    /// Which part of the configuration.
+    /// Path in the configuration.
     pub place: String,
     /// The problem.
     pub problem: String,

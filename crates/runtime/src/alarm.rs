@@ -23,7 +23,7 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    /// One that is not set.
+    /// Creates a timer that is not armed.
     ///
     /// # Errors
     /// No descriptors are left.

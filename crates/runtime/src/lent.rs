@@ -1,7 +1,7 @@
-//! Which parts of a memory are lent to the kernel, and how often.
+//! Parts of a memory that are lent to the kernel, with the number of loans.
 use std::collections::HashMap;
 
-/// What is lent is noted by pieces of this size.
+/// Granularity at which loans are counted.
 pub(crate) const PIECE_BYTES: u64 = 64 << 10;
 
 /// Lent pieces of the memory. A write beside a lent range may replace pages without need, never the

@@ -22,8 +22,8 @@ use crate::page_pipe::PagePipe;
 /// 512 times under random writes.
 const HUGE_PAGES_UP_TO_BYTES: u64 = 1 << 30;
 
-/// What the kernel gives and takes back at least: a page of every architecture we run on divides it
-/// or is it.
+/// Smallest unit that the kernel allocates and frees: a page of every architecture we run on
+/// divides it or is it.
 const PAGE_BYTES: usize = 4096;
 
 /// Most bytes to prefetch: enough for the processor to recognise the sequential read. More does not
@@ -77,7 +77,7 @@ impl SparseMemory {
     /// The bytes from `offset` on.
     ///
     /// # Panics
-    /// If the range is not within the memory: whoever asks has checked it.
+    /// If the range is not within the memory: the caller checks it.
     #[must_use]
     pub fn bytes(&self, offset: u64, length: usize) -> &[u8] {
         let offset = offset as usize;

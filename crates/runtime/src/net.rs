@@ -14,7 +14,7 @@ use hakaru_contract::SocketOptions;
 use crate::socket_options;
 
 /// Connections that may wait to be accepted. A storm of logins of 10 000 sessions overruns it only
-/// if the shell sleeps; the kernel cuts it to `net.core.somaxconn` (4096 by default since Linux
+/// if the shell sleeps; the kernel limits it to `net.core.somaxconn` (4096 by default since Linux
 /// 5.4).
 const BACKLOG: i32 = 4096;
 
@@ -231,7 +231,7 @@ impl Socket {
         debug_assert!(slices.len() <= SLICES_MAX);
         loop {
             let sent = match slices {
-                // What needs no gathering is spared the kernel's look at a list.
+                // A single slice is sent without the kernel's handling of a list.
                 [one] => net::send(&self.0, one, flags),
                 // `sendmsg` rather than `writev`: the same gathering, but no SIGPIPE.
                 _ => net::sendmsg(&self.0, slices, &mut SendAncillaryBuffer::default(), flags),
@@ -307,7 +307,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// What it takes on an Ethernet wire.
+    /// Bytes on an Ethernet wire.
     #[must_use]
     pub fn wire_bytes(&self) -> u32 {
         self.payload_bytes + self.header_bytes + ETHERNET_BYTES
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_connection_is_told_as_an_error_of_the_socket() {
+    fn a_refused_connection_is_an_error_of_the_socket() {
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_address().unwrap();
         drop(listener);

@@ -12,7 +12,7 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice
 
 use crate::net::Socket;
 
-/// What a pipe is asked to hold. Without privileges a user's pipes may hold 64 MiB in all
+/// Requested capacity of a pipe. Without privileges a user's pipes may hold 64 MiB in all
 /// (`fs.pipe-user-pages-soft`).
 const CAPACITY_BYTES: usize = 256 << 10;
 
@@ -78,7 +78,7 @@ impl PagePipe {
     /// bytes that was. `more`: others follow, so a last part of a segment may wait for them.
     ///
     /// # Errors
-    /// `WouldBlock` if the socket took nothing: the reactor will tell when there is room. What
+    /// `WouldBlock` if the socket took nothing: the reactor reports when there is room. What
     /// ended the connection.
     pub fn send(&mut self, socket: &Socket, more: bool) -> io::Result<usize> {
         let mut flags = SpliceFlags::NONBLOCK;

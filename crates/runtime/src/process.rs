@@ -1,4 +1,4 @@
-//! What an engine arranges for its own process, and what it counts about it.
+//! Settings of an engine's process, and its resource counters.
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::thread::JoinHandleExt as _;
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_works_and_one_that_sleeps_are_told_apart() {
+    fn a_working_thread_and_a_sleeping_thread_are_distinguished() {
         use std::sync::mpsc;
         const WORK_NS: u64 = 5_000_000;
         let (worked, has_worked) = mpsc::channel();
@@ -350,10 +350,10 @@ mod tests {
         });
         let clocks = [&working, &sleeping].map(|thread| ThreadCpuClock::of(thread).unwrap());
         let own = has_worked.recv().unwrap();
-        let [told, idle] = clocks.map(|clock| clock.cpu_ns().unwrap());
+        let [reported, idle] = clocks.map(|clock| clock.cpu_ns().unwrap());
         assert!(
-            told >= own,
-            "{told} is less than the thread saw itself: {own}"
+            reported >= own,
+            "{reported} is less than the thread saw itself: {own}"
         );
         assert!(idle < WORK_NS, "{idle} without any work");
         drop((end, wake));

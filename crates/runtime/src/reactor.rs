@@ -47,7 +47,7 @@ impl Interest {
 /// An event of one descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Which descriptor.
+    /// Descriptor, by its token.
     pub token: Token,
     /// A read would not block: data, end of stream, a connection to accept, or an error that the
     /// read will return.

@@ -9,7 +9,7 @@ use libc::{IPPROTO_TCP, SOL_SOCKET, c_int, c_void, socklen_t};
 /// Longest name of a congestion control algorithm, with the NUL that ends it (`TCP_CA_NAME_MAX`).
 const ALGORITHM_BYTES: usize = 16;
 
-/// What the kernel says of a socket.
+/// Options of a socket as the kernel reports them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketFacts {
     /// Send buffer as the kernel accounts it, bytes: twice what was asked for, or what it has

@@ -231,7 +231,7 @@ pub enum Answer {
 /// State of a socket at one instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Socket {
-    /// Which.
+    /// Identity of the socket.
     pub id: SocketId,
     /// Bytes received and not yet read by the application.
     pub receive_queue_bytes: u32,
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn socket_is_named_to_the_kernel_as_it_was_told_of() {
+    fn request_names_a_socket_as_the_answer_did() {
         let local = "[::1]:3260".parse().unwrap();
         let peer = "[fd00::2]:40000".parse().unwrap();
         let id = SocketId::new(local, peer, 7, 0x1234_5678_9abc_def0);
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn mapped_addresses_are_told_as_what_they_are() {
+    fn mapped_addresses_are_reported_as_ipv4() {
         let id = SocketId::new(
             "[::ffff:10.0.0.1]:3260".parse().unwrap(),
             "[::ffff:10.0.0.2]:1".parse().unwrap(),

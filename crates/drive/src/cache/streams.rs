@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn two_readers_of_one_group_are_told_apart_and_order_may_be_shuffled_a_little() {
+    fn two_readers_of_one_group_are_distinguished_and_order_may_be_shuffled_a_little() {
         let mut streams = streams();
         let mut ahead = 0;
         for i in 0..50 {

@@ -61,7 +61,7 @@ struct Active {
     unbuffered: u64,
 }
 
-/// What each unit that the host writes brings along.
+/// Garbage collection that each unit written by the host causes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pace {
     /// Units moved.
@@ -83,9 +83,9 @@ pub(crate) struct SsdDrive {
     outward: Line,
     dies: Dies,
     ftl: Ftl,
-    /// What the last [`BLOCK_UNITS`] followed units cost; the next as many bring it along.
+    /// Cost of the last [`BLOCK_UNITS`] followed units, charged to the same number of next ones.
     pace: Pace,
-    /// What has been written since costs.
+    /// Cost of the units written after those.
     cost: Cost,
     /// Smoothed write amplification: garbage collection empties whole blocks, so its cost comes in
     /// steps.

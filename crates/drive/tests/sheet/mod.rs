@@ -53,7 +53,7 @@ pub struct Load {
     pub count: u64,
 }
 
-/// What came of it.
+/// Results of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     pub per_s: f64,

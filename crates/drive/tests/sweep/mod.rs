@@ -17,7 +17,7 @@ pub struct Placement {
     pub spacing_bytes: u64,
 }
 
-/// What the study's lab uses.
+/// Placement in the study's lab.
 pub const PLACEMENT: Placement = Placement {
     region_bytes: 2 * GIB,
     spacing_bytes: 64 * GIB,
@@ -78,7 +78,7 @@ pub struct Load {
     pub measure_s: f64,
 }
 
-/// What came of one VM count.
+/// Results of one VM count.
 #[derive(Clone, Debug, Default)]
 pub struct Point {
     pub iops: f64,

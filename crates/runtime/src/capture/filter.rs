@@ -128,8 +128,8 @@ fn statement(code: u16, k: u32) -> libc::sock_filter {
 mod tests {
     use super::*;
 
-    /// What the program keeps of a packet, by the rules of classic BPF: a load beyond the end keeps
-    /// nothing.
+    /// Runs the program on a packet by the rules of classic BPF and returns the bytes kept: a load
+    /// beyond the end keeps none.
     fn kept(program: &[libc::sock_filter], packet: &[u8], outgoing: bool) -> u32 {
         let load = |at: usize, bytes: usize| {
             let field = packet.get(at..at + bytes)?;

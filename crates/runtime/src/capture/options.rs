@@ -1,6 +1,6 @@
 //! Options of a capture.
 
-/// Which packets are captured, and how much of each.
+/// Selection of packets, and snap length.
 #[derive(Clone, Debug)]
 pub struct RingOptions {
     /// Size of the ring, bytes; rounded up to whole blocks of 512 KiB, at least two.

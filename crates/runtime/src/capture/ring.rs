@@ -26,8 +26,8 @@ const RETIRE_MS: u32 = 20;
 /// A captured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Captured<'a> {
-    /// When the kernel had it, ns since 1970: coming, from the driver; going, before it is handed
-    /// to the driver.
+    /// Time stamp, ns (Unix time): of the driver for received packets, before the driver for sent
+    /// ones.
     pub realtime_ns: u64,
     /// From the Ethernet header on, up to the snap length.
     pub bytes: &'a [u8],
@@ -200,7 +200,7 @@ impl CaptureRing {
         Ok((self.received, self.dropped))
     }
 
-    /// What the kernel has noted on the socket, once.
+    /// Takes the pending error of the socket.
     fn take_error(&self) -> Option<io::Error> {
         match rustix::net::sockopt::socket_error(&self.socket) {
             Ok(Ok(())) => None,
@@ -278,7 +278,7 @@ fn bind_to(socket: &OwnedFd, index: libc::c_uint, protocol: u16) -> io::Result<u
     }
 }
 
-/// What the socket is bound to; the interface's number is -1 once it is gone.
+/// Returns the address that the socket is bound to; the interface's index is -1 after its removal.
 fn address(socket: &OwnedFd) -> io::Result<libc::sockaddr_ll> {
     // SAFETY: zero is a valid `sockaddr_ll`.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };

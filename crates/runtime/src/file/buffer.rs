@@ -1,4 +1,4 @@
-//! Buffers that the kernel may fill while nobody looks.
+//! Buffers that the kernel may fill asynchronously.
 use std::io;
 use std::ops::{Deref, DerefMut, Range};
 
@@ -121,7 +121,7 @@ pub struct PageBuffers {
 impl PageBuffers {
     /// From 4 KiB up to 2 GiB.
     const CLASSES: usize = 20;
-    /// What is kept for another use at most: a queue of 128 requests with 256 KiB each.
+    /// Upper bound of the buffers kept for reuse: a queue of 128 requests with 256 KiB each.
     const HELD_BYTES_MAX: usize = 32 << 20;
 
     fn class(length: usize) -> usize {

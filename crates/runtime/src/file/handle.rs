@@ -107,8 +107,8 @@ impl FileHandle {
         (&*self.0).seek(SeekFrom::End(0))
     }
 
-    /// What offsets and lengths must be multiples of: the logical block of a device, what the file
-    /// system says of a file opened `direct`, else 512.
+    /// Returns the alignment of offsets and lengths: the logical block of a device, the file
+    /// system's value for a file opened `direct`, else 512.
     ///
     /// # Errors
     /// It is neither a file nor a block device.
@@ -125,8 +125,8 @@ impl FileHandle {
         }
     }
 
-    /// What the file system says (Linux 6.1 and later), else 4096, which suits every device that is
-    /// made.
+    /// Returns the file system's alignment for direct I/O (Linux 6.1 and later), else 4096, which
+    /// suits every current device.
     fn direct_block_bytes(&self) -> u32 {
         let status = statx(&self.0, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
         match status.map_or(0, |s| s.stx_dio_offset_align.max(s.stx_dio_mem_align)) {

@@ -44,8 +44,8 @@ enum Backend<B: StableBuffer> {
 }
 
 impl<B: StableBuffer> FileQueue<B> {
-    /// A queue that tells the reactor under `token` when something is done: io_uring, or threads
-    /// where that is not to be had.
+    /// Creates a queue that reports completions to the reactor under `token`: io_uring, or threads
+    /// where io_uring is not available.
     ///
     /// # Errors
     /// No descriptors or threads left.

@@ -81,7 +81,8 @@ impl<B: StableBuffer> Threads<B> {
             .stack_size(STACK_BYTES);
         match builder.spawn(move || serve(&shared)) {
             Ok(_) => self.threads += 1,
-            // The threads there are take it. Without any, nobody would: fail what waits.
+            // The running threads serve the request. Without any, the waiting requests would never
+            // end: fail them.
             Err(e) if self.threads == 0 => self.fail_all(&e),
             Err(_) => {}
         }
@@ -146,7 +147,7 @@ fn serve<B: StableBuffer>(shared: &Shared<B>) {
     }
 }
 
-/// Does all of it; short reads and writes go on.
+/// Transfers all bytes; short reads and writes are continued.
 fn perform<B: StableBuffer>(request: &mut FileRequest<B>) -> io::Result<()> {
     let FileRequest {
         file,

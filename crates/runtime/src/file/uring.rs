@@ -1,5 +1,5 @@
-//! File I/O through io_uring: one system call begins any number of requests, the ring itself tells
-//! the reactor.
+//! File I/O through io_uring: one system call starts any number of requests, and the ring itself
+//! wakes the reactor.
 use std::collections::VecDeque;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -167,7 +167,7 @@ impl<B: StableBuffer> Uring<B> {
 }
 
 impl<B: StableBuffer> InFlight<B> {
-    /// What is left to do.
+    /// Returns the entry for the rest of the request.
     fn entry(&mut self) -> squeue::Entry {
         let file = Fd(self.request.file.raw());
         let offset = self.request.offset_bytes + self.moved as u64;
@@ -246,7 +246,7 @@ mod tests {
         let ring = uring.ring.as_raw_fd();
         // SAFETY: the ring is open.
         let kept = unsafe { libc::dup(ring) };
-        // What is no ring refuses every submission, and completes none.
+        // A descriptor that is not a ring refuses every submission and completes none.
         let null = File::open("/dev/null").unwrap();
         duplicate(null.as_raw_fd(), ring);
         // More than the ring has room for.

@@ -4,7 +4,7 @@ use hakaru_units::Time;
 /// The longest super-frame: Linux makes none above 64 KiB unless BIG TCP is switched on.
 pub const PACKET_BYTES_MAX: usize = (64 << 10) + 64;
 
-/// Work that is left to whoever sends the packet on: a checksum, segmentation.
+/// Work left to the sender: a checksum, segmentation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
     /// First byte that the missing checksum covers, and its place, counted from there.

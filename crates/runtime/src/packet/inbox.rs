@@ -92,7 +92,7 @@ impl Inbox {
     fn take_queued(&mut self, length: usize, socket: BorrowedFd<'_>) -> Result<Vec<u8>, Gone> {
         let mut header = [0_u8; HEADER_BYTES];
         let mut bytes = self.claim(length);
-        // One that is too long goes, too.
+        // A packet that is too long is removed from the queue, too.
         let room = bytes.spare_capacity_mut();
         let slices = [
             libc::iovec {
@@ -110,7 +110,7 @@ impl Inbox {
             let got = unsafe { libc::readv(socket.as_raw_fd(), slices.as_ptr(), 2) };
             usize::try_from(got).map_err(|_| io::Error::last_os_error())
         };
-        // What the socket says first may be that its interface was down.
+        // The first error of the socket may be that its interface was down.
         let got = read().or_else(|_| read()).unwrap_or(0);
         if got != HEADER_BYTES + length {
             self.give_back(bytes);

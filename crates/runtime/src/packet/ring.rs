@@ -42,7 +42,7 @@ pub(crate) struct Slot<'a> {
     /// The whole packet is next in the socket's queue.
     pub(crate) is_queued: bool,
     pub(crate) virtio: &'a [u8; HEADER_BYTES],
-    /// When the interface had it, ns since 1970.
+    /// Time stamp of the interface, ns (Unix time).
     pub(crate) realtime_ns: u64,
     /// The 802.1Q tag that was taken out of it.
     pub(crate) tag: Option<[u8; 4]>,
@@ -129,7 +129,7 @@ const _: () = assert!(
 mod tests {
     use super::*;
 
-    /// What follows the status in a slot whose packet begins `mac` bytes from its start.
+    /// Builds the bytes after the status of a slot whose packet starts `mac` bytes from its start.
     fn rest(mac: u16, here: u32, length: u32) -> Vec<u8> {
         let mut slot = vec![0; SLOT_BYTES];
         let mut put = |at: usize, bytes: &[u8]| slot[at..at + bytes.len()].copy_from_slice(bytes);

@@ -77,7 +77,7 @@ impl PacketSocket {
         // Straight to the device: a queue in between would be one more that the model does not know
         // of.
         set(&send, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1_i32)?;
-        // Stamps are told of those messages that ask for one.
+        // Time stamps are reported for messages that request one.
         let told = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_OPT_TSONLY;
         set(&send, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &told)?;
         let (forced, plain) = (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF);

@@ -23,7 +23,7 @@ use crate::token::Token;
 
 /// Packets for one interface, written together.
 pub trait Packets: Send + 'static {
-    /// What it consists of, in order.
+    /// The packets, in order.
     fn outgoing(&mut self) -> Vec<Outgoing<'_>>;
     /// They were written, or refused: their memory may go.
     fn release(&mut self);
