@@ -19,11 +19,11 @@
 //! ```
 //!
 //! - Files and block devices go through a [`file::FileQueue`] (io_uring, or threads). Other
-//! blocking work (a pool's commits, reservations) goes through a [`worker::Worker`].
+//!   blocking work (a pool's commits, reservations) goes through a [`worker::Worker`].
 //! - The few threads beside the loop (stdout's writer, file I/O, packet writers) return their
-//! results through a [`Waker`].
+//!   results through a [`Waker`].
 //! - The fabric's shell reads frames from a ring shared with the kernel. A [`packet::PacketWriter`]
-//! may write them on another processor, because the receiver's TCP runs within that call.
+//!   may write them on another processor, because the receiver's TCP runs within that call.
 //!
 //! | module | contents |
 //! |---|---|
