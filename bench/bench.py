@@ -1,10 +1,12 @@
 """`make bench`: hakaru beside its peers, in one run on one machine.
 
-Every figure is measured in rounds; within a round hakaru and its peers run one after the other, so that what else the
-machine does meets all of them. A ratio is the median of the rounds' ratios. The table goes to stdout, everything to
-results/bench.json: {figures: [{name, value, low, high, n, unit, peer: {NAME: value}, ratio: {NAME: value}}], machine}.
+Every figure is measured in rounds; within a round hakaru and its peers run one after the other, so
+that what else the machine does meets all of them. A ratio is the median of the rounds' ratios. The
+table goes to stdout, everything to results/bench.json: {figures: [{name, value, low, high, n, unit,
+peer: {NAME: value}, ratio: {NAME: value}}], machine}.
 
-usage: bench.py [--rounds 5] [--seconds 3] [--only WORD] [--long-seconds 60] [--folder DIR] [--baseline DIR]
+usage: bench.py [--rounds 5] [--seconds 3] [--only WORD] [--long-seconds 60] [--folder DIR]
+[--baseline DIR]
 """
 
 from __future__ import annotations
@@ -55,7 +57,9 @@ class Bench:
         )
 
     def ceilings(self, size: int) -> tuple[float, float]:
-        """Messages per second of the echo at depth 32: payloads from the cache, and from memory as large as the LU."""
+        """Messages per second of the echo at depth 32: payloads from the cache, and from memory as
+        large as the LU.
+        """
         hot, cold = (
             peers.echo(self.echo, 32, size, self.seconds, (TARGET_CPU, CLIENT_CPU), memory_bytes)
             for memory_bytes in (0, peers.LU_BYTES)
@@ -63,10 +67,11 @@ class Bench:
         return hot.iops, cold.iops
 
     def array_under_iscsi_perf(self) -> list[Figure]:
-        """The array and tgt under the same stranger, beside the ceilings (which both their ends batch).
+        """The array and tgt under the same stranger, beside the ceilings (which both their ends
+        batch).
 
-        `echo` sends what is in its cache, `echo_memory` random blocks of as much memory as the LU has, which no
-        target that copies can pass.
+        `echo` sends what is in its cache, `echo_memory` random blocks of as much memory as the LU
+        has, which no target that copies can pass.
         """
         cases = [
             (Figure("array_4k_depth32_iops", "1/s", goal={"tgt": 3.3}), 4 * KIB),
@@ -83,10 +88,12 @@ class Bench:
         return [figure for figure, _ in cases]
 
     def array_depth_1(self) -> list[Figure]:
-        """A lone request, three ways: what waking another core costs is most of it, and no program's doing.
+        """A lone request, three ways: what waking another core costs is most of it, and no
+        program's doing.
 
-        Target and client on one core: nobody wakes another core, so the programs themselves are compared. On two
-        cores: both sleep. On two cores with an array that looks for 100 us more before it sleeps (`spin_us`).
+        Target and client on one core: nobody wakes another core, so the programs themselves are
+        compared. On two cores: both sleep. On two cores with an array that looks for 100 us more
+        before it sleeps (`spin_us`).
         """
         size = 4 * KIB
         one = Figure("array_4k_depth1_latency_one_core", "us", goal={"tgt": 2.0}, lower_is_better=True)
@@ -108,14 +115,16 @@ class Bench:
         return [one, two, spin]
 
     def initiator_alone(self) -> list[Figure]:
-        """hakaru at both ends against tgt under iscsi-perf and the ceiling; the initiator's cost against tgt.
+        """hakaru at both ends against tgt under iscsi-perf and the ceiling; the initiator's cost
+        against tgt.
 
-        The cost is told three times: as the initiator is by default (answers that come within 64 us, and within a
-        tenth of what a request takes, are taken together), with `coalesce_us` 0 (every answer is taken at once),
-        and with a quarter of what a request takes, up to 500 us: least CPU, latencies told up to 25 % too long.
+        The cost is told three times: as the initiator is by default (answers that come within 64
+        us, and within a tenth of what a request takes, are taken together), with `coalesce_us` 0
+        (every answer is taken at once), and with a quarter of what a request takes, up to 500 us:
+        least CPU, latencies told up to 25 % too long.
 
-        1 MiB reads with the same initiator at both targets: it throws the data away inside the kernel, so that the
-        targets are compared and not the clients' copying.
+        1 MiB reads with the same initiator at both targets: it throws the data away inside the
+        kernel, so that the targets are compared and not the clients' copying.
         """
         large = Figure("initiator_and_array_1m_depth32_iops", "1/s", goal={"tgt": 2.8})
         large_cost = Figure("array_cpu_per_100k_1m_depth32", "s", lower_is_better=True)
@@ -146,7 +155,8 @@ class Bench:
         array_memory = Figure("sessions512_array_memory", "MiB", lower_is_better=True)
         initiator_memory = Figure("sessions512_initiator_memory", "MiB", lower_is_better=True)
         for _ in range(self.rounds):
-            # Fresh targets each round, and no fill: the LU's own memory must not count as the array's.
+            # Fresh targets each round, and no fill: the LU's own memory must not count as the
+            # array's.
             with peers.hakaru_array(self.binary, TARGET_CPU) as ours:
                 mine = self.initiator(ours, 4 * KIB, 4, sessions=512)
                 array_memory.add(peers.rss_bytes(ours.pid) / MIB)

@@ -1,8 +1,10 @@
-"""The fabric beside its peers: how fast, how exact. Each case is `bench/fabric_scene.py`, in namespaces of its own.
+"""The fabric beside its peers: how fast, how exact. Each case is `bench/fabric_scene.py`, in
+namespaces of its own.
 
-`tun_delay` is the loop of mahimahi's mm-delay, written anew (Debian 12 does not package mahimahi); `tbf` is the
-kernel's token bucket; `veth` is nothing in between; `waits` (sleeps.c) is what this machine alone adds to two delays,
-which says how much of an error is the fabric's. Kernels without `sch_tbf` leave that peer out.
+`tun_delay` is the loop of mahimahi's mm-delay, written anew (Debian 12 does not package mahimahi);
+`tbf` is the kernel's token bucket; `veth` is nothing in between; `waits` (sleeps.c) is what this
+machine alone adds to two delays, which says how much of an error is the fabric's. Kernels without
+`sch_tbf` leave that peer out.
 """
 
 from __future__ import annotations
@@ -55,20 +57,23 @@ class FabricBench:
         return figures
 
     def fabric_round_trip(self) -> list[Figure]:
-        """By how much the delay that is added to lone frames differs from what was asked, asleep and spinning.
+        """By how much the delay that is added to lone frames differs from what was asked, asleep
+        and spinning.
 
-        `fabric_added_delay_error_*`: of each frame by itself, 10 ms: from its way out of one host's interface to its
-        way into the other's, by the kernel's stamps there, less the same over a bare veth pair in the same round
-        (median). What the hosts do with an echo is not in it. A frame that is early counts as one that is late.
+        `fabric_added_delay_error_*`: of each frame by itself, 10 ms: from its way out of one host's
+        interface to its way into the other's, by the kernel's stamps there, less the same over a
+        bare veth pair in the same round (median). What the hosts do with an echo is not in it. A
+        frame that is early counts as one that is late.
 
-        `fabric_rtt_error_*`: what is added to a round trip, 20 ms, is what it takes less that of the same echoes over a
-        bare veth pair in the same round, as far apart as they are with a delay between (its median: hosts that have
-        rested for 22 ms take some 20 us for an echo whatever joins them; by how much they differ from one echo to the
-        next stays in it). An echo that is early counts as one that is late. `waits` stands beside it: a process that
-        waits for the same instants in the same way, asleep or not, and does nothing else.
+        `fabric_rtt_error_*`: what is added to a round trip, 20 ms, is what it takes less that of
+        the same echoes over a bare veth pair in the same round, as far apart as they are with a
+        delay between (its median: hosts that have rested for 22 ms take some 20 us for an echo
+        whatever joins them; by how much they differ from one echo to the next stays in it). An echo
+        that is early counts as one that is late. `waits` stands beside it: a process that waits for
+        the same instants in the same way, asleep or not, and does nothing else.
 
-        `fabric_rtt_uncorrected_*`: all that a round trip takes beyond 20 ms, which was called the error before; `veth`
-        is that of the bare pair.
+        `fabric_rtt_uncorrected_*`: all that a round trip takes beyond 20 ms, which was called the
+        error before; `veth` is that of the bare pair.
         """
         tun_delay = str(build(self.folder, "tun_delay"))
         waits = str(build(self.folder, "sleeps"))
@@ -111,11 +116,13 @@ class FabricBench:
     def fabric_rate(self) -> list[Figure]:
         """How far the rate of a link is from what was asked, percent, as a TCP receiver sees it.
 
-        `fabric_rate_error_*` is by the wall clock, as users of the link see it: a sender that leaves the link idle for
-        a while, and a fabric that is late, both make it larger. `fabric_rate_idle_*` is the link's idle time by the
-        engine's `busy_ns`, percent of the same window: what of the error is not the link's. It may be a little below 0,
-        since `busy_ns` counts 10 us ahead. `fabric_rate_error_while_busy_*`: what the receiver got over the busy time;
-        it holds the engine's account of itself against the receiver, and cannot see a fabric that is too slow.
+        `fabric_rate_error_*` is by the wall clock, as users of the link see it: a sender that
+        leaves the link idle for a while, and a fabric that is late, both make it larger.
+        `fabric_rate_idle_*` is the link's idle time by the engine's `busy_ns`, percent of the same
+        window: what of the error is not the link's. It may be a little below 0, since `busy_ns`
+        counts 10 us ahead. `fabric_rate_error_while_busy_*`: what the receiver got over the busy
+        time; it holds the engine's account of itself against the receiver, and cannot see a fabric
+        that is too slow.
         """
         figures = []
         for name, rate in RATES_BITS_PER_S.items():
@@ -143,7 +150,9 @@ class FabricBench:
         return figures
 
     def fabric_loss(self) -> list[Figure]:
-        """Standard deviations between the datagrams lost and those that should be, one in a hundred."""
+        """Standard deviations between the datagrams lost and those that should be, one in a
+        hundred.
+        """
         figure = Figure("fabric_loss_deviations", "sigma", lower_is_better=True, limit=4.0)
         p = LOSS_PERCENT / 100
         sent = {"medium": "fabric", "measure": "datagrams", "count": DATAGRAMS, "loss_percent": LOSS_PERCENT}

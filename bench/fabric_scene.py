@@ -1,6 +1,8 @@
-"""One case of the fabric's benchmark, in a user and network namespace of its own: no root. Prints one JSON object.
+"""One case of the fabric's benchmark, in a user and network namespace of its own: no root. Prints
+one JSON object.
 
-Two hosts, `a` (10.7.0.1) and `b` (10.7.0.2), each in a namespace; what joins them is the case's medium:
+Two hosts, `a` (10.7.0.1) and `b` (10.7.0.2), each in a namespace; what joins them is the case's
+medium:
     fabric     a switch and two links of the fabric engine; the delay is the first link's
     veth       nothing: a veth pair
     tun_delay  bench/tun_delay.c, the loop of mahimahi's mm-delay, which Debian 12 does not package
@@ -112,7 +114,9 @@ class Engine:
 
 
 def fabric_config(case: dict[str, Any]) -> dict[str, Any]:
-    """`delay_us` each way on the first link; `rate_bits_per_s` out of the switch towards `b`; `loss_percent` there."""
+    """`delay_us` each way on the first link; `rate_bits_per_s` out of the switch towards `b`;
+    `loss_percent` there.
+    """
     delay = {"delay_us": case.get("delay_us", 0.0)}
     slow = {"queue": {"bytes": case.get("queue_bytes", 64 << 20)}}
     if rate := case.get("rate_bits_per_s"):
@@ -131,7 +135,9 @@ def fabric_config(case: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def joined(case: dict[str, Any], a: Host, b: Host) -> Iterator[dict[str, Any]]:
-    """The hosts with the case's medium between them; yields what the medium itself tells, when it has ended."""
+    """The hosts with the case's medium between them; yields what the medium itself tells, when it
+    has ended.
+    """
     told: dict[str, Any] = {}
     medium, engine = case["medium"], None
     with ExitStack() as stack:
@@ -173,7 +179,9 @@ def joined(case: dict[str, Any], a: Host, b: Host) -> Iterator[dict[str, Any]]:
 
 
 def tcp(case: dict[str, Any], a: Host, b: Host) -> dict[str, Any]:
-    """One flow from `a` to `b` for `seconds` after `omit`, which do not count; `window`: bytes at both ends."""
+    """One flow from `a` to `b` for `seconds` after `omit`, which do not count; `window`: bytes at
+    both ends.
+    """
     server = subprocess.Popen(b.inside("iperf3", "-s", "-1", "-B", ADDRESS["b"]), stdout=subprocess.DEVNULL)
     words = ["-c", ADDRESS["b"], "-J", "-t", str(case["seconds"]), "-O", str(case.get("omit", 2))]
     words += ["-C", case.get("congestion_control", "cubic")]
@@ -216,7 +224,8 @@ def sum16(data: bytes) -> int:
 def echo(count: int, every_s: float) -> list[float]:
     """Round trips of `count` ICMP echoes from where this runs, µs.
 
-    From the kernel's stamp when the driver sent it to that when the answer came: no process that wakes up is in it.
+    From the kernel's stamp when the driver sent it to that when the answer came: no process that
+    wakes up is in it.
     """
     trips = []
     with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as wire:
@@ -243,7 +252,8 @@ def echo(count: int, every_s: float) -> list[float]:
 
 
 def passing() -> None:
-    """Until stdin ends: when the kernel had each frame of an echo on its way out of and into this host's `eth0`.
+    """Until stdin ends: when the kernel had each frame of an echo on its way out of and into this
+    host's `eth0`.
 
     What waits is read now and then only, so that nobody wakes up because a frame passes.
     """
@@ -273,7 +283,9 @@ def passing() -> None:
 
 @contextmanager
 def seen_passing(host: Host) -> Iterator[dict[tuple[bool, int, int], int]]:
-    """What `passing` saw at a host meanwhile, once it is over: (on its way out, ICMP type, number) -> ns."""
+    """What `passing` saw at a host meanwhile, once it is over: (on its way out, ICMP type, number)
+    -> ns.
+    """
     found: dict[tuple[bool, int, int], int] = {}
     words = host.inside(sys.executable, __file__, "--passing")
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -290,9 +302,9 @@ def seen_passing(host: Host) -> Iterator[dict[tuple[bool, int, int], int]]:
 def rtt(case: dict[str, Any], a: Host, b: Host) -> dict[str, Any]:
     """`count` echoes, one every `every_ms`.
 
-    `beyond_…` and `error_…` are of round trips as host `a` sees them. `way_…`: of each frame by itself, either way,
-    from its way out of one host's interface to its way into the other's: what the other host takes to answer is not in
-    it.
+    `beyond_…` and `error_…` are of round trips as host `a` sees them. `way_…`: of each frame by
+    itself, either way, from its way out of one host's interface to its way into the other's: what
+    the other host takes to answer is not in it.
     """
     words = [sys.executable, __file__, "--echo", str(case["count"]), str(case["every_ms"])]
     with seen_passing(a) as at_a, seen_passing(b) as at_b:
@@ -340,11 +352,13 @@ def rate(case: dict[str, Any], a: Host, b: Host) -> dict[str, Any]:
 
 
 def wire_rate(seen: list[tuple[float, int]], busy: list[tuple[float, float]]) -> dict[str, float]:
-    """The wire's rate in full frames: 1448 bytes of payload are 1538 on the wire, preamble and gap included.
+    """The wire's rate in full frames: 1448 bytes of payload are 1538 on the wire, preamble and gap
+    included.
 
-    `wire_bits_per_s` is by the wall clock: a sender that leaves the link idle lowers it. `busy_bits_per_s` is what the
-    receiver got, by its own clock, over the time that the link was busy in the same window, which begins and ends with
-    a sample of the engine's. `busy`: those samples; none: no such figure.
+    `wire_bits_per_s` is by the wall clock: a sender that leaves the link idle lowers it.
+    `busy_bits_per_s` is what the receiver got, by its own clock, over the time that the link was
+    busy in the same window, which begins and ends with a sample of the engine's. `busy`: those
+    samples; none: no such figure.
     """
     (begin, before), (end, after) = seen[0], seen[-1]
     found = {"wire_bits_per_s": (after - before) * 8 / (end - begin) * 1538 / 1448}
@@ -397,7 +411,9 @@ def take() -> None:
 
 
 def datagrams(case: dict[str, Any], a: Host, b: Host) -> dict[str, Any]:
-    """How many of `count` datagrams arrive; none is lost for want of room at the receiver, or this fails."""
+    """How many of `count` datagrams arrive; none is lost for want of room at the receiver, or this
+    fails.
+    """
     words = [sys.executable, __file__, "--take-datagrams"]
     with subprocess.Popen(b.inside(*words), stdout=subprocess.PIPE, text=True) as taker:
         assert taker.stdout is not None

@@ -1,4 +1,6 @@
-"""A figure of the benchmark: what was measured in every round, beside its peers, and how it is told."""
+"""A figure of the benchmark: what was measured in every round, beside its peers, and how it is
+told.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from typing import Any
 
 @dataclass
 class Figure:
-    """One line of the table. `goal` is what a ratio should reach, by peer; `limit` what the value should not exceed."""
+    """One line of the table. `goal` is what a ratio should reach, by peer; `limit` what the value
+    should not exceed.
+    """
 
     name: str
     unit: str

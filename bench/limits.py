@@ -4,8 +4,9 @@
     bench/limits.py                     run all, print the tables, write docs/methodology/limits.md
     bench/limits.py slow-drive depth    only these; nothing is written
 
-Rates are low (links of 50 to 200 Mbit/s, drives of some hundred IOPS), so that the planted limit gives out before this
-machine does. Exit code 1: a wrong verdict; 2: fewer than two short of all identified; 0: done.
+Rates are low (links of 50 to 200 Mbit/s, drives of some hundred IOPS), so that the planted limit
+gives out before this machine does. Exit code 1: a wrong verdict; 2: fewer than two short of all
+identified; 0: done.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ FAR = {"lab.links.a1.delay": "5 ms"}
 
 @dataclass(frozen=True)
 class Planted:
-    """One bottleneck: the verdict that names it, the load, and the changes of the lab that plant it."""
+    """One bottleneck: the verdict that names it, the load, and the changes of the lab that plant
+    it.
+    """
 
     name: str
     verdict: str
@@ -116,8 +119,10 @@ CORES = (
     Planted("busy initiator core", "generator_cpu", "write-1m-deep"),
     Planted("busy array core", "array_cpu", "write-1m-deep"),
 )
-"""Planted in a star without rates, whose array is as fast as this machine. A write of 1 MiB costs the array twice as
-much processor time as the initiator; with every block stamped (`verify`) it costs the initiator more."""
+"""Planted in a star without rates, whose array is as fast as this machine. A write of 1 MiB costs
+the array twice as much processor time as the initiator; with every block stamped (`verify`) it
+costs the initiator more.
+"""
 
 
 def pattern(read_percent: int, size: str, depth: int, random_percent: int = 100) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""The programs that a benchmark compares: hakaru's engines, tgt, iscsi-perf and the echo ceiling, each on its own core.
+"""The programs that a benchmark compares: hakaru's engines, tgt, iscsi-perf and the echo ceiling,
+each on its own core.
 
 Everything listens on loopback, is started here and ended here by its own process id.
 """
@@ -58,7 +59,9 @@ def cpu_seconds(pid: int) -> float:
 
 
 def rss_bytes(pid: int) -> int:
-    """Resident memory of a process; blocks of an LU that were only read share the kernel's zero page and take none."""
+    """Resident memory of a process; blocks of an LU that were only read share the kernel's zero
+    page and take none.
+    """
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
@@ -123,7 +126,9 @@ MEMORY: dict[str, Any] = {"size_bytes": LU_BYTES, "store": {"kind": "memory"}}
 
 
 def begin_array(engine: Engine, lu: dict[str, Any] = MEMORY, **more: Any) -> Portal:
-    """Let an engine be an array with one LU and model `none`; `lu` and `more` as in the contract."""
+    """Let an engine be an array with one LU and model `none`; `lu` and `more` as in the
+    contract.
+    """
     found = engine.configure(
         {
             "engine": "array",
@@ -153,7 +158,8 @@ def hakaru_array(binary: Path, cpu: int, lu: dict[str, Any] = MEMORY, **more: An
 @contextmanager
 def tgt(cpu: int) -> Iterator[Portal]:
     """tgt with a file on tmpfs, on a control port of its own."""
-    # tgtd's control socket has a number and belongs to the whole machine; ours is that of no other process.
+    # tgtd's control socket has a number and belongs to the whole machine; ours is that of no other
+    # process.
     port, control = free_port(), str(os.getpid() % 32768)
     process = subprocess.Popen(
         [*pinned(cpu), "tgtd", "-f", "-C", control, "--iscsi", f"portal=127.0.0.1:{port}"],
@@ -339,10 +345,11 @@ def build_echo(folder: Path) -> Path:
 
 
 def echo(program: Path, depth: int, payload: int, seconds: float, cpus: tuple[int, int], memory_bytes: int = 0) -> Load:
-    """Run the ceiling: a request of 48 bytes, an answer of 48 + payload; on the server's and the client's core.
+    """Run the ceiling: a request of 48 bytes, an answer of 48 + payload; on the server's and the
+    client's core.
 
-    `memory_bytes`: payloads come from random places of so much memory, as an LU's blocks do; 0: they stay in the
-    cache.
+    `memory_bytes`: payloads come from random places of so much memory, as an LU's blocks do; 0:
+    they stay in the cache.
     """
     words = [str(program), str(depth), str(payload), str(seconds), *map(str, cpus)]
     if memory_bytes:

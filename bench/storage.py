@@ -1,7 +1,9 @@
-"""What stands behind an LU: thin against plain files, a large pool, digests, and the read path of an earlier build.
+"""What stands behind an LU: thin against plain files, a large pool, digests, and the read path of
+an earlier build.
 
-A thin LU lies on a pool of one group; its peer is a plain file LU in the same folder, under the same engine and load.
-Each comparison is made twice: through the page cache, and past it (`direct`), where the device is most of a request.
+A thin LU lies on a pool of one group; its peer is a plain file LU in the same folder, under the
+same engine and load. Each comparison is made twice: through the page cache, and past it (`direct`),
+where the device is most of a request.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from peers import LU_BYTES, Engine, Pattern, Portal
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 MODES = {"cached": False, "direct": True}
-# More than a page cache takes in the time of a measurement: the load must not come round to where it began.
+# More than a page cache takes in the time of a measurement: the load must not come round to where
+# it began.
 FIRST_WRITE_BYTES = 64 * GIB
 LARGE_BYTES, LARGE_MAPPED_BYTES, PAGE_BYTES = 1 << 40, 64 * GIB, 256 * KIB
 METADATA_SHARE_MAX, OPEN_S_MAX = 0.2, 5.0
@@ -30,7 +33,9 @@ METADATA_SHARE_MAX, OPEN_S_MAX = 0.2, 5.0
 
 @dataclass(frozen=True)
 class StorageBench:
-    """Settings. `folder`: where files are made, on the file system that is to count; `cpus`: target's, client's."""
+    """Settings. `folder`: where files are made, on the file system that is to count; `cpus`:
+    target's, client's.
+    """
 
     binary: Path
     rounds: int
@@ -70,11 +75,13 @@ class StorageBench:
         return figures
 
     def thin_large_pool(self) -> list[Figure]:
-        """A volume of 1 TiB with 64 GiB mapped: what its metadata take, and how long it takes to open.
+        """A volume of 1 TiB with 64 GiB mapped: what its metadata take, and how long it takes to
+        open.
 
-        From the start of the process until it is ready to be logged in to, its files not in the page cache; after a
-        clean end, and after a kill in the middle of writes. The data are in memory: what counts here is beside them,
-        and a file system takes minutes to delete a file of 262 144 extents.
+        From the start of the process until it is ready to be logged in to, its files not in the
+        page cache; after a clean end, and after a kill in the middle of writes. The data are in
+        memory: what counts here is beside them, and a file system takes minutes to delete a file of
+        262 144 extents.
         """
         share = Figure("pool_64g_metadata_share", "%", lower_is_better=True, limit=METADATA_SHARE_MAX)
         clean = Figure("pool_64g_open", "s", lower_is_better=True, limit=OPEN_S_MAX)
@@ -83,7 +90,8 @@ class StorageBench:
             tempfile.TemporaryDirectory(dir=self.folder, prefix="large-") as folder,
             tempfile.TemporaryDirectory(dir="/dev/shm", prefix="hakaru-bench-") as data,
         ):
-            # An empty pool's group goes to memory; a pool is never made anew over a group file that is there already.
+            # An empty pool's group goes to memory; a pool is never made anew over a group file that
+            # is there already.
             engine, _, _ = self._open_large(Path(folder))
             engine.end()
             group = Path(folder, "g0.group")

@@ -1,8 +1,10 @@
-"""What watching TCP costs the connection that is watched: one bulk flow over loopback, without a watch and with one.
+"""What watching TCP costs the connection that is watched: one bulk flow over loopback, without a
+watch and with one.
 
-The two of a pair of slices follow each other on the same connection, so that what else the machine does meets both; a
-round's ratio is the median over its pairs. One flow is paced as on 10 GbE and leaves CPU to others; the other is as
-fast as the cores let it be and all CPUs are busy: what the watch and the tracepoints take is taken from it.
+The two of a pair of slices follow each other on the same connection, so that what else the machine
+does meets both; a round's ratio is the median over its pairs. One flow is paced as on 10 GbE and
+leaves CPU to others; the other is as fast as the cores let it be and all CPUs are busy: what the
+watch and the tracepoints take is taken from it.
 """
 
 from __future__ import annotations
@@ -123,7 +125,8 @@ class WatchBench:
             ("1ms", {"interval_us": 1000, "trace": "off"}),
             ("10ms_traced", {"interval_us": 10_000, "trace": "on"}),
         ]
-        # A flow as on 10 GbE, and one that takes all the CPU it gets: there any work beside it is missing from it.
+        # A flow as on 10 GbE, and one that takes all the CPU it gets: there any work beside it is
+        # missing from it.
         flows = [("10g", PACED_BITS_PER_S), ("unbounded", None)]
         figures = []
         for name, tcp, bits_per_s in [(f"{n}_{f}", tcp, rate) for f, rate in flows for n, tcp in settings]:

@@ -1,10 +1,13 @@
-"""Fuzz study files: mutate the studies that ship, and demand that loading ends in a study or in a `UsageError`.
+"""Fuzz study files: mutate the studies that ship, and demand that loading ends in a study or in a
+`UsageError`.
 
-    study_files.py [SECONDS [SEED]]      default 30 s, seed 1; exit 1 on the first finding, which lies in fuzz/artifacts
+    study_files.py [SECONDS [SEED]]      default 30 s, seed 1; exit 1 on the first finding, which
+                                         lies in fuzz/artifacts
 
-Two kinds of mutation alternate: of the text (tokens inserted, lines moved, bytes changed) and of the data (a value
-somewhere in the tree replaced, removed or doubled), which reaches the checks behind the parser. Beside the class of the
-error, its place is checked (`file:line:column`), and that no file takes more than a second of CPU.
+Two kinds of mutation alternate: of the text (tokens inserted, lines moved, bytes changed) and of
+the data (a value somewhere in the tree replaced, removed or doubled), which reaches the checks
+behind the parser. Beside the class of the error, its place is checked (`file:line:column`), and
+that no file takes more than a second of CPU.
 """
 
 from __future__ import annotations
@@ -133,7 +136,9 @@ def mutate_data(data: Any, rng: random.Random) -> Any:
 
 
 def nearby(value: Any, rng: random.Random) -> Any:
-    """A value that may well be legal in the place of `value`, so that the checks behind the first one are reached."""
+    """A value that may well be legal in the place of `value`, so that the checks behind the first
+    one are reached.
+    """
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
@@ -163,7 +168,9 @@ def check_file(path: Path) -> None:
 
 
 def check_data(data: Any) -> None:
-    """The checks behind the parser: parsing is nine tenths of the time, and the other kind of mutation does that."""
+    """The checks behind the parser: parsing is nine tenths of the time, and the other kind of
+    mutation does that.
+    """
     document = Document("study.yaml", data)
     study = validate(document, Study)
     if found := problems(study):

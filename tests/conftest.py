@@ -16,5 +16,7 @@ settings.load_profile("hakaru")
 
 @pytest.fixture(scope="session")
 def invented_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run of the quick form of vm-sweep, with numbers from a queueing model. Do not change its files."""
+    """A finished run of the quick form of vm-sweep, with numbers from a queueing model. Do not
+    change its files.
+    """
     return make_run(tmp_path_factory.mktemp("runs"))

@@ -1,4 +1,5 @@
-"""The graph of imports between the source files of one Rust crate, read from its `use` lines and paths.
+"""The graph of imports between the source files of one Rust crate, read from its `use` lines and
+paths.
 
 A path counts for the file that defines the item: a re-export (`pub use task::Task;`) is followed to
 where it leads. `mod` lines are structure, not imports. Test modules are left out.

@@ -1,4 +1,6 @@
-"""docs/guide/add-a-kind.md, executed: its files are extracted and installed, and its study is planned and run."""
+"""docs/guide/add-a-kind.md, executed: its files are extracted and installed, and its study is
+planned and run.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ FILE = re.compile(r"^\*\*`([^`]+)`\*\*\n\n```\w*\n(.*?)^```$", re.MULTILINE | re
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the files of the page; on the path of the commands below it is an installed package."""
+    """A folder with the files of the page; on the path of the commands below it is an installed
+    package.
+    """
     folder = tmp_path_factory.mktemp("kind")
     for name, text in FILE.findall(PAGE.read_text()):
         path = folder / name

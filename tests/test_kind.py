@@ -24,7 +24,9 @@ KIND = Other()
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder on `sys.path`; kinds are looked for anew in a test that installs one, and after it."""
+    """A folder on `sys.path`; kinds are looked for anew in a test that installs one, and after
+    it.
+    """
     monkeypatch.syspath_prepend(str(tmp_path))
     kind.registered.cache_clear()
     yield tmp_path

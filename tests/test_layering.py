@@ -1,5 +1,6 @@
-"""Holds the layers of ARCHITECTURE.md: core crates touch no operating system, engines do not know one another, studies
-and analysis are data in, data out. Each check is tried on a planted violation as well, so that it is known to see one.
+"""Holds the layers of ARCHITECTURE.md: core crates touch no operating system, engines do not know
+one another, studies and analysis are data in, data out. Each check is tried on a planted violation
+as well, so that it is known to see one.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ CORE = (
 )
 ENGINES = ("drive", "iscsi-target", "load", "pool", "fabric", "backup", "watch", "dissect")
 
-# What a core crate may not name. `std::net` has addresses, which are data; `std::time::Duration` is a number.
+# What a core crate may not name. `std::net` has addresses, which are data; `std::time::Duration` is
+# a number.
 FORBIDDEN_PATHS = re.compile(
     r"std::(fs|thread|env|process|os)\b"
     r"|std::net::(?!(IpAddr|Ipv4Addr|Ipv6Addr|SocketAddr|SocketAddrV4|SocketAddrV6|AddrParseError)$)"
@@ -50,8 +52,8 @@ FORBIDDEN_CRATES = {
     "polling", "rustix", "smol", "socket2", "tokio",
 }  # fmt: skip
 
-# redb has a backend for files, which needs libc. The pool gives it a backend of its own, and names no other (the test
-# above).
+# redb has a backend for files, which needs libc. The pool gives it a backend of its own, and names
+# no other (the test above).
 LINKED_NEVERTHELESS = {crate: {"libc"} for crate in ("pool", "store", "world")}
 
 # One alternative per kind of thing that is not code; a lifetime is not taken for a character.
@@ -64,7 +66,9 @@ TEST_ITEM = re.compile(
 
 
 def rust_code(source: str) -> tuple[str, list[str]]:
-    """`source` without comments, literals and test items, and the names of its test modules that are files."""
+    """`source` without comments, literals and test items, and the names of its test modules that
+    are files.
+    """
     code = NOT_CODE.sub(lambda found: "\n" * found.group().count("\n") + '""', source)
     test_files = []
     while item := TEST_ITEM.search(code):
@@ -129,7 +133,9 @@ def rust_violations(folder: Path) -> list[str]:
 
 
 def dependencies(crate: str) -> set[str]:
-    """Names of all that the crate is linked with; not what only builds or tests it, nor what a macro uses."""
+    """Names of all that the crate is linked with; not what only builds or tests it, nor what a
+    macro uses.
+    """
     tree = ["cargo", "tree", "--package", f"hakaru-{crate}", "--edges", "normal,no-proc-macro", "--prefix", "none"]
     lines = subprocess.run(tree, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     return {line.split()[0] for line in lines if line}
@@ -242,7 +248,9 @@ def dotted(node: ast.expr) -> str:
 
 
 def python_violations(source: str, name: str, *, pure: bool) -> list[str]:
-    """Shells and evaluated text anywhere; processes, sockets and threads where only data is to be handled."""
+    """Shells and evaluated text anywhere; processes, sockets and threads where only data is to be
+    handled.
+    """
     found = []
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Import | ast.ImportFrom | ast.Call):
@@ -299,7 +307,9 @@ def test_impure_modules_may_be_imported_where_the_machine_is_touched() -> None:
 
 
 STUDIES_OWN_WORDS = {"vms": {"analysis", "report"}, "copy": set()}
-"""Kind → packages in which its name is also a word of another meaning: `vms` is the engine's entity and a factor."""
+"""Kind → packages in which its name is also a word of another meaning: `vms` is the engine's entity
+and a factor.
+"""
 
 
 def names_of_kinds(folder: Path) -> list[str]:

@@ -1,8 +1,8 @@
 """Packages of hakaru import only those below them, and no modules import each other in a circle.
 
-Every `import` counts, also inside functions and under TYPE_CHECKING. Kinds of study are found by entry points, which is
-no import: that is how a package asks for the kind of a study without naming one. Needs no engine:
-`pytest -q tests/test_packages.py`.
+Every `import` counts, also inside functions and under TYPE_CHECKING. Kinds of study are found by
+entry points, which is no import: that is how a package asks for the kind of a study without naming
+one. Needs no engine: `pytest -q tests/test_packages.py`.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ ORDER = (
 )
 """Packages and modules of hakaru, the top one first; those of one row do not import each other.
 
-The lab has two halves. Model and plan are pure, and a study asks them whether its lab can exist. Sandbox, build and
-check act on this machine; they know no study, and runs use them.
+The lab has two halves. Model and plan are pure, and a study asks them whether its lab can exist.
+Sandbox, build and check act on this machine; they know no study, and runs use them.
 """
 
 RANK = {name: rank for rank, row in enumerate(ORDER) for name in row}
@@ -97,7 +97,9 @@ def upward_imports(imports: Imports) -> Iterator[str]:
 
 
 def circles(imports: Imports) -> Iterator[str]:
-    """Modules that import each other, directly or through others (strongly connected components, by reachability)."""
+    """Modules that import each other, directly or through others (strongly connected components, by
+    reachability).
+    """
     reached = {module: _reachable(module, imports) for module in imports}
     done: set[str] = set()
     for module in sorted(imports):

@@ -2,7 +2,8 @@
 """Writes what follows from the rules of the bottleneck; `--check` says whether it is up to date.
 
 python/hakaru/study/verdicts.py       the verdicts that an expectation may name
-docs/methodology/limiter.md           the tables of rules, between `<!-- rules KIND -->` and `<!-- /rules -->`
+docs/methodology/limiter.md           the tables of rules, between `<!-- rules KIND -->` and `<!--
+                                      /rules -->`
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ def wanted() -> dict[Path, str]:
 
 
 def main() -> int:
-    """Writes the files, or (`--check`) names those that are not up to date; exit code 1 if there are any."""
+    """Writes the files, or (`--check`) names those that are not up to date; exit code 1 if there
+    are any.
+    """
     stale = [file for file, text in wanted().items() if not file.exists() or file.read_text() != text]
     if "--check" in sys.argv[1:]:
         for file in stale:

@@ -1,10 +1,12 @@
 """The closed list of caveats: everything that may be wrong with a number, and what to do about it.
 
-A caveat is data, stored with the number it is about and printed beside it (invariant 8 of ARCHITECTURE.md). The runner
-attaches those that it sees while it runs (`repetitions/*.json`, run-wide ones in `run.json`), analysis those that it
-computes. Texts in both languages are `caveat.NAME` in `hakaru/locale/*.po`; `{names}` in them are keys of `values`.
+A caveat is data, stored with the number it is about and printed beside it (invariant 8 of
+ARCHITECTURE.md). The runner attaches those that it sees while it runs (`repetitions/*.json`,
+run-wide ones in `run.json`), analysis those that it computes. Texts in both languages are
+`caveat.NAME` in `hakaru/locale/*.po`; `{names}` in them are keys of `values`.
 
-    repetition["caveats"].append(Caveat("engine_lost", {"engine": "array", "node": "array"}).to_json())
+    caveat = Caveat("engine_lost", {"engine": "array", "node": "array"})
+    repetition["caveats"].append(caveat.to_json())
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Severity = Literal["note", "warning", "invalid"]
-"""`note`: read it so. `warning`: the number may mislead. `invalid`: do not use the number (exit code 5)."""
+"""`note`: read it so. `warning`: the number may mislead. `invalid`: do not use the number (exit
+code 5).
+"""
 
 CAVEATS: dict[str, Severity] = {
     # found while running
@@ -63,7 +67,9 @@ CAVEATS: dict[str, Severity] = {
 
 @dataclass(frozen=True)
 class Caveat:
-    """One caveat with its numbers. Raises ValueError for a name that is not on the list: that is a defect of ours."""
+    """One caveat with its numbers. Raises ValueError for a name that is not on the list: that is a
+    defect of ours.
+    """
 
     name: str
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -83,7 +89,9 @@ class Caveat:
 
     @classmethod
     def from_json(cls, value: object) -> Caveat | None:
-        """The caveat that `to_json` gave, or a bare name; None where a file holds something else."""
+        """The caveat that `to_json` gave, or a bare name; None where a file holds something
+        else.
+        """
         if isinstance(value, str):
             return cls(value) if value in CAVEATS else None
         if not isinstance(value, dict) or value.get("caveat") not in CAVEATS:

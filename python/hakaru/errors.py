@@ -1,7 +1,8 @@
 """The exception tree and the exit codes.
 
-Every error a user may meet is a `HakaruError`: what happened and where (`message`), what to do (`hint`), and the exit
-code of its class. Anything else that reaches `main` is a defect of ours and ends with 1.
+Every error a user may meet is a `HakaruError`: what happened and where (`message`), what to do
+(`hint`), and the exit code of its class. Anything else that reaches `main` is a defect of ours and
+ends with 1.
 
     HakaruError
     ├── UsageError         2  command line or study file; has a place (file:line:column)
@@ -72,7 +73,9 @@ class Interrupted(HakaruError):
 
 
 def error_of_exit_code(exit_code: int, message: str, hint: str) -> HakaruError:
-    """The error of another process of ours, told by its exit code; one of no class of ours is a defect."""
+    """The error of another process of ours, told by its exit code; one of no class of ours is a
+    defect.
+    """
     classes = (UsageError, EnvironmentError_, ExpectationBreach, InvalidPoints, VerificationError, LostError)
     for one in classes:
         if one.exit_code == exit_code:

@@ -1,20 +1,25 @@
 """Kinds of study: what one is, which ones there are, and which one a study or a run is of.
 
-    of(study)           the kind that the study's `load:` names; of a run, the kind that its run.json names
+    of(study)           the kind that the study's `load:` names; of a run, the kind that its
+                        run.json names
     named("copy")       the kind of that name; UsageError with the known names where there is none
     registered()        every kind, by its name
 
-A kind is one object, `KIND`, that a package declares as an entry point of the group `hakaru.kinds`. hakaru declares its
-own kinds in the same way (pyproject.toml), so a kind of another package needs no change here. This module imports no
-kind and nothing of hakaru but `errors`: every package may ask it, and none names a kind.
+A kind is one object, `KIND`, that a package declares as an entry point of the group `hakaru.kinds`.
+hakaru declares its own kinds in the same way (pyproject.toml), so a kind of another package needs
+no change here. This module imports no kind and nothing of hakaru but `errors`: every package may
+ask it, and none names a kind.
 
 A kind has these parts. Each is read by one package, which defines the interface of that part:
 
-    study      hakaru.study.kind.StudyKind            its part of the study file, checks, factors, names of metrics
+    study      hakaru.study.kind.StudyKind            its part of the study file, checks, factors,
+                                                      names of metrics
     run        hakaru.run.kind.RunKind                engine configurations, estimates, live rates
     analysis   hakaru.analysis.kind.AnalysisKind      samples to metrics, rules, findings
-    report     hakaru.report.kind.ReportKind          rows of the terminal's table, sections and figures of the report
-    tune       hakaru.tune.kind.TuneKind              optional: the study whose points a tuning tries
+    report     hakaru.report.kind.ReportKind          rows of the terminal's table, sections and
+                                                      figures of the report
+    tune       hakaru.tune.kind.TuneKind              optional: the study whose points a tuning
+                                                      tries
 """
 
 from __future__ import annotations
@@ -34,13 +39,17 @@ GROUP = "hakaru.kinds"
 
 
 class Kind(ABC):
-    """A kind of study. A part is imported when it is first asked for, so `hakaru plan` loads no analysis."""
+    """A kind of study. A part is imported when it is first asked for, so `hakaru plan` loads no
+    analysis.
+    """
 
     name: ClassVar[str]
     """The name of the entry point, `load.kind` in the study file and `kind` in run.json."""
 
     in_studies: ClassVar[bool] = True
-    """Whether a study may name it; else it is only the kind of runs that a command of its own makes."""
+    """Whether a study may name it; else it is only the kind of runs that a command of its own
+    makes.
+    """
 
     @property
     def folder(self) -> Path:
@@ -64,7 +73,9 @@ class Kind(ABC):
 
     @property
     def tune(self) -> Any:
-        """A `hakaru.tune.kind.TuneKind`; None, the default, for a kind whose settings `hakaru tune` cannot search."""
+        """A `hakaru.tune.kind.TuneKind`; None, the default, for a kind whose settings `hakaru tune`
+        cannot search.
+        """
         return None
 
     @property
@@ -98,7 +109,9 @@ def named(name: str) -> Kind:
 
 @functools.cache
 def registered() -> Mapping[str, Kind]:
-    """Every installed kind, by its name. Raises EnvironmentError_ for an entry point that cannot be used."""
+    """Every installed kind, by its name. Raises EnvironmentError_ for an entry point that cannot be
+    used.
+    """
     return MappingProxyType({point.name: _load(point) for point in sorted(entry_points(group=GROUP))})
 
 

@@ -1,4 +1,6 @@
-"""Defaults of the iSCSI login keys. Generated from the engine's contract by `make schema`; do not edit."""
+"""Defaults of the iSCSI login keys. Generated from the engine's contract by `make schema`; do not
+edit.
+"""
 
 from __future__ import annotations
 

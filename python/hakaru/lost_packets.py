@@ -1,8 +1,9 @@
-"""Packets that an emulated network lost outside of its model: when they spoil a number, and when they cannot.
+"""Packets that an emulated network lost outside of its model: when they spoil a number, and when
+they cannot.
 
-A lost packet is to TCP what a modelled drop is: where the model drops nothing, a single one halves a congestion window
-or waits for a timer, and shows for seconds. Beside thousands of modelled drops it changes as little as its share of
-them.
+A lost packet is to TCP what a modelled drop is: where the model drops nothing, a single one halves
+a congestion window or waits for a timer, and shows for seconds. Beside thousands of modelled drops
+it changes as little as its share of them.
 """
 
 from __future__ import annotations
@@ -30,5 +31,7 @@ def of_totals(lost: float, dropped: float) -> Iterator[Caveat]:
 
 
 def few(lost: float, dropped: float) -> bool:
-    """Some were lost, and even as super-frames too few beside the modelled drops to change a number."""
+    """Some were lost, and even as super-frames too few beside the modelled drops to change a
+    number.
+    """
     return 0 < lost * FRAMES_PER_PACKET <= SHARE_MAX * dropped

@@ -23,7 +23,9 @@ def closest(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str | None = None) -> str:
-    """A hint that names the closest known name, or else `otherwise`, by default the list of all known names."""
+    """A hint that names the closest known name, or else `otherwise`, by default the list of all
+    known names.
+    """
     names = sorted(known, key=_natural)
     match = closest(name, names)
     if match is not None:

@@ -1,9 +1,9 @@
 """System calls that Python 3.11 lacks, one function each; the only module that uses `ctypes`.
 
-Each takes what the manual page names, in its order, and raises OSError with the errno. Python 3.12 adds `os.unshare`
-and `os.setns`; the other calls have no counterpart, so the module would remain and the floor stays at 3.11 (see
-docs/reference/dependencies.md). This module imports the standard library alone, because the supervisor of a sandbox
-loads it before anything else of hakaru.
+Each takes what the manual page names, in its order, and raises OSError with the errno. Python 3.12
+adds `os.unshare` and `os.setns`; the other calls have no counterpart, so the module would remain
+and the floor stays at 3.11 (see docs/reference/dependencies.md). This module imports the standard
+library alone, because the supervisor of a sandbox loads it before anything else of hakaru.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class _CapabilityData(ctypes.Structure):
 
 
 def unshare(flags: int) -> None:
-    """Move the calling thread into new namespaces (unshare(2)); CLONE_NEWUSER needs a process of one thread."""
+    """Move the calling thread into new namespaces (unshare(2)); CLONE_NEWUSER needs a process of
+    one thread.
+    """
     _check(_libc.unshare(ctypes.c_int(flags)))
 
 
@@ -78,7 +80,9 @@ def set_parent_death_signal(signal: int) -> None:
 
 
 def punch_hole(descriptor: int, offset: int, length: int) -> None:
-    """Give the space of a range of a file back and keep its size (FALLOC_FL_PUNCH_HOLE of fallocate(2))."""
+    """Give the space of a range of a file back and keep its size (FALLOC_FL_PUNCH_HOLE of
+    fallocate(2)).
+    """
     mode = _FALLOC_FL_PUNCH_HOLE | _FALLOC_FL_KEEP_SIZE
     _check(_libc.fallocate(ctypes.c_int(descriptor), mode, ctypes.c_int64(offset), ctypes.c_int64(length)))
 

@@ -11,7 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 WIDTH_WITHOUT_TERMINAL = 160
-"""Columns where stdout is no terminal: wide enough that no cell of a table of ours wraps in a file."""
+"""Columns where stdout is no terminal: wide enough that no cell of a table of ours wraps in a
+file.
+"""
 
 
 def new_console() -> Console:

@@ -1,4 +1,5 @@
-"""Text of a given form in files and requests: a pattern, and the words that an error says instead of it.
+"""Text of a given form in files and requests: a pattern, and the words that an error says instead
+of it.
 
 Name = Annotated[str, Form(r"[a-z]+", "a name of lower-case letters", max_length=64)]
 """
@@ -16,7 +17,9 @@ from pydantic_core import CoreSchema, core_schema
 
 @dataclass(frozen=True)
 class Form:
-    """The whole text must match `pattern` and have at most `max_length` characters; `what`: the form in words."""
+    """The whole text must match `pattern` and have at most `max_length` characters; `what`: the
+    form in words.
+    """
 
     pattern: str
     what: str

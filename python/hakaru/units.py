@@ -1,12 +1,13 @@
 """Quantities with units: parsed strictly, printed back the way people write them.
 
-`1 Gbit/s`, `117 MB/s`, `32 KiB`, `146 GB`, `3 min`. A quantity is a number and a unit, with or without a space;
-a number alone is refused (except 0), because a size without a unit is how a lab comes out a thousand times too small.
-Binary prefixes (Ki, Mi, Gi, Ti) are powers of 1024, decimal ones (k, M, G, T) powers of 1000; `b` for bit is refused as
-too easily taken for byte. Whole bytes, bits per second and nanoseconds are kept as integers.
+`1 Gbit/s`, `117 MB/s`, `32 KiB`, `146 GB`, `3 min`. A quantity is a number and a unit, with or
+without a space; a number alone is refused (except 0), because a size without a unit is how a lab
+comes out a thousand times too small. Binary prefixes (Ki, Mi, Gi, Ti) are powers of 1024, decimal
+ones (k, M, G, T) powers of 1000; `b` for bit is refused as too easily taken for byte. Whole bytes,
+bits per second and nanoseconds are kept as integers.
 
-`Size`, `Rate` and `Duration` are the same for pydantic models: text in a study file, an integer in Python, text again
-when dumped.
+`Size`, `Rate` and `Duration` are the same for pydantic models: text in a study file, an integer in
+Python, text again when dumped.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _RATE |= {f"{unit}/s": 8 * factor for unit, factor in _SIZE.items()}
 _DURATION = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
 
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+]?[0-9]{1,2})?)\s*([A-Za-zµ/]+)")
-# Nothing we build or measure is larger; keeps every quantity inside a signed 64-bit integer on the engine's side.
+# Nothing we build or measure is larger; keeps every quantity inside a signed 64-bit integer on the
+# engine's side.
 _MAX = 2**63 - 1
 
 
@@ -52,7 +54,9 @@ def _parse(text: object, units: dict[str, int], what: str, example: str) -> int:
 
 
 def _meant(unit: str, units: dict[str, int]) -> list[str]:
-    """Units that differ from `unit` in case, in a binary prefix or in an abbreviation: `Gbps`, `K`, `KB`, `sec`."""
+    """Units that differ from `unit` in case, in a binary prefix or in an abbreviation: `Gbps`, `K`,
+    `KB`, `sec`.
+    """
     same = [known for known in units if known.casefold() == unit.casefold()]
     if same:
         return same
@@ -75,7 +79,9 @@ def parse_size(text: object) -> int:
 
 
 def parse_rate(text: object) -> int:
-    """Bits per second. `1 Gbit/s`, `100 Mbit/s`, `117 MB/s`. Raises ValueError with what would do."""
+    """Bits per second. `1 Gbit/s`, `100 Mbit/s`, `117 MB/s`. Raises ValueError with what would
+    do.
+    """
     return _parse(text, _RATE, "a rate", "1 Gbit/s")
 
 
@@ -85,7 +91,9 @@ def parse_duration(text: object) -> int:
 
 
 def _format(value: int, units: dict[str, int]) -> str:
-    """The largest unit that writes `value` exactly with at most three decimals; the smallest unit otherwise."""
+    """The largest unit that writes `value` exactly with at most three decimals; the smallest unit
+    otherwise.
+    """
     for unit, factor in sorted(units.items(), key=lambda item: -item[1]):
         thousandths = Fraction(1000 * value, factor)
         if abs(thousandths) >= 1000 and thousandths.denominator == 1:
@@ -96,7 +104,9 @@ def _format(value: int, units: dict[str, int]) -> str:
 
 
 def format_size(value: int) -> str:
-    """`32768` → `32 KiB`, `146000000000` → `146 GB`: exact, `parse_size` gives the same number back."""
+    """`32768` → `32 KiB`, `146000000000` → `146 GB`: exact, `parse_size` gives the same number
+    back.
+    """
     decimal = {u: f for u, f in _SIZE.items() if "i" not in u}
     binary = {"B": 1} | {u: f for u, f in _SIZE.items() if "i" in u}
     candidates = [_format(value, binary), _format(value, decimal)]
@@ -114,7 +124,9 @@ def format_duration(value: int) -> str:
 
 
 def format_as(written: str, value: int) -> str | None:
-    """`value` in units of the kind that `written` has: format_as("65 TiB", 1 << 46) is `64 TiB`; None: no quantity."""
+    """`value` in units of the kind that `written` has: format_as("65 TiB", 1 << 46) is `64 TiB`;
+    None: no quantity.
+    """
     for parse, show in (
         (parse_size, format_size),
         (parse_rate, format_rate),
@@ -127,7 +139,8 @@ def format_as(written: str, value: int) -> str | None:
 
 
 def approximate_duration(ns: float) -> str:
-    """A measured duration to three significant digits, in the largest unit of which it is at least one.
+    """A measured duration to three significant digits, in the largest unit of which it is at least
+    one.
 
     `1234567` → `1.23 ms`, `0` → `0 ns`, `754_000_000_000` → `754 s`.
     """

@@ -1,9 +1,9 @@
-"""Sentences and numbers in English and Japanese, from one pair of catalogues (`locale/en.po`, `locale/ja.po`),
-and from those of each kind of study.
+"""Sentences and numbers in English and Japanese, from one pair of catalogues (`locale/en.po`,
+`locale/ja.po`), and from those of each kind of study.
 
-Used by analysis (findings, caveats) and report. Message ids are dotted names; a test holds that both catalogues have
-every id, with the same placeholders. Placeholders are filled with `str.format` *fields only*: what is filled in is
-never itself read as a template.
+Used by analysis (findings, caveats) and report. Message ids are dotted names; a test holds that
+both catalogues have every id, with the same placeholders. Placeholders are filled with `str.format`
+*fields only*: what is filled in is never itself read as a template.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ def _read(path: Path, language: str) -> dict[str, tuple[str, ...]]:
 
 
 def say(language: str, message: str, values: Mapping[str, Any] | None = None) -> str:
-    """The message in `language`. Numbers among `values` are written with `number`; `count` chooses the plural form."""
+    """The message in `language`. Numbers among `values` are written with `number`; `count` chooses
+    the plural form.
+    """
     forms = catalogue(language)[message]
     given = dict(values or {})
     form = forms[0] if len(forms) == 1 or given.get("count") == 1 else forms[1]
@@ -58,7 +60,9 @@ def say(language: str, message: str, values: Mapping[str, Any] | None = None) ->
 
 
 def language_of_locale() -> str:
-    """The language of messages: `ja` where LC_ALL, LC_MESSAGES or LANG asks for Japanese, otherwise `en`."""
+    """The language of messages: `ja` where LC_ALL, LC_MESSAGES or LANG asks for Japanese, otherwise
+    `en`.
+    """
     locale = next((os.environ[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if os.environ.get(name)), "")
     return "ja" if locale.lower().startswith("ja") else "en"
 
@@ -69,7 +73,8 @@ def has(message: str) -> bool:
 
 
 def number(value: float | None, language: str = "en") -> str:
-    """A number with at most three significant digits behind the point's place: 2 316, 47.2, 0.0312; `–` for none.
+    """A number with at most three significant digits behind the point's place: 2 316, 47.2, 0.0312;
+    `–` for none.
 
     Whole numbers below a million keep every digit, so counts stay exact.
     """

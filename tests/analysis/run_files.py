@@ -1,4 +1,6 @@
-"""Run directories written with the real store, for tests: what every run has, around counters that a test makes up."""
+"""Run directories written with the real store, for tests: what every run has, around counters that
+a test makes up.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,8 @@ def write(
 ) -> Path:
     """A finished run.
 
-    `parts`: `study` (with `id`; what any study has is added), and `run`, `lab`, `machine` where a test needs them.
-    `count` gives a repetition from a point's levels and what was done.
+    `parts`: `study` (with `id`; what any study has is added), and `run`, `lab`, `machine` where a
+    test needs them. `count` gives a repetition from a point's levels and what was done.
     """
     study: dict[str, Any] = {"origin": "emulated", "reference": [], "expect": []} | parts["study"]
     writer = RunWriter.create(folder, str(study["id"]), dt.datetime(2026, 1, 1, tzinfo=dt.UTC))

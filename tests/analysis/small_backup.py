@@ -1,6 +1,8 @@
-"""Runs of a few copies each, written with the real store: counters that follow from what is said about each copy.
+"""Runs of a few copies each, written with the real store: counters that follow from what is said
+about each copy.
 
-The lab is the published one: host and source on 10 Gbit/s, a switch `edge` whose port to the destination has 1 Gbit/s.
+The lab is the published one: host and source on 10 Gbit/s, a switch `edge` whose port to the
+destination has 1 Gbit/s.
 """
 
 from __future__ import annotations
@@ -252,7 +254,9 @@ FULL = Copy(rate=28.0)
 def published_shape(
     folder: Path, buffers: Sequence[int] = (32, 64, 128, 256, 512), streams_of: Sequence[int] = (1, 2, 4, 8)
 ) -> Path:
-    """A run of the published shape: three patterns with both TCPs, a map over buffer (KiB) and streams, pause."""
+    """A run of the published shape: three patterns with both TCPs, a map over buffer (KiB) and
+    streams, pause.
+    """
     patterns = {
         ("unthrottled", "2009"): SLOW,
         ("unthrottled", "today"): Copy(rate=22.0, dropped=5000, timeouts=2, recovering_s=0.1, retransmitted=5100),

@@ -1,7 +1,8 @@
-"""Runs of loads over a distance, written with the real store. Their counters come from a simulation in virtual time.
+"""Runs of loads over a distance, written with the real store. Their counters come from a simulation
+in virtual time.
 
-`simulate` sends every command of a closed load over a link with a rate and a delay, burst by burst, as RFC 7143 has
-it: nothing in it knows the closed forms of `hakaru.analysis.bounds`.
+`simulate` sends every command of a closed load over a link with a rate and a delay, burst by burst,
+as RFC 7143 has it: nothing in it knows the closed forms of `hakaru.analysis.bounds`.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ PATTERN = {
 
 @dataclass(frozen=True)
 class Asked:
-    """What a simulation sends: requests of `request` bytes in commands of at most `command`, `lanes` at a time."""
+    """What a simulation sends: requests of `request` bytes in commands of at most `command`,
+    `lanes` at a time.
+    """
 
     rtt_s: float
     request: int = 4 * MIB
@@ -109,7 +112,9 @@ class _Link:
 
 
 def simulate(asked: Asked, requests: int = 40) -> Simulated:
-    """`requests` requests, in virtual time. Commands of different requests wait for a lane in the order of requests."""
+    """`requests` requests, in virtual time. Commands of different requests wait for a lane in the
+    order of requests.
+    """
     link, half = _Link(), asked.rtt_s / 2
     lanes = [0.0] * asked.lanes
     doors = [0.0] * asked.depth  # when a request of the closed load may begin
@@ -162,7 +167,9 @@ def _command(link: _Link, asked: Asked, at: float, length: int, half: float) -> 
 
 @dataclass
 class Load:
-    """One repetition: a simulated load, and what TCP's clocks said meanwhile, in shares of the time."""
+    """One repetition: a simulated load, and what TCP's clocks said meanwhile, in shares of the
+    time.
+    """
 
     asked: Asked
     seconds: int = 6

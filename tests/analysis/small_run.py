@@ -1,6 +1,7 @@
 """Runs of a few numbers each, written with the real store: what a test needs and nothing else.
 
-A repetition is described by what its VMs did per second; counters follow from that exactly, in whole numbers.
+A repetition is described by what its VMs did per second; counters follow from that exactly, in
+whole numbers.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ def counters_at(rep: Rep, second: int) -> dict[str, dict[str, float]]:
 
 
 def _counted(_: dict[str, Any], rep: Rep) -> Counted:
-    """One repetition of `len(rep.reads)` seconds, all measured, after a warm-up without a request."""
+    """One repetition of `len(rep.reads)` seconds, all measured, after a warm-up without a
+    request.
+    """
     samples, histograms = Samples(), Histograms()
     samples.add("host-1", "initiator", START - rep.warmup_ns, counters_at(rep, 0))
     seconds = len(rep.reads)
@@ -111,7 +114,9 @@ def _counted(_: dict[str, Any], rep: Rep) -> Counted:
 
 
 def write_run(folder: Path, points: Sequence[Pt], **more: Any) -> Path:
-    """A finished run; `more` replaces parts of study.json (`title`, …), run.json (`run_…`), lab.json (`lab_…`)."""
+    """A finished run; `more` replaces parts of study.json (`title`, …), run.json (`run_…`),
+    lab.json (`lab_…`).
+    """
     study: dict[str, Any] = {
         "id": "small",
         "title": {"en": "A small study", "ja": "小さな検証"},

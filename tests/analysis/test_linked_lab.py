@@ -1,4 +1,6 @@
-"""Loads of VMs in a lab that is described link by link: the same passes and verdicts as on a star."""
+"""Loads of VMs in a lab that is described link by link: the same passes and verdicts as on a
+star.
+"""
 
 from __future__ import annotations
 

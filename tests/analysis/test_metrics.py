@@ -7,7 +7,8 @@ import math
 import pytest
 from hakaru.analysis.metrics import RATES, by_latency
 
-# Eight requests of 4 MiB outstanding, each of which takes half a second: 16 a second. In 3 s 49 were counted.
+# Eight requests of 4 MiB outstanding, each of which takes half a second: 16 a second. In 3 s 49
+# were counted.
 COUNTED = {"iops": 49 / 3, "mb_per_s": 49 / 3 * 4.194304, "outstanding_mean": 8.0, "latency_ms_mean": 500.0}
 NONE = {"read_iops": 0.0, "read_mb_per_s": 0.0, "mib_per_s": 49 / 3 * 4, "errors_per_s": 0.0}
 VALUES = COUNTED | NONE | {"write_iops": COUNTED["iops"], "write_mb_per_s": COUNTED["mb_per_s"]}

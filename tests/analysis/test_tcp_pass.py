@@ -14,7 +14,9 @@ from tests.analysis import small_backup, small_run
 
 
 def record_series(run: Path, start: int) -> None:
-    """A connection whose timer fires twice within the first second of p01, and once before it was measured."""
+    """A connection whose timer fires twice within the first second of p01, and once before it was
+    measured.
+    """
     readings = [
         (-900, 0, 40, 1, 0),
         (-800, 4, 40, 1, 1),

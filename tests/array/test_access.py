@@ -1,4 +1,6 @@
-"""Who may log in to an array that is served on its own: CHAP users, rules, and secrets that are their owner's alone."""
+"""Who may log in to an array that is served on its own: CHAP users, rules, and secrets that are
+their owner's alone.
+"""
 
 from __future__ import annotations
 

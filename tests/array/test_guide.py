@@ -1,4 +1,6 @@
-"""docs/guide/array.md is done as it is written, but for what needs root and an address of one's own."""
+"""docs/guide/array.md is done as it is written, but for what needs root and an address of one's
+own.
+"""
 
 from __future__ import annotations
 

@@ -117,7 +117,9 @@ REFUSALS = [
 
 @pytest.mark.parametrize("case", REFUSALS, ids=lambda case: case[1])
 def test_refusal_says_where_what_and_what_would_do(tmp_path: Path, case: tuple[str, ...]) -> None:
-    """A change to a good file; what is said of it, at the line of the change, or of what it makes wrong."""
+    """A change to a good file; what is said of it, at the line of the change, or of what it makes
+    wrong.
+    """
     old, new, message, hint, *at = case
     text = GOOD.replace(old, new, 1)
     path = written(tmp_path, text)

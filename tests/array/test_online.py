@@ -1,4 +1,6 @@
-"""What operators do while the array serves: it happens, initiators see it, and a restart finds it."""
+"""What operators do while the array serves: it happens, initiators see it, and a restart finds
+it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""docs/reference/array.md lists every setting with its default, every command, and nothing that is not there."""
+"""docs/reference/array.md lists every setting with its default, every command, and nothing that is
+not there.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What people read: sizes and times in their words, what to do about a pool, and nothing that steers a terminal."""
+"""What people read: sizes and times in their words, what to do about a pool, and nothing that
+steers a terminal.
+"""
 
 from __future__ import annotations
 

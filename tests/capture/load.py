@@ -1,4 +1,6 @@
-"""Our own initiator on an array, at a pace: so much traffic and no more, however fast the machine is."""
+"""Our own initiator on an array, at a pace: so much traffic and no more, however fast the machine
+is.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def loaded(
     load: dict[str, Any] | None = None,
     **more: Any,
 ) -> dict[str, float]:
-    """A hundred requests a second for a second, logged in and out. What the initiator counted, its drain included."""
+    """A hundred requests a second for a second, logged in and out. What the initiator counted, its
+    drain included.
+    """
     paced = {"kind": "open", "rate_per_s": RATE_PER_S, "arrivals": "uniform", "in_flight_max": 4}
     vms = [vm(portal, size_bytes, read_percent, load or paced)]
     config = {"engine": "initiator", "vms": vms, "warmup_s": 0.0, "measure_s": SECONDS, **more}

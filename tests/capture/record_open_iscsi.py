@@ -1,10 +1,11 @@
-"""Makes `data/open-iscsi-tgt.pcapng` anew: open-iscsi in a Debian guest, tgt on the host, captured on loopback.
+"""Makes `data/open-iscsi-tgt.pcapng` anew: open-iscsi in a Debian guest, tgt on the host, captured
+on loopback.
 
     PYTHONPATH=python .venv/bin/python -m tests.capture.record_open_iscsi
 
-Wants root (tgt), QEMU, tgt and dumpcap (Debian package wireshark-common). The guest's user-mode network ends its TCP on
-the host: the iSCSI is that of the guest's kernel, the TCP that of QEMU and of the host. Data are zeros, so that the
-file packs well.
+Wants root (tgt), QEMU, tgt and dumpcap (Debian package wireshark-common). The guest's user-mode
+network ends its TCP on the host: the iSCSI is that of the guest's kernel, the TCP that of QEMU and
+of the host. Data are zeros, so that the file packs well.
 """
 
 from __future__ import annotations

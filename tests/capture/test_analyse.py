@@ -1,4 +1,6 @@
-"""`hakaru analyse` on a capture of open-iscsi and tgt, well and badly kept; tshark is the judge of what is in it."""
+"""`hakaru analyse` on a capture of open-iscsi and tgt, well and badly kept; tshark is the judge of
+what is in it.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +124,8 @@ def test_a_snap_length_cuts_data_and_changes_no_byte_count(tmp_path: Path) -> No
         assert session[side]["bytes"] == whole[side]["bytes"]
     assert session["from_initiator"]["cut_bytes"] > 100_000
     for kind in ("reads", "writes"):
-        # Nothing is made up: fewer commands may be timed, and those that are have the time they had.
+        # Nothing is made up: fewer commands may be timed, and those that are have the time they
+        # had.
         assert session[kind]["commands"] <= whole[kind]["commands"]
     assert session["writes"]["bytes"] == whole["writes"]["bytes"] or session["commands_not_whole"]
 

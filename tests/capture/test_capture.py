@@ -86,7 +86,8 @@ def test_a_capture_has_every_packet_once_and_others_read_it(place: Namespace, tm
     assert session["reads"]["commands"] + session["writes"]["commands"] == counted["commands"] > 10
     for side in ("from_initiator", "from_target"):
         assert (session[side]["missing_bytes"], session[side]["skipped_bytes"], session[side]["cut_bytes"]) == (0, 0, 0)
-        # Each packet passes loopback twice; it is in the file once. A busy machine's TCP sends some bytes again.
+        # Each packet passes loopback twice; it is in the file once. A busy machine's TCP sends some
+        # bytes again.
         assert session[side]["retransmitted_bytes"] < session[side]["bytes"] / 2
     ports = tshark(file, "-e", "tcp.srcport", "-e", "tcp.dstport")
     assert len(ports) == values["capture_packets"]

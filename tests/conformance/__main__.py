@@ -1,4 +1,6 @@
-"""`python -m tests.conformance [--peer tgt]`: the table on stdout; exit status 1 if a test was skipped or failed."""
+"""`python -m tests.conformance [--peer tgt]`: the table on stdout; exit status 1 if a test was
+skipped or failed.
+"""
 
 from __future__ import annotations
 

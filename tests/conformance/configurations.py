@@ -1,4 +1,6 @@
-"""What is run on what. No LU can pass every test: some want it removable, some read-only, some want two ways to it."""
+"""What is run on what. No LU can pass every test: some want it removable, some read-only, some want
+two ways to it.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ class Configuration:
     selections: list[str]
 
 
-# It looks after several seconds whether the LU is still being overwritten, and fails where that is done by then.
+# It looks after several seconds whether the LU is still being overwritten, and fails where that is
+# done by then.
 WANTS_A_SLOW_LU = "Sanitize.Reset"
 # 150 ms for each MiB: ten seconds for the whole LU.
 SLOW = {
@@ -105,7 +108,9 @@ def tgt_array(folder: Path) -> Iterator[list[Configuration]]:
 
 
 def run_all(server: Server, folder: Path) -> Results:
-    """Runs all selections of every configuration, several at a time, each on a server of its own."""
+    """Runs all selections of every configuration, several at a time, each on a server of its
+    own.
+    """
     tests = list_tests()
     results: Results = {(suite, test): {} for suite in tests for test in tests[suite]}
     work: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()

@@ -29,7 +29,9 @@ class Verdict:
 
 
 def list_tests() -> dict[str, list[str]]:
-    """Names of all tests by suite, in the program's order. Its other families are selections of these."""
+    """Names of all tests by suite, in the program's order. Its other families are selections of
+    these.
+    """
     said = subprocess.run([_program(), "--list"], capture_output=True, text=True, check=True).stdout
     tests: dict[str, list[str]] = {}
     for line in said.split():
@@ -42,7 +44,8 @@ def list_tests() -> dict[str, list[str]]:
 
 
 def run_suite(selection: str, tests: list[str], urls: list[str]) -> dict[str, Verdict]:
-    """Verdicts by test name. `selection`: a suite, or one of its tests (`Suite.Test`); `tests`: what that has.
+    """Verdicts by test name. `selection`: a suite, or one of its tests (`Suite.Test`); `tests`:
+    what that has.
 
 
     Destroys what is on the LU; a second URL is another path to it.

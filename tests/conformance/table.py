@@ -9,7 +9,9 @@ from tests.conformance.suites import Kind, Verdict
 
 
 def merge(verdicts: dict[str, Verdict]) -> Verdict:
-    """Of all configurations: failed if it failed in one, else passed if it passed in one, else skipped."""
+    """Of all configurations: failed if it failed in one, else passed if it passed in one, else
+    skipped.
+    """
     for kind in (Kind.FAILED, Kind.PASSED, Kind.SKIPPED):
         for configuration, verdict in verdicts.items():
             if verdict.kind is kind:

@@ -1,4 +1,5 @@
-"""Run inside a user and network namespace of its own: frames through a real `fabric` engine. Prints one JSON object.
+"""Run inside a user and network namespace of its own: frames through a real `fabric` engine. Prints
+one JSON object.
 
 python -m tests.engine.fabric_scenario ENGINE
 """
@@ -46,7 +47,9 @@ def open_wire(name: str) -> socket.socket:
 
 
 def numbered(wire: socket.socket, filled: bool = False) -> int:
-    """The next of our frames; what the kernel itself sends is passed over. `filled`: with its number, all through."""
+    """The next of our frames; what the kernel itself sends is passed over. `filled`: with its
+    number, all through.
+    """
     while True:
         frame = wire.recv(4000)
         if frame[12:14] == LOCAL_EXPERIMENTAL and frame[:6] == DESTINATION:
@@ -72,7 +75,9 @@ def through_with_tag(a: socket.socket, b: socket.socket) -> dict[str, Any]:
 
 
 def through_at_once(engine: subprocess.Popen[str], a: socket.socket, b: socket.socket) -> list[int]:
-    """Numbered frames that are all due when the engine, stopped until then, goes on; the order in which they come."""
+    """Numbered frames that are all due when the engine, stopped until then, goes on; the order in
+    which they come.
+    """
     engine.send_signal(signal.SIGSTOP)
     for number in range(AT_ONCE):
         # Every tenth is longer than a slot of the engine's receive ring.

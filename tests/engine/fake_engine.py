@@ -27,7 +27,9 @@ def complain(text: str) -> None:
 
 
 def manage(order: dict[str, Any]) -> None:
-    """Statuses are answered at once, but after the next order's refusal; a withdrawal is never answered."""
+    """Statuses are answered at once, but after the next order's refusal; a withdrawal is never
+    answered.
+    """
     kind = order["action"]["kind"]
     if kind == "withdraw":
         sys.exit(0)

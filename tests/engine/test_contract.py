@@ -1,4 +1,6 @@
-"""The Python side of the contract is the Rust side's: held by the schema that the engine exports."""
+"""The Python side of the contract is the Rust side's: held by the schema that the engine
+exports.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ COMMAND = contract.Configure | contract.Start | contract.Manage | contract.Stop
 
 
 class Shapes:
-    """Reduces a JSON Schema to what must agree: names, types, what is required, defaults, alternatives."""
+    """Reduces a JSON Schema to what must agree: names, types, what is required, defaults,
+    alternatives.
+    """
 
     def __init__(self, definitions: dict[str, Any]) -> None:
         self._definitions = definitions
@@ -58,7 +62,8 @@ class Shapes:
     def _alternatives(self, schema: dict[str, Any], alternatives: list[Any]) -> Any:
         if {"type": "null"} in alternatives:
             return self._nullable(alternatives)
-        # What stands beside `oneOf` holds for every alternative (an enum inside an enum, flattened).
+        # What stands beside `oneOf` holds for every alternative (an enum inside an enum,
+        # flattened).
         beside = {key: schema[key] for key in ("properties", "required") if "properties" in schema and key in schema}
         shapes = [self.of(_merged(beside, one)) for one in alternatives]
         if all(set(shape) == {"one of"} for shape in shapes if isinstance(shape, dict)):

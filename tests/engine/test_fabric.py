@@ -1,4 +1,6 @@
-"""The fabric engine between real interfaces, without root: in a user and network namespace of its own."""
+"""The fabric engine between real interfaces, without root: in a user and network namespace of its
+own.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ def seen() -> dict[str, Any]:
 
 def test_frames_come_in_order_and_after_delay_and_serialisation(seen: dict[str, Any]) -> None:
     assert seen["order"] == list(range(200))
-    # 1514 bytes and the FCS at 100 Mbit/s take 0.12 ms; nothing can be earlier, and most are not much later.
+    # 1514 bytes and the FCS at 100 Mbit/s take 0.12 ms; nothing can be earlier, and most are not
+    # much later.
     least = 20.0 + 1518 * 8 / 100_000
     assert min(seen["took_ms"]) >= least
     assert sorted(seen["took_ms"])[100] < least + 5.0
@@ -86,7 +89,8 @@ def test_threads_tell_their_own_time_within_that_of_the_process(seen: dict[str, 
 
 
 def test_a_tag_goes_through(seen: dict[str, Any]) -> None:
-    # Linux takes the tag out of what it receives; the fabric puts it back, and the receiver's kernel tells of it.
+    # Linux takes the tag out of what it receives; the fabric puts it back, and the receiver's
+    # kernel tells of it.
     assert seen["tagged"] == {"vlan": 5, "priority": 3, "payload": "hakaru"}
 
 

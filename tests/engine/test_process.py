@@ -1,4 +1,6 @@
-"""Driving an engine: what it says arrives, and whatever goes wrong is an error with its last words, not a process."""
+"""Driving an engine: what it says arrives, and whatever goes wrong is an error with its last words,
+not a process.
+"""
 
 from __future__ import annotations
 

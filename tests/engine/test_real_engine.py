@@ -1,4 +1,6 @@
-"""The real engine through its driver: an array, a load against it, counters, and what happens when one is killed."""
+"""The real engine through its driver: an array, a load against it, counters, and what happens when
+one is killed.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,9 @@ def test_load_runs_against_the_array_and_both_count_the_same() -> None:
 
 @pytest.mark.parametrize("spin_us", [0, 1000])
 def test_an_array_that_spins_tells_what_of_its_time_was_no_work(spin_us: int) -> None:
-    """Twice a thousand requests a second: it never sleeps where it may spin for a millisecond, and has little to do."""
+    """Twice a thousand requests a second: it never sleeps where it may spin for a millisecond, and
+    has little to do.
+    """
     rare = contract.OpenLoad(rate_per_s=1000, arrivals="uniform", in_flight_max=64)
 
     async def work() -> None:
@@ -132,7 +136,9 @@ def test_engine_killed_mid_way_is_lost_and_the_other_tells_of_its_peer() -> None
 
 
 def test_a_target_that_goes_away_amid_its_answer_is_lost_at_once() -> None:
-    """The end of the stream comes together with the bytes before it: nothing that follows would tell of it again."""
+    """The end of the stream comes together with the bytes before it: nothing that follows would
+    tell of it again.
+    """
 
     async def work() -> None:
         pid: asyncio.Future[int] = asyncio.get_running_loop().create_future()

@@ -1,4 +1,6 @@
-"""One guest for all tests of a run: booting takes most of the time where a processor is emulated."""
+"""One guest for all tests of a run: booting takes most of the time where a processor is
+emulated.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""An archive in cpio's `newc` form, the one that Linux unpacks as its first root (kernel: driver-api/early-userspace).
+"""An archive in cpio's `newc` form, the one that Linux unpacks as its first root (kernel:
+driver-api/early-userspace).
 
-Written here because the host's `cpio` may be missing and would store its users, times and inode numbers; this one makes
-the same bytes of the same content. No devices: the guest mounts devtmpfs.
+Written here because the host's `cpio` may be missing and would store its users, times and inode
+numbers; this one makes the same bytes of the same content. No devices: the guest mounts devtmpfs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ _ALIGNMENT = 4
 
 
 class Writer:
-    """Adds entries one after another, and folders as they are needed; `close` ends the archive, not the stream."""
+    """Adds entries one after another, and folders as they are needed; `close` ends the archive, not
+    the stream.
+    """
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -49,7 +52,8 @@ class Writer:
 
     def _emit(self, inode: int, name: str, mode: int, data: bytes) -> None:
         path = name.encode() + b"\0"
-        # inode, mode, uid, gid, links, mtime, size, device (2), device it stands for (2), length of the name, checksum
+        # inode, mode, uid, gid, links, mtime, size, device (2), device it stands for (2), length of
+        # the name, checksum
         fields = (inode, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(path), 0)
         header = b"070701" + b"".join(b"%08x" % field for field in fields) + path
         self._stream.write(header + bytes(-len(header) % _ALIGNMENT))

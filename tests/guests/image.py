@@ -1,11 +1,13 @@
-"""What a guest boots: a stock Debian kernel, and an initramfs of stock Debian programs and of `init.sh`.
+"""What a guest boots: a stock Debian kernel, and an initramfs of stock Debian programs and of
+`init.sh`.
 
-    find_image() -> Image     the one in the cache; made if it is not there (a minute, of which apt's download is most)
+    find_image() -> Image     the one in the cache; made if it is not there (a minute, of which
+                              apt's download is most)
 
-The image lies in `$XDG_CACHE_HOME/hakaru/guest` (`~/.cache/…`), in a folder named after its recipe: this module, its
-lists and `init.sh`. Another recipe makes another image; within one, packages stay as they came until the folder is
-deleted. It appears whole or not at all, so that several may make it at the same time. Making one deletes those that
-nobody has used for a month.
+The image lies in `$XDG_CACHE_HOME/hakaru/guest` (`~/.cache/…`), in a folder named after its recipe:
+this module, its lists and `init.sh`. Another recipe makes another image; within one, packages stay
+as they came until the folder is deleted. It appears whole or not at all, so that several may make
+it at the same time. Making one deletes those that nobody has used for a month.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ PACKAGES = (
     "xfsprogs",
     "fio",
 )
-# The rest is busybox, process 1 among it. Scripts run in dash: busybox's shell would prefer its own programs.
+# The rest is busybox, process 1 among it. Scripts run in dash: busybox's shell would prefer its own
+# programs.
 PROGRAMS = (
     *("dash", "dd", "head", "seq", "sha256sum"),
     *("kmod", "mount", "umount", "lsblk", "blkdiscard", "blockdev", "fstrim"),
@@ -45,7 +48,8 @@ PROGRAMS = (
     *("mkfs.ext4", "e2fsck", "mkfs.xfs", "xfs_repair", "fio"),
 )
 FILES = ("etc/iscsi/iscsid.conf", "etc/mke2fs.conf")
-# Names by which the kernel and programs call others: modprobe above all, which brings crc32c for iscsi_tcp's digests.
+# Names by which the kernel and programs call others: modprobe above all, which brings crc32c for
+# iscsi_tcp's digests.
 LINKS = {
     "sh": "dash",
     "modprobe": "kmod",
@@ -81,7 +85,8 @@ class Image:
 def find_image() -> Image:
     """The image of this recipe, from the cache if it is there.
 
-    Raises EnvironmentError_ if it is not and cannot be made: no Debian, another processor, no package mirror.
+    Raises EnvironmentError_ if it is not and cannot be made: no Debian, another processor, no
+    package mirror.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hakaru" / "guest"
     folder = cache / _recipe()
@@ -157,7 +162,9 @@ def _lay_out(archive: cpio.Writer) -> None:
 
 
 def _add_programs(archive: cpio.Writer, root: Path) -> None:
-    """Each program in usr/bin, and beside them the libraries they are linked with, where their packages have them."""
+    """Each program in usr/bin, and beside them the libraries they are linked with, where their
+    packages have them.
+    """
     libraries: set[Path] = set()
     for program in ("busybox", *PROGRAMS):
         path = _find(root, (f"usr/sbin/{program}", f"usr/bin/{program}"))
@@ -180,9 +187,12 @@ def _find(root: Path, names: Iterable[str]) -> Path:
 
 
 def _libraries(root: Path, program: Path) -> set[Path]:
-    """What the guest's own loader finds for a program below `root`: names as the loader will ask for them there."""
+    """What the guest's own loader finds for a program below `root`: names as the loader will ask
+    for them there.
+    """
     loader = _find(root, [f"usr/{_LOADER}"])
-    # Some libraries say where their own are (RUNPATH), which the loader would look up on the host; so all are listed.
+    # Some libraries say where their own are (RUNPATH), which the loader would look up on the host;
+    # so all are listed.
     folders = sorted({path.parent for path in (root / "usr/lib").rglob("lib*.so.*")}, key=str)
     command: list[str | Path] = [loader, "--library-path", ":".join(map(str, folders)), "--list", program]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -222,7 +232,9 @@ def _add_modules(archive: cpio.Writer, root: Path, version: str) -> None:
 
 
 def _dependencies(root: Path, version: str) -> dict[str, list[str]]:
-    """modules.dep as the packages' own depmod makes it: path of each module → paths of what it needs, all of them."""
+    """modules.dep as the packages' own depmod makes it: path of each module → paths of what it
+    needs, all of them.
+    """
     kmod = _find(root, ["usr/bin/kmod"])
     depmod = kmod.with_name("depmod")
     if not depmod.exists():

@@ -3,10 +3,10 @@
     async with await Guest.boot("vm-1", image) as guest:
         print(await guest.run("mkfs.ext4 /dev/sda", timeout_s=120))
 
-What goes wrong: a script that fails is a GuestCommandError with its output; a guest that dies, panics or falls silent
-is a LostError with the last lines of its console; QEMU that is missing is an EnvironmentError_. Leaving the block
-leaves no process. Nor does SIGKILL: QEMU asks the kernel to be killed when this process dies, and a guest whose host is
-gone switches itself off.
+What goes wrong: a script that fails is a GuestCommandError with its output; a guest that dies,
+panics or falls silent is a LostError with the last lines of its console; QEMU that is missing is an
+EnvironmentError_. Leaving the block leaves no process. Nor does SIGKILL: QEMU asks the kernel to be
+killed when this process dies, and a guest whose host is gone switches itself off.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ HOST_ADDRESS = "10.0.2.2"
 Accelerator = Literal["kvm", "tcg"]
 
 MEMORY_DEFAULT_BYTES = 768 * 1024**2
-# A kernel says its first word within 1 s on a KVM that works; on one that does not it never does, or QEMU ends at once.
+# A kernel says its first word within 1 s on a KVM that works; on one that does not it never does,
+# or QEMU ends at once.
 FIRST_WORD_TIMEOUT_S = {"kvm": 10.0, "tcg": 60.0}
 # KVM takes 2 s, TCG 10 s on an idle machine of 2 cores.
 BOOT_TIMEOUT_S = {"kvm": 60.0, "tcg": 240.0}
@@ -91,8 +92,9 @@ class Guest:
     ) -> Self:
         """Start a guest and wait until it takes orders.
 
-        `name`: its host name. `memory_bytes`: at least 512 MiB, since its root lies in memory. `accelerator`: None
-        tries KVM and goes on with TCG if a guest does not boot on it; that /dev/kvm is there proves nothing.
+        `name`: its host name. `memory_bytes`: at least 512 MiB, since its root lies in memory.
+        `accelerator`: None tries KVM and goes on with TCG if a guest does not boot on it; that
+        /dev/kvm is there proves nothing.
         """
         if _NAME.fullmatch(name) is None:
             raise ValueError(f"{name!r} is no host name")
@@ -141,7 +143,8 @@ class Guest:
     async def run(self, script: str, *, timeout_s: float = 60.0) -> str:
         """Run a script of the guest's shell, one at a time; its output, both streams.
 
-        `timeout_s`: it is killed then, and counts as failed with status 137. Raises GuestCommandError, LostError.
+        `timeout_s`: it is killed then, and counts as failed with status 137. Raises
+        GuestCommandError, LostError.
         """
         async with self._busy:
             self._id += 1
@@ -238,7 +241,9 @@ class Guest:
 
 
 def _command(name: str, image: Image, memory_bytes: int, cpus: int, accelerator: Accelerator, orders: int) -> list[str]:
-    """QEMU with a console, a port for orders (a connected socket), a network card, and nothing else."""
+    """QEMU with a console, a port for orders (a connected socket), a network card, and nothing
+    else.
+    """
     for program, package in (("qemu-system-x86_64", "qemu-system-x86"), ("setpriv", "util-linux")):
         if shutil.which(program) is None:
             raise EnvironmentError_(f"{program} is not installed", f"sudo apt-get install {package}")
@@ -253,7 +258,8 @@ def _command(name: str, image: Image, memory_bytes: int, cpus: int, accelerator:
         *("-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"),
         *("-device", "virtio-serial-pci", "-chardev", f"socket,id=orders,fd={orders}"),
         *("-device", "virtserialport,chardev=orders,name=hakaru"),
-        # QEMU's own network: the guest's connections are QEMU's. No gateway is used, no name is looked up.
+        # QEMU's own network: the guest's connections are QEMU's. No gateway is used, no name is
+        # looked up.
         *("-netdev", "user,id=net,ipv6=off,net=10.0.2.0/24,host=" + HOST_ADDRESS),
         *("-device", "virtio-net-pci,netdev=net,romfile="),
     ]

@@ -1,8 +1,10 @@
-"""open-iscsi in a guest: the Linux kernel's initiator, with iscsid and iscsiadm as Debian ships them.
+"""open-iscsi in a guest: the Linux kernel's initiator, with iscsid and iscsiadm as Debian ships
+them.
 
     initiator = OpenIscsi(guest, "iqn.2026-01.org.hakaru:vm-1")
     await initiator.begin()
-    await initiator.log_in("127.0.0.1:3260", target_name)     the portal as the array's engine says it
+    await initiator.log_in("127.0.0.1:3260", target_name)     the portal as the array's engine says
+                                                              it
     disk = await initiator.disk(0)                            /dev/sda
     await initiator.log_out()
     await initiator.end()
@@ -18,21 +20,26 @@ from dataclasses import dataclass
 
 from tests.guests.machine import HOST_ADDRESS, Guest
 
-# Logging in takes a handful of round trips; under TCG on a busy machine each program takes seconds to start.
+# Logging in takes a handful of round trips; under TCG on a busy machine each program takes seconds
+# to start.
 LOGIN_TIMEOUT_S = 90.0
 _DISK_TIMEOUT_S = 30
 
 
 @dataclass(frozen=True)
 class Chap:
-    """Credentials as open-iscsi wants them. `name_in`/`secret_in`: what the target must prove, for mutual CHAP."""
+    """Credentials as open-iscsi wants them. `name_in`/`secret_in`: what the target must prove, for
+    mutual CHAP.
+    """
 
     name: str
     secret: str
     name_in: str = ""
     secret_in: str = ""
     algorithms: str = ""
-    """In order of preference, as `node.session.auth.chap_algs` has them; empty: open-iscsi's own choice."""
+    """In order of preference, as `node.session.auth.chap_algs` has them; empty: open-iscsi's own
+    choice.
+    """
 
 
 class OpenIscsi:
@@ -53,7 +60,9 @@ class OpenIscsi:
         await self.guest.run("iscsiadm -k 0")
 
     async def discover(self, portal: str) -> list[tuple[str, str]]:
-        """What SendTargets tells: portal and name of each target, as the target itself knows them."""
+        """What SendTargets tells: portal and name of each target, as the target itself knows
+        them.
+        """
         said = await self.guest.run(
             f"iscsiadm -m discovery -t sendtargets -p {_seen_from_guest(portal)} -o nonpersistent -P 0",
             timeout_s=LOGIN_TIMEOUT_S,
@@ -63,7 +72,8 @@ class OpenIscsi:
     async def log_in(
         self, portal: str, target_name: str, chap: Chap | None = None, settings: dict[str, str] | None = None
     ) -> None:
-        """Log in at a portal of the host's loopback. `settings`: of iscsid.conf (`node.conn[0].iscsi.HeaderDigest`).
+        """Log in at a portal of the host's loopback. `settings`: of iscsid.conf
+        (`node.conn[0].iscsi.HeaderDigest`).
 
         Raises GuestCommandError with iscsiadm's words if the target refuses.
         """

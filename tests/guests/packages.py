@@ -1,7 +1,9 @@
-"""Debian packages, brought and unpacked without root and without a trace on this machine's own package system.
+"""Debian packages, brought and unpacked without root and without a trace on this machine's own
+package system.
 
-apt is run with folders of its own and an empty list of what is installed, so it brings whole closures, whatever the
-host has; it uses the host's sources and keys, so what comes is checked as for the host.
+apt is run with folders of its own and an empty list of what is installed, so it brings whole
+closures, whatever the host has; it uses the host's sources and keys, so what comes is checked as
+for the host.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ def architecture() -> str:
 
 
 def fetch(names: Sequence[str], folder: Path) -> list[Path]:
-    """Download packages with all they depend on into `folder` (made here); the .deb files, sorted by name.
+    """Download packages with all they depend on into `folder` (made here); the .deb files, sorted
+    by name.
 
     Raises EnvironmentError_ with apt's words if one is unknown or cannot be had.
     """
@@ -58,12 +61,14 @@ def fetch(names: Sequence[str], folder: Path) -> list[Path]:
 def unpack(packages: Sequence[Path], root: Path) -> None:
     """Put the packages' files below `root`; none of their scripts run."""
     root.mkdir()
-    # Newer packages put everything below usr and rely on these links; older ones would make folders of them.
+    # Newer packages put everything below usr and rely on these links; older ones would make folders
+    # of them.
     for name in ("bin", "sbin", "lib", "lib64"):
         (root / "usr" / name).mkdir(parents=True)
         (root / name).symlink_to(f"usr/{name}")
     for package in packages:
-        # Not `dpkg-deb --extract`, which replaces a link by the folder that an older package has in its place.
+        # Not `dpkg-deb --extract`, which replaces a link by the folder that an older package has in
+        # its place.
         with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE) as content:
             _run(["tar", "--extract", "--keep-directory-symlink", "--no-same-owner", "-C", str(root)], content.stdout)
         if content.returncode != 0:

@@ -14,7 +14,9 @@ from tests.guests import cpio, image, packages
 
 
 def test_archive_is_newc_byte_for_byte(tmp_path: Path) -> None:
-    """Against the layout in the kernel's `Documentation/driver-api/early-userspace/buffer-format.rst`."""
+    """Against the layout in the kernel's
+    `Documentation/driver-api/early-userspace/buffer-format.rst`.
+    """
     content = tmp_path / "content"
     content.write_bytes(b"12345")
     stream = io.BytesIO()

@@ -1,4 +1,6 @@
-"""The kernel's own initiator against the array: file systems on its LUs, written, verified, given back."""
+"""The kernel's own initiator against the array: file systems on its LUs, written, verified, given
+back.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from tests.guests.machine import Guest, GuestCommandError
 from tests.guests.open_iscsi import Chap
 from tests.peers.array import MIB, TARGET_NAME, array, lu
 
-# Random writes of several sizes, each block with its checksum, read again from the array: the page cache is left out.
+# Random writes of several sizes, each block with its checksum, read again from the array: the page
+# cache is left out.
 FIO = (
     "fio --name=verified --filename=/mnt/file --size=16M --rw=randwrite --bsrange=4k-64k --ioengine=libaio --direct=1 "
     "--iodepth=16 --verify=crc32c --verify_fatal=1 --end_fsync=1 --output-format=terse"
@@ -95,7 +98,8 @@ def test_login_without_the_right_secrets_ends_in_a_refusal(guest: Guest, run: Ru
     async def work() -> None:
         with array(lu(0, 64 * MIB), access=CHAP) as storage:
             async with open_iscsi(guest) as initiator:
-                # Status 24: authorization failure; the guest's own refusal of the array has the same.
+                # Status 24: authorization failure; the guest's own refusal of the array has the
+                # same.
                 with pytest.raises(GuestCommandError, match=r"authorization failure|status 24"):
                     await initiator.log_in(storage.portal, TARGET_NAME, chap)
                 assert "No active sessions" in await guest.run("iscsiadm -m session 2>&1 || true")

@@ -1,4 +1,5 @@
-"""Thin LUs under a kernel's own file systems: space given back, a pool that is full, one that grows.
+"""Thin LUs under a kernel's own file systems: space given back, a pool that is full, one that
+grows.
 
 Pages of 64 KiB, so that small files take and give back whole ones.
 """
@@ -71,7 +72,8 @@ def test_fstrim_gives_back_the_pages_of_deleted_files(guest: Guest, run: Run, tm
     run(work())
 
 
-# Blocks that say which they are, so that nothing old, foreign or moved can pass for one: each is a line of 512 bytes.
+# Blocks that say which they are, so that nothing old, foreign or moved can pass for one: each is a
+# line of 512 bytes.
 BLOCKS = "seq -f %0511.0f {} {}"
 BLOCK_BYTES, CHUNK_BYTES = 512, 256 << 10
 WANTED_MIB = 96
@@ -111,7 +113,8 @@ async def read_back(guest: Guest, disk: str, length_bytes: int) -> None:
     assert len(set(found.split("\n")[:2])) == 1, found
 
 
-# One file after another, each on stable storage before its checksum is noted; ends with the first that fails.
+# One file after another, each on stable storage before its checksum is noted; ends with the first
+# that fails.
 FILL = """
 cd /mnt
 for i in $(seq {first} {last}); do
@@ -122,8 +125,9 @@ done 2>&1
 """
 
 
-# Metadata that ext4 wrote back while there was no space are in its journal alone; it says so, stops at unmounting, and
-# wants its journal replayed (status 1: done). XFS tries again until there is space.
+# Metadata that ext4 wrote back while there was no space are in its journal alone; it says so, stops
+# at unmounting, and wants its journal replayed (status 1: done). XFS tries again until there is
+# space.
 REPAIR = {"ext4": "e2fsck -f -y {} || [ $? -eq 1 ]", "xfs": "true"}
 
 

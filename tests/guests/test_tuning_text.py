@@ -1,4 +1,6 @@
-"""What `hakaru tune` says to set, set in a guest: open-iscsi takes its lines, and so does the guest's kernel."""
+"""What `hakaru tune` says to set, set in a guest: open-iscsi takes its lines, and so does the
+guest's kernel.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = Path(__file__).with_name("scenario.py")
 NOBODY = 65534
 MARK = "HAKARU_TEST_MARK"
-# setpriv itself keeps its capabilities until it executes something: the shell in between has none left.
+# setpriv itself keeps its capabilities until it executes something: the shell in between has none
+# left.
 DROP = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "sh", "-c", 'exec "$@"', "sh"]
 
 

@@ -1,4 +1,6 @@
-"""A lab link by link, as text of a study: the one of the published backup across a speed mismatch, small."""
+"""A lab link by link, as text of a study: the one of the published backup across a speed mismatch,
+small.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A program that the tests run in a sandbox of its own: `python scenario.py NAME ARGUMENT…`. Prints JSON lines.
+"""A program that the tests run in a sandbox of its own: `python scenario.py NAME ARGUMENT…`. Prints
+JSON lines.
 
 It stands for `hakaru run`: enters the sandbox first, then does one thing.
 """
@@ -203,7 +204,9 @@ async def _linked() -> None:
 
 
 async def _loaded(lab: Any) -> None:
-    """Send from the first host to the last array for a moment; what TCP, interfaces and the fabric say of it."""
+    """Send from the first host to the last array for a moment; what TCP, interfaces and the fabric
+    say of it.
+    """
     from hakaru.engine import contract
     from hakaru.lab.plan import fabric_config
 
@@ -233,7 +236,9 @@ def _seen(lab: Any, node: str) -> dict[str, Any]:
 
 
 def isolated() -> None:
-    """A lab with VLANs: who reaches which address of the array, and what the array saw of those who do not."""
+    """A lab with VLANs: who reaches which address of the array, and what the array saw of those who
+    do not.
+    """
     asyncio.run(_isolated())
 
 
@@ -300,7 +305,9 @@ async def _array_heard(lab: Any, array: str) -> dict[str, int]:
 
 
 def begin_connection() -> None:
-    """What a connection from the first host to the first array begins with, over a star of the kernel's."""
+    """What a connection from the first host to the first array begins with, over a star of the
+    kernel's.
+    """
     asyncio.run(_begin_connection())
 
 

@@ -1,4 +1,6 @@
-"""What a check of links measures: which hosts at once, what they are asked for, and what makes two rounds the same."""
+"""What a check of links measures: which hosts at once, what they are asked for, and what makes two
+rounds the same.
+"""
 
 from __future__ import annotations
 

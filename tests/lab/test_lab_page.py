@@ -1,4 +1,6 @@
-"""docs/reference/lab.md lists what a lab can be told and what TCP of 2009 sets, and nothing that is not there."""
+"""docs/reference/lab.md lists what a lab can be told and what TCP of 2009 sets, and nothing that is
+not there.
+"""
 
 from __future__ import annotations
 

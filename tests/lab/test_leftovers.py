@@ -1,4 +1,6 @@
-"""Whatever is killed, whenever: after 2 s no process, namespace, interface or mount of a lab is left."""
+"""Whatever is killed, whenever: after 2 s no process, namespace, interface or mount of a lab is
+left.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def marked_processes(mark: str) -> set[int]:
 
 
 def namespaces_of(directory: Path) -> Iterator[tuple[str, Path]]:
-    """Namespaces that a process is in or holds open: `net:[4026532177]` and the like, and where that is said."""
+    """Namespaces that a process is in or holds open: `net:[4026532177]` and the like, and where
+    that is said.
+    """
     for place in ("ns", "fd"):
         try:
             entries = list((directory / place).iterdir())
@@ -53,7 +57,9 @@ def namespaces_of(directory: Path) -> Iterator[tuple[str, Path]]:
 
 
 class Watched:
-    """The namespaces of a test's processes, held open here: a number that is held is not given to another one."""
+    """The namespaces of a test's processes, held open here: a number that is held is not given to
+    another one.
+    """
 
     def __init__(self, mark: str) -> None:
         self.mark = mark
@@ -159,7 +165,9 @@ def start_until(someone: Someone, phase: str) -> subprocess.Popen[str]:
 
 
 def wait_for_processes(someone: Someone, count: int) -> None:
-    """Poll until so many show their environment: one that is just being started has none for a moment."""
+    """Poll until so many show their environment: one that is just being started has none for a
+    moment.
+    """
     deadline = time.monotonic() + 5
     while len(found := marked_processes(someone.mark)) < count:
         assert time.monotonic() < deadline, f"only {found}"
@@ -240,7 +248,8 @@ def test_sigkill_at_any_moment_of_the_start_leaves_nothing(someone: Someone) -> 
     before = Host.now()
     for _ in range(10):
         process = someone.start("hold", LAB)
-        # Not waiting for anything: the moment itself is what is tried, from before the first exec to a built lab.
+        # Not waiting for anything: the moment itself is what is tried, from before the first exec
+        # to a built lab.
         time.sleep(chance.uniform(0, 0.6))
         watched = Watched(someone.mark)
         process.kill()

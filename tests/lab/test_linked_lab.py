@@ -1,4 +1,6 @@
-"""Labs link by link as built: on the fabric, rootless too; what is measured, what is dropped, what can change."""
+"""Labs link by link as built: on the fabric, rootless too; what is measured, what is dropped, what
+can change.
+"""
 
 from __future__ import annotations
 

@@ -217,7 +217,8 @@ def check_bucket(shape: planned.Shape, rate: int, mtu: int) -> None:
     frames_per_s = shape.rate_bytes_per_s / frame
     assert frames_per_s * wire * 8 == pytest.approx(rate, rel=1e-4)
     assert frame <= shape.super_frame_bytes <= 65_536
-    # Larger than the bucket and it would be cut into frames, one by one; larger than the queue and it would never pass.
+    # Larger than the bucket and it would be cut into frames, one by one; larger than the queue and
+    # it would never pass.
     segments = -(-shape.super_frame_bytes // (mtu - 52))
     assert shape.super_frame_bytes + segments * 66 <= shape.bucket_bytes
     assert shape.super_frame_bytes <= shape.queue_bytes

@@ -1,4 +1,6 @@
-"""The sandbox as the user meets it: as root and rootless, streams, signals, exit codes, refusals."""
+"""The sandbox as the user meets it: as root and rootless, streams, signals, exit codes,
+refusals.
+"""
 
 from __future__ import annotations
 

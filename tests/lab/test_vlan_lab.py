@@ -1,4 +1,6 @@
-"""A lab with VLANs as built: who reaches whom, by which router, and that a VLAN is closed to the others."""
+"""A lab with VLANs as built: who reaches whom, by which router, and that a VLAN is closed to the
+others.
+"""
 
 from __future__ import annotations
 

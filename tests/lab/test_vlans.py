@@ -1,4 +1,6 @@
-"""Labs with VLANs: what is planned of them, what the fabric is told, and every refusal with its place."""
+"""Labs with VLANs: what is planned of them, what the fabric is told, and every refusal with its
+place.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""Labs whose links are measured while this machine, or the host beneath it, may have something else to do.
+"""Labs whose links are measured while this machine, or the host beneath it, may have something else
+to do.
 
-Whether links *can* carry what was asked shows only while nothing else runs, so a lab whose checks were disturbed is
-built again, up to `LABS_MAX` times. A virtual machine may have a host that takes CPU all along, and counts it
-(`steal`). Then a test of rates ends as skipped, naming the share; that the lab *said* so is tested first.
+Whether links *can* carry what was asked shows only while nothing else runs, so a lab whose checks
+were disturbed is built again, up to `LABS_MAX` times. A virtual machine may have a host that takes
+CPU all along, and counts it (`steal`). Then a test of rates ends as skipped, naming the share; that
+the lab *said* so is tested first.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from typing import Any
 import pytest
 
 LABS_MAX = 6
-# Of all CPU time, in the calmest of the attempts. A link of 1 Gbit/s leaves its 1 % when 1 ms in 100 is missing.
+# Of all CPU time, in the calmest of the attempts. A link of 1 Gbit/s leaves its 1 % when 1 ms in
+# 100 is missing.
 STOLEN_MIN = 0.01
 # A host that steals does not excuse more than this.
 OFF_MAX_PERCENT = 5.0
@@ -27,7 +30,8 @@ def _ticks() -> tuple[int, int]:
 
 
 def as_asked(build: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """What `build` tells, of the first lab whose links are all as asked; of the last one if none is.
+    """What `build` tells, of the first lab whose links are all as asked; of the last one if none
+    is.
 
     `build` gives lines of a scenario, the first with `lab` and perhaps `caveats`.
     """

@@ -1,4 +1,5 @@
-"""A lab with VLANs and a switch that routes, as text of a study: a host in one VLAN, an array on a trunk of two.
+"""A lab with VLANs and a switch that routes, as text of a study: a host in one VLAN, an array on a
+trunk of two.
 
 kvm (servers) ┐                                  ┌ core: routes servers ↔ storage
 other (backup)┼ edge ══ uplink: all three ═══════┘

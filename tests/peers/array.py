@@ -1,6 +1,7 @@
 """An array of ours, and the programs of others that talk to it.
 
-The engine is driven through the contract by hand: plain blocking lines, no asyncio, so that a test reads as a script.
+The engine is driven through the contract by hand: plain blocking lines, no asyncio, so that a test
+reads as a script.
 """
 
 from __future__ import annotations

@@ -42,7 +42,8 @@ def test_modelled_drives_hold_reads_for_milliseconds() -> None:
     with array(lu(0, 1024 * MIB, placement={"group": 0, "offset_bytes": 0}), model=model) as a:
         iops = iscsi_perf_iops(a.url(), 1, 8, seconds=2)
         a.engine.stop()
-    # One at a time, a 15 000 rpm drive needs 2 ms for half a turn and no more than 8 ms for seek and a turn.
+    # One at a time, a 15 000 rpm drive needs 2 ms for half a turn and no more than 8 ms for seek
+    # and a turn.
     assert 100 <= iops <= 500
 
 

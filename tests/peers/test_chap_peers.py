@@ -1,4 +1,5 @@
-"""CHAP between our programs and those of others: libiscsi logs in to our array, our initiator logs in to tgt.
+"""CHAP between our programs and those of others: libiscsi logs in to our array, our initiator logs
+in to tgt.
 
 Both know MD5 at the least; the algorithms that libiscsi was built with decide what else is tried.
 """
@@ -75,7 +76,8 @@ def test_our_initiator_and_our_array_agree_on_every_algorithm(algorithm: str) ->
 
 
 def test_our_initiator_logs_in_to_tgt_and_holds_it_to_its_proof(tmp_path: Path) -> None:
-    # tgt calls SHA-1 number 7, which is SHA-256 by IANA: MD5 is the only one that it and others mean the same by.
+    # tgt calls SHA-1 number 7, which is SHA-256 by IANA: MD5 is the only one that it and others
+    # mean the same by.
     known = ["sha3_256", "md5"]
     with other.tgt(tmp_path, 64 * MIB, user=("vm", SECRET), own=("array", OWN_SECRET)) as tgt:
         for target, exit_code in ((None, 0), (OWN_SECRET, 0), ("another-secret", 7)):

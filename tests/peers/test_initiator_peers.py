@@ -1,4 +1,6 @@
-"""Our initiator against tgt, files, our own array with everything negotiated, and targets that fail it."""
+"""Our initiator against tgt, files, our own array with everything negotiated, and targets that fail
+it.
+"""
 
 from __future__ import annotations
 
@@ -319,7 +321,8 @@ def test_engine_whose_controller_leaves_logs_out_and_ends() -> None:
             if event["type"] == "phase" and event["phase"] == "measure":
                 raise KeyboardInterrupt
 
-        # Leaving `load` closes the engine's stdin, which means stop, and waits for the engine to end.
+        # Leaving `load` closes the engine's stdin, which means stop, and waits for the engine to
+        # end.
         with pytest.raises(KeyboardInterrupt):
             load(vm("vm1", iscsi(a.portal, OUR_TARGET, 0, "vm1")), measure_s=60.0, on_event=leave)
         assert a.engine.stop()["logouts"] == 1
@@ -338,7 +341,8 @@ def _reads_and_wake_ups(portal: str, **more: Any) -> tuple[float, float]:
 
 
 def test_answers_of_a_slow_target_are_taken_together_and_those_of_a_quick_one_at_once() -> None:
-    # 200 us a command, one after the other: 64 of them wait for 12.8 ms, so the whole millisecond may be waited.
+    # 200 us a command, one after the other: 64 of them wait for 12.8 ms, so the whole millisecond
+    # may be waited.
     slow = {
         "kind": "array",
         "controller": {"command_us": 200.0, "data_us_per_mib": 0.0},
@@ -350,7 +354,8 @@ def test_answers_of_a_slow_target_are_taken_together_and_those_of_a_quick_one_at
         gathered, wake_ups = _reads_and_wake_ups(a.portal, coalesce_us=1000)
         assert wake_ups < gathered / 2
         alone, wake_ups_alone = _reads_and_wake_ups(a.portal, coalesce_us=0)
-        # How many answers a wake-up finds by itself depends on how late this machine wakes whom; so against each other.
+        # How many answers a wake-up finds by itself depends on how late this machine wakes whom; so
+        # against each other.
         assert wake_ups_alone / alone > 1.3 * wake_ups / gathered
         assert gathered > 0.7 * alone, "the wait costs the target no work"
     with array(lu(0, 16 * MIB)) as a:

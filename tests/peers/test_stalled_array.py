@@ -1,4 +1,6 @@
-"""The array ends when it is told to, whatever its storage does (T-07 of docs/reference/faults.md)."""
+"""The array ends when it is told to, whatever its storage does (T-07 of
+docs/reference/faults.md).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""tgt, another maker's target, on loopback: with a control socket of its own, ended by its process id."""
+"""tgt, another maker's target, on loopback: with a control socket of its own, ended by its process
+id.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +48,8 @@ def tgt(
 ) -> Iterator[Tgt]:
     """One target with one LU in a file; `parameters` as `tgtadm --params` takes them.
 
-    `user`: CHAP name and secret it wants; `own`: those it proves itself with. Skips the test where tgt is not installed
-    or may not start.
+    `user`: CHAP name and secret it wants; `own`: those it proves itself with. Skips the test where
+    tgt is not installed or may not start.
     """
     need("tgtd", "tgt")
     if os.geteuid() != 0:

@@ -1,4 +1,6 @@
-"""Reports of backups: numbers of the JSON in both languages, figures that can be drawn, no text taken for markup."""
+"""Reports of backups: numbers of the JSON in both languages, figures that can be drawn, no text
+taken for markup.
+"""
 
 from __future__ import annotations
 

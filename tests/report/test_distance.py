@@ -1,4 +1,6 @@
-"""Reports of loads over a distance: numbers of the JSON in both languages, figures that can be drawn."""
+"""Reports of loads over a distance: numbers of the JSON in both languages, figures that can be
+drawn.
+"""
 
 from __future__ import annotations
 

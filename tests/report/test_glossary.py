@@ -1,4 +1,6 @@
-"""The glossary: every catalogue uses its one term for a concept, in plain English and plain Japanese."""
+"""The glossary: every catalogue uses its one term for a concept, in plain English and plain
+Japanese.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Whole reports: the same numbers everywhere, nothing fetched, nothing from a study taken for markup."""
+"""Whole reports: the same numbers everywhere, nothing fetched, nothing from a study taken for
+markup.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The report of a run in front of real equipment: it names that equipment, and no model of the study."""
+"""The report of a run in front of real equipment: it names that equipment, and no model of the
+study.
+"""
 
 from __future__ import annotations
 

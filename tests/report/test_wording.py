@@ -1,4 +1,6 @@
-"""The catalogues: both languages say everything, with the same numbers, in letters that our fonts have."""
+"""The catalogues: both languages say everything, with the same numbers, in letters that our fonts
+have.
+"""
 
 from __future__ import annotations
 

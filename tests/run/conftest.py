@@ -1,4 +1,6 @@
-"""Small studies, an array on loopback that stands for existing equipment, and hakaru as a process."""
+"""Small studies, an array on loopback that stands for existing equipment, and hakaru as a
+process.
+"""
 
 from __future__ import annotations
 

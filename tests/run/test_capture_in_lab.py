@@ -1,4 +1,6 @@
-"""A study that captures: its files tell what the initiator itself counted, command by command and phase by phase."""
+"""A study that captures: its files tell what the initiator itself counted, command by command and
+phase by phase.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ RTT_NS = 50_000_000
 REQUEST_BYTES = 256 << 10
 BURST_BYTES = 64 << 10
 
-# Every write is four R2T turns of one round trip each and one for its response, every read is one. A burst goes out at
-# once: TCP begins with a window that takes it, and does not go back to it.
+# Every write is four R2T turns of one round trip each and one for its response, every read is one.
+# A burst goes out at once: TCP begins with a window that takes it, and does not go back to it.
 STUDY = """\
 format: 1
 id: captured
@@ -62,8 +64,9 @@ READS = {
     "data_transfer": "read_data_transfer_ns_sum",
     "data_to_response": "read_data_to_response_ns_sum",
 }
-# The initiator sees an answer when it wakes up, the capture when it comes in: some hundred microseconds of a round trip
-# of 50 ms, more on a busy machine. Phases that were swapped would differ by a round trip of each command.
+# The initiator sees an answer when it wakes up, the capture when it comes in: some hundred
+# microseconds of a round trip of 50 ms, more on a busy machine. Phases that were swapped would
+# differ by a round trip of each command.
 SHARE = 0.2
 
 

@@ -1,4 +1,6 @@
-"""A study that copies, from its lab on an emulated network to its report; and on equipment that was there before."""
+"""A study that copies, from its lab on an emulated network to its report; and on equipment that was
+there before.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +107,8 @@ def test_copy_runs_through_an_emulated_network_that_each_point_changes(hakaru: H
 
     for case, most in (("plain", 50e6), ("held", 20e6)):
         assert values_of(records[case], "backup")["bytes"] == 2 << 20
-        # The last blocks are under way when the clock stops: nothing may beat the wire by more than those.
+        # The last blocks are under way when the clock stops: nothing may beat the wire by more than
+        # those.
         assert rate(case) <= most, case
     assert values_of(records["plain"], "backup")["mismatches"] == 0
     assert values_of(records["plain"], "backup")["verified_bytes"] == 2 << 20

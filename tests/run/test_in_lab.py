@@ -69,7 +69,8 @@ def test_study_that_watches_tcp_keeps_the_series_of_both_ends(hakaru: Hakaru, st
     table = reader.tcp("p01", 1)
     assert table is not None
     rows = [row for row in table.to_pylist() if row["source"] == "sock_diag"]
-    # Three sessions, each with an end at a host and one at the array; hosts have the others' connections nowhere.
+    # Three sessions, each with an end at a host and one at the array; hosts have the others'
+    # connections nowhere.
     assert len({row["node"] for row in rows}) == 3
     ends = {(row["node"], row["local"], row["peer"]) for row in rows}
     at_hosts = {(local, peer) for node, local, peer in ends if node != "array"}
@@ -112,7 +113,8 @@ def test_engine_that_is_killed_ends_the_run_with_7_and_resume_goes_on(hakaru: Ha
     with hakaru.start("run", str(study), "--only", "vms=1", "--json", "--report", "none") as process:
         until(process, "repetition", 1)
         until(process, "sample", 1)
-        # Only this one: the end of any engine makes the run end the others, so that a second kill may find nobody.
+        # Only this one: the end of any engine makes the run end the others, so that a second kill
+        # may find nobody.
         (array,) = filter(listens, engines_of(hakaru.runs))
         os.kill(array, signal.SIGKILL)
         _, stderr = process.communicate(timeout=60)
@@ -142,7 +144,9 @@ def engines_of(folder: Path) -> list[int]:
 
 
 def listens(pid: int) -> bool:
-    """Whether a process waits for TCP connections: of a run's engines, the array. One that is gone does not."""
+    """Whether a process waits for TCP connections: of a run's engines, the array. One that is gone
+    does not.
+    """
     state, inode, listening = 3, 9, "0A"
     try:
         rows = [line.split() for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
@@ -157,7 +161,8 @@ def test_full_disk_ends_with_3_and_keeps_whole_repetitions_only(hakaru: Hakaru, 
     small = tmp_path / "small-disk"
     small.mkdir()
     hakaru.runs = small / "runs"
-    # A file system of 8 MiB that only this command sees; the test fills it through the process's own root.
+    # A file system of 8 MiB that only this command sees; the test fills it through the process's
+    # own root.
     mount = f'mount -t tmpfs -o size=8m none {small} && exec "$@"'
     hakaru.prefix = ["unshare", "-m", *([] if os.geteuid() == 0 else ["-r"]), "sh", "-c", mount, "sh"]
     with hakaru.start("run", str(study), "--json", "--report", "none") as process:

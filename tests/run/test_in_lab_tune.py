@@ -1,4 +1,6 @@
-"""Tunings of real engines: in a lab, and in front of an array on loopback that stands for existing equipment."""
+"""Tunings of real engines: in a lab, and in front of an array on loopback that stands for existing
+equipment.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,15 @@ from tests.peers.tgt import LUN, TARGET_NAME, tgt
 from tests.run.conftest import Hakaru, LoopbackArray, array, hakaru, until
 
 __all__ = ["array", "hakaru"]  # fixtures
-# Short, few and slow: what is held is that it goes from end to end, on a machine that is busy too; then trials may be
-# invalid (5).
+# Short, few and slow: what is held is that it goes from end to end, on a machine that is busy too;
+# then trials may be invalid (5).
 SLOW = ["--rate", "100 Mbit/s", "--block", "1 MiB"]
 ONCE = [*SLOW, "--trial-time", "1 s", "--repetitions", "1", "--report", "none", "--json"]
 SHORT = [*ONCE, "--trials", "2"]
 FIRST = [*ONCE, "--trials", "3", "--budget", "1 s"]
-"""No more than what is tried whatever the time: the defaults, what closed forms say, and for memory their lean form."""
+"""No more than what is tried whatever the time: the defaults, what closed forms say, and for memory
+their lean form.
+"""
 
 
 def events_of(stdout: str, name: str) -> list[dict[str, Any]]:

@@ -1,4 +1,6 @@
-"""A load of VMs over an emulated network with delay, whose points change the delay and both ends' iSCSI and TCP."""
+"""A load of VMs over an emulated network with delay, whose points change the delay and both ends'
+iSCSI and TCP.
+"""
 
 from __future__ import annotations
 

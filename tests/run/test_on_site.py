@@ -205,7 +205,8 @@ def test_verified_run_of_an_honest_target_finds_nothing(
     study.write_text(study.read_text().replace("repetitions: 2,", "repetitions: 1, verify: true,"))
     site = write_site(array.portal, array.target_name, expendable=True)
     result = hakaru.run("run", str(study), "--site", str(site), "--only", "vms=3", "--report", "none")
-    # 5: an array in memory outruns its load generator on a small machine, and the point says so; 6 would be wrong data.
+    # 5: an array in memory outruns its load generator on a small machine, and the point says so; 6
+    # would be wrong data.
     assert result.returncode in (0, 5), result.stderr
     (record,) = RunReader(hakaru.only_run()).repetitions()
     assert record["status"] == "done"

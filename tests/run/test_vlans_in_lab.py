@@ -1,4 +1,6 @@
-"""A VM that loads an array in another VLAN, across a switch that routes: by super-frames, and frame by frame."""
+"""A VM that loads an array in another VLAN, across a switch that routes: by super-frames, and frame
+by frame.
+"""
 
 from __future__ import annotations
 
@@ -151,7 +153,8 @@ def test_links_of_a_point_that_no_machine_can_carry_are_refused_with_their_names
     study = tmp_path / "routed" / "study.yaml"
     study.parent.mkdir()
     fast = STUDY.replace("rate: [200 Mbit/s, 8 Mbit/s]", "rate: [200 Mbit/s, 25 Gbit/s]")
-    # No machine can: a TCP window of at most 64 MiB carries 21 Gbit/s over a round trip of 26 ms, the uplink 4 times.
+    # No machine can: a TCP window of at most 64 MiB carries 21 Gbit/s over a round trip of 26 ms,
+    # the uplink 4 times.
     study.write_text(fast.replace("rate: 400 Mbit/s", "rate: 25 Gbit/s").replace("delay: 1 ms", "delay: 6.5 ms"))
     result = hakaru.run("run", str(study), "--report", "none", "--only", "rate=25 Gbit/s")
     assert result.returncode == 3, result.stderr

@@ -1,4 +1,6 @@
-"""The block `iscsi:` of a study: defaults are the engine's, levels reach both ends, what cannot be is refused."""
+"""The block `iscsi:` of a study: defaults are the engine's, levels reach both ends, what cannot be
+is refused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a wheel carries: `hakaru/shipped` links to every study and table, and to the page that explains the metrics.
+"""What a wheel carries: `hakaru/shipped` links to every study and table, and to the page that
+explains the metrics.
 
 A wheel takes the package only.
 """

@@ -1,4 +1,6 @@
-"""Variables: a point is the study as if it had been written so, and every refusal names the variable and the level."""
+"""Variables: a point is the study as if it had been written so, and every refusal names the
+variable and the level.
+"""
 
 from __future__ import annotations
 

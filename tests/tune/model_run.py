@@ -1,4 +1,6 @@
-"""A tuning run whose repetitions are answered by the model of a path instead of by engines: everything else is real."""
+"""A tuning run whose repetitions are answered by the model of a path instead of by engines:
+everything else is real.
+"""
 
 from __future__ import annotations
 
@@ -78,8 +80,10 @@ class Nowhere:
 
 
 class ModelRun(tuning.TuningRun):
-    """`before(settings, order)` may raise, end the process, or say that this repetition never ends. `share`: of what
-    the model says the path carries; below 0.97 the search goes on for all its trials."""
+    """`before(settings, order)` may raise, end the process, or say that this repetition never ends.
+    `share`: of what the model says the path carries; below 0.97 the search goes on for all its
+    trials.
+    """
 
     def __init__(self, prepared: Any, setup: Setup, before: Before | None = None, share: float = 1.0) -> None:
         super().__init__(prepared, Watchers([]), setup)

@@ -1,4 +1,6 @@
-"""A path that answers by the closed forms, with noise: what the search is tried against without a lab."""
+"""A path that answers by the closed forms, with noise: what the search is tried against without a
+lab.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What knobs are worth: cases worked out by hand, intervals that hold, and disturbances that must not count."""
+"""What knobs are worth: cases worked out by hand, intervals that hold, and disturbances that must
+not count.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,14 @@ from hakaru.tune.contribution import Contribution, contributions, without_rounds
 
 
 def test_loss_and_interval_by_hand() -> None:
-    """Three rounds, and a knob that is d above in the second and d below in the third: half of that is the rounds'."""
+    """Three rounds, and a knob that is d above in the second and d below in the third: half of that
+    is the rounds'.
+    """
     d = 0.02
     (found,) = contributions([100.0] * 3, {"knob": [50.0, 50.0 * math.exp(d), 50.0 * math.exp(-d)]})
     assert found.loss_percent == pytest.approx(50.0)
-    # Left are 0, -d/2, d/2 and 0, d/2, -d/2: of six distances four are d/2, the others d. Four degrees of freedom less
-    # two for the rounds, of which half count: t is 12.706.
+    # Left are 0, -d/2, d/2 and 0, d/2, -d/2: of six distances four are d/2, the others d. Four
+    # degrees of freedom less two for the rounds, of which half count: t is 12.706.
     spread = math.sqrt(4 / 2) * (d / 2) / 0.9539
     half = 12.7062 * spread * 1.16 * math.sqrt(2 / 3)
     assert found.low == pytest.approx(100 * (1 - 0.5 * math.exp(half)), rel=1e-4)
@@ -24,7 +28,9 @@ def test_loss_and_interval_by_hand() -> None:
 
 
 def measured(drawn: random.Random, worth: list[float], rounds: list[float], outliers: float) -> list[Contribution]:
-    """Settings with these losses in percent, measured with 2 % noise in rounds that are slower by so much."""
+    """Settings with these losses in percent, measured with 2 % noise in rounds that are slower by
+    so much.
+    """
 
     def row(loss: float) -> list[float | None]:
         def one(slower: float) -> float:
@@ -38,7 +44,9 @@ def measured(drawn: random.Random, worth: list[float], rounds: list[float], outl
 
 @pytest.mark.parametrize(("outliers", "hold"), [(0.0, 0.93), (0.1, 0.88)])
 def test_intervals_hold_what_knobs_are_worth(outliers: float, hold: float) -> None:
-    """Also where a round is a quarter slower than the others, and where one trial of ten falls out."""
+    """Also where a round is a quarter slower than the others, and where one trial of ten falls
+    out.
+    """
     drawn, worth = random.Random(5), [0.0, 0.0, 0.0, 5.0, 20.0, 60.0]
     inside = count = 0
     for _ in range(150):

@@ -1,4 +1,6 @@
-"""Reports of tunings: numbers of the JSON in both languages, the text to be set, nothing taken for markup."""
+"""Reports of tunings: numbers of the JSON in both languages, the text to be set, nothing taken for
+markup.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The run directory of a tuning: whole at every instant, resumable from any, and enough to make its report again."""
+"""The run directory of a tuning: whole at every instant, resumable from any, and enough to make its
+report again.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def course(directory: Path) -> list[object]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tuning that was never interrupted; with all trials of its search, since the bound is out of reach."""
+    """A tuning that was never interrupted; with all trials of its search, since the bound is out of
+    reach.
+    """
     return run_model(tmp_path_factory.mktemp("runs"), small_setup(), share=SHARE)
 
 
@@ -157,7 +161,8 @@ def test_setting_from_a_study_is_measured_beside_the_best(tmp_path: Path) -> Non
     setup = small_setup()
     name = "long-distance:settings=optimised"
     settings = peer_from(name, setup.conditions, setup.space, setup.machine, lab=True)
-    # Half of the 32 MiB that buffers may grow to there, since the kernel doubles it; no level that the search draws.
+    # Half of the 32 MiB that buffers may grow to there, since the kernel doubles it; no level that
+    # the search draws.
     assert settings["send_buffer"] == 16 << 20 and settings["commands"] == 32
     with_peer = replace(setup, peer=Peer(name, settings))
     assert Setup.of_json(with_peer.describe()) == with_peer

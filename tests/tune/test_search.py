@@ -1,4 +1,6 @@
-"""The search against a path that answers by the closed forms: how near it comes, and that it repeats."""
+"""The search against a path that answers by the closed forms: how near it comes, and that it
+repeats.
+"""
 
 from __future__ import annotations
 

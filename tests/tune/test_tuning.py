@@ -1,4 +1,6 @@
-"""The course of a tuning against a path that answers by the closed forms: its ends, its order, what it advises."""
+"""The course of a tuning against a path that answers by the closed forms: its ends, its order, what
+it advises.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,9 @@ def test_knobs_that_stand_in_for_each_other_do_not_both_go() -> None:
 
 
 def test_advice_may_be_slower_by_what_cannot_be_told_apart() -> None:
-    """Where a trial differs by 8 %, knobs that are worth nothing do not stay turned for the sake of noise."""
+    """Where a trial differs by 8 %, knobs that are worth nothing do not stay turned for the sake of
+    noise.
+    """
     turned = {0.0: 0, 0.08: 0}
     for noise in turned:
         model = PathModel(conditions(20), noise=noise, seed=4)

@@ -1,4 +1,5 @@
-"""Run inside a network namespace of its own: TCP over a wire that loses frames, watched. Prints one JSON object.
+"""Run inside a network namespace of its own: TCP over a wire that loses frames, watched. Prints one
+JSON object.
 
 python -m tests.watch.scenario ENGINE SERIES timeout|loss on|auto
 """
@@ -62,9 +63,11 @@ class Watch:
 
 @contextlib.contextmanager
 def no_idle_cpu() -> Iterator[None]:
-    """Something runs on every CPU, and gives way to all else: not every kernel hands over what happens on an idle one.
+    """Something runs on every CPU, and gives way to all else: not every kernel hands over what
+    happens on an idle one.
 
-    The watch counts the CPUs that are deaf so; what its trace tells of all others is what is tested here.
+    The watch counts the CPUs that are deaf so; what its trace tells of all others is what is tested
+    here.
     """
     words = ["chrt", "--idle", "0", "sh", "-c", "echo; while :; do :; done"]
     spinning = [

@@ -162,7 +162,8 @@ def test_timeouts_that_no_event_tells_of_are_found_by_the_counter(tmp_path: Path
         struct.pack(READING, at, 10, 7, state, 10, 60, 1, in_a_row)
         for at, state, in_a_row in [(100, 0, 0), (200, 4, 1), (300, 4, 2), (400, 4, 3), (500, 0, 0), (600, 4, 1)]
     ]
-    # Told: the first, the third (during a reading), and that three were over; neither the second nor the last.
+    # Told: the first, the third (during a reading), and that three were over; neither the second
+    # nor the last.
     events = [struct.pack("<QIB", *event) for event in [(150, 7, 4), (405, 7, 4), (470, 7, 0)]]
     body = header() + block(1, socket_record(7, 1, "10.0.0.2:1")) + block(2, *readings) + block(5, *events)
     found = timeouts(series_table("a", read_series(written(tmp_path, body))))

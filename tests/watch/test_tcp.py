@@ -1,4 +1,6 @@
-"""Single TCP connections, watched by the real engine: its sources agree, `ss` agrees, a planted timeout is found."""
+"""Single TCP connections, watched by the real engine: its sources agree, `ss` agrees, a planted
+timeout is found.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ ROOT = Path(__file__).resolve().parents[2]
 # Tracepoints are the machine's: root of a user namespace may not open them.
 ALONE = {"on": ["unshare", "--net"], "auto": ["unshare", "--user", "--map-root-user", "--net"]}
 
-# The kernel reads a connection without waiting for what it is just doing to it: a segment's event is stamped before the
-# segment is looked at, and a reading made in between shows a part of what it changes.
+# The kernel reads a connection without waiting for what it is just doing to it: a segment's event
+# is stamped before the segment is looked at, and a reading made in between shows a part of what it
+# changes.
 SETTLED_NS = 1_000_000
 
 
@@ -79,8 +82,9 @@ def test_trace_and_readings_agree_on_the_congestion_window_at_every_common_insta
     before = after[common] - 1
     same = probe_window[before] == probe_window[before + 1]
     assert (window[common][same] == probe_window[before][same]).all()
-    # A probe tells the window as it was until then: also where it changed since the probe before it. Between the two
-    # only the kernel's timers can have changed it (retransmission, reordering), and they tell of themselves.
+    # A probe tells the window as it was until then: also where it changed since the probe before
+    # it. Between the two only the kernel's timers can have changed it (retransmission, reordering),
+    # and they tell of themselves.
     timers = column(lossy.of("state", "retransmit"), "at_ns")
     first, last = np.searchsorted(timers, probe_at[before]), np.searchsorted(timers, probe_at[before + 1])
     undisturbed = first == last
@@ -119,7 +123,8 @@ def test_ss_agrees_with_both(lossy: Seen) -> None:
     at, window = column(rows, "at_ns"), column(rows, "congestion_window_segments")
     compared = 0
     for began, ended, said in lossy.said["ss"]:
-        # What held while `ss` ran: rows from the one before it began to the first that a probe told after it.
+        # What held while `ss` ran: rows from the one before it began to the first that a probe told
+        # after it.
         first, last = np.searchsorted(at, began) - 1, np.searchsorted(at, ended, side="right") + 1
         if first < 0 or last > len(at):
             continue
@@ -165,7 +170,8 @@ def check_timeout(seen: Seen, *, traced: bool) -> None:
     assert (count[0], count[-1]) == (0, 1)
     assert "loss" in state
     assert column(readings, "retransmits")[-1] == 1
-    # While it waited: the segment under way, nothing to send, no acknowledgement, for the whole silence.
+    # While it waited: the segment under way, nothing to send, no acknowledgement, for the whole
+    # silence.
     fired = int(np.argmax(count > 0))
     assert column(readings, "unacked_segments")[fired - 1] == 1
     assert column(readings, "not_sent_bytes")[fired - 1] == 0

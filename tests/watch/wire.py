@@ -1,7 +1,9 @@
-"""Two hosts in network namespaces and a wire between them that delays every frame and loses those it is told to.
+"""Two hosts in network namespaces and a wire between them that delays every frame and loses those
+it is told to.
 
-Run inside a network namespace of its own, in which the near ends of both links lie. The wire moves single frames by
-hand, so that a test can say which one is lost; for anything fast there is the fabric engine.
+Run inside a network namespace of its own, in which the near ends of both links lie. The wire moves
+single frames by hand, so that a test can say which one is lost; for anything fast there is the
+fabric engine.
 """
 
 from __future__ import annotations
@@ -84,7 +86,9 @@ def _enter(namespace: int) -> None:
 
 
 class Wire(threading.Thread):
-    """Moves frames between `pa` and `pb`, each after `delay_s`; `loses(frame)` says which of `a`'s it loses."""
+    """Moves frames between `pa` and `pb`, each after `delay_s`; `loses(frame)` says which of `a`'s
+    it loses.
+    """
 
     def __init__(self, delay_s: float, loses: Callable[[bytes], bool]) -> None:
         super().__init__(daemon=True)

@@ -1,9 +1,10 @@
 """The bottleneck of a sweep: what gave out first as the load grew, from the verdicts of its points.
 
-The rule (docs/methodology/limiter.md). Looked at first are the points up to the end of the range within 5 % of the
-peak. Among devices and links at their limit there, the one that came to it at the lowest level is named; of equals, the
-one closest to full at the peak. Without such a one it is the verdict of the peak itself: a stall, turns, the tester. If
-the peak has none either, the rest of the sweep is looked at, for devices and links alone.
+The rule (docs/methodology/limiter.md). Looked at first are the points up to the end of the range
+within 5 % of the peak. Among devices and links at their limit there, the one that came to it at the
+lowest level is named; of equals, the one closest to full at the peak. Without such a one it is the
+verdict of the peak itself: a stall, turns, the tester. If the peak has none either, the rest of the
+sweep is looked at, for devices and links alone.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from hakaru.analysis.sweep import Sweep
 
 @dataclass(frozen=True)
 class SweepVerdict:
-    """The verdict of a sweep. `reached_at`: the lowest level at which its rule holds; None where undetermined."""
+    """The verdict of a sweep. `reached_at`: the lowest level at which its rule holds; None where
+    undetermined.
+    """
 
     verdict: Verdict
     evidence: Evidence
@@ -65,7 +68,8 @@ def judge_sweep(stages: Stages, sweep: Sweep) -> SweepVerdict:
     if peak is None:
         return SweepVerdict(Verdict(UNDETERMINED, values={"reason": "no_points"}), Evidence(None, {}), None, {})
     last = sweep.level(near[-1])
-    # The emulated network itself comes before all else, as at a point: what it does to a number, no other rule knows.
+    # The emulated network itself comes before all else, as at a point: what it does to a number, no
+    # other rule knows.
     tester = peak.verdict if peak.verdict.limiter == "fabric" else None
     capacity = None if tester else _earliest(stages, sweep, peak, last)
     found = tester or capacity or (peak.verdict if peak.verdict.limiter != UNDETERMINED else None)
@@ -95,7 +99,9 @@ def _earliest(stages: Stages, sweep: Sweep, peak: Point, last_level: float) -> V
 
 
 def _at(stages: Stages, peak: Point, verdict: Verdict) -> Verdict:
-    """The same rule at the peak; where it does not hold there, the verdict with the use that its resource has there."""
+    """The same rule at the peak; where it does not hold there, the verdict with the use that its
+    resource has there.
+    """
     for other in all_holding(stages, peak.evidence):
         if other.limiter == verdict.limiter:
             return other

@@ -1,20 +1,23 @@
-"""Closed forms: what a path, the iSCSI parameters and the buffers let a load reach at most. Pure, no counters.
+"""Closed forms: what a path, the iSCSI parameters and the buffers let a load reach at most. Pure,
+no counters.
 
     link      the narrowest link's rate less the headers of Ethernet, IP, TCP and iSCSI
     window    what may be in flight, over the round-trip time
     turns     a command takes its round trips and its transfer; so many commands are outstanding
 
-A write of s bytes, u of them unsolicited and the rest in r bursts that the target asks for (RFC 7143, 4.2.4 and 13.14):
+A write of s bytes, u of them unsolicited and the rest in r bursts that the target asks for (RFC
+7143, 4.2.4 and 13.14):
 
     t = 0              the command leaves, then u
-    x(u) + RTT         the first R2Ts are here, MaxOutstandingR2T of them; each burst that is all there brings the next
+    x(u) + RTT         the first R2Ts are here, MaxOutstandingR2T of them; each burst that is all
+                       there brings the next
     end of the last    + RTT: the response is here
 
-so that with MaxOutstandingR2T 1 it takes (r + 1) round trips and the transfer of s. A read takes one. With one request
-outstanding, its commands follow one another in as many lanes as commands may be outstanding, and the next request waits
-for the last; with more, commands outstanding over the time of one (Little) bounds the rate. Several VMs
-have that many times as much outstanding and in flight. Each bound is one from above: queueing, processing, slow start
-and losses are not in it.
+so that with MaxOutstandingR2T 1 it takes (r + 1) round trips and the transfer of s. A read takes
+one. With one request outstanding, its commands follow one another in as many lanes as commands may
+be outstanding, and the next request waits for the last; with more, commands outstanding over the
+time of one (Little) bounds the rate. Several VMs have that many times as much outstanding and in
+flight. Each bound is one from above: queueing, processing, slow start and losses are not in it.
 """
 
 from __future__ import annotations
@@ -26,7 +29,9 @@ from typing import Any, Literal
 from hakaru.lab.plan import tcp_payload_bits_per_s
 
 Op = Literal["read", "write"]
-"""Direction of the data: `read` from the array to the hosts, `write` from the hosts to the array."""
+"""Direction of the data: `read` from the array to the hosts, `write` from the hosts to the
+array.
+"""
 BHS_BYTES = 48
 DIGEST_BYTES = 4
 WHOLE = 0.02
@@ -35,7 +40,9 @@ WHOLE = 0.02
 
 @dataclass(frozen=True)
 class Path:
-    """The way of the data: the rate that all VMs share, the frames on it, and the round-trip time of an empty way."""
+    """The way of the data: the rate that all VMs share, the frames on it, and the round-trip time
+    of an empty way.
+    """
 
     rate_bits_per_s: float | None
     mtu: int
@@ -53,8 +60,9 @@ class Path:
 class Exchange:
     """What initiator and target have agreed on, and what is asked of them. Lengths in bytes.
 
-    `command_bytes`: a request goes as commands of at most this (None: as one). `commands`: outstanding at most, over
-    all sessions (None: no limit). `segment_bytes`: MaxRecvDataSegmentLength of whoever receives the data.
+    `command_bytes`: a request goes as commands of at most this (None: as one). `commands`:
+    outstanding at most, over all sessions (None: no limit). `segment_bytes`:
+    MaxRecvDataSegmentLength of whoever receives the data.
     """
 
     op: Op
@@ -85,7 +93,9 @@ class Exchange:
         return min(asked, self.commands) if self.commands else asked
 
     def unsolicited(self, length: int) -> int:
-        """Bytes of a write that go without an R2T: with the command, and after it where InitialR2T is No."""
+        """Bytes of a write that go without an R2T: with the command, and after it where InitialR2T
+        is No.
+        """
         if self.op != "write":
             return 0
         immediate = min(length, self.first_burst_bytes, self.segment_bytes) if self.immediate_data else 0
@@ -100,9 +110,11 @@ class Exchange:
         return [self.burst_bytes] * whole + ([rest] if rest else [])
 
     def on_stream(self, length: int) -> int:
-        """Bytes of TCP payload for so much data in the direction of the data: with the headers of its PDUs."""
-        # Data without an R2T, each burst and a whole read are cut into PDUs by themselves; the command of a write
-        # carries the first of them, where it may.
+        """Bytes of TCP payload for so much data in the direction of the data: with the headers of
+        its PDUs.
+        """
+        # Data without an R2T, each burst and a whole read are cut into PDUs by themselves; the
+        # command of a write carries the first of them, where it may.
         unsolicited = self.unsolicited(length)
         pieces = [unsolicited, *self.bursts(length)] if self.op == "write" else [length]
         pdus = sum(-(-piece // self.segment_bytes) for piece in pieces)
@@ -117,7 +129,9 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Turn:
-    """One command: its round trips (a whole number where nothing overlaps) and how long its data takes on the link."""
+    """One command: its round trips (a whole number where nothing overlaps) and how long its data
+    takes on the link.
+    """
 
     length: int
     turns: float
@@ -132,7 +146,9 @@ class Turn:
 
 @dataclass(frozen=True)
 class Bound:
-    """One bound: `link`, `window` or `turns`, bytes of data per second, and the numbers that it is made of."""
+    """One bound: `link`, `window` or `turns`, bytes of data per second, and the numbers that it is
+    made of.
+    """
 
     name: str
     bytes_per_s: float
@@ -179,7 +195,9 @@ def window(path: Path, window_bytes: float | None) -> Bound | None:
 
 
 def turns(path: Path, exchange: Exchange, vms: int = 1) -> Bound | None:
-    """Commands of `vms` alike that wait for their round trips; None where nothing takes any time."""
+    """Commands of `vms` alike that wait for their round trips; None where nothing takes any
+    time.
+    """
     lengths, outstanding = exchange.command_lengths, exchange.outstanding
     each = {length: command(path, exchange, length) for length in set(lengths)}
     longest = each[max(lengths)]

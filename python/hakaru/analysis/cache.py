@@ -1,4 +1,6 @@
-"""The write cache of an array's model: how full it was, and how long writes waited for room in it."""
+"""The write cache of an array's model: how full it was, and how long writes waited for room in
+it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a run's captures hold and what they lack, of each node in each repetition: from files and the watch's count."""
+"""What a run's captures hold and what they lack, of each node in each repetition: from files and
+the watch's count.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,12 @@ from hakaru.store import RunReader
 
 
 def captures_of(run: RunData) -> list[dict[str, Any]]:
-    """One element per node and repetition, in the order of the points; empty where nothing was captured.
+    """One element per node and repetition, in the order of the points; empty where nothing was
+    captured.
 
-    `files`: paths within the run directory, in order; `bytes`: all of them; `packets` were written, `dropped` were not,
-    for want of room in the kernel's ring; `deleted_files`: parts that went for newer ones, with their packets;
-    `cut_short`: it ended before the measuring did.
+    `files`: paths within the run directory, in order; `bytes`: all of them; `packets` were written,
+    `dropped` were not, for want of room in the kernel's ring; `deleted_files`: parts that went for
+    newer ones, with their packets; `cut_short`: it ended before the measuring did.
     """
     reader = RunReader(run.directory)
     found = []

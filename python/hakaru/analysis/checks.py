@@ -1,8 +1,10 @@
-"""Whether a repetition's numbers can be believed. Each check gives caveats; nothing is corrected or left out silently.
+"""Whether a repetition's numbers can be believed. Each check gives caveats; nothing is corrected or
+left out silently.
 
 Limits (docs/methodology/checks.md):
-    steady state      range under 20 % and |slope| x time under 10 % of the mean, over 1 s samples (SNIA PTS; the slope
-                      is taken without its sign, so that a falling rate does not pass)
+    steady state      range under 20 % and |slope| x time under 10 % of the mean, over 1 s samples
+                      (SNIA PTS; the slope is taken without its sign, so that a falling rate does
+                      not pass)
     warm-up           no shorter than a request takes
     Little's law      |N - X R| under 5 % of N
     bytes             initiators and array agree to the byte once nothing is in flight
@@ -35,7 +37,8 @@ STOLEN_MAX_PERCENT = 2.0
 LATE_MAX = 0.01
 CV_MAX = 0.05
 REPETITIONS_MIN = 3
-# A write's answer, an R2T, TCP acknowledgements: bytes per request and per byte of the other direction.
+# A write's answer, an R2T, TCP acknowledgements: bytes per request and per byte of the other
+# direction.
 WIRE_BYTES_PER_IO = 1024
 WIRE_SHARE = 0.12
 
@@ -50,7 +53,9 @@ def clock(counters: Counters) -> Iterator[Caveat]:
 
 
 def parts(counters: Counters) -> Iterator[Caveat]:
-    """The sum over VMs equals the total, in the last sample that has both: exactly, both count requests."""
+    """The sum over VMs equals the total, in the last sample that has both: exactly, both count
+    requests.
+    """
     for name in ("reads", "writes", "read_bytes", "write_bytes"):
         for node in counters.nodes("initiator"):
             total = counters.get(node, "initiator", "vms", name)
@@ -89,8 +94,8 @@ def iops_over_time(counters: Counters, window: tuple[int, int]) -> Floats:
 def _whole_intervals(series: Series, window: tuple[int, int]) -> Series:
     """Samples of the window, a full interval apart.
 
-    Those that a timer let fall just outside of a border count as on it. An engine's last sample comes when it ends,
-    soon after the one before: no rate is taken over such a moment.
+    Those that a timer let fall just outside of a border count as on it. An engine's last sample
+    comes when it ends, soon after the one before: no rate is taken over such a moment.
     """
     distance = float(np.median(np.diff(series.at_ns))) if len(series.at_ns) > 1 else 0.0
     slack = distance * BORDER_SLACK
@@ -119,7 +124,8 @@ def steady(counters: Counters, window: tuple[int, int]) -> Iterator[Caveat]:
 def warmed_up(counters: Counters, window: tuple[int, int], metrics: dict[str, float]) -> Iterator[Caveat]:
     """Queues were full when measuring began: the first requests had been answered, not only sent.
 
-    Those that find the queue still filling are answered sooner than any later one, and would lower the latency.
+    Those that find the queue still filling are answered sooner than any later one, and would lower
+    the latency.
     """
     begun = [int(s.at_ns[0]) for _, s in counters.select(engine="initiator", entity="vms", name="reads")]
     latency_ms = metrics["latency_ms_mean"]
@@ -148,7 +154,9 @@ def littles_law(metrics: dict[str, float]) -> Iterator[Caveat]:
 
 
 def bytes_conserved(counters: Counters) -> Iterator[Caveat]:
-    """What initiators and array counted in the whole repetition; requests cut off at the end may differ, no others."""
+    """What initiators and array counted in the whole repetition; requests cut off at the end may
+    differ, no others.
+    """
     open_ = counters.last_total(engine="initiator", entity="vms", name="in_flight_now") or 0.0
     for kind in ("read", "write"):
         ours = counters.last_total(engine="initiator", entity="vms", name=f"{kind}_bytes")
@@ -176,7 +184,8 @@ def wire(counters: Counters, window: tuple[int, int], nics: list[Nic]) -> Iterat
         if not rates or not math.isfinite(payload) or ios <= 0:
             continue
         measured, most = sum(rates), payload * (1 + WIRE_SHARE) + back * WIRE_SHARE + ios * WIRE_BYTES_PER_IO
-        # Payload that was in flight when the window began or ended: a few per cent of a short window.
+        # Payload that was in flight when the window began or ended: a few per cent of a short
+        # window.
         if measured < payload * 0.97 or measured > most * 1.03:
             yield Caveat(
                 "wire_bytes", {"direction": prefix, "wire_mb_per_s": measured / 1e6, "payload_mb_per_s": payload / 1e6}
@@ -221,7 +230,9 @@ def dropped(counters: Counters, window: tuple[int, int]) -> Iterator[Caveat]:
 
 
 def of_point(values: dict[str, list[float]], planned: int, failed: int, metric: str = "iops") -> list[Caveat]:
-    """Checks over a point's repetitions. `values`: metric → one value per repetition that gave a result."""
+    """Checks over a point's repetitions. `values`: metric → one value per repetition that gave a
+    result.
+    """
     rates = [v for v in values.get(metric, []) if math.isfinite(v)]
     found = []
     if failed:

@@ -1,7 +1,9 @@
-"""Whether the emulated network moved frames as its model says (limits and reasons in docs/methodology/checks.md).
+"""Whether the emulated network moved frames as its model says (limits and reasons in
+docs/methodology/checks.md).
 
-The model decides in its own time what is dropped, marked and paused and how long a link is busy; these hold however
-slow the machine is. What a slow machine can spoil is when a frame is handed over, and whether a packet is seen at all.
+The model decides in its own time what is dropped, marked and paused and how long a link is busy;
+these hold however slow the machine is. What a slow machine can spoil is when a frame is handed
+over, and whether a packet is seen at all.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ LATENESS = "lateness_ns"
 
 
 def of_repetition(repetition: Repetition, use: dict[str, Use]) -> Iterator[Caveat]:
-    """Frames handed over late, and whether the fabric could not keep up (no CPU in `use` where it may spin)."""
+    """Frames handed over late, and whether the fabric could not keep up (no CPU in `use` where it
+    may spin).
+    """
     late_us = lateness_us(repetition)
     if late_us is not None and late_us > LATE_MAX_US:
         yield Caveat("fabric_late", {"late_us": late_us})
@@ -30,7 +34,8 @@ def of_repetition(repetition: Repetition, use: dict[str, Use]) -> Iterator[Cavea
 
 
 def fell_behind(cpu_percent: float, late_us: float | None) -> bool:
-    """A thread of the fabric was at its limit, and frames came late: a full processor that meets its instants is none.
+    """A thread of the fabric was at its limit, and frames came late: a full processor that meets
+    its instants is none.
 
     `late_us`: 99th percentile of lateness; where the fabric does not tell, the processor decides.
     """

@@ -15,10 +15,11 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """Mean over `n` repetitions with the 95 % interval `low` to `high`; None where there is no such number.
+    """Mean over `n` repetitions with the 95 % interval `low` to `high`; None where there is no such
+    number.
 
-    The interval is Student's t over repetitions (each repetition is one observation; samples within one are not
-    independent). One repetition has a mean and no interval.
+    The interval is Student's t over repetitions (each repetition is one observation; samples within
+    one are not independent). One repetition has a mean and no interval.
     """
 
     mean: float | None
@@ -29,7 +30,9 @@ class Estimate:
 
     @classmethod
     def over(cls, values: Iterable[float], unit: str) -> Estimate:
-        """From one value per repetition. NaN and infinities (a repetition without such a value) are left out."""
+        """From one value per repetition. NaN and infinities (a repetition without such a value) are
+        left out.
+        """
         finite = np.array([v for v in values if math.isfinite(v)], dtype=float)
         n = len(finite)
         if n == 0:

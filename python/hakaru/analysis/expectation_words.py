@@ -65,7 +65,9 @@ def _bound(language: str, values: Mapping[str, Any]) -> str:
 
 
 def _unit(metric: str) -> str:
-    """What stands behind a value of the metric; nothing where the metric's name says what is counted."""
+    """What stands behind a value of the metric; nothing where the metric's name says what is
+    counted.
+    """
     signs = {"percent": " %", "s": " s", "ms": " ms", "µs": " µs", "MB/s": " MB/s", "MiB/s": " MiB/s"}
     return signs.get((metrics.UNITS | copies.UNITS | measures.UNITS).get(metric, ""), "")
 

@@ -1,8 +1,10 @@
-"""Expectations of the study (`expect:`), held against the results. A breach ends the run with exit code 4.
+"""Expectations of the study (`expect:`), held against the results. A breach ends the run with exit
+code 4.
 
-An expectation about points that the run does not have (the quick form leaves some out) or that are empty is neither
-held nor breached: `held` is None. Nor is one that is not met, but could be within what the numbers leave open: where
-the 95 % intervals reach into what was expected, and where the bottleneck is undetermined or the test setup.
+An expectation about points that the run does not have (the quick form leaves some out) or that are
+empty is neither held nor breached: `held` is None. Nor is one that is not met, but could be within
+what the numbers leave open: where the 95 % intervals reach into what was expected, and where the
+bottleneck is undetermined or the test setup.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ SAYS_NOTHING = {UNDETERMINED, "generator_cpu", "machine_cpu", "fabric"}
 
 @dataclass(frozen=True)
 class Outcome:
-    """One expectation: `held` True, False, or None where it could not be judged. `message` is a catalogue id."""
+    """One expectation: `held` True, False, or None where it could not be judged. `message` is a
+    catalogue id.
+    """
 
     expect: dict[str, Any]
     held: bool | None
@@ -41,10 +45,14 @@ class Results:
     """One per sweep."""
     comparisons: list[Comparison]
     points: list[Point] = field(default_factory=list)
-    """Every point of the run; those of a backup carry a verdict of their own and stand in no sweep."""
+    """Every point of the run; those of a backup carry a verdict of their own and stand in no
+    sweep.
+    """
 
     def at(self, where: Mapping[str, Any]) -> list[Point]:
-        """Points that have these levels, or lack the factor where that is None; they may have more factors."""
+        """Points that have these levels, or lack the factor where that is None; they may have more
+        factors.
+        """
         return [p for p in self.points if all(str(p.factors.get(f)) == str(level) for f, level in where.items())]
 
 
@@ -98,14 +106,17 @@ def _reference(expect: dict[str, Any], results: Results) -> Outcome:
         return Outcome(expect, None, "expect.reference", evidence)
     worst = max(compared, key=lambda row: abs(row.error_percent or 0.0))
     evidence |= {"worst_percent": worst.error_percent or 0.0, "level": worst.level}
-    # One row that lies outside with its whole interval decides; one that may be inside leaves it open.
+    # One row that lies outside with its whole interval decides; one that may be inside leaves it
+    # open.
     judged = [_within(row, percent) for row in compared]
     held = False if False in judged else None if None in judged else True
     return Outcome(expect, held, "expect.reference", evidence)
 
 
 def _within(row: Row, percent: float) -> bool | None:
-    """Whether a row lies within so much of the published value; None if its mean does not, but its interval does."""
+    """Whether a row lies within so much of the published value; None if its mean does not, but its
+    interval does.
+    """
     slack = abs(row.published) * percent / 100
     mean = row.mean or 0.0
     low, high = (mean, mean) if row.low is None or row.high is None else (row.low, row.high)
@@ -129,7 +140,9 @@ def _below_peak(expect: dict[str, Any], results: Results) -> Outcome:
 
 
 def _below_at(peak: Point, there: Point, metric: str) -> tuple[float, float]:
-    """How far under the peak a point lies, percent, at the ends of both intervals; of the means if there is none."""
+    """How far under the peak a point lies, percent, at the ends of both intervals; of the means if
+    there is none.
+    """
     high, low = peak.metrics[metric], there.metrics[metric]
 
     def below(at_peak: float | None, at_point: float | None) -> float:
@@ -150,7 +163,9 @@ def _limiter(expect: dict[str, Any], results: Results) -> Outcome:
 
 
 def _limiters(where: dict[str, Any], results: Results) -> list[str]:
-    """Verdicts of the sweeps that `where` selects, of points at a level that it names, and of points in no sweep."""
+    """Verdicts of the sweeps that `where` selects, of points at a level that it names, and of
+    points in no sweep.
+    """
     in_sweeps = {p.id for sweep in results.sweeps for p in sweep.points}
     alone = [p for p in results.at(where) if p.id not in in_sweeps]
     found = [p.verdict.limiter for p in alone if p.evidence.mb_per_s is not None]

@@ -58,11 +58,14 @@ class Gathered:
 
     @property
     def late_us(self) -> float | None:
-        """99th percentile of how late the fabric moved frames, µs, of the worst repetition; None if not told."""
+        """99th percentile of how late the fabric moved frames, µs, of the worst repetition; None if
+        not told.
+        """
         return max(self._late, default=None)
 
     def point(self, raw: Mapping[str, Any], units: Mapping[str, str], rate: str = "mb_per_s") -> dict[str, Any]:
-        """The fields of a `Point`. `raw`: as the run describes it; `units`: every metric and its unit, in order.
+        """The fields of a `Point`. `raw`: as the run describes it; `units`: every metric and its
+        unit, in order.
 
         `rate`: the metric in which repetitions are compared.
         """

@@ -1,4 +1,6 @@
-"""Where the frames went: counters of the emulated network on each hop of the data's way, and whether they add up."""
+"""Where the frames went: counters of the emulated network on each hop of the data's way, and
+whether they add up.
+"""
 
 from __future__ import annotations
 
@@ -68,13 +70,16 @@ class Passage:
 
 
 Legs = Sequence[tuple[str, Sequence[Hop]]]
-"""Name of a leg of the data's way and its hops: `read` from an array to a host, `write` from a host to an array."""
+"""Name of a leg of the data's way and its hops: `read` from an array to a host, `write` from a host
+to an array.
+"""
 
 
 def ways(legs: Legs) -> list[tuple[str, str, Hop]]:
     """Leg, what it carries, hop; each channel once: the data's way, then the replies'.
 
-    A link may carry data of one leg and replies of another in the same direction; it stands with the data.
+    A link may carry data of one leg and replies of another in the same direction; it stands with
+    the data.
     """
     data = [(leg, "data", hop) for leg, hops in legs for hop in hops]
     back = [(leg, "replies", _turned(hop)) for leg, hops in legs for hop in reversed(hops)]
@@ -172,7 +177,9 @@ def _dropped(passage: Passage) -> float:
 
 
 def conserved(counters: Counters) -> Iterator[Caveat]:
-    """frames in + doubled = out + dropped + still inside, on every channel at every sample, to the frame."""
+    """frames in + doubled = out + dropped + still inside, on every channel at every sample, to the
+    frame.
+    """
     for key, came in counters.select(engine="fabric", entity="link/", name="frames_in"):
 
         def at(name: str, key: Key = key, like: Series = came) -> Any:
@@ -195,8 +202,8 @@ def conserved(counters: Counters) -> Iterator[Caveat]:
 def use(repetition: Repetition, nics: list[Nic], hops: Iterable[Hop], *, spins: bool) -> dict[str, Use]:
     """How much of each resource was used; links as the fabric counted them, where there is one.
 
-    `hops`: channels that count as resources. `spins`: the fabric takes a whole CPU by design, so that its share says
-    nothing.
+    `hops`: channels that count as resources. `spins`: the fabric takes a whole CPU by design, so
+    that its share says nothing.
     """
     used = utilisation.of_repetition(repetition.counters, repetition.window, nics)
     counted = of_repetition(repetition)

@@ -18,9 +18,11 @@ class AnalysisKind(ABC):
 
     @property
     def rules(self) -> Stages:
-        """The possible bottlenecks, in the order in which they are looked at. Default: none, every point undetermined.
+        """The possible bottlenecks, in the order in which they are looked at. Default: none, every
+        point undetermined.
 
-        The verdicts that an expectation may name, docs/methodology/limiter.md and the catalogue ids follow from them.
+        The verdicts that an expectation may name, docs/methodology/limiter.md and the catalogue ids
+        follow from them.
         """
         return ()
 

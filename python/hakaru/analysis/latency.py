@@ -38,7 +38,9 @@ def empty() -> HdrHistogram:
 
 
 def merge(encoded: Iterable[str]) -> HdrHistogram:
-    """The sum of HdrHistogram V2 (deflated, base64) histograms. Raises `UsageError` for what is none."""
+    """The sum of HdrHistogram V2 (deflated, base64) histograms. Raises `UsageError` for what is
+    none.
+    """
     total = empty()
     for text in encoded:
         try:
@@ -50,10 +52,11 @@ def merge(encoded: Iterable[str]) -> HdrHistogram:
 
 
 def _add(total: HdrHistogram, one: HdrHistogram) -> None:
-    """As `HdrHistogram.add`, which walks every counter in Python where the two do not have the same room.
+    """As `HdrHistogram.add`, which walks every counter in Python where the two do not have the same
+    room.
 
-    The engine gives a histogram room for no more than it holds. With the same precision the counters of both stand
-    in the same order, so that they can be added at once.
+    The engine gives a histogram room for no more than it holds. With the same precision the
+    counters of both stand in the same order, so that they can be added at once.
     """
     alike = (total.unit_magnitude, total.sub_bucket_count) == (one.unit_magnitude, one.sub_bucket_count)
     sums, counts = np.ctypeslib.as_array(total.counts), np.ctypeslib.as_array(one.counts)
@@ -80,7 +83,9 @@ class Latencies:
 
     @classmethod
     def of_table(cls, table: pa.Table, window: tuple[int, int], entity: str = "vms") -> Latencies:
-        """Of the whole phase; where an engine did not report that, of the intervals that end inside the window."""
+        """Of the whole phase; where an engine did not report that, of the intervals that end inside
+        the window.
+        """
         rows = [r for r in table.to_pylist() if r["entity"] == entity] if table.num_rows else []
         whole = [r for r in rows if r["at_ns"] is None]
         chosen = whole or [r for r in rows if window[0] < r["at_ns"] <= window[1]]
@@ -102,8 +107,8 @@ class Latencies:
 def percentiles_ms(histogram: HdrHistogram, percents: Iterable[float]) -> list[float]:
     """Milliseconds at each percentile; NaN for an empty histogram.
 
-    As `HdrHistogram.get_value_at_percentile`, which walks 23 000 counters in Python for each one; here they are summed
-    once for all of them.
+    As `HdrHistogram.get_value_at_percentile`, which walks 23 000 counters in Python for each one;
+    here they are summed once for all of them.
     """
     wanted = list(percents)
     total = histogram.get_total_count()
@@ -124,7 +129,9 @@ def curve(histogram: HdrHistogram) -> list[list[float]]:
 
 
 def per_interval_ms(table: pa.Table, percent: float) -> dict[int, float]:
-    """Instant (end of the interval, ns) → percentile of that interval, reads and writes of all initiators together."""
+    """Instant (end of the interval, ns) → percentile of that interval, reads and writes of all
+    initiators together.
+    """
     at: dict[int, list[str]] = {}
     for row in table.to_pylist() if table.num_rows else []:
         if row["entity"] == "vms" and row["at_ns"] is not None and row["name"] in NAMES.values():

@@ -1,8 +1,9 @@
 """What one repetition achieved: rates and latencies of all VMs together.
 
-Definitions (docs/methodology/metrics.md): a rate is the growth of a cumulative counter over the measuring phase,
-divided by its length; a mean latency is the growth of the sum of latencies divided by the growth of the number of
-requests; percentiles come from merged histograms. A repetition without a request has rate 0 and no latency (NaN).
+Definitions (docs/methodology/metrics.md): a rate is the growth of a cumulative counter over the
+measuring phase, divided by its length; a mean latency is the growth of the sum of latencies divided
+by the growth of the number of requests; percentiles come from merged histograms. A repetition
+without a request has rate 0 and no latency (NaN).
 """
 
 from __future__ import annotations
@@ -80,12 +81,13 @@ COUNTED_MIN = 200
 
 
 def by_latency(values: dict[str, float], window: tuple[int, int]) -> dict[str, float]:
-    """Rates of a closed load as its outstanding requests and their latency make them (Little's law).
+    """Rates of a closed load as its outstanding requests and their latency make them (Little's
+    law).
 
-    A count over some seconds is off by up to one request at each end: of requests that take half a second that is
-    more than what settings differ by, and can pass what the link carries. Requests over latency is neither, once the
-    load goes evenly. Nothing where many ended, since what they waited before the measuring phase would count then;
-    nor where requests failed or none ended.
+    A count over some seconds is off by up to one request at each end: of requests that take half a
+    second that is more than what settings differ by, and can pass what the link carries. Requests
+    over latency is neither, once the load goes evenly. Nothing where many ended, since what they
+    waited before the measuring phase would count then; nor where requests failed or none ended.
     """
     outstanding, latency_ms = values["outstanding_mean"], values["latency_ms_mean"]
     ended = values["iops"] * (window[1] - window[0]) / 1e9

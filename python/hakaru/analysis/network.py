@@ -1,7 +1,8 @@
-"""The network of a point as its report needs it: hops on the way from one node to another, whatever the lab's form.
+"""The network of a point as its report needs it: hops on the way from one node to another, whatever
+the lab's form.
 
-A star, a lab described link by link and one with VLANs all come from the lab's plan (`hakaru.lab.plan`). Never from
-counters.
+A star, a lab described link by link and one with VLANs all come from the lab's plan
+(`hakaru.lab.plan`). Never from counters.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ PLANS_KEPT = 64
 
 @dataclass(frozen=True)
 class Hop:
-    """One direction of a link on the data's way. `queue_bytes`: of the port before it, None at a node's end."""
+    """One direction of a link on the data's way. `queue_bytes`: of the port before it, None at a
+    node's end.
+    """
 
     link: str
     direction: str
@@ -38,7 +41,9 @@ class Hop:
     queue_bytes: int | None
     mtu: int
     held_bits_per_s: float | None = None
-    """Rate to which the node at its begin is held (its own NIC), where that is less than the link's."""
+    """Rate to which the node at its begin is held (its own NIC), where that is less than the
+    link's.
+    """
     node_sends: bool | None = None
     """Whether a node is at its begin (True) or its end (False); None between two switches."""
 

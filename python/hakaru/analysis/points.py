@@ -1,4 +1,6 @@
-"""One point: its repetitions' numbers as estimates, its utilisation, its caveats, and the series that figures need."""
+"""One point: its repetitions' numbers as estimates, its utilisation, its caveats, and the series
+that figures need.
+"""
 
 from __future__ import annotations
 
@@ -121,7 +123,9 @@ def service_ms(repetition: Repetition) -> list[float]:
 
 
 def timeline(repetition: Repetition) -> dict[str, list[float | None]]:
-    """Rates between samples over the whole repetition; seconds count from the start of the measuring phase."""
+    """Rates between samples over the whole repetition; seconds count from the start of the
+    measuring phase.
+    """
     counters, start = repetition.counters, repetition.window[0]
     names = ("reads", "writes", "read_bytes", "write_bytes", "read_latency_ns_sum", "write_latency_ns_sum")
     grown: dict[str, list[Series]] = {

@@ -1,8 +1,10 @@
-"""The shape of summary.json: what `hakaru report RUN --format json` prints. Its schema is generated from here.
+"""The shape of summary.json: what `hakaru report RUN --format json` prints. Its schema is generated
+from here.
 
-`schema/report.schema.json` is `hakaru schema report` checked in; a test holds them together, and every summary is
-validated before it is written. Stable within one `schema_version`: fields are added, never removed, and never change
-their meaning or unit. A kind of study may add parts of its own to `Summary` and `PointReport`, nowhere else.
+`schema/report.schema.json` is `hakaru schema report` checked in; a test holds them together, and
+every summary is validated before it is written. Stable within one `schema_version`: fields are
+added, never removed, and never change their meaning or unit. A kind of study may add parts of its
+own to `Summary` and `PointReport`, nowhere else.
 """
 
 from __future__ import annotations
@@ -72,7 +74,9 @@ class BoundReport(WithParts):
 
 
 class PathReport(WithParts):
-    """The way of the data. Of VMs also `rtt_ms`; of a copy `payload_mb_per_s`, `narrowest` and `queue_bytes`."""
+    """The way of the data. Of VMs also `rtt_ms`; of a copy `payload_mb_per_s`, `narrowest` and
+    `queue_bytes`.
+    """
 
     source: Annotated[str | list[str] | None, Field(alias="from")]
     to: str
@@ -122,7 +126,9 @@ class TcpReport(Reported):
 
 
 class TcpSeriesReport(Reported):
-    """Retransmission timeouts of all connections, from the series that the run watched; over all repetitions."""
+    """Retransmission timeouts of all connections, from the series that the run watched; over all
+    repetitions.
+    """
 
     repetitions: int
     connections: int

@@ -1,7 +1,8 @@
-"""A run directory as analysis sees it: points, and the finished repetitions of each with their counters.
+"""A run directory as analysis sees it: points, and the finished repetitions of each with their
+counters.
 
-Reads through `hakaru.store.RunReader`; interprets nothing. One repetition's samples are loaded at a time and dropped
-once its numbers are out, so a long run does not have to fit into memory.
+Reads through `hakaru.store.RunReader`; interprets nothing. One repetition's samples are loaded at a
+time and dropped once its numbers are out, so a long run does not have to fit into memory.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Names of levels, resources and caveats, in one language at a time.
 
-Every function takes the language first and numbers as they are; rounding happens in `hakaru.wording.number` alone.
+Every function takes the language first and numbers as they are; rounding happens in
+`hakaru.wording.number` alone.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ def level(language: str, factor: str, value: float | str) -> str:
 
 
 def series(where: Mapping[str, Any], language: str = "en") -> str:
-    """The levels of the other factors, as written in the study: `random-32k`, `random-32k, queue_depth 8`."""
+    """The levels of the other factors, as written in the study: `random-32k`, `random-32k,
+    queue_depth 8`.
+    """
     numeric = (int, float)
     told = {f: v for f, v in where.items() if v is not None}
     shown = [level(language, f, v) if f != "pattern" and isinstance(v, numeric) else str(v) for f, v in told.items()]

@@ -1,6 +1,8 @@
-"""From a run directory to `summary.json`: what `hakaru report RUN --format json` prints and HTML and PDF show.
+"""From a run directory to `summary.json`: what `hakaru report RUN --format json` prints and HTML
+and PDF show.
 
-The shape is stable and documented in docs/reference/report-json.md; its models are in `hakaru.analysis.report_model`.
+The shape is stable and documented in docs/reference/report-json.md; its models are in
+`hakaru.analysis.report_model`.
 """
 
 from __future__ import annotations
@@ -33,9 +35,11 @@ COMPARED = ("iops", "mb_per_s", "latency_ms_mean")
 
 
 def summarise(run_dir: Path) -> dict[str, Any]:
-    """Analyse a run, write `summary.json` into its directory (atomically), and give what was written.
+    """Analyse a run, write `summary.json` into its directory (atomically), and give what was
+    written.
 
-    Raises `UsageError` where the directory is not a run, `EnvironmentError_` where it cannot be written.
+    Raises `UsageError` where the directory is not a run, `EnvironmentError_` where it cannot be
+    written.
     """
     summary = analyse(RunData.read(run_dir))
     write_json(run_dir / "summary.json", summary)
@@ -45,7 +49,8 @@ def summarise(run_dir: Path) -> dict[str, Any]:
 def analyse(run: RunData) -> dict[str, Any]:
     """The summary of a run, as plain JSON (no NaN), as the kind of its study makes it.
 
-    Held against `report_model.Summary`: a summary of another shape is a defect of the kind that made it.
+    Held against `report_model.Summary`: a summary of another shape is a defect of the kind that
+    made it.
     """
     found = kind.of(run).analyse(run)
     report_model.Summary.model_validate(found)
@@ -85,7 +90,9 @@ def of_run(
 
 
 def mark_tester_limited(one: Sweep, verdict: SweepVerdict) -> None:
-    """Marks every point at which the tester was at its limit, where the tester is the bottleneck of the sweep."""
+    """Marks every point at which the tester was at its limit, where the tester is the bottleneck of
+    the sweep.
+    """
     if not verdict.verdict.tester_limited or verdict.resource is None:
         return
     names = {"generator_cpu": "generator_saturated", "fabric": "fabric_saturated"}
@@ -142,7 +149,9 @@ def _run_caveats(run: RunData, compared: bool) -> list[Caveat]:
 
 
 def link_checks(lab: dict[str, Any]) -> list[dict[str, Any]]:
-    """Link checks as the lab recorded them: as it was built, then as points changed links, with what they changed."""
+    """Link checks as the lab recorded them: as it was built, then as points changed links, with
+    what they changed.
+    """
     found = list(lab.get("checks") or [])
     for variant in lab.get("variants") or []:
         about = {"points": variant["points"], "changed": variant["links"], "seconds": variant["seconds"]}

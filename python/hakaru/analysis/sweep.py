@@ -1,4 +1,6 @@
-"""Points in the order of one factor, all other factors held: what a curve shows and a finding is about."""
+"""Points in the order of one factor, all other factors held: what a curve shows and a finding is
+about.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ NEAR_PEAK = 0.95
 
 @dataclass(frozen=True)
 class Sweep:
-    """Points that differ in `over` alone, by its level; `where` are the levels of the other factors."""
+    """Points that differ in `over` alone, by its level; `where` are the levels of the other
+    factors.
+    """
 
     over: str
     where: Mapping[str, Any]
@@ -29,7 +33,9 @@ class Sweep:
         return [p for p in self.points if p.mean(metric) is not None]
 
     def peak(self, metric: str = "iops") -> Point | None:
-        """The point with the highest mean, the earliest of equals; None where nothing was measured."""
+        """The point with the highest mean, the earliest of equals; None where nothing was
+        measured.
+        """
         return max(self.measured(metric), key=lambda p: p.mean(metric) or 0.0, default=None)
 
     def near_peak(self, metric: str = "iops") -> list[Point]:
@@ -51,7 +57,9 @@ class Sweep:
 
 
 def sweeps_of(points: list[Point]) -> list[Sweep]:
-    """All sweeps over the number of VMs (or else over the first numeric factor), in the order of the study."""
+    """All sweeps over the number of VMs (or else over the first numeric factor), in the order of
+    the study.
+    """
     over = swept_factor([p.factors for p in points])
     if over is None:
         return []

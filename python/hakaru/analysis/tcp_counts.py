@@ -1,4 +1,6 @@
-"""Counters of TCP: of each node's kernel (all sockets of its namespace) and of single ends of connections."""
+"""Counters of TCP: of each node's kernel (all sockets of its namespace) and of single ends of
+connections.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ Story = dict[str, dict[str, float]]
 
 
 def of_nodes(repetition: Repetition, nodes: Iterable[str]) -> Story:
-    """Growth of the counters of whole nodes; counters that the kernel does not have are left out."""
+    """Growth of the counters of whole nodes; counters that the kernel does not have are left
+    out.
+    """
     found: Story = {}
     for node in dict.fromkeys(nodes):
         counted = {}
@@ -59,7 +63,9 @@ def of_connections(sums: Mapping[str, Mapping[str, float | None]]) -> Story:
 
 
 def to_json(stories: list[Story]) -> dict[str, Any]:
-    """`{nodes: {NODE: {NAME: estimate}}, connections: {source|destination: {NAME: estimate}}}`, over repetitions."""
+    """`{nodes: {NODE: {NAME: estimate}}, connections: {source|destination: {NAME: estimate}}}`,
+    over repetitions.
+    """
     found: dict[str, Any] = {"nodes": {}, "connections": {}}
     for place in dict.fromkeys(p for story in stories for p in story):
         kind, _, whose = place.partition("/")

@@ -1,4 +1,6 @@
-"""The pass over recorded TCP series: retransmission timeouts of each point, for every kind that watched TCP."""
+"""The pass over recorded TCP series: retransmission timeouts of each point, for every kind that
+watched TCP.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The Universal Scalability Law fitted to a sweep: X(N) = λN / (1 + σ(N-1) + κN(N-1)).
 
-σ is the share that cannot be done in parallel (contention), κ the cost of keeping each other informed (or of spoiling
-each other's order); κ > 0 makes a curve fall after its peak at N = √((1-σ)/κ). N. Gunther, Guerrilla Capacity
-Planning, 2007. The fit describes; what gave out is told by utilisation.
+σ is the share that cannot be done in parallel (contention), κ the cost of keeping each other
+informed (or of spoiling each other's order); κ > 0 makes a curve fall after its peak at N =
+√((1-σ)/κ). N. Gunther, Guerrilla Capacity Planning, 2007. The fit describes; what gave out is told
+by utilisation.
 """
 
 from __future__ import annotations

@@ -3,17 +3,18 @@
     drives, drives_average    the busiest drive; the mean of all (busy time over elapsed time)
     group/G                   mean of the group's drives
     controller, port/N        busy time over elapsed time, where modelled
-    link/NAME/out|in          bits on the wire (Ethernet framing counted) over the rate asked for; `out` is
-                              what the node sends to the switch
+    link/NAME/out|in          bits on the wire (Ethernet framing counted) over the rate asked for;
+                              `out` is what the node sends to the switch
     cpu/machine               time not idle over the time of all CPUs
     cpu/initiator, cpu/backup, cpu/array, cpu/fabric
-                              the busiest process's user and system time over elapsed time: 100 % is one CPU; of an
-                              engine that works in several threads and tells of each, the busiest thread's
+        the busiest process's user and system time over elapsed time (100 % is one CPU);
+        the busiest thread's where an engine reports each of its threads
 
 Time in which an engine polled without finding work (`busy_poll_ns`) is left out.
 
-Modelled devices serve one request at a time, so busy time is exact. `member` says which of several it was. In a lab
-with several arrays the devices of each are told apart by its node: `drives/vtl`, `controller/vtl`, `port/vtl.0`.
+Modelled devices serve one request at a time, so busy time is exact. `member` says which of several
+it was. In a lab with several arrays the devices of each are told apart by its node: `drives/vtl`,
+`controller/vtl`, `port/vtl.0`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class Use:
 
 @dataclass(frozen=True)
 class Nic:
-    """A link's end: where its counters are, and what the link was asked to carry in each direction."""
+    """A link's end: where its counters are, and what the link was asked to carry in each
+    direction.
+    """
 
     node: str
     name: str
@@ -71,7 +74,9 @@ def _busy(counters: Counters, window: tuple[int, int], node: str, entity: str) -
 
 
 def _arrays(counters: Counters) -> Iterator[tuple[str, str, str]]:
-    """Each array's node, and what tells its devices from another array's: after a name alone, before a number."""
+    """Each array's node, and what tells its devices from another array's: after a name alone,
+    before a number.
+    """
     nodes = counters.nodes("array")
     for node in nodes:
         yield (node, f"/{node}", f"{node}.") if len(nodes) > 1 else (node, "", "")
@@ -103,8 +108,9 @@ def _single(counters: Counters, window: tuple[int, int]) -> Iterator[tuple[str, 
 def wire_bits(octets: float, packets: float, mtu: int) -> float:
     """Bits on the wire for what an interface counted.
 
-    A virtual interface counts a segmentation-offload packet (up to 64 KiB) once, with one set of headers; on the wire
-    it is as many frames as the MTU asks for, each with headers and framing of its own.
+    A virtual interface counts a segmentation-offload packet (up to 64 KiB) once, with one set of
+    headers; on the wire it is as many frames as the MTU asks for, each with headers and framing of
+    its own.
     """
     headers = ETHERNET_HEADER_BYTES + TCP_IP_HEADER_BYTES
     payload = max(0.0, octets - packets * headers)

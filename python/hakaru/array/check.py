@@ -1,4 +1,6 @@
-"""`hakaru array check`: every pool of a stopped array, read by the engine's checker. Changes and repairs nothing."""
+"""`hakaru array check`: every pool of a stopped array, read by the engine's checker. Changes and
+repairs nothing.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ CHECK_S = 3600.0
 def check_pools(loaded: Loaded) -> list[dict[str, Any]]:
     """For each pool: `pool`, `directory`, `clean`, and what the engine's checker found.
 
-    Raises `EnvironmentError_` if the array is served: a pool that changes while it is read cannot be judged.
+    Raises `EnvironmentError_` if the array is served: a pool that changes while it is read cannot
+    be judged.
     """
     if not loaded.file.pools:
         return []
@@ -46,7 +49,8 @@ def _check(name: str, directory: Path) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
-        # So damaged that there is nothing to look through, or not to be had at all; other pools are looked at still.
+        # So damaged that there is nothing to look through, or not to be had at all; other pools are
+        # looked at still.
         said = [line.removeprefix("error: ") for line in done.stderr.splitlines() if line.startswith("error: ")]
         fault = said[0] if said else f"the checker ended with exit status {done.returncode}"
         found = {"findings": [{"object": "pool", "fault": fault}]}

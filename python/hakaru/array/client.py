@@ -1,4 +1,6 @@
-"""The control socket, on the side of `hakaru array status` and its like: one request, one answer, blocking."""
+"""The control socket, on the side of `hakaru array status` and its like: one request, one answer,
+blocking.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ ANSWER_S = 120.0
 
 
 def ask(directory: Path, request: protocol.Request, timeout_s: float = ANSWER_S) -> Any:
-    """Return the answer of the process that serves `directory`. Raises its error as if it were ours."""
+    """Return the answer of the process that serves `directory`. Raises its error as if it were
+    ours.
+    """
     try:
         with socket_path(directory) as path, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(timeout_s)

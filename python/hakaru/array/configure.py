@@ -2,10 +2,13 @@
 
 The file *declares*; what was done online is laid over it:
 
-- an LU made online is served until it is deleted online; once the file declares its volume, the file holds
-- a volume that was grown online keeps its size: the larger of the two holds, nothing is ever made smaller
+- an LU made online is served until it is deleted online; once the file declares its volume, the
+  file holds
+- a volume that was grown online keeps its size: the larger of the two holds, nothing is ever made
+  smaller
 - a group that a pool was grown by stays, whatever the file says
-- a LUN that was given online and is declared for something else is refused: no known number leads to other data
+- a LUN that was given online and is declared for something else is refused: no known number leads
+  to other data
 """
 
 from __future__ import annotations
@@ -49,7 +52,9 @@ def array_config(loaded: Loaded, online: Online) -> contract.ArrayConfig:
 
 
 def served_lus(loaded: Loaded, online: Online) -> list[ServedLu]:
-    """Declared LUs, then those made online. Raises `UsageError` with a place where the two contradict each other."""
+    """Declared LUs, then those made online. Raises `UsageError` with a place where the two
+    contradict each other.
+    """
     served = [ServedLu(_declared(loaded, lu, online), True) for lu in loaded.file.lus]
     volumes = {volume_of(lu.config.store) for lu in served}
     places = {lu.lun: ("lus", i, "lun") for i, lu in enumerate(loaded.file.lus)}

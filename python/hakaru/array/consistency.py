@@ -1,4 +1,6 @@
-"""Checks of an array file that need several fields: doubled names, sizes that do not fit, addresses. Pure."""
+"""Checks of an array file that need several fields: doubled names, sizes that do not fit,
+addresses. Pure.
+"""
 
 from __future__ import annotations
 

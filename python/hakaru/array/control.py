@@ -1,7 +1,7 @@
 """The control socket, on the side of the process that serves.
 
-A Unix socket that only its owner may use (0600). Bounded in every direction: connections, length of a request, time
-that a client may be silent. What a request means is `answer`'s business.
+A Unix socket that only its owner may use (0600). Bounded in every direction: connections, length of
+a request, time that a client may be silent. What a request means is `answer`'s business.
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ def _bind(directory: Path) -> socket.socket:
 
 @contextlib.contextmanager
 def socket_path(directory: Path) -> Iterator[str]:
-    """A name of the socket that fits the 108 bytes of a Unix address, however deep the directory lies."""
+    """A name of the socket that fits the 108 bytes of a Unix address, however deep the directory
+    lies.
+    """
     descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{descriptor}/{SOCKET}"

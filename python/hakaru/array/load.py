@@ -1,6 +1,8 @@
-"""From a path to a checked `ArrayFile`; every error says file:line:column, the field, what is wrong and what would do.
+"""From a path to a checked `ArrayFile`; every error says file:line:column, the field, what is wrong
+and what would do.
 
-Called by `hakaru array …`. The file is the operator's own: unlike a study it may name any path and address.
+Called by `hakaru array …`. The file is the operator's own: unlike a study it may name any path and
+address.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ class Loaded:
         return self.path.resolve().parent / text
 
     def located(self, error: HakaruError) -> HakaruError:
-        """`error`, which names a field of the file, with that field's place; any other one as it is."""
+        """`error`, which names a field of the file, with that field's place; any other one as it
+        is.
+        """
         field = FIELD.search(error.message)
         if field is None:
             return error
@@ -64,5 +68,7 @@ def load_array(path: Path, metrics: str | None = None) -> Loaded:
 
 
 def array_schema() -> dict[str, Any]:
-    """JSON Schema (draft-07) of array files, for editors; `schema/array.schema.json` is it, checked in."""
+    """JSON Schema (draft-07) of array files, for editors; `schema/array.schema.json` is it, checked
+    in.
+    """
     return lower_schema(ArrayFile.model_json_schema(), "hakaru array")

@@ -1,13 +1,16 @@
 """The engine's counters in the form of Prometheus.
 
-A counter of `docs/reference/metrics.md` becomes one metric by these rules, and its meaning there becomes HELP:
+A counter of `docs/reference/metrics.md` becomes one metric by these rules, and its meaning there
+becomes HELP:
 
-- `hakaru_array_` + entity + name; what an entity is numbered by becomes a label: `drive/0.3` → `{group="0",drive="3"}`;
-  the entity `sessions` has no part in the name (`hakaru_array_logins_total`)
+- `hakaru_array_` + entity + name; what an entity is numbered by becomes a label: `drive/0.3` →
+  `{group="0",drive="3"}`; the entity `sessions` has no part in the name
+  (`hakaru_array_logins_total`)
 - a name in `_now` is a gauge without that ending; everything else is a counter in `_total`
 - nanoseconds become seconds and per cent become ratios, because Prometheus uses base units
 
-Served by `Exporter` on a thread of its own, from the last sample: a scrape costs the engine nothing.
+Served by `Exporter` on a thread of its own, from the last sample: a scrape costs the engine
+nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +56,9 @@ class Name:
 
 @functools.cache
 def prometheus_name(entity: str, name: str) -> Name:
-    """`lu/0`, `read_bytes` → `hakaru_array_lu_read_bytes`, `lun="0"`; `_total` is added to counters by the library."""
+    """`lu/0`, `read_bytes` → `hakaru_array_lu_read_bytes`, `lun="0"`; `_total` is added to counters
+    by the library.
+    """
     kind, _, instance = entity.partition("/")
     base, scale = name.removesuffix("_now"), 1.0
     if base.endswith("_ns") or base.endswith("_ns_sum"):
@@ -91,7 +96,9 @@ def families(sample: Sample) -> list[Metric]:
 
 @functools.cache
 def documented() -> dict[tuple[str, str], str]:
-    """(Kind of entity, name) → its meaning in `docs/reference/metrics.md`, without the page's markup."""
+    """(Kind of entity, name) → its meaning in `docs/reference/metrics.md`, without the page's
+    markup.
+    """
     page = (shipped("docs") / "reference" / "metrics.md").read_text()
     found: dict[tuple[str, str], str] = {}
     for line in page.splitlines():
@@ -167,7 +174,9 @@ class _Handler(WSGIRequestHandler):
 
 
 class _Server(ThreadingWSGIServer):
-    """The library's server on either family of addresses, and without asking a resolver for our own name."""
+    """The library's server on either family of addresses, and without asking a resolver for our own
+    name.
+    """
 
     def __init__(self, address: tuple[str, int], version: int, app: Callable[..., Any]) -> None:
         self.address_family = socket.AF_INET6 if version == 6 else socket.AF_INET

@@ -1,8 +1,9 @@
 """The array file: target, portals, pools, LUs, access.
 
-Field by field this is `array.yaml`; `hakaru schema array` prints it as JSON Schema, `docs/reference/array.md` says what
-each costs. Sizes and durations are text with a unit (`hakaru.units`). Unknown fields are refused. What needs several
-fields is in `hakaru.array.consistency`; where things stand in the file is added by `hakaru.array.load`.
+Field by field this is `array.yaml`; `hakaru schema array` prints it as JSON Schema,
+`docs/reference/array.md` says what each costs. Sizes and durations are text with a unit
+(`hakaru.units`). Unknown fields are refused. What needs several fields is in
+`hakaru.array.consistency`; where things stand in the file is added by `hakaru.array.load`.
 """
 
 from __future__ import annotations
@@ -85,7 +86,9 @@ Store = Annotated[MemoryStore | FileStore | ThinStore, Field(discriminator="kind
 
 
 class Group(Part):
-    """A RAID group of a pool: a sparse file, to which pages are dealt in turn with the other groups."""
+    """A RAID group of a pool: a sparse file, to which pages are dealt in turn with the other
+    groups.
+    """
 
     name: Name
     size: Size = Field(ge=128 << 10, le=256 * TIB, description="not looked at once the pool has the group")

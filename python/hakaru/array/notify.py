@@ -1,4 +1,5 @@
-"""systemd's notification protocol (sd_notify(3)): a datagram to the socket that `$NOTIFY_SOCKET` names.
+"""systemd's notification protocol (sd_notify(3)): a datagram to the socket that `$NOTIFY_SOCKET`
+names.
 
 With `Type=notify` a unit counts as started when the array answers, not when its process exists.
 """

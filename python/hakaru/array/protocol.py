@@ -1,10 +1,11 @@
 """The protocol of the control socket: a line of JSON each way, as often as the client likes.
 
     client → {"command": "snapshot", "of": "0", "name": "before-upgrade"}
-    serve  → {"value": {…}}        or        {"error": {"exit_code": 2, "message": "…", "hint": "…"}}
+    serve  → {"value": {…}}        or        {"error": {"exit_code": 2, "message": "…", "hint":
+                                             "…"}}
 
-Requests are closed: nothing unknown, nothing coerced. `exit_code` is that of `hakaru.errors`. A volume is named by the
-LUN that shows it or as POOL/VOLUME. Sizes are bytes.
+Requests are closed: nothing unknown, nothing coerced. `exit_code` is that of `hakaru.errors`. A
+volume is named by the LUN that shows it or as POOL/VOLUME. Sizes are bytes.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class Grow(Part):
     group: Name
     size_bytes: Bytes
     drives: Annotated[int, Field(ge=0, le=63)] | None = None
-    """The modelled RAID group that it lies on, from `offset_bytes` on; needed when the model has drives."""
+    """The modelled RAID group that it lies on, from `offset_bytes` on; needed when the model has
+    drives.
+    """
     offset_bytes: Annotated[int, Field(ge=0)] = 0
 
 
@@ -129,7 +132,9 @@ def emit_error(error: HakaruError) -> bytes:
 
 
 def parse_reply(line: bytes) -> Any:
-    """The value of a reply; raises the error that it carries. Raises ValueError if it is neither."""
+    """The value of a reply; raises the error that it carries. Raises ValueError if it is
+    neither.
+    """
     reply = json.loads(line)
     if not isinstance(reply, dict):
         raise ValueError("not an object")

@@ -13,8 +13,8 @@ Entity = dict[str, float]
 def rates(before: Sample | None, now: Sample) -> dict[str, Entity]:
     """Entity → what follows from its counters between two samples; nothing where there is only one.
 
-    `NAME_per_s` of every cumulative count; of modelled parts also `busy_percent`, `queue` (mean requests present) and
-    `service_ms` (mean, of requests that ended).
+    `NAME_per_s` of every cumulative count; of modelled parts also `busy_percent`, `queue` (mean
+    requests present) and `service_ms` (mean, of requests that ended).
     """
     if before is None or now.at_ns <= before.at_ns:
         return {}

@@ -182,7 +182,9 @@ def _stations(status: Json, entities: Sequence[str]) -> Table:
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = ()) -> Table:
-    """A table of the kind that every command prints; columns in `left` are text, the others numbers."""
+    """A table of the kind that every command prints; columns in `left` are text, the others
+    numbers.
+    """
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for i, title in enumerate(titles):
         made.add_column(title, justify="left" if i in left else "right", overflow="fold")

@@ -3,8 +3,9 @@
     lock the state directory → configure the engine → listen (control socket, /metrics) → READY
     … until SIGTERM, Ctrl-C or a hang-up → stop the engine → release the lock
 
-The engine is a child whose stdin we hold: however this process ends, the engine ends too. An engine that is lost ends
-us with its error (7); starting again is the service manager's business, and finds everything that was acknowledged.
+The engine is a child whose stdin we hold: however this process ends, the engine ends too. An engine
+that is lost ends us with its error (7); starting again is the service manager's business, and finds
+everything that was acknowledged.
 """
 
 from __future__ import annotations
@@ -108,7 +109,9 @@ def announce(service: Service, json_lines: bool) -> None:
 
 @contextlib.contextmanager
 def _stopping() -> Iterator[asyncio.Event]:
-    """An event that a signal sets; a second signal of the same kind ends us as it would any process."""
+    """An event that a signal sets; a second signal of the same kind ends us as it would any
+    process.
+    """
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 

@@ -1,9 +1,10 @@
 """An array that is being served, and what it does for operators.
 
-A restart must find every change of an operator, whatever happens in between: the state directory and the pool are
-two places, so the order matters. Before the engine is asked, the record says what would be right if the engine did it
-and we died (a size, a group, an LU that is gone); a copy that nothing names yet is made first and recorded then. A
-refusal puts the record back. One change at a time.
+A restart must find every change of an operator, whatever happens in between: the state directory
+and the pool are two places, so the order matters. Before the engine is asked, the record says what
+would be right if the engine did it and we died (a size, a group, an LU that is gone); a copy that
+nothing names yet is made first and recorded then. A refusal puts the record back. One change at a
+time.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ WARNINGS_MAX = 10
 
 
 class Service:
-    """Answers requests (`answer`), watches the engine (`watch`), returns the newest counters (`newest`)."""
+    """Answers requests (`answer`), watches the engine (`watch`), returns the newest counters
+    (`newest`).
+    """
 
     def __init__(self, loaded: Loaded, state: State, engine: EngineProcess, ready: contract.Ready) -> None:
         self.loaded, self.state, self.engine, self.found = loaded, state, engine, ready.found
@@ -46,14 +49,18 @@ class Service:
         return self._newest
 
     async def watch(self) -> None:
-        """Take samples as they come, and report errors of peers; until the engine ends, which raises."""
+        """Take samples as they come, and report errors of peers; until the engine ends, which
+        raises.
+        """
         async for event in self.engine.events():
             if isinstance(event, contract.Sample):
                 self._before, self._newest = self._newest, event
                 self._warn()
 
     def _warn(self) -> None:
-        """Print what the engine survived after the last sample, such as a peer that broke the protocol."""
+        """Print what the engine survived after the last sample, such as a peer that broke the
+        protocol.
+        """
         complaints = self.engine.complaints
         for complaint in list(complaints)[:WARNINGS_MAX]:
             hint = f" ({complaint.hint})" if complaint.hint else ""
@@ -153,7 +160,9 @@ class Service:
         return await self._serve(await self._copied(pool, volume, request.name, lun, quota_bytes=quota))
 
     async def _copied(self, pool: str, of: str, name: str, lun: int, **more: Any) -> OnlineLu:
-        """The LU of a copy: as large as it is, with the blocks of the LU that it was copied from."""
+        """The LU of a copy: as large as it is, with the blocks of the LU that it was copied
+        from.
+        """
         blocks = [lu.config.block_bytes for lu in self._shown(pool, of)]
         size_bytes = (await self._volumes(pool))[name]["size_bytes"]
         return OnlineLu(
@@ -221,7 +230,8 @@ class Service:
         try:
             return await self.engine.manage(action)
         except LostError:
-            # Whether it was done is unknown: the record is written so that it is right, or made right, either way.
+            # Whether it was done is unknown: the record is written so that it is right, or made
+            # right, either way.
             raise
         except HakaruError:
             self.state.keep(before)

@@ -4,11 +4,12 @@
       lock                held (flock) by the process that serves; its process id
       control.sock        0600; the control socket while it is served
       state.json          what was made online; see `Online`
-      reservations/       persistent reservations that initiators asked to be kept (APTPL), the engine's
+      reservations/       persistent reservations that initiators asked to be kept (APTPL), the
+                          engine's
       pools/NAME/         a pool's metadata and data, the engine's (docs/concepts/thin-pool.md)
 
-`state.json` is written whole, synced and renamed before an operator gets the answer that something was done, so that a
-restart finds everything that was acknowledged.
+`state.json` is written whole, synced and renamed before an operator gets the answer that something
+was done, so that a restart finds everything that was acknowledged.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ class OnlineLu(Part):
 
 
 class Online(Part):
-    """Changes made online, beyond the array file. The pool itself keeps snapshots that no LU shows."""
+    """Changes made online, beyond the array file. The pool itself keeps snapshots that no LU
+    shows.
+    """
 
     format: Literal[1] = 1
     lus: list[OnlineLu] = Field(default=[])
@@ -72,14 +75,17 @@ class State:
 
     @classmethod
     def acquire(cls, directory: Path) -> Self:
-        """Make the directory if absent, lock it and read it. Refuses one that is served, with the owner's pid."""
+        """Make the directory if absent, lock it and read it. Refuses one that is served, with the
+        owner's pid.
+        """
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as e:
             raise unusable(directory, e) from e
         lock = _hold(directory)
         try:
-            # A socket that a killed process left behind; no other process can be listening while we hold the lock.
+            # A socket that a killed process left behind; no other process can be listening while we
+            # hold the lock.
             (directory / SOCKET).unlink(missing_ok=True)
             return cls(directory, read_record(directory), lock)
         except BaseException:
@@ -130,7 +136,9 @@ def held(directory: Path) -> Iterator[None]:
 
 
 def _hold(directory: Path) -> int:
-    """The lock, taken for as long as the descriptor lives, with our process id for a process that comes second."""
+    """The lock, taken for as long as the descriptor lives, with our process id for a process that
+    comes second.
+    """
     try:
         lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as e:
@@ -157,7 +165,9 @@ def served(directory: Path) -> EnvironmentError_:
 
 
 def read_record(directory: Path) -> Online:
-    """`state.json`; what a new array has where there is none. Refuses a damaged or newer one, and never repairs."""
+    """`state.json`; what a new array has where there is none. Refuses a damaged or newer one, and
+    never repairs.
+    """
     path = directory / RECORD
     try:
         with path.open("rb") as file:

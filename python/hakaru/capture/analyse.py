@@ -21,12 +21,14 @@ HEADER_BYTES = 48
 
 
 def analyse(paths: Sequence[Path], ports: Sequence[int] = (3260,), *, progress: bool = False) -> dict[str, Any]:
-    """Analyse captures; `docs/reference/analyse.md` describes the result. Several files are the parts of one capture.
+    """Analyse captures; `docs/reference/analyse.md` describes the result. Several files are the
+    parts of one capture.
 
-    `paths`: files or pipes; each is read once. `ports`: TCP ports that targets listen on; iSCSI on other ports is
-    recognised by its content. `progress`: percent on stderr.
+    `paths`: files or pipes; each is read once. `ports`: TCP ports that targets listen on; iSCSI on
+    other ports is recognised by its content. `progress`: percent on stderr.
 
-    Raises EnvironmentError_ for a file that cannot be read, UsageError for one that is no capture or holds no iSCSI.
+    Raises EnvironmentError_ for a file that cannot be read, UsageError for one that is no capture
+    or holds no iSCSI.
     """
     options = [f"--port={port}" for port in ports] + (["--progress"] if progress else [])
     with _inheritable(paths) as (names, descriptors), tempfile.TemporaryFile() as out:
@@ -50,7 +52,9 @@ def analyse(paths: Sequence[Path], ports: Sequence[int] = (3260,), *, progress: 
 
 @contextmanager
 def _inheritable(paths: Sequence[Path]) -> Iterator[tuple[list[Path], list[int]]]:
-    """Names of the files for the engine, and the descriptors it must inherit: pipes of a shell are open only here."""
+    """Names of the files for the engine, and the descriptors it must inherit: pipes of a shell are
+    open only here.
+    """
     names, descriptors = [], []
     try:
         for path in paths:

@@ -1,4 +1,6 @@
-"""The commands `hakaru array …`: each sends one request to the process that serves the array, and prints its answer."""
+"""The commands `hakaru array …`: each sends one request to the process that serves the array, and
+prints its answer.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def serve(
     ] = None,
     json_: JsonLines = False,
 ) -> int:
-    """Serve the array until Ctrl-C or SIGTERM. Prints a line that begins with READY once initiators can log in."""
+    """Serve the array until Ctrl-C or SIGTERM. Prints a line that begins with READY once initiators
+    can log in.
+    """
     from hakaru.array.load import load_array
     from hakaru.array.serve import serve as keep
 
@@ -144,7 +148,9 @@ def clone(
     quota: Quota = None,
     json_: Json = False,
 ) -> int:
-    """Clone a volume or snapshot to a writable LU. It takes no space until one of the two changes."""
+    """Clone a volume or snapshot to a writable LU. It takes no space until one of the two
+    changes.
+    """
     from hakaru.array import protocol
 
     return ask(array, checked(protocol.Clone, of=of, name=name, lun=lun, quota_bytes=quota), json_, print_made)

@@ -1,4 +1,6 @@
-"""The end of a run, after its last repetition: analysis, report, and the verdict that becomes the exit code."""
+"""The end of a run, after its last repetition: analysis, report, and the verdict that becomes the
+exit code.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,11 @@ def finish(directory: Path, watch: Any, formats: Sequence[str]) -> tuple[dict[st
 def render_each(
     directory: Path, formats: Sequence[str], languages: Sequence[str], summary: dict[str, Any]
 ) -> list[Path]:
-    """Write a report per language, each in a process of its own, because drawing and typesetting take seconds.
+    """Write a report per language, each in a process of its own, because drawing and typesetting
+    take seconds.
 
-    Processes answer over pipes: a pool would keep named semaphores, which stay in /dev/shm when all are killed.
+    Processes answer over pipes: a pool would keep named semaphores, which stay in /dev/shm when all
+    are killed.
     """
     from multiprocessing import get_context
 
@@ -69,7 +73,9 @@ def _render(sender: Connection, directory: Path, formats: list[str], language: s
 
 
 def judge(summary: dict[str, Any]) -> None:
-    """Raise InvalidPoints or ExpectationBreach; invalid points first, because they may breach expectations."""
+    """Raise InvalidPoints or ExpectationBreach; invalid points first, because they may breach
+    expectations.
+    """
     invalid = [point["point"] for point in summary["points"] if not point["valid"]]
     if invalid:
         raise InvalidPoints(

@@ -1,6 +1,7 @@
 """Types of options that several commands share: names, help texts, converters and validators.
 
-A converter gets the option's tokens and returns its value; it raises UsageError with the option and what to write.
+A converter gets the option's tokens and returns its value; it raises UsageError with the option and
+what to write.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ Levels = tuple[str, tuple[str, ...]]
 
 
 def _shown_default(value: Any) -> str | None:
-    """Defaults as a user would type them; None, and so no default in `--help`, for flags and empty lists."""
+    """Defaults as a user would type them; None, and so no default in `--help`, for flags and empty
+    lists.
+    """
     if value is None or value is False or value == ():
         return None
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
@@ -58,7 +61,9 @@ def _parse_levels(text: str) -> Levels:
 
 
 def _list_of(choices: Sequence[str], *, none: bool = False) -> Callable[[Any, Sequence[Token]], tuple[str, ...]]:
-    """A converter of lists with commas of some of `choices`; `none`: or the word `none`, an empty list."""
+    """A converter of lists with commas of some of `choices`; `none`: or the word `none`, an empty
+    list.
+    """
 
     def parse(_: Any, tokens: Sequence[Token]) -> tuple[str, ...]:
         parts = [part.strip() for token in tokens for part in token.value.split(",") if part.strip()]

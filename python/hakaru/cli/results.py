@@ -25,7 +25,9 @@ def report(
     lang: Languages = ("en", "ja"),
     out: Annotated[Path | None, Parameter(metavar="FOLDER", help="Folder for the files. Default: RUN/report.")] = None,
 ) -> int:
-    """Write the report of a run again, and print the paths. `--format json` without `--out` prints the report."""
+    """Write the report of a run again, and print the paths. `--format json` without `--out` prints
+    the report.
+    """
     from hakaru.store import find_run, runs_folder
 
     directory = find_run(run, runs_folder(), measured=True)
@@ -49,7 +51,9 @@ def query(
     json_: Annotated[bool, Parameter(name="--json", help="Print rows as JSON lines.")] = False,
     csv_: Annotated[bool, Parameter(name="--csv", help="Print rows as CSV.")] = False,
 ) -> int:
-    """Query the runs in SQL (DuckDB). Views: runs, points, repetitions, metrics, samples, histograms, tcp."""
+    """Query the runs in SQL (DuckDB). Views: runs, points, repetitions, metrics, samples,
+    histograms, tcp.
+    """
     from hakaru.store import runs_folder
     from hakaru.store.query import query as ask
 

@@ -84,7 +84,9 @@ def analyse(
 def schema(
     kind: Annotated[Literal["study", "array", "report"], Parameter(name="KIND", help="Kind of file.")] = "study", /
 ) -> int:
-    """Print the JSON Schema of study files, array files or reports in JSON, for editors and checks."""
+    """Print the JSON Schema of study files, array files or reports in JSON, for editors and
+    checks.
+    """
     if kind == "array":
         from hakaru.array.load import array_schema
 

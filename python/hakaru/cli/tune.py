@@ -13,7 +13,8 @@ from cyclopts import Group, Parameter, validators
 from hakaru.cli.finish import finish
 from hakaru.cli.options import JsonLines, Quiet, Reports, RunsFolder, duration, size
 
-# A field of `PathAndLoad` is called `rate`, and hides a function of that name from its own annotation.
+# A field of `PathAndLoad` is called `rate`, and hides a function of that name from its own
+# annotation.
 from hakaru.cli.options import rate as rate_option
 from hakaru.errors import InvalidPoints, LostError, UsageError
 
@@ -140,9 +141,11 @@ def tune(
     quiet: Quiet = False,
     report: Reports = ("html",),
 ) -> int:
-    """Find the iSCSI and TCP settings that carry a load best over a path, and show what each setting is worth.
+    """Find the iSCSI and TCP settings that carry a load best over a path, and show what each
+    setting is worth.
 
-    Prints the best settings, the contribution of each knob, and ready text for open-iscsi, LIO, tgt and Linux.
+    Prints the best settings, the contribution of each knob, and ready text for open-iscsi, LIO, tgt
+    and Linux.
     """
     from hakaru.run.site_file import load_site
     from hakaru.store import RunReader, find_run, runs_folder
@@ -177,7 +180,9 @@ def tune(
 
 
 def judge(summary: dict[str, Any]) -> int:
-    """The exit code. Raises LostError or InvalidPoints for a tuning whose advice rests on nothing."""
+    """The exit code. Raises LostError or InvalidPoints for a tuning whose advice rests on
+    nothing.
+    """
     tuning = summary["tuning"]
     if tuning["ended"] == "failed":
         error = next((trial["error"] for trial in reversed(tuning["trials"]) if trial["error"]), "")
@@ -220,7 +225,9 @@ def setup_of(conditions: Any, search: Search, *, lab: bool) -> Any:
 
 
 def conditions_of(path: PathAndLoad, site: Any) -> Any:
-    """Path and load of a tuning, in a lab or (`site`) in front of real equipment. Raises UsageError."""
+    """Path and load of a tuning, in a lab or (`site`) in front of real equipment. Raises
+    UsageError.
+    """
     from hakaru.tune.conditions import Conditions
 
     rtt_ns, rate_bits_per_s, op = path.rtt, path.rate, path.op

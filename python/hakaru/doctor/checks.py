@@ -2,8 +2,8 @@
 
     diagnose() -> list[Finding]      every check, none of which changes anything; about a second
 
-Each finding says what was found, and for anything but `ok` what to do. `fail`: a lab or an engine cannot run here;
-`warn`: it can, with something missing or a number to doubt.
+Each finding says what was found, and for anything but `ok` what to do. `fail`: a lab or an engine
+cannot run here; `warn`: it can, with something missing or a number to doubt.
 """
 
 from __future__ import annotations
@@ -98,7 +98,9 @@ def check_netem() -> Finding:
 
 
 def _try_lab(name: str, backend: str, hint: str, *, absent: str | None = None) -> Finding:
-    """Build a small lab in a process of its own. `absent`: what to say, as a fact, if it cannot be."""
+    """Build a small lab in a process of its own. `absent`: what to say, as a fact, if it cannot
+    be.
+    """
     command = [sys.executable, "-m", "hakaru.doctor.trial", backend]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     try:
@@ -120,7 +122,9 @@ def _try_lab(name: str, backend: str, hint: str, *, absent: str | None = None) -
 
 
 def check_congestion_control() -> Finding:
-    """Names for `lab: tcp: congestion_control`, and whether TCP of 2009 can do without RACK here."""
+    """Names for `lab: tcp: congestion_control`, and whether TCP of 2009 can do without RACK
+    here.
+    """
     available = (_read("/proc/sys/net/ipv4/tcp_available_congestion_control") or "reno").split()
     what = ", ".join(sorted(available))
     if kernel_finds_losses_by_rack_only(platform.release()):
@@ -187,7 +191,9 @@ def check_disk() -> Finding:
 
 
 def check_array_files() -> Finding:
-    """File system features that an array on its own can use here: holes, to give space back, and O_DIRECT."""
+    """File system features that an array on its own can use here: holes, to give space back, and
+    O_DIRECT.
+    """
     name = "array files"
     if not os.access(".", os.W_OK):
         return Finding(name, "ok", f"{Path.cwd()} cannot be written to: not tried")
@@ -210,7 +216,9 @@ def check_array_files() -> Finding:
 
 
 def check_iscsi_port() -> Finding:
-    """Port 3260 of the loopback, where `hakaru array serve` listens unless its file says otherwise."""
+    """Port 3260 of the loopback, where `hakaru array serve` listens unless its file says
+    otherwise.
+    """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -256,7 +264,9 @@ def check_io_uring() -> Finding:
 
 
 def check_kvm() -> Finding:
-    """KVM is not used by studies of emulated VMs; that /dev/kvm exists does not prove that it works."""
+    """KVM is not used by studies of emulated VMs; that /dev/kvm exists does not prove that it
+    works.
+    """
     if not Path("/dev/kvm").exists():
         return Finding("kvm", "ok", "absent; no study here needs it")
     usable = os.access("/dev/kvm", os.R_OK | os.W_OK)

@@ -1,6 +1,8 @@
-"""A small lab of one kind, built and thrown away: `python -m hakaru.doctor.trial kernel|fabric|netem`, for the doctor.
+"""A small lab of one kind, built and thrown away: `python -m hakaru.doctor.trial
+kernel|fabric|netem`, for the doctor.
 
-A process of its own, because it enters a sandbox. Prints one line on stdout, or the error on stderr.
+A process of its own, because it enters a sandbox. Prints one line on stdout, or the error on
+stderr.
 """
 
 from __future__ import annotations

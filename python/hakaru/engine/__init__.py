@@ -1,1 +1,3 @@
-"""Driving `hakaru-engine`: its contract (`contract`), one process of it (`process`) and its clock (`clock`)."""
+"""Driving `hakaru-engine`: its contract (`contract`), one process of it (`process`) and its clock
+(`clock`).
+"""

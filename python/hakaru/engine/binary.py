@@ -14,7 +14,8 @@ VARIABLE = "HAKARU_ENGINE"
 
 
 def find_engine() -> Path:
-    """The program: `$HAKARU_ENGINE`, else beside this Python, else on PATH, else the release build of this checkout.
+    """The program: `$HAKARU_ENGINE`, else beside this Python, else on PATH, else the release build
+    of this checkout.
 
     Raises EnvironmentError_ that says how to get one.
     """

@@ -5,12 +5,13 @@
         await engine.start(at_ns)
         async for event in engine.events():       # Sample and Phase, until the result
             …
-        result = await engine.result()            # or `await engine.stop()`, for engines that run until stopped
+        result = await engine.result()  # `await engine.stop()` for engines that run until stopped
 
-Failures arrive as exceptions of `hakaru.errors` at the caller that waits: an `error` event by its class, and a
-process that ends, falls silent or talks nonsense as LostError with its exit status and the last lines of its stderr.
-Leaving the block leaves no process: stdin is closed (which means stop), then SIGTERM, then SIGKILL. An engine is in a
-process group of its own, so that Ctrl-C reaches hakaru alone, which then stops its engines in order.
+Failures arrive as exceptions of `hakaru.errors` at the caller that waits: an `error` event by its
+class, and a process that ends, falls silent or talks nonsense as LostError with its exit status and
+the last lines of its stderr. Leaving the block leaves no process: stdin is closed (which means
+stop), then SIGTERM, then SIGKILL. An engine is in a process group of its own, so that Ctrl-C
+reaches hakaru alone, which then stops its engines in order.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ class EngineProcess:
         self.kind = kind
         self.version = ""
         self.complaints: deque[contract.Error] = deque(maxlen=_COMPLAINTS)
-        """Errors that did not end the work (for an array: a peer that broke the protocol), in order; the newest."""
+        """Errors that did not end the work (for an array: a peer that broke the protocol), in
+        order; the newest.
+        """
         self._binary = binary
         self._process = process
         self._stderr: deque[str] = deque(maxlen=_STDERR_LINES)
@@ -87,8 +90,9 @@ class EngineProcess:
     ) -> Self:
         """Start an engine, check that it speaks our contract, and configure it.
 
-        `namespace`: descriptor of the network namespace to enter, None: this process's own.
-        Raises EnvironmentError_ if there is no engine or it speaks another contract, LostError if it says nothing.
+        `namespace`: descriptor of the network namespace to enter, None: this process's own. Raises
+        EnvironmentError_ if there is no engine or it speaks another contract, LostError if it says
+        nothing.
         """
         program = binary or find_engine()
         arguments = ["run"] if namespace is None else ["run", "--netns", f"/proc/self/fd/{namespace}"]
@@ -139,7 +143,9 @@ class EngineProcess:
         await self._send(contract.Start(at_ns=at_ns))
 
     async def manage(self, action: contract.ManageAction, timeout_s: float = MANAGE_TIMEOUT_S) -> dict[str, Any]:
-        """Let an array that serves do something; what it answers. Raises its refusal by its class."""
+        """Let an array that serves do something; what it answers. Raises its refusal by its
+        class.
+        """
         order = next(self._orders)
         future: asyncio.Future[contract.Reply] = asyncio.get_running_loop().create_future()
         if self._result.done():
@@ -155,7 +161,9 @@ class EngineProcess:
         return reply.value or {}
 
     async def events(self) -> AsyncIterator[contract.Sample | contract.Phase]:
-        """Samples and phases as they come, kept until asked for; ends with the result, raises if the engine fails."""
+        """Samples and phases as they come, kept until asked for; ends with the result, raises if
+        the engine fails.
+        """
         while True:
             event = await self._events.get()
             if event is None:
@@ -174,7 +182,9 @@ class EngineProcess:
         return await self._expect(self._result, "result", timeout_s)
 
     async def close(self) -> None:
-        """End the process by all means, at once if it has nothing left to say. Safe to call twice."""
+        """End the process by all means, at once if it has nothing left to say. Safe to call
+        twice.
+        """
         try:
             if self._process.stdin is not None:
                 self._process.stdin.close()

@@ -1,6 +1,8 @@
-"""The lab: hosts, switches, arrays and links, built without root rights in namespaces that die with hakaru.
+"""The lab: hosts, switches, arrays and links, built without root rights in namespaces that die with
+hakaru.
 
-Five packages; each imports only those below it, and every package names its public names in its `__init__`:
+Five packages; each imports only those below it, and every package names its public names in its
+`__init__`:
 
     check      are the links as asked? what does plain TCP reach?      CheckedLab(lab)
     build      applies a plan, starts engines in nodes                  Lab(plan)

@@ -1,10 +1,11 @@
-"""The report an engineer would hand to a customer: HTML, PDF, in English and Japanese, and single figures.
+"""The report an engineer would hand to a customer: HTML, PDF, in English and Japanese, and single
+figures.
 
     render(run_dir, ["html", "pdf"], ["en", "ja"])   → paths
     figure(run_dir, "iops", Path("iops.png"))        → path
 
-`document` says what a report shows, `figures` which drawings, `charts` how they look, `output` writes files. All
-numbers come from the summary that `hakaru.analysis` computes.
+`document` says what a report shows, `figures` which drawings, `charts` how they look, `output`
+writes files. All numbers come from the summary that `hakaru.analysis` computes.
 """
 
 from __future__ import annotations

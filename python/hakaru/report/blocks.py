@@ -13,7 +13,9 @@ from typing import Literal
 from hakaru.report.figures import Figure
 
 Look = Literal["number", "level", "words"]
-"""Alignment of a column: `number` right, `level` left on one line, `words` left in several lines."""
+"""Alignment of a column: `number` right, `level` left on one line, `words` left in several
+lines.
+"""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """One row. `state` is "" or one of `peak`, `invalid`, `lossy`; `marks` are letters of caveats."""
+    """One row. `state` is "" or one of `peak`, `invalid`, `lossy`; `marks` are letters of
+    caveats.
+    """
 
     cells: Sequence[Cell | str]
     state: str = ""
@@ -53,7 +57,9 @@ class Across:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; without titles of columns it is a list of names and values. `style` names CSS classes."""
+    """A table; without titles of columns it is a list of names and values. `style` names CSS
+    classes.
+    """
 
     caption: str
     columns: Sequence[Column]

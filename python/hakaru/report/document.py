@@ -1,7 +1,8 @@
 """The report as data: everything the template shows, in one language, as plain strings.
 
-Numbers come from the summary alone and are written by `hakaru.wording.number` alone, so that HTML, PDF and JSON cannot
-disagree. Nothing here is markup except the SVG of figures, which we drew ourselves.
+Numbers come from the summary alone and are written by `hakaru.wording.number` alone, so that HTML,
+PDF and JSON cannot disagree. Nothing here is markup except the SVG of figures, which we drew
+ourselves.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class Inputs:
 
 
 def clean(text: object) -> str:
-    """Text from a study, a site or a peer, with control and direction-changing characters made visible."""
+    """Text from a study, a site or a peer, with control and direction-changing characters made
+    visible.
+    """
     return _UNSEEN.sub(lambda m: f"\\u{ord(m[0]):04x}", str(text))
 
 
@@ -211,7 +214,9 @@ def _letters(summary: Json) -> dict[str, str]:
 
 
 def _caveats(summary: Json, letters: dict[str, str], language: str) -> list[Json]:
-    """Each caveat once: its text (of several the one with the largest number) and the points that it is about."""
+    """Each caveat once: its text (of several the one with the largest number) and the points that
+    it is about.
+    """
     found = [_caveat([c], "", [say(language, "caveats.run")], language) for c in summary["caveats"]]
     own = kind.of(summary["run"]["kind"])
     by_point = {i: (Sweep(summary, s), i) for s, raw in enumerate(summary["sweeps"]) for i in raw["points"]}

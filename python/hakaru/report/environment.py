@@ -13,7 +13,9 @@ GIB = 1 << 30
 
 
 def rows(run: Json, machine: Json, language: str) -> list[tuple[str, str]]:
-    """Names and values: the run, its versions, the machine. A fact that the machine did not report says so."""
+    """Names and values: the run, its versions, the machine. A fact that the machine did not report
+    says so.
+    """
     times = [(say(language, f"environment.{name}"), _time(run.get(name))) for name in ("started", "ended")]
     return [
         (say(language, "environment.run"), str(run["run"])),

@@ -20,7 +20,9 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class TerminalTable:
-    """The terminal's table beside the factors: titles of columns, and cells of each point in the summary's order."""
+    """The terminal's table beside the factors: titles of columns, and cells of each point in the
+    summary's order.
+    """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -45,7 +47,9 @@ class ReportKind(ABC):
         return []
 
     def method(self, summary: Json, study: Json, lab: Json, language: str) -> list[str]:
-        """Sentences about how it was measured, besides those that all reports have. Default: none."""
+        """Sentences about how it was measured, besides those that all reports have. Default:
+        none.
+        """
         return []
 
     def groups(self, summary: Json, study: Json, language: str) -> list[Group]:
@@ -53,7 +57,9 @@ class ReportKind(ABC):
         return []
 
     def tables(self, summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
-        """Tables of the section "All points"; `letters` are those of caveats, by name. Default: none."""
+        """Tables of the section "All points"; `letters` are those of caveats, by name. Default:
+        none.
+        """
         return []
 
     def about_tables(self, summary: Json, language: str) -> str:

@@ -1,4 +1,6 @@
-"""The lab of a run for the report from `lab.json`: drawn, links, how it was built, its TCPs, its baseline."""
+"""The lab of a run for the report from `lab.json`: drawn, links, how it was built, its TCPs, its
+baseline.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ REMAINS = tuple(f"lab.remains.{name}" for name in REMAINS_NAMES)
 
 
 def describe_lab(lab: Json, clean: Callable[[object], str], language: str) -> Json:
-    """Drawing, rows of links, pairs about how it was built, its TCPs and baselines; texts made safe by `clean`."""
+    """Drawing, rows of links, pairs about how it was built, its TCPs and baselines; texts made safe
+    by `clean`.
+    """
     links = [[clean(cell) for cell in row] for row in _links(lab, language)]
     rows = [*_site(lab, language), *_switches(lab, language), *_built(lab, language)]
     about = [(clean(name), clean(value)) for name, value in rows]
@@ -43,7 +47,9 @@ def describe_lab(lab: Json, clean: Callable[[object], str], language: str) -> Js
 
 
 def _links(lab: Json, language: str) -> Iterator[list[str]]:
-    """Name, ends, addresses, rate of every link; with VLANs also those of its ports. A node's trunk is one link."""
+    """Name, ends, addresses, rate of every link; with VLANs also those of its ports. A node's trunk
+    is one link.
+    """
     inside: dict[str, list[str]] = {}
     for link in lab.get("links") or []:
         if link.get("inside"):
@@ -165,7 +171,9 @@ def _baseline(one: Json, clean: Callable[[object], str], language: str) -> list[
 
 
 def draw_lab(lab: dict[str, Any], language: str) -> str:
-    """An `<svg>` element; empty for a run on equipment that was not ours to build, where only the site is known."""
+    """An `<svg>` element; empty for a run on equipment that was not ours to build, where only the
+    site is known.
+    """
     try:
         plan = LabPlan.from_description(lab)
     except (KeyError, TypeError, ValueError):  # another version's lab, or none

@@ -1,4 +1,6 @@
-"""The checks of links for the report: as the lab was built, then each state that points put them into."""
+"""The checks of links for the report: as the lab was built, then each state that points put them
+into.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ _POINTS_NAMED_MAX = 3
 
 
 def groups(checks: list[Json], factors: Mapping[str, Json], language: str) -> list[Json]:
-    """Tables, each with what is special about it (the first: nothing) and a row per path; `factors` by point."""
+    """Tables, each with what is special about it (the first: nothing) and a row per path; `factors`
+    by point.
+    """
     found: list[Json] = []
     for check in checks:
         heading = _heading(check, factors, language)

@@ -1,4 +1,6 @@
-"""From a run directory to files: one self-contained HTML, one PDF, or the summary as JSON, per language."""
+"""From a run directory to files: one self-contained HTML, one PDF, or the summary as JSON, per
+language.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,10 @@ def render(
 ) -> list[Path]:
     """Write the report of a run and give the paths, in the order asked for.
 
-    `formats` are of `html`, `pdf`, `json`; `langs` of `en`, `ja`; `out` is a folder, made if absent, by default
-    `RUN/report`. The run is analysed anew unless its `summary` is given. Raises `UsageError` for what is not a run or
-    not a format, `EnvironmentError_` where files cannot be written.
+    `formats` are of `html`, `pdf`, `json`; `langs` of `en`, `ja`; `out` is a folder, made if
+    absent, by default `RUN/report`. The run is analysed anew unless its `summary` is given. Raises
+    `UsageError` for what is not a run or not a format, `EnvironmentError_` where files cannot be
+    written.
     """
     for given, known in ((formats, FORMATS), (langs, LANGUAGES)):
         for one in given:
@@ -62,8 +65,8 @@ def render(
 def figure(run_dir: Path, name: str, path: Path, *, language: str = "en", series: int = 0) -> Path:
     """Draw one figure of a run (`iops`, `latency`, …) into `path`, a .svg or .png file.
 
-    `series` counts the groups of figures of the run: one for each curve of a sweep. Raises `UsageError`
-    for a figure that the run does not have.
+    `series` counts the groups of figures of the run: one for each curve of a sweep. Raises
+    `UsageError` for a figure that the run does not have.
     """
     summary = summarise(run_dir)
     study = RunReader(run_dir).read("study.json")

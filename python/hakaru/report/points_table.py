@@ -1,4 +1,6 @@
-"""The table of a run that `hakaru run` prints: points, caveats, findings, expectations, paths of the reports."""
+"""The table of a run that `hakaru run` prints: points, caveats, findings, expectations, paths of
+the reports.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def _print_expectations(console: Console, expectations: Sequence[dict[str, Any]]
 
 
 def _caveats(summary: dict[str, Any]) -> dict[str, str]:
-    """Caveat → its text at the first point that has it; points may differ in its numbers, which the report shows."""
+    """Caveat → its text at the first point that has it; points may differ in its numbers, which the
+    report shows.
+    """
     found: dict[str, str] = {}
     for point in summary["points"]:
         for caveat in point["caveats"]:

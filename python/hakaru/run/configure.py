@@ -1,7 +1,8 @@
 """From a study, a point and addresses to the configuration of every engine. Pure.
 
-Shapes are the contract's (`crates/contract`). Everything random gets a seed that follows from the run's seed, the
-repetition and whose it is, so a run can be redone exactly and two repetitions never draw the same.
+Shapes are the contract's (`crates/contract`). Everything random gets a seed that follows from the
+run's seed, the repetition and whose it is, so a run can be redone exactly and two repetitions never
+draw the same.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def seed_of(*parts: str | int) -> int:
 def array_configs(
     expanded: Expanded, turn: Repetition, lab: LabPlan, target: TargetEnd | None = None
 ) -> dict[str, contract.ArrayConfig]:
-    """Node → the array that the study puts there, listening on its portals. `target`: its end of iSCSI."""
+    """Node → the array that the study puts there, listening on its portals. `target`: its end of
+    iSCSI.
+    """
     study = expanded.at(turn.point)
     end = TargetEnd() if target is None else target
     return {
@@ -100,8 +103,8 @@ def watch_config(
 ) -> contract.WatchConfig:
     """A watch; one of a machine's watches takes the whole machine's counters too.
 
-    `tcp_file`: where it writes the series of the TCP connections of `ports`, if the study wants one; `capture_file`:
-    where their packets go, in parts, if the study wants those.
+    `tcp_file`: where it writes the series of the TCP connections of `ports`, if the study wants
+    one; `capture_file`: where their packets go, in parts, if the study wants those.
     """
     watch, tcp, capture = expanded.study.watch, None, None
     if watch is not None and watch.tcp_interval is not None and tcp_file is not None:

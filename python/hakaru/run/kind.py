@@ -1,7 +1,8 @@
-"""The part of a kind that runs use: which engines a repetition needs, how long it takes, what it shows meanwhile.
+"""The part of a kind that runs use: which engines a repetition needs, how long it takes, what it
+shows meanwhile.
 
-Implemented in `hakaru.kinds` and by other packages; asked for through `of`. Everything here is pure: the runner builds
-the lab, starts the engines and listens to them.
+Implemented in `hakaru.kinds` and by other packages; asked for through `of`. Everything here is
+pure: the runner builds the lab, starts the engines and listens to them.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class Cost:
 
 @dataclass(frozen=True)
 class Phases:
-    """Instants of one repetition, ns of CLOCK_MONOTONIC: the common start, and the phases that loads announced."""
+    """Instants of one repetition, ns of CLOCK_MONOTONIC: the common start, and the phases that
+    loads announced.
+    """
 
     start_ns: int
     measure_ns: Sequence[int]
@@ -71,18 +74,23 @@ class RunKind(ABC):
 
     @abstractmethod
     def loads(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:
-        """Engines that load; the repetition ends when all of them have. A host with nothing to do is left out."""
+        """Engines that load; the repetition ends when all of them have. A host with nothing to do
+        is left out.
+        """
 
     @abstractmethod
     def cost(self, expanded: Expanded, point: Point, lab: LabPlan | None) -> Cost:
-        """What a repetition of the point takes; `lab` is as the point has it, None where a site is used."""
+        """What a repetition of the point takes; `lab` is as the point has it, None where a site is
+        used.
+        """
 
     @abstractmethod
     def each(self, expanded: Expanded) -> str:
         """What one repetition does, for `hakaru plan`: `10 s warm-up + 180 s measured each`."""
 
     def check_site(self, expanded: Expanded, site: Site) -> bool:
-        """Whether loads may write to the site's LUs. Raises UsageError where a point cannot run on the site.
+        """Whether loads may write to the site's LUs. Raises UsageError where a point cannot run on
+        the site.
 
         Default: a study of this kind runs in labs alone.
         """
@@ -97,7 +105,9 @@ class RunKind(ABC):
         return set()
 
     def baseline(self, lab: LabPlan) -> bool:
-        """Whether plain TCP is measured between hosts and arrays before the first repetition. Default: no."""
+        """Whether plain TCP is measured between hosts and arrays before the first repetition.
+        Default: no.
+        """
         return False
 
     def window(self, expanded: Expanded, turn: Repetition, phases: Phases) -> tuple[int, int]:
@@ -109,7 +119,9 @@ class RunKind(ABC):
         return start, min(phases.drain_ns, default=start + expanded.measure.time_ns)
 
     def caveats(self, study: Study, results: Sequence[Mapping[str, float]]) -> list[Caveat]:
-        """What is wrong with a repetition, from the values that each load gave at its end. Default: nothing."""
+        """What is wrong with a repetition, from the values that each load gave at its end. Default:
+        nothing.
+        """
         return []
 
     @abstractmethod

@@ -1,4 +1,6 @@
-"""What this machine is, for `machine.json` and `hakaru doctor`: facts only, read from procfs and sysfs."""
+"""What this machine is, for `machine.json` and `hakaru doctor`: facts only, read from procfs and
+sysfs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What the command line chooses of a study, and the study as chosen. Pure; light to import, for `hakaru plan`."""
+"""What the command line chooses of a study, and the study as chosen. Pure; light to import, for
+`hakaru plan`.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class Options:
 
 
 def expand_options(loaded: Loaded, options: Options) -> Expanded:
-    """The study as `options` ask; raises `UsageError` where no point is left or a level does not exist."""
+    """The study as `options` ask; raises `UsageError` where no point is left or a level does not
+    exist.
+    """
     only = {name: set(levels) for name, levels in options.only}
     every = expand(loaded.study, quick=options.quick)
     for name, levels in only.items():

@@ -32,7 +32,9 @@ class Place(Protocol):
         ...
 
     async def take_on(self, expanded: Expanded, turn: Repetition) -> list[Caveat]:
-        """Be as the point wants it, and checked so; no engine runs meanwhile. What is off is a caveat of the point."""
+        """Be as the point wants it, and checked so; no engine runs meanwhile. What is off is a
+        caveat of the point.
+        """
         ...
 
     async def start(self, node: str, config: contract.EngineConfig) -> EngineProcess:
@@ -44,7 +46,9 @@ class Place(Protocol):
         ...
 
     def servers(self, expanded: Expanded, turn: Repetition) -> Engines:
-        """Node → the array, or another server, that is started there; empty where they are not ours."""
+        """Node → the array, or another server, that is started there; empty where they are not
+        ours.
+        """
         ...
 
     def loads(self, expanded: Expanded, turn: Repetition) -> Engines:

@@ -1,6 +1,8 @@
-"""What a run will be, before it starts: points, order, minutes, disk, memory, engines. Asks nothing, touches nothing.
+"""What a run will be, before it starts: points, order, minutes, disk, memory, engines. Asks
+nothing, touches nothing.
 
-Estimates are upper bounds where a bound is what matters (memory, disk) and expected values for time.
+Estimates are upper bounds where a bound is what matters (memory, disk) and expected values for
+time.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from hakaru.study import Expanded, Point
 from hakaru.study.model import Study
 from hakaru.units import format_size
 
-# Measured on two cores: starting hakaru and building the lab, checking one host's link (all at most 8 s), what a
-# repetition takes beside its load (start, login, drain, stop, write), analysis with reports in two languages.
+# Measured on two cores: starting hakaru and building the lab, checking one host's link (all at most
+# 8 s), what a repetition takes beside its load (start, login, drain, stop, write), analysis with
+# reports in two languages.
 LAB_S = 2.0
 LINK_CHECK_S, LINK_CHECKS_S_MAX = 1.1, 8.0
 REPETITION_S = 0.8
@@ -31,7 +34,8 @@ REPORT_S = 12.0
 SAMPLE_BYTES = 6
 HISTOGRAM_BYTES = 3000
 ENGINE_BYTES = 24 << 20
-# The kernel's, of each interface of a fabric: the ring of frames (crates/runtime/src/packet_ring.rs).
+# The kernel's, of each interface of a fabric: the ring of frames
+# (crates/runtime/src/packet_ring.rs).
 FABRIC_RING_BYTES = 16 << 20
 LOOPBACK_BYTES_PER_S = 4_000_000_000
 
@@ -40,7 +44,8 @@ LOOPBACK_BYTES_PER_S = 4_000_000_000
 class Estimate:
     """What a run takes.
 
-    `memory_bytes`: engines, a fabric's rings, and all that one repetition can write into LUs held in memory.
+    `memory_bytes`: engines, a fabric's rings, and all that one repetition can write into LUs held
+    in memory.
     """
 
     seconds: float

@@ -1,7 +1,7 @@
 """Pre-flight: what this machine lacks for a run, said before anything is built.
 
-Each refusal is an `EnvironmentError_` (exit 3) that says what would do. `hakaru doctor` looks at the machine alone;
-this looks at one run on it.
+Each refusal is an `EnvironmentError_` (exit 3) that says what would do. `hakaru doctor` looks at
+the machine alone; this looks at one run on it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""What a run shows while it goes on: a line in place on a terminal, plain lines elsewhere, JSON for programs.
+"""What a run shows while it goes on: a line in place on a terminal, plain lines elsewhere, JSON for
+programs.
 
-People read stderr, programs read stdout. The runner calls a `Watcher`; the classes here are its three kinds and
-`Watchers`, which passes everything on to several. Rates shown are those of the last second and are stored nowhere.
+People read stderr, programs read stdout. The runner calls a `Watcher`; the classes here are its
+three kinds and `Watchers`, which passes everything on to several. Rates shown are those of the last
+second and are stored nowhere.
 """
 
 from __future__ import annotations
@@ -127,7 +129,9 @@ class Lines:
 
 
 class JsonLines:
-    """A stream of JSON objects, each on a line, each with `event` and `at` (seconds since the epoch)."""
+    """A stream of JSON objects, each on a line, each with `event` and `at` (seconds since the
+    epoch).
+    """
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -214,7 +218,9 @@ class Watchers:
 
 
 def watchers(*, json_lines: bool, quiet: bool, colour: bool) -> Watchers:
-    """What the command line asked for. Plain lines where stderr is no terminal or NO_COLOR is set."""
+    """What the command line asked for. Plain lines where stderr is no terminal or NO_COLOR is
+    set.
+    """
     chosen: list[Watcher] = []
     if json_lines:
         chosen.append(JsonLines(sys.stdout))

@@ -1,7 +1,9 @@
-"""One repetition: fresh engines, one common start, all that they say until the load has ended, a clean stop.
+"""One repetition: fresh engines, one common start, all that they say until the load has ended, a
+clean stop.
 
-    the place is as the point wants it; fabric → ready; arrays (where they are ours) and watches → ready;
-    initiators or backups → logged in, ready; all start at one instant of CLOCK_MONOTONIC; warm-up, measuring, drain;
+    the place is as the point wants it; fabric → ready; arrays (ours only) and watches → ready;
+    initiators or backups → logged in, ready; all start at one instant of CLOCK_MONOTONIC;
+    warm-up, measuring, drain;
     arrays and watches stop, then the fabric, which by then has delivered all that was sent
 
 Nothing is computed from what engines say, apart from what the display shows while it runs.
@@ -33,14 +35,18 @@ from hakaru.study.iscsi import GATHERED_MAX_PERCENT, InitiatorEnd
 from hakaru.study.model import Study
 from hakaru.units import format_duration
 
-# After the measuring time: requests in flight end (an engine gives a command up after 30 s), results are written.
+# After the measuring time: requests in flight end (an engine gives a command up after 30 s),
+# results are written.
 DRAIN_S = 45.0
-# When one engine fails because of another (a killed array fails every initiator), how long the cause may take to show.
+# When one engine fails because of another (a killed array fails every initiator), how long the
+# cause may take to show.
 CAUSE_S = 0.5
 
 
 class LateStartError(EnvironmentError_):
-    """The engines could not be told to start in time; nothing was measured and the repetition may be tried again."""
+    """The engines could not be told to start in time; nothing was measured and the repetition may
+    be tried again.
+    """
 
 
 @dataclass
@@ -53,7 +59,9 @@ class Outcome:
     tcp: dict[str, Path]
     """Node → the file of its TCP series, where the study wants one."""
     captures: dict[str, Path] = field(default_factory=dict)
-    """Node → the file that its capture was to be written to, in parts, where the study wants one."""
+    """Node → the file that its capture was to be written to, in parts, where the study wants
+    one.
+    """
     rates: Rates | None = None
     """What the repetition came to, for the display; None where it failed."""
 
@@ -94,8 +102,8 @@ async def run_repetition(
 ) -> Outcome:
     """Run it. `on_sample(node, sample)` hears every sample of the initiators or backups.
 
-    `folder` is for what watches write. Raises what the engine that caused the failure raised; engines are gone when
-    this returns or raises.
+    `folder` is for what watches write. Raises what the engine that caused the failure raised;
+    engines are gone when this returns or raises.
     """
     heard = _Heard()
     off = await place.take_on(expanded, turn)
@@ -179,7 +187,9 @@ async def _listen(engine: EngineProcess, heard: _Heard, on_sample: OnSample, *, 
 
 
 async def _until_loaded(gang: _Gang, listeners: list[asyncio.Task[None]], limit_s: float) -> None:
-    """Wait for the results of all loads; raises as soon as any engine fails, with the error of the cause."""
+    """Wait for the results of all loads; raises as soon as any engine fails, with the error of the
+    cause.
+    """
     patience = limit_s + DRAIN_S
     before = len(gang.fabrics) + len(gang.servers)
     loads = listeners[before : before + len(gang.loads)]
@@ -199,7 +209,9 @@ async def _until_loaded(gang: _Gang, listeners: list[asyncio.Task[None]], limit_
 
 
 async def _cause(listeners: list[asyncio.Task[None]]) -> BaseException:
-    """Of several failures the one that comes first in the gang's order: an array's before its initiators'."""
+    """Of several failures the one that comes first in the gang's order: an array's before its
+    initiators'.
+    """
     await asyncio.wait(listeners, timeout=CAUSE_S)
     errors = [e for task in listeners if task.done() and (e := task.exception()) is not None]
     return next((e for e in errors if isinstance(e, HakaruError)), errors[0])

@@ -1,10 +1,13 @@
-"""A whole run: pre-flight, lab, link checks, every repetition in its order, a run directory that is right at all times.
+"""A whole run: pre-flight, lab, link checks, every repetition in its order, a run directory that is
+right at all times.
 
-    prepare(…)  → Prepared      the study expanded, the run it goes on with if any; raises before anything is touched
+    prepare(…)  → Prepared      the study expanded, the run it goes on with if any; raises before
+                                anything is touched
     execute(…)  → Path          the finished run directory
 
-A repetition that is interrupted or fails leaves nothing; those before it stay, and `--resume` does what is missing.
-Ctrl-C once: the repetition is dropped, the run directory gets its name with status `interrupted`. Twice: at once.
+A repetition that is interrupted or fails leaves nothing; those before it stay, and `--resume` does
+what is missing. Ctrl-C once: the repetition is dropped, the run directory gets its name with status
+`interrupted`. Twice: at once.
 """
 
 from __future__ import annotations
@@ -42,7 +45,8 @@ from hakaru.store import FORMAT, RunReader, RunWriter, find_run
 from hakaru.study import Expanded, Loaded, Repetition
 
 LATE_STARTS_MAX = 3
-# A `kill` of the process group reaches us directly and once more through the sandbox: that is one Ctrl-C, not two.
+# A `kill` of the process group reaches us directly and once more through the sandbox: that is one
+# Ctrl-C, not two.
 SAME_SIGNAL_S = 0.3
 
 
@@ -115,7 +119,9 @@ def _check_same(directory: Path, run: dict[str, Any], prepared: Prepared) -> Non
 
 
 def execute(prepared: Prepared, watch: Watchers) -> Path:
-    """Do it. Raises after the run directory is in order: the error says how the run ended, `--resume` goes on."""
+    """Do it. Raises after the run directory is in order: the error says how the run ended,
+    `--resume` goes on.
+    """
     return drive(Run(prepared, watch))
 
 
@@ -134,7 +140,8 @@ async def _interruptible(work: Coroutine[Any, Any, Path]) -> Path:
             first.append((number, time.monotonic()))
             task.cancel()
         elif time.monotonic() - first[0][1] > SAME_SIGNAL_S:
-            # The engines see the end of their stdin, the lab goes with its namespaces: nothing needs us any more.
+            # The engines see the end of their stdin, the lab goes with its namespaces: nothing
+            # needs us any more.
             os._exit(128 + number)
 
     loop = asyncio.get_running_loop()
@@ -165,7 +172,9 @@ class _InterruptedRun(Exception):
 
 
 class Run:
-    """One run while it goes on. A run that chooses its repetitions as it goes (`hakaru.tune.run`) builds on it."""
+    """One run while it goes on. A run that chooses its repetitions as it goes (`hakaru.tune.run`)
+    builds on it.
+    """
 
     def __init__(self, prepared: Prepared, watch: Watchers) -> None:
         self._prepared = prepared
@@ -187,7 +196,8 @@ class Run:
             directory = self._close(writer, "interrupted", None)
             raise _InterruptedRun(directory, len(self._done), self._total, self._how_to_resume(directory)) from None
         except HakaruError as e:
-            # A full disk refuses this too; then the directory stays partial, which --resume takes as well.
+            # A full disk refuses this too; then the directory stays partial, which --resume takes
+            # as well.
             with contextlib.suppress(HakaruError):
                 directory = self._close(writer, "interrupted" if isinstance(e, Interrupted) else "failed", e)
                 hint = f"{e.hint}; {len(self._done)} of {self._total} repetitions are kept: " if self._done else ""
@@ -324,7 +334,9 @@ class Run:
             )
 
     async def _repetition(self, place: Place, turn: Repetition, folder: Path) -> Outcome:
-        """One repetition; tried again if this machine was too busy to start the engines together."""
+        """One repetition; tried again if this machine was too busy to start the engines
+        together.
+        """
         began = time.monotonic()
         hosts = len(place.loads(self._expanded, turn))
         meter = kind.of(self._expanded.study).meter(self._expanded, turn, hosts)

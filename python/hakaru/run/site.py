@@ -1,7 +1,9 @@
-"""A site in the place of a lab: this host in front of iSCSI LUs that exist, and what may be done to them.
+"""A site in the place of a lab: this host in front of iSCSI LUs that exist, and what may be done to
+them.
 
-Nothing is written to an LU unless the site says `expendable: true` for it: the run is refused if a point would write,
-and where none would, the engine is told to refuse writes as well. Numbers from a site have the origin `measured`.
+Nothing is written to an LU unless the site says `expendable: true` for it: the run is refused if a
+point would write, and where none would, the engine is told to refuse writes as well. Numbers from a
+site have the origin `measured`.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ HOST = "this-host"
 
 
 def check_writes(site: Site, expanded: Expanded) -> bool:
-    """Whether writes are allowed; raises `UsageError` if a point writes to what is not expendable."""
+    """Whether writes are allowed; raises `UsageError` if a point writes to what is not
+    expendable.
+    """
     _check_captures(expanded)
     return kind.of(expanded.study).check_site(expanded, site)
 
@@ -75,11 +79,15 @@ class SitePlace:
         return {}
 
     def loads(self, expanded: Expanded, turn: Repetition) -> Engines:
-        """The whole load on this host; whether images fit, engines see when they ask for the capacity."""
+        """The whole load on this host; whether images fit, engines see when they ask for the
+        capacity.
+        """
         return kind.of(expanded.study).site_loads(expanded, turn, self.site, allow_writes=self.allow_writes)
 
     def describe(self) -> dict[str, Any]:
-        """For lab.json: the equipment that was loaded. Nothing of it was built or checked by hakaru."""
+        """For lab.json: the equipment that was loaded. Nothing of it was built or checked by
+        hakaru.
+        """
         return {
             "nodes": [{"name": HOST, "kind": "host"}],
             "links": [],

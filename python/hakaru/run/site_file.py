@@ -1,20 +1,22 @@
-"""The file of a site: equipment that exists, to be loaded instead of a lab. `load_site(path) -> Site`.
+"""The file of a site: equipment that exists, to be loaded instead of a lab. `load_site(path) ->
+Site`.
 
     format: 1
     name: our array
-    lus:                                  # VMs are dealt to these in turn, instead of the study's columns
+    lus:                     # VMs are dealt to these in turn, instead of the study's columns
       - portal: 192.0.2.10:3260
         target_name: iqn.2011-10.example.vendor:array
         lun: 0
-        expendable: true                  # all data on it may be lost; without this nothing is written
+        expendable: true     # all data on it may be lost; without this nothing is written
         role: destination                 # for backups alone: `source` or `destination`
     chap:                                 # for targets that want to know who logs in
       name: vm
       secret_file: vm.secret              # the only line of a file; relative to this one
-      target: {name: array, secret_file: array.secret}   # mutual: what the target must prove in turn
+      target: {name: array, secret_file: array.secret}   # mutual: the target's proof
 
-Nothing is written to an LU unless the site says `expendable: true` for it: the run is refused if a point would write,
-and where none would, the engine is told to refuse writes as well. Numbers from a site have the origin `measured`.
+Nothing is written to an LU unless the site says `expendable: true` for it: the run is refused if a
+point would write, and where none would, the engine is told to refuse writes as well. Numbers from a
+site have the origin `measured`.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ class SiteLu(Part):
 
 
 class SiteUser(Part):
-    """A CHAP name, and the file with its secret: secrets do not stand in files that are shown around."""
+    """A CHAP name, and the file with its secret: secrets do not stand in files that are shown
+    around.
+    """
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=255)]
     secret_file: str = Field(min_length=1, description="its only line is the secret, 12 to 255 bytes")
@@ -86,7 +90,9 @@ class Site(Part):
 
 
 def load_site(path: Path) -> Site:
-    """The site in a file; every error names file:line:column. Files of secrets are there, and named by full paths."""
+    """The site in a file; every error names file:line:column. Files of secrets are there, and named
+    by full paths.
+    """
     site = validate(read_document(path), Site)
     if site.chap is None:
         return site

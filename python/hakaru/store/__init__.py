@@ -1,6 +1,8 @@
-"""The run directory: written so that a reader sees whole files only, read back by analysis, report and query.
+"""The run directory: written so that a reader sees whole files only, read back by analysis, report
+and query.
 
-    RunWriter      writes RUN.partial/, each file aside, synced and renamed; `finish` gives it its name
+    RunWriter      writes RUN.partial/, each file aside, synced and renamed; `finish` gives it its
+                   name
     RunReader      reads RUN/ (or RUN.partial/)
     find_run       `latest`, a name or a path → directory
     read_series, series_table, write_tcp   what a watch wrote about TCP connections, as a table

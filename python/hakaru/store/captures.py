@@ -1,7 +1,8 @@
 """The captures of a repetition: pcapng files that watches wrote, put to rest in the run directory.
 
-A watch writes parts (`NODE-00001.pcapng`, …) and deletes the oldest. Here they become `capture/POINT-R-NODE.pcapng`, or
-keep their numbers where there are several: those that the first number lacks were deleted.
+A watch writes parts (`NODE-00001.pcapng`, …) and deletes the oldest. Here they become
+`capture/POINT-R-NODE.pcapng`, or keep their numbers where there are several: those that the first
+number lacks were deleted.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ def capture_parts(file: Path) -> list[Path]:
 
 
 def keep_captures(folder: Path, stem: str, files: Mapping[str, Path]) -> list[Path]:
-    """Move what was captured (node → the file that its watch was told) to `folder`. What lies there afterwards."""
+    """Move what was captured (node → the file that its watch was told) to `folder`. What lies there
+    afterwards.
+    """
     kept: list[Path] = []
     try:
         folder.mkdir(exist_ok=True)

@@ -1,8 +1,9 @@
 """The run directory: its writer, its reader, and how a user names one.
 
-A run is written as `RUN.partial/` and renamed to `RUN/` when it ends (done or interrupted). Inside, a repetition
-counts as finished when its `repetitions/POINT-R.json` is there, which is written last. Both together mean that a
-run that was killed at any instant can be resumed and never shows half a repetition.
+A run is written as `RUN.partial/` and renamed to `RUN/` when it ends (done or interrupted). Inside,
+a repetition counts as finished when its `repetitions/POINT-R.json` is there, which is written last.
+Both together mean that a run that was killed at any instant can be resumed and never shows half a
+repetition.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ def list_runs(folder: Path) -> list[Path]:
 def find_run(name: str, folder: Path, *, measured: bool = False) -> Path:
     """Directory of the run `name`: `latest`, a name in `folder`, or a path.
 
-    `measured`: only a run with results will do. `latest` is then the last one that did not fail. Raises UsageError for
-    a run that is not there, has no results or is recorded in another format.
+    `measured`: only a run with results will do. `latest` is then the last one that did not fail.
+    Raises UsageError for a run that is not there, has no results or is recorded in another format.
     """
     if name == "latest":
         return _latest(folder, measured)
@@ -101,14 +102,19 @@ def _by_start(described: tuple[Path, dict[str, Any]]) -> tuple[str, str]:
 
 
 class RunWriter:
-    """Writes one run directory. Every method leaves whole files only, or raises `EnvironmentError_`."""
+    """Writes one run directory. Every method leaves whole files only, or raises
+    `EnvironmentError_`.
+    """
 
     def __init__(self, directory: Path) -> None:
-        """`directory` is an existing `RUN.partial/`; use `create` or `reopen`. No other can write it meanwhile."""
+        """`directory` is an existing `RUN.partial/`; use `create` or `reopen`. No other can write
+        it meanwhile.
+        """
         self.directory = directory
         self._lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            # Goes with the process, however that ends: a run that was killed can be resumed at once.
+            # Goes with the process, however that ends: a run that was killed can be resumed at
+            # once.
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._lock)
@@ -152,7 +158,9 @@ class RunWriter:
         write_atomic(self.directory / file, lambda out: out.write(raw))
 
     def series_folder(self, wanted: bool = True) -> Path:
-        """Where watches write during a repetition; made, and cleared of what a killed run left, if it is `wanted`."""
+        """Where watches write during a repetition; made, and cleared of what a killed run left, if
+        it is `wanted`.
+        """
         folder = self.directory / WATCHING
         if wanted:
             try:
@@ -173,8 +181,8 @@ class RunWriter:
     ) -> None:
         """One repetition; its JSON comes last, since its presence says that the rest is whole.
 
-        `tcp`: node → the file that its watch wrote, which is then removed. `captures`: node → the file that its watch
-        was told to capture to, in parts, which are then moved.
+        `tcp`: node → the file that its watch wrote, which is then removed. `captures`: node → the
+        file that its watch was told to capture to, in parts, which are then moved.
         """
         stem = f"{repetition['point']}-{repetition['repetition']}"
         samples.write(self.directory / "samples" / f"{stem}.parquet")
@@ -223,7 +231,9 @@ class RunWriter:
 
 
 class RunReader:
-    """Reads one run directory. A file that is missing or not JSON is a `UsageError` that names it."""
+    """Reads one run directory. A file that is missing or not JSON is a `UsageError` that names
+    it.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -253,12 +263,16 @@ class RunReader:
         return self._table("histograms", point, repetition)
 
     def tcp(self, point: str, repetition: int) -> pa.Table | None:
-        """Series of the TCP connections of one repetition (`store.tcp.TCP`); None if the study did not want one."""
+        """Series of the TCP connections of one repetition (`store.tcp.TCP`); None if the study did
+        not want one.
+        """
         path = self.directory / "tcp" / f"{point}-{repetition}.parquet"
         return self._table("tcp", point, repetition) if path.exists() else None
 
     def captures(self, point: str, repetition: int) -> list[Path]:
-        """Captures of one repetition, `POINT-R-NODE.pcapng` or the parts of those; empty if the study wanted none."""
+        """Captures of one repetition, `POINT-R-NODE.pcapng` or the parts of those; empty if the
+        study wanted none.
+        """
         return sorted((self.directory / "capture").glob(f"{point}-{repetition}-*{SUFFIX}"))
 
     def _table(self, kind: str, point: str, repetition: int) -> pa.Table:

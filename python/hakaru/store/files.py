@@ -1,7 +1,8 @@
 """Files that are there whole or not at all: written aside, synced, renamed.
 
-Called by everything that writes into a run directory. A full disk, a read-only directory or a missing permission
-becomes an `EnvironmentError_` that names the file and says what to do; what was written aside is removed.
+Called by everything that writes into a run directory. A full disk, a read-only directory or a
+missing permission becomes an `EnvironmentError_` that names the file and says what to do; what was
+written aside is removed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def environment_error(path: Path, doing: str, error: OSError) -> EnvironmentErro
 
 
 def write_atomic(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
-    """Give `path` the bytes that `fill` writes, or leave it as it was and raise `EnvironmentError_`."""
+    """Give `path` the bytes that `fill` writes, or leave it as it was and raise
+    `EnvironmentError_`.
+    """
     # Two processes may write the same file (each report analyses its run): each aside is its own.
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:

@@ -8,10 +8,10 @@
 | `samples` | run, point, repetition, node, engine, entity, name, at_ns, value |
 | `histograms` | run, point, repetition, node, engine, entity, name, at_ns, hdr |
 | `tcp` | run, point, repetition, and the columns of a TCP series (`docs/reference/watch.md`) |
-| `metrics` | run, point, factors (JSON), origin, metric, mean, low, high, n, unit; from `summary.json` |
+| `metrics` | run, point, factors (JSON), origin, metric, mean, low, high, n, unit; `summary.json` |
 
-The views are Arrow data handed to an in-memory DuckDB whose external access is off and whose settings are locked, so a
-query cannot read or write any file, load an extension or reach a host.
+The views are Arrow data handed to an in-memory DuckDB whose external access is off and whose
+settings are locked, so a query cannot read or write any file, load an extension or reach a host.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ class Answer:
 
 
 def query(sql: str, folder: Path) -> Answer:
-    """What `sql` gives over the runs in `folder`. Raises `UsageError` for SQL that DuckDB refuses."""
+    """What `sql` gives over the runs in `folder`. Raises `UsageError` for SQL that DuckDB
+    refuses.
+    """
     runs = list_runs(folder)
     rows: dict[str, list[dict[str, Any]]] = {view: [] for view in VIEWS}
     for directory in runs:
@@ -108,7 +110,9 @@ def query(sql: str, folder: Path) -> Answer:
 
 
 def _collect(directory: Path, rows: dict[str, list[dict[str, Any]]]) -> None:
-    """Rows of one run for every view that is made of JSON. Keys of the file that no view has are left out."""
+    """Rows of one run for every view that is made of JSON. Keys of the file that no view has are
+    left out.
+    """
     reader = RunReader(directory)
     run = reader.read("run.json")
     name = str(run.get("run", directory.name))

@@ -1,7 +1,7 @@
 """Samples and histograms of one repetition: collected as columns, written as Parquet.
 
-Called by the runner for every `sample` and `result` an engine sends. Nothing is computed here: counters stay
-cumulative, histograms stay encoded.
+Called by the runner for every `sample` and `result` an engine sends. Nothing is computed here:
+counters stay cumulative, histograms stay encoded.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ class Samples:
 
 
 class Histograms:
-    """Rows `node, engine, entity, name, at_ns, hdr`; `at_ns` is null for the whole measuring phase."""
+    """Rows `node, engine, entity, name, at_ns, hdr`; `at_ns` is null for the whole measuring
+    phase.
+    """
 
     def __init__(self) -> None:
         self._columns: tuple[list[Any], ...] = tuple([] for _ in HISTOGRAMS)

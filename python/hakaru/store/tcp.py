@@ -1,8 +1,9 @@
 """The TCP series of a repetition: from the files that watches wrote to one Parquet file.
 
-The form of a watch's file is told by its own first line (docs/reference/watch.md): kinds of records with their columns.
-Here a kind becomes the column `source`, and a column that a kind lacks is null in its rows, as is every number that the
-kernel does not tell. Rows are in the order of their instants.
+The form of a watch's file is told by its own first line (docs/reference/watch.md): kinds of records
+with their columns. Here a kind becomes the column `source`, and a column that a kind lacks is null
+in its rows, as is every number that the kernel does not tell. Rows are in the order of their
+instants.
 """
 
 from __future__ import annotations
@@ -78,12 +79,16 @@ TCP = pa.schema(
         *(pa.field(name, pa.int64()) for name in _NUMBERS),
     ]
 )
-"""`source`: `sock_diag`, `tcp_probe`, `retransmit`, `state` or `lost`; `socket`: its cookie, unique on the machine."""
+"""`source`: `sock_diag`, `tcp_probe`, `retransmit`, `state` or `lost`; `socket`: its cookie, unique
+on the machine.
+"""
 
 
 @dataclass(frozen=True)
 class Series:
-    """What one watch wrote, as arrays of records by kind. `cut`: its writer was killed, the end is missing."""
+    """What one watch wrote, as arrays of records by kind. `cut`: its writer was killed, the end is
+    missing.
+    """
 
     kinds: dict[str, np.ndarray[Any, Any]]
     cut: bool
@@ -211,7 +216,9 @@ def _numbers(values: np.ndarray[Any, Any]) -> pa.Array:
 
 
 def write_tcp(path: Path, series: Mapping[str, Path]) -> dict[str, bool]:
-    """`path` with the series of all nodes (node → the watch's file). Node → whether its end is missing."""
+    """`path` with the series of all nodes (node → the watch's file). Node → whether its end is
+    missing.
+    """
     read = {node: read_series(file) for node, file in series.items()}
     tables = [series_table(node, found) for node, found in read.items()]
     table = pa.concat_tables(tables).unify_dictionaries() if tables else TCP.empty_table()

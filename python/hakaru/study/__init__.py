@@ -1,11 +1,13 @@
 """Studies: what is asked, of which lab, at which points.
 
-    load(name)                      id or path → Loaded (study, source, tables); UsageError says file:line:column
+    load(name)                      id or path → Loaded (study, source, tables); UsageError says
+                                    file:line:column
     expand(study, quick=…, seed=…)  pure: Study → Expanded (points × repetitions in shuffled order)
     of_point(study.json, factors)   pure: the study as it was at a point of a run
     study_schema()                  JSON Schema (draft-07) for editors
 
-A study file is data: it runs no command, reads no file outside its folder, reaches no host it was not given.
+A study file is data: it runs no command, reads no file outside its folder, reaches no host it was
+not given.
 """
 
 from hakaru.study.expand import Expanded, Point, Repetition, expand, of_point

@@ -1,7 +1,7 @@
 """`load:` of a study: the union of the loads of all installed kinds.
 
-Kinds are looked up when a study is validated, not when this module is imported, because their loads are made of this
-package's parts.
+Kinds are looked up when a study is validated, not when this module is imported, because their loads
+are made of this package's parts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from hakaru.suggest import did_you_mean
 
 
 class Load(Part):
-    """What a study does to its lab: `load:`. Each kind derives its own and makes `kind` a Literal of its name."""
+    """What a study does to its lab: `load:`. Each kind derives its own and makes `kind` a Literal
+    of its name.
+    """
 
     kind: str
 
@@ -29,7 +31,9 @@ def load_models() -> dict[str, type[Load]]:
 
 
 class _ByKind:
-    """Validates `load:` as the model of the kind that it names, and describes it as the union of all of them."""
+    """Validates `load:` as the model of the kind that it names, and describes it as the union of
+    all of them.
+    """
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(

@@ -1,7 +1,8 @@
 """What has to fit together in a study beyond the shape of each field.
 
-`problems` is pure: a study → places, messages and hints. Called by `load` once the shapes are right. Storage and lab
-are looked at as they are written and as they are at every point (`consistency_points`).
+`problems` is pure: a study → places, messages and hints. Called by `load` once the shapes are
+right. Storage and lab are looked at as they are written and as they are at every point
+(`consistency_points`).
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def _standing_parts(study: Study) -> list[Problem]:
 
 
 def _standing(lab: LabPlan, changed: Study) -> Iterator[Problem]:
-    """The lab is built once: a point can change what its nodes and links do, not which there are."""
+    """The lab is built once: a point can change what its nodes and links do, not which there
+    are.
+    """
     try:
         check_adjustable(lab, plan_lab(changed.lab))
     except ImpossibleLabError as e:

@@ -1,7 +1,7 @@
 """Every point of a study, looked at as a study that was written so. Pure.
 
-A problem is put where its cause stands: at the change of the variable's level, or, for a variable that sets places, at
-the level in the block of factors; else at the block, with the point named.
+A problem is put where its cause stands: at the change of the variable's level, or, for a variable
+that sets places, at the level in the block of factors; else at the block, with the point named.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ OneStudy = Callable[[Study], list[Problem]]
 
 
 def forms_of(study: Study) -> Iterator[tuple[Path_, list[Factors]]]:
-    """Blocks of the full and of the quick form, where it has its own, with the place of the list."""
+    """Blocks of the full and of the quick form, where it has its own, with the place of the
+    list.
+    """
     yield ("factors",), study.factors
     if study.quick and study.quick.factors:
         yield ("quick", "factors"), study.quick.factors
@@ -62,7 +64,9 @@ def point_problems(study: Study, one_study: OneStudy) -> Iterator[Problem]:
 
 
 def _clash(changes: list[Change], place: Path_, factors: dict[str, Any]) -> Problem | None:
-    """Two variables of a point that change the same place: whose value holds would be an accident."""
+    """Two variables of a point that change the same place: whose value holds would be an
+    accident.
+    """
     for i, one in enumerate(changes):
         for other in changes[:i]:
             shorter = min(len(one.path), len(other.path))
@@ -96,7 +100,8 @@ def _blamed(
     parts = tuple(str(part) for part in path)
     fit = [c for c in changes if c.path[: len(parts)] == parts or parts[: len(c.path)] == c.path]
     chosen = max(fit, key=lambda c: len(c.path), default=None)
-    # Where the error names something around several changes (the whole lab), any of them may be the cause.
+    # Where the error names something around several changes (the whole lab), any of them may be the
+    # cause.
     alone = chosen is not None and (len(fit) == 1 or len(chosen.path) <= len(parts))
     if chosen is not None and alone:
         return _place_of(study, chosen, block), message, hint

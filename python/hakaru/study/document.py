@@ -1,12 +1,13 @@
 """A YAML document as plain data that remembers where each part of it stands.
 
-Reads untrusted text: nothing in it is executed, nothing outside it is read. Before any value is built, the event
-stream is counted, so that a file of a few lines cannot grow into gigabytes (aliases of aliases) or exhaust the stack.
-Called by `hakaru.study.load` for studies, `hakaru.run.site` for sites, `hakaru.array.load` for arrays. Knows nothing of
-what the data means.
+Reads untrusted text: nothing in it is executed, nothing outside it is read. Before any value is
+built, the event stream is counted, so that a file of a few lines cannot grow into gigabytes
+(aliases of aliases) or exhaust the stack. Called by `hakaru.study.load` for studies,
+`hakaru.run.site` for sites, `hakaru.array.load` for arrays. Knows nothing of what the data means.
 
-Refused, each with `file:line:column`: more than 1 MiB, nesting deeper than 32, more than 20 000 nodes (aliases
-counted as what they stand for), tags (`!x`), duplicate keys, keys that are not text, several documents.
+Refused, each with `file:line:column`: more than 1 MiB, nesting deeper than 32, more than 20 000
+nodes (aliases counted as what they stand for), tags (`!x`), duplicate keys, keys that are not text,
+several documents.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ class Document:
 
 
 def read_document(path: Path, name: str | None = None) -> Document:
-    """Read `path`; every error is a `UsageError` that begins with `name` (default: the path) and a place."""
+    """Read `path`; every error is a `UsageError` that begins with `name` (default: the path) and a
+    place.
+    """
     shown = name or str(path)
     try:
         with path.open("rb") as file:
@@ -160,7 +163,9 @@ def _build(document: Document, node: Node, path: Path_) -> Any:
 
 
 def _scalar(document: Document, node: ScalarNode, path: Path_) -> Any:
-    """A scalar by the tag that YAML 1.2's core schema resolves; everything else (dates) stays text."""
+    """A scalar by the tag that YAML 1.2's core schema resolves; everything else (dates) stays
+    text.
+    """
     kind = (node.tag or "").rpartition(":")[2]
     text: str = node.value
     try:

@@ -1,7 +1,8 @@
 """From a study to what will be run: points, and their repetitions in shuffled order. Pure.
 
-Repetitions of all points are shuffled together, so that whatever drifts while a run goes on (temperature, neighbours)
-falls on all points alike instead of on the last ones. The same study, form and seed give the same order.
+Repetitions of all points are shuffled together, so that whatever drifts while a run goes on
+(temperature, neighbours) falls on all points alike instead of on the last ones. The same study,
+form and seed give the same order.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ def shown(point: Point) -> str:
 
 
 def of_point(described: Mapping[str, Any], factors: Mapping[str, Level]) -> Study:
-    """The study as it was at a point, from what `Expanded.describe` gave (study.json); without published tables."""
+    """The study as it was at a point, from what `Expanded.describe` gave (study.json); without
+    published tables.
+    """
     fields = {field.alias or name for name, field in Study.model_fields.items()} - {"quick", "reference"}
     return Study.model_validate({k: v for k, v in described.items() if k in fields}).at(factors)
 
@@ -93,7 +96,8 @@ def expand(
 ) -> Expanded:
     """Points in the order of the study, repetitions in the order of the run.
 
-    `only` keeps the points whose factor has one of the given levels (as text): `{"vms": {"1", "7"}}`.
+    `only` keeps the points whose factor has one of the given levels (as text): `{"vms": {"1",
+    "7"}}`.
     """
     form = study.quick if quick else None
     if form is not None:
@@ -105,7 +109,8 @@ def expand(
     seed = study.seed if seed is None else seed
     every = [factors for block in blocks for factors in block.points()]
     width = max(2, len(str(len(every))))
-    # An id is the point's place in the study, whether or not `only` leaves others out: it means the same in all runs.
+    # An id is the point's place in the study, whether or not `only` leaves others out: it means the
+    # same in all runs.
     points = tuple(
         Point(f"p{place:0{width}}", factors, study.at(factors))
         for place, factors in enumerate(every, start=1)

@@ -51,7 +51,9 @@ class ExpectPeak(Part):
 
 
 class ExpectReference(Part):
-    """The mean lies within `percent` of the published value at every point that the reference has."""
+    """The mean lies within `percent` of the published value at every point that the reference
+    has.
+    """
 
     kind: Literal["reference"]
     metric: str
@@ -61,7 +63,9 @@ class ExpectReference(Part):
 
 
 class ExpectBelowPeak(Part):
-    """At `at`, the metric's mean lies `low_percent` to `high_percent` under its highest mean over `over`."""
+    """At `at`, the metric's mean lies `low_percent` to `high_percent` under its highest mean over
+    `over`.
+    """
 
     kind: Literal["below_peak"]
     metric: str
@@ -95,7 +99,9 @@ class ExpectBound(Part):
 
 
 class ExpectRatio(Part):
-    """The metric's mean at the point `of` is at least and at most so many times that at the point `to`."""
+    """The metric's mean at the point `of` is at least and at most so many times that at the point
+    `to`.
+    """
 
     kind: Literal["ratio"]
     metric: str

@@ -28,7 +28,9 @@ class Explained:
 
 
 def explain(data: Any, model: type[BaseModel], error: ValidationError) -> Iterator[Explained]:
-    """Every error of `data` as a `model`, misspelt fields first: a misspelt field is missing as well, and says more."""
+    """Every error of `data` as a `model`, misspelt fields first: a misspelt field is missing as
+    well, and says more.
+    """
     errors = sorted(error.errors(include_url=False), key=lambda one: one["type"] != "extra_forbidden")
     return (_explain(data, model, one) for one in errors)
 
@@ -56,7 +58,9 @@ def _explain(data: Any, model: type[BaseModel], error: ErrorDetails) -> Explaine
 
 
 def _path_in(data: Any, loc: tuple[int | str, ...]) -> Path_:
-    """`loc` without what pydantic adds to name a member of a union, and without a missing field's name."""
+    """`loc` without what pydantic adds to name a member of a union, and without a missing field's
+    name.
+    """
     path: list[str | int] = []
     for part in loc:
         inside = part in data if isinstance(data, dict) else isinstance(data, list) and part in range(len(data))
@@ -67,7 +71,9 @@ def _path_in(data: Any, loc: tuple[int | str, ...]) -> Path_:
 
 
 def uncapitalised(message: str) -> str:
-    """`Input should …` → `input should …`, to follow a colon; an abbreviation such as `VMs` keeps its capitals."""
+    """`Input should …` → `input should …`, to follow a colon; an abbreviation such as `VMs` keeps
+    its capitals.
+    """
     return message[:1].lower() + message[1:] if message[1:2].islower() or message[1:2] == " " else message
 
 
@@ -89,7 +95,9 @@ _LIMITS = {
 
 
 def _limit(error: ErrorDetails, given: Any) -> str | None:
-    """A bound that was passed, with the kind of unit that the file has there; None for another error."""
+    """A bound that was passed, with the kind of unit that the file has there; None for another
+    error.
+    """
     if error["type"] not in _LIMITS:
         return None
     name, says = _LIMITS[error["type"]]
@@ -115,7 +123,9 @@ def _value(field: dict[str, Any], schema: dict[str, Any]) -> str:
 
 
 def known_keys(schema: dict[str, Any], path: Path_, data: Any) -> list[str]:
-    """Fields that the schema knows at `path`; of a union, those of the member whose `kind` the data has."""
+    """Fields that the schema knows at `path`; of a union, those of the member whose `kind` the data
+    has.
+    """
     return sorted({key for member in _members(schema, path, data) for key in member.get("properties", {})})
 
 

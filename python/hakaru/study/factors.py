@@ -4,7 +4,8 @@
       - {case: [unthrottled, throttled], tcp: ["2009", today]}
       - {buffer: [32 KiB, 64 KiB], streams: [1, 2, 4, 8]}
 
-Each name is one of the study's `variables`, or a factor that its kind brings (`hakaru.study.kind.StudyKind.factors`).
+Each name is one of the study's `variables`, or a factor that its kind brings
+(`hakaru.study.kind.StudyKind.factors`).
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """What a study of VMs says about iSCSI and the sockets under it, at both ends: `iscsi:`.
 
     iscsi:
-      initiator: {max_burst_length: 1 MiB, command_max: 512 KiB, commands: 1, socket: {send_buffer: 4 MiB}}
+      initiator: {max_burst_length: 1 MiB, command_max: 512 KiB, commands: 1,
+                  socket: {send_buffer: 4 MiB}}
       target: {initial_r2t: true, immediate_data: false, max_recv_data_segment_length: 8 KiB}
 
-Defaults are the engine's (a test holds that); the initiator's are open-iscsi's. A login settles the rest: of lengths
-and counts the smaller of both ends' holds, of `initial_r2t` the true, of `immediate_data` the false.
+Defaults are the engine's (a test holds that); the initiator's are open-iscsi's. A login settles the
+rest: of lengths and counts the smaller of both ends' holds, of `initial_r2t` the true, of
+`immediate_data` the false.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ Algorithm = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,15}$")]
 
 
 class Socket(Part):
-    """TCP sockets of one end, told before they connect or listen. What is left out stays as the kernel has it."""
+    """TCP sockets of one end, told before they connect or listen. What is left out stays as the
+    kernel has it.
+    """
 
     send_buffer: Size | None = Field(
         default=None,
@@ -97,7 +101,9 @@ class InitiatorEnd(Part):
     socket: Socket = Socket()
 
     def gathered_percent(self, latency_ns: float) -> float:
-        """What waiting for more answers may have added at most where requests took `latency_ns`, percent of that."""
+        """What waiting for more answers may have added at most where requests took `latency_ns`,
+        percent of that.
+        """
         wait = min(self.coalesce, latency_ns * self.coalesce_percent / 100)
         return 100 * wait / latency_ns if wait >= PAUSE_MIN_NS else 0.0
 

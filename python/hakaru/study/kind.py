@@ -25,9 +25,11 @@ class StudyKind(ABC):
 
     @property
     def factors(self) -> Mapping[str, str]:
-        """Factors that every study of this kind has without naming them under `variables`, and the place of each.
+        """Factors that every study of this kind has without naming them under `variables`, and the
+        place of each.
 
-        `{"vms": "load.vms"}`: a level of the factor `vms` is the value of that place at its points. Default: none.
+        `{"vms": "load.vms"}`: a level of the factor `vms` is the value of that place at its points.
+        Default: none.
         """
         return {}
 
@@ -40,11 +42,15 @@ class StudyKind(ABC):
         return ()
 
     def problems(self, study: Study) -> Iterator[Problem]:
-        """What does not fit together in the study as it is written, before any level is chosen. Default: nothing."""
+        """What does not fit together in the study as it is written, before any level is chosen.
+        Default: nothing.
+        """
         yield from ()
 
     def point_problems(self, study: Study) -> Iterator[Problem]:
-        """What does not fit together at one point, whose levels `study` has. Default: as `problems`."""
+        """What does not fit together at one point, whose levels `study` has. Default: as
+        `problems`.
+        """
         yield from self.problems(study)
 
 

@@ -1,7 +1,8 @@
-"""From a name or a path to a `Study`; every error says file:line:column, the field, what is wrong and what would do.
+"""From a name or a path to a `Study`; every error says file:line:column, the field, what is wrong
+and what would do.
 
-Called by the command line. A study is looked up by its id in `./studies`, then among those that come with hakaru;
-anything with a slash or ending in .yaml is a path.
+Called by the command line. A study is looked up by its id in `./studies`, then among those that
+come with hakaru; anything with a slash or ending in .yaml is a path.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ class Loaded:
 
 
 def shipped(folder: str) -> Path:
-    """`studies` or `reference` as they come with hakaru: at the root of a checkout, else inside the package."""
+    """`studies` or `reference` as they come with hakaru: at the root of a checkout, else inside the
+    package.
+    """
     package = Path(__file__).resolve().parents[1]
     checkout = package.parents[1]
     # `shipped/` holds links to those files, which a wheel takes as files.
@@ -82,7 +85,9 @@ def load(name: str) -> Loaded:
 
 
 def title_of(path: Path) -> Text:
-    """The title of the study in a file. Nothing else of it is checked, so that a list of studies is quick."""
+    """The title of the study in a file. Nothing else of it is checked, so that a list of studies is
+    quick.
+    """
     document = parse_document(_read(path), str(path))
     written = document.data if isinstance(document.data, dict) else {}
     titled = {name: value for name, value in written.items() if name == "title"}

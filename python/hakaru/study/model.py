@@ -1,9 +1,9 @@
 """What a study says: question, lab, storage, load, variables, factors, expectations.
 
-Field by field this is `studies/*/study.yaml`; `hakaru schema` prints it as JSON Schema. Sizes, rates and durations
-are text with a unit (`hakaru.units`). Unknown fields are refused. The parts stand in modules of their own; here is the
-whole. What several fields must agree on is checked by `hakaru.study.consistency`; where things stand in the file is
-added by `hakaru.study.load`.
+Field by field this is `studies/*/study.yaml`; `hakaru schema` prints it as JSON Schema. Sizes,
+rates and durations are text with a unit (`hakaru.units`). Unknown fields are refused. The parts
+stand in modules of their own; here is the whole. What several fields must agree on is checked by
+`hakaru.study.consistency`; where things stand in the file is added by `hakaru.study.load`.
 """
 
 from __future__ import annotations
@@ -114,15 +114,21 @@ class Study(Part):
 
     @cached_property
     def written(self) -> Mapping[str, Any]:
-        """As it would be written; `Study.model_validate` takes it back. Made once: a study has hundreds of points."""
+        """As it would be written; `Study.model_validate` takes it back. Made once: a study has
+        hundreds of points.
+        """
         return self.model_dump(mode="json", by_alias=True, exclude={"quick"})
 
     def changed(self, changes: list[Change]) -> Study:
-        """With changes made. Raises `variables.PlaceError`, or ValidationError for a value that does not fit."""
+        """With changes made. Raises `variables.PlaceError`, or ValidationError for a value that
+        does not fit.
+        """
         return Study.model_validate(self.with_changes(changes)) if changes else self
 
     def with_changes(self, changes: list[Change]) -> dict[str, Any]:
-        """As it would be written with changes made; not validated. Raises `variables.PlaceError`."""
+        """As it would be written with changes made; not validated. Raises
+        `variables.PlaceError`.
+        """
         return apply(self.written, changes, lambda path, data: known_keys(_schema(), path, data))
 
     def at(self, factors: Mapping[str, Level]) -> Study:
@@ -136,7 +142,9 @@ def _schema() -> dict[str, Any]:
 
 
 def quick_form(study: Study) -> Study:
-    """The study with what its quick form changes; its points and times are `expand`'s. Raises as `Study.changed`."""
+    """The study with what its quick form changes; its points and times are `expand`'s. Raises as
+    `Study.changed`.
+    """
     changes = study.quick.changes if study.quick else {}
     return study.changed([Change(place, value) for place, value in changes.items()])
 

@@ -1,6 +1,8 @@
-"""JSON Schema of study files for editors, lowered to draft-07, which is what the YAML language server reads.
+"""JSON Schema of study files for editors, lowered to draft-07, which is what the YAML language
+server reads.
 
-`hakaru schema` prints it; `schema/study.schema.json` is that output checked in, and a test holds it.
+`hakaru schema` prints it; `schema/study.schema.json` is that output checked in, and a test holds
+it.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ def lower_schema(schema: dict[str, Any], title: str) -> dict[str, Any]:
 
 
 def _lower(node: Any) -> Any:
-    """2020-12 as pydantic emits it → draft-07: `$defs`, and siblings of `$ref`, which draft-07 ignores."""
+    """2020-12 as pydantic emits it → draft-07: `$defs`, and siblings of `$ref`, which draft-07
+    ignores.
+    """
     if isinstance(node, list):
         return [_lower(item) for item in node]
     if not isinstance(node, dict):

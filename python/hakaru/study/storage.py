@@ -1,6 +1,7 @@
 """The storage of a study: arrays, their timing models, their LUs.
 
-array: {target_name: …, model: {kind: preset, name: jdsf-2011}, lus: [{lun: 0, size: 512 GiB, placement: {group: 0}}]}
+array: {target_name: …, model: {kind: preset, name: jdsf-2011}, lus: [{lun: 0, size: 512 GiB,
+placement: {group: 0}}]}
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class PresetModel(Part):
 
 
 class InlineModel(BaseModel):
-    """A timing model with every parameter (`drive.config.ArrayModel` of the contract); the engine checks it."""
+    """A timing model with every parameter (`drive.config.ArrayModel` of the contract); the engine
+    checks it.
+    """
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True, allow_inf_nan=False)
 

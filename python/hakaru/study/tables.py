@@ -1,7 +1,8 @@
-"""Published tables that a study lays its curve over: CSV files in its own folder, else in hakaru's `reference/`.
+"""Published tables that a study lays its curve over: CSV files in its own folder, else in hakaru's
+`reference/`.
 
-Named by file name alone: a study cannot name a file outside. A header line, then rows; what is compared must be
-numbers, other columns may be text.
+Named by file name alone: a study cannot name a file outside. A header line, then rows; what is
+compared must be numbers, other columns may be text.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ Row = dict[str, float | str]
 
 
 def read_tables(document: Document, references: list[Reference], folders: tuple[Path, ...]) -> dict[str, list[Row]]:
-    """Table → rows, of all references. Raises UsageError with the reference's place in the study."""
+    """Table → rows, of all references. Raises UsageError with the reference's place in the
+    study.
+    """
     tables = {}
     for i, reference in enumerate(references):
         table = _read_table(document, reference, folders, ("reference", i, "table"))
@@ -67,7 +70,9 @@ def _find(folders: tuple[Path, ...], name: str) -> Path | None:
 
 
 def _rows(text: str) -> list[Row]:
-    """Numbers as numbers, all else as text. Raises ValueError for rows of unequal length and for what is not finite."""
+    """Numbers as numbers, all else as text. Raises ValueError for rows of unequal length and for
+    what is not finite.
+    """
     rows: list[Row] = []
     reader = csv.reader(io.StringIO(text), strict=True)
     header = next(reader, [])

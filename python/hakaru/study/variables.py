@@ -6,8 +6,9 @@
         throttled: {lab.links.kvm-1.send_rate: 1 Gbit/s}
       buffer: {sets: [lab.links.vtl.queue]}             # levels are values for these places
 
-A point is the study with the changes of its levels made, in the words in which a study is written (`apply`), and
-validated as if it had been written so. Pure. A place is a dotted path; numbers in it count in lists, from 0.
+A point is the study with the changes of its levels made, in the words in which a study is written
+(`apply`), and validated as if it had been written so. Pure. A place is a dotted path; numbers in it
+count in lists, from 0.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ Problem = tuple[tuple[str | int, ...], str, str]
 """Where in the study file, what, and what would do."""
 
 CHANGEABLE = ("lab", "array", "arrays", "load")
-"""What a variable may change. Not how long and how often is measured: that is one thing for a whole run."""
+"""What a variable may change. Not how long and how often is measured: that is one thing for a whole
+run.
+"""
 
 Place = Annotated[str, StringConstraints(pattern=r"^[^\s.]+(\.[^\s.]+)+$", max_length=200)]
 Changes = dict[Place, Any]
@@ -55,7 +58,9 @@ Variable = Annotated[
 
 @dataclass(frozen=True)
 class Change:
-    """A value for a place of the study, and the variable and level that ask for it (both empty: the quick form)."""
+    """A value for a place of the study, and the variable and level that ask for it (both empty: the
+    quick form).
+    """
 
     place: str
     value: Any
@@ -77,7 +82,8 @@ class PlaceError(ValueError):
 
 
 def changes_of(variables: Mapping[str, Sets | dict[str, Changes]], factors: Mapping[str, Level]) -> list[Change]:
-    """What the levels of a point change, in the order of its factors; factors that are no variables change nothing.
+    """What the levels of a point change, in the order of its factors; factors that are no variables
+    change nothing.
 
     Raises KeyError (variable, level) where a variable has no such level.
     """

@@ -14,7 +14,9 @@ MIB = 1 << 20
 
 
 class Capture(Part):
-    """Packets of the iSCSI connections of hosts or arrays, into files that `hakaru analyse` and Wireshark read."""
+    """Packets of the iSCSI connections of hosts or arrays, into files that `hakaru analyse` and
+    Wireshark read.
+    """
 
     at: Literal["hosts", "arrays", "both"] = Field(default="hosts", description="whose packets")
     interface: str = Field(
@@ -37,7 +39,9 @@ class Capture(Part):
 
 
 class Watch(Part):
-    """Single TCP connections of hosts and arrays: windows, queues, round-trip times and clocks as a series; packets."""
+    """Single TCP connections of hosts and arrays: windows, queues, round-trip times and clocks as a
+    series; packets.
+    """
 
     tcp_interval: Duration | None = Field(
         default=None,

@@ -1,9 +1,10 @@
 """Ready text: what to set for open-iscsi, LIO, tgt and Linux so that a setting holds. Pure.
 
-Names are those of the projects themselves: iscsid.conf and the records of open-iscsi 2.1 (`iscsiadm -m node --op
-show`), `targetcli … set parameter` of LIO (its configfs parameters), tgt's README.iscsi, Linux's ip-sysctl.rst and
-queue-sysfs.rst. A key that both sides negotiate must be set on both: the smaller number holds, and one side's
-`InitialR2T=Yes` or `ImmediateData=No` holds for both (RFC 7143 13).
+Names are those of the projects themselves: iscsid.conf and the records of open-iscsi 2.1 (`iscsiadm
+-m node --op show`), `targetcli … set parameter` of LIO (its configfs parameters), tgt's
+README.iscsi, Linux's ip-sysctl.rst and queue-sysfs.rst. A key that both sides negotiate must be set
+on both: the smaller number holds, and one side's `InitialR2T=Yes` or `ImmediateData=No` holds for
+both (RFC 7143 13).
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ TARGET_KEYS = {
 }
 SEGMENT = "max_recv_data_segment_length"
 GRANTED_BYTES = 212_992
-"""What every Linux since 3.2 grants a socket that asks for a buffer (net.core.wmem_max; 4 MiB from 6.18 on)."""
+"""What every Linux since 3.2 grants a socket that asks for a buffer (net.core.wmem_max; 4 MiB from
+6.18 on).
+"""
 QUEUE_DEPTH_MAX = 1024
 """Of open-iscsi; it wants cmds_max as a power of two of at most 2048."""
 
@@ -40,8 +43,9 @@ LIO_COMMANDS = 64
 
 @dataclass(frozen=True)
 class Block:
-    """Lines for one program. `name`: `open-iscsi-conf`, `open-iscsi-node`, `lio`, `tgt`, `sysctl-initiator`,
-    `sysctl-target`, `queue`. `file`: where they belong; empty for commands."""
+    """Lines for one program. `name`: `open-iscsi-conf`, `open-iscsi-node`, `lio`, `tgt`,
+    `sysctl-initiator`, `sysctl-target`, `queue`. `file`: where they belong; empty for commands.
+    """
 
     name: str
     file: str
@@ -70,7 +74,9 @@ def blocks(
     machine: Machine,
     names: Names | None = None,
 ) -> list[Block]:
-    """Text for every program that has something to set: the knobs named in `turned`, and what they need."""
+    """Text for every program that has something to set: the knobs named in `turned`, and what they
+    need.
+    """
     of, own = set(turned), names or Names()
     chosen = {name: value for name, value in settings.items() if name in of}
     writes = conditions.op == "write"
@@ -127,16 +133,20 @@ def _target(chosen: Settings, writes: bool) -> dict[str, str]:
 
 
 def _lio(target: Mapping[str, str], chosen: Settings) -> list[tuple[str, str]]:
-    """LIO's parameters; it takes no more commands of a session than an attribute says, 64 by default."""
+    """LIO's parameters; it takes no more commands of a session than an attribute says, 64 by
+    default.
+    """
     found = [(f"parameter {key}", value) for key, value in target.items()]
     commands = int(chosen.get("commands", 0))
     return [*found, ("attribute default_cmdsn_depth", str(commands))] if commands > LIO_COMMANDS else found
 
 
 def _sysctl(chosen: Settings, machine: Machine, writes: bool, *, initiator: bool) -> list[str]:
-    """What a node's kernel needs. The initiator asks for its buffer itself, which `*mem_max` must allow; the target's
-    sockets are sized by the kernel, which `tcp_*mem` bounds (by what it doubles, so twice the number asked for). Those
-    hold for every connection of the node, so nothing is lowered that a kernel grants by itself."""
+    """What a node's kernel needs. The initiator asks for its buffer itself, which `*mem_max` must
+    allow; the target's sockets are sized by the kernel, which `tcp_*mem` bounds (by what it
+    doubles, so twice the number asked for). Those hold for every connection of the node, so nothing
+    is lowered that a kernel grants by itself.
+    """
     lines = []
     sends = writes == initiator
     name, direction = ("send_buffer", "w") if sends else ("receive_buffer", "r")

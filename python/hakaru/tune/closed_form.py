@@ -1,13 +1,17 @@
 """What a setting must come to at best, and the setting that follows from that alone. Pure.
 
     payload_bytes_per_s(…)    the link's rate less the headers of Ethernet, IP, TCP and iSCSI
-    reachable_bytes_per_s(…)  what no setting can exceed: the payload rate, or depth x block / (RTT + transfer)
-    bound_bytes_per_s(…)      the lowest of the bounds of one setting, without loss; with loss the response functions
-    suggest(…)                buffers of 2 x rate x RTT, bursts of a block, no R2T before the first data, …
+    reachable_bytes_per_s(…)  what no setting can exceed: the payload rate, or depth x block / (RTT
+                              + transfer)
+    bound_bytes_per_s(…)      the lowest of the bounds of one setting, without loss; with loss the
+                              response functions
+    suggest(…)                buffers of 2 x rate x RTT, bursts of a block, no R2T before the first
+                              data, …
 
-A write command takes one round trip for itself and one for every R2T that it has to wait for (RFC 7143 11.7, 11.8):
-unsolicited data goes out with the command, `max_outstanding_r2t` bursts per turn after that. A read takes one. These
-are upper bounds: host times and TCP's growth are left out, so they order settings; what holds is measured.
+A write command takes one round trip for itself and one for every R2T that it has to wait for (RFC
+7143 11.7, 11.8): unsolicited data goes out with the command, `max_outstanding_r2t` bursts per turn
+after that. A read takes one. These are upper bounds: host times and TCP's growth are left out, so
+they order settings; what holds is measured.
 """
 
 from __future__ import annotations
@@ -21,7 +25,9 @@ IP_TCP_BYTES = 52
 """IPv4 and TCP with time stamps."""
 BHS_BYTES = 48
 RENO_C = 1.22
-"""Mathis, Semke, Mahdavi, Ott 1997: rate = C x MSS / (RTT x sqrt(p)), random loss, every segment acknowledged."""
+"""Mathis, Semke, Mahdavi, Ott 1997: rate = C x MSS / (RTT x sqrt(p)), random loss, every segment
+acknowledged.
+"""
 CUBIC_C = 1.054
 """RFC 9438 section 5.1: average window = 1.054 x (RTT / p)^0.75 segments."""
 
@@ -89,8 +95,8 @@ def turns(settings: Settings, command: int, conditions: Conditions) -> int:
 def windows(settings: Settings, machine: Machine) -> dict[str, float]:
     """Buffer → what may be under way at once by it.
 
-    The kernel doubles what a program asks for and takes its own overhead from that (socket(7)), so that about what was
-    asked for is left for data; of a buffer that it sizes itself, about half.
+    The kernel doubles what a program asks for and takes its own overhead from that (socket(7)), so
+    that about what was asked for is left for data; of a buffer that it sizes itself, about half.
     """
     autos = {"send_buffer": machine.send_buffer_auto_max, "receive_buffer": machine.receive_buffer_auto_max}
     values = {name: settings.get(name, AUTO) for name in autos}
@@ -141,7 +147,9 @@ def suggest(conditions: Conditions, space: Space, machine: Machine) -> dict[str,
 
 
 def _enough(knob: Knob, wanted: int, machine: Machine) -> Value:
-    """The default if it is not below `wanted`, else the least level that is not; the largest where all are."""
+    """The default if it is not below `wanted`, else the least level that is not; the largest where
+    all are.
+    """
     default = windows({knob.name: knob.default}, machine)[knob.name] if knob.default == AUTO else knob.default
     if int(default) >= wanted:
         return knob.default

@@ -16,7 +16,9 @@ DEPTH_MAX = 64
 
 @dataclass(frozen=True)
 class Conditions:
-    """Path and load. `None`: not known (`rtt_ns`, `rate_bits_per_s`: of a real path) or free to choose (`depth`)."""
+    """Path and load. `None`: not known (`rtt_ns`, `rate_bits_per_s`: of a real path) or free to
+    choose (`depth`).
+    """
 
     rtt_ns: int | None
     loss_percent: float

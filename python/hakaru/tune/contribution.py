@@ -1,14 +1,17 @@
 """What each knob is worth: the best setting against the same with one knob switched back. Pure.
 
-All settings are measured in rounds, each once in every round, in shuffled order. Throughputs are compared by the
-logarithm, since what disturbs a measurement does so in proportion. A machine that has other work as well disturbs in
-two ways, and neither may pass for what a knob is worth:
+All settings are measured in rounds, each once in every round, in shuffled order. Throughputs are
+compared by the logarithm, since what disturbs a measurement does so in proportion. A machine that
+has other work as well disturbs in two ways, and neither may pass for what a knob is worth:
 
-whole rounds    become slower together: what a round has on top is taken off all (Tukey's median polish)
-single trials   fall out: a setting stands for the median of its rounds, and the spread is that of half the pairs
+whole rounds    become slower together: what a round has on top is taken off all (Tukey's median
+                polish)
+single trials   fall out: a setting stands for the median of its rounds, and the spread is that of
+                half the pairs
 
-Spread is pooled over all settings: the median distance of two measurements of one setting, over what it is for normal
-errors of standard deviation 1. So a few rounds give an interval that can be used: Student's t, 95 %.
+Spread is pooled over all settings: the median distance of two measurements of one setting, over
+what it is for normal errors of standard deviation 1. So a few rounds give an interval that can be
+used: Student's t, 95 %.
 """
 
 from __future__ import annotations
@@ -28,14 +31,18 @@ POLISH_MAX = 10
 PAIR_MEDIAN = 0.9539
 """Median distance of two normal variates of standard deviation 1: sqrt(2) x 0.6745."""
 EFFICIENCY = 0.5
-"""Share of the degrees of freedom that an estimate by half the pairs has; a test holds the intervals that it makes."""
+"""Share of the degrees of freedom that an estimate by half the pairs has; a test holds the
+intervals that it makes.
+"""
 MEDIAN_SPREAD = {1: 1.0, 2: 1.0, 3: 1.16, 4: 1.092, 5: 1.197, 6: 1.135, 7: 1.214}
 """Standard error of the median of n normal variates over that of their mean; 1.2533 for many."""
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """What switching one knob back costs, in percent of the best setting's throughput; `low` to `high`: 95 %."""
+    """What switching one knob back costs, in percent of the best setting's throughput; `low` to
+    `high`: 95 %.
+    """
 
     knob: str
     loss_percent: float
@@ -52,7 +59,9 @@ class Contribution:
 
     @property
     def contributes(self) -> bool:
-        """Whether the knob has to be turned: the loss is there beyond doubt, and more than nothing."""
+        """Whether the knob has to be turned: the loss is there beyond doubt, and more than
+        nothing.
+        """
         return self.loss_percent >= NOTHING_PERCENT and self.measurable
 
     def to_json(self) -> dict[str, Any]:

@@ -1,6 +1,8 @@
-"""The part of a kind that tuning uses: from a setup to the load of its study, and from a study to where to start.
+"""The part of a kind that tuning uses: from a setup to the load of its study, and from a study to
+where to start.
 
-Optional: a kind without it cannot be tuned. Implemented in `hakaru.kinds`; asked for through `of` and `tunable`.
+Optional: a kind without it cannot be tuned. Implemented in `hakaru.kinds`; asked for through `of`
+and `tunable`.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ class TuneKind(ABC):
 
     @abstractmethod
     def load(self, setup: Setup, region: str) -> dict[str, Any]:
-        """`load:` of the study whose points are trials: one request stream of the setup's conditions.
+        """`load:` of the study whose points are trials: one request stream of the setup's
+        conditions.
 
         `region`: size of the LU, as text. Knobs change its places by name (`Knob.places`).
         """

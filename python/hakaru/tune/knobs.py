@@ -1,8 +1,9 @@
 """The knobs: what can be turned, which places of a study that changes, in which steps. Pure.
 
-A knob that both sides negotiate is set alike on both, so that its value is what holds. Knobs of one side follow the
-data: the send buffer is the sender's, the receive buffer and MaxRecvDataSegmentLength are the receiver's. In front of
-a real target only the initiator's are ours to turn, and of those that are negotiated only the initiator's half.
+A knob that both sides negotiate is set alike on both, so that its value is what holds. Knobs of one
+side follow the data: the send buffer is the sender's, the receive buffer and
+MaxRecvDataSegmentLength are the receiver's. In front of a real target only the initiator's are ours
+to turn, and of those that are negotiated only the initiator's half.
 
 initial_r2t, immediate_data, first_burst_length, max_burst_length, max_outstanding_r2t
     keys of the session (RFC 7143 13.10 to 13.14, 13.17)
@@ -35,21 +36,27 @@ Kind = Literal["size", "count", "flag", "name"]
 
 KIB, MIB = 1 << 10, 1 << 20
 BURST_MAX_BYTES = (1 << 24) - 512
-"""The largest burst that is a whole number of blocks: RFC 7143 allows 2^24 - 1; open-iscsi's default is 512 less."""
+"""The largest burst that is a whole number of blocks: RFC 7143 allows 2^24 - 1; open-iscsi's
+default is 512 less.
+"""
 COMMAND_MAX_BYTES = 16 * MIB
 BUFFER_MAX_BYTES = 256 * MIB
 
 
 @dataclass(frozen=True)
 class Knob:
-    """One knob: its levels from least to most, and the one that stands before anything is turned."""
+    """One knob: its levels from least to most, and the one that stands before anything is
+    turned.
+    """
 
     name: str
     kind: Kind
     levels: tuple[Value, ...]
     default: Value
     places: tuple[str, ...]
-    """Places of the study that take the value; none for `queue_depth`, which is a factor of loads by itself."""
+    """Places of the study that take the value; none for `queue_depth`, which is a factor of loads
+    by itself.
+    """
 
     @property
     def ordered(self) -> bool:
@@ -74,7 +81,9 @@ Space = tuple[Knob, ...]
 
 @dataclass(frozen=True)
 class Machine:
-    """What tuning needs to know of this machine; kept with the run, so that a resumed one has the same knobs."""
+    """What tuning needs to know of this machine; kept with the run, so that a resumed one has the
+    same knobs.
+    """
 
     congestion_controls: tuple[str, ...] = ("cubic", "reno")
     send_buffer_auto_max: int = 4 * MIB
@@ -85,10 +94,12 @@ class Machine:
 
 @dataclass(frozen=True)
 class Defaults:
-    """What stands before anything is turned: what the two ends come to together, and their socket buffers.
+    """What stands before anything is turned: what the two ends come to together, and their socket
+    buffers.
 
-    A key's result is the smaller number of both ends, the OR of InitialR2T, the AND of ImmediateData. Where the values
-    come from is `hakaru.tune.start`'s to say; this has none of its own.
+    A key's result is the smaller number of both ends, the OR of InitialR2T, the AND of
+    ImmediateData. Where the values come from is `hakaru.tune.start`'s to say; this has none of its
+    own.
     """
 
     initial_r2t: bool
@@ -113,7 +124,9 @@ class Defaults:
 
 
 def sizes(low: int, high: int, *more: Value) -> tuple[Value, ...]:
-    """Powers of two from `low` to `high`, and whatever else must be among them, in order; `AUTO` comes first."""
+    """Powers of two from `low` to `high`, and whatever else must be among them, in order; `AUTO`
+    comes first.
+    """
     found = {low << shift for shift in range((high // low).bit_length()) if low << shift <= high}
     found |= {one for one in more if isinstance(one, int)}
     return (*([AUTO] if AUTO in more else []), *sorted(found))
@@ -198,7 +211,9 @@ def _all(conditions: Conditions, defaults: Defaults, machine: Machine, lab: bool
 
 
 def _depth_max(conditions: Conditions) -> int:
-    """Requests that hold four times what the path does, and four more: beyond that they only wait for one another."""
+    """Requests that hold four times what the path does, and four more: beyond that they only wait
+    for one another.
+    """
     if conditions.rate_bits_per_s is None or conditions.rtt_ns is None:
         return DEPTH_MAX
     return min(DEPTH_MAX, 1 << (3 + 4 * path_bytes(conditions) // conditions.block_bytes).bit_length())
@@ -217,7 +232,9 @@ def defaults_of(space: Space) -> dict[str, Value]:
 
 
 def settle(space: Space, settings: Settings) -> dict[str, Value]:
-    """Settings as they hold together: FirstBurstLength never above MaxBurstLength (RFC 7143 13.14)."""
+    """Settings as they hold together: FirstBurstLength never above MaxBurstLength (RFC 7143
+    13.14).
+    """
     settled = {knob.name: settings[knob.name] for knob in space}
     first, burst = settled.get("first_burst_length"), settled.get("max_burst_length")
     if isinstance(first, int) and isinstance(burst, int):

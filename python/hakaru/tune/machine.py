@@ -12,7 +12,9 @@ CONTROLS = ("cubic", "reno", "bbr")
 
 
 def this_machine(sysctl: Path = SYSCTL, *, buffer_max: int | None = None) -> Machine:
-    """Congestion controls that can be used, and how far the kernel lets socket buffers grow, in a lab `buffer_max`."""
+    """Congestion controls that can be used, and how far the kernel lets socket buffers grow, in a
+    lab `buffer_max`.
+    """
     default = Machine()
     available = _words(sysctl / "tcp_available_congestion_control")
     return Machine(

@@ -52,7 +52,9 @@ def trial_of(run: RunData, record: dict[str, Any], setup: Setup) -> Trial:
 def _judged(
     run: RunData, repetition: Repetition, record: dict[str, Any], setup: Setup
 ) -> tuple[float | None, list[dict[str, Any]]]:
-    """The rate by latency (`metrics.by_latency`): requests are few and long, and a count of them jumps by one."""
+    """The rate by latency (`metrics.by_latency`): requests are few and long, and a count of them
+    jumps by one.
+    """
     nics = nics_of_lab(run.lab)
     latencies = Latencies.of_table(repetition.histograms, repetition.window)
     way = setup_at(run.study, record["factors"], site=run.is_site)

@@ -1,9 +1,10 @@
 """What a setting takes of both machines, for one session. Pure.
 
-socket buffers of the direction that carries the data, twice what was asked for, as the kernel keeps it (socket(7));
-of a buffer that the kernel sizes, what it may grow to
+socket buffers of the direction that carries the data, twice what was asked for, as the kernel keeps
+it (socket(7)); of a buffer that the kernel sizes, what it may grow to
 + one PDU in each direction's receiver (MaxRecvDataSegmentLength)
-+ for a write, the bursts that the target has asked for or must take unasked, of every command outstanding
++ for a write, the bursts that the target has asked for or must take unasked, of every command
+  outstanding
 """
 
 from __future__ import annotations
@@ -42,9 +43,11 @@ def pdu_bytes(conditions: Conditions, settings: Settings) -> int:
 
 
 def lean(conditions: Conditions, space: Space, machine: Machine) -> dict[str, Value]:
-    """The least memory that by the closed forms keeps almost all of the rate; the suggestion where the path is unknown.
+    """The least memory that by the closed forms keeps almost all of the rate; the suggestion where
+    the path is unknown.
 
-    From every command size, knob after knob goes to the level that takes the least and is still fast enough.
+    From every command size, knob after knob goes to the level that takes the least and is still
+    fast enough.
     """
     start = suggest(conditions, space, machine)
     if conditions.rate_bits_per_s is None or conditions.rtt_ns is None:

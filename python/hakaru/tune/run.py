@@ -1,10 +1,12 @@
-"""The shell of a tuning: a lab or a real target, one repetition per trial, a run directory that is right at all times.
+"""The shell of a tuning: a lab or a real target, one repetition per trial, a run directory that is
+right at all times.
 
-    prepare_new(setup, …), prepare_resumed(…) → Prepared     what can be refused before anything is touched
+    prepare_new(setup, …), prepare_resumed(…) → Prepared     what can be refused before anything is
+                                                             touched
     execute(prepared, setup, watch) → Path                   the finished run directory
 
-A trial is kept when its repetition is; what comes next follows from those that are kept, so that an interruption,
-however hard, costs the trial it falls into and nothing else.
+A trial is kept when its repetition is; what comes next follows from those that are kept, so that an
+interruption, however hard, costs the trial it falls into and nothing else.
 """
 
 from __future__ import annotations
@@ -136,7 +138,9 @@ class TuningRun(Run):
             self._keep(writer, outcome.record)
 
     async def _measured(self, place: Place, turn: Repetition, folder: Path) -> Outcome:
-        """One repetition; settings that the target or an engine does not live with are a trial that failed."""
+        """One repetition; settings that the target or an engine does not live with are a trial that
+        failed.
+        """
         try:
             outcome = await self._repetition(place, turn, folder)
         except LostError as e:
@@ -204,7 +208,9 @@ class TuningRun(Run):
         return f"{what}, best {number(best)} MB/s" if best else what
 
     def _write_plan(self, writer: RunWriter, turn: Repetition) -> None:
-        """study.json and points.json with every point that there has been, `turn` included, which is to come."""
+        """study.json and points.json with every point that there has been, `turn` included, which
+        is to come.
+        """
         points = tuple(self._points.values())
         by_id = {point.id: point for point in points}
         done = [Repetition(by_id[t.point], t.repetition, i) for i, t in enumerate(self._trials, start=1)]

@@ -1,9 +1,10 @@
 """The next setting to try, from those tried. Pure: the same trials and seed give the same setting.
 
-The first trial stands at the defaults, the second where closed forms say (`closed_form.suggest`), with the goal of
-least memory a third at their lean form; then optuna's tree-structured Parzen estimator (Bergstra et al. 2011) proposes.
-It is built anew from all trials for every proposal: what is told is the score as it stands with the best known by then,
-and a search that was interrupted goes on as if it had not been.
+The first trial stands at the defaults, the second where closed forms say (`closed_form.suggest`),
+with the goal of least memory a third at their lean form; then optuna's tree-structured Parzen
+estimator (Bergstra et al. 2011) proposes. It is built anew from all trials for every proposal: what
+is told is the score as it stands with the best known by then, and a search that was interrupted
+goes on as if it had not been.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ NEAR = 0.97
 FREE_KNOBS = 4
 """How many knobs are redrawn where the others stay as the best has them."""
 WORTH = 0.7
-"""A setting that by its bounds cannot come to this share of the best rate is not tried: it would only take time."""
+"""A setting that by its bounds cannot come to this share of the best rate is not tried: it would
+only take time.
+"""
 ESTIMATED = 8
 """Draws by the estimator for a setting that is new and worth trying."""
 PROPOSALS_MAX = 100
@@ -60,7 +63,9 @@ class Search:
         return memory_bytes(self.conditions, settings, self.machine)
 
     def best(self, tried: Sequence[Tried]) -> int | None:
-        """Which trial is best: the fastest, or of those that are fast enough the one with the least memory."""
+        """Which trial is best: the fastest, or of those that are fast enough the one with the least
+        memory.
+        """
         measured = [i for i, one in enumerate(tried) if one.mb_per_s is not None]
         if not measured:
             return None
@@ -89,7 +94,9 @@ class Search:
         return self.goal == "memory" and self.memory(one.settings) * BETTER <= self.memory(other.settings)
 
     def propose(self, tried: Sequence[Tried]) -> dict[str, Value]:
-        """The next setting. Raises EnvironmentError_ where optuna is not installed and is needed."""
+        """The next setting. Raises EnvironmentError_ where optuna is not installed and is
+        needed.
+        """
         fixed = self.first_settings()
         if len(tried) < len(fixed):
             return fixed[len(tried)]
@@ -150,10 +157,11 @@ class Search:
         return settle(self.space, {**tried[best].settings, **{k.name: drawn.choice(k.levels) for k in free}})
 
     def _kept(self, tried: Sequence[Tried], seed: int) -> dict[str, Value]:
-        """What is not drawn: nothing two times of three, then all but a few knobs, which stay as the best has them.
+        """What is not drawn: nothing two times of three, then all but a few knobs, which stay as
+        the best has them.
 
-        With as few trials as there are here the estimator alone hardly leaves its prior; where the start is nearly
-        right, the way on is by a knob or two.
+        With as few trials as there are here the estimator alone hardly leaves its prior; where the
+        start is nearly right, the way on is by a knob or two.
         """
         best = self.best(tried)
         if best is None or (len(tried) - len(self.first_settings())) % 3 != 2:
@@ -165,9 +173,11 @@ class Search:
         return {knob.name: _position(knob, settings[knob.name]) for knob in self.space}
 
     def scores(self, tried: Sequence[Tried]) -> list[float]:
-        """What the search maximises: the share of the best rate; for least memory 1 and more where it is enough.
+        """What the search maximises: the share of the best rate; for least memory 1 and more where
+        it is enough.
 
-        A trial that failed has 0. Above 1 a score rises by 1 from the most memory seen to the least.
+        A trial that failed has 0. Above 1 a score rises by 1 from the most memory seen to the
+        least.
         """
         top = max((_rate(one) for one in tried), default=0.0)
         shares = [_rate(one) / top if top else 0.0 for one in tried]
@@ -203,7 +213,9 @@ def _distribution(optuna: Any, knob: Knob) -> Any:
 
 
 def _position(knob: Knob, value: Value) -> Value:
-    """A value as the search knows it: its place among the levels, of one between levels the lower."""
+    """A value as the search knows it: its place among the levels, of one between levels the
+    lower.
+    """
     if not knob.ordered:
         return value
     if value in knob.levels:

@@ -1,4 +1,6 @@
-"""What a tuning was asked to do, whole: kept in run.json under `tuning`, so that `--resume` needs no more."""
+"""What a tuning was asked to do, whole: kept in run.json under `tuning`, so that `--resume` needs
+no more.
+"""
 
 from __future__ import annotations
 

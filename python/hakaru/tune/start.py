@@ -1,6 +1,8 @@
-"""Where a tuning starts: the defaults of open-iscsi and LIO, or what a study says at one of its points.
+"""Where a tuning starts: the defaults of open-iscsi and LIO, or what a study says at one of its
+points.
 
-TODAY       open-iscsi 2.1 in front of LIO; the README of the study long-distance has the source of each value
+TODAY       open-iscsi 2.1 in front of LIO; the README of the study long-distance has the source of
+            each value
 """
 
 from __future__ import annotations
@@ -51,15 +53,19 @@ TODAY = Defaults(
 
 
 def defaults_from(start: str) -> Defaults:
-    """`defaults`, or `STUDY[:FACTOR=LEVEL,…]`. Raises UsageError for a study or level that is not there."""
+    """`defaults`, or `STUDY[:FACTOR=LEVEL,…]`. Raises UsageError for a study or level that is not
+    there.
+    """
     return TODAY if start == "defaults" else _of(start, "--from")
 
 
 def peer_from(text: str, conditions: Conditions, space: Space, machine: Machine, *, lab: bool) -> dict[str, Value]:
-    """The knobs as a study has them, to be measured beside the best. Raises UsageError as `defaults_from` does.
+    """The knobs as a study has them, to be measured beside the best. Raises UsageError as
+    `defaults_from` does.
 
-    A buffer that the study lets the kernel size up to a limit of its own is asked for at that limit: the limit of the
-    lab is not turned. The requests outstanding, where they are a knob, are not the peer's but follow the best.
+    A buffer that the study lets the kernel size up to a limit of its own is asked for at that
+    limit: the limit of the lab is not turned. The requests outstanding, where they are a knob, are
+    not the peer's but follow the best.
     """
     found = _of(text, "--against")
     if found.buffer_max is not None:

@@ -1,7 +1,9 @@
-"""The study whose points the trials are: one host, one array behind one link with the round trip, one VM. Pure.
+"""The study whose points the trials are: one host, one array behind one link with the round trip,
+one VM. Pure.
 
-It is a study like any other: each knob is one of its variables, so that what configures, runs, stores and analyses a
-study does it for a trial. `base(setup)` is also kept as the run's study.yaml, with every knob's levels one at a time.
+It is a study like any other: each knob is one of its variables, so that what configures, runs,
+stores and analyses a study does it for a trial. `base(setup)` is also kept as the run's study.yaml,
+with every knob's levels one at a time.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ from hakaru.units import format_duration, format_rate, format_size
 QUEUE_MIN_BYTES, QUEUE_MAX_BYTES = 8 << 20, 256 << 20
 SECOND_NS = 10**9
 WARMUP_ROUND_TRIPS = 50
-"""Slow start to a thousand segments takes ten round trips; what it overshoots takes some more to mend."""
+"""Slow start to a thousand segments takes ten round trips; what it overshoots takes some more to
+mend.
+"""
 WARMUP_FILLS = 1.5
 RATE_ASSUMED = 10**9
 """Of a path whose rate is not known."""
@@ -70,9 +74,11 @@ def base(setup: Setup) -> dict[str, Any]:
 
 
 def _warmup_ns(setup: Setup) -> int:
-    """Until slow start is over, and every request that was there from the start has been replaced by another.
+    """Until slow start is over, and every request that was there from the start has been replaced
+    by another.
 
-    The first ones are all sent at once and wait for one another ever longer, so that their latencies say nothing yet.
+    The first ones are all sent at once and wait for one another ever longer, so that their
+    latencies say nothing yet.
     """
     c = setup.conditions
     depth = c.depth or max(int(v) for k in setup.space if k.name == "queue_depth" for v in k.levels)

@@ -1,6 +1,8 @@
-"""The summary of a tuning: the course of its search, what each knob is worth, the advice, and ready text.
+"""The summary of a tuning: the course of its search, what each knob is worth, the advice, and ready
+text.
 
-What is advised follows from the trials by the same pure rules by which they were chosen (`hakaru.tune.tuning`).
+What is advised follows from the trials by the same pure rules by which they were chosen
+(`hakaru.tune.tuning`).
 """
 
 from __future__ import annotations
@@ -24,11 +26,14 @@ Json = dict[str, Any]
 
 
 def analyse(run: RunData) -> tuple[list[Point], list[Finding], Json, bool]:
-    """Points, findings, the part `tuning` of the summary, and whether what is advised rests on valid trials."""
+    """Points, findings, the part `tuning` of the summary, and whether what is advised rests on
+    valid trials.
+    """
     setup = Setup.of_json(run.run["tuning"])
     trials = trials_of(run.directory, setup)
     nics = nics_of_lab(run.lab)
-    # Points of a tuning are what its trials made of it; one that was begun and never finished is none.
+    # Points of a tuning are what its trials made of it; one that was begun and never finished is
+    # none.
     made = {t.point for t in trials}
     analysed: list[Point] = [distance_points.analyse(run, raw, nics) for raw in run.points if raw["point"] in made]
     found = describe(setup, trials, run.run)
@@ -101,10 +106,12 @@ def _shown(setup: Setup, settings: Settings) -> dict[str, str]:
 
 
 def _setting(setup: Setup, trials: list[Trial], settings: Settings, phases: tuple[str, ...]) -> Json:
-    """A setting with what it came to in these phases; of one that was not measured there, in the search.
+    """A setting with what it came to in these phases; of one that was not measured there, in the
+    search.
 
-    The trial by which the search chose a setting is the luckiest of many: measurements made afterwards are not. They
-    are few, and the machine may have disturbed one: the median stands for them, with the least and the most.
+    The trial by which the search chose a setting is the luckiest of many: measurements made
+    afterwards are not. They are few, and the machine may have disturbed one: the median stands for
+    them, with the least and the most.
     """
     alike = [t for t in trials if t.settings == settings and t.mb_per_s is not None]
     later = [t for t in alike if t.phase in phases]
@@ -126,7 +133,9 @@ def _rate(values: list[float]) -> Json:
 
 
 def _peer(setup: Setup, trials: list[Trial], best: Settings | None) -> Json | None:
-    """The peer, and the best in percent of it with a 95 % interval; None where there is none or it was not measured."""
+    """The peer, and the best in percent of it with a 95 % interval; None where there is none or it
+    was not measured.
+    """
     peer, against = setup.peer, setup.tuning.against_peer(trials)
     if peer is None or best is None or against is None:
         return None

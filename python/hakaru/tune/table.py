@@ -1,4 +1,6 @@
-"""A finished tuning on stdout: its trials, what it found, what each knob is worth, and the ready text."""
+"""A finished tuning on stdout: its trials, what it found, what each knob is worth, and the ready
+text.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ def _contributions(tuning: dict[str, Any]) -> Table:
 
 
 def _caveats(summary: dict[str, Any]) -> list[str]:
-    """Of the run, and of what the advice rests on; settings that only the search tried have theirs in the report."""
+    """Of the run, and of what the advice rests on; settings that only the search tried have theirs
+    in the report.
+    """
     trials = summary["tuning"]["trials"]
     rests_on = {t["point"] for t in trials if t["phase"] != "search" or t["trial"] == 1}
     points = [p for p in summary["points"] if p["point"] in rests_on]

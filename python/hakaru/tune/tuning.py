@@ -1,12 +1,16 @@
-"""The course of a tuning: which measurement comes next, from those made. Pure, so that any of them can be the last.
+"""The course of a tuning: which measurement comes next, from those made. Pure, so that any of them
+can be the last.
 
-    search         one trial each, until what can be reached is reached, nothing gets better, or trials or time are out
-    contribution   the best and the best with each knob switched back, in rounds of shuffled order; with them the peer,
-                   a setting from elsewhere that the best is to be compared with
-    advice         the best with all knobs back that contribute nothing; if that is slower than the best, half of them
-                   are turned again, those with the larger losses first, until it is not
+    search         one trial each, until what can be reached is reached, nothing gets better, or
+                   trials or time are out
+    contribution   the best and the best with each knob switched back, in rounds of shuffled order;
+                   with them the peer, a setting from elsewhere that the best is to be compared with
+    advice         the best with all knobs back that contribute nothing; if that is slower than the
+                   best, half of them are turned again, those with the larger losses first, until it
+                   is not
 
-`Tuning.next(trials)` is a function of the trials alone: a run that was interrupted is asked the same again.
+`Tuning.next(trials)` is a function of the trials alone: a run that was interrupted is asked the
+same again.
 """
 
 from __future__ import annotations
@@ -29,7 +33,9 @@ Reason = Literal["reached", "patience", "trials", "time", "failed"]
 PEER = "(peer)"
 """Where knobs are told apart by name, the peer's: no knob is called so."""
 TOLERANCE, TOLERANCE_MAX = 0.03, 0.1
-"""Advice may be this share slower than the best found: what repetitions of seconds vary, on a machine that is busy."""
+"""Advice may be this share slower than the best found: what repetitions of seconds vary, on a
+machine that is busy.
+"""
 FAILURES_MAX = 3
 """Failures in a row, from the start or later, that end a tuning: it is not the settings then."""
 
@@ -45,7 +51,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Trial:
-    """One measurement that was made. `mb_per_s`: None where it failed; `seconds`: what it took, beside its load too."""
+    """One measurement that was made. `mb_per_s`: None where it failed; `seconds`: what it took,
+    beside its load too.
+    """
 
     phase: Phase
     settings: Settings
@@ -208,10 +216,13 @@ class Tuning:
         return None
 
     def _candidates(self, trials: Sequence[Trial], best: dict[str, Value]) -> list[dict[str, Value]]:
-        """Settings from simple to the best itself: fewer and fewer knobs are back at their defaults."""
+        """Settings from simple to the best itself: fewer and fewer knobs are back at their
+        defaults.
+        """
         defaults, space = defaults_of(self.search.space), self.search.space
         idle = [c for c in self.contributions(trials) if not c.contributes and self._may_go(best, c.knob)]
-        # Turned back without a difference by itself (FirstBurstLength under MaxBurstLength, say): these go with any.
+        # Turned back without a difference by itself (FirstBurstLength under MaxBurstLength, say):
+        # these go with any.
         found, keep = [], 0
         while keep < len(idle):
             back = {c.knob: defaults[c.knob] for c in idle[keep:]}
@@ -236,7 +247,9 @@ class Tuning:
         return median(values) >= (1 - self._tolerance(trials)) * median(reference)
 
     def _tolerance(self, trials: Sequence[Trial]) -> float:
-        """How much slower advice may be: where measurements differ more, that cannot be told apart, up to a limit."""
+        """How much slower advice may be: where measurements differ more, that cannot be told apart,
+        up to a limit.
+        """
         widths = [
             (one.high - one.low) / 200 for one in self._compared(trials) if one.low is not None and one.high is not None
         ]

@@ -75,7 +75,9 @@ def test_immediate_data_alone_saves_no_round_trip_but_its_bytes() -> None:
 
 @pytest.mark.parametrize(("r2ts", "turns"), [(1, 9), (2, 5), (4, 3), (8, 2)])
 def test_r2ts_outstanding_share_a_round_trip(r2ts: int, turns: int) -> None:
-    """Eight bursts: so many of them per round trip, and one for the response; bursts in a row add to no wait."""
+    """Eight bursts: so many of them per round trip, and one for the response; bursts in a row add
+    to no wait.
+    """
     turn = bounds.command(WAY, replace(ERA, outstanding_r2ts=r2ts), 2 * MIB)
     burst_s = 262144 / RATE_BYTES_PER_S
     assert turn.turns * RTT_S == pytest.approx(turns * RTT_S, abs=8 * burst_s)

@@ -178,7 +178,9 @@ def test_numbers_that_do_not_say_leave_it_undetermined(tmp_path: Path) -> None:
 
 
 def test_as_many_r2ts_as_assumed_must_have_been_counted(tmp_path: Path) -> None:
-    """The rate of the era's parameters, but of commands that took no R2T: the closed form does not explain it."""
+    """The rate of the era's parameters, but of commands that took no R2T: the closed form does not
+    explain it.
+    """
     point = one(tmp_path, Load(asked_of("parameters", 20), slower=64.48 / 24.46))
     assert mean(point, "bound_share_percent") == pytest.approx(100, abs=1)
     assert point["limiter"] == "undetermined"

@@ -1,4 +1,6 @@
-"""Rates of requests that take about as long as the measuring phase: neither a count nor latency tells them."""
+"""Rates of requests that take about as long as the measuring phase: neither a count nor latency
+tells them.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def change(samples: Path, ended: bool) -> None:
 def test_rate_is_what_tcp_delivered_where_requests_take_longer_than_the_measuring_phase(
     tmp_path: Path, ended: bool
 ) -> None:
-    """Four outstanding that take 4 s each: those that end within 3 s are the fast ones, if any does."""
+    """Four outstanding that take 4 s each: those that end within 3 s are the fast ones, if any
+    does.
+    """
     load = Load(DEEP, slower=SLOWER, seconds=3)
     folder = write_run(tmp_path, [Pt(factors(settings="optimised", queue_depth=4), [load])])
     change(next(folder.glob("samples/*.parquet")), ended)

@@ -114,7 +114,8 @@ def test_defaults_are_those_of_the_study_language() -> None:
     """And so the engine's, which a test of the study language holds."""
     written = Iscsi().model_dump(mode="json")
     for side, defaults in (("initiator", INITIATOR), ("target", TARGET)):
-        # How long a command may take, and when its answer is looked at, changes nothing of what a path carries.
+        # How long a command may take, and when its answer is looked at, changes nothing of what a
+        # path carries.
         beside = ("socket", "command_timeout", "coalesce", "coalesce_percent")
         told = {k: v for k, v in written[side].items() if k not in beside}
         assert {k: size_of(v) if isinstance(v, str) else v for k, v in told.items()} == defaults

@@ -1,7 +1,9 @@
-"""Whether a backup's numbers can be believed: the checks of a repetition (limits in docs/methodology/checks.md).
+"""Whether a backup's numbers can be believed: the checks of a repetition (limits in
+docs/methodology/checks.md).
 
 counters          grow with time
-bytes             jobs and arrays agree to the byte, but for requests that ended in error or were cut off
+bytes             jobs and arrays agree to the byte, but for requests that ended in error or were
+                  cut off
 frames            each channel of the fabric accounts for every frame, at every sample
 the tool itself   backup engine under 90 % of a CPU; the fabric as `hakaru.analysis.emulated` says
 """

@@ -1,7 +1,9 @@
-"""What one repetition of a backup achieved: rates of the jobs, and what TCP says about their connections.
+"""What one repetition of a backup achieved: rates of the jobs, and what TCP says about their
+connections.
 
-A job's rate is its own bytes over its own time, as publications give it; `mb_per_s` is their sum. The wall-clock
-rate, all bytes over the time until the last job was done, is what the path was used to (`path_percent`).
+A job's rate is its own bytes over its own time, as publications give it; `mb_per_s` is their sum.
+The wall-clock rate, all bytes over the time until the last job was done, is what the path was used
+to (`path_percent`).
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ UNITS: dict[str, str] = {
     "errors": "requests",
     "cpu_wait_percent": "percent",
 }
-"""Every metric of a backup and its unit, in the order of the report; `mb_per_s/NAME` of each job comes on top."""
+"""Every metric of a backup and its unit, in the order of the report; `mb_per_s/NAME` of each job
+comes on top.
+"""
 
 NAN = float("nan")
 
@@ -52,7 +56,9 @@ def _values(repetition: Repetition) -> list[dict[str, float]]:
 
 
 def jobs(repetition: Repetition) -> dict[str, tuple[float, float]]:
-    """Job → bytes copied, seconds taken; the time measured for one that says none (it was cut off)."""
+    """Job → bytes copied, seconds taken; the time measured for one that says none (it was cut
+    off).
+    """
     found: dict[str, tuple[float, float]] = {}
     measured = (repetition.window[1] - repetition.window[0]) / 1e9
     for values in _values(repetition):
@@ -94,7 +100,9 @@ def of_repetition(repetition: Repetition, setup: Setup, latencies: Latencies) ->
 
 
 def _cpu_wait(repetition: Repetition) -> float:
-    """Time in which some process of this machine waited for a processor (the kernel's pressure clock), percent."""
+    """Time in which some process of this machine waited for a processor (the kernel's pressure
+    clock), percent.
+    """
     found = repetition.counters.select(engine="watch", entity="machine", name="pressure_cpu_ns")
     return next((series.rate(*repetition.window) / 1e7 for _, series in found), NAN)
 
@@ -120,7 +128,9 @@ def socket_total(repetition: Repetition, end: str, name: str) -> float | None:
 
 
 def _waiting(repetition: Repetition, setup: Setup, job_seconds: float) -> dict[str, float]:
-    """Retransmissions and timeouts on the way to the destination, and how long connections waited for them."""
+    """Retransmissions and timeouts on the way to the destination, and how long connections waited
+    for them.
+    """
     again = socket_total(repetition, "destination", "retransmitted_bytes")
     sent = socket_total(repetition, "destination", "sent_bytes")
     timeouts = socket_total(repetition, "destination", "timeouts")
@@ -135,7 +145,9 @@ def _waiting(repetition: Repetition, setup: Setup, job_seconds: float) -> dict[s
 
 
 def timeout_wait_s(repetition: Repetition) -> float | None:
-    """Time that connections to the destination lost to retransmission timeouts, at least; None where none counts."""
+    """Time that connections to the destination lost to retransmission timeouts, at least; None
+    where none counts.
+    """
     return timer_wait_s(
         socket_total(repetition, "destination", "timeout_recoveries"),
         socket_total(repetition, "destination", "timeout_wait_ns"),

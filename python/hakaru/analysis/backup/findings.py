@@ -1,4 +1,5 @@
-"""Findings about backups: why a copy is slow, what makes it fast, what the age of TCP changes; with the numbers.
+"""Findings about backups: why a copy is slow, what makes it fast, what the age of TCP changes; with
+the numbers.
 
 limiter   what limits each of the study's plain points (its first block), with the arithmetic
 ratio     the fastest against the slowest of those on the same path
@@ -49,7 +50,9 @@ def of_run(
 
 
 def plain_points(points: list[BackupPoint]) -> list[BackupPoint]:
-    """The points with the same factors as the study's first one: its patterns, without what is varied beside them."""
+    """The points with the same factors as the study's first one: its patterns, without what is
+    varied beside them.
+    """
     return [p for p in points if p.factors.keys() == points[0].factors.keys()]
 
 

@@ -1,8 +1,9 @@
 """Throughput over buffer and streams, and where it collapses.
 
-**Collapse**: the jobs together use under half of the payload rate of the path to the destination (wall-clock rate,
-`path_percent`) while frames are dropped on the way: an array that is slow by itself is no collapse. A map is drawn
-for every combination of the other levels that has at least two buffers and two numbers of streams.
+**Collapse**: the jobs together use under half of the payload rate of the path to the destination
+(wall-clock rate, `path_percent`) while frames are dropped on the way: an array that is slow by
+itself is no collapse. A map is drawn for every combination of the other levels that has at least
+two buffers and two numbers of streams.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Map:
-    """Points that differ in buffer and streams alone; `where` are the levels of their other factors."""
+    """Points that differ in buffer and streams alone; `where` are the levels of their other
+    factors.
+    """
 
     where: dict[str, Any]
     cells: tuple[Cell, ...]
@@ -69,7 +72,9 @@ class Map:
         return sorted(found, key=lambda c: c.buffer_bytes)
 
     def least_buffer(self, streams: int) -> int | None:
-        """The smallest buffer from which on no larger one tried collapses; None where the largest does."""
+        """The smallest buffer from which on no larger one tried collapses; None where the largest
+        does.
+        """
         safe = None
         for cell in reversed(self.column(streams)):
             if cell.collapsed:
@@ -99,7 +104,8 @@ def maps_of(points: list[BackupPoint]) -> list[Map]:
             )
     found = []
     for cells in groups.values():
-        # The same setting may stand in several blocks of a study: the map's own points have most factors.
+        # The same setting may stand in several blocks of a study: the map's own points have most
+        # factors.
         own = sorted(cells, key=lambda c: len(c.point.factors))
         unique = list({(c.buffer_bytes, c.streams): c for c in own}.values())
         if len({c.buffer_bytes for c in unique}) >= 2 and len({c.streams for c in unique}) >= 2:

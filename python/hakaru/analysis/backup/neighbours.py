@@ -1,7 +1,8 @@
 """Points that differ in one thing: what a change of one setting did.
 
-A setting is a place in the study that a level of some variable changes. Levels may change several places at once (ECN
-takes the hosts and the switch): two points are neighbours if all places in which they differ belong to one variable.
+A setting is a place in the study that a level of some variable changes. Levels may change several
+places at once (ECN takes the hosts and the switch): two points are neighbours if all places in
+which they differ belong to one variable.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from hakaru.units import parse_rate, parse_size
 STACK = "lab.tcp.stack"
 AGE = {STACK, "lab.tcp.sack", "lab.tcp.congestion_control"}
 """What a level that is an age of TCP may change."""
-# Ways out of the collapse, the cheapest first: a setting of the sender, of the switch, of all on the way, a new switch.
+# Ways out of the collapse, the cheapest first: a setting of the sender, of the switch, of all on
+# the way, a new switch.
 KINDS = (
     "rate_limit",
     "send_rate",
@@ -86,7 +88,9 @@ def same_path(a: BackupPoint, b: BackupPoint) -> bool:
 
 
 def aged(points: list[BackupPoint]) -> list[tuple[BackupPoint, BackupPoint]]:
-    """Pairs that differ in the age of TCP alone and what goes with it (SACK), the older first (`today`: younger)."""
+    """Pairs that differ in the age of TCP alone and what goes with it (SACK), the older first
+    (`today`: younger).
+    """
     found = []
     for old in points:
         for new in points:
@@ -97,10 +101,11 @@ def aged(points: list[BackupPoint]) -> list[tuple[BackupPoint, BackupPoint]]:
 
 
 def remedies(study: Mapping[str, Any], slow: BackupPoint, points: list[BackupPoint]) -> list[Change]:
-    """Of each kind the least change that brings `slow` to 90 % of the best on the same path, cheapest first.
+    """Of each kind the least change that brings `slow` to 90 % of the best on the same path,
+    cheapest first.
 
-    A change sets something that `slow` leaves as the study has it by itself: to take back what a level sets and to set
-    something else as well would be two.
+    A change sets something that `slow` leaves as the study has it by itself: to take back what a
+    level sets and to set something else as well would be two.
     """
     alike = [p for p in points if same_path(slow, p) and _age(p) == _age(slow) and p.valid]
     best = max((p.mean("path_percent") or 0.0 for p in alike), default=0.0)
@@ -119,7 +124,9 @@ def _age(point: BackupPoint) -> tuple[str, str]:
 
 
 def _size(change: Change) -> float:
-    """How much of it: a smaller buffer and fewer streams are less, a higher rate limit is less of a limit."""
+    """How much of it: a smaller buffer and fewer streams are less, a higher rate limit is less of a
+    limit.
+    """
     value = change.after
     try:
         if change.kind in ("rate_limit", "send_rate"):

@@ -1,4 +1,6 @@
-"""One point of a backup study: its repetitions' numbers as estimates, the hop table, TCP's story, what limits it."""
+"""One point of a backup study: its repetitions' numbers as estimates, the hop table, TCP's story,
+what limits it.
+"""
 
 from __future__ import annotations
 
@@ -121,7 +123,8 @@ def _tcp(repetition: Repetition, setup: Setup) -> tcp_counts.Story:
 
 
 def timeline(repetition: Repetition, setup: Setup) -> dict[str, list[float | None]]:
-    """Between samples: MB/s written, timeouts, and at the narrowest port the longest queue and frames dropped.
+    """Between samples: MB/s written, timeouts, and at the narrowest port the longest queue and
+    frames dropped.
 
     Seconds count from the start of the copy.
     """
@@ -134,7 +137,8 @@ def timeline(repetition: Repetition, setup: Setup) -> dict[str, list[float | Non
     at = at[(at >= start) & (at <= repetition.window[1] + (repetition.window[1] - start) // 100)]
     if len(at) < 2:
         return {}
-    # The engine's last sample comes when it ends, soon after the one before: no rate is taken over such a moment.
+    # The engine's last sample comes when it ends, soon after the one before: no rate is taken over
+    # such a moment.
     at = at[np.concatenate(([True], np.diff(at) > np.median(np.diff(at)) / 2))]
     seconds = np.diff(at) / 1e9
     found: dict[str, list[float | None]] = {
@@ -173,7 +177,9 @@ def _steps(series: list[Series], at: Any) -> Any:
 
 
 def _highest(series: Series, start: int, end: int) -> float:
-    """Highest value within an interval, or at the first sample after it: a peak is told once its interval is over."""
+    """Highest value within an interval, or at the first sample after it: a peak is told once its
+    interval is over.
+    """
     inside = [i for i, t in enumerate(series.at_ns) if start < t <= end]
     after = [i for i, t in enumerate(series.at_ns) if t > end][:1]
     return max((float(series.value[i]) for i in (inside or after)), default=0.0) / 1024

@@ -1,7 +1,8 @@
 """A published table of a backup, which goes by cases and VMs, beside our points.
 
-`study.json` names for each of our levels of the factor `over` the value of the table's `column` (`levels`), and whether
-rows of one level are to be added (`combine: sum`: the table has a row per VM).
+`study.json` names for each of our levels of the factor `over` the value of the table's `column`
+(`levels`), and whether rows of one level are to be added (`combine: sum`: the table has a row per
+VM).
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from hakaru.wording import LANGUAGES
 
 
 def compare(study: Mapping[str, Any], points: list[BackupPoint]) -> list[Comparison]:
-    """Every published table against the points it is about, metric by metric, for each combination of other levels."""
+    """Every published table against the points it is about, metric by metric, for each combination
+    of other levels.
+    """
     found = []
     for reference in study.get("reference") or []:
         over, where = str(reference["over"]), reference.get("where") or {}
@@ -27,7 +30,9 @@ def compare(study: Mapping[str, Any], points: list[BackupPoint]) -> list[Compari
 
 
 def _combinations(points: list[BackupPoint], over: str, where: Mapping[str, Any]) -> list[tuple[tuple[str, Any], ...]]:
-    """Of the factor sets that have `over`, the one with the fewest factors: the plain patterns, not the maps."""
+    """Of the factor sets that have `over`, the one with the fewest factors: the plain patterns, not
+    the maps.
+    """
     about = [p for p in points if over in p.factors and all(str(p.factors.get(f)) == str(v) for f, v in where.items())]
     fewest = min((len(p.factors) for p in about), default=0)
     return list(dict.fromkeys(_rest(p, over) for p in about if len(p.factors) == fewest))

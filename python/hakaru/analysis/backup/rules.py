@@ -1,4 +1,6 @@
-"""The possible bottlenecks of a copy, in the order in which they are looked at, and the evidence for them."""
+"""The possible bottlenecks of a copy, in the order in which they are looked at, and the evidence
+for them.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ def evidence_of(
     late_us: float | None,
     cache: Cache | None = None,
 ) -> Evidence:
-    """The evidence of one point. `lost`: packets that the fabric lost outside of its model, mean over repetitions.
+    """The evidence of one point. `lost`: packets that the fabric lost outside of its model, mean
+    over repetitions.
 
     `late_us`: 99th percentile of how late it moved frames.
     """

@@ -1,6 +1,8 @@
-"""What holds at one point of a backup study: the copy, the network between source and destination, the settings.
+"""What holds at one point of a backup study: the copy, the network between source and destination,
+the settings.
 
-Made from `study.json` alone (the study as expanded, with its `variables` applied), never from counters.
+Made from `study.json` alone (the study as expanded, with its `variables` applied), never from
+counters.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from hakaru.analysis.network import Hop, at, hops_between, plan_of, rate_of, siz
 
 @dataclass(frozen=True)
 class Setup:
-    """The copy and its way: `read` leads from the source's array to the host, `write` on to the destination's array."""
+    """The copy and its way: `read` leads from the source's array to the host, `write` on to the
+    destination's array.
+    """
 
     hosts: tuple[str, ...]
     source: str
@@ -42,7 +46,9 @@ class Setup:
 
     @property
     def narrowest(self) -> Hop | None:
-        """The slowest hop to the destination, of equals the first behind a buffer: it sets the path's rate."""
+        """The slowest hop to the destination, of equals the first behind a buffer: it sets the
+        path's rate.
+        """
         rated = [h for h in self.write if h.rate_bits_per_s is not None]
         return min(rated, key=lambda h: (h.rate_bits_per_s or 0.0, h.queue_bytes is None), default=None)
 

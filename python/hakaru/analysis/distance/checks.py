@@ -1,8 +1,9 @@
 """Whether the numbers of a load of VMs can be believed (limits in docs/methodology/checks.md).
 
-Two checks need many requests: over a long way a request of megabytes takes half a second, so that a count over some
-seconds is off by one at each end. Steadiness is judged where 20 requests and more end in a second; Little's law holds
-up to one request. Bytes on the wire are compared where the kernel shapes links; where a fabric does, it counts frames.
+Two checks need many requests: over a long way a request of megabytes takes half a second, so that a
+count over some seconds is off by one at each end. Steadiness is judged where 20 requests and more
+end in a second; Little's law holds up to one request. Bytes on the wire are compared where the
+kernel shapes links; where a fabric does, it counts frames.
 """
 
 from __future__ import annotations

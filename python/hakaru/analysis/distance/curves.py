@@ -1,8 +1,9 @@
-"""Curves of a load over round-trip times: points that differ in the distance alone, and groups of such curves.
+"""Curves of a load over round-trip times: points that differ in the distance alone, and groups of
+such curves.
 
-The factor that changes the distance is found by what it does (it changes the delay of links), not by its name. Curves
-whose points have the same factors, pattern and number of VMs stand in one group, told apart by what is left: the
-settings.
+The factor that changes the distance is found by what it does (it changes the delay of links), not
+by its name. Curves whose points have the same factors, pattern and number of VMs stand in one
+group, told apart by what is left: the settings.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ class Curve:
         return next((p for p in self.points if abs(p.setup.rtt_s - rtt_s) < 1e-9), None)
 
     def bound(self) -> list[tuple[float, float]]:
-        """Round-trip time in ms and the lowest bound in MB/s, at closer distances than there are points."""
+        """Round-trip time in ms and the lowest bound in MB/s, at closer distances than there are
+        points.
+        """
         setup = self.points[-1].setup
         exchange, path, farthest = setup.exchange, setup.path, setup.rtt_s
         if exchange is None or path is None:
@@ -66,7 +69,9 @@ class Curve:
 
 
 def distance_factor(points: Sequence[VmsPoint]) -> str | None:
-    """The factor that changes the distance: two points that differ in it alone differ in their round-trip time."""
+    """The factor that changes the distance: two points that differ in it alone differ in their
+    round-trip time.
+    """
     for factor in dict.fromkeys(f for p in points for f in p.factors):
         by_rest: dict[Any, set[float]] = {}
         for point in points:
@@ -99,7 +104,9 @@ def _curve(over: str, points: list[VmsPoint]) -> Curve:
 
 
 def _named(curves: list[Curve]) -> list[Curve]:
-    """With the levels in which the curves of a group differ as their names; all levels where there is one curve."""
+    """With the levels in which the curves of a group differ as their names; all levels where there
+    is one curve.
+    """
     named = []
     for curve in curves:
         others = [c for c in curves if c.group == curve.group]

@@ -1,4 +1,5 @@
-"""Findings about loads over a distance: the bottleneck of each point, the gain of settings, how far a setting reaches.
+"""Findings about loads over a distance: the bottleneck of each point, the gain of settings, how far
+a setting reaches.
 
 limiter   the bottleneck of each point, with the arithmetic
 gain      at each distance the settings of a group against its first one

@@ -1,10 +1,12 @@
-"""What one repetition of a load of VMs gave beside its rates: where its commands and its TCP spent time.
+"""What one repetition of a load of VMs gave beside its rates: where its commands and its TCP spent
+time.
 
-**Phases** (of the initiator, docs/reference/metrics.md): every instant of a command belongs to one, so the shares add
-up to 100 % of the time of commands. **TCP** of the sender of the data: idle, stalled by the receive window, stalled by
-the send buffer, and the rest of the time with something to send or to be acknowledged, which the path and the
-congestion window take. Those shares are of the measuring phase and add up to 100 %, too; of several sessions, means.
-Reads are sent by the array, writes by the initiators; a mix has a flow in each direction.
+**Phases** (of the initiator, docs/reference/metrics.md): every instant of a command belongs to one,
+so the shares add up to 100 % of the time of commands. **TCP** of the sender of the data: idle,
+stalled by the receive window, stalled by the send buffer, and the rest of the time with something
+to send or to be acknowledged, which the path and the congestion window take. Those shares are of
+the measuring phase and add up to 100 %, too; of several sessions, means. Reads are sent by the
+array, writes by the initiators; a mix has a flow in each direction.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ FLOW_UNITS: dict[str, str] = {
     "timeout_wait_s": "s",
     "link_busy_percent": "percent",
 }
-"""Every metric of one direction of the data, with its unit; a point shows that of the direction with most bytes."""
+"""Every metric of one direction of the data, with its unit; a point shows that of the direction
+with most bytes.
+"""
 UNITS: dict[str, str] = {
     "payload_percent": "percent",
     "bound_mb_per_s": "MB/s",
@@ -62,7 +66,9 @@ UNITS: dict[str, str] = {
 
 
 def payload(repetition: Repetition) -> dict[Op, float]:
-    """Bytes of data per second in each direction, the larger first; a direction without any is left out."""
+    """Bytes of data per second in each direction, the larger first; a direction without any is left
+    out.
+    """
     rates: dict[Op, float] = {
         op: repetition.counters.total_rate(repetition.window, engine="initiator", entity="vms", name=f"{op}_bytes")
         for op in OPS
@@ -77,9 +83,11 @@ def of_repetition(repetition: Repetition) -> dict[str, float]:
 
 
 def device_s(repetition: Repetition) -> float:
-    """Mean time of a request in the arrays' timing models, queueing in them included; 0 without a model.
+    """Mean time of a request in the arrays' timing models, queueing in them included; 0 without a
+    model.
 
-    `queue_ns` of controller, port and groups (with a cache: of controller, port and cache) is the sum of latencies.
+    `queue_ns` of controller, port and groups (with a cache: of controller, port and cache) is the
+    sum of latencies.
     """
     counters, window = repetition.counters, repetition.window
     present = 0.0
@@ -97,12 +105,16 @@ def device_s(repetition: Repetition) -> float:
 
 
 def of_flow(repetition: Repetition, setup: Setup, op: Op, use: dict[str, Use]) -> dict[str, float]:
-    """Metrics of one direction of the data (`FLOW_UNITS`), and `rtt_ms`, TCP's own estimate; NaN where not counted."""
+    """Metrics of one direction of the data (`FLOW_UNITS`), and `rtt_ms`, TCP's own estimate; NaN
+    where not counted.
+    """
     return _tcp(repetition, setup, op) | {"link_busy_percent": _link_busy(setup, op, use)}
 
 
 def sender_series(repetition: Repetition, setup: Setup, op: Op, name: str) -> list[Series]:
-    """A counter of the connections at the end that sends the data, one series per VM (initiator) or of all (array)."""
+    """A counter of the connections at the end that sends the data, one series per VM (initiator) or
+    of all (array).
+    """
     if op == "read":
         node = setup.array if setup.ways else None
         found = repetition.counters.select(engine="array", entity="tcp/sessions", name=name, node=node)
@@ -165,7 +177,9 @@ def _reporters(repetition: Repetition, setup: Setup, op: Op) -> int:
 
 
 def _connections(repetition: Repetition, setup: Setup) -> int:
-    """Connections that clocks are summed over: as many as the arrays counted, else as the study says."""
+    """Connections that clocks are summed over: as many as the arrays counted, else as the study
+    says.
+    """
     start, end = repetition.window
     found = repetition.counters.select(engine="array", entity="sessions", name="connections_now")
     counted = [s.value[(s.at_ns >= start) & (s.at_ns <= end)] for _, s in found]

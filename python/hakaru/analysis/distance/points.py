@@ -1,11 +1,13 @@
-"""One point of a load of VMs: its repetitions' numbers as estimates, its closed forms, its hop table, its bottleneck.
+"""One point of a load of VMs: its repetitions' numbers as estimates, its closed forms, its hop
+table, its bottleneck.
 
-The same passes run whatever the form of the lab: what a star, a lab described link by link or a site lacks (a fabric's
-counters, a known path) is simply not there.
+The same passes run whatever the form of the lab: what a star, a lab described link by link or a
+site lacks (a fabric's counters, a known path) is simply not there.
 
-**The rate** is requests outstanding times their length over the mean latency (Little's law) where fewer than 200 end:
-over a long way so few requests end in the measuring time that a count would be off by one at each end. Where Little's
-law does not hold, since requests take about as long as the measuring phase, it is what TCP delivered.
+**The rate** is requests outstanding times their length over the mean latency (Little's law) where
+fewer than 200 end: over a long way so few requests end in the measuring time that a count would be
+off by one at each end. Where Little's law does not hold, since requests take about as long as the
+measuring phase, it is what TCP delivered.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ UNITS = any_metrics.UNITS | measures.UNITS
 
 @dataclass
 class VmsPoint(Point):
-    """Results of one combination of levels: a `Point`, its ways, its closed forms, and the course of TCP's window."""
+    """Results of one combination of levels: a `Point`, its ways, its closed forms, and the course
+    of TCP's window.
+    """
 
     setup: Setup
     bounds: list[Bound]
@@ -130,7 +134,8 @@ class _Loads(Gathered):
         main = self._flows(repetition, use)
         values |= {name: main[name] for name in measures.FLOW_UNITS} if main else {}
         values |= _shares(values["mb_per_s"], self.bounds)
-        # A tester that falls behind can only slow the load, and no bound lets it be faster: this near the number holds.
+        # A tester that falls behind can only slow the load, and no bound lets it be faster: this
+        # near the number holds.
         at_bound = values["bound_share_percent"] >= AT_BOUND_PERCENT
         self.caveats += [c for c in found if not (at_bound and c.name == "fabric_saturated")]
         self.take(repetition, values, use, latencies)
@@ -144,7 +149,9 @@ class _Loads(Gathered):
             self.over_time = rates_over_time(repetition) | timeline.of_repetition(run, repetition, self.setup, op)
 
     def _flows(self, repetition: Repetition, use: dict[str, Use]) -> dict[str, float]:
-        """Keeps the values of every direction of the data; gives those of the direction with most bytes."""
+        """Keeps the values of every direction of the data; gives those of the direction with most
+        bytes.
+        """
         main: dict[str, float] = {}
         for op, rate in measures.payload(repetition).items():
             values = measures.of_flow(repetition, self.setup, op, use) | {"mb_per_s": rate / 1e6}
@@ -157,7 +164,9 @@ class _Loads(Gathered):
 def measured(
     repetition: Repetition, setup: Setup, latencies: Latencies, nics: list[Nic], *, spins: bool
 ) -> tuple[dict[str, float], dict[str, Use], list[Caveat]]:
-    """Metrics of one repetition (without those of its flows), the use of resources, and the caveats of its checks."""
+    """Metrics of one repetition (without those of its flows), the use of resources, and the caveats
+    of its checks.
+    """
     values = any_metrics.of_repetition(repetition, latencies)
     use = hops.use(repetition, nics, [hop for op in OPS for hop in setup.hops(op)], spins=spins)
     found = checks.of_repetition(repetition, values, use, nics)
@@ -170,8 +179,10 @@ def measured(
 
 
 def _delivered(repetition: Repetition, setup: Setup) -> dict[str, float]:
-    """Rates by what TCP has delivered: for requests that take about as long as the measuring phase, of which latency
-    tells only the fast ones and a count next to nothing. Nothing where connections were not counted."""
+    """Rates by what TCP has delivered: for requests that take about as long as the measuring phase,
+    of which latency tells only the fast ones and a count next to nothing. Nothing where connections
+    were not counted.
+    """
     exchange = setup.exchange
     series = measures.sender_series(repetition, setup, exchange.op, "acked_bytes") if exchange else []
     seconds = (repetition.window[1] - repetition.window[0]) / 1e9

@@ -1,7 +1,9 @@
-"""The possible bottlenecks of a load of VMs, in the order in which they are looked at, and the evidence for them.
+"""The possible bottlenecks of a load of VMs, in the order in which they are looked at, and the
+evidence for them.
 
-Processors of the load generator and of the array come before TCP's stalls: an end without time for its sockets closes
-its window and fills its buffer. The machine's come after them: neighbours may fill it without being in the way.
+Processors of the load generator and of the array come before TCP's stalls: an end without time for
+its sockets closes its window and fills its buffer. The machine's come after them: neighbours may
+fill it without being in the way.
 """
 
 from __future__ import annotations
@@ -76,7 +78,8 @@ def evidence_of(
     cache: Cache | None,
     device_s: float = 0.0,
 ) -> Evidence:
-    """The evidence of one point. `lost`: packets that the fabric lost outside of its model, mean over repetitions.
+    """The evidence of one point. `lost`: packets that the fabric lost outside of its model, mean
+    over repetitions.
 
     `device_s`: time that a request spends in the array's timing model.
     """
@@ -115,7 +118,9 @@ def _load(
     device_s: float,
     mean: Callable[[str], float | None],
 ) -> ClosedLoad:
-    """The load with the rate that its round trips, transfers and devices make, where there are any."""
+    """The load with the rate that its round trips, transfers and devices make, where there are
+    any.
+    """
     asked = setup.outstanding or 0.0
     if setup.rtt_s <= 0 and device_s <= 0:
         return ClosedLoad(asked, outstanding)

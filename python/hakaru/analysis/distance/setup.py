@@ -1,7 +1,9 @@
-"""What holds at one point of a load over a distance: the way of the data, what both sides agree on, the buffers.
+"""What holds at one point of a load over a distance: the way of the data, what both sides agree on,
+the buffers.
 
-Made from `study.json` alone. A key that the study leaves out has the engines' default (`hakaru/login_defaults.py`).
-The initiator reports the keys agreed on when it is ready (`found.negotiated`); `of_negotiated` applies them.
+Made from `study.json` alone. A key that the study leaves out has the engines' default
+(`hakaru/login_defaults.py`). The initiator reports the keys agreed on when it is ready
+(`found.negotiated`); `of_negotiated` applies them.
 """
 
 from __future__ import annotations
@@ -41,23 +43,31 @@ OPS: tuple[Op, Op] = ("read", "write")
 
 @dataclass(frozen=True)
 class Setup:
-    """A point: the ways of the data in both directions, the requests, and the parameters that both ends agree on."""
+    """A point: the ways of the data in both directions, the requests, and the parameters that both
+    ends agree on.
+    """
 
     hosts: tuple[str, ...]
     """Hosts that have a VM."""
     array: str
     vms: int
     ways: Mapping[Op, tuple[tuple[Hop, ...], ...]]
-    """One per host and path in the direction of the data; none where the lab is not known (a site)."""
+    """One per host and path in the direction of the data; none where the lab is not known (a
+    site).
+    """
     path: Path | None
     exchange: Exchange | None
-    """None where no closed form is known: requests of several sizes, reads mixed with writes, open loads."""
+    """None where no closed form is known: requests of several sizes, reads mixed with writes, open
+    loads.
+    """
     outstanding: float | None
     """Requests that all VMs of a closed load keep outstanding; None for an open load."""
     sessions: int
     """Of each VM."""
     buffers: Mapping[Op, tuple[int | None, int | None]]
-    """Direction → how large the buffers of the sender and of the receiver may be; None: left to the kernel."""
+    """Direction → how large the buffers of the sender and of the receiver may be; None: left to the
+    kernel.
+    """
     settings: dict[str, Any]
 
     @property
@@ -70,7 +80,9 @@ class Setup:
         return tuple(dict.fromkeys(hop for way in self.ways.get(op, ()) for hop in way))
 
     def window_bytes(self, op: Op) -> float | None:
-        """The smaller of both buffers, all sessions of all VMs together: no more can be in flight."""
+        """The smaller of both buffers, all sessions of all VMs together: no more can be in
+        flight.
+        """
         known = [b for b in self.buffers[op] if b is not None]
         return float(min(known) * self.sessions * self.vms) if known else None
 
@@ -82,7 +94,9 @@ class Setup:
 
 
 def setup_at(study: Mapping[str, Any], factors: Mapping[str, Any], *, site: bool = False) -> Setup:
-    """What holds at a point. `site`: the run used equipment that is there, so that the study's lab says nothing."""
+    """What holds at a point. `site`: the run used equipment that is there, so that the study's lab
+    says nothing.
+    """
     changed = study_at(study, factors)
     lab = changed.get("lab") if not site else None
     plan = plan_of(lab) if lab else None
@@ -174,7 +188,8 @@ def _exchange(
         return None
     burst = min(_size(ours, "max_burst_length"), _size(theirs, "max_burst_length"))
     sessions, commands = int(ours["sessions"] or 1), ours["commands"]
-    # Each side's first burst is at most its own largest (RFC 7143, 13.14); the lesser of both holds.
+    # Each side's first burst is at most its own largest (RFC 7143, 13.14); the lesser of both
+    # holds.
     first = min(_size(ours, "first_burst_length"), _size(theirs, "first_burst_length"), burst)
     return Exchange(
         op="read" if reads == 100 else "write",
@@ -204,11 +219,15 @@ def _buffer_max(tcp: Mapping[str, Any]) -> int | None:
 
 
 SUPER_FRAME = 64 << 10
-"""TCP takes another packet of up to this much as long as the send buffer is not full: it may pass its size by one."""
+"""TCP takes another packet of up to this much as long as the send buffer is not full: it may pass
+its size by one.
+"""
 
 
 def _buffer(side: Mapping[str, Any], key: str, grows_to: int | None) -> int | None:
-    """A socket's own size, which the kernel doubles for its bookkeeping and no longer lets grow; else the largest."""
+    """A socket's own size, which the kernel doubles for its bookkeeping and no longer lets grow;
+    else the largest.
+    """
     own = size_of((side.get("socket") or {}).get(key))
     return 2 * own if own else grows_to
 

@@ -1,7 +1,9 @@
-"""The course of a connection's window: what was in flight, what waited in the send buffer, what TCP allowed itself.
+"""The course of a connection's window: what was in flight, what waited in the send buffer, what TCP
+allowed itself.
 
-From the series of the run's TCP watch (`tcp/POINT-R.parquet`) where it has one, else from the samples of the engine
-that sends the data. Seconds count from the start of the measuring phase; the values are of one connection, the busiest.
+From the series of the run's TCP watch (`tcp/POINT-R.parquet`) where it has one, else from the
+samples of the engine that sends the data. Seconds count from the start of the measuring phase; the
+values are of one connection, the busiest.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from hakaru.analysis.run_data import Repetition, RunData
 SHOWN_MAX = 400
 """Instants kept of a long series: a figure has no more pixels."""
 SPAN_RTTS = 60
-"""A watched series is shown for this many round trips from the start of the measuring phase, at least 1 s."""
+"""A watched series is shown for this many round trips from the start of the measuring phase, at
+least 1 s.
+"""
 GAUGES = {
     "window_congestion_mb": "congestion_window_bytes_now",
     "window_in_flight_mb": "unacked_bytes_now",
@@ -41,7 +45,9 @@ def of_repetition(run: RunData, repetition: Repetition, setup: Setup, op: Op) ->
 
 
 def window_growth(repetition: Repetition, setup: Setup, op: Op) -> float | None:
-    """Mean congestion window of the last third of the measuring phase over that of the first; None without samples."""
+    """Mean congestion window of the last third of the measuring phase over that of the first; None
+    without samples.
+    """
     start, end = repetition.window
     third = (end - start) // 3
     first = last = 0.0

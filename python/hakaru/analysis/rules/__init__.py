@@ -1,12 +1,15 @@
 """One engine that names the bottleneck of a point, for every kind of study.
 
-    counters ── passes ──> Evidence ── judge(stages, evidence) ──> Verdict ── rule.words ──> sentences
+    counters ── passes ──> Evidence ── judge(stages, evidence) ──> Verdict
+        Verdict ── rule.words ──> sentences
 
-A *rule* (`Rule`) is one possible bottleneck: its name, what has to hold, and its sentence. It is one module of this
-package with two entries in each catalogue, `limiter.NAME` (the noun) and `because.NAME` (the sentence). A kind of study
-lists its rules in *stages* (`kinds/*/rules.py`); the first stage of which a rule holds decides, and within a stage the
-resource that is closest to full. The verdicts that a study may expect (`hakaru.study.verdicts`) and the table in
-docs/methodology/limiter.md are generated from the rules (`tools/rules.py`), and a test holds them together.
+A *rule* (`Rule`) is one possible bottleneck: its name, what has to hold, and its sentence. It is
+one module of this package with two entries in each catalogue, `limiter.NAME` (the noun) and
+`because.NAME` (the sentence). A kind of study lists its rules in *stages* (`kinds/*/rules.py`); the
+first stage of which a rule holds decides, and within a stage the resource that is closest to full.
+The verdicts that a study may expect (`hakaru.study.verdicts`) and the table in
+docs/methodology/limiter.md are generated from the rules (`tools/rules.py`), and a test holds them
+together.
 """
 
 from hakaru.analysis.rules.evidence import Evidence, Flow, Port

@@ -11,7 +11,9 @@ from hakaru.wording import say
 
 
 def bound_words(language: str, evidence: Evidence, name: str) -> list[str]:
-    """A closed form and how it comes about: `512 KiB per command; 3 round trips of 20 ms and 4.5 ms of transfer`."""
+    """A closed form and how it comes about: `512 KiB per command; 3 round trips of 20 ms and 4.5 ms
+    of transfer`.
+    """
     bound = evidence.bound(name)
     if bound is None:
         return []

@@ -17,10 +17,11 @@ LITTLE_MAX = 0.1
 
 
 def _low_use(evidence: Evidence) -> Verdict | None:
-    """Devices and links were watched, the load kept its depth, and every resource has a quarter of its limit left.
+    """Devices and links were watched, the load kept its depth, and every resource has a quarter of
+    its limit left.
 
-    Where the time of round trips, transfer and devices is known, it must account for the rate: a load that is much
-    slower than that waits for something that nothing here knows.
+    Where the time of round trips, transfer and devices is known, it must account for the rate: a
+    load that is much slower than that waits for something that nothing here knows.
     """
     load = evidence.load
     if load is None or not evidence.watched or (load.outstanding or 0.0) < KEPT_SHARE * load.asked:

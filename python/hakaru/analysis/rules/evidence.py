@@ -1,6 +1,8 @@
-"""The evidence from which rules judge a point: means over its repetitions, typed, without counters or files.
+"""The evidence from which rules judge a point: means over its repetitions, typed, without counters
+or files.
 
-Passes fill in what a run has; everything else stays at its default, which means "not measured" and never "zero".
+Passes fill in what a run has; everything else stays at its default, which means "not measured" and
+never "zero".
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ FLOW_SHARE_MIN = 0.25
 
 @dataclass(frozen=True)
 class Flow:
-    """One direction of the data: `read` from the arrays to the hosts, `write` from the hosts to the arrays.
+    """One direction of the data: `read` from the arrays to the hosts, `write` from the hosts to the
+    arrays.
 
     Percentages are of the measuring time; the four shares of TCP add up to 100. None: not measured.
     """
@@ -56,7 +59,9 @@ class Flow:
 
 @dataclass(frozen=True)
 class Port:
-    """The port that dropped and marked most frames of the data, and what was counted there (means)."""
+    """The port that dropped and marked most frames of the data, and what was counted there
+    (means).
+    """
 
     link: str
     source: str
@@ -87,8 +92,9 @@ class Cache:
 class ClosedLoad:
     """A load that keeps a number of requests outstanding.
 
-    `rate_bytes_per_s`: the rate that these make (Little's law) with the time that is known for each: of VMs round
-    trips, transfer and the array's devices, of a copy the measured time of a block. None where no such time is known.
+    `rate_bytes_per_s`: the rate that these make (Little's law) with the time that is known for
+    each: of VMs round trips, transfer and the array's devices, of a copy the measured time of a
+    block. None where no such time is known.
     """
 
     asked: float

@@ -1,4 +1,6 @@
-"""The emulated network itself: it lost packets that a real one would not have, or fell behind its own clock."""
+"""The emulated network itself: it lost packets that a real one would not have, or fell behind its
+own clock.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from hakaru.analysis.rules.limits import fill_of
 from hakaru.analysis.rules.rule import Rule, Verdict, sentence
 
 AT_BOUND_PERCENT = 95.0
-"""Of the lowest closed form. A network that falls behind can only slow a load, so this near the number stands."""
+"""Of the lowest closed form. A network that falls behind can only slow a load, so this near the
+number stands.
+"""
 CPU = "cpu/fabric"
 
 

@@ -12,11 +12,15 @@ from hakaru.analysis.sentences import resource
 from hakaru.wording import say, tenths
 
 Stages = Sequence[Sequence[Rule]]
-"""Rules in order; rules of one stage are alternatives, of which the resource closest to full is named."""
+"""Rules in order; rules of one stage are alternatives, of which the resource closest to full is
+named.
+"""
 
 
 def judge(stages: Stages, evidence: Evidence) -> Verdict:
-    """The bottleneck of a point: of the first stage of which a rule holds; `undetermined` where none does."""
+    """The bottleneck of a point: of the first stage of which a rule holds; `undetermined` where
+    none does.
+    """
     if evidence.mb_per_s is None:
         return Verdict(UNDETERMINED, values={"reason": "no_value"})
     for holding in _by_stage(stages, evidence):
@@ -26,7 +30,9 @@ def judge(stages: Stages, evidence: Evidence) -> Verdict:
 
 
 def all_holding(stages: Stages, evidence: Evidence) -> list[Verdict]:
-    """Every rule that holds, in the order of the stages and, within one, the closest to full first."""
+    """Every rule that holds, in the order of the stages and, within one, the closest to full
+    first.
+    """
     if evidence.mb_per_s is None:
         return []
     return [
@@ -59,7 +65,9 @@ def words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
 
 
 def _clocks(language: str, evidence: Evidence) -> list[str]:
-    """How TCP spent its time, where the kernel counts that; nothing where links were not measured either."""
+    """How TCP spent its time, where the kernel counts that; nothing where links were not measured
+    either.
+    """
     flow = next(iter(evidence.flows), None)
     if flow is None or flow.link_busy_percent is None:
         return []

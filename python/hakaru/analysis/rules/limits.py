@@ -1,4 +1,6 @@
-"""From which utilisation a resource is at its limit, in percent, and how close to full it is beyond that."""
+"""From which utilisation a resource is at its limit, in percent, and how close to full it is beyond
+that.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,9 @@ LIMITS = {
     "cpu/array": 90.0,
     "cpu/fabric": 90.0,
 }
-"""A stripe is as slow as its slowest drive; a link's busy time includes the begin and the end of a copy; a process has
-no more than one processor."""
+"""A stripe is as slow as its slowest drive; a link's busy time includes the begin and the end of a
+copy; a process has no more than one processor.
+"""
 SUMS = ("drives_average", "group/")
 """Resources that only sum up others: never at a limit of their own."""
 TESTER = ("cpu/initiator", "cpu/backup", "cpu/array", "cpu/fabric", "cpu/machine")
@@ -20,7 +23,9 @@ TESTER = ("cpu/initiator", "cpu/backup", "cpu/array", "cpu/fabric", "cpu/machine
 
 
 def limit_of(resource: str) -> float:
-    """Percent from which `resource` (`drives/vtl`, `link/array/a>b`, `cpu/machine`) is at its limit."""
+    """Percent from which `resource` (`drives/vtl`, `link/array/a>b`, `cpu/machine`) is at its
+    limit.
+    """
     return LIMITS.get(resource) or LIMITS.get(resource.partition("/")[0], DEFAULT_LIMIT)
 
 

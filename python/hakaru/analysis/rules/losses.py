@@ -1,6 +1,8 @@
-"""Losses and congestion marks on the way that keep TCP's window small: by a switch's buffer, by ECN, by a bad line.
+"""Losses and congestion marks on the way that keep TCP's window small: by a switch's buffer, by
+ECN, by a bad line.
 
-None of these rules holds unless the emulated network counted a drop or a mark: bytes sent again alone may be spurious.
+None of these rules holds unless the emulated network counted a drop or a mark: bytes sent again
+alone may be spurious.
 """
 
 from __future__ import annotations
@@ -14,12 +16,16 @@ from hakaru.wording import say, tenths
 EXPLAINS = 0.5
 """Share of the unused time from which a stall is its reason."""
 WIDE = 3.0
-"""A congestion window that would carry so many times what was reached holds nothing back, unless timers ran."""
+"""A congestion window that would carry so many times what was reached holds nothing back, unless
+timers ran.
+"""
 MARKS_PER_DROP = 10
 
 
 def window_holds_back(flow: Flow) -> bool:
-    """Whether TCP waited for the path most of the unused time, with a window that could explain it."""
+    """Whether TCP waited for the path most of the unused time, with a window that could explain
+    it.
+    """
     unused = flow.unused_percent
     if unused is None or flow.tcp_path_percent is None:
         return False
@@ -106,7 +112,9 @@ def _elsewhere(language: str, evidence: Evidence) -> str:
 
 
 def _waiting(language: str, evidence: Evidence) -> list[str]:
-    """A copy: how long its jobs waited for timers. A load: bytes sent again, timers and the window."""
+    """A copy: how long its jobs waited for timers. A load: bytes sent again, timers and the
+    window.
+    """
     copying = evidence.copying
     if copying is None:
         return _resent(language, evidence)

@@ -11,7 +11,9 @@ from hakaru.wording import say, tenths
 
 MACHINE = "cpu/machine"
 WAITED_PERCENT = 50.0
-"""Of the time, with some process waiting for a processor: of two processors, about what 80 % busy makes (M/M/2)."""
+"""Of the time, with some process waiting for a processor: of two processors, about what 80 % busy
+makes (M/M/2).
+"""
 
 
 def _core(name: str, *resources: str) -> Callable[[Evidence], Verdict | None]:

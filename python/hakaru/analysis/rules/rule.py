@@ -13,19 +13,22 @@ from hakaru.wording import say, tenths
 UNDETERMINED = "undetermined"
 
 Resource = Literal["device", "link", "network", "tcp", "load", "tester"]
-"""The layer that gives out: a device of the array, a link, a switch on the way, TCP at an end, the load itself (too
-little outstanding, waiting for turns), or hakaru and its machine."""
+"""The layer that gives out: a device of the array, a link, a switch on the way, TCP at an end, the
+load itself (too little outstanding, waiting for turns), or hakaru and its machine.
+"""
 CAPACITIES: tuple[Resource, ...] = ("device", "link")
-"""Layers that fill up as a load grows: of these a sweep names the one that came to its limit first."""
+"""Layers that fill up as a load grows: of these a sweep names the one that came to its limit
+first.
+"""
 
 
 @dataclass(frozen=True)
 class Verdict:
     """The bottleneck of a point.
 
-    `limiter`: the rule's name, or `undetermined`. `resource`: the resource as utilisation calls it, None where the
-    bottleneck is none (a window, a timer). `percent`: how much of it was used. `fill`: from its limit (0) to full (1).
-    `values`: numbers for the rule's words.
+    `limiter`: the rule's name, or `undetermined`. `resource`: the resource as utilisation calls it,
+    None where the bottleneck is none (a window, a timer). `percent`: how much of it was used.
+    `fill`: from its limit (0) to full (1). `values`: numbers for the rule's words.
     """
 
     limiter: str
@@ -38,7 +41,9 @@ class Verdict:
 
     @property
     def tester_limited(self) -> bool:
-        """Whether the load generator, the emulated network or the machine gave out: no property of the system."""
+        """Whether the load generator, the emulated network or the machine gave out: no property of
+        the system.
+        """
         return self.limiter in ("generator_cpu", "machine_cpu", "fabric")
 
 
@@ -49,9 +54,10 @@ Words = Callable[[str, Verdict, Evidence], list[str]]
 class Rule:
     """One possible bottleneck.
 
-    `name`: the verdict; two rules may find the same one by different evidence. `criterion`: one sentence for the table
-    in docs/methodology/limiter.md. `evaluate`: the verdict where the evidence shows it, else None; pure. `words`: the
-    sentences in one language; by default `because.NAME` alone.
+    `name`: the verdict; two rules may find the same one by different evidence. `criterion`: one
+    sentence for the table in docs/methodology/limiter.md. `evaluate`: the verdict where the
+    evidence shows it, else None; pure. `words`: the sentences in one language; by default
+    `because.NAME` alone.
     """
 
     name: str

@@ -8,7 +8,9 @@ from hakaru.analysis.rules.rule import Rule, Verdict
 from hakaru.wording import say
 
 GROWTH = 1.2
-"""Congestion window at the end over that at the begin, from which slow start (or its successor) is still under way."""
+"""Congestion window at the end over that at the begin, from which slow start (or its successor) is
+still under way.
+"""
 
 
 def _growing(evidence: Evidence) -> Flow | None:

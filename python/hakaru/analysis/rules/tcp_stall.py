@@ -1,4 +1,6 @@
-"""TCP stalled by the receiver's window or by the sender's own buffer, by the kernel's clocks of both stalls."""
+"""TCP stalled by the receiver's window or by the sender's own buffer, by the kernel's clocks of
+both stalls.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ def _share(flow: Flow, stall: Stall) -> float:
 
 
 def _stalled(flow: Flow) -> Stall | None:
-    """The worse of both stalls, where it is at least half of the time in which the link sent nothing."""
+    """The worse of both stalls, where it is at least half of the time in which the link sent
+    nothing.
+    """
     unused = flow.unused_percent
     if unused is None:
         return None

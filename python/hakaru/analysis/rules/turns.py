@@ -1,4 +1,6 @@
-"""Commands that wait for their round trips: for R2Ts, or for their answers because too few are outstanding."""
+"""Commands that wait for their round trips: for R2Ts, or for their answers because too few are
+outstanding.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ SHARE_SHOWN = 1.0
 
 
 def _explained(evidence: Evidence) -> Bound | None:
-    """The bound, where commands, round trips and transfer account for the rate, with as many R2Ts as it takes."""
+    """The bound, where commands, round trips and transfer account for the rate, with as many R2Ts
+    as it takes.
+    """
     bound = evidence.bound("turns")
     if bound is None or not evidence.rtt_ms or (evidence.mb_per_s or 0.0) * 1e6 < NEAR_BOUND * bound.bytes_per_s:
         return None
@@ -23,7 +27,9 @@ def _explained(evidence: Evidence) -> Bound | None:
 
 
 def r2ts_agree(evidence: Evidence, bound: Bound) -> bool:
-    """Whether as many R2Ts were counted as the closed form takes; True where none were counted at all."""
+    """Whether as many R2Ts were counted as the closed form takes; True where none were counted at
+    all.
+    """
     counted, r2ts = evidence.r2ts_per_command, bound.numbers["r2ts"]
     return counted is None or abs(counted - r2ts) <= R2TS_OFF_MAX * max(1, r2ts)
 

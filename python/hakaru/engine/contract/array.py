@@ -91,7 +91,9 @@ class NoModel(Message):
 
 
 ARRAY_PRESETS = ("jdsf-2011",)
-"""Names of the models that the engine knows (`array_presets` of the crate hakaru-drive; a test holds them equal)."""
+"""Names of the models that the engine knows (`array_presets` of the crate hakaru-drive; a test
+holds them equal).
+"""
 
 
 class PresetModel(Message):
@@ -102,7 +104,9 @@ class PresetModel(Message):
 
 
 class ArrayModel(BaseModel):
-    """A timing model with every parameter. Python passes it on; the engine checks it (`drive::config::ArrayModel`)."""
+    """A timing model with every parameter. Python passes it on; the engine checks it
+    (`drive::config::ArrayModel`).
+    """
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 

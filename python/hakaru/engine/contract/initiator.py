@@ -86,7 +86,9 @@ class Vm(Message):
 
 
 class LoginKeys(Message):
-    """iSCSI login keys: what an initiator offers, or what an array declares and agrees to. Defaults of an initiator."""
+    """iSCSI login keys: what an initiator offers, or what an array declares and agrees to. Defaults
+    of an initiator.
+    """
 
     max_recv_data_segment_length: int = INITIATOR.max_recv_data_segment_length
     max_burst_length: int = INITIATOR.max_burst_length

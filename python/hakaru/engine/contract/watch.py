@@ -10,7 +10,9 @@ TcpTrace = Literal["auto", "on", "off"]
 
 
 class TcpWatch(Message):
-    """TCP connections to watch, and how closely. The engine writes the series of their states to `file`."""
+    """TCP connections to watch, and how closely. The engine writes the series of their states to
+    `file`.
+    """
 
     interval_us: int
     ports: list[int] = []

@@ -1,4 +1,6 @@
-"""From the samples of copies to their summary: points are judged one by one, and maps take the place of sweeps."""
+"""From the samples of copies to their summary: points are judged one by one, and maps take the
+place of sweeps.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What has to fit together where images are copied: LUs, room at both ends, blocks, contents. Pure."""
+"""What has to fit together where images are copied: LUs, room at both ends, blocks, contents.
+Pure.
+"""
 
 from __future__ import annotations
 

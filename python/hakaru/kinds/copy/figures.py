@@ -1,6 +1,7 @@
 """Figures of a study that copies images.
 
-patterns    MB/s of each plain point (those with the same factors as the study's first) beside the published value
+patterns    MB/s of each plain point (those with the same factors as the study's first) beside the
+            published value
 jobs        MB/s of each job beside those of the published VMs, where the table has them
 map_N       throughput over buffer and streams, with the region of collapse framed
 changes     MB/s of the points that vary something else
@@ -37,7 +38,8 @@ def of_run(summary: Summary, language: str) -> list[Figure]:
 def slow_point(summary: Summary) -> Json | None:
     """The point that the report answers for; None where nothing was measured.
 
-    Of the pairs that a ratio is told of the slow one, the slowest of several; without a ratio the slowest plain point.
+    Of the pairs that a ratio is told of the slow one, the slowest of several; without a ratio the
+    slowest plain point.
     """
     measured = [p for p in plain_points(summary) if p["metrics"]["mb_per_s"]["mean"] is not None]
     ratios = [f for f in summary["findings"] if f["kind"] == "ratio"]
@@ -94,7 +96,9 @@ def _patterns(summary: Summary, plain: list[Json], language: str) -> Figure:
 
 
 def _jobs(summary: Summary, plain: list[Json], language: str) -> list[Figure]:
-    """Each job's rate beside a published VM's, in the order of both: they are not the same VMs, but as many."""
+    """Each job's rate beside a published VM's, in the order of both: they are not the same VMs, but
+    as many.
+    """
     bars: list[Bar] = []
     shown: list[Json] = []
     for point in plain:

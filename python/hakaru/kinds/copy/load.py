@@ -1,4 +1,5 @@
-"""The copying of disk images: jobs that read an image in order from one array and write it to another, all at once.
+"""The copying of disk images: jobs that read an image in order from one array and write it to
+another, all at once.
 
     load:
       kind: copy
@@ -8,7 +9,8 @@
       to: {array: vtl, lus: [0]}
       time_limit: 60 s
 
-Job i (from 0) runs on host i mod hosts; its image is number i div n on LU i mod n of the n LUs named, at both ends.
+Job i (from 0) runs on host i mod hosts; its image is number i div n on LU i mod n of the n LUs
+named, at both ends.
 """
 
 from __future__ import annotations

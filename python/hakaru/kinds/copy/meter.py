@@ -15,7 +15,9 @@ JOBS_SHOWN_MAX = 8
 
 
 class CopyMeter(Meter):
-    """Bytes that arrive per second over all hosts, and the share of its image that each job has copied."""
+    """Bytes that arrive per second over all hosts, and the share of its image that each job has
+    copied.
+    """
 
     def __init__(self, hosts: int, image_bytes: int) -> None:
         self._hosts = hosts

@@ -17,7 +17,9 @@ COLUMNS = ("n", "mb_per_s", "path_percent", "done", "again", "timeouts", "waitin
 
 
 def chief_findings(summary: Json) -> list[Json]:
-    """Those that answer the question: about the slow point, and about the points that another path limits."""
+    """Those that answer the question: about the slow point, and about the points that another path
+    limits.
+    """
     slow = slow_point(summary)
     if slow is None:
         return [f for f in summary["findings"] if f["kind"] in ANSWERS][:1]
@@ -36,7 +38,9 @@ def _elsewhere(point: Json, slow: Json) -> bool:
 
 
 def tiles(summary: Json, language: str) -> list[Json]:
-    """The slow copy, the one that it is held against (on the same path), how many times, and why."""
+    """The slow copy, the one that it is held against (on the same path), how many times, and
+    why.
+    """
     slow = slow_point(summary)
     if slow is None:
         return []

@@ -97,7 +97,9 @@ class CopyRun(RunKind):
 
 
 def _check_site(expanded: Expanded, site: Site) -> None:
-    """A copy needs sources and expendable destinations, and points that differ in nothing but the load."""
+    """A copy needs sources and expendable destinations, and points that differ in nothing but the
+    load.
+    """
     for role in ("source", "destination"):
         if not site.of_role(role):
             raise UsageError(

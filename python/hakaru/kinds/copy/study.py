@@ -16,7 +16,9 @@ METRICS = frozenset(
     {"mb_per_s", "path_percent", "first_done_s", "last_done_s", "retransmitted_percent", "timeouts", "timeout_wait_s"}
     | {"dropped_frames"}
 )
-"""Metrics that references and expectations may name; a test holds that analysis computes them all."""
+"""Metrics that references and expectations may name; a test holds that analysis computes them
+all.
+"""
 
 
 VERDICTS = frozenset(

@@ -1,4 +1,6 @@
-"""From the trials of a tuning to its summary: its course and its advice take the place of sweeps."""
+"""From the trials of a tuning to its summary: its course and its advice take the place of
+sweeps.
+"""
 
 from __future__ import annotations
 

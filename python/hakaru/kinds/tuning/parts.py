@@ -1,4 +1,6 @@
-"""Report of a tuning: the course of its search, the worth of each setting, and the settings to apply."""
+"""Report of a tuning: the course of its search, the worth of each setting, and the settings to
+apply.
+"""
 
 from __future__ import annotations
 

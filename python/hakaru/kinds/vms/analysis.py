@@ -1,7 +1,8 @@
-"""From the samples of a load by VMs to its summary: sweeps, references, curves over the distance, bottlenecks.
+"""From the samples of a load by VMs to its summary: sweeps, references, curves over the distance,
+bottlenecks.
 
-The same passes whatever the form of the lab. Where the distance varies, points that stand alone at their number of VMs
-are judged one by one.
+The same passes whatever the form of the lab. Where the distance varies, points that stand alone at
+their number of VMs are judged one by one.
 """
 
 from __future__ import annotations

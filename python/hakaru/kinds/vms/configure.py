@@ -42,8 +42,8 @@ def initiator_configs(
 ) -> dict[str, contract.InitiatorConfig]:
     """Host → its initiator; a host without a VM is left out.
 
-    VM i (from 0) runs on host i mod hosts, through portal i mod portals of those that the host `reaches`, on the LU and
-    image that `seating` gives it.
+    VM i (from 0) runs on host i mod hosts, through portal i mod portals of those that the host
+    `reaches`, on the LU and image that `seating` gives it.
     """
     measure, load = expanded.measure, load_at(expanded.at(turn.point))
     end, pattern, paced = load.iscsi.initiator, _pattern(load.asked), _paced(load.asked)

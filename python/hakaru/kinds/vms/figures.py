@@ -1,4 +1,5 @@
-"""Which figures a report has: each with its caption, what it draws, and the origin, unit and n of its numbers.
+"""Which figures a report has: each with its caption, what it draws, and the origin, unit and n of
+its numbers.
 
 throughput   IOPS and MB/s against the swept factor, with intervals, published curve laid over
 latency      mean and percentile response time, published mean laid over
@@ -76,7 +77,9 @@ def _latency(sweep: Sweep, language: str) -> list[Figure]:
 
 
 def resources(sweep: Sweep) -> list[str]:
-    """The resources worth a line: sums and groups left out, of the hosts' links only the busiest, the fullest first."""
+    """The resources worth a line: sums and groups left out, of the hosts' links only the busiest,
+    the fullest first.
+    """
     fullest: dict[str, float] = {}
     for point in sweep.measured:
         for name, use in point["utilisation"].items():

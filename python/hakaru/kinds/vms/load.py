@@ -6,7 +6,8 @@
       image: 64 GiB
       patterns:
         random-32k:
-          {sizes: [{size: 32 KiB}], read_percent: 70, random_percent: 100, load: {kind: closed, queue_depth: 32}}
+          {sizes: [{size: 32 KiB}], read_percent: 70, random_percent: 100,
+           load: {kind: closed, queue_depth: 32}}
 
 `pattern`, `vms` and `queue_depth` are factors of every study of VMs.
 """
@@ -63,7 +64,9 @@ class Pattern(Part):
 
 
 class VmsLoad(Load):
-    """VMs that load the lab's array: VM i goes to column i mod columns, there to the next free image."""
+    """VMs that load the lab's array: VM i goes to column i mod columns, there to the next free
+    image.
+    """
 
     kind: Literal["vms"]
     columns: list[Annotated[list[int], Field(min_length=1, max_length=256)]] = Field(

@@ -31,12 +31,16 @@ LIMITER_AT = 5
 
 
 def is_distance(summary: Json) -> bool:
-    """Whether the distance between VMs and array varies: rates over the round trip are what the report is about."""
+    """Whether the distance between VMs and array varies: rates over the round trip are what the
+    report is about.
+    """
     return bool(summary.get("curves"))
 
 
 def _chief_points(summary: Json) -> list[Json]:
-    """Those of the first group at the distance that is told first; else the first points of the run."""
+    """Those of the first group at the distance that is told first; else the first points of the
+    run.
+    """
     rtt = path_figures.chief_rtt(summary)
     if rtt is None:
         return list(summary["points"][:TILES_MAX])
@@ -44,7 +48,9 @@ def _chief_points(summary: Json) -> list[Json]:
 
 
 def chief_findings(summary: Json) -> list[Json]:
-    """Those that answer the question: what the settings gain at that distance, and what limits each of them."""
+    """Those that answer the question: what the settings gain at that distance, and what limits each
+    of them.
+    """
     points = _chief_points(summary)
     levels = [p["factors"] for p in points]
     gains = [

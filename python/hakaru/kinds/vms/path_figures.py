@@ -1,6 +1,7 @@
 """Figures of a load over a distance.
 
-throughput_N   MB/s over the round-trip time, a line for each setting of a group, with its bounds dashed
+throughput_N   MB/s over the round-trip time, a line for each setting of a group, with its bounds
+               dashed
 phases, tcp    where commands and the sender's TCP spent their time: bars of the first group
 window         window and send buffer over time of one point
 """
@@ -66,7 +67,9 @@ def distances(summary: Summary) -> list[float]:
 
 
 def bar_points(summary: Summary) -> list[Json]:
-    """Points shown as bars: the first group's at some distances, in the order of distance; else the first points."""
+    """Points shown as bars: the first group's at some distances, in the order of distance; else the
+    first points.
+    """
     points = {p["point"]: p for p in summary["points"]}
     first = groups(summary)
     if not first:
@@ -140,7 +143,9 @@ def _shares(summary: Summary, points: list[Json], name: str, parts: tuple[str, .
 
 
 def _window(summary: Summary, shown: list[Json], language: str) -> list[Figure]:
-    """Of the farthest point shown that has a course of the window, the one with the most in flight."""
+    """Of the farthest point shown that has a course of the window, the one with the most in
+    flight.
+    """
     told = [p for p in shown or summary["points"] if len(p["over_time"].get("window_t_s") or []) > 2]
     if not told:
         return []

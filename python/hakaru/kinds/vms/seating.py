@@ -1,7 +1,7 @@
 """Which VM uses which LU, and where on it. Pure.
 
-VMs are dealt to columns of LUs in turn. Within a column, VM images lie one after the other on the first LU until no
-further one fits, then on the next LU of the column.
+VMs are dealt to columns of LUs in turn. Within a column, VM images lie one after the other on the
+first LU until no further one fits, then on the next LU of the column.
 
     two columns of LUs with room for 2 images each:
         VM 0 → column 0, LU 0, image 0      VM 1 → column 1, LU 0, image 0
@@ -17,7 +17,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Seat:
-    """Column and LU within it, both from 0; `image`: how many images lie before this one on the LU."""
+    """Column and LU within it, both from 0; `image`: how many images lie before this one on the
+    LU.
+    """
 
     column: int
     lu: int
@@ -25,7 +27,9 @@ class Seat:
 
 
 def seat(columns: Sequence[Sequence[int | None]], vm: int) -> Seat | None:
-    """Seat of a VM (from 0), None where all is taken. `columns`: images that each LU has room for, None: unknown."""
+    """Seat of a VM (from 0), None where all is taken. `columns`: images that each LU has room for,
+    None: unknown.
+    """
     column = vm % len(columns)
     image = vm // len(columns)
     for lu, room in enumerate(columns[column]):

@@ -16,7 +16,9 @@ LOAD_METRICS = frozenset(
     {"iops", "read_iops", "write_iops", "mb_per_s", "mib_per_s", "read_mb_per_s", "write_mb_per_s", "outstanding_mean"}
     | {f"{op}latency_ms_{x}" for op in ("", "read_", "write_") for x in ("mean", "p50", "p90", "p99", "p999")}
 )
-"""Metrics that references and expectations may name; a test holds that analysis computes them all."""
+"""Metrics that references and expectations may name; a test holds that analysis computes them
+all.
+"""
 LINKED_METRICS = frozenset(
     {"payload_percent", "bound_mb_per_s", "bound_share_percent", "r2ts_per_command", "command_ms_mean", "timeouts"}
     | {

@@ -1,4 +1,6 @@
-"""A lab that stands: `Lab` applies a plan inside the sandbox, starts engines in nodes, and takes everything down."""
+"""A lab that stands: `Lab` applies a plan inside the sandbox, starts engines in nodes, and takes
+everything down.
+"""
 
 from hakaru.lab.build.lab import Lab
 

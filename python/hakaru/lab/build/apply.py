@@ -1,8 +1,9 @@
 """Building a lab from its plan, action by action; changing the settings of a lab that stands.
 
-Runs inside the sandbox, in one thread that changes its own network namespace and comes back; the rest of the process
-stays where it is. A node's namespace is held by an open descriptor and by the engines in it, and has no other name.
-Closing the descriptor, or the end of the process, is the tear-down: interfaces go with their namespace.
+Runs inside the sandbox, in one thread that changes its own network namespace and comes back; the
+rest of the process stays where it is. A node's namespace is held by an open descriptor and by the
+engines in it, and has no other name. Closing the descriptor, or the end of the process, is the
+tear-down: interfaces go with their namespace.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ def _own_namespace_kept() -> Iterator[None]:
     try:
         yield
     finally:
-        # If this thread could not come back, whatever runs in it next would be in the wrong network: nothing may.
+        # If this thread could not come back, whatever runs in it next would be in the wrong
+        # network: nothing may.
         try:
             setns(own, CLONE_NEWNET)
         finally:
@@ -85,7 +87,8 @@ class _Sockets:
 
     def __getitem__(self, node: str) -> IPRoute:
         if node not in self._sockets:
-            # A netlink socket belongs to the namespace it was opened in, wherever its thread goes afterwards.
+            # A netlink socket belongs to the namespace it was opened in, wherever its thread goes
+            # afterwards.
             with self._namespaces.inside(node):
                 self._sockets[node] = IPRoute()
         return self._sockets[node]
@@ -101,7 +104,9 @@ class _Sockets:
 
 
 def apply_plan(plan: LabPlan) -> Namespaces:
-    """Build the lab. Raises EnvironmentError_ that names the action and the node; nothing is left then."""
+    """Build the lab. Raises EnvironmentError_ that names the action and the node; nothing is left
+    then.
+    """
     namespaces = Namespaces()
     try:
         _apply(namespaces, plan.actions)
@@ -116,9 +121,9 @@ def apply_settings(
 ) -> None:
     """Let a lab that stands take on the settings of another plan with the same structure.
 
-    `before`: what each sysctl (node, name) was when its namespace was new, for those that `wanted` sets no more.
-    Nothing may send meanwhile: token buckets are made anew. Raises EnvironmentError_ as `apply_plan`; the lab is then
-    between the two plans and good for nothing.
+    `before`: what each sysctl (node, name) was when its namespace was new, for those that `wanted`
+    sets no more. Nothing may send meanwhile: token buckets are made anew. Raises EnvironmentError_
+    as `apply_plan`; the lab is then between the two plans and good for nothing.
     """
     # A queueing discipline is changed by making those of its interface anew, both or none.
     queues = {name: (_queues(standing, *name), _queues(wanted, *name)) for name in _queued(standing) | _queued(wanted)}
@@ -190,7 +195,9 @@ def _create_namespace(namespaces: Namespaces, sockets: _Sockets, action: actions
 
 
 def _write_sysctl(name: str, values: tuple[str, ...]) -> None:
-    """Set it to the first of `values` that is allowed. /proc/sys/net is that of the thread that opens it."""
+    """Set it to the first of `values` that is allowed. /proc/sys/net is that of the thread that
+    opens it.
+    """
     path = Path("/proc/sys") / name
     # A kernel without IPv6 has nothing to switch off.
     if name.startswith("net/ipv6") and not path.exists():

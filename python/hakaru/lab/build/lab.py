@@ -4,9 +4,10 @@
         array = await lab.start_engine(lab.plan.array_name, array_config)
         await array.ready()
         …
-        lab.describe()                                   # lab.json, without what `hakaru.lab.check` measures
+        lab.describe()                       # lab.json, without what `hakaru.lab.check` measures
 
-Only inside the sandbox (`sandbox.enter`). Leaving the block ends every engine that was started through it.
+Only inside the sandbox (`sandbox.enter`). Leaving the block ends every engine that was started
+through it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ from hakaru.lab.plan.tcp import SACK, SACK_RACK, TCP_TODAY, TcpPlan, kernel_find
 
 
 class Lab:
-    """The lab of a plan. `engine`: the program to run in its nodes; default as `find_engine` says."""
+    """The lab of a plan. `engine`: the program to run in its nodes; default as `find_engine`
+    says.
+    """
 
     def __init__(self, plan: LabPlan, *, engine: Path | None = None) -> None:
         self.plan = plan
@@ -75,10 +78,12 @@ class Lab:
             self._tcp[wanted.tcp] = self._describe_tcp()
 
     async def adjust(self, wanted: LabPlan) -> None:
-        """Take on another plan with the same nodes, cables and addresses: MTU, TCP, rates and queues may differ.
+        """Take on another plan with the same nodes, cables and addresses: MTU, TCP, rates and
+        queues may differ.
 
-        Engines that load the lab must have ended; a fabric engine is started anew with the new plan's configuration.
-        Raises ImpossibleLabError for another topology, EnvironmentError_ for what the kernel refuses.
+        Engines that load the lab must have ended; a fabric engine is started anew with the new
+        plan's configuration. Raises ImpossibleLabError for another topology, EnvironmentError_ for
+        what the kernel refuses.
         """
         check_adjustable(self.plan, wanted)
         standing, self.plan = self.plan, wanted
@@ -93,7 +98,9 @@ class Lab:
             self.namespaces.close()
 
     async def start_engine(self, node: str, config: contract.EngineConfig) -> EngineProcess:
-        """An engine in a node, configured; wait for `ready` next. Raises as `EngineProcess.spawn`."""
+        """An engine in a node, configured; wait for `ready` next. Raises as
+        `EngineProcess.spawn`.
+        """
         if node not in self.namespaces:
             raise KeyError(f"the lab has no node {node!r}")
         engine = await EngineProcess.spawn(node, config, namespace=self.namespaces[node], binary=self._engine)
@@ -103,7 +110,9 @@ class Lab:
 
     @contextlib.asynccontextmanager
     async def fabric(self, *, seed: int = 1, checking: bool = False) -> AsyncIterator[EngineProcess | None]:
-        """The switches work: the fabric engine of the plan runs; None with the kernel backend, which needs none."""
+        """The switches work: the fabric engine of the plan runs; None with the kernel backend,
+        which needs none.
+        """
         node = self.plan.fabric_node
         if node is None:
             yield None
@@ -141,7 +150,9 @@ class Lab:
 
     @property
     def tcp(self) -> dict[str, Any]:
-        """TCP as it stands now: what was set, what the kernel has afterwards, and what could not be undone."""
+        """TCP as it stands now: what was set, what the kernel has afterwards, and what could not be
+        undone.
+        """
         return self._tcp[self.plan.tcp]
 
     def _describe_tcp(self) -> dict[str, Any]:

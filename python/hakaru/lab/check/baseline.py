@@ -1,9 +1,10 @@
 """Throughput of plain TCP over the lab before any storage runs over it: iperf3, two streams.
 
-The published study of backup across a speed mismatch gives `iperf -P 2` between its hosts as the baseline; this is that
-figure for every host and array, both ways. Unlike the check of links (`check`), queues, loss and TCP are the study's
-own: where a queue is shallow the baseline shows it. Without iperf3 on this machine hakaru's probe is used, with one
-stream; which of the two it was is part of each result.
+The published study of backup across a speed mismatch gives `iperf -P 2` between its hosts as the
+baseline; this is that figure for every host and array, both ways. Unlike the check of links
+(`check`), queues, loss and TCP are the study's own: where a queue is shallow the baseline shows it.
+Without iperf3 on this machine hakaru's probe is used, with one stream; which of the two it was is
+part of each result.
 
     await measure_baselines(lab) -> [{from, to, tool, streams, seconds, …_payload_bits_per_s, …}]
 
@@ -32,7 +33,8 @@ _PROBE_ROUND_TRIPS = 20
 async def measure_baselines(lab: Lab) -> list[dict[str, Any]]:
     """Every host to every array. The fabric, where there is one, must be running.
 
-    A tool that fails (over a lab that loses nearly all, say) is part of the result, as `error`: the load is to come.
+    A tool that fails (over a lab that loses nearly all, say) is part of the result, as `error`: the
+    load is to come.
     """
     program = shutil.which("iperf3")
     found = []
@@ -67,7 +69,9 @@ def _by_iperf(lab: Lab, program: str, host: str, array: str, address: str) -> di
 
 
 def _iperf(lab: Lab, program: str, host: str, array: str, address: str, more: list[str]) -> Mapping[str, Any]:
-    """One test of iperf3; its report. A server that takes one test and ends; a client once it listens."""
+    """One test of iperf3; its report. A server that takes one test and ends; a client once it
+    listens.
+    """
     # A child is in the network of the thread that starts it.
     with lab.namespaces.inside(array):
         server = subprocess.Popen(

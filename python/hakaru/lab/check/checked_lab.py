@@ -1,4 +1,5 @@
-"""A lab together with what was measured of it before the load: links, links that points change, plain TCP.
+"""A lab together with what was measured of it before the load: links, links that points change,
+plain TCP.
 
 checked = CheckedLab(lab)
 caveats = await checked.check_links()
@@ -38,7 +39,9 @@ class CheckedLab:
         return [caveat for check in self.checks for caveat in check.caveats()]
 
     async def measure_baselines(self, *, seed: int = 1) -> list[dict[str, Any]]:
-        """Measure plain TCP between hosts and arrays; a fabric engine runs meanwhile. Raises as engines do."""
+        """Measure plain TCP between hosts and arrays; a fabric engine runs meanwhile. Raises as
+        engines do.
+        """
         async with self.lab.fabric(seed=seed):
             self.baselines = await measure_baselines(self.lab)
         return self.baselines
@@ -48,7 +51,9 @@ class CheckedLab:
         return self._variants is None or self._variants.is_known(plan)
 
     async def take_on(self, plan: LabPlan, point: str) -> list[Caveat]:
-        """Adjust the lab to the plan of a point and measure links in a state that was not measured before."""
+        """Adjust the lab to the plan of a point and measure links in a state that was not measured
+        before.
+        """
         if plan != self.lab.plan:
             await self.lab.adjust(plan)
         if self._variants is None:

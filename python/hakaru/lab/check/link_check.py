@@ -13,7 +13,8 @@ from hakaru.lab.plan.shape import tcp_payload_bits_per_s, untagged_share
 from hakaru.units import format_rate
 
 TOLERANCE = 0.01
-# A lab link by link that carries this much less than asked is refused: it could not emulate what the study is about.
+# A lab link by link that carries this much less than asked is refused: it could not emulate what
+# the study is about.
 SHORT = 0.05
 # A wake-up and TCP of this machine may add this to a round trip beside 1 % before it is a caveat.
 RTT_SLACK_US = 1000.0
@@ -21,9 +22,11 @@ RTT_SLACK_US = 1000.0
 
 @dataclass(frozen=True)
 class Direction:
-    """One way of a path, bits per second on the wire. `needed`: by the load, at most `asked`. `links`: the slowest.
+    """One way of a path, bits per second on the wire. `needed`: by the load, at most `asked`.
+    `links`: the slowest.
 
-    `replies`: share of the rate that acknowledgements may take, where they pass the same link in the same direction.
+    `replies`: share of the rate that acknowledgements may take, where they pass the same link in
+    the same direction.
     """
 
     way: str
@@ -49,12 +52,14 @@ class Direction:
 
 @dataclass(frozen=True)
 class LinkCheck:
-    """A path from hosts to an array as measured. Rates are bits per second on the wire; `asked` None: unlimited.
+    """A path from hosts to an array as measured. Rates are bits per second on the wire; `asked`
+    None: unlimited.
 
-    `asked_back_bits_per_s`: from the array, where that is another rate; `needed…`: what the load needs of it.
-    `asked_rtt_us`: the delays of the links, there and back, where the lab says. `tagged`: frames carry 802.1Q tags
-    where the way is slowest. `over`: the VLAN of the array's address. `limits`: the links that hold the way to what was
-    asked. `replies`: see `Direction`; more than 0 where a routed way goes up and down one trunk.
+    `asked_back_bits_per_s`: from the array, where that is another rate; `needed…`: what the load
+    needs of it. `asked_rtt_us`: the delays of the links, there and back, where the lab says.
+    `tagged`: frames carry 802.1Q tags where the way is slowest. `over`: the VLAN of the array's
+    address. `limits`: the links that hold the way to what was asked. `replies`: see `Direction`;
+    more than 0 where a routed way goes up and down one trunk.
     """
 
     hosts: tuple[str, ...]
@@ -120,7 +125,9 @@ class LinkCheck:
 
     @property
     def error(self) -> float | None:
-        """The larger relative deviation of the two directions from what was asked, signed; None if unlimited."""
+        """The larger relative deviation of the two directions from what was asked, signed; None if
+        unlimited.
+        """
         return None if self.worst is None else self.worst.error
 
     @property
@@ -154,7 +161,9 @@ class LinkCheck:
         return found
 
     def refuse_if_short(self, backend: str) -> None:
-        """Raise EnvironmentError_ with the measured limit if this machine carries much less than was asked."""
+        """Raise EnvironmentError_ with the measured limit if this machine carries much less than
+        was asked.
+        """
         for one in self.directions:
             if one.measured < one.needed * (1 - SHORT - one.replies):
                 other = "" if backend == "kernel" or self.over else ", or try `backend: kernel`"

@@ -1,23 +1,26 @@
-"""Is each link what was asked? Measured with the `probe` engine before the load, one host after the other.
+"""Is each link what was asked? Measured with the `probe` engine before the load, one host after the
+other.
 
-A probe on the array answers; a probe on each host times round trips over every path, then sends for a moment in each
-direction. TCP's payload is converted to what it took on the wire by arithmetic (full frames, IPv4, timestamps), which
-must be within 1 % of the rate asked: of the slowest of the links on the way, because they are in series. Where one host
-alone cannot fill the way, all hosts together check it once more.
+A probe on the array answers; a probe on each host times round trips over every path, then sends for
+a moment in each direction. TCP's payload is converted to what it took on the wire by arithmetic
+(full frames, IPv4, timestamps), which must be within 1 % of the rate asked: of the slowest of the
+links on the way, because they are in series. Where one host alone cannot fill the way, all hosts
+together check it once more.
 
-A path that is off is measured twice more, and the attempt nearest to what was asked counts: the question is whether the
-link can, not whether this machine had something else to do at that moment.
+A path that is off is measured twice more, and the attempt nearest to what was asked counts: the
+question is whether the link can, not whether this machine had something else to do at that moment.
 
-**A lab link by link** is checked as `plan.checking_plan` and `fabric_config(checking=True)` have it: the backend, rates
-and delays that will be used, but queues with room for all, nothing lost, marked, paused or shaken, and TCP as this
-kernel has it with large buffers. So the check measures the links; what TCP makes of a shallow queue is the study's own
-question. A way that carries over 5 % less than needed (the slowest `sustained` on it; by default its rate) is refused
-(EnvironmentError_) with what was measured: this machine cannot emulate it. A star is not refused, as ever: its number
-gets the caveat `link_off_rate`.
+**A lab link by link** is checked as `plan.checking_plan` and `fabric_config(checking=True)` have
+it: the backend, rates and delays that will be used, but queues with room for all, nothing lost,
+marked, paused or shaken, and TCP as this kernel has it with large buffers. So the check measures
+the links; what TCP makes of a shallow queue is the study's own question. A way that carries over 5
+% less than needed (the slowest `sustained` on it; by default its rate) is refused
+(EnvironmentError_) with what was measured: this machine cannot emulate it. A star is not refused,
+as ever: its number gets the caveat `link_off_rate`.
 
-About 5 s in all for up to 4 hosts on one path if all is well; a direction is measured for 0.2 to 1 s, on slow links for
-as long as 400 full frames take, on long ones for 60 round trips. What a point of a study changes of its links is
-checked when the lab takes it on, see `variants`.
+About 5 s in all for up to 4 hosts on one path if all is well; a direction is measured for 0.2 to 1
+s, on slow links for as long as 400 full frames take, on long ones for 60 round trips. What a point
+of a study changes of its links is checked when the lab takes it on, see `variants`.
 """
 
 from __future__ import annotations
@@ -47,10 +50,11 @@ _PATIENCE_S = 15.0
 
 @dataclass(frozen=True)
 class Effort:
-    """How long a check may take: `total_s` for all directions together, `round_trips_s` for those of one way.
+    """How long a check may take: `total_s` for all directions together, `round_trips_s` for those
+    of one way.
 
-    A direction takes 0.2 s at least, longer on slow links and on long ones: `round_trips_to_fill`, after which TCP has
-    filled them. A second attempt takes all the time there is for the rates.
+    A direction takes 0.2 s at least, longer on slow links and on long ones: `round_trips_to_fill`,
+    after which TCP has filled them. A second attempt takes all the time there is for the rates.
     """
 
     total_s: float = 4.0
@@ -64,7 +68,8 @@ THOROUGH, BRIEF = Effort(), Effort(0.0, 50, 0.25, 40)
 
 @dataclass(frozen=True)
 class Round:
-    """Hosts that measure at once, to an address of an array and back; what they are asked to carry, None: unlimited.
+    """Hosts that measure at once, to an address of an array and back; what they are asked to carry,
+    None: unlimited.
 
     `key` is the same where links are the same: the state of every link that is passed.
     """
@@ -124,7 +129,8 @@ async def _check_all(lab: Lab, rounds: Sequence[Round], effort: Effort) -> dict[
 
 
 def rounds_of(plan: LabPlan) -> list[Round]:
-    """All that is measured, in order: at each address of each array every host alone, then all together.
+    """All that is measured, in order: at each address of each array every host alone, then all
+    together.
 
     Together only where that asks for more than one alone.
     """
@@ -181,13 +187,17 @@ def _is_tagged(ways: Sequence[Way], limit: int | None) -> bool:
 
 
 def _is_shared(there: Sequence[Way], back: Sequence[Way], slow: set[str]) -> bool:
-    """Whether data and what acknowledges it pass a slow link in one direction: up and down the trunk of a router."""
+    """Whether data and what acknowledges it pass a slow link in one direction: up and down the
+    trunk of a router.
+    """
     passed = [{one for way in ways for one in way.directions} for ways in (there, back)]
     return any(entity.split("/")[1] in slow for entity in passed[0] & passed[1])
 
 
 def _slowest(ways: Sequence[Way], limit: int | None) -> tuple[str, ...]:
-    """Links that hold one way back to what was asked; of several ways those that they have in common."""
+    """Links that hold one way back to what was asked; of several ways those that they have in
+    common.
+    """
     own = [hop for hop in ways[0].hops if isinstance(hop, Trunk) or not hop.inside]
     common = [hop for hop in own if all(hop in way.hops for way in ways)]
     if limit is None:
@@ -218,7 +228,9 @@ def link_state(plan: LabPlan, hop: Link | Trunk) -> tuple[tuple[str, object], ..
 
 
 def _seconds(plan: LabPlan, asked: Round, effort: Effort) -> float:
-    """For one direction. Hosts that measure together take long: all must send over the same stretch of time."""
+    """For one direction. Hosts that measure together take long: all must send over the same stretch
+    of time.
+    """
     portals = sum(len(plan.addresses(array)) for array in plan.array_names)
     directions = 2 * len(plan.host_names) * portals
     alone = len(asked.hosts) == 1
@@ -255,7 +267,8 @@ async def _measure_path(lab: Lab, asked: Round, portal: str, effort: Effort) -> 
         results = await asyncio.gather(*(client.result(patience) for client in clients))
     finally:
         await asyncio.gather(*(client.close() for client in clients))
-    # Alone the median, which a stall of this machine does not touch; of flows that share a link only means add up.
+    # Alone the median, which a stall of this machine does not touch; of flows that share a link
+    # only means add up.
     kind = "bytes_per_s" if alone else "mean_bytes_per_s"
     wanted = [f"send_{kind}", f"receive_{kind}", "rtt_us_p50", "rtt_us_p99"]
     there, back, rtt_p50, rtt_p99 = ([_value(hosts, result, name) for result in results] for name in wanted)

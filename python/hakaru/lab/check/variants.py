@@ -1,12 +1,15 @@
-"""The links of a lab as the points of a study change them: each state is checked once, when a point first takes it on.
+"""The links of a lab as the points of a study change them: each state is checked once, when a point
+first takes it on.
 
-    variants = Variants(lab.plan, lab.checks)              after the check of the lab as it was built
-    checks = await variants.take_on(lab, "p03")            the lab has adjusted to the plan of that point
+    variants = Variants(lab.plan, lab.checks)              after the check of the lab as it was
+                                                           built
+    checks = await variants.take_on(lab, "p03")            the lab has adjusted to the plan of that
+                                                           point
     variants.describe()                                    `variants` of lab.json
 
-Only ways with a link that differs are measured anew, and briefly: 0.2 s each way at least, a quarter of a second for
-round trips, 40 round trips where delay is long. One that is not as asked is measured again as thoroughly as the first
-were.
+Only ways with a link that differs are measured anew, and briefly: 0.2 s each way at least, a
+quarter of a second for round trips, 40 round trips where delay is long. One that is not as asked is
+measured again as thoroughly as the first were.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ Json = dict[str, Any]
 
 @dataclass
 class Variant:
-    """A state of the links other than the first. `links`: what differs; `seconds`: what checking took."""
+    """A state of the links other than the first. `links`: what differs; `seconds`: what checking
+    took.
+    """
 
     links: Json
     checks: list[LinkCheck]
@@ -41,7 +46,9 @@ class Variant:
 
 
 class Variants:
-    """States that the links of a lab have had. `earlier`: those of a resumed run, as `describe` returned them."""
+    """States that the links of a lab have had. `earlier`: those of a resumed run, as `describe`
+    returned them.
+    """
 
     def __init__(self, plan: LabPlan, checks: Sequence[LinkCheck], earlier: Sequence[Json] = ()) -> None:
         self._first = plan
@@ -57,7 +64,8 @@ class Variants:
     async def take_on(self, lab: Lab, point: str) -> list[LinkCheck]:
         """Checks of the ways that are not as in the first plan, measured now unless they have been.
 
-        Raises EnvironmentError_ with the point where this machine carries too little, and as engines do.
+        Raises EnvironmentError_ with the point where this machine carries too little, and as
+        engines do.
         """
         keys = [one.key for one in rounds_of(lab.plan)]
         other = tuple(key for key in keys if key not in self._first_keys)
@@ -81,7 +89,9 @@ class Variants:
         return variant.checks
 
     def describe(self) -> list[Json]:
-        """For lab.json, in the order in which they were taken on; those of the run's beginning first."""
+        """For lab.json, in the order in which they were taken on; those of the run's beginning
+        first.
+        """
         now = [variant.describe() for variant in self._variants.values()]
         found = []
         for before in self._earlier:

@@ -1,4 +1,6 @@
-"""The `lab:` block of study.yaml: shape and units. Whether such a lab can exist is decided by `hakaru.lab.plan`."""
+"""The `lab:` block of study.yaml: shape and units. Whether such a lab can exist is decided by
+`hakaru.lab.plan`.
+"""
 
 from hakaru.lab.model.lab import LINK_FIELDS, STAR_FIELDS, LabSpec
 from hakaru.lab.model.link import LinkSpec, StarLinkSpec, SwitchSpec

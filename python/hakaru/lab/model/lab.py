@@ -23,8 +23,8 @@ Link by link: any tree of switches.
         uplink:  {between: [core, edge], rate: 10 Gbit/s}
         vtl:     {between: [vtl, edge], rate: 1 Gbit/s, queue: 64 KiB}
 
-With VLANs, see `model_vlan`: `vlan: storage` at a link makes its port an access port, `vlans: [storage, servers]` a
-trunk.
+With VLANs, see `model_vlan`: `vlan: storage` at a link makes its port an access port, `vlans:
+[storage, servers]` a trunk.
 
 Shape and units only; `plan_lab` decides whether such a lab can exist.
 """
@@ -82,7 +82,9 @@ class LabSpec(BaseModel):
 
     @model_serializer(mode="wrap")
     def _without_what_was_not_asked(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Serialise the fields of the lab's form, and any other field that differs from its default."""
+        """Serialise the fields of the lab's form, and any other field that differs from its
+        default.
+        """
         data: dict[str, Any] = dump(self)
         defaults = {**dict.fromkeys(("backend", *LINK_FIELDS)), "tcp": TcpSpec(), "spin": 0}
         hidden = {name for name, default in defaults.items() if getattr(self, name) == default}

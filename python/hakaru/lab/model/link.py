@@ -1,4 +1,6 @@
-"""A link of a lab, `lab: links: NAME:`. Shape and units; `plan_lab` decides whether such a link can exist."""
+"""A link of a lab, `lab: links: NAME:`. Shape and units; `plan_lab` decides whether such a link can
+exist.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ class JitterSpec(Part):
 
 
 class LossSpec(Part):
-    """Frames that vanish on the line, each way: one by one or, with `burst_frames`, in bursts (Gilbert, Elliott)."""
+    """Frames that vanish on the line, each way: one by one or, with `burst_frames`, in bursts
+    (Gilbert, Elliott).
+    """
 
     percent: float = Field(ge=0, le=100, description="Share of frames lost in the long run.")
     burst_frames: float | None = Field(
@@ -98,7 +102,9 @@ class DisciplineSpec(Part):
 
 
 class LinkSpec(Part):
-    """A link between a node and a switch, or between two switches (a trunk); full duplex, alike both ways."""
+    """A link between a node and a switch, or between two switches (a trunk); full duplex, alike
+    both ways.
+    """
 
     between: tuple[str, ...] = Field(
         min_length=2, max_length=2, description="The two ends. In counters, first → second is `a-b`."
@@ -155,7 +161,9 @@ class LinkSpec(Part):
 
 
 class SharedBufferSpec(Part):
-    """Memory that all egress queues of a switch share by dynamic threshold (Choudhury and Hahne 1998)."""
+    """Memory that all egress queues of a switch share by dynamic threshold (Choudhury and Hahne
+    1998).
+    """
 
     bytes: Size = Field(description="All of it.")
     alpha: float = Field(default=1.0, ge=1 / 128, le=16, description="A queue may grow to this times what is free.")

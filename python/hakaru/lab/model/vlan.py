@@ -1,4 +1,5 @@
-"""VLANs of a lab and the switches that route between them. Shape; `plan_lab` decides whether they can exist.
+"""VLANs of a lab and the switches that route between them. Shape; `plan_lab` decides whether they
+can exist.
 
 vlans:
   storage: {id: 10, subnet: 10.77.10.0/24}
@@ -24,7 +25,9 @@ class VlanSpec(BaseModel):
 
 
 class RouterSpec(BaseModel):
-    """Makes a switch route IPv4 between VLANs, super-frames and single frames alike, at the speed of its links."""
+    """Makes a switch route IPv4 between VLANs, super-frames and single frames alike, at the speed
+    of its links.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

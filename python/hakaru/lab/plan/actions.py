@@ -1,7 +1,8 @@
-"""Actions that build a lab, each one small step. The planning modules list them; `hakaru.lab.build` applies them.
+"""Actions that build a lab, each one small step. The planning modules list them; `hakaru.lab.build`
+applies them.
 
-**Structure** makes what a lab cannot change while it stands: namespaces, cables, bridges, addresses. **Settings** can
-be set again: a lab takes on another plan by the settings that differ.
+**Structure** makes what a lab cannot change while it stands: namespaces, cables, bridges,
+addresses. **Settings** can be set again: a lab takes on another plan by the settings that differ.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from hakaru.lab.plan.parts import Line
 
 @dataclass(frozen=True)
 class CreateNamespace:
-    """A namespace, with `lo` up and these sysctls (relative to /proc/sys) set, each to the first value allowed."""
+    """A namespace, with `lo` up and these sysctls (relative to /proc/sys) set, each to the first
+    value allowed.
+    """
 
     node: str
     sysctls: tuple[tuple[str, tuple[str, ...]], ...]
@@ -29,7 +32,9 @@ class CreateBridge:
 
 @dataclass(frozen=True)
 class CreateVeth:
-    """A cable from `interface` of `node` to `peer_interface` of `peer`; either end may be plugged into a bridge."""
+    """A cable from `interface` of `node` to `peer_interface` of `peer`; either end may be plugged
+    into a bridge.
+    """
 
     node: str
     interface: str
@@ -103,7 +108,9 @@ class SetSysctl:
 
 @dataclass(frozen=True)
 class Shape:
-    """A token bucket on what `interface` sends. `rate_bytes_per_s` counts frames as the kernel does, see `shape`."""
+    """A token bucket on what `interface` sends. `rate_bytes_per_s` counts frames as the kernel
+    does, see `shape`.
+    """
 
     node: str
     interface: str
@@ -116,7 +123,9 @@ class Shape:
 
 @dataclass(frozen=True)
 class Impair:
-    """Delay, loss and the like on what `interface` sends (netem), before its token bucket, see `Shape.after_netem`."""
+    """Delay, loss and the like on what `interface` sends (netem), before its token bucket, see
+    `Shape.after_netem`.
+    """
 
     node: str
     interface: str

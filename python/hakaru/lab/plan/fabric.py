@@ -1,21 +1,23 @@
-"""A lab whose switches and links are the `fabric` engine's: all of them in one namespace, each node cabled to it.
+"""A lab whose switches and links are the `fabric` engine's: all of them in one namespace, each node
+cabled to it.
 
     kvm-1 eth0 ───── kvm-1 ┐ namespace `fabric`:            ┌ vtl ───── eth0 vtl
                            ├ hakaru-engine (core ══ edge) ──┤
     primary eth0 ─ primary ┘                                └
 
-A veth pair is the cable; its far end, named as the link, is an interface that the engine reads and writes. Trunks exist
-only inside the engine. Veth hands super-frames over as they are and cuts none; the engine counts each as the frames
-that it stands for.
+A veth pair is the cable; its far end, named as the link, is an interface that the engine reads and
+writes. Trunks exist only inside the engine. Veth hands super-frames over as they are and cuts none;
+the engine counts each as the frames that it stands for.
 
-**Node → switch.** The node sends through a token bucket (`shape`), so that it waits as for its interface. Inside the
-fabric the direction has the node's rate (`send_rate`, else the link's), so that frames stand exactly as far apart as
-such an interface sends them, and a queue that never drops: what the bucket let pass early waits there.
+**Node → switch.** The node sends through a token bucket (`shape`), so that it waits as for its
+interface. Inside the fabric the direction has the node's rate (`send_rate`, else the link's), so
+that frames stand exactly as far apart as such an interface sends them, and a queue that never
+drops: what the bucket let pass early waits there.
 
 **Switch → node.** Rate, queue and discipline of the link: what the study asked for.
 
-**A node on a trunk** has a cable for each of its VLANs into a switch of its own (`Switch.is_nic`), which has the trunk
-to the study's switch: there it waits as other nodes do in their ingress.
+**A node on a trunk** has a cable for each of its VLANs into a switch of its own (`Switch.is_nic`),
+which has the trunk to the study's switch: there it waits as other nodes do in their ingress.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ from hakaru.lab.plan.shape import plan_fabric_shape, untagged_share
 from hakaru.lab.plan.topology import Topology
 
 FABRIC = "fabric"
-# Of a node's interface: the fabric never drops there, it only leaves in the cable what comes beyond.
+# Of a node's interface: the fabric never drops there, it only leaves in the cable what comes
+# beyond.
 NODE_TO_SWITCH_QUEUE_BYTES = 16 * 1024**2
 # While links are checked: what a window of a connection can fill at once.
 CHECK_QUEUE_BYTES = 64 * 1024**2
@@ -63,8 +66,8 @@ def plan_fabric(
 ) -> contract.FabricEngineConfig:
     """The configuration of the engine in the fabric's namespace.
 
-    `checking`: the same rates, delays and ways, but room for all and nothing lost, marked, paused or shaken: so that a
-    check of the links measures them and not what TCP makes of them.
+    `checking`: the same rates, delays and ways, but room for all and nothing lost, marked, paused
+    or shaken: so that a check of the links measures them and not what TCP makes of them.
     """
     switches = [
         contract.SwitchConfig(
@@ -103,7 +106,8 @@ def _router(switch: Switch, topology: Topology) -> contract.RouterConfig | None:
 
 
 def _node_link(link: Link, checking: bool) -> contract.LinkConfig:
-    # Inside a node nothing takes time, and its end of the trunk stops it before anything is lost there.
+    # Inside a node nothing takes time, and its end of the trunk stops it before anything is lost
+    # there.
     to_switch = _direction(
         None if link.inside else link.sends_bits_per_s, link.line, _NODE_QUEUE, link.pause or link.inside, checking
     )

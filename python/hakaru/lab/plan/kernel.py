@@ -1,11 +1,12 @@
-"""A lab of the kernel's own parts: a namespace with a bridge per switch, veth cables, token buckets, netem.
+"""A lab of the kernel's own parts: a namespace with a bridge per switch, veth cables, token
+buckets, netem.
 
     host-1 eth0 ───── host-1.0 ┐                  ┌ uplink ───── uplink ┐
                                ├ br0 (a switch) ──┤                     ├ br0 (another)
     host-2 eth0 ───── host-2.0 ┘
 
-Both ends of a link with a rate send through a token bucket, see `shape`. Delay and loss, where asked, are netem's,
-which a frame meets before the bucket.
+Both ends of a link with a rate send through a token bucket, see `shape`. Delay and loss, where
+asked, are netem's, which a frame meets before the bucket.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def kernel_structure(topology: Topology) -> Iterator[Structure]:
 
 
 def kernel_settings(topology: Topology, *, star: bool) -> Iterator[Setting]:
-    """Delay and rate of every interface. A star's nodes queue 1000 frames, others what Linux queues in 1000 packets."""
+    """Delay and rate of every interface. A star's nodes queue 1000 frames, others what Linux queues
+    in 1000 packets.
+    """
     for link in topology.links:
         ends = [(link.node, link.interface, link.sends_bits_per_s), (link.switch, link.port, link.rate_bits_per_s)]
         for node, interface, rate in ends:
@@ -61,7 +64,8 @@ def kernel_settings(topology: Topology, *, star: bool) -> Iterator[Setting]:
 def _impair(node: str, interface: str, line: Line, link: Link | Trunk) -> Iterator[Impair]:
     if line == Line():
         return
-    # Whatever is on its way at the rate of the link (unlimited: as a fast one), full and small frames alike.
+    # Whatever is on its way at the rate of the link (unlimited: as a fast one), full and small
+    # frames alike.
     rate = link.rate_bits_per_s or 10_000_000_000
     on_the_way = rate / 8 * line.delay_us / 1e6 / (64 + ETHERNET_HEADER_BYTES)
     yield Impair(node, interface, line, 1000 + int(on_the_way))

@@ -1,12 +1,14 @@
-"""Planning a lab: what a study asks for becomes nodes, links, addresses and the actions that build them. Pure.
+"""Planning a lab: what a study asks for becomes nodes, links, addresses and the actions that build
+them. Pure.
 
-    plan_lab(spec) -> LabPlan                            refuses what cannot be, with the place in the `lab:` block
+    plan_lab(spec) -> LabPlan                            refuses what cannot be, with the place in
+                                                         the `lab:` block
     fabric_config(plan, seed=…, sample_interval_ms=…)    for the engine in `plan.fabric_node`
     checking_plan(plan)                                  the same lab while its links are checked
     check_adjustable(standing, wanted)                   can a lab that stands take on another plan?
 
-How the two forms become a topology: `star`, `linked`. What it is made of: `kernel`, `fabric`. How rates are kept:
-`shape`. Settings of TCP: `tcp`.
+How the two forms become a topology: `star`, `linked`. What it is made of: `kernel`, `fabric`. How
+rates are kept: `shape`. Settings of TCP: `tcp`.
 """
 
 from __future__ import annotations
@@ -98,7 +100,9 @@ class LabPlan:
         return tuple(f"{address}:{port}" for address in self.addresses(array or self.array_name))
 
     def ways(self, source: str, destination: str) -> tuple[Way, ...]:
-        """Every way between two nodes: one per path that both are on; with VLANs as `routing` says."""
+        """Every way between two nodes: one per path that both are on; with VLANs as `routing`
+        says.
+        """
         if self.vlans:
             return routed_ways(self.topology, source, destination)
         return ways(self.links, self.trunks, source, destination)
@@ -114,7 +118,9 @@ class LabPlan:
         return frozenset(end.address for end in ends)
 
     def describe(self) -> dict[str, Any]:
-        """Nodes and links as plain data, for lab.json; a star of the kernel's is no more than these."""
+        """Nodes and links as plain data, for lab.json; a star of the kernel's is no more than
+        these.
+        """
         described: dict[str, Any] = {
             "nodes": [asdict(node) for node in self.nodes],
             "links": [_described(link, _LINKS) for link in self.links],
@@ -133,7 +139,8 @@ class LabPlan:
 
     @classmethod
     def from_description(cls, lab: Mapping[str, Any]) -> LabPlan:
-        """The plan of a lab that was built, from its lab.json: to draw or list, not to build (it has no actions).
+        """The plan of a lab that was built, from its lab.json: to draw or list, not to build (it
+        has no actions).
 
         Raises KeyError or ValueError where it is no lab's.
         """
@@ -151,7 +158,9 @@ class LabPlan:
 
 
 def plan_lab(spec: LabSpec) -> LabPlan:
-    """The plan of a lab. Raises ImpossibleLabError (a UsageError) for one that cannot be, with what to change."""
+    """The plan of a lab. Raises ImpossibleLabError (a UsageError) for one that cannot be, with what
+    to change.
+    """
     backend = backend_of(spec)
     is_star = spec.links is None
     for field in LINK_FIELDS:
@@ -216,7 +225,9 @@ def fabric_config(
 
 
 def checking_plan(plan: LabPlan) -> LabPlan:
-    """The same lab while its links are checked, see `check`: TCP as the kernel has it with large buffers, no loss."""
+    """The same lab while its links are checked, see `check`: TCP as the kernel has it with large
+    buffers, no loss.
+    """
     settings: list[Setting] = []
     for one in plan.settings:
         match one:
@@ -237,7 +248,9 @@ def checking_plan(plan: LabPlan) -> LabPlan:
 
 
 def check_adjustable(standing: LabPlan, wanted: LabPlan) -> None:
-    """A lab that stands keeps its nodes, cables and addresses. Raises ImpossibleLabError if `wanted` has others."""
+    """A lab that stands keeps its nodes, cables and addresses. Raises ImpossibleLabError if
+    `wanted` has others.
+    """
     if standing.backend != wanted.backend:
         what = f"it is built on the {standing.backend} backend, and cannot change to {wanted.backend} while it stands"
     elif standing.nodes != wanted.nodes:

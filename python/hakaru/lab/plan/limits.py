@@ -16,14 +16,16 @@ SWITCH_PORTS_MAX = 1023
 MTU_MIN, MTU_MAX = 576, 9216
 # The slowest Ethernet (a node's send queue takes 1.2 s there); more than any veth carries.
 RATE_MIN_BITS_PER_S, RATE_MAX_BITS_PER_S = 10_000_000, 25_000_000_000
-# The fabric keeps any rate exactly; the node in front of it is held by the same bucket, which counts to 34 Gbit/s.
+# The fabric keeps any rate exactly; the node in front of it is held by the same bucket, which
+# counts to 34 Gbit/s.
 FABRIC_RATE_MIN_BITS_PER_S, FABRIC_RATE_MAX_BITS_PER_S = 100_000, RATE_MAX_BITS_PER_S
 FABRIC_LINKS_MAX, FABRIC_SWITCHES_MAX = 256, 64
 QUEUE_MAX_BYTES = 256 * 1024**2
 TIME_MAX_NS = 10 * 10**9
 SPIN_MAX_NS = 10**9
 BUFFER_MIN_BYTES, BUFFER_MAX_BYTES = 64 * 1024, 1024**3
-# Ethernet header, an 802.1Q tag and check sequence: what a frame takes in a queue besides its packet.
+# Ethernet header, an 802.1Q tag and check sequence: what a frame takes in a queue besides its
+# packet.
 FRAME_OVERHEAD_BYTES = 22
 # An interface's name has 15 characters; a star's switch names its ports NODE.PATH.
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,12}")

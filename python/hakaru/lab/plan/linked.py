@@ -1,8 +1,8 @@
 """A lab link by link: any tree of switches, any node with links to any of them.
 
-Switches that trunks join are one network. A node's first link into a network has an address in that network's first
-subnet, its second in the second, and so on: so two ways into one network stay two paths. With `vlans` every VLAN is a
-network, see `linked_vlans`.
+Switches that trunks join are one network. A node's first link into a network has an address in that
+network's first subnet, its second in the second, and so on: so two ways into one network stay two
+paths. With `vlans` every VLAN is a network, see `linked_vlans`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""VLANs of a lab link by link: which port is in which, addresses in their subnets, routers. Checked as it is planned.
+"""VLANs of a lab link by link: which port is in which, addresses in their subnets, routers. Checked
+as it is planned.
 
     host ───── access port: VLAN servers ┐
-                                         ├ edge ══ trunk: storage, servers ══ core, routes between the two
+                                         ├ edge ══ trunk: storage, servers ══ core (routes)
     array ════ trunk: storage, backup ═══┘
 
-**A node on a trunk** has an interface in each of its VLANs (eth0.10, eth0.20) and a small switch of its own in the
-fabric, which tags their frames onto the one link: kernels without 802.1Q can run it as well. It takes no time and drops
-nothing.
+**A node on a trunk** has an interface in each of its VLANs (eth0.10, eth0.20) and a small switch of
+its own in the fabric, which tags their frames onto the one link: kernels without 802.1Q can run it
+as well. It takes no time and drops nothing.
 
 Each refusal is an ImpossibleLabError with its place.
 """
@@ -262,7 +263,9 @@ def _vlans_of(link: LinkSpec) -> tuple[str, ...]:
 def _node_port(
     end: NodeEnd, port: str, nodes: Sequence[str], vlans: _Vlans, given: Mapping[tuple[str, str], str]
 ) -> tuple[list[Link], list[Trunk], list[Switch]]:
-    """A node's access port; or its trunk, the switch that tags for it, and its interfaces (ports named `port`.ID)."""
+    """A node's access port; or its trunk, the switch that tags for it, and its interfaces (ports
+    named `port`.ID).
+    """
     link, asked = end.link, end.asked
     addressed = []
     for vlan in _vlans_of(asked):
@@ -292,7 +295,9 @@ def _node_port(
 
 
 def _inside(link: Link, nic: str, port: str) -> Link:
-    """The interface of a node on a trunk: it sends at the link's rate; what happens to frames happens on the trunk."""
+    """The interface of a node on a trunk: it sends at the link's rate; what happens to frames
+    happens on the trunk.
+    """
     return Link(
         name=f"{link.name}.{link.vlan}",
         node=link.node,

@@ -16,12 +16,12 @@ SYSCTLS = (
     # Only IPv4 here; without this every interface adds neighbour discovery to the counters.
     ("net/ipv6/conf/all/disable_ipv6", ("1",)),
     ("net/ipv6/conf/default/disable_ipv6", ("1",)),
-    # An ARP request is answered by the interface that has the address, and by no other of that node: paths stay apart
-    # although they share a switch.
+    # An ARP request is answered by the interface that has the address, and by no other of that
+    # node: paths stay apart although they share a switch.
     ("net/ipv4/conf/all/arp_ignore", ("1",)),
     ("net/ipv4/conf/all/arp_announce", ("2",)),
-    # Linux's own default. A host with another default may not allow it in namespaces; Reno, which CUBIC follows at the
-    # round-trip times of a lab (RFC 9438, section 4.3), is always allowed.
+    # Linux's own default. A host with another default may not allow it in namespaces; Reno, which
+    # CUBIC follows at the round-trip times of a lab (RFC 9438, section 4.3), is always allowed.
     (CONGESTION_CONTROL, ("cubic", "reno")),
     # A connection must not inherit the congestion window of the repetition before.
     ("net/ipv4/tcp_no_metrics_save", ("1",)),
@@ -61,7 +61,9 @@ def _route(link: Link, network: str, via: str | None, tcp: TcpPlan) -> SetRoute:
 
 
 def mtu_settings(topology: Topology, switch_node: str | None, bridge: str | None) -> Iterator[Setting]:
-    """The MTU of every interface. `switch_node`: where all ports of switches are, if not with their switch."""
+    """The MTU of every interface. `switch_node`: where all ports of switches are, if not with their
+    switch.
+    """
     if bridge is not None and topology.links:
         for switch in topology.switches:
             yield SetMtu(switch.name, bridge, topology.links[0].mtu)

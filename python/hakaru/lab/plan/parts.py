@@ -55,9 +55,11 @@ class StaticRoute:
 
 @dataclass(frozen=True)
 class Switch:
-    """How a switch forwards and where its frames wait; with `interfaces` it routes between their VLANs.
+    """How a switch forwards and where its frames wait; with `interfaces` it routes between their
+    VLANs.
 
-    `is_nic`: it is no switch of the study's, but the end of a trunk in a node, which keeps the node's VLANs apart.
+    `is_nic`: it is no switch of the study's, but the end of a trunk in a node, which keeps the
+    node's VLANs apart.
     """
 
     name: str
@@ -86,11 +88,12 @@ class Line:
 class Link:
     """A link from a node to a switch.
 
-    `queue_bytes` and `discipline` are the switch's, toward the node; `rate_bits_per_s` None: unlimited. `path` numbers
-    the subnets: who has a link of the same path reaches this address. `node_first`: `a-b` is from node to switch.
-    `sustained_bits_per_s`: what this machine must carry over it, where that is less than its rate. `vlan`: the id of
-    the VLAN that its address is in; None in a lab without. A node on a trunk has such a link for each VLAN, from its
-    interface to the switch that `Switch.is_nic` marks; it is `inside` the node: the trunk is the line.
+    `queue_bytes` and `discipline` are the switch's, toward the node; `rate_bits_per_s` None:
+    unlimited. `path` numbers the subnets: who has a link of the same path reaches this address.
+    `node_first`: `a-b` is from node to switch. `sustained_bits_per_s`: what this machine must carry
+    over it, where that is less than its rate. `vlan`: the id of the VLAN that its address is in;
+    None in a lab without. A node on a trunk has such a link for each VLAN, from its interface to
+    the switch that `Switch.is_nic` marks; it is `inside` the node: the trunk is the line.
     """
 
     name: str

@@ -8,7 +8,9 @@ Path_ = tuple[str | int, ...]
 
 
 class ImpossibleLabError(UsageError):
-    """`path` is where in the lab's block it stands, for a place in the study's file; empty: the lab as a whole."""
+    """`path` is where in the lab's block it stands, for a place in the study's file; empty: the lab
+    as a whole.
+    """
 
     def __init__(self, what: str, hint: str, path: Path_ = ()) -> None:
         super().__init__(f"this lab cannot be built: {what}", hint)

@@ -1,13 +1,16 @@
-"""Reachability in a lab with VLANs: within a VLAN by its trunks, between VLANs through the switches that route. Pure.
+"""Reachability in a lab with VLANs: within a VLAN by its trunks, between VLANs through the switches
+that route. Pure.
 
-    node_routes(topology) -> tuple[NodeRoute, ...]         what every node's routing table is to hold
-    routed_ways(topology, source, destination)             every way that packets take, there and back alike
+    node_routes(topology) -> tuple[NodeRoute, ...]         what every node's routing table is to
+                                                           hold
+    routed_ways(topology, source, destination)             every way that packets take, there and
+                                                           back alike
     why_unreachable(topology, source, destination) -> str  in a sentence
 
-A node sends what is for another VLAN's subnet to one router: the first (in the order of its own links, then of the
-switches) from which packets reach a node there. Of two routers in a VLAN the second is so a spare for other subnets,
-never a second path to the same. A way that packets do not come back by is none: the other end answers through a link
-of its own, by its own table.
+A node sends what is for another VLAN's subnet to one router: the first (in the order of its own
+links, then of the switches) from which packets reach a node there. Of two routers in a VLAN the
+second is so a spare for other subnets, never a second path to the same. A way that packets do not
+come back by is none: the other end answers through a link of its own, by its own table.
 """
 
 from __future__ import annotations
@@ -152,7 +155,9 @@ def _routed(topology: Topology, link: Link, via: str, end: Link) -> tuple[Trunk,
 
 
 def _table(router: Switch, address: str) -> tuple[RouterInterface | None, StaticRoute | None]:
-    """The entry of a routing table for an address: a connected subnet or a static route; the longest prefix."""
+    """The entry of a routing table for an address: a connected subnet or a static route; the
+    longest prefix.
+    """
     target = ipaddress.ip_address(address)
     found: list[tuple[int, RouterInterface | None, StaticRoute | None]] = []
     for interface in router.interfaces:

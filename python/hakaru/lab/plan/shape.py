@@ -1,24 +1,28 @@
 """Token buckets that keep a rate, and what TCP carries over a wire. Pure arithmetic.
 
-**How a rate is kept.** An interface of a link with a rate sends through a token bucket (TBF). The kernel counts a frame
-from its Ethernet header to its last payload byte and, for a super-frame (TSO, up to 64 KiB handed over as one), counts
-the headers of every frame that it stands for. The wire also carries preamble, check sequence and gap, 24 bytes a frame;
-so the bucket gets `rate × (mtu + 14) / (mtu + 38)`: exact for full frames, which is what fills a link, and at most 24
-bytes a frame short for small ones. (Counting the 24 bytes frame by frame needs super-frames switched off, which costs a
-whole core at 1 Gbit/s where this costs a tenth of one.)
+**How a rate is kept.** An interface of a link with a rate sends through a token bucket (TBF). The
+kernel counts a frame from its Ethernet header to its last payload byte and, for a super-frame (TSO,
+up to 64 KiB handed over as one), counts the headers of every frame that it stands for. The wire
+also carries preamble, check sequence and gap, 24 bytes a frame; so the bucket gets `rate × (mtu +
+14) / (mtu + 38)`: exact for full frames, which is what fills a link, and at most 24 bytes a frame
+short for small ones. (Counting the 24 bytes frame by frame needs super-frames switched off, which
+costs a whole core at 1 Gbit/s where this costs a tenth of one.)
 
-**How smooth it is.** A super-frame is at most 0.25 ms of link time (and an eighth of the queue, and at least one
-frame); the bucket holds one super-frame and 1 ms, so that a timer that is late loses no rate. What follows an idle
-link therefore passes up to 1.25 ms early, once: 156 KB at 1 Gbit/s. A switch of the kernel backend that runs full drops
-whole super-frames, so that TCP suffers more from too small a queue than it would from a real switch.
+**How smooth it is.** A super-frame is at most 0.25 ms of link time (and an eighth of the queue, and
+at least one frame); the bucket holds one super-frame and 1 ms, so that a timer that is late loses
+no rate. What follows an idle link therefore passes up to 1.25 ms early, once: 156 KB at 1 Gbit/s. A
+switch of the kernel backend that runs full drops whole super-frames, so that TCP suffers more from
+too small a queue than it would from a real switch.
 
-**With the fabric** only nodes have a bucket, and it is not what keeps the rate: the fabric sends every frame at its
-own instant, exactly, counting all 24 bytes. The bucket makes the sender wait as for its interface (TCP limits what it
-has waiting below itself, and a bucket gives no frame back as sent before its time); what it lets pass early waits in
-the fabric and leaves spaced as it should be. So it may hold more, 4 ms (at most 2 MiB): a machine whose timers are that
-late, because something else keeps it busy, still loses no rate; and super-frames may be as long as an interface with
-TSO takes them, within 1 ms. Small frames are counted 24 bytes short here, so the bucket runs 0.1 % slower than the
-fabric: full frames then wait in the node, where TCP sees them, and not in between.
+**With the fabric** only nodes have a bucket, and it is not what keeps the rate: the fabric sends
+every frame at its own instant, exactly, counting all 24 bytes. The bucket makes the sender wait as
+for its interface (TCP limits what it has waiting below itself, and a bucket gives no frame back as
+sent before its time); what it lets pass early waits in the fabric and leaves spaced as it should
+be. So it may hold more, 4 ms (at most 2 MiB): a machine whose timers are that late, because
+something else keeps it busy, still loses no rate; and super-frames may be as long as an interface
+with TSO takes them, within 1 ms. Small frames are counted 24 bytes short here, so the bucket runs
+0.1 % slower than the fabric: full frames then wait in the node, where TCP sees them, and not in
+between.
 """
 
 from __future__ import annotations
@@ -64,8 +68,9 @@ def plan_shape(
 ) -> Shape:
     """The token bucket of an interface; why these numbers, says the module.
 
-    `super_frames_within`: a super-frame is at most an eighth of it, bytes; default: the queue. `super_frame_s`: and
-    what the link sends in that time. `slack_bytes`: what the bucket holds besides a super-frame; default: 1 ms.
+    `super_frames_within`: a super-frame is at most an eighth of it, bytes; default: the queue.
+    `super_frame_s`: and what the link sends in that time. `slack_bytes`: what the bucket holds
+    besides a super-frame; default: 1 ms.
     """
     frame = mtu + ETHERNET_HEADER_BYTES
     rate_bytes_per_s = rate_bits_per_s / 8
@@ -101,12 +106,16 @@ def untagged_share(mtu: int) -> float:
 
 
 def replies_share_max(mtu: int) -> float:
-    """Largest share of a wire that acknowledgements take beside the data: one for every two full frames."""
+    """Largest share of a wire that acknowledgements take beside the data: one for every two full
+    frames.
+    """
     frame = mtu + ETHERNET_HEADER_BYTES + WIRE_OVERHEAD_BYTES + TAG_BYTES
     reply = _HEADERS_BYTES + WIRE_OVERHEAD_BYTES + TAG_BYTES
     return reply / (2 * frame + reply)
 
 
 def tcp_payload_bits_per_s(rate_bits_per_s: float, mtu: int) -> float:
-    """Payload of TCP (IPv4, timestamps) over an Ethernet link of that rate: full frames, back to back, no loss."""
+    """Payload of TCP (IPv4, timestamps) over an Ethernet link of that rate: full frames, back to
+    back, no loss.
+    """
     return rate_bits_per_s * (mtu - 52) / (mtu + ETHERNET_HEADER_BYTES + WIRE_OVERHEAD_BYTES)

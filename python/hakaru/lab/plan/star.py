@@ -1,4 +1,5 @@
-"""The star: hosts, one switch, an array. Every path is a subnet with a link of each node; all share the switch.
+"""The star: hosts, one switch, an array. Every path is a subnet with a link of each node; all share
+the switch.
 
 host-1 eth0 ───── host-1.0 ┐
                            ├ switch ┤ array.0 ───── eth0 array

@@ -1,8 +1,10 @@
-"""TCP of a time: which settings of Linux's TCP a lab's namespaces get, why, and what no setting can undo. Pure.
+"""TCP of a time: which settings of Linux's TCP a lab's namespaces get, why, and what no setting can
+undo. Pure.
 
-`tcp.stack: today` sets nothing: TCP is as this machine's kernel has it. `tcp.stack: 2009` switches off what Linux
-learned after 2.6.32 (2009-12; CentOS 6 ran it), as far as there is a switch; each with the release and commit
-that brought it. Names and meanings: Documentation/networking/ip-sysctl.rst of the kernel; ip-route(8) for routes.
+`tcp.stack: today` sets nothing: TCP is as this machine's kernel has it. `tcp.stack: 2009` switches
+off what Linux learned after 2.6.32 (2009-12; CentOS 6 ran it), as far as there is a switch; each
+with the release and commit that brought it. Names and meanings:
+Documentation/networking/ip-sysctl.rst of the kernel; ip-route(8) for routes.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from hakaru.units import format_size
 class Switch:
     """A sysctl (below net/ipv4) as it was, or was not, in Linux 2.6.32.
 
-    `since`: the release that brought or changed it, with its commit; empty: it is as it was, and set to be sure.
+    `since`: the release that brought or changed it, with its commit; empty: it is as it was, and
+    set to be sure.
     """
 
     name: str
@@ -31,7 +34,8 @@ class Switch:
 
 
 SACK = "net/ipv4/tcp_sack"
-# Linux 1c120191dcec: "RACK is the only supported loss detection algorithm" (ip-sysctl.rst, tcp_recovery).
+# Linux 1c120191dcec: "RACK is the only supported loss detection algorithm" (ip-sysctl.rst,
+# tcp_recovery).
 SACK_RACK = "RACK (4.4) still finds the losses of connections with SACK: from Linux 6.17 on there is no other way"
 
 SWITCHES_2009 = (
@@ -100,7 +104,9 @@ REMAINS_2009 = (
 
 @dataclass(frozen=True)
 class TcpPlan:
-    """Settings of TCP. `congestion_control`: the first of these that the kernel has; empty: Linux's default."""
+    """Settings of TCP. `congestion_control`: the first of these that the kernel has; empty: Linux's
+    default.
+    """
 
     stack: str = "today"
     sysctls: tuple[tuple[str, str], ...] = ()
@@ -140,9 +146,11 @@ def plan_tcp(spec: TcpSpec, mtu: int, *, star: bool) -> TcpPlan:
 
 
 def _windows_2009(segment_bytes: int) -> tuple[int, int]:
-    """Initial windows of Linux 2.6.32, segments: RFC 3390 to send (10 since 2.6.39), and to receive.
+    """Initial windows of Linux 2.6.32, segments: RFC 3390 to send (10 since 2.6.39), and to
+    receive.
 
-    `tcp_init_cwnd` and `tcp_select_initial_window` of 2.6.32; by route they hold for every connection over it.
+    `tcp_init_cwnd` and `tcp_select_initial_window` of 2.6.32; by route they hold for every
+    connection over it.
     """
     send = 2 if segment_bytes > 1460 else 3 if segment_bytes > 1095 else 4
     receive = 2 if segment_bytes > 3 * 1460 else 3 if segment_bytes > 1460 else 4

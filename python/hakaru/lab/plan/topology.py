@@ -12,7 +12,9 @@ from hakaru.lab.plan.parts import Link, Node, Switch, Trunk, Vlan
 
 @dataclass(frozen=True)
 class Cable:
-    """A node's link as it is plugged: the line, the switch at its far end, and the addresses at its near end."""
+    """A node's link as it is plugged: the line, the switch at its far end, and the addresses at its
+    near end.
+    """
 
     line: Link | Trunk
     switch: str
@@ -34,7 +36,9 @@ class Topology:
         return tuple(link for link in self.links if link.node == node)
 
     def cables(self, node: str) -> tuple[Cable, ...]:
-        """Links of a host or an array as they are plugged: a trunk is one, however many addresses are on it."""
+        """Links of a host or an array as they are plugged: a trunk is one, however many addresses
+        are on it.
+        """
         found = []
         of_trunks: dict[str, list[Link]] = {}
         for link in self.links_of(node):
@@ -101,7 +105,9 @@ def ways(links: Iterable[Link], trunks: tuple[Trunk, ...], source: str, destinat
 
 
 def trunks_between(trunks: Sequence[Trunk], start: str, end: str) -> tuple[Trunk, ...] | None:
-    """The trunks from one switch to another, of which there is one sequence in a tree; None: they are not joined."""
+    """The trunks from one switch to another, of which there is one sequence in a tree; None: they
+    are not joined.
+    """
     routes: dict[str, tuple[Trunk, ...]] = {start: ()}
     pending = deque([start])
     while pending and end not in routes:
@@ -116,11 +122,12 @@ def trunks_between(trunks: Sequence[Trunk], start: str, end: str) -> tuple[Trunk
 
 
 def together_bits_per_s(ways: Sequence[Way], *, needed: bool = False) -> int | None:
-    """Rate of flows over several ways together, each with its share of what they have in common; None: no limit.
+    """Rate of flows over several ways together, each with its share of what they have in common;
+    None: no limit.
 
-    `needed`: what the load needs of that, see `Link.sustained_bits_per_s`. Shares are max-min fair: whatever is full
-    first is shared evenly by the flows over it, and the others take the rest. In a tree with one end in common
-    nothing carries more.
+    `needed`: what the load needs of that, see `Link.sustained_bits_per_s`. Shares are max-min fair:
+    whatever is full first is shared evenly by the flows over it, and the others take the rest. In a
+    tree with one end in common nothing carries more.
     """
     room: dict[str, Fraction] = {}
     passes: dict[str, list[int]] = {}

@@ -1,21 +1,23 @@
 """Entering the sandbox: hakaru starts itself again inside namespaces that vanish with it.
 
-Call `enter()` first thing in a command that builds a lab, before threads, temporary files or event loops:
+Call `enter()` first thing in a command that builds a lab, before threads, temporary files or event
+loops:
 
     from hakaru.lab import sandbox
-    sandbox.enter()                  # returns only inside the sandbox; outside, this process becomes the supervisor
+    sandbox.enter()  # returns only inside; outside, this process becomes the supervisor
 
 `sandbox.enter(argv: Sequence[str] | None = None) -> Sandbox`
-    Outside: checks that the machine allows it (EnvironmentError_ says what forbids it and the ways out), then replaces
-    this process by the supervisor (`supervisor.py`, same PID), which runs `argv` inside; never returns. `argv` defaults
-    to the command line this process was started with. Inside: returns at once with what the sandbox is.
+    Outside: checks that the machine allows a sandbox (EnvironmentError_ names the obstacle and the
+    remedies), then replaces this process by the supervisor (`supervisor.py`, same PID), which runs
+    `argv` inside; never returns. `argv` defaults to this process's command line. Inside: returns at
+    once with a description of the sandbox.
 `sandbox.current() -> Sandbox | None`
     The sandbox, None outside. `Sandbox.describe()` goes into lab.json.
 `sandbox.check() -> None`
     Only the check, for `hakaru doctor` and pre-flight.
 
-Standard streams, terminal, working directory, environment, user and files stay what they are; signals and exit codes
-pass through. The network does not: inside there is only what the lab builds.
+Standard streams, terminal, working directory, environment, user and files stay what they are;
+signals and exit codes pass through. The network does not: inside there is only what the lab builds.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ profile hakaru {python} flags=(unconfined) {{
 
 @dataclass(frozen=True)
 class Sandbox:
-    """The sandbox this process is in. `kind`: `user` (rootless) or `root` (started with privileges)."""
+    """The sandbox this process is in. `kind`: `user` (rootless) or `root` (started with
+    privileges).
+    """
 
     kind: str
 
@@ -80,9 +84,11 @@ def current() -> Sandbox | None:
 
 
 def enter(argv: Sequence[str] | None = None) -> Sandbox:
-    """Inside: returns the sandbox. Outside: becomes the supervisor of `argv`, run inside; does not return.
+    """Inside: returns the sandbox. Outside: becomes the supervisor of `argv`, run inside; does not
+    return.
 
-    `argv` defaults to this process's own command line. Raises EnvironmentError_ where no sandbox can be made.
+    `argv` defaults to this process's own command line. Raises EnvironmentError_ where no sandbox
+    can be made.
     """
     inside = current()
     if inside is not None:
@@ -105,7 +111,9 @@ def kind_here() -> str:
 
 
 def check() -> None:
-    """Try to make a sandbox and throw it away. Raises EnvironmentError_ that names what forbids it and the ways out."""
+    """Try to make a sandbox and throw it away. Raises EnvironmentError_ that names what forbids it
+    and the ways out.
+    """
     kind = kind_here()
     trial = subprocess.run(
         [sys.executable, "-I", "-S", _SUPERVISOR, "--try", kind],
@@ -136,7 +144,9 @@ def read_facts() -> dict[str, str]:
 
 
 def explain(kind: str, step: str, number: int, facts: Mapping[str, str]) -> tuple[str, str]:
-    """(message, hint) for a step of the supervisor that failed with errno `number` on a machine with `facts`. Pure."""
+    """(message, hint) for a step of the supervisor that failed with errno `number` on a machine
+    with `facts`. Pure.
+    """
     what = f"no sandbox can be made for the lab ({step}: {errno.errorcode.get(number, number)})"
     for resource in ("user", "net", "pid", "mnt"):
         setting = f"max_{resource}_namespaces"

@@ -1,23 +1,30 @@
-"""The supervisor of a sandbox: makes the namespaces, runs one command in them, and takes everything down with itself.
+"""The supervisor of a sandbox: makes the namespaces, runs one command in them, and takes everything
+down with itself.
 
-A program of its own that imports the standard library and `hakaru.system_calls` alone (`python -I -S supervisor.py KIND
-COMMAND…`; `--try KIND` only tries): it starts in milliseconds, has one thread, which `unshare` demands, and holds no
-memory of hakaru's. `sandbox.enter` becomes it by exec.
+A program of its own that imports the standard library and `hakaru.system_calls` alone (`python -I
+-S supervisor.py KIND COMMAND…`; `--try KIND` only tries): it starts in milliseconds, has one
+thread, which `unshare` demands, and holds no memory of hakaru's. `sandbox.enter` becomes it by
+exec.
 
-    hakaru (supervisor)      the PID the user sees; waits, forwards signals, ends with the command's exit code
-      └─ init                PID 1 of the sandbox; reaps; gets SIGKILL when the supervisor dies, by whatever means
+    hakaru (supervisor)      the PID the user sees; waits, forwards signals, ends with the command's
+                             exit code
+      └─ init                PID 1 of the sandbox; reaps; gets SIGKILL when the supervisor dies, by
+                             whatever means
            └─ hakaru         the real command, and below it the engines
 
-Why nothing stays behind: when the supervisor dies, the kernel kills init (PR_SET_PDEATHSIG); when init dies or ends,
-the kernel kills every process of its PID namespace; when the last process is gone, so are the network and mount
-namespaces, and with them every interface and mount. No step of this needs code of ours to run. A network namespace of a
-node has no name in any file system: it lives as long as somebody inside holds it open.
+Why nothing stays behind: when the supervisor dies, the kernel kills init (PR_SET_PDEATHSIG); when
+init dies or ends, the kernel kills every process of its PID namespace; when the last process is
+gone, so are the network and mount namespaces, and with them every interface and mount. No step of
+this needs code of ours to run. A network namespace of a node has no name in any file system: it
+lives as long as somebody inside holds it open.
 
-A signal sent to the supervisor reaches the command once; one that the terminal (or `kill -- -GROUP`) sends to the whole
-group reaches the command directly, and after a `kill` of the group once more: handlers must bear that.
+A signal sent to the supervisor reaches the command once; one that the terminal (or `kill --
+-GROUP`) sends to the whole group reaches the command directly, and after a `kill` of the group once
+more: handlers must bear that.
 
-KIND is `user` (a user namespace of our own: the user stays who they are, files included, and gets CAP_NET_ADMIN,
-CAP_NET_RAW and CAP_SYS_ADMIN over the new namespaces only) or `root` (already privileged: no user namespace is made).
+KIND is `user` (a user namespace of our own: the user stays who they are, files included, and gets
+CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_ADMIN over the new namespaces only) or `root` (already
+privileged: no user namespace is made).
 """
 
 from __future__ import annotations
@@ -31,7 +38,8 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 if __name__ == "__main__":
-    # `python -I -S` finds the standard library alone. hakaru's folder comes last, so it hides nothing of that.
+    # `python -I -S` finds the standard library alone. hakaru's folder comes last, so it hides
+    # nothing of that.
     sys.path.append(os.path.abspath(f"{__file__}/../../../.."))  # noqa: PTH100
 
 from hakaru import system_calls
@@ -52,12 +60,14 @@ from hakaru.system_calls import (
 
 _CAPABILITIES = (CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN)
 
-# In the command's environment: KIND and the sandbox's network namespace, so that a leaked marker is recognised.
+# In the command's environment: KIND and the sandbox's network namespace, so that a leaked marker is
+# recognised.
 MARKER = "HAKARU_SANDBOX"
 EXIT_ENVIRONMENT = 3
 EXIT_LOST = 7
 
-# Waited for, never handled: a handler could run between two steps. Faults of our own must still end us.
+# Waited for, never handled: a handler could run between two steps. Faults of our own must still end
+# us.
 _WAITED = signal.valid_signals() - {
     signal.SIGKILL,
     signal.SIGSTOP,
@@ -72,7 +82,9 @@ _STOPS = {signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
 
 
 class StepError(OSError):
-    """One step of making a sandbox was refused; `step` names it: unshare, map, private, mount, capabilities."""
+    """One step of making a sandbox was refused; `step` names it: unshare, map, private, mount,
+    capabilities.
+    """
 
     def __init__(self, step: str, error: OSError) -> None:
         super().__init__(error.errno, error.strerror)
@@ -97,7 +109,8 @@ def make_namespaces(kind: str) -> None:
     with _step("unshare"):
         system_calls.unshare(flags)
     if kind == "user":
-        # A user may map their own ids onto themselves, once groups can no longer be dropped (user_namespaces(7)).
+        # A user may map their own ids onto themselves, once groups can no longer be dropped
+        # (user_namespaces(7)).
         for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
             _write_proc(name, text)
 
@@ -112,7 +125,9 @@ def _write_proc(name: str, text: str) -> None:
 
 
 def mount_private_proc() -> None:
-    """Cut this mount namespace off from the host's; mount a /proc that shows this PID namespace. Raises StepError."""
+    """Cut this mount namespace off from the host's; mount a /proc that shows this PID namespace.
+    Raises StepError.
+    """
     with _step("private"):
         system_calls.mount(None, "/", None, MS_REC | MS_PRIVATE)
     with _step("mount"):
@@ -120,7 +135,9 @@ def mount_private_proc() -> None:
 
 
 def keep_capabilities() -> None:
-    """Let the capabilities over the new namespaces survive exec by a user who is not root there. Raises StepError."""
+    """Let the capabilities over the new namespaces survive exec by a user who is not root there.
+    Raises StepError.
+    """
     with _step("capabilities"):
         system_calls.set_capabilities(sum(1 << capability for capability in _CAPABILITIES))
         for capability in _CAPABILITIES:
@@ -130,8 +147,9 @@ def keep_capabilities() -> None:
 def die_with_parent(lifeline: int) -> None:
     """Ask for SIGKILL when the parent dies, and end now if it has died already.
 
-    `lifeline` is the read end of a pipe whose write end only the parent holds: its end of file is the parent's death.
-    (`getppid` does not show it: the parent is outside this PID namespace, so that it reads 0 before and after.)
+    `lifeline` is the read end of a pipe whose write end only the parent holds: its end of file is
+    the parent's death. (`getppid` does not show it: the parent is outside this PID namespace, so
+    that it reads 0 before and after.)
     """
     system_calls.set_parent_death_signal(signal.SIGKILL)
     poll = select.poll()
@@ -141,7 +159,9 @@ def die_with_parent(lifeline: int) -> None:
 
 
 def _sent_by_a_process(info: signal.struct_siginfo) -> bool:
-    """False for what the terminal sends: that goes to the whole foreground group, the command included."""
+    """False for what the terminal sends: that goes to the whole foreground group, the command
+    included.
+    """
     return info.si_code <= 0
 
 
@@ -180,7 +200,8 @@ def _run_init(kind: str, lifeline: int, command: list[str]) -> NoReturn:
     child = os.fork()
     if child == 0:
         _exec(kind, command)
-    # Leave the command alone in the supervisor's process group: what the terminal sends must reach it once.
+    # Leave the command alone in the supervisor's process group: what the terminal sends must reach
+    # it once.
     os.setpgid(0, 0)
     while True:
         info = signal.sigwaitinfo(_WAITED)
@@ -224,7 +245,9 @@ def _supervise(init: int) -> int:
 
 
 def _try(kind: str) -> int:
-    """Make a sandbox, run nothing in it, and say on stdout which step failed: `STEP ERRNO`, or nothing."""
+    """Make a sandbox, run nothing in it, and say on stdout which step failed: `STEP ERRNO`, or
+    nothing.
+    """
     try:
         make_namespaces(kind)
     except StepError as error:

@@ -20,7 +20,9 @@ TEXT_GAP_PX = 6
 
 @dataclass(frozen=True)
 class Bar:
-    """One level: our value with its interval and the text at its end, and the published value if there is one."""
+    """One level: our value with its interval and the text at its end, and the published value if
+    there is one.
+    """
 
     label: str
     value: float | None

@@ -24,12 +24,15 @@ def _fonts() -> None:
 
 
 def spec(chart: Chart) -> dict[str, Any]:
-    """The Vega-Lite specification, with the theme; not validated, which takes longer than drawing."""
+    """The Vega-Lite specification, with the theme; not validated, which takes longer than
+    drawing.
+    """
     return dict(chart.to_dict(validate=False))
 
 
 def svg(chart: Chart, label: str = "") -> str:
-    """The chart as an SVG element, named `label` for screen readers; marks have their text as tooltip.
+    """The chart as an SVG element, named `label` for screen readers; marks have their text as
+    tooltip.
 
     It has no ids, so a page can hold any number of charts.
     """

@@ -22,7 +22,9 @@ WRITTEN_FROM = 9.0
 
 @dataclass(frozen=True)
 class Stack:
-    """One bar: its name and the percent of each part, in the order of the parts; None where it is unknown."""
+    """One bar: its name and the percent of each part, in the order of the parts; None where it is
+    unknown.
+    """
 
     label: str
     percents: Sequence[float | None]

@@ -1,6 +1,8 @@
-"""The two faces that every chart, page and PDF is set in, so that a report looks the same on every machine.
+"""The two faces that every chart, page and PDF is set in, so that a report looks the same on every
+machine.
 
-`Hakaru Sans` is a subset of Noto Sans JP (SIL Open Font License, `OFL.txt`); `subset.py` made the files.
+`Hakaru Sans` is a subset of Noto Sans JP (SIL Open Font License, `OFL.txt`); `subset.py` made the
+files.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ def repertoire(weight: int = 400) -> frozenset[int]:
 
 
 def missing(text: str) -> set[str]:
-    """Characters of `text` that one of the faces cannot draw. Line ends and tabs are never drawn."""
+    """Characters of `text` that one of the faces cannot draw. Line ends and tabs are never
+    drawn.
+    """
     return {c for c in text if c not in "\n\t\r" and any(ord(c) not in repertoire(w) for w in FACES)}
 
 

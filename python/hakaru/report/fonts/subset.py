@@ -1,12 +1,13 @@
-"""Makes the two fonts beside this file from Noto Sans JP. Run by hand when the repertoire changes; never at run time.
+"""Makes the two fonts beside this file from Noto Sans JP. Run by hand when the repertoire changes;
+never at run time.
 
     npm pack @expo-google-fonts/noto-sans-jp && tar xzf expo-google-fonts-noto-sans-jp-*.tgz
     python -m hakaru.report.fonts.subset package python/hakaru/report/fonts
 
-The family is renamed so that a report is always drawn with this very font, never with one of the same name that the
-system happens to have. Repertoire: Latin, Greek, punctuation, arrows and mathematics that a report uses, kana, and the
-kanji of JIS X 0208 level 1 (2965 characters), which hold every jōyō kanji in common technical use, and a few words of
-the trade (`MORE`).
+The family is renamed so that a report is always drawn with this very font, never with one of the
+same name that the system happens to have. Repertoire: Latin, Greek, punctuation, arrows and
+mathematics that a report uses, kana, and the kanji of JIS X 0208 level 1 (2965 characters), which
+hold every jōyō kanji in common technical use, and a few words of the trade (`MORE`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Drawing a lab link by link: a tree of switches from left to right, nodes at both sides. Pure.
 
-The switch of the first host is the root, on the left; each further one stands in the column right of the one that it
-hangs on, within its height. Hosts of the root are on the left, all other nodes on the right, in the rows of their
-switch: so no line crosses a box. (A second link of a node to another switch may cross a line.) At a link stand its name
-and rate, below it the VLANs of its port and what else was asked of it.
+The switch of the first host is the root, on the left; each further one stands in the column right
+of the one that it hangs on, within its height. Hosts of the root are on the left, all other nodes
+on the right, in the rows of their switch: so no line crosses a box. (A second link of a node to
+another switch may cross a line.) At a link stand its name and rate, below it the VLANs of its port
+and what else was asked of it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Drawing a lab: nodes, links with rates and addresses, as SVG. Pure.
 
-    drawing.draw(plan) -> str        an `<svg>` element of class `lab`, to be put into a page as it is
+    drawing.draw(plan) -> str        an `<svg>` element of class `lab`, to be put into a page as it
+                                     is
 
-Hosts on the left, the switch in the middle, the array on the right; one line per link, labelled with its rate at the
-line and its address at the node. Many hosts are folded: the first ones, then how many more. A lab link by link:
-`drawing_linked`.
+Hosts on the left, the switch in the middle, the array on the right; one line per link, labelled
+with its rate at the line and its address at the node. Many hosts are folded: the first ones, then
+how many more. A lab link by link: `drawing_linked`.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ def _rate(link: Link, language: str) -> str:
 def _node(
     plan: LabPlan, name: str, css: str, x: float, top: float, height: float, wire: tuple[float, float], language: str
 ) -> Iterator[str]:
-    """A box with its name, and per path its address, its line to the switch (`wire`: from, to) and the rate over it."""
+    """A box with its name, and per path its address, its line to the switch (`wire`: from, to) and
+    the rate over it.
+    """
     yield svg.box(x, top, _NODE_WIDTH, height, css)
     yield svg.text(x + _NODE_WIDTH / 2, top + 22, "lab-name", name)
     for link in plan.links_at(name):

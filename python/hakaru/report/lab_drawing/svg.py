@@ -1,7 +1,8 @@
 """The strokes that drawings of labs are made of. Pure.
 
-Looks are attributes that suit a light page; a page's rules for the classes `lab-host`, `lab-switch`, `lab-array`,
-`lab-link`, `lab-more`, `lab-name`, `lab-address` and `lab-rate` win over them.
+Looks are attributes that suit a light page; a page's rules for the classes `lab-host`,
+`lab-switch`, `lab-array`, `lab-link`, `lab-more`, `lab-name`, `lab-address` and `lab-rate` win over
+them.
 """
 
 from __future__ import annotations
