@@ -73,7 +73,8 @@ test-guests: $(VENV)/.package $(TEST_ENGINE)
 	$(TESTED) tests/guests
 
 # Ratios against peers in one run; the table on stdout, everything in results/bench.json.
-# BASELINE=DIR: a checkout of an earlier commit, built in release, is a peer of the read path.
+# BASELINE=DIR compares every figure with that of an earlier commit's checkout, after `make setup` there; the table on
+# stdout, everything in results/baseline.json.
 bench: setup
 	$(BIN)/python bench/bench.py $(if $(BASELINE),--baseline $(BASELINE))
 

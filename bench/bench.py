@@ -7,6 +7,9 @@ peer: {NAME: value}, ratio: {NAME: value}}], machine}.
 
 usage: bench.py [--rounds 5] [--seconds 3] [--only WORD] [--long-seconds 60] [--folder DIR]
 [--baseline DIR]
+
+`--baseline DIR` compares every figure with that of the checkout in DIR (see `baseline.py`) and
+writes results/baseline.json instead.
 """
 
 from __future__ import annotations
@@ -18,11 +21,10 @@ import platform
 import resource
 import sys
 import tempfile
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+import baseline
 import peers
 from fabric import FabricBench
 from figure import Figure, table
@@ -35,6 +37,23 @@ TARGET_CPU, CLIENT_CPU = 0, 1
 COALESCE = (64, 10.0)
 """`coalesce_us` and `coalesce_percent` of the initiator, by default."""
 ROOT = Path(__file__).resolve().parent.parent
+PARTS = (
+    "array_under_iscsi_perf",
+    "array_depth_1",
+    "initiator_alone",
+    "many_sessions",
+    "ten_thousand",
+    "thin_against_file",
+    "thin_first_writes",
+    "thin_large_pool",
+    "digests",
+    "fabric_tcp_through_10_ms",
+    "fabric_round_trip",
+    "fabric_rate",
+    "fabric_loss",
+    "watch_tcp_overhead",
+)
+"""Methods of the classes below and of `storage`, `fabric`, `watch`; the order of the table."""
 
 
 class Bench:
@@ -200,24 +219,44 @@ def machine() -> dict[str, Any]:
 
 
 def main() -> int:
-    """Run what was asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=int, default=3)
-    parser.add_argument("--long-seconds", type=int, default=60)
-    parser.add_argument("--only", default="", help="only the parts whose name has this in it")
-    parser.add_argument("--folder", type=Path, default=ROOT / "results", help="where LUs in files and pools are made")
-    parser.add_argument("--baseline", type=Path, help="a checkout of an earlier commit, built in release, as a peer")
-    a = parser.parse_args()
+    """Run the parts that the command line names."""
+    a = _arguments()
     if missing := peers.missing_programs():
         print(f"error: peers are missing: {', '.join(missing)}\nhint: run tools/system-packages", file=sys.stderr)
         return 3
-    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    baseline = None if a.baseline is None else a.baseline / "target" / "release" / "hakaru-engine"
-    if baseline is not None and not baseline.is_file():
-        print(f"error: there is no {baseline}\nhint: run `cargo build --release` in {a.baseline}", file=sys.stderr)
+    if a.baseline is not None and (lacking := baseline.missing(a.baseline)):
+        print(f"error: there is no {lacking}\nhint: run `make setup` in {a.baseline}", file=sys.stderr)
         return 2
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     environment = machine()
+    if a.baseline is not None:
+        parts = [name for name in PARTS if a.only in name]
+        figures, failed = baseline.compare(a.baseline, parts, a.rounds, a.seconds, a.long_seconds)
+        name, text = "baseline.json", baseline.table(figures)
+    else:
+        figures, failed = _measure(a)
+        name, text = "bench.json", table(figures)
+    results = ROOT / "results"
+    results.mkdir(exist_ok=True)
+    document = {"figures": [f.document() for f in figures], "machine": environment}
+    (results / name).write_text(json.dumps(document, indent=1) + "\n")
+    print(text)
+    return 1 if failed else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=3, help="length of one measurement")
+    parser.add_argument("--long-seconds", type=int, default=60, help="length of the run with 10 000 sessions")
+    parser.add_argument("--only", default="", help="only the parts whose name contains this word")
+    parser.add_argument("--folder", type=Path, default=ROOT / "results", help="folder for LUs in files and pools")
+    parser.add_argument("--baseline", type=Path, help="a checkout of an earlier commit, set up with `make setup`")
+    return parser.parse_args()
+
+
+def _measure(a: argparse.Namespace) -> tuple[list[Figure], list[str]]:
+    """Figures of this checkout's parts, and the names of the parts that failed."""
     figures: list[Figure] = []
     failed: list[str] = []
     a.folder.mkdir(exist_ok=True)
@@ -226,39 +265,15 @@ def main() -> int:
         storage = StorageBench(bench.binary, a.rounds, a.seconds, Path(lus), (TARGET_CPU, CLIENT_CPU))
         fabric = FabricBench(bench.binary, a.rounds, a.seconds, Path(folder))
         watch = WatchBench(bench.binary, a.rounds, a.seconds, Path(folder))
-        parts: list[Callable[[], list[Figure]]] = [
-            bench.array_under_iscsi_perf,
-            bench.array_depth_1,
-            bench.initiator_alone,
-            bench.many_sessions,
-            bench.ten_thousand,
-            storage.thin_against_file,
-            storage.thin_first_writes,
-            storage.thin_large_pool,
-            storage.digests,
-            fabric.fabric_tcp_through_10_ms,
-            fabric.fabric_round_trip,
-            fabric.fabric_rate,
-            fabric.fabric_loss,
-            watch.watch_tcp_overhead,
-        ]
-        if baseline is not None:
-            parts.append(partial(storage.read_path, baseline))
-        for part in parts:
-            name = part.func.__name__ if isinstance(part, partial) else part.__name__
-            if a.only in name:
-                print(f"{name} …", file=sys.stderr, flush=True)
-                try:
-                    figures += part()
-                except Exception as error:  # What was measured before is told whatever happens after.
-                    print(f"error: {name}: {error}\nhint: `--only {name}` runs it alone", file=sys.stderr)
-                    failed.append(name)
-    results = ROOT / "results"
-    results.mkdir(exist_ok=True)
-    document = {"figures": [f.document() for f in figures], "machine": environment}
-    (results / "bench.json").write_text(json.dumps(document, indent=1) + "\n")
-    print(table(figures))
-    return 1 if failed else 0
+        for name in (name for name in PARTS if a.only in name):
+            print(f"{name} …", file=sys.stderr, flush=True)
+            owner = next(o for o in (bench, storage, fabric, watch) if hasattr(o, name))
+            try:
+                figures += getattr(owner, name)()
+            except Exception as error:  # The figures measured before are printed in any case.
+                print(f"error: {name}: {error}\nhint: `--only {name}` runs it alone", file=sys.stderr)
+                failed.append(name)
+    return figures, failed
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ class Figure:
         """Median over the rounds of how many times better than the peer."""
         return {
             peer: statistics.median(
-                theirs / ours if self.lower_is_better else ours / theirs
+                _times(theirs, ours) if self.lower_is_better else _times(ours, theirs)
                 for ours, theirs in zip(self.ours, values, strict=True)
             )
             for peer, values in self.peers.items()
@@ -52,7 +52,15 @@ class Figure:
             "ratio": self.ratios(),
             "goal": self.goal,
             "limit": self.limit,
+            "lower_is_better": self.lower_is_better,
         }
+
+
+def _times(better: float, than: float) -> float:
+    """`better` over `than`; 1 where the two are equal, even at 0."""
+    if better == than:
+        return 1.0
+    return better / than if than else float("inf")
 
 
 def table(figures: list[Figure]) -> str:

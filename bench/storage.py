@@ -127,25 +127,6 @@ class StorageBench:
                     figure.add(self._iops(portal, on), without=self._iops(portal, off))
         return [read, write]
 
-    def read_path(self, baseline: Path) -> list[Figure]:
-        """The array and an earlier build of it under the same stranger, LUs in memory."""
-        cases = [
-            (Figure("reads_4k_depth32_iops", "1/s", goal={"baseline": 1.0}), 4 * KIB, 32),
-            (Figure("reads_1m_depth32_iops", "1/s", goal={"baseline": 1.0}), MIB, 32),
-            (Figure("reads_4k_depth1_iops", "1/s", goal={"baseline": 1.0}), 4 * KIB, 1),
-        ]
-        target, client = self.cpus
-        with peers.hakaru_array(self.binary, target) as now, peers.hakaru_array(baseline, target) as before:
-            peers.fill(now)
-            peers.fill(before)
-            for _ in range(self.rounds):
-                for figure, size, depth in cases:
-                    mine, theirs = (
-                        peers.iscsi_perf(portal, size, depth, self.seconds, client).iops for portal in (now, before)
-                    )
-                    figure.add(mine, baseline=theirs)
-        return [figure for figure, _, _ in cases]
-
     def _iops(self, portal: Portal, pattern: Pattern) -> float:
         load = peers.hakaru_initiator(self.binary, portal, pattern, self.seconds, self.cpus[1])
         if load.errors:

@@ -1,0 +1,98 @@
+"""This checkout's benchmark beside that of an earlier commit, part by part and round by round.
+
+Each round of a part runs both checkouts' own `bench.py`, one after the other; the one that begins
+alternates. Each checkout drives its own engine through its own contract, so the two may differ in
+their configuration. A figure is worse where its median is more than 5 % worse and no round of this
+checkout reaches a round of the baseline.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from figure import Figure
+
+ROOT = Path(__file__).resolve().parent.parent
+TOLERANCE = 0.05
+"""A larger loss than this is a finding, unless the rounds overlap."""
+
+
+def missing(baseline: Path) -> str | None:
+    """The first file that the benchmark of the checkout `baseline` lacks; None where it can run."""
+    needed = (baseline / "bench" / "bench.py", baseline / ".venv" / "bin" / "hakaru-engine")
+    return next((str(path) for path in needed if not path.is_file()), None)
+
+
+def compare(
+    baseline: Path, parts: Sequence[str], rounds: int, seconds: int, long_seconds: int
+) -> tuple[list[Figure], list[str]]:
+    """Figures with `baseline` as the peer, and the parts that failed in either checkout."""
+    figures: dict[str, Figure] = {}
+    failed: list[str] = []
+    for part in parts:
+        for number in range(rounds):
+            print(f"{part}, round {number + 1} of {rounds} …", file=sys.stderr, flush=True)
+            order = (ROOT, baseline) if number % 2 == 0 else (baseline, ROOT)
+            try:
+                values = {tree: _run(tree, part, seconds, long_seconds) for tree in order}
+            except RuntimeError as error:
+                print(f"error: {error}", file=sys.stderr)
+                failed.append(part)
+                break
+            _add(figures, values[ROOT], values[baseline])
+    return list(figures.values()), failed
+
+
+def table(figures: Sequence[Figure]) -> str:
+    """The table on stdout: medians, ranges and the median of the rounds' ratios."""
+    lines = [
+        "| figure | now (median; min–max) | baseline (median; min–max) | n | ratio | |",
+        "|---|---|---|---|---|---|",
+    ]
+    for figure in figures:
+        now, before = figure.document(), figure.peers["baseline"]
+        lines.append(
+            f"| {figure.name} | {now['value']:,.6g} {figure.unit} ({now['low']:,.6g}–{now['high']:,.6g}) "
+            f"| {now['peer']['baseline']:,.6g} ({min(before):,.6g}–{max(before):,.6g}) "
+            f"| {now['n']} | {_number(now['ratio'].get('baseline'))} | {verdict(figure)} |"
+        )
+    lines.append("A ratio above 1 is better than the baseline in the same round (median over rounds).")
+    return "\n".join(lines)
+
+
+def verdict(figure: Figure) -> str:
+    """`better`, `same`, `worse`, or `overlap` for a loss within the spread of the rounds."""
+    ratio, before = figure.ratios()["baseline"], figure.peers["baseline"]
+    if ratio >= 1 - TOLERANCE:
+        return "better" if ratio > 1 + TOLERANCE else "same"
+    best_now = min(figure.ours) if figure.lower_is_better else max(figure.ours)
+    worst_before = max(before) if figure.lower_is_better else min(before)
+    reached = best_now <= worst_before if figure.lower_is_better else best_now >= worst_before
+    return "overlap" if reached else "worse"
+
+
+def _run(tree: Path, part: str, seconds: int, long_seconds: int) -> dict[str, dict[str, Any]]:
+    """One round of one part with a checkout's own benchmark: figures by name."""
+    command = [str(tree / ".venv" / "bin" / "python"), str(tree / "bench" / "bench.py"), "--rounds", "1"]
+    command += ["--seconds", str(seconds), "--long-seconds", str(long_seconds), "--only", part]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tree)
+    if done.returncode:
+        raise RuntimeError(f"{part} in {tree}: {done.stderr.strip()}")
+    document = json.loads((tree / "results" / "bench.json").read_text())
+    return {figure["name"]: figure for figure in document["figures"]}
+
+
+def _add(figures: dict[str, Figure], now: dict[str, dict[str, Any]], before: dict[str, dict[str, Any]]) -> None:
+    for name in now.keys() & before.keys():
+        ours, theirs = now[name], before[name]
+        figure = figures.setdefault(name, Figure(name, ours["unit"], lower_is_better=ours["lower_is_better"]))
+        figure.add(ours["value"], baseline=theirs["value"])
+
+
+def _number(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.2f}"
