@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import copy
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+from hakaru.analysis.report_model import report_schema
+from hakaru.array.load import array_schema
 from hakaru.study import study_paths, study_schema
 from hakaru.study.document import parse_document
 
@@ -47,3 +51,14 @@ def test_schema_refuses_what_the_loader_refuses(change: Any) -> None:
     data = copy.deepcopy(parse_document(study_paths()["vm-sweep"].read_bytes(), "s").data)
     change(data)
     assert not jsonschema.Draft7Validator(study_schema()).is_valid(data)
+
+
+@pytest.mark.parametrize("schema", [study_schema(), array_schema(), report_schema()], ids=["study", "array", "report"])
+def test_descriptions_do_not_break_lines_inside_a_paragraph(schema: dict[str, Any]) -> None:
+    def descriptions(node: Any) -> Iterator[str]:
+        if isinstance(node, dict):
+            yield from (value for key, value in node.items() if key == "description" and isinstance(value, str))
+        for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+            yield from descriptions(child)
+
+    assert not [text for text in descriptions(schema) if re.search(r"[^\n]\n[^\n*-]", text)]

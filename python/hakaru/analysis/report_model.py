@@ -1,10 +1,10 @@
-"""The shape of summary.json: what `hakaru report RUN --format json` prints. Its schema is generated
-from here.
+"""The shape of summary.json, which `hakaru report RUN --format json` prints. Its JSON Schema is
+generated from these models.
 
-`schema/report.schema.json` is `hakaru schema report` checked in; a test holds them together, and
-every summary is validated before it is written. Stable within one `schema_version`: fields are
-added, never removed, and never change their meaning or unit. A kind of study may add parts of its
-own to `Summary` and `PointReport`, nowhere else.
+`schema/report.schema.json` is a copy of that schema, which a test keeps up to date. Every summary
+is validated before it is written. Within one `schema_version`, fields are added but never removed,
+and keep their meaning and unit. A kind of study may add parts of its own to `Summary` and
+`PointReport`, nowhere else.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from hakaru.study.schema import unwrap_descriptions
 
 SCHEMA_VERSION = 1
 
@@ -315,5 +317,5 @@ class Summary(WithParts):
 
 def report_schema() -> dict[str, Any]:
     """JSON Schema (2020-12) of summary.json."""
-    schema = Summary.model_json_schema(by_alias=True)
+    schema: dict[str, Any] = unwrap_descriptions(Summary.model_json_schema(by_alias=True))
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "report.schema.json"} | schema

@@ -1,12 +1,12 @@
-"""JSON Schema of study files for editors, lowered to draft-07, which is what the YAML language
-server reads.
+"""JSON Schema of study files for editors, in draft-07, the version that the YAML language server
+reads.
 
-`hakaru schema` prints it; `schema/study.schema.json` is that output checked in, and a test holds
-it.
+`hakaru schema` prints it. `schema/study.schema.json` is a copy that a test keeps up to date.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from hakaru.study.model import Study
@@ -21,13 +21,13 @@ def study_schema() -> dict[str, Any]:
 
 def lower_schema(schema: dict[str, Any], title: str) -> dict[str, Any]:
     """A model's schema as draft-07, called `title`."""
-    lowered: dict[str, Any] = _lower(schema)
+    lowered: dict[str, Any] = unwrap_descriptions(_lower(schema))
     return {"$schema": DRAFT, "title": title} | {k: v for k, v in lowered.items() if k != "title"}
 
 
 def _lower(node: Any) -> Any:
-    """2020-12 as pydantic emits it → draft-07: `$defs`, and siblings of `$ref`, which draft-07
-    ignores.
+    """Converts 2020-12, as pydantic emits it, to draft-07: renames `$defs`, and wraps each `$ref`
+    that has siblings, which draft-07 ignores.
     """
     if isinstance(node, list):
         return [_lower(item) for item in node]
@@ -48,3 +48,19 @@ def _lower(node: Any) -> Any:
         reference = lowered.pop("$ref")
         lowered = {"allOf": [{"$ref": reference}], **lowered}
     return lowered
+
+
+def unwrap_descriptions(node: Any) -> Any:
+    """A schema whose descriptions have one line per paragraph, not the line breaks of the source.
+    List items keep lines of their own.
+    """
+    if isinstance(node, list):
+        return [unwrap_descriptions(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        key: re.sub(r"(?<!\n)\n(?![\n*-])", " ", value)
+        if key == "description" and isinstance(value, str)
+        else unwrap_descriptions(value)
+        for key, value in node.items()
+    }
