@@ -20,6 +20,7 @@ CORE = (
     "wire",
     "contract",
     "drive",
+    "send-queue",
     "scsi-device",
     "iscsi-target",
     "iscsi-session",

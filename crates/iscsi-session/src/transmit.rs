@@ -1,183 +1,122 @@
-//! The send queue of a session: header bytes in an arena, and data that is referenced, not copied.
+//! The send queue of a session: header bytes by copy, the data of writes by reference, and marks that
+//! report when bytes were sent.
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use hakaru_send_queue::{Payload, Piece, SendQueue};
 use hakaru_units::Time;
 
 use crate::session::Mark;
 
-/// A part of a buffer that a write references.
+/// Part of a buffer that a write references.
 #[derive(Debug)]
 struct Data {
-    /// Bytes of the arena that go before it, counted from the beginning.
-    place: u64,
     buffer: Arc<Vec<u8>>,
     begin: usize,
     length: usize,
 }
 
-impl Data {
-    /// Bytes of the arena between there and it.
-    fn behind(&self, place: u64) -> usize {
-        (self.place - place) as usize
+impl Payload for Data {
+    fn remaining(&self) -> usize {
+        self.length
+    }
+
+    fn advance(&mut self, sent: usize) {
+        self.begin += sent;
+        self.length -= sent;
     }
 }
 
 /// A queue of bytes to send, in order.
 ///
-/// Commands that carry no data lie side by side in one arena, so a batch of reads is one slice
-/// however many they are.
+/// Commands without data lie side by side, so a batch of reads is one slice whatever their number.
 #[derive(Debug, Default)]
 pub struct Transmit {
-    arena: Vec<u8>,
-    /// Bytes of the arena that were sent.
-    arena_sent: usize,
-    /// Bytes that were given back, of which the arena's begin is the end.
-    reclaimed: u64,
-    /// What is referenced; all else is in the arena.
-    data: VecDeque<Data>,
-    /// Bytes of the first of them that were sent.
-    data_sent: usize,
-    length: usize,
-    /// Bytes sent since the beginning.
+    queue: SendQueue<Data>,
+    /// Bytes sent over the life of the queue.
     sent: u64,
-    /// Places in the stream of bytes that a command waits for to be passed, in order.
+    /// Positions in the byte stream that a command waits for, ascending.
     marks: VecDeque<(u64, Mark)>,
-    /// Places that were reached while marks were waiting, and when.
+    /// Positions that were reached while marks were waiting, and when.
     reached: VecDeque<(Time, u64)>,
 }
 
 impl Transmit {
-    /// Nothing is queued.
+    /// Whether nothing is queued.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.length == 0
+        self.queue.is_empty()
     }
 
     /// Bytes queued.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.length
+        self.queue.pending_bytes()
     }
 
-    /// All that is queued, in order. The sender takes as many slices as fit one call, then calls
-    /// [`Transmit::advance`].
+    /// All queued bytes, in order. The sender passes as many slices as fit one system call, then
+    /// calls [`Transmit::advance`].
     pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
-        let mut arena = &self.arena[self.arena_sent..];
-        let mut place = self.place();
-        let mut skip = self.data_sent;
-        let mut data = self.data.iter().peekable();
-        std::iter::from_fn(move || {
-            let before = data.peek().map_or(arena.len(), |next| next.behind(place));
-            if before > 0 {
-                let (slice, rest) = arena.split_at(before);
-                (arena, place) = (rest, place + before as u64);
-                return Some(slice);
-            }
-            let next = data.next()?;
-            let skipped = std::mem::take(&mut skip);
-            Some(&next.buffer[next.begin + skipped..next.begin + next.length])
+        self.queue.pieces().map(|piece| match piece {
+            Piece::Bytes(bytes) => bytes,
+            Piece::Payload(data) => &data.buffer[data.begin..data.begin + data.length],
         })
     }
 
-    /// The first `n` bytes were sent; by `now` the network has them.
+    /// The first `n` bytes were sent; the kernel accepted them by `now`.
     ///
     /// # Panics
-    /// Panics if fewer are queued: a defect of the caller.
-    pub fn advance(&mut self, now: Time, mut n: usize) {
-        assert!(n <= self.length, "{n} bytes sent of {} queued", self.length);
-        self.length -= n;
+    /// If fewer are queued: a defect of the caller.
+    pub fn advance(&mut self, now: Time, n: usize) {
+        self.queue.advance(n, drop);
         self.sent += n as u64;
         if !self.marks.is_empty() {
             self.reached.push_back((now, self.sent));
         }
-        while n > 0 {
-            let place = self.place();
-            let taken = match self.data.front() {
-                Some(first) if first.place == place => {
-                    let taken = n.min(first.length - self.data_sent);
-                    self.data_sent += taken;
-                    if self.data_sent == first.length {
-                        self.data.pop_front();
-                        self.data_sent = 0;
-                    }
-                    taken
-                }
-                first => {
-                    let taken = first.map_or(n, |first| n.min(first.behind(place)));
-                    self.arena_sent += taken;
-                    taken
-                }
-            };
-            n -= taken;
-        }
-        self.reclaim();
     }
 
-    /// Forgets everything that is queued.
+    /// Discards everything that is queued.
     pub(crate) fn clear(&mut self) {
         *self = Transmit::default();
     }
 
-    /// Reports `mark` once the first byte queued next was sent.
-    #[inline]
+    /// Reports `mark` once the first byte of the next push was sent.
     pub(crate) fn mark_next(&mut self, mark: Mark) {
-        let place = self.sent + self.length as u64 + 1;
+        let place = self.sent + self.len() as u64 + 1;
         self.marks.push_back((place, mark));
     }
 
     /// Reports `mark` once every byte queued so far was sent.
     pub(crate) fn mark_all(&mut self, mark: Mark) {
-        let place = self.sent + self.length as u64;
+        let place = self.sent + self.len() as u64;
         self.marks.push_back((place, mark));
     }
 
     /// Visits the marks passed after the last call, each with its instant.
-    #[inline]
-    pub(crate) fn take_passed(&mut self, mut see: impl FnMut(Time, Mark)) {
+    pub(crate) fn take_passed(&mut self, mut visit: impl FnMut(Time, Mark)) {
         while let Some((at, reached)) = self.reached.pop_front() {
             while let Some(&(place, mark)) = self.marks.front()
                 && place <= reached
             {
                 self.marks.pop_front();
-                see(at, mark);
+                visit(at, mark);
             }
         }
     }
 
-    /// Queues `bytes`.
-    #[inline]
+    /// Queues a copy of `bytes`.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        self.arena.extend_from_slice(bytes);
-        self.length += bytes.len();
+        self.queue.push_bytes(bytes);
     }
 
-    /// Queues a part of `buffer` without copying it.
+    /// Queues part of `buffer` by reference.
     pub(crate) fn push_data(&mut self, buffer: &Arc<Vec<u8>>, begin: usize, length: usize) {
         if length > 0 {
-            self.data.push_back(Data {
-                place: self.reclaimed + self.arena.len() as u64,
+            self.queue.push_payload(Data {
                 buffer: Arc::clone(buffer),
                 begin,
                 length,
             });
-            self.length += length;
-        }
-    }
-
-    /// How many bytes of the arena were sent, counted from the beginning.
-    fn place(&self) -> u64 {
-        self.reclaimed + self.arena_sent as u64
-    }
-
-    /// Gives the sent part of the arena back once it is at least half of it: every byte moves at
-    /// most once on average.
-    fn reclaim(&mut self) {
-        let all = self.arena_sent == self.arena.len();
-        if all || (self.arena_sent >= 4096 && self.arena_sent * 2 >= self.arena.len()) {
-            self.arena.drain(..self.arena_sent);
-            self.reclaimed += self.arena_sent as u64;
-            self.arena_sent = 0;
         }
     }
 }
@@ -218,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_told_when_their_bytes_were_sent_and_in_order() {
+    fn marks_are_reported_in_order_when_their_bytes_were_sent() {
         let mark = |n| Mark::burst_ended(hakaru_wire::iscsi::Itt(n), n);
         let mut transmit = Transmit::default();
         transmit.push(&[0; 10]);
@@ -241,7 +180,7 @@ mod tests {
         assert_eq!(sent(&mut transmit, 4, 1), [(Time(4), mark(2))]);
         transmit.push(&[0; 1]);
         assert_eq!(sent(&mut transmit, 5, 1), [(Time(5), mark(3))]);
-        // However late the look is, each has its own instant.
+        // Each mark keeps its own instant, however late the call.
         for n in 6..9 {
             transmit.mark_next(mark(n));
             transmit.push(&[0; 2]);
@@ -249,13 +188,5 @@ mod tests {
         }
         let all = (6..9).map(|n| (Time(n.into()), mark(n)));
         assert_eq!(passed(&mut transmit), all.collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn a_batch_of_headers_is_one_slice() {
-        let mut transmit = Transmit::default();
-        (0..32u8).for_each(|i| transmit.push(&[i; 48]));
-        assert_eq!(transmit.slices().count(), 1);
-        assert_eq!(transmit.len(), 32 * 48);
     }
 }

@@ -1,6 +1,7 @@
 //! The end of a SCSI command: what the storage answered becomes data, status and a response.
 
-use hakaru_scsi_device::{IoFailure, IoId, IoResult, Key, SenseFormat, Verdict};
+use hakaru_scsi_device::{IoFailure, IoId, IoResult, SenseFormat, Verdict};
+use hakaru_send_queue::Key;
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{
     self, DataInStatus, Itt, Lun, Residual, ScsiResponse, TargetNumbers, Ttt,

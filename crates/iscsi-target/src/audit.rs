@@ -50,7 +50,7 @@ impl Target {
 mod tests {
     use crate::id::ConnectionId;
     use crate::{Access, Limits, LuDescription, Target, TargetConfig};
-    use hakaru_scsi_device::Key;
+    use hakaru_send_queue::Key;
 
     #[test]
     fn a_session_that_is_listed_and_does_not_exist_is_found() {

@@ -1,8 +1,9 @@
 //! SCSI Command PDUs: admission, what the SCSI layer says to them, and their beginning.
 
 use hakaru_scsi_device::{
-    Device, Directions, Io, IoId, IoOp, Key, LogicalUnit, Outcome, Verdict, WRONG_DIRECTION,
+    Device, Directions, Io, IoId, IoOp, LogicalUnit, Outcome, Verdict, WRONG_DIRECTION,
 };
+use hakaru_send_queue::Key;
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{Itt, RejectReason, Residual, ScsiCommand, ahs};
 use hakaru_wire::scsi::{Sense, Status};

@@ -3,7 +3,7 @@
 //! With MaxConnections=1 a session lives and ends with its connection, so the session's command window is kept here too.
 
 use core::net::SocketAddr;
-use hakaru_scsi_device::Key;
+use hakaru_send_queue::Key;
 
 use hakaru_units::Time;
 use hakaru_wire::iscsi::digest::{DIGEST_LENGTH, DataDigest, header_digest, padding};

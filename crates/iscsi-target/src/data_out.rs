@@ -3,7 +3,8 @@
 //! A write goes: reserve the budget → unsolicited data until its F bit → R2Ts, several at a time, each until its F bit → storage. A write that
 //! is refused on the way lets go by what the initiator sends anyway and only then ends, as RFC 7143 section 11.17 wants it.
 
-use hakaru_scsi_device::{Claim, Extent, Io, IoId, IoOp, Key, Verdict};
+use hakaru_scsi_device::{Claim, Extent, Io, IoId, IoOp, Verdict};
+use hakaru_send_queue::Key;
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{Bhs, DataOut, R2t, RejectReason, Ttt};
 use hakaru_wire::scsi::{Sense, Status};

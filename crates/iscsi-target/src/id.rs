@@ -1,6 +1,6 @@
 //! Names of connections.
 
-use hakaru_scsi_device::Key;
+use hakaru_send_queue::Key;
 
 /// Names one connection. Never equal to that of an earlier connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -3,7 +3,8 @@
 //! A task that is with the storage cannot be called back. It is marked aborted; what was to follow its end (the answer to the function, the
 //! login that replaces its session) waits in a [`Barrier`], so that an aborted write never changes a block afterwards.
 
-use hakaru_scsi_device::{IoId, Key, Rights};
+use hakaru_scsi_device::{IoId, Rights};
+use hakaru_send_queue::Key;
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{
     Bhs, CmdSn, Itt, LoginStatus, Lun, Opcode, RejectReason, TaskManagementFunction,

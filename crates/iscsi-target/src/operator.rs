@@ -1,6 +1,7 @@
 //! What the operator and the storage change while the target runs, and how initiators are told.
 
-use hakaru_scsi_device::{Key, LuDescription, Space};
+use hakaru_scsi_device::{LuDescription, Space};
+use hakaru_send_queue::Key;
 use hakaru_units::Time;
 use hakaru_wire::scsi::{AccessState, Sense};
 

@@ -1,6 +1,7 @@
 //! Commands that a parameter list settles (MODE SELECT, PERSISTENT RESERVE OUT), and what a command means to other initiators.
 
-use hakaru_scsi_device::{Io, IoId, IoOp, IoResult, Key, Nexus, Notice, Outcome, Verdict};
+use hakaru_scsi_device::{Io, IoId, IoOp, IoResult, Nexus, Notice, Outcome, Verdict};
+use hakaru_send_queue::Key;
 use hakaru_units::Time;
 use hakaru_wire::scsi::{Sense, Status};
 

@@ -3,7 +3,7 @@
 //! The same initiator may come again before they are done: over a new connection, with the same writes. Its new session must not begin before the
 //! old writes have had their effect, or an old one would change a block after a new one.
 
-use hakaru_scsi_device::Key;
+use hakaru_send_queue::Key;
 
 use std::collections::HashMap;
 

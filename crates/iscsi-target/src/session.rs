@@ -1,6 +1,7 @@
 //! A session in full feature phase: who, what was agreed, which tasks are not answered yet.
 
-use hakaru_scsi_device::{Key, Nexus, NexusState, Rights};
+use hakaru_scsi_device::{Nexus, NexusState, Rights};
+use hakaru_send_queue::Key;
 use std::collections::VecDeque;
 
 use hakaru_wire::iscsi::keys::{Agreed, Negotiation};

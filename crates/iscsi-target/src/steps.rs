@@ -3,9 +3,10 @@
 //! A program goes: the initiator's data → room for what it reads (`Stage::Transmit`) → its range (`Stage::Range`) → access by access → status.
 
 use hakaru_scsi_device::{
-    Answer, Claim, CopyResult, Extent, Io, IoId, IoOp, IoResult, Job, Key, OtherLength, Program,
-    Step, Verdict, WRONG_DIRECTION, Workplace, work_bytes,
+    Answer, Claim, CopyResult, Extent, Io, IoId, IoOp, IoResult, Job, OtherLength, Program, Step,
+    Verdict, WRONG_DIRECTION, Workplace, work_bytes,
 };
+use hakaru_send_queue::Key;
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{Itt, Lun, Residual, ScsiCommand};
 use hakaru_wire::scsi::{Sense, Status};

@@ -4,7 +4,7 @@
 //! Tags are the initiator's own choice. One that chooses such as meet has its own commands looked for among all of its tasks, whose number the
 //! command window bounds; other sessions have tables of their own.
 
-use hakaru_scsi_device::Key;
+use hakaru_send_queue::Key;
 use hakaru_wire::iscsi::Itt;
 
 /// Slots of the smallest table.

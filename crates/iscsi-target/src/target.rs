@@ -3,8 +3,9 @@
 
 use core::net::SocketAddr;
 use hakaru_scsi_device::{
-    Background, Buffers, Io, IoId, Key, LogicalUnits, Notice, Port, Ranges, Returned, Slab,
+    Background, Buffers, Io, IoId, LogicalUnits, Notice, Port, Ranges, Returned,
 };
+use hakaru_send_queue::{Key, Slab};
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use hakaru_units::Time;

@@ -1,6 +1,7 @@
 //! A task: one SCSI command that is not answered yet, from its command PDU to its status.
 
-use hakaru_scsi_device::{Buffers, Claim, Extent, Job, Key, Verdict};
+use hakaru_scsi_device::{Buffers, Claim, Extent, Job, Verdict};
+use hakaru_send_queue::Key;
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{Itt, Lun, Ttt};
 

@@ -1,13 +1,17 @@
-//! What a connection has to send, as pieces for one `writev`: headers, and without a copy the LU's own memory.
+//! The send queue of a connection, as pieces for one `writev`: headers, and without a copy the memory
+//! of an LU.
 //!
-//! Headers, small payloads and padding of many PDUs lie one after another in one reusable arena; neighbours become one
-//! piece. Data a command reads in place is only named (LU and range); the shell lends its memory to the kernel.
+//! [`SendQueue`] keeps headers, small payloads and padding of many PDUs in one arena. Data that a
+//! command reads in place is a payload of the queue: an LU and a range, whose memory the shell passes
+//! to the kernel.
 //!
-//! **No block is torn.** A write may change an LU between two `writev`s. So when the kernel takes only part of a logical
-//! block, the rest of that block is copied at once ([`Transmit::advance`]) and sent from the copy. What is lent to the kernel
-//! rather than copied ([`Transmit::lend`]) the storage keeps as it is until it comes back.
+//! **No block is torn.** A write may change an LU between two `writev`s. When the kernel accepts only
+//! part of a logical block, [`Transmit::advance`] copies the rest of that block at once and sends the
+//! copy. The storage keeps memory that is lent to the kernel ([`Transmit::lend`]) unchanged until it
+//! comes back.
 
 use hakaru_scsi_device::Lent;
+use hakaru_send_queue::{Payload, Piece, SendQueue};
 use std::collections::VecDeque;
 
 /// One piece to send.
@@ -17,99 +21,110 @@ pub enum Segment<'a> {
     Bytes(&'a [u8]),
     /// These bytes of an LU. `length_bytes` is at least 1; the range lies within the LU.
     Lu {
-        /// Which LU.
+        /// Logical unit number.
         lun: u8,
         /// First byte.
         offset_bytes: u64,
-        /// How many.
+        /// Length, bytes.
         length_bytes: u32,
     },
 }
 
-/// As [`Segment`], owned. Arena pieces carry no position: they are consumed in the order they were appended.
+/// Bytes that are sent from where they lie.
 #[derive(Clone, Copy, Debug)]
-enum Piece {
-    Arena { length: u32 },
+enum Source {
+    /// A range of an LU.
     Lu { lun: u8, offset: u64, length: u32 },
+    /// Part of the oldest buffer; no part of that buffer follows the `last` one.
     Buffer { start: u32, length: u32, last: bool },
+}
+
+impl Payload for Source {
+    fn remaining(&self) -> usize {
+        let (Self::Lu { length, .. } | Self::Buffer { length, .. }) = *self;
+        length as usize
+    }
+
+    fn advance(&mut self, sent: usize) {
+        match self {
+            Self::Lu { offset, length, .. } => {
+                *offset += sent as u64;
+                *length -= sent as u32;
+            }
+            Self::Buffer { start, length, .. } => {
+                *start += sent as u32;
+                *length -= sent as u32;
+            }
+        }
+    }
 }
 
 /// The queue.
 #[derive(Debug, Default)]
 pub struct Transmit {
-    pieces: VecDeque<Piece>,
-    arena: Vec<u8>,
-    /// Bytes of the arena already sent.
-    arena_sent: usize,
-    /// Buffers that `Piece::Buffer`s point into, oldest first; the piece marked `last` retires the first.
+    /// All that is pending but `lent_bytes`.
+    queue: SendQueue<Source>,
+    /// Buffers that a `Source::Buffer` refers to, oldest first; the `last` part retires the first.
     buffers: VecDeque<Vec<u8>>,
-    /// Bytes to send, over all pieces and what is lent.
-    pending_bytes: u64,
-    /// Bytes before all pieces that the shell has lent to the kernel and the socket has not taken yet.
+    /// Bytes that precede `queue`: lent to the kernel, not yet accepted by the socket.
     lent_bytes: u64,
     /// Bytes of `buffers`.
     buffer_bytes: usize,
 }
 
-/// Above this much sent-but-not-reclaimed arena it is compacted, so that a queue that never runs empty stays small.
-const COMPACT_BYTES: usize = 64 << 10;
-
 impl Transmit {
-    /// Nothing to send.
+    /// Whether there is nothing to send.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.pending_bytes == 0
+        self.pending_bytes() == 0
     }
 
-    /// Of what is to be sent, bytes that were lent to the kernel: they come before all [`Self::segments`].
+    /// Of the pending bytes, those that were lent to the kernel: they precede all
+    /// [`Self::segments`].
     #[must_use]
     pub fn lent_bytes(&self) -> u64 {
         self.lent_bytes
     }
 
-    /// Whether part of an LU's memory is to be sent.
+    /// Whether the memory of an LU is to be sent.
     pub(crate) fn names_lu(&self, number: u8) -> bool {
-        let mut pieces = self.pieces.iter();
-        pieces.any(|piece| matches!(piece, Piece::Lu { lun, .. } if *lun == number))
+        self.queue
+            .payloads()
+            .any(|source| matches!(source, Source::Lu { lun, .. } if *lun == number))
     }
 
     /// Bytes to send.
     #[must_use]
     pub fn pending_bytes(&self) -> u64 {
-        self.pending_bytes
+        self.queue.pending_bytes() as u64 + self.lent_bytes
     }
 
-    /// Memory held for what is to be sent, bytes: less than `pending_bytes` by what is sent in place.
+    /// Memory held for the pending bytes, bytes: less than `pending_bytes` by the ranges of LUs.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.arena.len() - self.arena_sent + self.buffer_bytes
+        self.queue.copied_bytes() + self.buffer_bytes
     }
 
-    /// The pieces in order, after what is lent. Give as many as wanted to `writev`, then tell [`crate::Target::handle_transmitted`] how
-    /// much of it was taken.
+    /// The pieces in order, after the lent bytes. Pass as many as wanted to `writev`, then pass the
+    /// number of bytes sent to [`crate::Target::handle_transmitted`].
     pub fn segments(&self) -> impl Iterator<Item = Segment<'_>> {
-        let mut arena = self.arena_sent;
         let mut buffer = 0;
-        self.pieces.iter().map(move |piece| match *piece {
-            Piece::Arena { length } => {
-                let start = arena;
-                arena += length as usize;
-                Segment::Bytes(&self.arena[start..arena])
-            }
-            Piece::Lu {
+        self.queue.pieces().map(move |piece| match piece {
+            Piece::Bytes(bytes) => Segment::Bytes(bytes),
+            Piece::Payload(&Source::Lu {
                 lun,
                 offset,
                 length,
-            } => Segment::Lu {
+            }) => Segment::Lu {
                 lun,
                 offset_bytes: offset,
                 length_bytes: length,
             },
-            Piece::Buffer {
+            Piece::Payload(&Source::Buffer {
                 start,
                 length,
                 last,
-            } => {
+            }) => {
                 let bytes = &self.buffers[buffer][start as usize..(start + length) as usize];
                 buffer += usize::from(last);
                 Segment::Bytes(bytes)
@@ -118,88 +133,67 @@ impl Transmit {
     }
 
     /// Appends a header.
-    #[inline]
     pub(crate) fn push_header(&mut self, header: &[u8; 48]) {
-        self.arena.extend_from_slice(header);
-        self.appended(header.len());
+        self.queue.push_bytes(header);
     }
 
     /// Appends bytes.
     pub(crate) fn push_bytes(&mut self, bytes: &[u8]) {
-        self.arena.extend_from_slice(bytes);
-        self.appended(bytes.len());
-    }
-
-    fn appended(&mut self, length: usize) {
-        if length == 0 {
-            return;
-        }
-        self.pending_bytes += length as u64;
-        if let Some(Piece::Arena { length: before }) = self.pieces.back_mut() {
-            *before += length as u32;
-        } else {
-            self.pieces.push_back(Piece::Arena {
-                length: length as u32,
-            });
-        }
+        self.queue.push_bytes(bytes);
     }
 
     /// Appends a range of an LU.
     pub(crate) fn push_lu(&mut self, lun: u8, offset: u64, length: u32) {
-        debug_assert!(length > 0);
-        self.pending_bytes += u64::from(length);
-        self.pieces.push_back(Piece::Lu {
+        self.queue.push_payload(Source::Lu {
             lun,
             offset,
             length,
         });
     }
 
-    /// Hands over a buffer; [`Self::push_buffer_part`] then appends parts of it.
+    /// Takes ownership of a buffer; [`Self::push_buffer_part`] then appends parts of it.
     pub(crate) fn adopt_buffer(&mut self, buffer: Vec<u8>) {
         self.buffer_bytes += buffer.len();
         self.buffers.push_back(buffer);
     }
 
-    /// The buffer handed over last.
+    /// The buffer adopted last.
     pub(crate) fn newest_buffer(&self) -> &[u8] {
         self.buffers.back().map_or(&[], Vec::as_slice)
     }
 
-    /// Appends part of the buffer handed over last; `last` if no more parts of it follow.
+    /// Appends part of the buffer adopted last; `last` if no more parts of it follow.
     pub(crate) fn push_buffer_part(&mut self, start: u32, length: u32, last: bool) {
-        debug_assert!(length > 0);
-        self.pending_bytes += u64::from(length);
-        self.pieces.push_back(Piece::Buffer {
+        self.queue.push_payload(Source::Buffer {
             start,
             length,
             last,
         });
     }
 
-    /// Takes the first `length` bytes of the first piece, a range of an LU, as lent: still to be sent, by the kernel. `block_bytes` and
-    /// `read_lu` as for [`Self::advance`].
+    /// Marks the first `length` bytes of the first piece, a range of an LU, as lent: still to be
+    /// sent, by the kernel. `block_bytes` and `read_lu` as for [`Self::advance`].
+    ///
+    /// # Panics
+    /// If no range of an LU of that length comes first.
     pub(crate) fn lend(
         &mut self,
         length: u32,
         block_bytes: impl Fn(u8) -> u32,
         read_lu: &mut dyn FnMut(u8, u64, &mut [u8]),
     ) -> Lent {
-        let Some(&Piece::Lu {
+        let Some(&Source::Lu {
             lun,
             offset,
             length: whole,
-        }) = self.pieces.front()
+        }) = self.queue.front_payload()
         else {
             panic!("only memory of an LU is lent");
         };
         assert!(length <= whole, "more was lent than comes first");
         self.lent_bytes += u64::from(length);
-        if length == whole {
-            self.pieces.pop_front();
-        } else {
-            self.cut_front(length, block_bytes, read_lu);
-        }
+        let cut = self.queue.advance(length as usize, drop).copied();
+        self.copy_rest_of_block(cut, block_bytes, read_lu);
         Lent {
             lun,
             offset_bytes: offset,
@@ -207,108 +201,68 @@ impl Transmit {
         }
     }
 
-    /// Takes the first `sent` bytes off the queue, those that are lent before all others. `block_bytes` gives an LU's block length, `read_lu` its bytes: it is
-    /// called once if the cut lies within a logical block. Buffers that were sent whole go to `retired`.
+    /// Removes the first `sent` bytes, lent ones before all others. `block_bytes` returns the block
+    /// length of an LU. `read_lu` copies from an LU; it is called once if the cut lies within a
+    /// logical block. Buffers that were sent to their end go to `retired`.
     pub(crate) fn advance(
         &mut self,
-        mut sent: u64,
+        sent: u64,
         block_bytes: impl Fn(u8) -> u32,
         read_lu: &mut dyn FnMut(u8, u64, &mut [u8]),
         retired: &mut Vec<Vec<u8>>,
     ) {
-        assert!(sent <= self.pending_bytes, "more was sent than was queued");
-        self.pending_bytes -= sent;
         let of_lent = sent.min(self.lent_bytes);
         self.lent_bytes -= of_lent;
-        sent -= of_lent;
-        let mut whole = 0;
-        for piece in &self.pieces {
-            let (Piece::Arena { length } | Piece::Lu { length, .. } | Piece::Buffer { length, .. }) =
-                *piece;
-            if sent < u64::from(length) {
-                break;
+        let Self {
+            queue,
+            buffers,
+            buffer_bytes,
+            ..
+        } = self;
+        let cut = queue.advance((sent - of_lent) as usize, |source| {
+            if let Source::Buffer { last: true, .. } = source
+                && let Some(buffer) = buffers.pop_front()
+            {
+                *buffer_bytes -= buffer.len();
+                retired.push(buffer);
             }
-            sent -= u64::from(length);
-            whole += 1;
-            match *piece {
-                Piece::Arena { length } => self.arena_sent += length as usize,
-                Piece::Lu { .. } | Piece::Buffer { last: false, .. } => {}
-                Piece::Buffer { last: true, .. } => {
-                    if let Some(buffer) = self.buffers.pop_front() {
-                        self.buffer_bytes -= buffer.len();
-                        retired.push(buffer);
-                    }
-                }
-            }
-        }
-        self.pieces.drain(..whole);
-        if sent > 0 {
-            self.cut_front(sent as u32, block_bytes, read_lu);
-        }
-        self.reclaim_arena();
+        });
+        let cut = cut.copied();
+        self.copy_rest_of_block(cut, block_bytes, read_lu);
     }
 
-    /// Takes `sent` bytes, fewer than it has, off the first piece.
-    fn cut_front(
+    /// Replaces the rest of the logical block at the beginning of the range `cut`, the first in the
+    /// queue, by a copy.
+    fn copy_rest_of_block(
         &mut self,
-        sent: u32,
+        cut: Option<Source>,
         block_bytes: impl Fn(u8) -> u32,
         read_lu: &mut dyn FnMut(u8, u64, &mut [u8]),
     ) {
-        match self
-            .pieces
-            .front_mut()
-            .expect("bytes were left over, so a piece is")
-        {
-            Piece::Arena { length } => {
-                *length -= sent;
-                self.arena_sent += sent as usize;
-            }
-            Piece::Buffer { start, length, .. } => {
-                *start += sent;
-                *length -= sent;
-            }
-            Piece::Lu {
-                lun,
-                offset,
-                length,
-            } => {
-                *offset += u64::from(sent);
-                *length -= sent;
-                let block = u64::from(block_bytes(*lun));
-                let into_block = *offset % block;
-                if into_block == 0 {
-                    return;
-                }
-                let (lun, at) = (*lun, *offset);
-                let rest = ((block - into_block) as u32).min(*length);
-                *offset += u64::from(rest);
-                *length -= rest;
-                if *length == 0 {
-                    self.pieces.pop_front();
-                }
-                let mut copy = vec![0; rest as usize];
-                read_lu(lun, at, &mut copy);
-                self.buffer_bytes += copy.len();
-                self.buffers.push_front(copy);
-                self.pieces.push_front(Piece::Buffer {
-                    start: 0,
-                    length: rest,
-                    last: true,
-                });
-            }
+        let Some(Source::Lu {
+            lun,
+            offset,
+            length,
+        }) = cut
+        else {
+            return;
+        };
+        let block = u64::from(block_bytes(lun));
+        let into_block = offset % block;
+        if into_block == 0 {
+            return;
         }
-    }
-
-    fn reclaim_arena(&mut self) {
-        if self.arena_sent == self.arena.len() {
-            self.arena.clear();
-            self.arena.shrink_to(COMPACT_BYTES);
-            self.arena_sent = 0;
-        } else if self.arena_sent >= COMPACT_BYTES && self.arena_sent * 2 >= self.arena.len() {
-            self.arena.drain(..self.arena_sent);
-            self.arena_sent = 0;
-        }
+        let rest = ((block - into_block) as u32).min(length);
+        let mut copy = vec![0; rest as usize];
+        read_lu(lun, offset, &mut copy);
+        self.queue.advance(rest as usize, drop);
+        self.buffer_bytes += copy.len();
+        self.buffers.push_front(copy);
+        self.queue.push_front_payload(Source::Buffer {
+            start: 0,
+            length: rest,
+            last: true,
+        });
     }
 }
 
@@ -353,14 +307,6 @@ mod tests {
         t.push_buffer_part(60, 40, true);
         t.push_header(&[4; 48]);
         t
-    }
-
-    #[test]
-    fn neighbouring_headers_become_one_segment() {
-        let mut t = Transmit::default();
-        t.push_header(&[1; 48]);
-        t.push_header(&[2; 48]);
-        assert_eq!(t.segments().count(), 1);
     }
 
     #[test]
@@ -436,17 +382,5 @@ mod tests {
                 length_bytes: 512
             }
         );
-    }
-
-    #[test]
-    fn a_queue_that_never_runs_empty_keeps_a_small_arena() {
-        let mut t = Transmit::default();
-        for _ in 0..100_000 {
-            t.push_header(&[0; 48]);
-            t.push_header(&[0; 48]);
-            let n = t.pending_bytes() - 48;
-            t.advance(n, |_| 512, &mut lu, &mut Vec::new());
-        }
-        assert!(t.arena.len() < 4 * COMPACT_BYTES, "{}", t.arena.len());
     }
 }

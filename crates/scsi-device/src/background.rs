@@ -87,7 +87,7 @@ impl Background {
 mod tests {
     use super::*;
     use crate::io::{Extent, IoId};
-    use crate::slab::Key;
+    use hakaru_send_queue::Key;
 
     fn fill(lun: u8, index: u32) -> Io {
         let key = Key {

@@ -3,7 +3,7 @@
 //! The target never touches an LU's bytes. It queues an [`Io`]; the shell (or `world`) does it when and how it likes,
 //! and hands back an [`IoResult`] under the same [`IoId`].
 
-use crate::slab::Key;
+use hakaru_send_queue::Key;
 
 /// Names one [`Io`] until it is answered. An answer under an id that is no longer known is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -13,7 +13,7 @@
 //! | `commands` | one file per family of commands |
 //! | `background` | the accesses of long commands, which take turns |
 //! | `program` `ranges` | commands that take several accesses; ranges that a command holds exclusively |
-//! | `buffers` `slab` | memory that is used again |
+//! | `buffers` | buffers that are used again |
 //!
 //! **Not supported**: ORDERED and HEAD OF QUEUE tasks are carried out as SIMPLE ones; ACA; bidirectional commands.
 #![forbid(unsafe_code)]
@@ -32,7 +32,6 @@ mod program;
 mod ranges;
 mod reservations;
 mod rights;
-mod slab;
 mod unit;
 mod verdict;
 
@@ -49,6 +48,5 @@ pub use program::{Answer, Job, OtherLength, Program, Step, Workplace};
 pub use ranges::{Claim, Ranges};
 pub use reservations::{RecordError, check_reservations};
 pub use rights::Rights;
-pub use slab::{Key, Slab};
 pub use unit::{LogicalUnit, LogicalUnits};
 pub use verdict::{SenseFormat, Verdict};

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use crate::io::Extent;
-use crate::slab::Key;
+use hakaru_send_queue::Key;
 
 /// Blocks of one LU that a command is about to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use hakaru_wire::scsi::Sense;
 use crate::config::{LuDescription, Space};
 use crate::nexus::Nexus;
 use crate::reservations::Reservations;
-use crate::slab::Key;
 use crate::verdict::SenseFormat;
+use hakaru_send_queue::Key;
 
 /// A logical unit.
 #[derive(Debug)]

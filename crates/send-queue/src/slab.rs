@@ -1,12 +1,12 @@
-//! Values under small numbers that are used again, each use with a generation of its own, so that a late reference to what
-//! was there before finds nothing.
+//! Values under small reusable numbers. Each use of a number has its own generation, so a stale key
+//! finds nothing.
 
 /// Names a value in a [`Slab`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// Index of the slot.
     pub index: u32,
-    /// How often the slot was used before.
+    /// Number of values that the slot held before; wraps around at 2^32.
     pub generation: u32,
 }
 
@@ -16,7 +16,7 @@ struct Slot<T> {
     value: Option<T>,
 }
 
-/// The values. Never shrinks; its size is that of the most values it held at once.
+/// The values. Never shrinks: it has as many slots as it ever held values at once.
 #[derive(Debug)]
 pub struct Slab<T> {
     slots: Vec<Slot<T>>,
@@ -43,7 +43,7 @@ impl<T> Slab<T> {
         self.len() == 0
     }
 
-    /// Puts in the value that `make` makes of its own key. Gives both.
+    /// Inserts the value that `make` returns for its key. Returns both.
     #[inline]
     pub fn insert_with(&mut self, make: impl FnOnce(Key) -> T) -> (Key, &mut T) {
         let index = self.free.pop().unwrap_or_else(|| {
@@ -61,7 +61,7 @@ impl<T> Slab<T> {
         (key, slot.value.insert(make(key)))
     }
 
-    /// The value of a key, if it is still there.
+    /// The value of a key, unless it was removed.
     pub fn get(&self, key: Key) -> Option<&T> {
         let slot = self.slots.get(key.index as usize)?;
         if slot.generation == key.generation {
@@ -71,7 +71,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The value of a key, if it is still there, to change.
+    /// The value of a key, unless it was removed.
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         let slot = self.slots.get_mut(key.index as usize)?;
         if slot.generation == key.generation {
@@ -81,7 +81,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Takes a value out.
+    /// Removes and returns a value.
     pub fn remove(&mut self, key: Key) -> Option<T> {
         let slot = self.slots.get_mut(key.index as usize)?;
         if slot.generation != key.generation {
@@ -93,26 +93,26 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    /// Drops a value where it lies, after a last look at it.
+    /// Drops a value in place, without moving it. Returns what `inspect` read from it before.
     #[inline]
-    pub fn discard<R>(&mut self, key: Key, look: impl FnOnce(&mut T) -> R) -> Option<R> {
+    pub fn discard<R>(&mut self, key: Key, inspect: impl FnOnce(&mut T) -> R) -> Option<R> {
         let slot = self.slots.get_mut(key.index as usize)?;
         if slot.generation != key.generation {
             return None;
         }
-        let seen = look(slot.value.as_mut()?);
+        let result = inspect(slot.value.as_mut()?);
         slot.value = None;
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(key.index);
-        Some(seen)
+        Some(result)
     }
 
-    /// Every value, to change.
+    /// All values, in the order of their slots.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots.iter_mut().filter_map(|slot| slot.value.as_mut())
     }
 
-    /// Every value with its key.
+    /// All values with their keys, in the order of their slots.
     pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
         self.slots.iter().enumerate().filter_map(|(index, slot)| {
             let key = Key {
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_does_not_find_what_took_the_place_of_its_value() {
+    fn a_stale_key_does_not_find_the_next_value_of_its_slot() {
         let mut slab = Slab::default();
         let (first, _) = slab.insert_with(|_| 'a');
         assert_eq!(slab.remove(first), Some('a'));
@@ -138,5 +138,16 @@ mod tests {
         assert_eq!((slab.get(first), slab.get(second)), (None, Some(&'b')));
         assert_eq!(slab.remove(first), None);
         assert_eq!(slab.len(), 1);
+    }
+
+    #[test]
+    fn a_discarded_value_is_inspected_once_and_its_slot_used_again() {
+        let mut slab = Slab::default();
+        let (key, _) = slab.insert_with(|key| key.index + 40);
+        assert_eq!(slab.discard(key, |value| *value), Some(40));
+        assert_eq!(slab.discard(key, |value| *value), None);
+        assert!(slab.is_empty());
+        let (again, value) = slab.insert_with(|key| key.index);
+        assert_eq!((again.index, again.generation, *value), (0, 1, 0));
     }
 }

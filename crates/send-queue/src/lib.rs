@@ -1,0 +1,16 @@
+//! Two containers that both sides of an iSCSI connection use: a queue of bytes to send and a slab.
+//!
+//! | type | contents |
+//! |---|---|
+//! | [`SendQueue`] | bytes to send in order: headers by copy, payloads by reference |
+//! | [`Slab`] | values under small reusable numbers; a stale [`Key`] finds nothing |
+//!
+//! The queue knows no protocol and no socket. `iscsi-target` queues ranges of logical units and its
+//! own buffers, `iscsi-session` queues parts of the buffers that its caller writes.
+#![forbid(unsafe_code)]
+
+mod queue;
+mod slab;
+
+pub use queue::{Payload, Piece, SendQueue};
+pub use slab::{Key, Slab};
