@@ -66,14 +66,19 @@ def table(figures: Sequence[Figure]) -> str:
 
 
 def verdict(figure: Figure) -> str:
-    """`better`, `same`, `worse`, or `overlap` for a loss within the spread of the rounds."""
+    """`better` or `same`; of a loss: `overlap` within the spread of rounds, `within limit` where
+    every round of both stays under the figure's own limit, else `worse`.
+    """
     ratio, before = figure.ratios()["baseline"], figure.peers["baseline"]
     if ratio >= 1 - TOLERANCE:
         return "better" if ratio > 1 + TOLERANCE else "same"
     best_now = min(figure.ours) if figure.lower_is_better else max(figure.ours)
     worst_before = max(before) if figure.lower_is_better else min(before)
     reached = best_now <= worst_before if figure.lower_is_better else best_now >= worst_before
-    return "overlap" if reached else "worse"
+    if reached:
+        return "overlap"
+    limit = figure.limit
+    return "within limit" if limit is not None and max(*figure.ours, *before) <= limit else "worse"
 
 
 def _run(tree: Path, part: str, seconds: int, long_seconds: int) -> dict[str, dict[str, Any]]:
@@ -88,9 +93,12 @@ def _run(tree: Path, part: str, seconds: int, long_seconds: int) -> dict[str, di
 
 
 def _add(figures: dict[str, Figure], now: dict[str, dict[str, Any]], before: dict[str, dict[str, Any]]) -> None:
-    for name in now.keys() & before.keys():
+    for name in (name for name in now if name in before):
         ours, theirs = now[name], before[name]
-        figure = figures.setdefault(name, Figure(name, ours["unit"], lower_is_better=ours["lower_is_better"]))
+        figure = figures.setdefault(
+            name,
+            Figure(name, ours["unit"], limit=ours["limit"], lower_is_better=ours["lower_is_better"]),
+        )
         figure.add(ours["value"], baseline=theirs["value"])
 
 
