@@ -281,9 +281,9 @@ mod tests {
             )
             .unwrap_err();
             assert_eq!(error.field, format!("jobs[0].{field}"));
-            assert!(error.what.contains("vm1") && !error.hint.is_empty());
+            assert!(error.problem.contains("vm1") && !error.hint.is_empty());
             for word in said {
-                assert!(error.what.contains(word), "{word} in {}", error.what);
+                assert!(error.problem.contains(word), "{word} in {}", error.problem);
             }
         }
         // To the source's end, whatever that is.

@@ -1,22 +1,24 @@
-//! Who may use an array: users, the list, and where it may listen.
+//! Access to an array: CHAP users, access rules, and the LUs that each rule exposes.
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::chap::{ChapAlgorithm, ChapUser};
 
-/// Who may log in, and what each finds. Default: everyone without authentication, every LU.
+/// Rules for logging in, and the LUs that each initiator sees. Default: any initiator may log in
+/// without authentication and sees every LU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccessConfig {
-    /// CHAP names of initiators, each once. With users and no `rules` each of them finds every LU,
-    /// and nobody else logs in.
+    /// CHAP names of initiators, each at most once. With users and no `rules`, only these users may
+    /// log in, and each of them sees every LU.
     pub users: Vec<ChapUser>,
-    /// What the array proves itself with to initiators that ask (mutual CHAP); its secret is no
-    /// user's. Default: those are refused.
+    /// CHAP name and secret with which the array authenticates itself to initiators that ask for it
+    /// (mutual CHAP). The secret must differ from every user's. Default: such logins are refused.
     pub target: Option<ChapUser>,
-    /// Algorithms of CHAP, best first. Default SHA3-256, SHA-256.
+    /// CHAP algorithms, preferred first. Default SHA3-256, SHA-256.
     pub algorithms: Vec<ChapAlgorithm>,
-    /// Who is let in: whom all of a rule fits. Default: no list. An empty list lets nobody in.
+    /// Access rules. An initiator is admitted if it meets all conditions of at least one rule.
+    /// Default: no rules, no check. An empty list admits no initiator.
     pub rules: Option<Vec<AccessRule>>,
 }
 
@@ -31,28 +33,30 @@ impl Default for AccessConfig {
     }
 }
 
-/// Lets in whom all of this fits. Give each CHAP user its initiator names: who may log in under any
-/// name may take the place of another's session.
+/// An access rule: admits an initiator that meets all of its conditions. Bind each CHAP user to its
+/// initiator names: a user who may log in under any name can reinstate, and so take over, another
+/// initiator's session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccessRule {
     /// iSCSI name of the initiator. Default: any.
     pub initiator_name: Option<String>,
-    /// Where it connects from: an address, or a prefix like `10.1.0.0/16`. Default: anywhere.
+    /// Source address of the connection: an address, or a prefix like `10.1.0.0/16`. Default: any.
     pub address: Option<String>,
-    /// The CHAP user it has proved to be. Default: any, and none.
+    /// CHAP user that the initiator authenticated as. Default: any user, or no authentication.
     pub user: Option<String>,
-    /// LUs that it finds; where several rules fit, those of all. Default: all, writable.
+    /// LUs that the initiator sees; if several rules match, the union of their LUs. Default: all
+    /// LUs, writable.
     pub lus: Option<Vec<LuAccess>>,
 }
 
-/// An LU that a rule shows.
+/// An LU that a rule exposes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LuAccess {
     /// Logical unit number, 0 to 255.
     pub lun: u8,
-    /// Its writes are refused with WRITE PROTECTED. Default false.
+    /// Refuse this initiator's writes with WRITE PROTECTED. Default false.
     #[serde(default)]
     pub read_only: bool,
 }

@@ -2,34 +2,35 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Packets of one interface of the node, both ways, into pcapng files with times in nanoseconds.
-/// Begins when the engine is `ready`, ends with it.
+/// Packet capture of one interface of the node, both directions, into pcapng files with timestamps
+/// in nanoseconds. Starts when the engine is `ready` and ends with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Capture {
     /// Interface of the engine's network namespace.
     pub interface: String,
-    /// The file; replaced if it is there. With `rotate_bytes` its name gets a number: `lan.pcapng`
-    /// becomes `lan-00001.pcapng`, and so on.
+    /// Path of the file, which is replaced if it exists. With `rotate_bytes` a number is added to
+    /// the name: `lan.pcapng` becomes `lan-00001.pcapng`, and so on.
     pub file: String,
-    /// Bytes kept of each packet, from the Ethernet header on, 144 to 262 144: 142 hold a PDU's
-    /// header with its digest behind a VLAN tag, IPv6, and TCP with timestamps. Headers of PDUs
-    /// that lie behind the limit are not in the capture; `hakaru analyse` counts those it had to
-    /// assume. Default 1024, which holds the text of a login.
+    /// Bytes captured of each packet (snap length) from the Ethernet header on, 144 to 262 144. 142
+    /// bytes hold a PDU's header with its digest behind a VLAN tag, IPv6, and TCP with timestamps.
+    /// PDU headers beyond the snap length are not captured; `hakaru analyse` counts those it had to
+    /// infer. Default 1024, which holds the text of a login.
     #[serde(default = "snap")]
     pub snap_bytes: u32,
-    /// Ring shared with the kernel, bytes, 1 MiB to 1 GiB: what comes faster than the disk takes it
-    /// waits there. Default 16 MiB.
+    /// Size of the ring shared with the kernel, bytes, 1 MiB to 1 GiB. Packets that arrive faster
+    /// than the disk writes them wait in it. Default 16 MiB.
     #[serde(default = "ring")]
     pub ring_bytes: u32,
-    /// A file that has this size is followed by another, bytes, at least 1 MiB. Default: one file.
+    /// Size at which a new file is started, bytes, at least 1 MiB. Default: a single file.
     #[serde(default)]
     pub rotate_bytes: Option<u64>,
-    /// Number of files of which the oldest is deleted when another begins, 2 to 10 000; needs
-    /// `rotate_bytes`. Default: none is deleted.
+    /// Number of files kept, 2 to 10 000: the oldest is deleted when a new one is started. Requires
+    /// `rotate_bytes`. Default: no file is deleted.
     #[serde(default)]
     pub files_max: Option<u32>,
-    /// Only TCP with one of these ports at either end; at most 32. Default: everything.
+    /// Capture only TCP packets with one of these ports at either end; at most 32. Default: all
+    /// packets.
     #[serde(default)]
     pub ports: Vec<u16>,
 }

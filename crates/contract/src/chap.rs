@@ -6,25 +6,25 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Where a secret is: 12 to 255 bytes of text (96 bits at least, RFC 7143 section 9.2.1).
+/// Source of a secret: 12 to 255 bytes of text (96 bits at least, RFC 7143 section 9.2.1).
 #[derive(Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum SecretSource {
-    /// Here.
+    /// In the configuration itself.
     Text {
         /// The secret.
         text: String,
     },
-    /// In a file of which it is the only line. The engine reads it; the line's end is not part of
-    /// it.
+    /// In a file whose only line is the secret. The engine reads the file; the line ending is not
+    /// part of the secret.
     File {
         /// Its path.
         path: String,
     },
 }
 
-/// What `SecretSource` would be read as, were it not for what serde says of a text in the wrong
-/// place: the text.
+/// Mirror of `SecretSource` for deserialisation. A derived `Deserialize` on `SecretSource` would
+/// print a misplaced secret in its error message.
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 enum Source {
@@ -68,55 +68,55 @@ impl fmt::Debug for SecretSource {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChapUser {
-    /// As CHAP_N says it, literally; 1 to 255 bytes.
+    /// The name, sent as CHAP_N byte for byte; 1 to 255 bytes.
     pub name: String,
-    /// The secret that proves it.
+    /// The secret of this name.
     pub secret: SecretSource,
 }
 
-/// How a response is made of a challenge. SHA-1 and MD5 are broken hashes: for peers that know no
-/// other.
+/// Hash that turns a challenge into a response (CHAP_A). SHA-1 and MD5 are broken and meant only
+/// for peers that support nothing better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ChapAlgorithm {
-    /// 8.
+    /// CHAP_A=8.
     #[serde(rename = "sha3_256")]
     Sha3_256,
-    /// 7.
+    /// CHAP_A=7.
     #[serde(rename = "sha256")]
     Sha256,
-    /// 6.
+    /// CHAP_A=6.
     #[serde(rename = "sha1")]
     Sha1,
-    /// 5.
+    /// CHAP_A=5.
     #[serde(rename = "md5")]
     Md5,
 }
 
 impl ChapAlgorithm {
-    /// Used unless others are asked for: SHA3-256, SHA-256.
+    /// Returns the default algorithms: SHA3-256, SHA-256.
     #[must_use]
     pub fn strong() -> Vec<ChapAlgorithm> {
         vec![ChapAlgorithm::Sha3_256, ChapAlgorithm::Sha256]
     }
 
-    /// A broken hash.
+    /// Returns whether the hash is broken.
     #[must_use]
     pub fn is_weak(self) -> bool {
         matches!(self, ChapAlgorithm::Sha1 | ChapAlgorithm::Md5)
     }
 }
 
-/// CHAP of an initiator: a target that does not ask for it is not logged in to.
+/// CHAP settings of an initiator. It does not log in to a target that does not request CHAP.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChapConfig {
     /// Name and secret of the initiator.
     pub user: ChapUser,
-    /// Name and another secret that the target must prove to have (mutual CHAP). Default: the
-    /// target proves nothing.
+    /// Name and secret with which the target must authenticate itself (mutual CHAP). The secret
+    /// must differ from the initiator's. Default: the target is not authenticated.
     #[serde(default)]
     pub target: Option<ChapUser>,
-    /// Algorithms offered, best first. Default SHA3-256, SHA-256.
+    /// Algorithms offered, preferred first. Default SHA3-256, SHA-256.
     #[serde(default = "ChapAlgorithm::strong")]
     pub algorithms: Vec<ChapAlgorithm>,
 }

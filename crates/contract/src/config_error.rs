@@ -1,29 +1,29 @@
-//! The refusal of a configuration.
+//! Error of an invalid configuration.
 
-/// A configuration that is refused: the field, the reason and the remedy.
+/// A refused configuration: the field, the problem and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {what}")]
+#[error("{field}: {problem}")]
 pub struct ConfigError {
     /// Path of the field, as `vms[3].pattern.sizes[0].bytes`.
     pub field: String,
-    /// The value and the bound that it breaks.
-    pub what: String,
+    /// The value and the bound that it violates.
+    pub problem: String,
     /// How to correct it.
     pub hint: String,
 }
 
-/// Refuses `field`.
+/// Returns the error for `field`.
 ///
 /// # Errors
 /// Always.
 pub fn refuse<T>(
     field: impl Into<String>,
-    what: impl Into<String>,
+    problem: impl Into<String>,
     hint: impl Into<String>,
 ) -> Result<T, ConfigError> {
     Err(ConfigError {
         field: field.into(),
-        what: what.into(),
+        problem: problem.into(),
         hint: hint.into(),
     })
 }

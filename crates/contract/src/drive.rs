@@ -1,18 +1,18 @@
 //! Parameters of the timing model. Part of the contract (exported as JSON Schema).
 //!
-//! Shapes, units, bounds and defaults only; what the parameters do is told in the modules that use
-//! them and in `docs/concepts/drive-model.md`. Bounds are checked by `hakaru_drive::resolve`; named
-//! presets are in that crate too.
+//! This module defines shapes, units, bounds and defaults only. The modules that use a parameter
+//! and `docs/concepts/drive-model.md` describe its effect. `hakaru_drive::resolve` checks the
+//! bounds; the named presets are in that crate as well.
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How long requests take.
+/// Timing model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Model {
-    /// As fast as the machine: every request completes at once.
+    /// No model: every request completes as fast as the machine allows.
     None,
-    /// A named model of this crate: `jdsf-2011`.
+    /// A named model: `jdsf-2011`.
     Preset {
         /// Its name.
         name: String,
@@ -25,20 +25,20 @@ pub enum Model {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ArrayModel {
-    /// Counted as resource `controller`.
+    /// The controller; counted as resource `controller`.
     pub controller: Controller,
-    /// Counted as resource `port/0`; absent where a real or emulated link does that.
+    /// The port; counted as resource `port/0`. Omit it if a real or emulated link limits the rate.
     #[serde(default)]
     pub port: Option<Port>,
-    /// Counted as `cache`; absent: every request goes to the drives.
+    /// The cache; counted as `cache`. Default: none, every request goes to the drives.
     #[serde(default)]
     pub cache: Option<Cache>,
-    /// RAID groups, 1 to 64; LUs name the one they lie on by its place in this list.
+    /// RAID groups, 1 to 64. LUs refer to a group by its index in this list.
     pub groups: Vec<Group>,
 }
 
 impl ArrayModel {
-    /// Whether a power cut may take writes that were answered: SCSI's "write cache enabled".
+    /// Returns whether a power cut may lose acknowledged writes: SCSI's "write cache enabled".
     #[must_use]
     pub fn has_volatile_write_cache(&self) -> bool {
         self.cache
@@ -47,8 +47,8 @@ impl ArrayModel {
     }
 }
 
-/// A controller that spends time on every command before the drives see it. It serves one command
-/// at a time, in order.
+/// A controller that spends time on every command before the drives receive it. It serves one
+/// command at a time, in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Controller {
@@ -58,7 +58,7 @@ pub struct Controller {
     pub data_us_per_mib: f64,
 }
 
-/// A port that carries each direction at a given rate, one transfer after the other.
+/// A port that carries each direction at a given rate, one transfer after another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Port {
@@ -67,71 +67,70 @@ pub struct Port {
     pub rate_bytes_per_s: f64,
 }
 
-/// When a write is answered.
+/// Write policy of the cache: when a write is acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WritePolicy {
-    /// As soon as it is in the cache.
+    /// Write-back: acknowledged once it is in the cache.
     #[default]
     Back,
-    /// When it is on the drives. The cache keeps it for reads.
+    /// Write-through: acknowledged once it is on the drives. The cache keeps it for reads.
     Through,
 }
 
-/// A cache between the controller and the groups, one for all of them (`cache/`). Reads keep what
-/// they fetched and writes what they wrote; what was not used for longest gives way.
+/// A cache between the controller and the groups, shared by all of them (`cache/`). It keeps data
+/// read and data written; the least recently used segment is evicted first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cache {
-    /// Room for data, bytes: at least 64 segments, at most 4 Mi segments. A segment in use takes
-    /// some 250 bytes of the engine's memory.
+    /// Size, bytes: at least 64 segments, at most 4 Mi segments. Each segment in use takes about
+    /// 250 bytes of the engine's memory.
     pub size_bytes: u64,
-    /// Segment, bytes: 4, 8, 16, 32 or 64 KiB. Room is given out in segments; within one every 512
-    /// bytes are known apart. Default 16 KiB.
+    /// Segment, bytes: 4, 8, 16, 32 or 64 KiB. The unit of allocation; validity is tracked per 512
+    /// bytes within it. Default 16 KiB.
     #[serde(default = "segment")]
     pub segment_bytes: u32,
-    /// When a write is answered. Default `back`.
+    /// Write policy. Default `back`.
     #[serde(default)]
     pub write: WritePolicy,
-    /// It outlives a power cut (battery, flash): a flush has nothing to do and forced unit access
-    /// costs nothing. Not so: both wait for the drives. Default true.
-    #[serde(default = "yes")]
+    /// The cache survives a power cut (battery, flash), so a flush has nothing to do and forced
+    /// unit access costs nothing. Otherwise both wait for the drives. Default true.
+    #[serde(default = "default_true")]
     pub nonvolatile: bool,
-    /// Share of the segments that may hold data which is not yet on drives, percent, 1 to 100;
-    /// beyond it writes wait. Default 80.
+    /// Share of the segments that may be dirty, percent, 1 to 100; beyond it writes wait. Default
+    /// 80.
     #[serde(default = "eighty")]
     pub write_pending_limit_percent: f64,
-    /// More than this share of the limit pending starts destaging, percent, 0 to 100. Default 80.
+    /// Share of the dirty limit above which destaging starts, percent, 0 to 100. Default 80.
     #[serde(default = "eighty")]
     pub destage_high_percent: f64,
-    /// This share of the limit pending, or less, ends it, percent, 0 to `destage_high_percent`.
+    /// Share of the dirty limit at which destaging stops, percent, 0 to `destage_high_percent`.
     /// Default 60.
     #[serde(default = "sixty")]
     pub destage_low_percent: f64,
-    /// A group of which nothing was asked for so long is destaged in any case, milliseconds, 0 to 3
-    /// 600 000. Default 1000.
+    /// Idle time after which a group is destaged in any case, milliseconds, 0 to 3 600 000. Default
+    /// 1000.
     #[serde(default = "thousand")]
     pub destage_idle_ms: f64,
-    /// Destages under way at once in each group, 1 to 256. Default 16.
+    /// Concurrent destages per group, 1 to 256. Default 16.
     #[serde(default = "sixteen")]
     pub destage_writes: u32,
-    /// Longest destage, bytes, a segment to 16 MiB; never shorter than a row of a group with
+    /// Largest destage, bytes, a segment to 16 MiB; never shorter than a stripe row of a group with
     /// parity. Default 1 MiB.
     #[serde(default = "mebibyte")]
     pub destage_bytes_max: u32,
-    /// From the controller's end to the answer if the cache serves it, microseconds, 0 to 1 000
-    /// 000.
+    /// Time from the controller's end to the answer on a cache hit, microseconds, 0 to 1 000 000.
     pub hit_us: f64,
-    /// Read ahead of a sequential reader at a time, bytes, a multiple of 512 up to 16 MiB; one to
-    /// two such stretches are kept ahead of it. 0: never. Default 1 MiB.
+    /// Read-ahead of a sequential reader, bytes, a multiple of 512 up to 16 MiB. One to two such
+    /// stretches are kept ahead of it. 0: no read-ahead. Default 1 MiB.
     #[serde(default = "mebibyte")]
     pub read_ahead_bytes: u32,
-    /// Reads in sequence from which on a reader is sequential, 2 to 1000. Default 3.
+    /// Number of sequential reads after which a reader counts as sequential, 2 to 1000. Default 3.
     #[serde(default = "three")]
     pub read_ahead_after: u32,
 }
 
-/// How a group spreads data over its drives.
+/// Layout of a group over its drives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Raid {
@@ -139,7 +138,8 @@ pub enum Raid {
     Raid0,
     /// Mirrored pairs, striped.
     Raid1,
-    /// Striping with rotating parity (left-symmetric); small writes read old data and parity first.
+    /// Striping with rotating parity (left-symmetric); small writes read old data and old parity
+    /// first.
     Raid5,
 }
 
@@ -151,26 +151,27 @@ pub struct Group {
     pub raid: Raid,
     /// Number of drives: 1 or more (RAID 0), even (RAID 1), 3 or more (RAID 5); at most 64.
     pub drives: u32,
-    /// Bytes on one drive before the next one is used: a multiple of 512, up to 16 MiB.
+    /// Stripe unit: bytes on one drive before the next drive is used, a multiple of 512, up to 16
+    /// MiB.
     pub stripe_unit_bytes: u32,
-    /// How the group's addresses lie on its drives. Default: in order.
+    /// Mapping of the group's addresses to its drives. Default: in order.
     #[serde(default)]
     pub extents: Option<Extents>,
-    /// What the drives are.
+    /// Model of each drive.
     pub drive: Drive,
 }
 
-/// Space that is given out in extents which do not lie in order, as image files of many VMs in one
-/// file system, or thin LUs in one pool, come to lie (`extents.rs`).
+/// Space allocated in extents that are not in order, like the image files of many VMs in one file
+/// system, or thin LUs in one pool (`extents.rs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Extents {
-    /// Bytes that lie together: a multiple of the stripe (`stripe_unit_bytes` times the drives that
-    /// hold data).
+    /// Length of an extent, bytes: a multiple of the stripe (`stripe_unit_bytes` times the data
+    /// drives).
     pub extent_bytes: u64,
-    /// Neighbouring extents are scattered over this many bytes of the group: a multiple of
-    /// `extent_bytes`, at most the group's capacity. The group consists of such spans, and what is
-    /// left after the last whole one lies in order.
+    /// Span of the group over which neighbouring extents are scattered, bytes: a multiple of
+    /// `extent_bytes`, at most the group's capacity. The group consists of such spans; the
+    /// remainder after the last whole span lies in order.
     pub span_bytes: u64,
 }
 
@@ -178,23 +179,22 @@ pub struct Extents {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Drive {
-    /// A named drive of this crate: `sas-15k-146`, `sas-15k-300` (hdd), `sata-ssd-960`,
-    /// `nvme-ssd-2000` (ssd).
+    /// A named drive: `sas-15k-146`, `sas-15k-300` (hdd), `sata-ssd-960`, `nvme-ssd-2000` (ssd).
     Preset {
         /// Its name.
         name: String,
     },
-    /// A rotating drive.
+    /// A hard disk drive.
     Hdd(Hdd),
-    /// A flash drive.
+    /// A flash drive (SSD).
     Ssd(Ssd),
 }
 
-/// A rotating drive without read-ahead and with its write cache off, as arrays run them.
+/// A hard disk drive without read-ahead and with its write cache off, as arrays run them.
 ///
-/// The three seek times are those that a data sheet prints; the curve through them is Lee and
-/// Katz's (`seek.rs`). Rates and heads give the geometry (`geometry.rs`): an inner track holds
-/// fewer bytes than an outer one.
+/// The three seek times are those of a data sheet; the curve through them is Lee and Katz's
+/// (`seek.rs`). Rates and heads determine the geometry (`geometry.rs`): an inner track holds fewer
+/// bytes than an outer one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Hdd {
@@ -207,54 +207,57 @@ pub struct Hdd {
     /// Media rate of the outermost zone, bytes of user data per second under one head, 1e6 to 1e10.
     /// Source: data sheet ("sustainable transfer rate, maximum").
     pub rate_outer_bytes_per_s: f64,
-    /// Media rate of the innermost zone, at most the outermost one's. Source: data sheet
+    /// Media rate of the innermost zone, at most `rate_outer_bytes_per_s`. Source: data sheet
     /// ("minimum").
     pub rate_inner_bytes_per_s: f64,
-    /// Zones of equal numbers of cylinders, 1 to 64, between which the rate falls evenly. Default
-    /// 16.
+    /// Zones of equal numbers of cylinders, 1 to 64; the rate falls linearly from zone to zone.
+    /// Default 16.
     #[serde(default = "sixteen")]
     pub zones: u32,
     /// Seek to the next cylinder for a read, milliseconds, above 0. Source: data sheet ("single
     /// track").
     pub seek_track_ms: f64,
-    /// Seek averaged over all pairs of cylinders for a read, milliseconds. Source: data sheet
+    /// Mean seek over all pairs of cylinders for a read, milliseconds. Source: data sheet
     /// ("average").
     pub seek_average_ms: f64,
     /// Seek over all cylinders for a read, milliseconds. Source: data sheet ("full stroke").
     pub seek_full_ms: f64,
-    /// Added to a seek or head switch that ends in a write: the head must settle closer,
-    /// milliseconds, 0 to 10. Source: data sheet (average write seek less average read seek).
+    /// Added to a seek or head switch that ends in a write, because the head must settle more
+    /// precisely, milliseconds, 0 to 10. Source: data sheet (average write seek less average read
+    /// seek).
     pub write_settle_ms: f64,
-    /// Switch to another head of the cylinder, milliseconds, 0 to 10. Default: `seek_track_ms`.
+    /// Time to switch to another head of the same cylinder, milliseconds, 0 to 10. Default:
+    /// `seek_track_ms`.
     #[serde(default)]
     pub head_switch_ms: Option<f64>,
-    /// From a command's arrival at an idle drive to the start of the seek, microseconds, 0 to 10
-    /// 000; hidden behind the command before when the drive is busy. Default 0. Source: data sheet
+    /// Time from a command's arrival at an idle drive to the start of the seek, microseconds, 0 to
+    /// 10 000; overlaps the previous command if the drive is busy. Default 0. Source: data sheet
     /// ("controller overhead").
     #[serde(default)]
     pub command_us: f64,
-    /// Commands that the drive takes at once and chooses among, 1 to 1024; further ones wait in the
+    /// Commands queued in the drive, which reorders them, 1 to 1024; further ones wait in the
     /// array, in order. Source: data sheet ("queue depth").
     pub queue_depth: u32,
-    /// Age from which a command is overdue, milliseconds since the array handed it to the drive, 0
-    /// to 60 000. While no command is overdue the one with the shortest access time is served
-    /// first; 0 makes the drive serve in order.
+    /// Age from which a command is overdue, milliseconds since the array sent it to the drive, 0 to
+    /// 60 000. While no command is overdue, the one with the shortest access time is served first;
+    /// 0 makes the drive serve in order.
     pub age_limit_ms: f64,
-    /// While commands are overdue, every how many choices the oldest command is served, 1 to 1000;
-    /// the choices between stay shortest access time first. Default 1: strictly oldest first.
-    #[serde(default = "one")]
+    /// While commands are overdue, the oldest is served at every Nth choice, 1 to 1000; the choices
+    /// between remain shortest access time first. Default 1: strictly oldest first.
+    #[serde(default = "default_one")]
     pub overdue_every: u32,
 }
 
-/// A flash drive: a controller, a host interface, and dies behind channels, with a page-mapped
+/// A flash drive: a controller, a host interface, and dies on channels, with a page-mapped
 /// translation layer (`ssd/`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ssd {
     /// Usable bytes, 64 MiB to 64 TiB, a multiple of `mapping_bytes`. Source: data sheet.
     pub capacity_bytes: u64,
-    /// Flash beyond the usable bytes that garbage collection has to work with, percent of those, 1
-    /// to 1000. Source: raw flash of the drive, less its own tables and parity.
+    /// Over-provisioning: flash beyond the usable bytes, available to garbage collection, percent
+    /// of the usable bytes, 1 to 1000. Source: raw flash of the drive, less its own tables and
+    /// parity.
     pub over_provisioning_percent: f64,
     /// Channels, 1 to 64. Source: tear-down, data sheet of the controller.
     pub channels: u32,
@@ -263,44 +266,46 @@ pub struct Ssd {
     /// Planes of a die, which read, program and erase together, 1 to 8. Source: data sheet of the
     /// flash.
     pub planes: u32,
-    /// Page of one plane, bytes, 512 to 65 536, a power of two. Source: data sheet of the flash.
-    pub page_bytes: u32,
-    /// Pages of a block of one plane, 16 to 16 384. Source: data sheet of the flash.
-    pub pages_per_block: u32,
-    /// From array to register, microseconds, 0.1 to 10 000 (tR). Source: data sheet of the flash.
-    pub read_us: f64,
-    /// From register to array, microseconds, 0.1 to 100 000, mean over the pages of a block
-    /// (tPROG). Source: data sheet of the flash.
-    pub program_us: f64,
-    /// A block of every plane, microseconds, 0.1 to 1 000 000 (tBERS). Source: data sheet of the
+    /// Page size of one plane, bytes, 512 to 65 536, a power of two. Source: data sheet of the
     /// flash.
+    pub page_bytes: u32,
+    /// Pages per block of one plane, 16 to 16 384. Source: data sheet of the flash.
+    pub pages_per_block: u32,
+    /// Page read time (tR), array to register, microseconds, 0.1 to 10 000. Source: data sheet of
+    /// the flash.
+    pub read_us: f64,
+    /// Page program time (tPROG), register to array, mean over the pages of a block, microseconds,
+    /// 0.1 to 100 000. Source: data sheet of the flash.
+    pub program_us: f64,
+    /// Block erase time (tBERS), all planes together, microseconds, 0.1 to 1 000 000. Source: data
+    /// sheet of the flash.
     pub erase_us: f64,
     /// Rate of one channel, bytes per second, 1e6 to 1e11. Source: data sheet of the flash
     /// (interface).
     pub channel_bytes_per_s: f64,
-    /// Unit of the map from logical to physical, bytes: 512 up to a page of all planes, a power of
-    /// two. A write of part of one reads it first. Default 4096.
+    /// Unit of the logical-to-physical map, bytes: 512 up to a page of all planes, a power of two.
+    /// A partial write of a unit reads it first. Default 4096.
     #[serde(default = "map_unit")]
     pub mapping_bytes: u32,
-    /// Memory in which writes are answered, safe from a power cut, bytes: 0, or at least two pages
-    /// of all planes; at most 64 GiB. 0: a write is answered when it is in flash; `mapping_bytes`
-    /// must then be a page of all planes.
+    /// Write buffer safe from a power cut, in which writes are acknowledged, bytes: 0, or at least
+    /// two pages of all planes; at most 64 GiB. With 0 a write is acknowledged once it is in flash,
+    /// and `mapping_bytes` must be a page of all planes.
     pub buffer_bytes: u64,
     /// Rate of the host interface in each direction, bytes per second, 1e6 to 1e12. Source: data
     /// sheet (sequential read).
     pub interface_bytes_per_s: f64,
-    /// Time of the drive's controller for each command, one after the other, microseconds, 0 to 10 000. Source: data sheet (highest random
-    /// read IOPS).
+    /// Processing time of the drive's controller per command, one after another, microseconds, 0 to
+    /// 10 000. Source: data sheet (highest random read IOPS).
     pub command_us: f64,
-    /// Further time of each command that does not keep others waiting, microseconds, 0 to 100 000.
-    /// Source: data sheet (latency).
+    /// Additional latency of each command that does not delay other commands, microseconds, 0 to
+    /// 100 000. Source: data sheet (latency).
     pub latency_us: f64,
-    /// Commands that the drive works on at once, 1 to 65 536; further ones wait in the array.
-    /// Source: data sheet or interface.
+    /// Commands in progress in the drive, 1 to 65 536; further ones wait in the array. Source: data
+    /// sheet or interface.
     pub queue_depth: u32,
-    /// Starts full and overwritten at random until garbage collection costs what it always will
-    /// (steady state); else starts empty (fresh out of the box). Default true.
-    #[serde(default = "yes")]
+    /// Start full and overwritten at random until the cost of garbage collection is constant
+    /// (steady state); otherwise start empty (fresh out of the box). Default true.
+    #[serde(default = "default_true")]
     pub preconditioned: bool,
 }
 
@@ -310,13 +315,13 @@ fn map_unit() -> u32 {
 fn sixteen() -> u32 {
     16
 }
-fn one() -> u32 {
+fn default_one() -> u32 {
     1
 }
 fn segment() -> u32 {
     16 << 10
 }
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 fn eighty() -> f64 {

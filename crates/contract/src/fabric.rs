@@ -1,4 +1,4 @@
-//! What a fabric is made of.
+//! Configuration of a fabric: switches, links and their queues.
 use std::net::Ipv4Addr;
 
 use schemars::JsonSchema;
@@ -11,9 +11,9 @@ pub struct FabricConfig {
     /// Switches, 0 to 64.
     #[serde(default)]
     pub switches: Vec<SwitchConfig>,
-    /// Links, 1 to 256. Together with the switches they form no loop.
+    /// Links, 1 to 256. Links and switches must not form a loop.
     pub links: Vec<LinkConfig>,
-    /// Seed of loss, jitter and all else that is drawn.
+    /// Seed of loss, jitter and every other random choice.
     #[serde(default)]
     pub seed: u64,
 }
@@ -22,33 +22,35 @@ pub struct FabricConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchConfig {
-    /// Its name in counters and links.
+    /// Name in counters and in the ends of links.
     pub name: String,
-    /// When a frame may go on. Default `store_and_forward`.
+    /// When a frame is forwarded. Default `store_and_forward`.
     #[serde(default)]
     pub forwarding: Forwarding,
-    /// Memory that all egress queues share; without it each has its own (`queue.bytes`).
+    /// Memory shared by all egress queues. Default: each queue has its own (`queue.bytes`).
     #[serde(default)]
     pub shared_buffer: Option<SharedBuffer>,
-    /// Addresses it remembers, 1 to 1 000 000; beyond that it floods. Default 16 384.
+    /// Size of the address table, 1 to 1 000 000; frames to addresses that do not fit are flooded.
+    /// Default 16 384.
     #[serde(default = "addresses")]
     pub addresses_max: u32,
-    /// How long it remembers one that is silent, seconds. Default 300 (IEEE 802.1D).
+    /// Ageing time of an address, seconds. Default 300 (IEEE 802.1D).
     #[serde(default = "age")]
     pub address_age_s: u32,
-    /// It is an L3 switch: routes IPv4 between its VLANs. Default: it is not.
+    /// Routing between VLANs (L3 switch), IPv4. Default: none.
     #[serde(default)]
     pub router: Option<RouterConfig>,
 }
 
-/// The routing half of an L3 switch. It answers ARP and echoes, takes one off the time to live and
-/// tells senders of what it cannot pass on.
+/// Routing half of an L3 switch. It answers ARP and echo requests, decrements the time to live, and
+/// reports packets that it cannot forward to their senders by ICMP.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RouterConfig {
-    /// Its addresses, 1 to 256, each in a VLAN and a network of its own.
+    /// Addresses of the router, 1 to 256, each in a VLAN and a network of its own.
     pub interfaces: Vec<RouterInterface>,
-    /// Beyond the networks it is in, up to 4096; the longest prefix counts.
+    /// Static routes beyond the connected networks, at most 4096. The longest matching prefix
+    /// applies.
     #[serde(default)]
     pub routes: Vec<RouteConfig>,
 }
@@ -62,9 +64,9 @@ pub struct RouterInterface {
     pub vlan: u16,
     /// IPv4 address.
     pub address: Ipv4Addr,
-    /// Of the network it is in, 1 to 31.
+    /// Prefix length of the connected network, 1 to 31.
     pub prefix_length: u8,
-    /// Longest IP packet it sends into this VLAN, 576 to 65 535. Default 1500.
+    /// MTU: longest IP packet sent into this VLAN, bytes, 576 to 65 535. Default 1500.
     #[serde(default = "mtu")]
     pub mtu_bytes: u32,
 }
@@ -73,11 +75,11 @@ pub struct RouterInterface {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RouteConfig {
-    /// The network it leads to.
+    /// Destination network.
     pub destination: Ipv4Addr,
-    /// Of that network, 0 (the default route) to 32.
+    /// Prefix length of that network, 0 (the default route) to 32.
     pub prefix_length: u8,
-    /// The next router, in one of the networks of `interfaces`.
+    /// Next hop, in one of the networks of `interfaces`.
     pub via: Ipv4Addr,
 }
 
@@ -92,44 +94,45 @@ fn age() -> u32 {
     300
 }
 
-/// When a switch passes a frame on.
+/// When a switch forwards a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Forwarding {
-    /// When its last byte has come.
+    /// Once its last byte has arrived.
     #[default]
     StoreAndForward,
-    /// When its first 64 bytes have come, if the way out is not faster than the way in.
+    /// Once its first 64 bytes have arrived, if the egress link is not faster than the ingress
+    /// link.
     CutThrough,
 }
 
 /// Memory shared by dynamic threshold (Choudhury and Hahne 1998): a queue may grow to `alpha` times
-/// what is free.
+/// the free memory.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SharedBuffer {
-    /// All of it, bytes.
+    /// Total size, bytes.
     pub bytes: u64,
-    /// 1/128 to 16. Default 1.
-    #[serde(default = "one")]
+    /// Factor, 1/128 to 16. Default 1.
+    #[serde(default = "default_one")]
     pub alpha: f64,
 }
 
-fn one() -> f64 {
+fn default_one() -> f64 {
     1.0
 }
 
-/// A link. `a` and `b` are its ends; each direction has properties of its own.
+/// A link. `a` and `b` are its ends; each direction has its own properties.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkConfig {
-    /// Its name in counters.
+    /// Name in counters.
     pub name: String,
     /// One end.
     pub a: End,
     /// The other.
     pub b: End,
-    /// Longest IP packet it carries, bytes, 576 to 65 535; longer frames are dropped and counted.
+    /// MTU: longest IP packet carried, bytes, 576 to 65 535; longer frames are dropped and counted.
     /// Default 1500.
     #[serde(default = "mtu")]
     pub mtu_bytes: u32,
@@ -149,22 +152,22 @@ fn mtu() -> u32 {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum End {
-    /// An interface that the shell reads and writes. Ports count from 0 in the order of the links,
-    /// `a` before `b`.
+    /// A network interface of the engine. Ports count from 0 in the order of the links, `a` before
+    /// `b`.
     Interface {
         /// Its name.
         name: String,
     },
     /// A port of a switch.
     Switch {
-        /// Which.
+        /// Name of the switch.
         name: String,
-        /// VLAN of untagged frames, 1 to 4094; tagged ones are refused. `None`: a trunk, which
-        /// carries them tagged (VLAN 1 untagged).
+        /// VLAN of untagged frames, 1 to 4094; tagged frames are refused. `None`: a trunk, which
+        /// carries tagged frames (VLAN 1 untagged).
         #[serde(default = "vlan_1")]
         vlan: Option<u16>,
-        /// VLANs that a trunk carries, in and out, each 1 to 4094; frames of others are refused.
-        /// Default: all. Not for access ports.
+        /// VLANs of a trunk, in both directions, each 1 to 4094; frames of other VLANs are refused.
+        /// Default: all. Not allowed for access ports.
         #[serde(default)]
         allowed: Option<Vec<u16>>,
     },
@@ -178,28 +181,28 @@ fn vlan_1() -> Option<u16> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Direction {
-    /// Bits per second on the wire, preamble and gap included, 1000 to 10^12; `None`: no
-    /// serialisation.
+    /// Rate on the wire, bits per second, including preamble and gap, 1000 to 10^12. `None`: no
+    /// serialisation delay.
     pub rate_bits_per_s: Option<u64>,
-    /// Propagation, µs, 0 to 10^7.
+    /// Propagation delay, µs, 0 to 10^7.
     pub delay_us: f64,
-    /// What is added to the delay of each frame.
+    /// Random addition to the delay of each frame.
     pub jitter: Jitter,
-    /// Frames that vanish.
+    /// Loss of frames.
     pub loss: Loss,
-    /// Share of frames that arrive twice, percent.
+    /// Share of frames that are duplicated, percent.
     pub duplicate_percent: f64,
-    /// Share of frames in which one bit of the payload is turned over after the FCS was checked, as
-    /// defective equipment does, percent.
+    /// Share of frames in which one payload bit is flipped after the FCS was checked, as by
+    /// defective equipment, percent.
     pub corrupt_percent: f64,
-    /// Share of frames that are held back by `reorder_us`, percent.
+    /// Share of frames that are delayed by `reorder_us`, percent.
     pub reorder_percent: f64,
-    /// How long those are held back, µs.
+    /// Additional delay of reordered frames, µs.
     pub reorder_us: f64,
-    /// Where frames wait for the serialiser.
+    /// Queue in front of the serialiser.
     pub queue: Queue,
-    /// 802.3x: the end that receives may stop the end that sends, so that nothing is dropped for
-    /// want of room.
+    /// PAUSE frames (IEEE 802.3x): the receiving end may stop the sending end, so that no frame is
+    /// dropped for lack of buffer.
     pub pause: bool,
 }
 
@@ -220,51 +223,51 @@ impl Default for Direction {
     }
 }
 
-/// What is added to the delay of each frame. Frames stay in order: one that would overtake arrives
-/// with the one before it.
+/// Random addition to the delay of each frame. Frames stay in order: a frame that would overtake
+/// arrives together with the previous one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Jitter {
     /// Nothing.
     #[default]
     None,
-    /// 0 to `max_us`, all alike.
+    /// Uniform between 0 and `max_us`.
     Uniform {
-        /// µs.
+        /// Upper bound, µs.
         max_us: f64,
     },
     /// Exponential.
     Exponential {
-        /// µs.
+        /// Mean, µs.
         mean_us: f64,
     },
-    /// Normal, around `mean_us`; below 0 counts as 0.
+    /// Normal around `mean_us`; negative values count as 0.
     Normal {
-        /// µs.
+        /// Mean, µs.
         mean_us: f64,
         /// Standard deviation, µs.
         deviation_us: f64,
     },
 }
 
-/// Frames that vanish on the line.
+/// Loss of frames on the line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Loss {
-    /// None.
+    /// No loss.
     #[default]
     None,
-    /// Each by itself.
+    /// Independent for each frame.
     Random {
-        /// 0 to 100.
+        /// Share of frames lost, percent, 0 to 100.
         percent: f64,
     },
-    /// In bursts (Gilbert and Elliott): a good state that loses nothing and a bad one that loses
+    /// In bursts (Gilbert and Elliott): a good state without loss and a bad state that loses
     /// `bad_percent`.
     Bursts {
-        /// Share of frames lost in the long run, percent, below `bad_percent`.
+        /// Long-run share of frames lost, percent, below `bad_percent`.
         percent: f64,
-        /// Frames that a stay in the bad state lasts on average, at least 1.
+        /// Mean number of frames in a stay in the bad state, at least 1.
         burst_frames: f64,
         /// Loss in the bad state, percent. Default 100.
         #[serde(default = "hundred")]
@@ -280,10 +283,10 @@ fn hundred() -> f64 {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Queue {
-    /// Room, bytes of frames with FCS; at least one frame of the link's MTU. With a shared buffer:
-    /// a bound besides it. Default 512 KiB.
+    /// Capacity, bytes of frames with FCS; at least one frame of the link's MTU. With a shared
+    /// buffer it is an additional limit. Default 512 KiB.
     pub bytes: u64,
-    /// What happens before it is full.
+    /// Discipline before the queue is full.
     pub discipline: Discipline,
 }
 
@@ -296,32 +299,32 @@ impl Default for Queue {
     }
 }
 
-/// What an egress queue does before it is full.
+/// Discipline of an egress queue before it is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Discipline {
-    /// Nothing.
+    /// None: frames are dropped only if the queue is full.
     #[default]
     TailDrop,
     /// Random early detection (Floyd and Jacobson 1993).
     Red {
-        /// Average queue from which frames are dropped (or marked), bytes.
+        /// Average queue length above which frames are dropped (or marked) at random, bytes.
         min_bytes: u64,
-        /// Average queue from which all are, bytes.
+        /// Average queue length above which all frames are dropped (or marked), bytes.
         max_bytes: u64,
-        /// Probability just below `max_bytes`, percent. Default 10.
+        /// Drop probability just below `max_bytes`, percent. Default 10.
         #[serde(default = "ten")]
         percent: f64,
-        /// Weight of the newest length in the average, 0 to 1. Default 0.002.
+        /// Weight of the latest length in the average, 0 to 1. Default 0.002.
         #[serde(default = "weight")]
         weight: f64,
-        /// Mark frames that allow it (ECN) instead of dropping them.
+        /// Mark ECN-capable frames instead of dropping them.
         #[serde(default)]
         ecn: bool,
     },
-    /// Marks frames that allow it (ECN) while the queue is longer than this (RFC 8257, DCTCP).
+    /// Marks ECN-capable frames while the queue is longer than a threshold (RFC 8257, DCTCP).
     Mark {
-        /// Bytes.
+        /// Threshold, bytes.
         above_bytes: u64,
     },
 }

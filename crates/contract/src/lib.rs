@@ -1,24 +1,24 @@
 //! The contract between `hakaru-engine` and the control plane: JSON lines on the engine's stdin and
 //! stdout.
 //!
-//! Defined here once; `hakaru-engine schema` exports it as JSON Schema,
-//! `schema/contract.schema.json` is that export checked in, and tests on both sides hold it. A
-//! conversation:
+//! The contract is defined here and nowhere else. `hakaru-engine schema` exports it as JSON Schema,
+//! the export is checked in as `schema/contract.schema.json`, and tests on both sides compare them.
+//! A conversation:
 //!
 //! ```text
-//! engine  → hello      who I am, which contract
-//! control → configure  one engine's configuration
-//! engine  → ready      bound, logged in, opened; with what was found (or error)
+//! engine  → hello      contract and version of the engine
+//! control → configure  configuration of one engine
+//! engine  → ready      listening, logged in, files open, with details (or error)
 //! control → start      begin at this instant of CLOCK_MONOTONIC
 //! engine  → phase, sample…   cumulative counters and interval histograms, one clock
 //! engine  → result     load ended (initiator, probe), or answer to stop
-//! control → manage     array: status, growth, volumes, …; the engine answers reply under the same id
+//! control → manage     array: status, growth, volumes, …; answered by a reply with the same id
 //! control → stop       end cleanly; the engine answers result and exits 0
 //! ```
-//! The end of stdin means `stop`: an engine never outlives the process that started it.
+//! End of file on stdin means `stop`: an engine never outlives the process that started it.
 //!
-//! Every configuration type of the project is here, with its defaults and bounds; the cores take
-//! these plain data types. The crate imports no core.
+//! Every configuration type of the project is defined here, with its defaults and bounds. The cores
+//! take these plain data types. This crate imports no core.
 #![forbid(unsafe_code)]
 
 mod access;
@@ -49,5 +49,5 @@ pub use message::*;
 pub use socket::SocketOptions;
 pub use watch::*;
 
-/// Version of the contract. Both sides refuse another one.
+/// Version of the contract. Each side refuses any other version.
 pub const CONTRACT_VERSION: u32 = 1;

@@ -4,34 +4,36 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::config_error::{ConfigError, refuse};
 
-/// iSCSI login keys (RFC 7143 section 13): what an initiator offers, or what an array declares and
-/// agrees to. Of lengths and counts the smaller of both sides' holds, of `InitialR2T` the Yes, of
-/// `ImmediateData` the No. One connection per session (`MaxConnections=1`), error recovery level 0.
+/// iSCSI login keys (RFC 7143 section 13): the values that an initiator offers, or that an array
+/// declares and accepts. Of lengths and counts, the smaller of both sides' values applies; of
+/// `InitialR2T`, Yes; of `ImmediateData`, No. Sessions have one connection (`MaxConnections=1`) and
+/// error recovery level 0.
 ///
-/// The defaults here are an initiator's, which are open-iscsi's except where noted; an array's
-/// differ and stand in its configuration. Both are defined here and nowhere else.
+/// The defaults are those of an initiator, equal to open-iscsi's except where noted. The defaults
+/// of an array differ and are given as well. Both are defined only here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoginKeys {
-    /// `MaxRecvDataSegmentLength` declared, bytes, 512 to 16 777 215. Default 262 144; array 262
-    /// 144.
+    /// `MaxRecvDataSegmentLength` declared, bytes, 512 to 16 777 215. Default 262 144, for an array
+    /// as well.
     pub max_recv_data_segment_length: u32,
-    /// `MaxBurstLength` offered, or agreed to at most, bytes, 512 to 16 777 215. Default 16 776
-    /// 192; array 1 048 576.
+    /// `MaxBurstLength` offered, or the most that is accepted, bytes, 512 to 16 777 215. Default 16
+    /// 776 192; array 1 048 576.
     pub max_burst_length: u32,
-    /// `FirstBurstLength` offered, or agreed to at most, bytes, 512 to 16 777 215; an initiator's
-    /// is cut to `max_burst_length`, an array's may not be above it. Default 262 144; array 65 536.
+    /// `FirstBurstLength` offered, or the most that is accepted, bytes, 512 to 16 777 215. An
+    /// initiator's is reduced to `max_burst_length`; an array's must not exceed it. Default 262
+    /// 144; array 65 536.
     pub first_burst_length: u32,
-    /// `InitialR2T=Yes` offered, or asked for: then no data comes unasked but with the command.
-    /// Default false.
+    /// `InitialR2T=Yes` offered, or required: no unsolicited data except immediate data. Default
+    /// false.
     pub initial_r2t: bool,
-    /// `ImmediateData=Yes` offered, or agreed to. Default true.
+    /// `ImmediateData=Yes` offered, or accepted. Default true.
     pub immediate_data: bool,
-    /// `MaxOutstandingR2T` offered, or agreed to at most, 1 to 65 535. Default 1; array 8.
+    /// `MaxOutstandingR2T` offered, or the most that is accepted, 1 to 65 535. Default 1; array 8.
     pub max_outstanding_r2t: u32,
-    /// `HeaderDigest=CRC32C` offered (with `None` second), or agreed to. Default false; array true.
+    /// `HeaderDigest=CRC32C` offered (with `None` second), or accepted. Default false; array true.
     pub header_digest: bool,
-    /// `DataDigest=CRC32C` offered (with `None` second), or agreed to. Default false; array true.
+    /// `DataDigest=CRC32C` offered (with `None` second), or accepted. Default false; array true.
     pub data_digest: bool,
 }
 
@@ -66,10 +68,10 @@ impl LoginKeys {
         }
     }
 
-    /// Reads the keys of an array: those left out have an array's defaults.
+    /// Deserialises the keys of an array: omitted keys take an array's defaults.
     ///
     /// # Errors
-    /// As any struct: an unknown key, or a value of the wrong type.
+    /// An unknown key, or a value of the wrong type.
     pub(crate) fn deserialize_of_array<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<LoginKeys, D::Error> {
@@ -91,10 +93,10 @@ impl LoginKeys {
         }
         OfArray::deserialize(deserializer)
     }
-    /// Ranges of RFC 7143 section 13.
+    /// Checks the ranges of RFC 7143 section 13.
     ///
     /// # Errors
-    /// The first key that is outside.
+    /// The first key that is out of range.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let lengths = [
             (
@@ -114,8 +116,8 @@ impl LoginKeys {
             }
         }
         if !(1..=65_535).contains(&self.max_outstanding_r2t) {
-            let what = self.max_outstanding_r2t.to_string();
-            return refuse("login.max_outstanding_r2t", what, "1 to 65535");
+            let problem = self.max_outstanding_r2t.to_string();
+            return refuse("login.max_outstanding_r2t", problem, "1 to 65535");
         }
         Ok(())
     }

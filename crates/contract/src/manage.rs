@@ -1,83 +1,82 @@
-//! What an operator orders of an array that serves.
+//! Management requests to a running array.
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::array::{GroupConfig, LuConfig};
 
-/// An order. What it changes is on stable storage when it is answered, except the state of a port.
+/// A management request. When it is answered, its effect is on stable storage; only the state of a
+/// port is not persistent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ManageAction {
-    /// Answers `pools` (figures in bytes, their groups and volumes), `lus`, `portals` and
-    /// `sessions_now`.
+    /// Report `pools` (figures in bytes, groups and volumes), `lus`, `portals` and `sessions_now`.
     Status,
-    /// Adds a RAID group to a pool.
+    /// Add a RAID group to a pool.
     Grow {
         /// Name of the pool.
         pool: String,
         /// The group.
         group: GroupConfig,
     },
-    /// Serves a thin LU from now on; its volume is made if it is not there, made larger if it is
-    /// smaller.
+    /// Start serving a thin LU. Its volume is created if absent, extended if smaller.
     Create {
-        /// The LU; its store is `thin`.
+        /// The LU; its store must be `thin`.
         lu: LuConfig,
     },
-    /// Makes a copy of a volume that takes no writes.
+    /// Create a read-only copy of a volume.
     Snapshot {
         /// Name of the pool.
         pool: String,
         /// Name of the volume.
         volume: String,
-        /// Name of the copy.
+        /// Name of the snapshot.
         name: String,
     },
-    /// Makes a copy of a volume that takes writes.
+    /// Create a writable copy of a volume.
     Clone {
         /// Name of the pool.
         pool: String,
-        /// Name of the volume, or snapshot.
+        /// Name of the volume or snapshot.
         volume: String,
-        /// Name of the copy.
+        /// Name of the clone.
         name: String,
-        /// Most bytes of pages that the copy may take. Default: as many as there are.
+        /// Quota: maximum bytes of pages allocated to the clone. Default: no limit.
         #[serde(default)]
         quota_bytes: Option<u64>,
     },
-    /// Makes a volume, and every LU that it is, larger.
+    /// Extend a volume and every LU that it backs.
     Resize {
         /// Name of the pool.
         pool: String,
         /// Name of the volume.
         volume: String,
-        /// New size, a multiple of the LUs' blocks, not below the present one.
+        /// New size, a multiple of the LUs' block size, not below the present size.
         size_bytes: u64,
     },
-    /// Sets or lifts a volume's quota.
+    /// Set or remove a volume's quota.
     SetQuota {
         /// Name of the pool.
         pool: String,
         /// Name of the volume.
         volume: String,
-        /// Most bytes of pages that it may take; absent: as many as there are.
+        /// Maximum bytes of pages allocated to the volume. Default: no limit.
         #[serde(default)]
         quota_bytes: Option<u64>,
     },
-    /// Withdraws every LU that the volume is, and forgets the volume.
+    /// Withdraw every LU that the volume backs, and delete the volume.
     Delete {
         /// Name of the pool.
         pool: String,
         /// Name of the volume.
         volume: String,
     },
-    /// Withdraws a thin LU; its volume stays.
+    /// Stop serving a thin LU; its volume stays.
     Withdraw {
         /// Logical unit number.
         lun: u8,
     },
-    /// Sets the asymmetric access state (ALUA) of the target port behind a portal. Not kept over a
-    /// restart.
+    /// Set the asymmetric access state (ALUA) of the target port behind a portal. A restart resets
+    /// it.
     SetPortState {
         /// Index into the configuration's `portals`.
         portal: u16,
@@ -94,8 +93,8 @@ pub enum PortState {
     Optimized,
     /// Active/non-optimized.
     NonOptimized,
-    /// Media are not accessed through it.
+    /// Media access through the port is refused.
     Standby,
-    /// Nothing but inquiry is answered through it.
+    /// Only inquiry commands are answered through the port.
     Unavailable,
 }

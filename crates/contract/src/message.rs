@@ -1,4 +1,4 @@
-//! Messages.
+//! Messages between the control plane and an engine.
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -11,37 +11,37 @@ use crate::initiator::InitiatorConfig;
 use crate::manage::ManageAction;
 use crate::watch::WatchConfig;
 
-/// From the control plane to an engine.
+/// A message from the control plane to an engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Command {
-    /// Become one engine. Comes first, once.
+    /// Configures the engine. Sent first, once.
     Configure {
-        /// The contract that the sender speaks.
+        /// Contract version of the sender.
         contract: u32,
-        /// What to be.
-        // Boxed since it is far larger than every other command.
+        /// Kind of engine and its configuration.
+        // Boxed because it is far larger than every other command.
         config: Box<EngineConfig>,
     },
-    /// Begin the load or the sampling at an instant of `CLOCK_MONOTONIC`; an instant that has
-    /// passed means now.
+    /// Starts the load or the sampling at an instant of `CLOCK_MONOTONIC`; an instant in the past
+    /// means now.
     Start {
-        /// Nanoseconds.
+        /// The instant, nanoseconds.
         at_ns: u64,
     },
-    /// Do this beside serving; answered by one `reply`. Only an array takes such orders, once it is
-    /// `ready`.
+    /// Carries out a management request; answered by one `reply`. Only an array accepts it, once it
+    /// is `ready`.
     Manage {
-        /// Comes back in the reply.
+        /// Number that the reply repeats.
         id: u64,
-        /// The exchange that was not answered.
+        /// The request.
         action: ManageAction,
     },
-    /// End cleanly: answer `result`, exit 0.
+    /// Ends the engine cleanly: it answers `result` and exits 0.
     Stop,
 }
 
-/// Configuration of whichever engine.
+/// Configuration of an engine of any kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "engine", rename_all = "snake_case")]
 pub enum EngineConfig {
@@ -49,9 +49,9 @@ pub enum EngineConfig {
     Array(ArrayConfig),
     /// Block load.
     Initiator(InitiatorConfig),
-    /// Counters of a node.
+    /// Counters of a node and its connections.
     Watch(WatchConfig),
-    /// Measuring a path.
+    /// Measurement of a network path.
     Probe(ProbeConfig),
     /// Switches and links.
     Fabric(FabricEngineConfig),
@@ -59,106 +59,107 @@ pub enum EngineConfig {
     Backup(BackupConfig),
 }
 
-/// From an engine to the control plane.
+/// A message from an engine to the control plane.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Event {
-    /// First line, before anything is asked.
+    /// First message, sent on start.
     Hello {
-        /// The contract spoken.
+        /// Contract version of the engine.
         contract: u32,
         /// Version of the engine.
         version: String,
     },
-    /// Configured; waits for `start`.
+    /// Configured and waiting for `start`.
     Ready {
-        /// What was found: `portals` as bound, `lus`, `sessions`, negotiated keys, `io_backend`, ….
+        /// Details of the set-up: `portals` as bound, `lus`, `sessions`, negotiated keys,
+        /// `io_backend`, ….
         found: BTreeMap<String, serde_json::Value>,
     },
     /// A phase began: `warmup`, `measure`, `drain`, `verify`.
     Phase {
-        /// Which.
+        /// Name of the phase.
         phase: String,
-        /// When, nanoseconds of `CLOCK_MONOTONIC`.
+        /// Instant, nanoseconds of `CLOCK_MONOTONIC`.
         at_ns: u64,
     },
     /// Counters at an instant.
     Sample(Sample),
-    /// The end of the work.
+    /// End of the work.
     Result {
-        /// When, nanoseconds of `CLOCK_MONOTONIC`.
+        /// Instant, nanoseconds of `CLOCK_MONOTONIC`.
         at_ns: u64,
-        /// What came of it; names and units in `docs/reference/metrics.md`.
+        /// Results; names and units in `docs/reference/metrics.md`.
         values: BTreeMap<String, f64>,
         /// Histograms of the whole measuring phase.
         histograms: Vec<NamedHistogram>,
     },
-    /// What came of a `manage`: either `value` or `error`.
+    /// Answer to a `manage`: either `value` or `error`.
     Reply {
-        /// The order's.
+        /// Number of the request.
         id: u64,
-        /// What was asked for, or what was made.
+        /// Requested or created objects.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         value: Option<BTreeMap<String, serde_json::Value>>,
-        /// Why nothing was done.
+        /// Reason for which nothing was done.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<ReplyError>,
     },
-    /// The engine cannot do or go on with what was asked. Fatal unless `fatal` is false.
+    /// The engine cannot carry out or continue its work. Fatal unless `fatal` is false.
     Error {
-        /// Whose doing.
+        /// Origin of the error.
         class: ErrorClass,
-        /// What happened, where.
+        /// Description: which operation failed, on which object.
         message: String,
-        /// What to do about it.
+        /// Remedy.
         hint: String,
-        /// The engine ends.
+        /// Whether the engine ends.
         fatal: bool,
     },
 }
 
-/// Why an order was not carried out.
+/// Reason for which a management request was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReplyError {
-    /// Whose doing.
+    /// Origin of the error.
     pub class: ErrorClass,
-    /// What happened.
+    /// Description of the error.
     pub message: String,
-    /// What to do about it.
+    /// Remedy.
     pub hint: String,
 }
 
-/// Whose doing an error is; decides the exit code.
+/// Origin of an error; decides the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorClass {
-    /// The configuration cannot be (exit 2).
+    /// Invalid configuration (exit 2).
     Usage,
-    /// The machine or network refuses (exit 3).
+    /// Refused by the machine or network (exit 3).
     Environment,
     /// Wrong, stale or torn data was read (exit 6).
     Verification,
-    /// A peer broke the protocol, refused or vanished (exit 7).
+    /// A peer violated the protocol, refused or disappeared (exit 7).
     Peer,
-    /// A defect of ours (exit 1).
+    /// A defect of hakaru (exit 1).
     Internal,
 }
 
 /// Cumulative counters of one engine at one instant, and histograms of the interval since the
-/// sample before.
+/// previous sample.
 ///
-/// `counters[ENTITY][NAME]` only ever grows while the engine runs, except names that end in `_now`
+/// `counters[ENTITY][NAME]` never decreases while the engine runs, except names that end in `_now`
 /// (gauges). Entities: `vm/NAME`, `lu/N`, `port/N`, `group/N`, `drive/N`, `controller`, `session`,
 /// `process`, `machine`, `cpu/N`, `nic/NAME`, `irq/NAME`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sample {
-    /// When, nanoseconds of `CLOCK_MONOTONIC`.
+    /// Instant, nanoseconds of `CLOCK_MONOTONIC`.
     pub at_ns: u64,
     /// Entity → name → value.
     pub counters: BTreeMap<String, BTreeMap<String, f64>>,
-    /// Latencies of requests that ended in the interval.
+    /// Latencies of requests that completed in the interval.
     #[serde(default)]
     pub histograms: Vec<NamedHistogram>,
 }
@@ -171,7 +172,7 @@ pub struct NamedHistogram {
     pub entity: String,
     /// `read_latency_ns`, `write_latency_ns`, ….
     pub name: String,
-    /// HdrHistogram V2, deflated, base64: every HDR tool reads it. Values are in the unit that the
-    /// name ends in, mostly nanoseconds; 3 significant digits.
+    /// HdrHistogram V2, deflated, base64: readable by every HDR tool. Values have the unit in which
+    /// the name ends, mostly nanoseconds; 3 significant digits.
     pub hdr: String,
 }

@@ -4,32 +4,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::config_error::{ConfigError, refuse};
 
-/// Smallest socket buffer that can be asked for, bytes: a few segments.
+/// Smallest socket buffer that can be requested, bytes: a few segments.
 pub const BUFFER_MIN: u32 = 4096;
-/// Largest, bytes: Linux counts twice as much in a signed 32-bit integer.
+/// Largest socket buffer, bytes: Linux doubles the request in a signed 32-bit integer.
 pub const BUFFER_MAX: u32 = 1 << 30;
 
 /// Options of TCP sockets, set before they connect or listen, so that the window scale fits the
-/// buffer. What is left out stays as the kernel has it, and `ready` tells what the kernel made of
-/// the rest (`socket`).
+/// buffer. Omitted options keep the kernel's setting. `ready` reports the effective values of the
+/// others (`socket`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SocketOptions {
-    /// `SO_SNDBUF`, bytes, 4096 to 2^30. Linux grants twice as much, as bookkeeping counts, and
-    /// adapts the buffer no more. Beyond `net.core.wmem_max` it wants CAP_NET_ADMIN; refused where
-    /// less is granted. Default: adapted by the kernel, up to `net.ipv4.tcp_wmem`.
+    /// `SO_SNDBUF`, bytes, 4096 to 2^30. Linux grants twice this, to cover its bookkeeping, and
+    /// stops adapting the buffer. Values above `net.core.wmem_max` require CAP_NET_ADMIN; the
+    /// engine refuses to run if less is granted. Default: adapted by the kernel, up to
+    /// `net.ipv4.tcp_wmem`.
     pub send_buffer_bytes: Option<u32>,
-    /// `SO_RCVBUF`, bytes, as `send_buffer_bytes`, with `net.core.rmem_max` and
-    /// `net.ipv4.tcp_rmem`. About this much is announced as the window.
+    /// `SO_RCVBUF`, bytes, like `send_buffer_bytes`, with `net.core.rmem_max` and
+    /// `net.ipv4.tcp_rmem`. The advertised window is about this large.
     pub receive_buffer_bytes: Option<u32>,
-    /// `TCP_CONGESTION`: `cubic`, `reno`, …; 1 to 15 letters, digits, `_` and `-`. Refused where
-    /// the kernel has it not. Default: the route's, or the kernel's.
+    /// `TCP_CONGESTION`: `cubic`, `reno`, …; 1 to 15 letters, digits, `_` and `-`. Refused if the
+    /// kernel lacks it. Default: the route's, or the kernel's.
     pub congestion_control: Option<String>,
-    /// `TCP_NOTSENT_LOWAT`, bytes, 1 or more: no more is taken from the sender while this much of
-    /// the send buffer has not been sent yet. Default: no such limit.
+    /// `TCP_NOTSENT_LOWAT`, bytes, 1 or more: the socket accepts no more data while at least this
+    /// much of the send buffer is unsent. Default: no limit.
     pub not_sent_low_water_bytes: Option<u32>,
-    /// `TCP_NODELAY`: small segments do not wait for acknowledgements (Nagle's algorithm is off).
-    /// Default true.
+    /// `TCP_NODELAY`: small segments are sent without waiting for acknowledgements (Nagle's
+    /// algorithm is off). Default true.
     pub no_delay: bool,
 }
 
@@ -46,10 +47,11 @@ impl Default for SocketOptions {
 }
 
 impl SocketOptions {
-    /// Checks the bounds; `field` is what holds it, for the message.
+    /// Checks the bounds; `field` is the path of these options in the configuration, for the
+    /// message.
     ///
     /// # Errors
-    /// The first option that cannot be.
+    /// The first option that is out of bounds.
     pub fn validate(&self, field: &str) -> Result<(), ConfigError> {
         let buffers = [
             ("send_buffer_bytes", self.send_buffer_bytes),
@@ -80,8 +82,11 @@ impl SocketOptions {
         match &self.congestion_control {
             Some(name) if !possible(name) => refuse(
                 format!("{field}.congestion_control"),
-                format!("`{}` is no name of an algorithm", name.escape_debug()),
-                "1 to 15 letters, digits, `_` and `-`, as cubic or reno",
+                format!(
+                    "`{}` is not the name of a congestion control algorithm",
+                    name.escape_debug()
+                ),
+                "1 to 15 letters, digits, `_` and `-`, like cubic or reno",
             ),
             _ => Ok(()),
         }
@@ -92,7 +97,7 @@ impl SocketOptions {
 mod tests {
     use super::*;
 
-    /// One change to the options and the one that the refusal must name.
+    /// One change to the options and the option that the refusal must name.
     type Case = (fn(&mut SocketOptions), &'static str);
 
     #[test]

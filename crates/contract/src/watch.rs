@@ -2,61 +2,63 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Configuration of the `watch` engine: counters of the node it runs in, read from procfs and
+/// Configuration of the `watch` engine: counters of the node that it runs on, read from procfs and
 /// netlink.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WatchConfig {
-    /// Distance of samples, milliseconds, 100 to 60 000. Default 1000.
-    #[serde(default = "second")]
+    /// Interval between samples, milliseconds, 100 to 60 000. Default 1000.
+    #[serde(default = "default_sample_interval_ms")]
     pub sample_interval_ms: u32,
-    /// Whole-machine counters too (CPU, interrupts, memory, pressure); one watch per machine does
-    /// that.
+    /// Also sample counters of the whole machine (CPU, interrupts, memory, pressure). Enable it for
+    /// one watch per machine.
     #[serde(default)]
     pub machine: bool,
-    /// Single TCP connections too, as a series in a file. Default: none.
+    /// Also record each TCP connection as a time series in a file. Default: off.
     #[serde(default)]
     pub tcp: Option<TcpWatch>,
-    /// Packets of an interface too, into a file. Default: none.
+    /// Also capture the packets of an interface into a file. Default: off.
     #[serde(default)]
     pub capture: Option<crate::capture::Capture>,
 }
 
-/// Which TCP connections of the node's network namespace are watched, whoever's they are, and how
-/// closely.
+/// Selection of TCP connections of the node's network namespace, of any process, and the level of
+/// detail.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TcpWatch {
-    /// Distance of readings of every connection, microseconds, 1000 to 60 000 000. A reading takes
-    /// some 3 µs of a CPU.
+    /// Interval between readings of every connection, microseconds, 1000 to 60 000 000. A reading
+    /// takes about 3 µs of CPU time.
     pub interval_us: u32,
-    /// Connections with one of these ports at either end; at most 64. Default: all connections.
+    /// Record only connections with one of these ports at either end; at most 64. Default: all
+    /// connections.
     #[serde(default)]
     pub ports: Vec<u16>,
-    /// Event by event as well, through the kernel's tracepoints. Default `auto`.
+    /// Also record single events through the kernel's tracepoints. Default `auto`.
     #[serde(default)]
     pub trace: TcpTrace,
-    /// Where the series goes; replaced if it is there. Its form is in `docs/reference/watch.md`.
+    /// Path of the series, which is replaced if it exists. Its format is in
+    /// `docs/reference/watch.md`.
     pub file: String,
-    /// The series ends at this size; what would follow is counted as dropped. Default 4 GiB.
+    /// Maximum size of the series, bytes. Later records are counted as dropped. Default 4 GiB.
     #[serde(default = "four_gib")]
     pub file_bytes_max: u64,
 }
 
-/// Whether TCP is traced event by event.
+/// Event tracing of TCP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TcpTrace {
-    /// If this user may; else `ready` says why not.
+    /// Trace if the user has the permission; otherwise `ready` reports why not.
     #[default]
     Auto,
-    /// Refuse to begin without.
+    /// Trace, and refuse to start without permission.
     On,
-    /// Never.
+    /// Do not trace.
     Off,
 }
 
-fn second() -> u32 {
+fn default_sample_interval_ms() -> u32 {
     1000
 }
 

@@ -11,7 +11,7 @@ use crate::login_keys::LoginKeys;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BackupConfig {
-    /// The jobs, 1 to 1000, all at once.
+    /// The jobs, 1 to 1000; all run at the same time.
     pub jobs: Vec<BackupJob>,
     /// Login keys of every session.
     #[serde(default)]
@@ -19,14 +19,14 @@ pub struct BackupConfig {
     /// CHAP of every session. Default: none.
     #[serde(default)]
     pub chap: Option<ChapConfig>,
-    /// Seconds after which jobs that are not done end where they are; 0: they may take as long as
-    /// they do.
+    /// Time limit, seconds: jobs still running then are stopped. 0: no limit.
     pub time_limit_s: f64,
-    /// A command unanswered for this long fails its session, seconds, at least 0.1. Default 30.
-    #[serde(default = "thirty")]
+    /// Timeout of a command, seconds, at least 0.1; a command that exceeds it fails its session.
+    /// Default 30.
+    #[serde(default = "default_command_timeout_s")]
     pub command_timeout_s: f64,
-    /// Distance of samples, milliseconds, 100 to 60 000. Default 1000.
-    #[serde(default = "second")]
+    /// Interval between samples, milliseconds, 100 to 60 000. Default 1000.
+    #[serde(default = "default_sample_interval_ms")]
     pub sample_interval_ms: u32,
 }
 
@@ -39,40 +39,42 @@ pub struct BackupJob {
     pub name: String,
     /// The LU that holds the image.
     pub source: Lu,
-    /// Its first byte there, a multiple of the LU's block. Default 0.
+    /// Offset of the image on the source, bytes, a multiple of the LU's block size. Default 0.
     #[serde(default)]
     pub source_offset_bytes: u64,
-    /// The LU that takes the copy.
+    /// The LU that receives the copy.
     pub destination: Lu,
-    /// The copy's first byte there, a multiple of the LU's block. Default 0.
+    /// Offset of the copy on the destination, bytes, a multiple of the LU's block size. Default 0.
     #[serde(default)]
     pub destination_offset_bytes: u64,
-    /// Length of the image, a multiple of both LUs' blocks; 0: to the source's end.
+    /// Length of the image, bytes, a multiple of both LUs' block sizes; 0: to the end of the
+    /// source.
     pub length_bytes: u64,
-    /// Bytes read and written at a time, 4 KiB to 16 MiB, a multiple of both LUs' blocks. Default
-    /// 256 KiB.
+    /// Bytes read and written at a time, 4 KiB to 16 MiB, a multiple of both LUs' block sizes.
+    /// Default 256 KiB.
     #[serde(default = "block")]
     pub block_bytes: u32,
-    /// Blocks of each stream that are being read or written at a time, 1 to 1024. Default 8.
+    /// Blocks in flight per stream, reading or writing, 1 to 1024. Default 8.
     #[serde(default = "eight")]
     pub depth: u32,
-    /// Parts of the image that are copied at the same time, 1 to 64, each over a session of its own
-    /// to the source and one to the destination. Default 1.
-    #[serde(default = "one")]
+    /// Parts of the image copied concurrently, 1 to 64, each over its own session to the source and
+    /// to the destination. Default 1.
+    #[serde(default = "default_one")]
     pub streams: u32,
-    /// The job reads no faster than this, all its streams together, bytes per second, at least 1000. Default: as fast as it goes.
+    /// Upper limit of the read rate of all the job's streams together, bytes per second, at least
+    /// 1000. Default: no limit.
     #[serde(default)]
     pub rate_limit_bytes_per_s: Option<u64>,
     /// Processing of the blocks between reading and writing. Default: none.
     #[serde(default)]
     pub compression: Compression,
-    /// After the copy, read the destination back and compare it with what was read. Takes 16 bytes
-    /// of memory per block. Default false.
+    /// After the copy, read the destination back and compare it with the data read from the source.
+    /// Takes 16 bytes of memory per block. Default false.
     #[serde(default)]
     pub verify: bool,
 }
 
-/// An LU behind an iSCSI portal, and who goes there.
+/// An LU behind an iSCSI portal, and the initiator name used there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Lu {
@@ -82,7 +84,7 @@ pub struct Lu {
     pub target_name: String,
     /// Logical unit number, 0 to 255.
     pub lun: u8,
-    /// iSCSI name of the host.
+    /// iSCSI name of the backup host.
     pub initiator_name: String,
 }
 
@@ -90,23 +92,23 @@ pub struct Lu {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Compression {
-    /// Nothing: block by block, the copy lies as the image did.
+    /// No processing: the copy is identical to the image.
     #[default]
     None,
-    /// Each block becomes a Zstandard frame with a checksum (RFC 8878). The frames of a stream lie
-    /// one behind the other from where its part of the copy begins, and a skippable frame fills the
-    /// last block: `zstd -d` reads it.
+    /// Each block becomes a Zstandard frame with a checksum (RFC 8878). The frames of a stream are
+    /// stored back to back from the start of its part of the copy. A skippable frame pads the last
+    /// block, so that `zstd -d` can read the result.
     Zstd {
-        /// 1 (quick) to 19 (small). Default 3.
+        /// Compression level, 1 (fastest) to 19 (smallest). Default 3.
         #[serde(default = "three")]
         level: i32,
     },
 }
 
-fn second() -> u32 {
+fn default_sample_interval_ms() -> u32 {
     1000
 }
-fn thirty() -> f64 {
+fn default_command_timeout_s() -> f64 {
     30.0
 }
 fn block() -> u32 {
@@ -115,7 +117,7 @@ fn block() -> u32 {
 fn eight() -> u32 {
     8
 }
-fn one() -> u32 {
+fn default_one() -> u32 {
     1
 }
 fn three() -> i32 {

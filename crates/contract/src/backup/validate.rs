@@ -1,5 +1,5 @@
-//! Checks of a configuration before any LU is seen: each refusal names the field, what is wrong
-//! with it and what to do.
+//! Checks of a configuration that need no LU. Each refusal names the field, the problem and the
+//! remedy.
 use std::collections::HashSet;
 
 use super::{BackupConfig, BackupJob, Compression, Lu};
@@ -14,20 +14,20 @@ const SESSIONS_MAX: usize = 20_000;
 fn within<T: PartialOrd + std::fmt::Display>(
     field: String,
     value: T,
-    least: T,
-    most: T,
+    min: T,
+    max: T,
 ) -> Result<(), ConfigError> {
-    if value >= least && value <= most {
+    if value >= min && value <= max {
         return Ok(());
     }
-    refuse(field, format!("is {value}"), format!("{least} to {most}"))
+    refuse(field, format!("is {value}"), format!("{min} to {max}"))
 }
 
 impl BackupConfig {
-    /// Checks everything that can be known before an LU is seen.
+    /// Checks everything that can be known without contacting an LU.
     ///
     /// # Errors
-    /// The first field that cannot be.
+    /// The first invalid field.
     pub fn validate(&self) -> Result<(), ConfigError> {
         within("number of jobs".into(), self.jobs.len(), 1, JOBS_MAX)?;
         self.login.validate()?;
@@ -59,13 +59,14 @@ impl BackupConfig {
         self.validate_disjoint()
     }
 
-    /// Sessions of all jobs.
+    /// Returns the number of sessions of all jobs.
     #[must_use]
     pub fn sessions(&self) -> usize {
         self.jobs.iter().map(|job| 2 * job.streams as usize).sum()
     }
 
-    /// What one job writes, no other job may write, and none may read.
+    /// Checks that no two jobs write the same bytes and that no job reads bytes that another
+    /// writes.
     fn validate_disjoint(&self) -> Result<(), ConfigError> {
         for (i, job) in self.jobs.iter().enumerate() {
             let written = (
@@ -80,7 +81,7 @@ impl BackupConfig {
                     other.destination_offset_bytes,
                     other.length_bytes,
                 );
-                let (what, clash) = if overlap(written, read) {
+                let (data, clash) = if overlap(written, read) {
                     ("source", true)
                 } else {
                     ("copy", k < i && overlap(written, other_written))
@@ -89,7 +90,7 @@ impl BackupConfig {
                     return refuse(
                         format!("jobs[{i}].destination_offset_bytes"),
                         format!(
-                            "the copy of {} overlaps the {what} of {}",
+                            "the copy of {} overlaps the {data} of {}",
                             job.name, other.name
                         ),
                         "give each job its own part of the destination",
@@ -101,7 +102,7 @@ impl BackupConfig {
     }
 }
 
-/// Two ranges of LUs, as (LU, offset, length; 0: to the end).
+/// Returns whether two ranges overlap, each as (LU, offset, length; 0: to the end).
 fn overlap(a: (&Lu, u64, u64), b: (&Lu, u64, u64)) -> bool {
     let end = |offset: u64, length: u64| match length {
         0 => u64::MAX,
@@ -117,7 +118,7 @@ impl BackupJob {
             return refuse(
                 format!("{field}.name"),
                 "is not 1 to 128 printable bytes",
-                "a short name, as `vm1`",
+                "a short name, like `vm1`",
             );
         }
         self.source.validate(&format!("{field}.source"))?;

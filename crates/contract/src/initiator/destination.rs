@@ -6,7 +6,8 @@ use crate::config_error::{ConfigError, refuse};
 const ISCSI_NAME_MAX: usize = 223;
 
 impl Destination {
-    /// A name that is the same for every VM (and every run) that uses the same volume.
+    /// Returns a name for the volume that is the same in every VM and every run that uses the
+    /// volume.
     #[must_use]
     pub fn volume_name(&self) -> String {
         match self {
@@ -17,10 +18,11 @@ impl Destination {
         }
     }
 
-    /// Checks addresses, names and paths; `field` is what holds it, for the message.
+    /// Checks addresses, names and paths; `field` is the path of the destination in the
+    /// configuration, for the message.
     ///
     /// # Errors
-    /// The first field that cannot be.
+    /// The first invalid field.
     pub fn validate(&self, field: &str) -> Result<(), ConfigError> {
         match self {
             Destination::Iscsi {
@@ -30,10 +32,10 @@ impl Destination {
                 ..
             } => {
                 if portal.parse::<std::net::SocketAddr>().is_err() {
-                    let what = format!("`{portal}` is not address:port");
+                    let problem = format!("`{portal}` is not address:port");
                     return refuse(
                         format!("{field}.portal"),
-                        what,
+                        problem,
                         "write 192.0.2.1:3260 or [2001:db8::1]:3260",
                     );
                 }
@@ -42,7 +44,7 @@ impl Destination {
             }
             Destination::File { path, .. } if path.is_empty() || path.contains('\0') => refuse(
                 format!("{field}.path"),
-                "is empty or holds a NUL",
+                "is empty or contains a NUL byte",
                 "name a file or block device",
             ),
             Destination::File { .. } => Ok(()),
@@ -50,7 +52,7 @@ impl Destination {
     }
 }
 
-/// RFC 7143 section 4.2.7: at most 223 bytes, one of three types, no white space or control
+/// Checks RFC 7143 section 4.2.7: at most 223 bytes, one of three types, no white space or control
 /// characters.
 fn validate_iscsi_name(field: &str, name: &str) -> Result<(), ConfigError> {
     let known = ["iqn.", "eui.", "naa."]
@@ -64,7 +66,7 @@ fn validate_iscsi_name(field: &str, name: &str) -> Result<(), ConfigError> {
     }
     refuse(
         field,
-        format!("`{}` is no iSCSI name", name.escape_debug()),
+        format!("`{}` is not an iSCSI name", name.escape_debug()),
         "names are iqn.YYYY-MM.DOMAIN:NAME, eui.… or naa.…, at most 223 bytes, without white space",
     )
 }

@@ -12,26 +12,26 @@ use crate::chap::ChapConfig;
 use crate::login_keys::LoginKeys;
 use crate::socket::SocketOptions;
 
-/// Most commands of one session that are outstanding at once.
+/// Maximum number of outstanding commands per session.
 pub const COMMANDS_MAX: u32 = 4096;
 
-/// One size of request and how often it is drawn.
+/// A request size and its relative frequency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SizeWeight {
     /// Request length in bytes: a multiple of the LU's block size, 512 to 16 MiB.
     pub bytes: u32,
     /// Relative weight, at least 1.
-    #[serde(default = "one")]
+    #[serde(default = "default_one")]
     pub weight: u32,
 }
 
-fn one() -> u32 {
+fn default_one() -> u32 {
     1
 }
 
-/// Which requests a VM makes. fio's words where fio has one: `bs`, `rwmixread`,
-/// `percentage_random`, `blockalign`.
+/// Access pattern of a VM. The terms are fio's: `bs`, `rwmixread`, `percentage_random`,
+/// `blockalign`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pattern {
@@ -39,10 +39,10 @@ pub struct Pattern {
     pub sizes: Vec<SizeWeight>,
     /// Share of reads, 0 to 100.
     pub read_percent: u8,
-    /// Share of requests at a random place, 0 to 100; the rest follow the request before, and wrap
-    /// at the region's end.
+    /// Share of requests at a random offset, 0 to 100; the others are sequential to the previous
+    /// request, and wrap at the end of the region.
     pub random_percent: u8,
-    /// Alignment of random places in bytes; default: the request's own size.
+    /// Alignment of random offsets, bytes. Default: the request's own size.
     #[serde(default)]
     pub align_bytes: Option<u32>,
 }
@@ -51,25 +51,25 @@ pub struct Pattern {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Load {
-    /// A fixed number of requests is always outstanding: a new one starts when one ends.
+    /// Closed loop: a fixed number of requests is outstanding; each completion issues the next.
     Closed {
         /// Requests outstanding per VM, 1 to 1024.
         queue_depth: u32,
     },
-    /// Requests are due at given instants whether or not earlier ones have ended; latency counts
-    /// from the *intended* instant.
+    /// Open loop: requests are due at given instants, whether or not earlier ones have completed.
+    /// Latency counts from the *intended* instant.
     Open {
         /// Offered requests per second per VM, above 0.
         rate_per_s: f64,
-        /// Distance between intended instants.
+        /// Distribution of the intervals between intended instants.
         arrivals: Arrivals,
-        /// Requests that may be in flight at once; those that are due beyond it wait (and the wait
-        /// counts). 1 to 1024.
+        /// Maximum number of requests in flight, 1 to 1024. Requests that fall due beyond it wait,
+        /// and the wait counts as latency.
         in_flight_max: u32,
     },
 }
 
-/// Distance between the intended instants of an open load.
+/// Distribution of the intervals between the intended instants of an open loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
@@ -79,13 +79,13 @@ pub enum Arrivals {
     Poisson,
 }
 
-/// A range of an LU, device or file, in bytes. Both are multiples of the block size.
+/// A range of an LU, device or file, in bytes. Both fields are multiples of the block size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Region {
-    /// First byte.
+    /// Offset of the first byte.
     pub offset_bytes: u64,
-    /// Length; 0 means to the end.
+    /// Length; 0: to the end.
     pub length_bytes: u64,
 }
 
@@ -93,7 +93,7 @@ pub struct Region {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Destination {
-    /// An LU behind an iSCSI portal, over a session of the VM's own.
+    /// An LU behind an iSCSI portal; each VM has its own session.
     Iscsi {
         /// `address:port`; IPv6 as `[address]:port`.
         portal: String,
@@ -118,17 +118,17 @@ pub enum Destination {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Vm {
-    /// Unique within the engine; appears in samples as entity `vm/NAME`.
+    /// Name, unique within the engine; appears in samples as entity `vm/NAME`.
     pub name: String,
     /// Destination of its requests.
     pub destination: Destination,
-    /// The part of the destination that is its own.
+    /// Part of the destination that this VM uses.
     pub region: Region,
-    /// Its requests.
+    /// Access pattern of its requests.
     pub pattern: Pattern,
-    /// The timing of its requests.
+    /// Arrival of its requests.
     pub load: Load,
-    /// Seed of everything random about it.
+    /// Seed of every random choice of this VM.
     pub seed: u64,
 }
 
@@ -138,22 +138,23 @@ pub struct Vm {
 pub struct InitiatorConfig {
     /// The VMs, 1 to 20 000.
     pub vms: Vec<Vm>,
-    /// Login keys for all of them.
+    /// Login keys of all sessions.
     #[serde(default)]
     pub login: LoginKeys,
-    /// Options of all their sockets.
+    /// Options of all sockets.
     #[serde(default)]
     pub socket: SocketOptions,
-    /// Sessions of each VM with its LU, 1 to 64: commands go to them in turn. Default 1.
-    #[serde(default = "one")]
+    /// Sessions per VM, 1 to 64; commands are distributed round-robin. Default 1.
+    #[serde(default = "default_one")]
     pub sessions_per_vm: u32,
-    /// A longer request goes as several commands of at most this many bytes, as Linux's
-    /// `max_sectors_kb` has it: a multiple of the LU's block, 4096 to 16 MiB. The request is done
-    /// when its last command is. Default: never split.
+    /// Longest command, bytes, like Linux's `max_sectors_kb`: a multiple of the LU's block size,
+    /// 4096 to 16 MiB. A longer request is split into several commands and completes with the last
+    /// of them. Default: requests are not split.
     #[serde(default)]
     pub command_bytes_max: Option<u32>,
-    /// Commands outstanding per session, 1 to 4096, as an LU's queue depth; further ones wait with
-    /// the initiator. Default: 4096, which leaves the limit to the load and the target.
+    /// Queue depth of each session's LU: maximum number of outstanding commands, 1 to 4096. Further
+    /// commands wait in the initiator. Default 4096, which leaves the limit to the load and the
+    /// target.
     #[serde(default)]
     pub commands_max: Option<u32>,
     /// CHAP of all VMs. Default: none.
@@ -161,48 +162,49 @@ pub struct InitiatorConfig {
     pub chap: Option<ChapConfig>,
     /// Seconds of load before measuring starts.
     pub warmup_s: f64,
-    /// Seconds measured; 0 means until `stop`.
+    /// Duration of the measurement, seconds; 0: until `stop`.
     pub measure_s: f64,
-    /// Distance of samples, milliseconds, 100 to 60 000. Default 1000.
-    #[serde(default = "second")]
+    /// Interval between samples, milliseconds, 100 to 60 000. Default 1000.
+    #[serde(default = "default_sample_interval_ms")]
     pub sample_interval_ms: u32,
-    /// Stamp every block written and check every block read.
+    /// Data verification: stamp every block written and check every block read.
     #[serde(default)]
     pub verify: bool,
-    /// A command unanswered for this long fails its session, seconds. Default 30.
-    #[serde(default = "thirty")]
+    /// Timeout of a command, seconds; a command that exceeds it fails its session. Default 30.
+    #[serde(default = "default_command_timeout_s")]
     pub command_timeout_s: f64,
-    /// After each look at the sockets, wait up to this long before the next one, microseconds, 0 to
-    /// 1000: what arrives meanwhile is handled at once, as hypervisors and network cards coalesce
-    /// interrupts. The wait is never longer than `coalesce_percent` of the time that requests took
-    /// of late, and is left out below 20 µs: quick targets are measured without it. It saves CPU
-    /// where many requests are in flight, the target's too. 0: never wait. Default 64.
-    #[serde(default = "sixty_four")]
+    /// Interrupt coalescing: longest wait between two polls of the sockets, microseconds, 0 to
+    /// 1000. Data that arrives meanwhile is handled in one batch, as in hypervisors and network
+    /// cards. The wait never exceeds `coalesce_percent` of the mean latency of recent requests. It
+    /// is skipped if it would be below 20 µs, so fast targets are measured without it. It saves CPU
+    /// time of the initiator and of the target if many requests are in flight. 0: never wait.
+    /// Default 64.
+    #[serde(default = "default_coalesce_us")]
     pub coalesce_us: u32,
-    /// The longest such wait, percent of the time that requests took of late (the mean; of reads
-    /// and writes, the quicker kind's), 0 to 50. It is what waiting may cost: latencies are told at
-    /// most this much too long, half of it on average. Higher values, with a higher `coalesce_us`,
-    /// let an initiator that is short of CPU carry more load; latencies that were measured with
-    /// different values cannot be compared. 0: never wait. Default 10.
-    #[serde(default = "tenth")]
+    /// Upper limit of the coalescing wait, percent of the mean latency of recent requests (of reads
+    /// or writes, whichever is lower), 0 to 50. It bounds the error: reported latencies may be up
+    /// to this much too high, half of it on average. A higher value, with a higher `coalesce_us`,
+    /// lets an initiator that is short of CPU carry more load. Latencies measured with different
+    /// values are not comparable. 0: never wait. Default 10.
+    #[serde(default = "default_coalesce_percent")]
     pub coalesce_percent: f64,
-    /// Writes are allowed. A destination that is not expendable is only ever read. Default true.
-    #[serde(default = "yes")]
+    /// Allow writes. Set to false if the data of a destination must be preserved. Default true.
+    #[serde(default = "default_true")]
     pub allow_writes: bool,
 }
 
-fn second() -> u32 {
+fn default_sample_interval_ms() -> u32 {
     1000
 }
-fn sixty_four() -> u32 {
+fn default_coalesce_us() -> u32 {
     64
 }
-fn tenth() -> f64 {
+fn default_coalesce_percent() -> f64 {
     10.0
 }
-fn thirty() -> f64 {
+fn default_command_timeout_s() -> f64 {
     30.0
 }
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }

@@ -1,4 +1,4 @@
-//! Bounds of an initiator's configuration that hold for all VMs together. `vm` checks one VM.
+//! Bounds of an initiator's configuration that concern all VMs together. `vm` checks a single VM.
 use std::collections::HashSet;
 
 use super::vm::REQUEST_MAX;
@@ -7,22 +7,22 @@ use crate::config_error::{ConfigError, refuse};
 
 /// Most sessions of one VM.
 const SESSIONS_MAX: u32 = 64;
-/// Most sessions of one engine: their ISIDs count in 16 bits.
+/// Most sessions of one engine: the qualifier of their ISIDs has 16 bits.
 const SESSIONS_IN_ALL_MAX: u64 = 65_536;
 /// Most VMs of one engine.
 const VMS_MAX: usize = 20_000;
 
 impl InitiatorConfig {
-    /// Checks everything that can be known before a volume is seen.
+    /// Checks everything that can be known without opening a volume.
     ///
     /// # Errors
-    /// The first field that cannot be.
+    /// The first invalid field.
     pub fn validate(&self) -> Result<(), ConfigError> {
         if self.vms.is_empty() || self.vms.len() > VMS_MAX {
-            let what = format!("{} VMs", self.vms.len());
+            let problem = format!("{} VMs", self.vms.len());
             return refuse(
                 "vms",
-                what,
+                problem,
                 format!("give 1 to {VMS_MAX} VMs to one engine"),
             );
         }
@@ -50,68 +50,68 @@ impl InitiatorConfig {
 
     fn validate_commands(&self) -> Result<(), ConfigError> {
         if !(1..=SESSIONS_MAX).contains(&self.sessions_per_vm) {
-            let what = format!("{} sessions", self.sessions_per_vm);
-            return refuse("sessions_per_vm", what, format!("1 to {SESSIONS_MAX}"));
+            let problem = format!("{} sessions", self.sessions_per_vm);
+            return refuse("sessions_per_vm", problem, format!("1 to {SESSIONS_MAX}"));
         }
         let sessions = self.vms.len() as u64 * u64::from(self.sessions_per_vm);
         if sessions > SESSIONS_IN_ALL_MAX {
-            let what = format!("{sessions} sessions of all VMs together");
+            let problem = format!("{sessions} sessions of all VMs together");
             return refuse(
                 "sessions_per_vm",
-                what,
+                problem,
                 format!("at most {SESSIONS_IN_ALL_MAX}; use fewer VMs, or fewer sessions of each"),
             );
         }
         match self.command_bytes_max {
             Some(bytes) if !(4096..=REQUEST_MAX).contains(&bytes) || bytes % 512 != 0 => {
-                let what = format!("{bytes} bytes");
+                let problem = format!("{bytes} bytes");
                 return refuse(
                     "command_bytes_max",
-                    what,
+                    problem,
                     "a multiple of 512, from 4096 to 16 MiB",
                 );
             }
             _ => {}
         }
         match self.commands_max {
-            Some(most) if !(1..=COMMANDS_MAX).contains(&most) => {
-                let what = format!("{most} commands");
-                refuse("commands_max", what, format!("1 to {COMMANDS_MAX}"))
+            Some(count) if !(1..=COMMANDS_MAX).contains(&count) => {
+                let problem = format!("{count} commands");
+                refuse("commands_max", problem, format!("1 to {COMMANDS_MAX}"))
             }
             _ => Ok(()),
         }
     }
 
     fn validate_times(&self) -> Result<(), ConfigError> {
-        let seconds = |field: &str, value: f64, least: f64| {
-            if value.is_finite() && (least..=1e8).contains(&value) {
+        let seconds = |field: &str, value: f64, min: f64| {
+            if value.is_finite() && (min..=1e8).contains(&value) {
                 return Ok(());
             }
             refuse(
                 field,
-                format!("{value} is not a time in seconds"),
-                format!("{least} or more, at most 1e8"),
+                format!("{value} is not a valid duration in seconds"),
+                format!("{min} or more, at most 1e8"),
             )
         };
         seconds("warmup_s", self.warmup_s, 0.0)?;
         seconds("measure_s", self.measure_s, 0.0)?;
         seconds("command_timeout_s", self.command_timeout_s, 0.1)?;
         if self.coalesce_us > 1000 {
-            let what = format!("{} us", self.coalesce_us);
-            return refuse("coalesce_us", what, "0 to 1000");
+            let problem = format!("{} us", self.coalesce_us);
+            return refuse("coalesce_us", problem, "0 to 1000");
         }
         if !(0.0..=50.0).contains(&self.coalesce_percent) {
-            let what = format!("{} %", self.coalesce_percent);
-            return refuse("coalesce_percent", what, "0 to 50");
+            let problem = format!("{} %", self.coalesce_percent);
+            return refuse("coalesce_percent", problem, "0 to 50");
         }
         if !(100..=60_000).contains(&self.sample_interval_ms) {
-            let what = format!("{} ms", self.sample_interval_ms);
-            return refuse("sample_interval_ms", what, "100 to 60000");
+            let problem = format!("{} ms", self.sample_interval_ms);
+            return refuse("sample_interval_ms", problem, "100 to 60000");
         }
         Ok(())
     }
 
-    /// Two VMs that write the same blocks cannot know what the other wrote last.
+    /// Checks that no two VMs share blocks: neither could know which data was written last.
     fn validate_disjoint(&self) -> Result<(), ConfigError> {
         let mut by_place: Vec<_> = self
             .vms
@@ -139,7 +139,7 @@ impl InitiatorConfig {
         Ok(())
     }
 
-    /// The longest request of all patterns, bytes.
+    /// Returns the longest request of all patterns, bytes.
     #[must_use]
     pub fn longest_request_bytes(&self) -> u32 {
         self.vms

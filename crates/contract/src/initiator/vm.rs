@@ -12,7 +12,7 @@ impl Vm {
             return refuse(
                 format!("{field}.name"),
                 "is not 1 to 128 printable bytes",
-                "a short name, as `vm1`",
+                "a short name, like `vm1`",
             );
         }
         self.destination.validate(&format!("{field}.destination"))?;
@@ -40,10 +40,10 @@ impl Pattern {
         }
         for (i, size) in self.sizes.iter().enumerate() {
             if !(512..=REQUEST_MAX).contains(&size.bytes) || size.bytes % 512 != 0 {
-                let what = format!("{} bytes", size.bytes);
+                let problem = format!("{} bytes", size.bytes);
                 return refuse(
                     format!("{field}.sizes[{i}].bytes"),
-                    what,
+                    problem,
                     "a multiple of 512, from 512 to 16 MiB",
                 );
             }
@@ -51,7 +51,7 @@ impl Pattern {
                 return refuse(
                     format!("{field}.sizes[{i}].weight"),
                     "is 0",
-                    "1 or more; leave out what is never drawn",
+                    "1 or more; omit sizes that are never used",
                 );
             }
         }
@@ -71,7 +71,7 @@ impl Pattern {
             Some(align) if align == 0 || align % 512 != 0 => refuse(
                 format!("{field}.align_bytes"),
                 format!("{align} bytes"),
-                "a multiple of 512, or leave it out",
+                "a multiple of 512, or omit it",
             ),
             _ => Ok(()),
         }
@@ -80,14 +80,14 @@ impl Pattern {
 
 impl Load {
     fn validate(&self, field: &str) -> Result<(), ConfigError> {
-        let (name, places) = match *self {
+        let (name, in_flight) = match *self {
             Load::Closed { queue_depth } => ("queue_depth", queue_depth),
             Load::Open { in_flight_max, .. } => ("in_flight_max", in_flight_max),
         };
-        if !(1..=1024).contains(&places) {
+        if !(1..=1024).contains(&in_flight) {
             return refuse(
                 format!("{field}.{name}"),
-                format!("{places} requests"),
+                format!("{in_flight} requests"),
                 "1 to 1024",
             );
         }
