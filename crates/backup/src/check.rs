@@ -1,17 +1,17 @@
-//! Verification: the copy of a part is read back and each block compared with what was read of the
-//! image.
+//! Verification: reads the copy of a part back and compares each block with the digest of the block
+//! that was read from the source.
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::digest::Digest;
 use crate::pack::Unpacker;
 use crate::part::{Part, Place, Read};
 
-/// A part that is being read back.
+/// Verification of one part.
 #[derive(Debug)]
 pub struct Check {
-    /// Where the copy lies; its pieces are of the same length as the blocks, the last one shorter.
+    /// Position of the copy; its pieces have the length of the blocks, except a shorter last one.
     copy: Place,
-    /// Length of the last block of the image that was copied, and of all others.
+    /// Position of the image in blocks: the length of the last copied block, and of all others.
     image: Place,
     depth: usize,
     next: u32,
@@ -20,26 +20,26 @@ pub struct Check {
     packed: Option<Packed>,
     verified_bytes: u64,
     mismatches: u64,
-    /// Where in the image the first block lies that differs.
+    /// Offset in the image of the first differing block.
     first_mismatch: Option<u64>,
 }
 
-/// A copy in frames: its pieces are put together in order.
+/// State of unpacking a compressed copy. Its pieces are concatenated in order.
 #[derive(Debug)]
 struct Packed {
     unpacker: Unpacker,
     frames: Vec<u32>,
     arrived: BTreeMap<u32, Vec<u8>>,
-    /// The next piece to be unpacked, and the next block that comes out.
+    /// Next piece to unpack, and next block to come out.
     piece: u32,
     block: u32,
 }
 
 impl Check {
-    /// Of what `part` copied, with `depth` pieces under way at a time.
+    /// Creates the verification of the blocks that `part` copied, with `depth` pieces in flight.
     ///
     /// # Errors
-    /// zstd has no memory.
+    /// zstd is out of memory.
     pub fn new(part: &mut Part, depth: u32) -> Result<Check, String> {
         let place = *part.place();
         let evidence = part.take_evidence();
@@ -71,7 +71,7 @@ impl Check {
         })
     }
 
-    /// The next piece of the copy to be read, if there is room for it.
+    /// Returns the next piece of the copy to read, if a place is free.
     pub fn poll_read(&mut self) -> Option<Read> {
         let arrived = self
             .packed
@@ -91,7 +91,7 @@ impl Check {
         })
     }
 
-    /// A piece has been read. Gives a buffer to be read into again.
+    /// Accepts a piece that was read. Returns a buffer that can be reused for reading.
     pub fn handle_read(&mut self, block: u32, data: Vec<u8>) -> Vec<u8> {
         self.reading.remove(&block);
         let Some(packed) = &mut self.packed else {
@@ -100,7 +100,7 @@ impl Check {
         };
         packed.arrived.insert(block, data);
         let mut spare = Vec::new();
-        let mut whole = Vec::new();
+        let mut contents = Vec::new();
         while let Some(data) = packed.arrived.remove(&packed.piece) {
             packed.piece += 1;
             packed.unpacker.feed(&data);
@@ -108,37 +108,37 @@ impl Check {
             while let Some(frame) = packed.frames.get(packed.block as usize)
                 && let Some(content) = packed.unpacker.unpack(*frame)
             {
-                whole.push((packed.block, content));
+                contents.push((packed.block, content));
                 packed.block += 1;
             }
         }
-        for (block, content) in whole {
+        for (block, content) in contents {
             self.compare(block, &content);
         }
         spare
     }
 
-    /// Where on the destination a piece lies, and its length.
+    /// Returns the offset of a piece on the destination, and its length.
     #[must_use]
     pub fn piece(&self, block: u32) -> (u64, u32) {
         let (begin, length) = self.copy.block(block);
         (self.copy.destination_offset + begin, length)
     }
 
-    /// Everything has been read back and compared.
+    /// Returns whether everything has been read back and compared.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.next >= self.copy.blocks() && self.reading.is_empty()
     }
 
-    /// Pieces being read.
+    /// Number of pieces being read.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.reading.len()
     }
 
-    /// Bytes of the image that were compared, blocks that differ, and where in the image the first
-    /// of these begins.
+    /// Returns the number of bytes of the image compared, the number of differing blocks, and the
+    /// offset in the image of the first of them.
     #[must_use]
     pub fn outcome(&self) -> (u64, u64, Option<u64>) {
         (self.verified_bytes, self.mismatches, self.first_mismatch)
@@ -170,7 +170,7 @@ mod tests {
         block_bytes: 4096,
     };
 
-    /// The copy of an image in which every block is another, as it lies on the destination.
+    /// Returns the copied part of an image with distinct blocks, and the bytes of the destination.
     fn copied(packer: Option<Packer>) -> (Part, Vec<u8>) {
         let packed = packer.is_some();
         let mut part = Part::new(PLACE, 64, 512, packer, true);
@@ -196,7 +196,7 @@ mod tests {
         (part, destination)
     }
 
-    /// Reads it back, the last piece first.
+    /// Verifies the copy, reading the last piece first.
     fn outcome(part: &mut Part, destination: &[u8]) -> (u64, u64, Option<u64>) {
         let mut check = Check::new(part, 64).unwrap();
         let mut reads: Vec<Read> = std::iter::from_fn(|| check.poll_read()).collect();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_true_copy_is_found_true_and_one_changed_byte_is_found_out() {
+    fn an_intact_copy_passes_and_one_changed_byte_is_detected() {
         for packed in [false, true] {
             let packer = || packed.then(|| Packer::new(3, 4096).unwrap());
             let (mut part, destination) = copied(packer());
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn two_blocks_in_one_anothers_place_are_found_out() {
+    fn two_swapped_blocks_are_detected() {
         let (mut part, mut destination) = copied(None);
         let (a, b) = destination.split_at_mut(512 + 4096);
         a[512..].swap_with_slice(&mut b[..4096]);

@@ -1,35 +1,36 @@
-//! What a job did, counted.
+//! Counters of a job.
 
 /// Cumulative counters of one job (or a sum of several). Names and meanings are those of
 /// `docs/reference/metrics.md`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Reads of the source that ended well.
+    /// Successful reads of the source.
     pub reads: u64,
-    /// Writes of the destination that ended well.
+    /// Successful writes of the destination.
     pub writes: u64,
-    /// Bytes of those reads.
+    /// Bytes of successful reads.
     pub read_bytes: u64,
-    /// Bytes of those writes: with compression, packed ones.
+    /// Bytes of successful writes; with compression, of compressed data.
     pub written_bytes: u64,
-    /// Sum of the latencies of those reads, and of failed ones.
+    /// Sum of the latencies of all reads, including failed ones.
     pub read_latency_ns_sum: u64,
-    /// Sum of the latencies of those writes, and of failed ones.
+    /// Sum of the latencies of all writes, including failed ones.
     pub write_latency_ns_sum: u64,
     /// Reads and writes that failed.
     pub errors: u64,
     /// Bytes of the image that were read back and compared.
     pub verified_bytes: u64,
-    /// Blocks of it that differ from what was read.
+    /// Blocks of the copy that differ from the image.
     pub mismatches: u64,
-    /// Jobs that are done: everything written and on stable storage.
+    /// Jobs that are complete: everything written and on stable storage.
     pub done_now: u64,
     /// Reads and writes in flight.
     pub in_flight_now: u64,
 }
 
 impl Counters {
-    /// Every counter with its name on the contract. Names that end in `_now` are gauges.
+    /// Calls `see` with the name and value of every counter of the contract. Names that end in
+    /// `_now` are gauges.
     pub fn visit(&self, see: &mut dyn FnMut(&'static str, f64)) {
         let all = [
             ("reads", self.reads),

@@ -1,4 +1,4 @@
-//! Why a job cannot go on, or its copy is no copy.
+//! Errors that end a job.
 use hakaru_contract::ConfigError;
 use hakaru_iscsi_session::{NexusError, TaskError};
 use hakaru_wire::scsi::{AdditionalSense, Sense, SenseKey};
@@ -8,12 +8,12 @@ use hakaru_wire::scsi::{AdditionalSense, Sense, SenseKey};
 pub enum Side {
     /// The LU that holds the image.
     Source,
-    /// The LU that takes the copy.
+    /// The LU that receives the copy.
     Destination,
 }
 
 impl Side {
-    /// Its name in configurations, counters and messages.
+    /// Returns its name in configurations, counters and messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -23,21 +23,21 @@ impl Side {
     }
 }
 
-/// Why a job cannot go on. Offsets on the destination count from where the copy begins.
+/// An error that ends a job. Offsets on the destination count from the start of the copy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JobError {
-    /// A session was refused or lost, or its LU cannot be used.
+    /// A session was refused or lost, or its LU is unusable.
     #[error("{}: {error}", .side.name())]
     Nexus {
-        /// Whose.
+        /// The side of the session.
         side: Side,
-        /// How.
+        /// The error of the session.
         error: NexusError,
     },
     /// The LUs do not fit the job.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The destination takes no writes.
+    /// The destination is write-protected.
     #[error("destination: it is write-protected")]
     ReadOnly,
     /// The image could not be read.
@@ -45,11 +45,11 @@ pub enum JobError {
         "source: the read of {length_bytes} bytes at byte {offset_bytes} of the image failed: {error}"
     )]
     Read {
-        /// Where in the image.
+        /// Offset in the image, bytes.
         offset_bytes: u64,
-        /// How much.
+        /// Length of the read, bytes.
         length_bytes: u32,
-        /// How.
+        /// The error of the command.
         error: TaskError,
     },
     /// The copy could not be written.
@@ -57,38 +57,38 @@ pub enum JobError {
         "destination: the write of {length_bytes} bytes at byte {offset_bytes} of the copy failed: {error}"
     )]
     Write {
-        /// Where in the copy.
+        /// Offset in the copy, bytes.
         offset_bytes: u64,
-        /// How much.
+        /// Length of the write, bytes.
         length_bytes: u32,
-        /// How.
+        /// The error of the command.
         error: TaskError,
     },
     /// The destination's pool has no space left.
     #[error("destination: it has no space left, at byte {offset_bytes} of the copy")]
     Full {
-        /// Where in the copy.
+        /// Offset in the copy, bytes.
         offset_bytes: u64,
     },
-    /// What was written could not be brought to stable storage.
+    /// The destination failed to flush the written data to stable storage.
     #[error("destination: SYNCHRONIZE CACHE failed: {0}")]
     Flush(TaskError),
     /// The copy could not be read back.
     #[error("destination: reading the copy back failed at its byte {offset_bytes}: {error}")]
     ReadBack {
-        /// Where in the copy.
+        /// Offset in the copy, bytes.
         offset_bytes: u64,
-        /// How.
+        /// The error of the command.
         error: TaskError,
     },
-    /// The copy is not what was read.
+    /// The copy differs from the data read from the source.
     #[error(
-        "the copy differs from what was read in {blocks} blocks, the first at byte {offset_bytes} of the image"
+        "the copy differs from the image in {blocks} blocks, the first at byte {offset_bytes} of the image"
     )]
     Mismatch {
-        /// Where in the image the first of them begins.
+        /// Offset in the image of the first differing block, bytes.
         offset_bytes: u64,
-        /// How many.
+        /// Number of differing blocks.
         blocks: u64,
     },
     /// zstd failed.
@@ -104,7 +104,7 @@ const NO_SPACE: AdditionalSense = AdditionalSense {
 };
 
 impl JobError {
-    /// Of a write that failed.
+    /// Returns the error of a failed write.
     #[must_use]
     pub fn of_write(offset_bytes: u64, length_bytes: u32, error: TaskError) -> JobError {
         match error {

@@ -1,15 +1,38 @@
 //! Image backup without I/O: each job reads an LU in order and writes it to another, each over
 //! sessions of its own.
 //!
-//! The path of one block:
-//! 1. [`Part`] says which block is next, as long as fewer than `depth` are under way and the job's [`Pace`] lets it go;
-//! 2. [`Job`] makes a READ of it on the stream's [`Nexus`](hakaru_iscsi_session::Nexus) to the source;
-//! 3. what was read is digested (where the copy is to be verified), packed (where compression was asked for) and becomes a WRITE on the nexus to
-//!    the destination: the same buffer, not a copy, which is read into again afterwards;
-//! 4. when the last write is acknowledged, SYNCHRONIZE CACHE makes the copy one that stays;
-//! 5. [`Check`] reads it back and compares, where that was asked for.
+//! # Grammar
 //!
-//! Nothing here has a socket, a thread or a clock: the caller says what time it is.
+//! [`Job`] is one image. Its *legs* are the sessions of its streams: one to the source and one to
+//! the destination for each stream. A shell connects every leg, then calls:
+//!
+//! - [`Job::handle_connected`], [`Job::handle_received`], [`Job::handle_closed`] and
+//!   [`Job::handle_timeout`] take the events of one leg.
+//! - [`Job::poll_event`] returns, in this order: [`JobEvent::Ready`], after which [`Job::begin`]
+//!   starts the copy; [`JobEvent::Copied`], after which [`Job::verify`] may read the copy back;
+//!   [`JobEvent::Verified`]. [`JobEvent::Redirected`] asks for another connection of a leg.
+//!   [`JobEvent::Failed`] may come at any time and is the last event of the copy.
+//! - [`Job::end`] stops reading before the end of the image. [`Job::log_out`] ends the sessions,
+//!   each with a [`JobEvent::LoggedOut`].
+//! - [`Job::poll_transmit`] returns the legs that may have data to send, because an event of one
+//!   leg gives work to others. [`Job::transmit`] returns the data, and [`Job::poll_timeout`] the
+//!   leg's next deadline.
+//! - [`Job::counters`], [`Job::facts`], [`Job::places`] and [`Job::took`] are the results.
+//!
+//! Latencies belong to the engine: calls that complete commands take its `Latencies`.
+//!
+//! # Path of one block
+//!
+//! 1. [`Part`] chooses the next block, while fewer than `depth` are in flight and the job's
+//!    [`Pace`] admits it.
+//! 2. [`Job`] issues a READ on the stream's [`Nexus`](hakaru_iscsi_session::Nexus) to the source.
+//! 3. The block is digested (for verification) and packed (with compression), and becomes a WRITE
+//!    on the nexus to the destination. Without compression the write uses the read's buffer without
+//!    a copy; the buffer is reused for another read afterwards.
+//! 4. After the last write is acknowledged, SYNCHRONIZE CACHE makes the copy durable.
+//! 5. [`Check`] reads the copy back and compares it, if the job verifies.
+//!
+//! Nothing here has a socket, a thread or a clock: the caller passes the time.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,15 +1,14 @@
-//! A job's rate limit: a token bucket, kept as the instant at which the next bytes may go (GCRA,
-//! ITU-T I.371).
+//! Rate limit of a job: a token bucket, kept as the instant at which the next bytes may be sent
+//! (GCRA, ITU-T I.371).
 use std::time::Duration;
 
 use hakaru_units::Time;
 
-/// How far a job that fell behind may catch up. Long enough that a late wake-up costs no
-/// throughput, short enough to be no burst to speak of.
+/// Time that a late reader may catch up. Long enough that a late wake-up costs no throughput, short
+/// enough that the burst is negligible.
 const SLACK: Duration = Duration::from_millis(10);
 
-/// Lets bytes go at a rate. In any span of time `t` at most rate × (t + 10 ms) and one block more
-/// go.
+/// A rate limit. In any interval `t`, at most rate × (t + 10 ms) plus one block are admitted.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     bytes_per_s: u64,
@@ -17,7 +16,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Of `bytes_per_s`, at least 1; the first bytes may go at once.
+    /// Creates a limit of `bytes_per_s`, at least 1. The first bytes are admitted at once.
     #[must_use]
     pub fn new(bytes_per_s: u64) -> Pace {
         Pace {
@@ -26,13 +25,13 @@ impl Pace {
         }
     }
 
-    /// When the next bytes may go.
+    /// Returns when the next bytes are admitted.
     #[must_use]
     pub fn due(&self) -> Time {
         self.due
     }
 
-    /// Lets `bytes` go if they may.
+    /// Admits `bytes`, or returns false if it is too early.
     pub fn take(&mut self, now: Time, bytes: u64) -> bool {
         if now < self.due {
             return false;
@@ -51,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_that_looks_whenever_told_gets_exactly_the_rate() {
+    fn a_reader_that_polls_at_every_deadline_gets_exactly_the_rate() {
         let mut pace = Pace::new(125_000_000);
         let start = Time(7_000_000_000);
         let (mut now, mut bytes) = (start, 0);
@@ -61,7 +60,7 @@ mod tests {
             }
             now = pace.due();
         }
-        // The rate, the slack that the first block may catch up, and that block.
+        // Rate, slack that the first block may catch up, and that block.
         let most = 125_000_000 + 1_250_000 + 262_144;
         assert!((125_000_000..=most).contains(&bytes), "{bytes}");
     }

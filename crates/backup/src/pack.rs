@@ -1,49 +1,49 @@
-//! Compression on the way: blocks become Zstandard frames (RFC 8878), which lie one behind the
-//! other and are written in whole blocks.
+//! Compression: blocks become Zstandard frames (RFC 8878), which are stored back to back and
+//! written in whole blocks.
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe::{CParameter, compress_bound};
 
 /// Magic number of a skippable frame (RFC 8878 section 3.1.2).
 const SKIPPABLE: u32 = 0x184D_2A50;
-/// Its header: magic number and length.
+/// Header of a skippable frame: magic number and length, bytes.
 const SKIPPABLE_HEADER: usize = 8;
 
-/// Most bytes that the frames of `length_bytes` in blocks of `block_bytes` take, rounded up to the
-/// destination's `sector_bytes`.
+/// Returns the most bytes that the frames of `length_bytes` in blocks of `block_bytes` take,
+/// rounded up to the destination's `sector_bytes`.
 #[must_use]
 pub fn packed_bytes_max(length_bytes: u64, block_bytes: u32, sector_bytes: u32) -> u64 {
     let block = u64::from(block_bytes);
-    // The checksum of a frame is not in zstd's bound.
+    // zstd's bound does not include the checksum of a frame.
     let frame = |bytes: u64| compress_bound(bytes as usize) as u64 + 4;
     let rest = length_bytes % block;
     let frames = length_bytes / block * frame(block) + if rest > 0 { frame(rest) } else { 0 };
     (frames + SKIPPABLE_HEADER as u64).next_multiple_of(sector_bytes.into())
 }
 
-/// Makes frames of blocks, and blocks of frames.
+/// Packs blocks into frames, and frames into blocks for writing.
 pub struct Packer {
     compressor: Compressor<'static>,
     frame: Vec<u8>,
-    /// Packed and not yet given out; less than a block.
+    /// Packed bytes that are not yet returned; less than a block.
     pending: Vec<u8>,
     block_bytes: usize,
     /// Length of each frame.
     frames: Vec<u32>,
-    /// All bytes packed, filling included.
+    /// Total packed bytes, including padding.
     packed_bytes: u64,
 }
 
 impl Packer {
-    /// Of `level` 1 to 19; gives blocks of `block_bytes`.
+    /// Creates a packer of `level` 1 to 19 that returns blocks of `block_bytes`.
     ///
     /// # Errors
-    /// zstd says what it has against it.
+    /// The message of zstd.
     pub fn new(level: i32, block_bytes: u32) -> Result<Packer, String> {
-        let told = |e: std::io::Error| e.to_string();
-        let mut compressor = Compressor::new(level).map_err(told)?;
+        let message = |e: std::io::Error| e.to_string();
+        let mut compressor = Compressor::new(level).map_err(message)?;
         compressor
             .set_parameter(CParameter::ChecksumFlag(true))
-            .map_err(told)?;
+            .map_err(message)?;
         let block_bytes = block_bytes as usize;
         Ok(Packer {
             compressor,
@@ -55,10 +55,10 @@ impl Packer {
         })
     }
 
-    /// Packs a block; [`Packer::poll_block`] may give some then.
+    /// Packs a block. Afterwards [`Packer::poll_block`] may return blocks.
     ///
     /// # Errors
-    /// zstd failed.
+    /// The message of zstd.
     pub fn pack(&mut self, block: &[u8]) -> Result<(), String> {
         self.frame.clear();
         self.compressor
@@ -69,13 +69,13 @@ impl Packer {
         Ok(())
     }
 
-    /// The next whole block of packed bytes.
+    /// Returns the next whole block of packed bytes.
     pub fn poll_block(&mut self) -> Option<Vec<u8>> {
         (self.pending.len() >= self.block_bytes).then(|| self.take(self.block_bytes))
     }
 
-    /// Fills what is left up to a multiple of `sector_bytes` with a skippable frame; blocks, the
-    /// last one shorter.
+    /// Pads the rest to a multiple of `sector_bytes` with a skippable frame. Returns the remaining
+    /// blocks, of which the last may be shorter.
     pub fn finish(&mut self, sector_bytes: u32) -> Vec<Vec<u8>> {
         let sector = sector_bytes as usize;
         let mut gap = self.pending.len().next_multiple_of(sector) - self.pending.len();
@@ -95,7 +95,7 @@ impl Packer {
         blocks
     }
 
-    /// How long the frames are, in order, and all bytes given out.
+    /// Returns the length of each frame in order, and the total of bytes returned.
     #[must_use]
     pub fn frames(&self) -> (&[u32], u64) {
         (&self.frames, self.packed_bytes)
@@ -122,7 +122,7 @@ impl std::fmt::Debug for Packer {
     }
 }
 
-/// Takes frames apart again.
+/// Unpacks frames into blocks.
 pub struct Unpacker {
     decompressor: Decompressor<'static>,
     block_bytes: usize,
@@ -130,10 +130,10 @@ pub struct Unpacker {
 }
 
 impl Unpacker {
-    /// Of blocks of at most `block_bytes`.
+    /// Creates an unpacker of blocks of at most `block_bytes`.
     ///
     /// # Errors
-    /// zstd has no memory.
+    /// zstd is out of memory.
     pub fn new(block_bytes: u32) -> Result<Unpacker, String> {
         Ok(Unpacker {
             decompressor: Decompressor::new().map_err(|e| e.to_string())?,
@@ -142,13 +142,13 @@ impl Unpacker {
         })
     }
 
-    /// Takes packed bytes, in order.
+    /// Accepts packed bytes, in order.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.pending.extend_from_slice(bytes);
     }
 
-    /// The block that a frame of this length holds: `None` until its bytes are there, an empty
-    /// block if it is no such frame.
+    /// Returns the block in a frame of this length: `None` until its bytes are complete, an empty
+    /// block if the frame is invalid.
     pub fn unpack(&mut self, frame_bytes: u32) -> Option<Vec<u8>> {
         let length = frame_bytes as usize;
         if self.pending.len() < length {
@@ -173,7 +173,7 @@ impl std::fmt::Debug for Unpacker {
 mod tests {
     use super::*;
 
-    /// Bytes of which about every other is news.
+    /// Returns bytes of which about half can be compressed.
     fn image(length: usize) -> Vec<u8> {
         let word = |i: usize| {
             (i as u64 / 2)
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_whole_sectors_that_any_zstd_reads() {
+    fn a_packed_copy_is_whole_sectors_that_any_zstd_decodes() {
         for length in [8, 4096, 100_000, 1 << 20] {
             let image = image(length);
             for sector in [512, 4096] {
@@ -211,8 +211,8 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_too_small_for_a_skippable_frame_is_made_larger() {
-        // The gap depends on the length of one frame; every gap from 1 to 511 comes by.
+    fn a_gap_too_small_for_a_skippable_frame_is_enlarged() {
+        // The padding depends on the length of one frame; every length from 1 to 511 occurs.
         let mut seen = [false; 512];
         for length in 1..2000 {
             let noise: Vec<u8> = (0..length as u32)

@@ -1,5 +1,5 @@
-//! One stream's part of an image: which block is read next, which is written where, what is under
-//! way. Knows nothing of iSCSI.
+//! One stream's part of an image: the next block to read, the offset of each write, the blocks in
+//! flight. Independent of iSCSI.
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -8,18 +8,18 @@ use hakaru_units::Time;
 use crate::digest::Digest;
 use crate::pack::Packer;
 
-/// Where a part lies. All in bytes; everything but the last block is `block_bytes` long.
+/// Position of a part, in bytes. Every block except the last is `block_bytes` long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// First byte in the image.
+    /// Offset in the image.
     pub image_offset: u64,
-    /// First byte on the source.
+    /// Offset on the source.
     pub source_offset: u64,
-    /// First byte on the destination.
+    /// Offset on the destination.
     pub destination_offset: u64,
     /// Its length.
     pub length: u64,
-    /// Bytes at a time.
+    /// Length of a block.
     pub block_bytes: u32,
 }
 
@@ -30,7 +30,7 @@ impl Place {
         self.length.div_ceil(self.block_bytes.into()) as u32
     }
 
-    /// Where block `n` begins, counted from the part's beginning, and its length.
+    /// Returns the offset of block `n` within the part, and its length.
     #[must_use]
     pub fn block(&self, n: u32) -> (u64, u32) {
         let begin = u64::from(n) * u64::from(self.block_bytes);
@@ -39,59 +39,59 @@ impl Place {
     }
 }
 
-/// A block to be read.
+/// A block to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Read {
-    /// Which; comes back with [`Part::handle_read`].
+    /// Number of the block, passed to [`Part::handle_read`].
     pub block: u32,
-    /// Where on the LU, bytes.
+    /// Offset on the LU, bytes.
     pub offset_bytes: u64,
-    /// How much.
+    /// Length, bytes.
     pub length_bytes: u32,
 }
 
-/// A block to be written.
+/// A block to write.
 #[derive(Clone, Debug)]
 pub struct Write {
-    /// Which; comes back with [`Part::handle_written`].
+    /// Tag, passed to [`Part::handle_written`].
     pub tag: u32,
-    /// Where on the destination, bytes.
+    /// Offset on the destination, bytes.
     pub offset_bytes: u64,
-    /// What.
+    /// Data.
     pub buffer: Arc<Vec<u8>>,
 }
 
-/// A part that is being copied.
+/// State of copying one part.
 #[derive(Debug)]
 pub struct Part {
     place: Place,
     depth: usize,
-    /// The destination's logical block, to which packed data is filled up.
+    /// Logical block of the destination; packed data is padded to a multiple of it.
     sector_bytes: u32,
-    /// The next block to be read, and the one at which reading ends.
+    /// Next block to read, and block at which reading ends.
     next: u32,
     end: u32,
-    /// Blocks being read, with the instants at which they were asked for.
+    /// Blocks being read, with the start of each read.
     reading: BTreeMap<u32, Time>,
-    /// Blocks being written, by tag.
+    /// Blocks being written, by tag, with the start of each write.
     writing: BTreeMap<u32, (Time, Write)>,
     outbox: VecDeque<Write>,
     tags: u32,
-    /// With compression: packs in order, whatever order reads end in.
+    /// With compression: packs in order, whatever the order of completion.
     packer: Option<Packer>,
     arrived: BTreeMap<u32, Vec<u8>>,
     packed: u32,
     packed_at: u64,
     finished: bool,
     abandoned: bool,
-    /// Of each block, where the copy is to be verified.
+    /// Digest of each block, if the copy is to be verified.
     digests: Option<Vec<Digest>>,
-    /// Buffers that nothing refers to any more.
+    /// Unused buffers.
     spare: Vec<Vec<u8>>,
 }
 
 impl Part {
-    /// Of which `depth` blocks are under way at a time.
+    /// Creates the state of a part with `depth` blocks in flight.
     #[must_use]
     pub fn new(
         place: Place,
@@ -121,13 +121,13 @@ impl Part {
         }
     }
 
-    /// Where it lies.
+    /// Returns the part's position.
     #[must_use]
     pub fn place(&self) -> &Place {
         &self.place
     }
 
-    /// Length of the block that would be read next, if there is room for it.
+    /// Returns the length of the next block to read, if a place is free.
     #[must_use]
     pub fn wants(&self) -> Option<u32> {
         let under_way = self.in_flight() + self.arrived.len() + self.outbox.len();
@@ -135,7 +135,7 @@ impl Part {
         room.then(|| self.place.block(self.next).1)
     }
 
-    /// Begins to read the next block. [`Part::wants`] said that there is one.
+    /// Starts reading the next block. Requires that [`Part::wants`] returned a length.
     pub fn begin_read(&mut self, now: Time) -> Read {
         let block = self.next;
         self.next += 1;
@@ -148,14 +148,14 @@ impl Part {
         }
     }
 
-    /// A block has been read, or has not (`None`). Gives the instant at which it was asked for.
+    /// Accepts a block, or `None` if the read failed. Returns when the read started.
     ///
     /// # Errors
-    /// It could not be compressed.
+    /// The block could not be compressed.
     pub fn handle_read(&mut self, block: u32, data: Option<Vec<u8>>) -> Result<Time, String> {
-        let asked = self.reading.remove(&block).unwrap_or(Time::ZERO);
+        let started = self.reading.remove(&block).unwrap_or(Time::ZERO);
         let Some(data) = data.filter(|_| !self.abandoned) else {
-            return Ok(asked);
+            return Ok(started);
         };
         if let Some(digests) = &mut self.digests {
             digests[block as usize] = Digest::of(&data);
@@ -167,37 +167,36 @@ impl Part {
             let offset = self.place.destination_offset + self.place.block(block).0;
             self.put(offset, data);
         }
-        Ok(asked)
+        Ok(started)
     }
 
-    /// The next block to be written.
+    /// Returns the next block to write.
     pub fn poll_write(&mut self, now: Time) -> Option<Write> {
         let write = self.outbox.pop_front()?;
         self.writing.insert(write.tag, (now, write.clone()));
         Some(write)
     }
 
-    /// A block has been written, or has not. Gives where, how long it is, and the instant at which
-    /// the write began.
+    /// Ends a write, successful or not. Returns its offset, its length, and when it started.
     pub fn handle_written(&mut self, tag: u32) -> Option<(u64, u32, Time)> {
         let (begun, write) = self.writing.remove(&tag)?;
         let (offset, length) = (write.offset_bytes, write.buffer.len() as u32);
-        // Whoever sent it has let go of it by now; if not, the buffer is one less to be used again.
+        // The sender has dropped its reference by now. If it has not, the buffer is not reused.
         self.spare.extend(Arc::into_inner(write.buffer));
         Some((offset, length, begun))
     }
 
-    /// A buffer to be read into again.
+    /// Returns an unused buffer.
     pub fn poll_spare(&mut self) -> Option<Vec<u8>> {
         self.spare.pop()
     }
 
-    /// Nothing more is read; what was read is still written.
+    /// Stops reading; blocks that were read are still written.
     pub fn stop(&mut self) {
         self.end = self.end.min(self.next);
     }
 
-    /// Nothing more is read, and what is not being written yet never will be.
+    /// Stops reading, and drops every block that is not being written yet.
     pub fn abandon(&mut self) {
         self.stop();
         self.abandoned = true;
@@ -206,14 +205,14 @@ impl Part {
         self.arrived.clear();
     }
 
-    /// Blocks being read or written.
+    /// Number of blocks being read or written.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.reading.len() + self.writing.len()
     }
 
-    /// Everything that was to be read is written. Packs up what is left first, so that something
-    /// may be waiting to be written then.
+    /// Returns whether every block to read is written. It packs the remaining bytes first, so that
+    /// there may be another block to write afterwards.
     pub fn is_copied(&mut self) -> bool {
         if self.next < self.end || !self.reading.is_empty() || !self.arrived.is_empty() {
             return false;
@@ -228,14 +227,14 @@ impl Part {
         self.outbox.is_empty() && self.writing.is_empty()
     }
 
-    /// Every block was read, not only those before a stop.
+    /// Returns whether every block of the part was read, rather than only those before a stop.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.end == self.place.blocks()
     }
 
-    /// What is needed to check the copy: blocks copied, their digests (given away), and of a packed
-    /// copy its frames and length.
+    /// Returns the facts for verifying the copy: number of blocks copied, their digests (moved
+    /// out), and the frames and length of a packed copy.
     #[must_use]
     pub fn take_evidence(&mut self) -> Evidence<'_> {
         Evidence {
@@ -276,14 +275,14 @@ impl Part {
     }
 }
 
-/// What is known of a copied part.
+/// Facts about a copied part that its verification needs.
 #[derive(Clone, Debug)]
 pub struct Evidence<'a> {
-    /// Blocks copied, from the first.
+    /// Number of blocks copied, from the first.
     pub blocks: u32,
-    /// Of each block; empty if the copy is not to be verified.
+    /// Digest of each block; empty if the copy is not to be verified.
     pub digests: Vec<Digest>,
-    /// Length of each frame and of all that was written, if it was packed.
+    /// Length of each frame and total length written, if the copy is packed.
     pub packed: Option<(&'a [u32], u64)>,
 }
 
@@ -304,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_read_in_order_and_no_more_than_the_depth_is_under_way() {
+    fn blocks_are_read_in_order_with_at_most_depth_in_flight() {
         let mut part = part();
         let now = Time(1);
         let mut read = Vec::new();
@@ -329,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_block_is_as_short_as_the_image_says() {
+    fn the_last_block_ends_with_the_image() {
         let mut part = part();
         for block in 0..11 {
             let length = part.wants().unwrap();
@@ -346,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_lets_what_was_asked_for_be_written() {
+    fn blocks_requested_before_a_stop_are_written() {
         let mut part = part();
         part.begin_read(Time(1));
         part.stop();
@@ -360,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_blocks_are_in_order_whatever_order_reads_end_in() {
+    fn packed_blocks_are_in_order_for_any_order_of_completion() {
         let packer = Packer::new(3, 4096).unwrap();
         let mut part = Part::new(PLACE, 3, 512, Some(packer), true);
         for block in 0..3 {

@@ -1,4 +1,4 @@
-//! Where the parts of an image lie, once both LUs are known; and whether it fits.
+//! Division of an image into parts once both LUs are known, with a check that it fits.
 use hakaru_contract::{ConfigError, refuse};
 use hakaru_iscsi_session::Volume;
 
@@ -6,16 +6,16 @@ use crate::pack::packed_bytes_max;
 use crate::part::Place;
 use hakaru_contract::backup::{BackupJob, Compression};
 
-/// Most blocks of one part: what is known of each is kept.
+/// Most blocks of one part. It bounds the state that is kept of each block.
 const BLOCKS_MAX: u64 = 1 << 28;
 
-/// The parts of the job's image, one for each stream, of as many blocks as each other or one more.
-/// `field` is the job's, for messages.
+/// Returns the parts of the job's image, one for each stream; their numbers of blocks differ by at
+/// most one. `field` is the path of the job in the configuration, for messages.
 ///
-/// Packed parts lie so far from one another that the largest possible one fits.
+/// Packed parts are spaced so that each has room for its worst case.
 ///
 /// # Errors
-/// The image reaches beyond the source, the copy beyond the destination; something is not a
+/// The image exceeds the source, the copy exceeds the destination, or a length or offset is not a
 /// multiple of an LU's block.
 pub fn plan_parts(
     field: &str,
@@ -63,7 +63,7 @@ pub fn plan_parts(
     if end > destination.capacity_bytes {
         let packed = match job.compression {
             Compression::None => "",
-            Compression::Zstd { .. } => " (packed, if nothing of it can be compressed)",
+            Compression::Zstd { .. } => " (packed, in the worst case)",
         };
         return refuse(
             format!("{field}.destination"),
@@ -74,7 +74,7 @@ pub fn plan_parts(
                 job.destination.target_name,
                 destination.capacity_bytes
             ),
-            "make the destination LU larger, or the image smaller",
+            "enlarge the destination LU, or copy a smaller image",
         );
     }
     Ok(parts)
@@ -99,13 +99,13 @@ fn image_length(field: &str, job: &BackupJob, source: &Volume) -> Result<u64, Co
                 job.source.target_name,
                 source.capacity_bytes
             ),
-            "make the source LU larger, or the image smaller",
+            "enlarge the source LU, or copy a smaller image",
         );
     }
     Ok(job.length_bytes)
 }
 
-/// Space that a part of `length` bytes may take on the destination.
+/// Returns the most space that a part of `length` bytes may take on the destination.
 fn room(job: &BackupJob, length: u64, sector_bytes: u32) -> u64 {
     match job.compression {
         Compression::None => length,
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_parts_keep_room_for_what_cannot_be_compressed() {
+    fn packed_parts_have_room_for_incompressible_data() {
         let packed = BackupJob {
             compression: Compression::Zstd { level: 3 },
             ..job()
@@ -267,10 +267,10 @@ mod tests {
                 &["12", "11"],
             ),
         ];
-        for (change, source, destination, field, said) in cases {
+        for (change, source, destination, field, words) in cases {
             let mut job = job();
             change(&mut job);
-            if field == "length_bytes" && said[0] == "4096" {
+            if field == "length_bytes" && words[0] == "4096" {
                 job.length_bytes = 6144;
             }
             let error = plan_parts(
@@ -282,11 +282,11 @@ mod tests {
             .unwrap_err();
             assert_eq!(error.field, format!("jobs[0].{field}"));
             assert!(error.problem.contains("vm1") && !error.hint.is_empty());
-            for word in said {
+            for word in words {
                 assert!(error.problem.contains(word), "{word} in {}", error.problem);
             }
         }
-        // To the source's end, whatever that is.
+        // To the end of the source.
         let whole = BackupJob {
             length_bytes: 0,
             streams: 1,

@@ -16,7 +16,7 @@ fn scene(job: BackupJob) -> Scene {
 }
 
 #[test]
-fn every_depth_number_of_streams_and_order_of_answers_gives_the_same_copy() {
+fn every_depth_stream_count_and_completion_order_gives_the_same_copy() {
     for (depth, streams, verify) in [
         (1, 1, false),
         (4, 1, true),
@@ -46,7 +46,7 @@ fn every_depth_number_of_streams_and_order_of_answers_gives_the_same_copy() {
                 match compression {
                     Compression::None => assert!(copied[..part.len()] == *part),
                     Compression::Zstd { .. } => {
-                        // The frames of a part, and then zeros that are no frame.
+                        // The frames of a part, followed by zeros, which are not a frame.
                         let mut unpacked = vec![0; part.len()];
                         let mut decoder = zstd::Decoder::new(copied).unwrap();
                         std::io::Read::read_exact(&mut decoder, &mut unpacked).unwrap();
@@ -69,7 +69,7 @@ fn every_depth_number_of_streams_and_order_of_answers_gives_the_same_copy() {
 }
 
 #[test]
-fn a_rate_limit_is_kept_to_the_block_by_all_streams_together() {
+fn all_streams_together_keep_the_rate_limit_to_within_a_block() {
     for streams in [1, 4] {
         let rate = 1_000_000;
         let mut scene = scene(BackupJob {
@@ -79,9 +79,9 @@ fn a_rate_limit_is_kept_to_the_block_by_all_streams_together() {
         });
         scene.copy();
         let took = scene.job.took().unwrap().as_secs_f64();
-        // The last read may begin when all others had their time, of which 10 ms may be caught up;
-        // nothing else takes time to speak of. One block is 512 bytes long, and with several
-        // streams not the last one.
+        // The last read may start once all others have had their time, of which 10 ms may be caught
+        // up; nothing else takes noticeable time. One block is 512 bytes long, and with several
+        // streams it is not the last.
         let seconds = |bytes: usize| bytes as f64 / rate as f64;
         let (least, most) = (LENGTH - 16 * KIB, LENGTH - 512);
         let expected = seconds(least) - 0.010..seconds(most) - 0.009;
@@ -90,7 +90,7 @@ fn a_rate_limit_is_kept_to_the_block_by_all_streams_together() {
 }
 
 #[test]
-fn no_more_than_the_depth_is_ever_in_flight_and_less_of_it_takes_longer() {
+fn at_most_depth_is_in_flight_and_a_lower_depth_takes_longer() {
     let mut times = Vec::new();
     for depth in [1, 2, 8] {
         let mut scene = scene(BackupJob {
@@ -108,8 +108,8 @@ fn no_more_than_the_depth_is_ever_in_flight_and_less_of_it_takes_longer() {
         assert_eq!(most, u64::from(depth));
         times.push(scene.job.took().unwrap().as_millis());
     }
-    // A block takes a round trip to be read and one to be written: 20 ms, and the flush one. 41
-    // blocks.
+    // A block takes a round trip to read and one to write, 20 ms, and the flush takes one. There
+    // are 41 blocks.
     assert_eq!(times[0], 41 * 20 + 10);
     assert!(
         times[1] < times[0] / 2 + 40 && times[2] < times[0] / 8 + 60,
@@ -118,7 +118,7 @@ fn no_more_than_the_depth_is_ever_in_flight_and_less_of_it_takes_longer() {
 }
 
 #[test]
-fn what_was_read_when_the_time_is_over_is_written_and_flushed() {
+fn blocks_read_before_the_end_are_written_and_flushed() {
     for compression in [Compression::None, Compression::Zstd { level: 1 }] {
         let mut scene = scene(BackupJob {
             compression,
@@ -142,14 +142,14 @@ fn what_was_read_when_the_time_is_over_is_written_and_flushed() {
 }
 
 #[test]
-fn a_write_that_fails_is_told_after_what_was_acknowledged_is_on_stable_storage() {
+fn a_failed_write_is_reported_after_acknowledged_writes_are_flushed() {
     let at = 10 * 16 * 1024 + 5;
-    for (failure, said) in [
+    for (failure, message) in [
         (IoFailure::Space, "no space left"),
         (IoFailure::Write, "write of 16384 bytes"),
     ] {
         let mut scene = scene(job(LENGTH as u64));
-        scene.disk(Side::Destination).fails_from = Some((at, failure));
+        scene.disk(Side::Destination).write_error_from = Some((at, failure));
         let event = scene.copy().clone();
         let JobEvent::Failed(error) = &event else {
             panic!("{event:?}")
@@ -161,7 +161,7 @@ fn a_write_that_fails_is_told_after_what_was_acknowledged_is_on_stable_storage()
             }
             other => panic!("{other:?}"),
         }
-        assert!(error.to_string().contains(said), "{error}");
+        assert!(error.to_string().contains(message), "{error}");
         let counters = scene.job.counters();
         assert_eq!(counters.written_bytes, 10 * 16 * 1024);
         assert!(counters.errors >= 1);
@@ -173,7 +173,7 @@ fn a_write_that_fails_is_told_after_what_was_acknowledged_is_on_stable_storage()
 }
 
 #[test]
-fn a_read_that_fails_is_told_with_its_place() {
+fn a_failed_read_is_reported_with_its_offset() {
     let mut scene = scene(BackupJob {
         streams: 2,
         source_offset_bytes: 512,
@@ -194,14 +194,14 @@ fn a_read_that_fails_is_told_with_its_place() {
     assert!(error.to_string().contains("CHECK CONDITION"));
 }
 
-/// Where the third block of the second stream lies in the image.
+/// Returns the offset in the image of the third block of the second stream.
 fn scene_place(scene: &mut Scene) -> u64 {
     scene.run_until(|event| *event == JobEvent::Ready);
     scene.job.places().nth(1).unwrap().image_offset + 2 * 16_384
 }
 
 #[test]
-fn a_session_that_is_lost_ends_the_job_whatever_it_was_about() {
+fn a_lost_session_fails_the_job_in_every_stage() {
     for side in [Side::Source, Side::Destination] {
         let mut scene = scene(BackupJob {
             rate_limit_bytes_per_s: Some(1_000_000),
@@ -218,7 +218,7 @@ fn a_session_that_is_lost_ends_the_job_whatever_it_was_about() {
 }
 
 #[test]
-fn a_block_that_changes_behind_the_copy_is_found_out_with_its_place() {
+fn a_block_that_changes_after_the_copy_is_reported_with_its_offset() {
     let mut scene = scene(BackupJob {
         verify: true,
         streams: 3,

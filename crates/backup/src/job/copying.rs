@@ -1,11 +1,11 @@
-//! The copy: blocks are read, become writes, and are flushed when all are written; what happens
-//! when one fails.
+//! The copy: reads blocks, writes them, and flushes once all are written; drains the job if one of
+//! them fails.
 use hakaru_iscsi_session::{Done, TaskData, TaskError};
 use hakaru_stats::Latencies;
 use hakaru_units::Time;
 use hakaru_wire::scsi::{Cdb, Sense, SenseKey};
 
-use super::{FLUSH, Job, JobEvent, Leg, Stage, whole};
+use super::{FLUSH, Job, JobEvent, Leg, Stage, check_length};
 use crate::error::JobError;
 use crate::part::Part;
 
@@ -20,22 +20,22 @@ impl Job {
         let part = &mut self.parts[leg.stream()];
         let place = *part.place();
         let (begin, length) = place.block(done.tag);
-        let result = whole(done.result, length);
+        let result = check_length(done.result, length);
         let data = result.is_ok().then_some(done.data);
-        let asked = match part.handle_read(done.tag, data) {
-            Ok(asked) => asked,
-            Err(what) => return self.give_up(JobError::Compression(what)),
+        let started = match part.handle_read(done.tag, data) {
+            Ok(started) => started,
+            Err(message) => return self.fail_after_drain(JobError::Compression(message)),
         };
         self.recycle(leg.stream());
-        let took = now.ns_since(asked);
-        latencies.read.record_ns(took);
-        self.counters.read_latency_ns_sum += took;
+        let latency_ns = now.ns_since(started);
+        latencies.read.record_ns(latency_ns);
+        self.counters.read_latency_ns_sum += latency_ns;
         match result {
             Ok(()) => {
                 self.counters.reads += 1;
                 self.counters.read_bytes += u64::from(length);
             }
-            Err(error) => self.give_up(JobError::Read {
+            Err(error) => self.fail_after_drain(JobError::Read {
                 offset_bytes: place.image_offset + begin,
                 length_bytes: length,
                 error,
@@ -50,33 +50,33 @@ impl Job {
         done: &Done,
         latencies: &mut Latencies,
     ) {
-        let Some((at, length, begun)) = self.parts[leg.stream()].handle_written(done.tag) else {
+        let Some((at, length, started)) = self.parts[leg.stream()].handle_written(done.tag) else {
             return;
         };
-        let took = now.ns_since(begun);
-        latencies.write.record_ns(took);
-        self.counters.write_latency_ns_sum += took;
-        match whole(done.result, length) {
+        let latency_ns = now.ns_since(started);
+        latencies.write.record_ns(latency_ns);
+        self.counters.write_latency_ns_sum += latency_ns;
+        match check_length(done.result, length) {
             Ok(()) => {
                 self.counters.writes += 1;
                 self.counters.written_bytes += u64::from(length);
             }
             Err(error) => {
                 let offset = at - self.config.destination_offset_bytes;
-                self.give_up(JobError::of_write(offset, length, error));
+                self.fail_after_drain(JobError::of_write(offset, length, error));
             }
         }
         self.recycle(leg.stream());
     }
 
-    /// Buffers that are free again are read into again.
+    /// Hands buffers that are no longer used back to the stream's nexus for further reads.
     fn recycle(&mut self, stream: usize) {
         while let Some(buffer) = self.parts[stream].poll_spare() {
             self.legs[2 * stream].recycle(buffer);
         }
     }
 
-    /// A target without a volatile cache may not know the command; then there is nothing to flush.
+    /// A target without a volatile cache may lack the command; then there is nothing to flush.
     pub(super) fn handle_flushed(&mut self, now: Time, done: &Done) {
         let result = match done.result {
             Err(TaskError::Check(Sense {
@@ -87,8 +87,8 @@ impl Job {
         };
         match result {
             Err(error) => self.fail(JobError::Flush(error)),
-            Ok(_) if self.failing.is_some() => {
-                let error = self.failing.take().expect("looked at above");
+            Ok(_) if self.pending_error.is_some() => {
+                let error = self.pending_error.take().expect("looked at above");
                 self.fail(error);
             }
             Ok(_) => {
@@ -100,21 +100,21 @@ impl Job {
         }
     }
 
-    /// Something went wrong with the copy while its sessions live on: nothing new begins, what is
-    /// in flight ends, and what was acknowledged is brought to stable storage before this is told.
-    pub(super) fn give_up(&mut self, error: JobError) {
+    /// Fails the copy while its sessions are still up: no new command is issued, those in flight
+    /// are drained, and acknowledged writes are flushed before the error is reported.
+    pub(super) fn fail_after_drain(&mut self, error: JobError) {
         self.counters.errors += 1;
         self.parts.iter_mut().for_each(Part::abandon);
-        self.failing.get_or_insert(error);
+        self.pending_error.get_or_insert(error);
     }
 
-    /// Writes what was read, reads on; flushes when all of it is written.
-    pub(super) fn copy_on(&mut self, now: Time) {
-        self.write_on(now);
-        self.read_on(now);
+    /// Issues writes of blocks that were read, then new reads; flushes once all blocks are written.
+    pub(super) fn continue_copy(&mut self, now: Time) {
+        self.issue_writes(now);
+        self.issue_reads(now);
         if !self.parts.iter_mut().all(Part::is_copied) {
-            // The last blocks of a packed copy come to light when everything was read.
-            return self.write_on(now);
+            // Once everything was read, `is_copied` yields the last blocks of a compressed copy.
+            return self.issue_writes(now);
         }
         self.stage = Stage::Flushing;
         let flush = Cdb::SynchronizeCache {
@@ -125,7 +125,7 @@ impl Job {
         self.submit(now, Leg(1), FLUSH, flush, TaskData::None);
     }
 
-    pub(super) fn read_on(&mut self, now: Time) {
+    pub(super) fn issue_reads(&mut self, now: Time) {
         let streams = self.parts.len();
         let mut idle = 0;
         while idle < streams {
@@ -147,7 +147,7 @@ impl Job {
         }
     }
 
-    pub(super) fn write_on(&mut self, now: Time) {
+    pub(super) fn issue_writes(&mut self, now: Time) {
         for stream in 0..self.parts.len() {
             while let Some(write) = self.parts[stream].poll_write(now) {
                 let length = write.buffer.len() as u32;

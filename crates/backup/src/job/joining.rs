@@ -1,5 +1,5 @@
-//! Until a job is ready: every leg surveys its LU, the first destination says whether it takes
-//! writes, and the image is cut into parts.
+//! Preparation of a job: every leg surveys its LU, the first destination reports whether it is
+//! writable, and the image is divided into parts.
 use hakaru_iscsi_session::{Done, LuFacts, TaskData};
 use hakaru_units::Time;
 use hakaru_wire::scsi::{Cdb, ModeData, ModeSense, PageControl};
@@ -11,12 +11,12 @@ use crate::part::{Part, Place};
 use crate::plan::plan_parts;
 use hakaru_contract::backup::Compression;
 
-/// Room for a mode parameter header and the pages that targets have.
+/// Room for a mode parameter header and the pages of common targets.
 const MODE_BYTES: u16 = 252;
 
 impl Job {
-    /// A leg knows its LU. The first stream's destination is asked one thing more: whether it takes
-    /// writes.
+    /// Accepts the facts of a leg's LU. The first stream's destination is also asked whether it is
+    /// write-protected.
     pub(super) fn handle_joined(&mut self, now: Time, leg: Leg, facts: LuFacts) {
         if leg.stream() == 0 {
             self.facts[leg.side() as usize] = Some(facts);
@@ -38,7 +38,7 @@ impl Job {
         self.submit(now, leg, MODE, cdb, data);
     }
 
-    /// One more leg stands.
+    /// Counts a leg as ready. With the last one, the parts are planned.
     pub(super) fn join(&mut self) {
         let Stage::Joining { answers } = &mut self.stage else {
             return;
@@ -84,8 +84,8 @@ impl Job {
         places.into_iter().map(part).collect()
     }
 
-    /// WP of the device-specific parameter (SBC-3 section 6.5.1). A target that does not know the
-    /// command may take writes or not.
+    /// WP of the device-specific parameter (SBC-3 section 6.5.1). A target that lacks the command
+    /// may be writable or not.
     pub(super) fn handle_mode(&mut self, leg: Leg, done: Done) {
         let protected = done.result.is_ok()
             && ModeData::parse(&done.data, false).is_ok_and(|mode| mode.write_protected);

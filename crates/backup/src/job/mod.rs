@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!  Joining ──all logged in and surveyed──→ Ready ──begin──→ Copying ──last write acknowledged──→ Flushing ──→ Copied
-//!     │                                                       │ end: nothing more is read                    │ verify
-//!     │                                                       │ a read or write fails: nothing more          v
-//!     └── whatever breaks it: Failed(JobError) ←── after the flush ──┘ begins, what is in flight ends    Verifying ──→ Verified
+//!     │                                                       │ end: no more reads                          │ verify
+//!     │                                                       │ a read or write fails: no new commands      v
+//!     └── any failure: Failed(JobError) ←── after the flush ──┘ commands in flight are drained          Verifying ──→ Verified
 //! ```
 mod copying;
 mod joining;
@@ -36,16 +36,17 @@ const FLUSH: u32 = u32::MAX;
 /// Tag of MODE SENSE.
 const MODE: u32 = u32::MAX - 1;
 
-/// What all jobs of an engine share.
+/// Settings shared by all jobs of an engine.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Login keys.
     pub keys: LoginKeys,
-    /// How the sessions prove who they are.
+    /// Authentication of the sessions.
     pub chap: Option<Chap>,
     /// Limit for a login, a command, a ping and a logout.
     pub timeout: Duration,
-    /// Tells this engine's sessions from those of another that goes by the same initiator name.
+    /// Distinguishes this engine's sessions from those of another engine with the same initiator
+    /// name.
     pub seed: u64,
 }
 
@@ -54,13 +55,13 @@ pub struct Settings {
 pub struct Leg(pub usize);
 
 impl Leg {
-    /// Which stream's.
+    /// Returns the index of the leg's stream.
     #[must_use]
     pub fn stream(self) -> usize {
         self.0 / 2
     }
 
-    /// To which LU.
+    /// Returns the side of the leg's LU.
     #[must_use]
     pub fn side(self) -> Side {
         if self.0.is_multiple_of(2) {
@@ -71,28 +72,28 @@ impl Leg {
     }
 }
 
-/// What happened to a job.
+/// An event of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JobEvent {
-    /// Every nexus stands and the image fits: [`Job::begin`] may be called.
+    /// Every nexus is logged in and the image fits: [`Job::begin`] may be called.
     Ready,
-    /// Connect the leg again, to this address, then call [`Job::handle_connected`].
+    /// Connect the leg to this address instead, then call [`Job::handle_connected`].
     Redirected {
-        /// Which.
+        /// The leg.
         leg: Leg,
         /// `address:port`.
         address: String,
     },
-    /// All that was read is written, and on stable storage.
+    /// All blocks that were read are written and on stable storage.
     Copied {
-        /// All of the image, not only what was read before [`Job::end`].
+        /// The whole image was copied, not only the part read before [`Job::end`].
         whole: bool,
     },
-    /// The copy was read back; the counters have what was found.
+    /// The copy was read back; the counters contain the result.
     Verified,
-    /// It cannot go on.
+    /// The job failed.
     Failed(JobError),
-    /// The leg's session ended as asked.
+    /// The leg's session has logged out.
     LoggedOut(Leg),
 }
 
@@ -108,34 +109,34 @@ enum Stage {
     Failed,
 }
 
-/// One job. See the module.
+/// One job. See the module's documentation.
 #[derive(Debug)]
 pub struct Job {
     config: Arc<BackupJob>,
     field: String,
     legs: Vec<Nexus>,
-    /// What the first stream found, by side.
+    /// Facts about the first stream's LUs, by side.
     facts: [Option<LuFacts>; 2],
     stage: Stage,
     parts: Vec<Part>,
-    /// The stream that may read first, so that none is favoured by the pace.
+    /// Stream that may read first. It rotates so that the rate limit favours no stream.
     turn: usize,
     pace: Option<Pace>,
     begun: Time,
     copied: Option<Time>,
     counters: Counters,
-    /// A read or write failed: what is in flight ends first, then this is told.
-    failing: Option<JobError>,
-    /// What the verification came to, once it is over.
+    /// Error of a failed read or write, reported once the commands in flight are drained.
+    pending_error: Option<JobError>,
+    /// Result of the verification, once it has ended.
     verified: (u64, u64, Option<u64>),
     events: VecDeque<JobEvent>,
-    /// Legs that may have something to send since they were last asked.
+    /// Legs that may have data to send, since `poll_transmit` last returned them.
     touched: VecDeque<Leg>,
 }
 
 impl Job {
-    /// The job that `config` describes, the `index`th of the engine's; its sessions are numbered
-    /// from `session` on.
+    /// Creates the job that `config` describes, the `index`th of the engine. Its sessions are
+    /// numbered from `session` on.
     #[must_use]
     pub fn new(config: Arc<BackupJob>, settings: &Settings, index: usize, session: usize) -> Job {
         let count = 2 * config.streams as usize;
@@ -157,7 +158,7 @@ impl Job {
             begun: Time::ZERO,
             copied: None,
             counters: Counters::default(),
-            failing: None,
+            pending_error: None,
             verified: (0, 0, None),
             events: VecDeque::new(),
             touched: VecDeque::new(),
@@ -165,13 +166,13 @@ impl Job {
         }
     }
 
-    /// A leg's connection stands.
+    /// The connection of a leg is established.
     pub fn handle_connected(&mut self, now: Time, leg: Leg) {
         self.legs[leg.0].handle_connected(now);
         self.touch(leg);
     }
 
-    /// Takes what a leg received; other legs may have something to send then.
+    /// Accepts data that a leg received. Other legs may have data to send afterwards.
     pub fn handle_received(
         &mut self,
         now: Time,
@@ -183,7 +184,7 @@ impl Job {
         self.advance(now, leg, latencies);
     }
 
-    /// A leg's connection ended; `why` completes "connection lost …".
+    /// The connection of a leg was closed; `why` completes "connection lost …".
     pub fn handle_closed(
         &mut self,
         now: Time,
@@ -195,13 +196,14 @@ impl Job {
         self.advance(now, leg, latencies);
     }
 
-    /// Something may be due on a leg; harmless when nothing is.
+    /// Handles the deadlines of a leg that have passed. Harmless if none has.
     pub fn handle_timeout(&mut self, now: Time, leg: Leg, latencies: &mut Latencies) {
         self.legs[leg.0].handle_timeout(now);
         self.advance(now, leg, latencies);
     }
 
-    /// When [`Job::handle_timeout`] is wanted next for a leg. The pace is the first leg's business.
+    /// Returns when [`Job::handle_timeout`] must be called next for a leg. The rate limit's
+    /// deadline belongs to the first leg.
     #[must_use]
     pub fn poll_timeout(&self, leg: Leg) -> Option<Time> {
         let session = self.legs[leg.0].session().poll_timeout();
@@ -212,25 +214,25 @@ impl Job {
         session.into_iter().chain(pace).min()
     }
 
-    /// The copy begins. Wants [`JobEvent::Ready`] to have come.
+    /// Starts the copy. Requires that [`JobEvent::Ready`] was returned.
     pub fn begin(&mut self, now: Time) {
         if matches!(self.stage, Stage::Ready) {
             self.stage = Stage::Copying;
             self.begun = now;
-            self.go_on(now);
+            self.issue_commands(now);
         }
     }
 
-    /// Nothing more is read; [`JobEvent::Copied`] comes when what was read is written.
+    /// Stops reading. [`JobEvent::Copied`] follows once all blocks that were read are written.
     pub fn end(&mut self, now: Time) {
         if matches!(self.stage, Stage::Copying) {
             self.parts.iter_mut().for_each(Part::stop);
-            self.go_on(now);
+            self.issue_commands(now);
         }
     }
 
-    /// The copy is read back. Wants [`JobEvent::Copied`] to have come, and `verify` in the
-    /// configuration.
+    /// Starts the verification. Requires that [`JobEvent::Copied`] was returned, and `verify` in
+    /// the configuration.
     pub fn verify(&mut self, now: Time) {
         if !matches!(self.stage, Stage::Copied) || !self.config.verify {
             return;
@@ -240,13 +242,13 @@ impl Job {
         match checks.collect() {
             Ok(checks) => {
                 self.stage = Stage::Verifying(checks);
-                self.go_on(now);
+                self.issue_commands(now);
             }
-            Err(what) => self.fail(JobError::Compression(what)),
+            Err(message) => self.fail(JobError::Compression(message)),
         }
     }
 
-    /// Ends every session; a [`JobEvent::LoggedOut`] comes for each.
+    /// Ends every session; a [`JobEvent::LoggedOut`] follows for each.
     pub fn log_out(&mut self, now: Time, latencies: &mut Latencies) {
         for leg in (0..self.legs.len()).map(Leg) {
             self.legs[leg.0].log_out(now);
@@ -259,12 +261,12 @@ impl Job {
         self.events.pop_front()
     }
 
-    /// The next leg that may have something to send by now, or want a timeout sooner.
+    /// Returns the next leg that may have data to send, or an earlier deadline.
     pub fn poll_transmit(&mut self) -> Option<Leg> {
         self.touched.pop_front()
     }
 
-    /// What a leg has to send.
+    /// Returns the outgoing data of a leg.
     pub fn transmit(&mut self, leg: Leg) -> &mut Transmit {
         self.legs[leg.0].transmit()
     }
@@ -275,43 +277,43 @@ impl Job {
         self.legs[leg.0].session()
     }
 
-    /// All its legs.
+    /// Returns all legs.
     pub fn legs(&self) -> impl Iterator<Item = Leg> + use<> {
         (0..self.legs.len()).map(Leg)
     }
 
-    /// Its configuration.
+    /// Returns the job's configuration.
     #[must_use]
     pub fn config(&self) -> &BackupJob {
         &self.config
     }
 
-    /// What an LU said of itself, once its first session stands.
+    /// Returns the facts that an LU reported, once its first session is ready.
     #[must_use]
     pub fn facts(&self, side: Side) -> Option<&LuFacts> {
         self.facts[side as usize].as_ref()
     }
 
-    /// Where its parts lie, once both LUs are known.
+    /// Returns the positions of the parts, once both LUs are known.
     pub fn places(&self) -> impl Iterator<Item = &Place> {
         self.parts.iter().map(Part::place)
     }
 
-    /// From the beginning to the acknowledgement of the last write and of the flush; `None` until
-    /// then.
+    /// Returns the time from the start of the copy to the acknowledgement of the last write and of
+    /// the flush; `None` until then.
     #[must_use]
     pub fn took(&self) -> Option<Duration> {
         let copied = self.copied?;
         Some(Duration::from_nanos(copied.ns_since(self.begun)))
     }
 
-    /// The copy is on stable storage, and of all of the image.
+    /// Returns whether the whole image is copied and on stable storage.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.copied.is_some() && self.parts.iter().all(Part::is_whole)
     }
 
-    /// Counters.
+    /// Returns the counters.
     #[must_use]
     pub fn counters(&self) -> Counters {
         let (verified_bytes, mismatches, _) = self.verified();
@@ -330,7 +332,7 @@ impl Job {
         }
     }
 
-    /// Takes what a leg has brought about, and does what follows from it.
+    /// Processes a leg's completions and events.
     fn advance(&mut self, now: Time, leg: Leg, latencies: &mut Latencies) {
         self.touch(leg);
         while let Some(done) = self.legs[leg.0].poll_done() {
@@ -349,7 +351,7 @@ impl Job {
                 NexusEvent::LoggedOut => self.events.push_back(JobEvent::LoggedOut(leg)),
             }
         }
-        self.go_on(now);
+        self.issue_commands(now);
     }
 
     fn handle_done(&mut self, now: Time, leg: Leg, done: Done, latencies: &mut Latencies) {
@@ -367,15 +369,15 @@ impl Job {
     fn fail(&mut self, error: JobError) {
         if !matches!(self.stage, Stage::Failed) {
             self.stage = Stage::Failed;
-            let first = self.failing.take().unwrap_or(error);
+            let first = self.pending_error.take().unwrap_or(error);
             self.events.push_back(JobEvent::Failed(first));
         }
     }
 
-    /// Begins whatever may begin now.
-    fn go_on(&mut self, now: Time) {
+    /// Issues every command that may start now.
+    fn issue_commands(&mut self, now: Time) {
         match self.stage {
-            Stage::Copying => self.copy_on(now),
+            Stage::Copying => self.continue_copy(now),
             Stage::Verifying(_) => self.read_back_on(now),
             _ => {}
         }
@@ -419,8 +421,8 @@ impl Job {
     }
 }
 
-/// A task that moved less than it was asked to has failed.
-fn whole(result: Result<u32, TaskError>, expected: u32) -> Result<(), TaskError> {
+/// A task that moved fewer bytes than requested counts as failed.
+fn check_length(result: Result<u32, TaskError>, expected: u32) -> Result<(), TaskError> {
     match result {
         Ok(moved) if moved == expected => Ok(()),
         Ok(moved) => Err(TaskError::Short { moved, expected }),

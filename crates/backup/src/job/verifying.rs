@@ -1,8 +1,8 @@
-//! The verification: the copy is read back, every part by its [`Check`].
+//! The verification: reads the copy back, each part by its [`Check`].
 use hakaru_iscsi_session::Done;
 use hakaru_units::Time;
 
-use super::{Job, JobEvent, Leg, Stage, whole};
+use super::{Job, JobEvent, Leg, Stage, check_length};
 use crate::check::Check;
 use crate::error::JobError;
 
@@ -13,7 +13,7 @@ impl Job {
         };
         let check = &mut checks[leg.stream()];
         let (at, length) = check.piece(done.tag);
-        match whole(done.result, length) {
+        match check_length(done.result, length) {
             Ok(()) => {
                 let spare = check.handle_read(done.tag, done.data);
                 self.legs[leg.0].recycle(spare);
@@ -49,7 +49,8 @@ impl Job {
         }
     }
 
-    /// Bytes compared so far, blocks that differ, and where in the image the first of them lies.
+    /// Returns the bytes compared so far, the number of differing blocks, and the offset in the
+    /// image of the first of them.
     pub(super) fn verified(&self) -> (u64, u64, Option<u64>) {
         match &self.stage {
             Stage::Verifying(checks) => outcome(checks),
@@ -58,11 +59,11 @@ impl Job {
     }
 }
 
-/// What all parts' checks have found.
+/// Sums up the results of all parts.
 fn outcome(checks: &[Check]) -> (u64, u64, Option<u64>) {
     let outcomes = checks.iter().map(Check::outcome);
-    outcomes.fold((0, 0, None), |sum, one| {
-        let first = sum.2.into_iter().chain(one.2).min();
-        (sum.0 + one.0, sum.1 + one.1, first)
+    outcomes.fold((0, 0, None), |sum, part| {
+        let first = sum.2.into_iter().chain(part.2).min();
+        (sum.0 + part.0, sum.1 + part.1, first)
     })
 }

@@ -1,5 +1,5 @@
-//! A job, two targets and the way between them, in virtual time: bytes arrive a while after they
-//! were sent, accesses to the LUs end at once or after a while, and nothing else takes any time.
+//! A job, two targets and the network between them, in virtual time. Bytes arrive after a delay,
+//! accesses to the LUs end at once or after a service time, and nothing else takes time.
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use hakaru_iscsi_target::{
 use hakaru_stats::Latencies;
 use hakaru_units::Time;
 
-/// Longest piece that travels at a time; odd, so that PDUs are cut everywhere.
+/// Longest piece transferred at a time; odd, so that PDUs are cut everywhere.
 const PIECE_BYTES: usize = 60_001;
 
-/// An LU's bytes, and what is wrong with it.
+/// Bytes of an LU, and its injected faults.
 pub struct Disk {
     pub bytes: Vec<u8>,
-    /// How long each access takes; reads of every other block twice as long, so that they overtake
-    /// one another.
+    /// Service time of an access. Reads of every other block take twice as long, so that they
+    /// overtake one another.
     pub service: Duration,
-    /// The first write that reaches this byte or beyond fails so, and all that follow.
-    pub fails_from: Option<(u64, IoFailure)>,
+    /// The first write that reaches this byte fails with this error, and so do all later ones.
+    pub write_error_from: Option<(u64, IoFailure)>,
     /// Reads of this byte fail.
     pub unreadable: Option<u64>,
-    /// What was written last is forgotten unless it was flushed.
+    /// Bytes after the last flush: the data that a power cut leaves.
     pub flushed: Vec<u8>,
     pub flushes: u32,
 }
@@ -36,7 +36,7 @@ struct Array {
     target: Target,
     disk: Disk,
     connections: BTreeMap<Leg, ConnectionId>,
-    /// Accesses under way, and when they end.
+    /// Accesses in progress, by the instant at which they end.
     busy: BTreeMap<(Time, u64), Io>,
 }
 
@@ -45,13 +45,13 @@ enum Flight {
     ToJob(Leg, Vec<u8>),
 }
 
-/// Everything.
+/// The whole simulation.
 pub struct Scene {
     pub now: Time,
     pub job: Job,
     pub latencies: Latencies,
     pub events: Vec<JobEvent>,
-    /// From one end to the other.
+    /// One-way delay.
     pub delay: Duration,
     arrays: [Array; 2],
     flights: BTreeMap<(Time, u64), Flight>,
@@ -62,7 +62,7 @@ fn address(host: u8) -> SocketAddr {
     (Ipv4Addr::new(10, 0, 0, host), 3260).into()
 }
 
-/// Bytes that do not repeat.
+/// Returns bytes that do not repeat.
 pub fn image(length: usize, seed: u64) -> Vec<u8> {
     let word = |i: u64| {
         (i + seed + 1)
@@ -74,7 +74,7 @@ pub fn image(length: usize, seed: u64) -> Vec<u8> {
         .collect()
 }
 
-/// A job that copies `length_bytes` in blocks of 16 KiB.
+/// Returns a job that copies `length_bytes` in blocks of 16 KiB.
 pub fn job(length_bytes: u64) -> BackupJob {
     let lu = |name: &str| Lu {
         portal: "10.0.0.1:3260".into(),
@@ -117,7 +117,7 @@ impl Array {
                 flushed: bytes.clone(),
                 bytes,
                 service: Duration::ZERO,
-                fails_from: None,
+                write_error_from: None,
                 unreadable: None,
                 flushes: 0,
             },
@@ -145,7 +145,7 @@ impl Disk {
                 offset_bytes, data, ..
             } => {
                 let end = offset_bytes + data.len() as u64;
-                match self.fails_from {
+                match self.write_error_from {
                     Some((from, failure)) if end > from => IoResult::Failed(failure),
                     _ => {
                         self.bytes[offset_bytes as usize..end as usize].copy_from_slice(&data);
@@ -158,7 +158,7 @@ impl Disk {
                 self.flushes += 1;
                 IoResult::Flushed
             }
-            _ => panic!("a backup does nothing else"),
+            _ => panic!("a backup issues no other command"),
         }
     }
 
@@ -173,7 +173,8 @@ impl Disk {
 }
 
 impl Scene {
-    /// The job between a source that holds `image` and a destination of `size` zeros; connected.
+    /// Creates a connected job between a source that holds `image` and a destination of `size`
+    /// zeros.
     pub fn new(job: BackupJob, image: Vec<u8>, size: usize) -> Scene {
         let settings = Settings {
             keys: hakaru_contract::LoginKeys::default(),
@@ -210,29 +211,29 @@ impl Scene {
         &mut self.arrays[side as usize].disk
     }
 
-    /// Lets time pass until something of `wanted` has happened; everything that happened so far.
+    /// Advances the time until an event matches `wanted`. Returns all events so far.
     ///
     /// # Panics
-    /// If it never does.
+    /// If no event matches before nothing is pending.
     pub fn run_until(&mut self, wanted: impl Fn(&JobEvent) -> bool) -> &[JobEvent] {
         while !self.events.iter().any(&wanted) {
             assert!(
                 self.step(Time::MAX),
-                "nothing more happens: {:?}",
+                "nothing is pending: {:?}",
                 self.events
             );
         }
         &self.events
     }
 
-    /// Lets this much time pass.
+    /// Advances the time by this much.
     pub fn run_for(&mut self, time: Duration) {
         let until = self.now + time;
         while self.step(until) {}
         self.now = until;
     }
 
-    /// From ready to the end of the copy, whatever it is.
+    /// Runs from ready to the end of the copy, successful or not.
     pub fn copy(&mut self) -> &JobEvent {
         self.run_until(|event| *event == JobEvent::Ready);
         self.begin();
@@ -259,7 +260,7 @@ impl Scene {
         self.settle();
     }
 
-    /// The array is gone, and its connections with it.
+    /// Removes an array and its connections.
     pub fn lose(&mut self, side: Side) {
         for leg in self.job.legs().filter(|leg| leg.side() == side) {
             let (now, latencies) = (self.now, &mut self.latencies);
@@ -273,7 +274,7 @@ impl Scene {
         &mut self.arrays[leg.side() as usize]
     }
 
-    /// The next thing that happens before `until`; whether there was one.
+    /// Processes the next occurrence before `until`; returns whether there was one.
     fn step(&mut self, until: Time) -> bool {
         let timer = self
             .job
@@ -328,7 +329,7 @@ impl Scene {
         true
     }
 
-    /// Sends what is to be sent, begins what is to begin.
+    /// Sends all pending data and starts all pending accesses.
     fn settle(&mut self) {
         while self.job.poll_transmit().is_some() {}
         self.events
@@ -357,7 +358,7 @@ impl Scene {
             for segment in array.target.transmit(*connection).segments() {
                 match segment {
                     Segment::Bytes(piece) => bytes.extend_from_slice(piece),
-                    Segment::Lu { .. } => panic!("nothing is read in place here"),
+                    Segment::Lu { .. } => panic!("this store has no data to read in place"),
                 }
             }
             let sent = bytes.len();
