@@ -20,7 +20,7 @@ use hakaru_contract::{
     CONTRACT_VERSION, Command, EngineConfig, Event, ManageAction, NamedHistogram, ReplyError,
     Sample,
 };
-use hakaru_runtime::lines::{LineReader, LineWriter};
+use hakaru_runtime::process::lines::{LineReader, LineWriter};
 use hakaru_runtime::process::{self, ResourceUse, TerminationSignal};
 use hakaru_runtime::{Events, Interest, Reactor, Token, Waker};
 use hakaru_units::Time;

@@ -1,6 +1,6 @@
 //! Sessions, LUs and sockets in the words of the contract.
 use hakaru_iscsi_session::LuFacts;
-use hakaru_runtime::socket_options::SocketFacts;
+use hakaru_runtime::net::socket_options::SocketFacts;
 use hakaru_wire::iscsi::keys::{Agreed, Digest};
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use std::io::Read;
 
 use hakaru_contract::{ChapAlgorithm, ChapConfig, ChapUser, SecretSource};
 use hakaru_iscsi_session::Chap;
-use hakaru_runtime::entropy;
+use hakaru_runtime::process::entropy;
 use hakaru_wire::iscsi::chap::{Algorithm, Credentials, SECRET_LENGTH_MAX, SecretError};
 
 use crate::failure::Failure;

@@ -2,7 +2,7 @@
 use std::collections::BTreeMap;
 
 use hakaru_runtime::net::Socket;
-use hakaru_runtime::tcp_info::{self, TcpInfo, Unwrapped};
+use hakaru_runtime::net::tcp_info::{self, TcpInfo, Unwrapped};
 
 /// A field, and how it is told: its name on the contract and a factor.
 type Field = (&'static str, fn(&TcpInfo) -> Option<u64>, u64);

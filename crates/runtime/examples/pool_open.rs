@@ -10,7 +10,7 @@ use std::time::Instant;
 use hakaru_pool::disk::Disk;
 use hakaru_pool::metadata::Store;
 use hakaru_pool::{Action, ActionKind, Outcome, Pool, PoolConfig, Request, RequestId, VolumeId};
-use hakaru_runtime::disk::FileDisk;
+use hakaru_runtime::file::disk::FileDisk;
 use hakaru_units::{GIB, KIB, MIB, Time};
 
 const MAPPED_BYTES: u64 = 64 * GIB;

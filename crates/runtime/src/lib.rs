@@ -19,7 +19,7 @@
 //! ```
 //!
 //! - Files and block devices go through a [`file::FileQueue`] (io_uring, or threads). Other
-//!   blocking work (a pool's commits, reservations) goes through a [`worker::Worker`].
+//!   blocking work (a pool's commits, reservations) goes through a [`process::worker::Worker`].
 //! - The few threads beside the loop (stdout's writer, file I/O, packet writers) return their
 //!   results through a [`Waker`].
 //! - The fabric's shell reads frames from a ring shared with the kernel. A [`packet::PacketWriter`]
@@ -27,45 +27,19 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`clock`] | `CLOCK_MONOTONIC` as [`hakaru_units::Time`], timer slack |
-//! | [`entropy`] | the kernel's random bytes |
-//! | [`reactor`] | epoll with absolute deadlines in nanoseconds; [`Waker`] |
-//! | [`file`] | files and block devices, through io_uring or threads |
-//! | [`disk`] | a pool's metadata on a file; the lock on its folder |
-//! | [`net`] | non-blocking TCP: listen, accept, connect, receive, gather-send |
-//! | [`tcp_info`] | state of a connection in the kernel's TCP |
-//! | [`sock_diag`] | a netlink socket that asks the kernel for TCP sockets |
-//! | [`tracefs`], [`trace_ring`] | the kernel's tracepoints: their layouts, their events |
-//! | [`socket_options`] | options of sockets before they connect or listen |
-//! | [`capture`] | copies of the packets of an interface, through a ring shared with the kernel |
-//! | [`packet`] | whole Ethernet frames of an interface, received and sent |
-//! | [`lines`] | lines from stdin, lines to stdout |
-//! | [`memory`] | an LU's bytes in RAM, thin |
-//! | [`page_pipe`] | memory sent to a socket by reference |
-//! | [`worker`] | blocking work on a separate thread |
-//! | [`process`] | signals, parent death, network namespaces, descriptor limit, resource counters |
-mod alarm;
-pub mod capture;
-pub mod clock;
-pub mod disk;
-pub mod entropy;
+//! | [`wait`] | `CLOCK_MONOTONIC`, timers, the reactor (epoll with absolute deadlines in nanoseconds) |
+//! | [`net`] | non-blocking TCP, options of sockets, the state of connections in the kernel's TCP |
+//! | [`packet`] | whole Ethernet frames of an interface, received and sent; captures |
+//! | [`file`] | files and block devices, through io_uring or threads; a pool's metadata and its lock |
+//! | [`memory`] | an LU's bytes in RAM, thin; memory sent to a socket by reference |
+//! | [`trace`] | the kernel's tracepoints: their layouts, their events |
+//! | [`process`] | signals, parent death, namespaces, limits, counters, random bytes, lines, workers |
 pub mod file;
-mod guess;
-mod lent;
-pub mod lines;
 pub mod memory;
 pub mod net;
 pub mod packet;
-pub mod page_pipe;
 pub mod process;
-pub mod reactor;
-pub mod sock_diag;
-pub mod socket_options;
-pub mod tcp_info;
-mod token;
-pub mod trace_ring;
-pub mod tracefs;
-pub mod worker;
+pub mod trace;
+pub mod wait;
 
-pub use reactor::{Event, Events, Interest, Reactor, Waker};
-pub use token::Token;
+pub use wait::{Event, Events, Interest, Reactor, Token, Waker, clock};

@@ -35,7 +35,7 @@ SAMPLE_BYTES = 6
 HISTOGRAM_BYTES = 3000
 ENGINE_BYTES = 24 << 20
 # The kernel's, of each interface of a fabric: the ring of frames
-# (crates/runtime/src/packet_ring.rs).
+# (crates/runtime/src/packet/ring.rs).
 FABRIC_RING_BYTES = 16 << 20
 LOOPBACK_BYTES_PER_S = 4_000_000_000
 

@@ -2,8 +2,8 @@
 use std::io::{self, IoSlice};
 
 use hakaru_iscsi_target::{ConnectionId, Segment, Target};
+use hakaru_runtime::memory::page_pipe::PagePipe;
 use hakaru_runtime::net::{SLICES_MAX, Socket};
-use hakaru_runtime::page_pipe::PagePipe;
 use hakaru_units::Time;
 
 use super::lending::{Attempt, Lending};

@@ -5,8 +5,8 @@
 use std::io;
 
 use hakaru_iscsi_target::{ConnectionId, Segment, Target};
+use hakaru_runtime::memory::page_pipe::PagePipe;
 use hakaru_runtime::net::Socket;
-use hakaru_runtime::page_pipe::PagePipe;
 
 use super::storage::Storage;
 

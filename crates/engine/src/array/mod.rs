@@ -54,8 +54,9 @@ use hakaru_contract::{ArrayConfig, ErrorClass};
 use hakaru_iscsi_target::{ConnectionId, Limits, Target, TargetConfig};
 use hakaru_runtime::file::FileQueue;
 use hakaru_runtime::net::Listener;
-use hakaru_runtime::socket_options::SocketFacts;
-use hakaru_runtime::{Event, Events, Reactor, Token, clock, entropy, process};
+use hakaru_runtime::net::socket_options::SocketFacts;
+use hakaru_runtime::process::{self, entropy};
+use hakaru_runtime::{Event, Events, Reactor, Token, clock};
 use hakaru_units::Time;
 use serde_json::{Value, json};
 

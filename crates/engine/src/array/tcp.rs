@@ -1,7 +1,7 @@
 //! The kernel's TCP counters of all the array's connections, closed ones included.
 use std::collections::BTreeMap;
 
-use hakaru_runtime::tcp_info::TcpInfo;
+use hakaru_runtime::net::tcp_info::TcpInfo;
 
 use super::connection::Connection;
 use crate::tcp::{TcpLog, counters};

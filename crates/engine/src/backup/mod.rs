@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use hakaru_backup::{Job, Settings};
 use hakaru_contract::backup::BackupConfig;
-use hakaru_runtime::{Events, Reactor, clock, entropy, process};
+use hakaru_runtime::process::{self, entropy};
+use hakaru_runtime::{Events, Reactor, clock};
 use hakaru_units::Time;
 
 use self::failures::usage_of;

@@ -9,7 +9,7 @@ use hakaru_contract::SocketOptions;
 use hakaru_contract::initiator::{Destination, Vm};
 use hakaru_iscsi_session::{Session, SessionError, Transmit};
 use hakaru_load::{Counters, IscsiVm, Settings, VmError, VmEvent};
-use hakaru_runtime::socket_options::SocketFacts;
+use hakaru_runtime::net::socket_options::SocketFacts;
 use hakaru_runtime::{Event, Reactor, clock};
 use hakaru_units::Time;
 use serde_json::{Value, json};

@@ -7,8 +7,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hakaru_contract::Capture as CaptureConfig;
-use hakaru_runtime::capture::{CaptureRing, RingOptions};
 use hakaru_runtime::clock;
+use hakaru_runtime::packet::capture::{CaptureRing, RingOptions};
 use serde_json::{Value, json};
 
 use super::capture_files::CaptureFiles;

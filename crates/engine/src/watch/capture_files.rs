@@ -7,7 +7,7 @@ use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use hakaru_contract::Capture as CaptureConfig;
-use hakaru_runtime::capture::Captured;
+use hakaru_runtime::packet::capture::Captured;
 use hakaru_units::Time;
 
 use crate::failure::{Failure, OrEnvironment};

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use hakaru_runtime::process::on_cpu;
-use hakaru_runtime::trace_ring::{TraceRings, Tracepoint};
-use hakaru_runtime::tracefs::Tracefs;
+use hakaru_runtime::trace::ring::{TraceRings, Tracepoint};
+use hakaru_runtime::trace::tracefs::Tracefs;
 use hakaru_watch::trace::{Format, records};
 
 const RING_BYTES: usize = 64 << 10;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hakaru_contract::{TcpTrace, TcpWatch};
-use hakaru_runtime::sock_diag::SockDiag;
+use hakaru_runtime::net::sock_diag::SockDiag;
 use hakaru_runtime::{Interest, Reactor, Token, clock, process};
 use hakaru_units::Time;
 use hakaru_watch::series::Series;

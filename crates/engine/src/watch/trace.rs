@@ -1,6 +1,6 @@
 //! The kernel's tracepoints of TCP, opened for the wanted ports.
-use hakaru_runtime::trace_ring::{TraceRings, Tracepoint};
-use hakaru_runtime::tracefs::Tracefs;
+use hakaru_runtime::trace::ring::{TraceRings, Tracepoint};
+use hakaru_runtime::trace::tracefs::Tracefs;
 use hakaru_watch::trace::{Format, Layouts, Record, TcpEvent, TracepointKind, records};
 
 use super::idle_check::IdleCheck;

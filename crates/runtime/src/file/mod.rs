@@ -11,6 +11,7 @@
 //! while let Some(done) = queue.poll_done() { … }
 //! ```
 mod buffer;
+pub mod disk;
 mod handle;
 mod request;
 mod threads;
@@ -26,8 +27,8 @@ pub use request::{FileDone, FileOp, FileRequest};
 
 use self::threads::Threads;
 use self::uring::Uring;
-use crate::reactor::Reactor;
-use crate::token::Token;
+use crate::wait::Reactor;
+use crate::wait::Token;
 
 /// How long to wait before [`FileQueue::flush`] is tried again where [`FileQueue::must_retry`].
 pub const RETRY_AFTER: Duration = Duration::from_millis(1);
@@ -128,7 +129,7 @@ pub fn io_uring_is_available() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reactor::Events;
+    use crate::wait::Events;
 
     const TOKEN: Token = Token(3);
 

@@ -7,8 +7,8 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
 
 use super::buffer::StableBuffer;
 use super::request::{FileDone, FileOp, FileRequest};
-use crate::reactor::{Reactor, Waker};
-use crate::token::Token;
+use crate::wait::Token;
+use crate::wait::{Reactor, Waker};
 
 /// Most threads; each carries one request at a time. Queues deeper than that wait, as they do in a
 /// device.

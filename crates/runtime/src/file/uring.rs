@@ -10,8 +10,8 @@ use io_uring::{IoUring, Probe, opcode, squeue};
 
 use super::buffer::StableBuffer;
 use super::request::{FileDone, FileOp, FileRequest};
-use crate::reactor::{Interest, Reactor};
-use crate::token::Token;
+use crate::wait::Token;
+use crate::wait::{Interest, Reactor};
 
 /// Requests handed to the kernel per call at most.
 const SUBMISSIONS: u32 = 256;
@@ -219,7 +219,7 @@ mod tests {
 
     use super::*;
     use crate::file::{FileHandle, FileQueue, io_uring_is_available};
-    use crate::reactor::Events;
+    use crate::wait::Events;
 
     const TOKEN: Token = Token(3);
 

@@ -2,7 +2,7 @@
 use hakaru_units::Time;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::clock;
+use crate::wait::clock;
 
 /// `CLOCK_MONOTONIC` minus `CLOCK_REALTIME`, which the kernel stamps packets with, and the instant
 /// of the reading.

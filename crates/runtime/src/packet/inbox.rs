@@ -159,7 +159,7 @@ mod tests {
     use rustix::time::{ClockId, clock_gettime};
 
     use super::*;
-    use crate::clock;
+    use crate::wait::clock;
 
     #[test]
     fn buffers_are_as_long_as_their_packets_and_used_again() {

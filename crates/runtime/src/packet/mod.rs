@@ -3,6 +3,7 @@
 //!
 //! Needs CAP_NET_RAW in the user namespace of the network namespace. The user who made the
 //! namespace has it; root is not needed.
+pub mod capture;
 mod clocks;
 mod frame;
 mod inbox;

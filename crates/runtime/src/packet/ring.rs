@@ -6,7 +6,7 @@
 //! (`PACKET_COPY_THRESH`). Long packets are then copied once, and slots need not be 65 000 bytes
 //! long.
 //!
-//! Version 3, which [`crate::capture`] uses, delivers packets in blocks, milliseconds late; version
+//! Version 3, which [`crate::packet::capture`] uses, delivers packets in blocks, milliseconds late; version
 //! 2 delivers each at once.
 use std::io;
 use std::mem::{offset_of, size_of};

@@ -16,10 +16,10 @@ use hakaru_units::Time;
 use super::frame::Outgoing;
 use super::outbox::Outbox;
 use super::socket::PacketSocket;
-use crate::clock;
 use crate::process::ThreadCpuClock;
-use crate::reactor::{Reactor, Waker};
-use crate::token::Token;
+use crate::wait::Token;
+use crate::wait::clock;
+use crate::wait::{Reactor, Waker};
 
 /// Packets for one interface, written together.
 pub trait Packets: Send + 'static {

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use hakaru_runtime::worker::Worker;
+use hakaru_runtime::process::worker::Worker;
 use hakaru_runtime::{Reactor, Token};
 use hakaru_scsi_device::IoId;
 

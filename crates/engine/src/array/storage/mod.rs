@@ -19,7 +19,7 @@ use hakaru_drive::Array;
 use hakaru_iscsi_target::Target;
 use hakaru_pool::{Outcome, Request as PoolRequest};
 use hakaru_runtime::file::{FileQueue, IoBuffer, RETRY_AFTER};
-use hakaru_runtime::page_pipe::PagePipe;
+use hakaru_runtime::memory::page_pipe::PagePipe;
 use hakaru_runtime::{Reactor, Token};
 use hakaru_scsi_device::{Io, IoId, IoResult, Returned};
 use hakaru_store::{Request, Store};

@@ -16,10 +16,11 @@ use hakaru_contract::{GroupConfig, PoolConfig};
 use hakaru_pool::disk::Disk;
 use hakaru_pool::metadata::{Store, StoreError};
 use hakaru_pool::{Checked, GroupId, OpenError, OpenGroup, Pool};
-use hakaru_runtime::disk::{FileDisk, LockError, PoolLock};
 use hakaru_runtime::file::FileHandle;
-use hakaru_runtime::worker::Worker;
-use hakaru_runtime::{Reactor, Token, entropy};
+use hakaru_runtime::file::disk::{FileDisk, LockError, PoolLock};
+use hakaru_runtime::process::entropy;
+use hakaru_runtime::process::worker::Worker;
+use hakaru_runtime::{Reactor, Token};
 use hakaru_store::{CommitRequest, Committed, FileId, GroupFile, Place, PoolStore};
 
 use super::files::{Files, OpenFile};

@@ -5,7 +5,7 @@
 //! data has arrived. A wrong guess costs a system call, so guessing pauses after it, with
 //! exponential back-off.
 
-use crate::token::Token;
+use super::token::Token;
 
 /// Guesses in a row. After them the reactor is asked, because other descriptors may be ready.
 const RUN_MAX: u32 = 16;

@@ -4,8 +4,8 @@ use std::io;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 
-use crate::reactor::{Reactor, Waker};
-use crate::token::Token;
+use crate::wait::Token;
+use crate::wait::{Reactor, Waker};
 
 /// A job: a function of the thread's state.
 type Work<S, R> = Box<dyn FnOnce(&mut S) -> R + Send>;
@@ -89,7 +89,7 @@ impl<S, R> Drop for Worker<S, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reactor::Events;
+    use crate::wait::Events;
 
     #[test]
     fn work_is_done_in_order_on_one_state_and_dropping_waits_for_it() {

@@ -1,4 +1,8 @@
 //! Settings of an engine's process, and its resource counters.
+pub mod entropy;
+pub mod lines;
+pub mod worker;
+
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::thread::JoinHandleExt as _;

@@ -14,11 +14,11 @@ use hakaru_units::Time;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 
-use crate::alarm::Alarm;
-use crate::clock;
-use crate::guess::Guess;
+use super::alarm::Alarm;
+use super::clock;
+use super::guess::Guess;
+use super::token::Token;
 use crate::process::count_busy_poll;
-use crate::token::Token;
 
 /// Token of the reactor's own timer.
 const ALARM: Token = Token(u64::MAX);

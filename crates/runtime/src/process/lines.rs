@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-use crate::reactor::Waker;
+use crate::wait::Waker;
 
 /// Longest line accepted: a configuration of 20 000 VMs takes some 12 MB.
 const LINE_BYTES_MAX: usize = 64 << 20;
@@ -178,8 +178,8 @@ impl<T: Send + 'static> Drop for LineWriter<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reactor::{Events, Reactor};
-    use crate::token::Token;
+    use crate::wait::Token;
+    use crate::wait::{Events, Reactor};
 
     #[test]
     fn lines_are_cut_whatever_the_pieces_and_the_last_needs_no_newline() {

@@ -7,12 +7,15 @@
 //! Large reads lend the pages themselves ([`SparseMemory::lend`]); the kernel or a receiver on this
 //! machine reads them later. Lent pages are not changed: a write replaces them, and the old ones
 //! return to the kernel when the last reader is done.
+mod lent;
+pub mod page_pipe;
+
 use std::io;
 
 use memmap2::{Advice, MmapMut, MmapOptions, UncheckedAdvice};
 
-use crate::lent::{Lent, PIECE_BYTES};
-use crate::page_pipe::PagePipe;
+use self::lent::{Lent, PIECE_BYTES};
+use self::page_pipe::PagePipe;
 
 /// Up to this size the mapping asks for 2 MiB pages; beyond it for none.
 ///

@@ -1,5 +1,9 @@
 //! Non-blocking TCP for the shells: every socket has `TCP_NODELAY` unless configured otherwise,
 //! every send gathers.
+pub mod sock_diag;
+pub mod socket_options;
+pub mod tcp_info;
+
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -10,8 +14,6 @@ use rustix::net::{
 };
 
 use hakaru_contract::SocketOptions;
-
-use crate::socket_options;
 
 /// Connections that may wait to be accepted. A storm of logins of 10 000 sessions overruns it only
 /// if the shell sleeps; the kernel limits it to `net.core.somaxconn` (4096 by default since Linux
@@ -337,8 +339,8 @@ fn to_socket_address(address: SocketAddrAny) -> io::Result<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reactor::{Events, Interest, Reactor};
-    use crate::token::Token;
+    use crate::wait::Token;
+    use crate::wait::{Events, Interest, Reactor};
 
     fn pair() -> (Socket, Socket) {
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
