@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from hakaru import kind
-from hakaru.analysis.backup import rules as copy_rules
-from hakaru.analysis.distance import rules as vms_rules
 from hakaru.analysis.rules.evidence import Cache, ClosedLoad, Evidence, Flow, Port
 from hakaru.analysis.rules.judge import judge, words
+from hakaru.kinds.copy import rules as copy_rules
+from hakaru.kinds.vms import rules as vms_rules
 from hakaru.wording import LANGUAGES, catalogue
 
 ROOT = Path(__file__).parents[2]

@@ -9,9 +9,9 @@ import string
 from pathlib import Path
 
 import pytest
-from hakaru.analysis.backup import copies
-from hakaru.analysis.distance import measures
-from hakaru.analysis.metrics import UNITS
+from hakaru.kinds.copy.analysis.metrics import UNITS as COPY_UNITS
+from hakaru.kinds.vms.analysis.flows import UNITS as FLOW_UNITS
+from hakaru.kinds.vms.analysis.metrics import UNITS
 from hakaru.report.fonts import FACES, face, missing
 from hakaru.wording import LANGUAGES, LOCALE, catalogue, number, say, tenths
 
@@ -51,7 +51,7 @@ def test_every_message_that_the_code_says_is_there() -> None:
 
 
 def test_every_metric_has_a_name() -> None:
-    named = {f"metric.{name}" for name in (*UNITS, *copies.UNITS, *measures.UNITS)}
+    named = {f"metric.{name}" for name in (*UNITS, *COPY_UNITS, *FLOW_UNITS)}
     assert named <= set(catalogue("en")), named - set(catalogue("en"))
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hakaru.analysis.backup.copies import UNITS as COPY_UNITS
-from hakaru.analysis.distance.measures import UNITS as DISTANCE_UNITS
-from hakaru.analysis.metrics import UNITS
 from hakaru.errors import UsageError
+from hakaru.kinds.copy.analysis.metrics import UNITS as COPY_UNITS
 from hakaru.kinds.copy.study import METRICS as BACKUP_METRICS
+from hakaru.kinds.vms.analysis.flows import UNITS as DISTANCE_UNITS
+from hakaru.kinds.vms.analysis.metrics import UNITS
 from hakaru.kinds.vms.study import LINKED_METRICS, LOAD_METRICS
 from hakaru.study import find_study, load, study_paths, title_of
 from hakaru.wording import has

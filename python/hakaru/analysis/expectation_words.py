@@ -5,25 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hakaru.analysis import metrics
-from hakaru.analysis.backup import copies
-from hakaru.analysis.distance import measures
 from hakaru.analysis.expectations import Outcome
-from hakaru.analysis.sentences import PREFERRED, in_series, level, series, signed
+from hakaru.analysis.sentences import in_series, level, series, signed
 from hakaru.wording import say
 
 
-def expectation(language: str, outcome: Outcome, several: bool) -> str:
-    """What was expected."""
+def expectation(language: str, outcome: Outcome, several: bool, units: Mapping[str, str]) -> str:
+    """The expectation. `units`: of metrics, by their names."""
     values = dict(outcome.evidence)
-    over = str(outcome.expect.get("over") or PREFERRED)
+    over = str(outcome.expect.get("over") or outcome.over)
     for name in ("low", "high", "at"):
         if name in values:
             values[name] = level(language, over, float(values[name]))
     if outcome.message in ("expect.bound", "expect.ratio"):
         # Japanese says "2.5 times or more": "times" stands inside of the bound, as units do.
         times = " 倍" if language == "ja" else ""
-        values["unit"] = _unit(values["metric"]) if outcome.message == "expect.bound" else times
+        values["unit"] = _unit(units.get(values["metric"], "")) if outcome.message == "expect.bound" else times
         values["bound"] = _bound(language, values)
     for side in ("of", "to"):
         if side in values:
@@ -36,13 +33,13 @@ def expectation(language: str, outcome: Outcome, several: bool) -> str:
     return in_series(language, outcome.expect.get("where") or {}, text, several)
 
 
-def expectation_found(language: str, outcome: Outcome) -> str:
-    """What was found instead, or that it could not be judged."""
+def expectation_found(language: str, outcome: Outcome, units: Mapping[str, str]) -> str:
+    """The result instead, or that it could not be judged."""
     judged = {"below_percent", "of_value", "point"} & outcome.evidence.keys() or outcome.evidence.get("found")
     if outcome.held is None and not judged:
         return say(language, "expect.not_judged")
     values = dict(outcome.evidence)
-    over = str(outcome.expect.get("over") or PREFERRED)
+    over = str(outcome.expect.get("over") or outcome.over)
     if "point" in values:
         values["point"] = series(values["point"], language)
     if "level" in values:
@@ -52,7 +49,7 @@ def expectation_found(language: str, outcome: Outcome) -> str:
     if "found" in values:
         values["found"] = _either(language, [say(language, f"limiter.{f}") for f in dict.fromkeys(values["found"])])
     if outcome.message == "expect.bound":
-        values["unit"] = _unit(values["metric"])
+        values["unit"] = _unit(units.get(values["metric"], ""))
     found = say(language, f"{outcome.message}.found", values)
     return found if outcome.held is not None else say(language, "expect.unclear", {"found": found})
 
@@ -64,12 +61,10 @@ def _bound(language: str, values: Mapping[str, Any]) -> str:
     return say(language, message, named | {"unit": values["unit"]})
 
 
-def _unit(metric: str) -> str:
-    """What stands behind a value of the metric; nothing where the metric's name says what is
-    counted.
-    """
+def _unit(unit: str) -> str:
+    """The unit's sign behind a value; nothing where the metric's name says what is counted."""
     signs = {"percent": " %", "s": " s", "ms": " ms", "µs": " µs", "MB/s": " MB/s", "MiB/s": " MiB/s"}
-    return signs.get((metrics.UNITS | copies.UNITS | measures.UNITS).get(metric, ""), "")
+    return signs.get(unit, "")
 
 
 def _either(language: str, names: list[str]) -> str:

@@ -34,6 +34,8 @@ class Outcome:
     held: bool | None
     message: str
     evidence: dict[str, Any]
+    over: str = ""
+    """The factor whose levels the evidence names."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,7 @@ def _reference(expect: dict[str, Any], results: Results) -> Outcome:
         and all(str(c.where.get(f)) == str(level) for f, level in where.items())
         for row in c.compared
     ]
+    over = next((c.over for c in results.comparisons if c.table == expect["table"]), "")
     evidence: dict[str, Any] = {"percent": percent, "metric": expect["metric"], "levels": len(compared)}
     if not compared:
         return Outcome(expect, None, "expect.reference", evidence)
@@ -110,7 +113,7 @@ def _reference(expect: dict[str, Any], results: Results) -> Outcome:
     # open.
     judged = [_within(row, percent) for row in compared]
     held = False if False in judged else None if None in judged else True
-    return Outcome(expect, held, "expect.reference", evidence)
+    return Outcome(expect, held, "expect.reference", evidence, over)
 
 
 def _within(row: Row, percent: float) -> bool | None:

@@ -82,9 +82,9 @@ class Latencies:
         return cls(empty(), empty())
 
     @classmethod
-    def of_table(cls, table: pa.Table, window: tuple[int, int], entity: str = "vms") -> Latencies:
-        """Of the whole phase; where an engine did not report that, of the intervals that end inside
-        the window.
+    def of_table(cls, table: pa.Table, window: tuple[int, int], entity: str) -> Latencies:
+        """Latencies of an entity over the whole phase; where an engine did not report that, of the
+        intervals that end inside the window.
         """
         rows = [r for r in table.to_pylist() if r["entity"] == entity] if table.num_rows else []
         whole = [r for r in rows if r["at_ns"] is None]
@@ -128,12 +128,12 @@ def curve(histogram: HdrHistogram) -> list[list[float]]:
     return [[p, ms] for p, ms in zip(CURVE, percentiles_ms(histogram, CURVE), strict=True)]
 
 
-def per_interval_ms(table: pa.Table, percent: float) -> dict[int, float]:
-    """Instant (end of the interval, ns) → percentile of that interval, reads and writes of all
-    initiators together.
+def per_interval_ms(table: pa.Table, percent: float, entity: str) -> dict[int, float]:
+    """Instant (end of the interval, ns) → percentile of that interval, reads and writes of an
+    entity on all nodes together.
     """
     at: dict[int, list[str]] = {}
     for row in table.to_pylist() if table.num_rows else []:
-        if row["entity"] == "vms" and row["at_ns"] is not None and row["name"] in NAMES.values():
+        if row["entity"] == entity and row["at_ns"] is not None and row["name"] in NAMES.values():
             at.setdefault(int(row["at_ns"]), []).append(row["hdr"])
     return {instant: percentiles_ms(merge(texts), [percent])[0] for instant, texts in sorted(at.items())}

@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hakaru.analysis.counters import Series
 from hakaru.analysis.estimate import Estimate, finite
-from hakaru.analysis.latency import per_interval_ms
 from hakaru.analysis.rules.evidence import Evidence
 from hakaru.analysis.rules.rule import UNDETERMINED, Verdict
 from hakaru.analysis.run_data import Repetition
@@ -120,37 +118,3 @@ def service_ms(repetition: Repetition) -> list[float]:
     busy = counters.total_rate(window, engine="array", entity="drive/", name="busy_ns")
     ops = counters.total_rate(window, engine="array", entity="drive/", name="ops")
     return [busy / ops / 1e6] if np.isfinite(busy) and ops > 0 else []
-
-
-def timeline(repetition: Repetition) -> dict[str, list[float | None]]:
-    """Rates between samples over the whole repetition; seconds count from the start of the
-    measuring phase.
-    """
-    counters, start = repetition.counters, repetition.window[0]
-    names = ("reads", "writes", "read_bytes", "write_bytes", "read_latency_ns_sum", "write_latency_ns_sum")
-    grown: dict[str, list[Series]] = {
-        n: [s for _, s in counters.select(engine="initiator", entity="vms", name=n)] for n in names
-    }
-    if not grown["reads"]:
-        return {}
-    at = np.unique(grown["reads"][0].at_ns)
-    # What comes after the measuring phase is requests running out, not a rate.
-    at = at[at <= repetition.window[1] + (repetition.window[1] - start) // 100]
-    if len(at) < 2:
-        return {}
-    steps = {
-        n: np.diff(np.sum([[s.at(t) for t in at] for s in series], axis=0)) for n, series in grown.items() if series
-    }
-    seconds = np.diff(at) / 1e9
-    ios = steps["reads"] + steps["writes"]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        latency = (steps["read_latency_ns_sum"] + steps["write_latency_ns_sum"]) / ios / 1e6
-    p99 = per_interval_ms(repetition.histograms, 99.0)
-    return {
-        "t_s": [float(t) for t in (at[1:] - start) / 1e9],
-        "iops": [finite(v) for v in ios / seconds],
-        "mb_per_s": [finite(v) for v in (steps["read_bytes"] + steps["write_bytes"]) / seconds / 1e6],
-        "latency_ms_mean": [finite(v) for v in latency],
-        "latency_ms_p99": [finite(p99.get(int(t))) for t in at[1:]],
-        "measured_s": [0.0, (repetition.window[1] - start) / 1e9],
-    }

@@ -10,18 +10,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from hakaru.caveats import Caveat
-from hakaru.wording import say, tenths
-
-PREFERRED = "vms"
-"""The factor whose levels are counted things: `7 VMs`; sweeps go over it where points have it."""
+from hakaru.wording import has, say, tenths
 
 
 def level(language: str, factor: str, value: float | str) -> str:
-    """`7 VMs`, `queue_depth 32`; a level with a name is its name."""
+    """`7 VMs`, `queue_depth 32`; a level with a name is its name.
+
+    Levels of a factor that counts things are worded by the catalogue entry `level.FACTOR` of the
+    kind that brings the factor.
+    """
     if isinstance(value, str):
         return value
-    if factor == PREFERRED:
-        return say(language, "level.vms", {"count": value})
+    if has(f"level.{factor}"):
+        return say(language, f"level.{factor}", {"count": value})
     return say(language, "level.other", {"factor": factor, "count": value})
 
 

@@ -7,6 +7,7 @@ The shape is stable and documented in docs/reference/report-json.md; its models 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,7 @@ def of_run(
     told = [tcp_pass.finding(p.factors, watched[p.id], len(analysed) > 1) for p in analysed if p.id in watched]
     found = [*found, *(f for f in told if f is not None)]
     outcomes = expectations.evaluate(run.study.get("expect") or [], results)
+    units = {name: estimate.unit for point in analysed for name, estimate in point.metrics.items()}
     return {
         "schema_version": report_model.SCHEMA_VERSION,
         "study": _study(run.study),
@@ -80,7 +82,7 @@ def of_run(
         },
         "points": [_point(p, watched.get(p.id)) for p in analysed],
         "findings": [f.to_json() for f in found],
-        "expectations": [_outcome(o, several) for o in outcomes],
+        "expectations": [_outcome(o, several, units) for o in outcomes],
         "references": [c.to_json() for c in comparisons],
         "caveats": [_caveat(c) for c in _run_caveats(run, bool(comparisons))],
         "links": link_checks(run.lab),
@@ -133,12 +135,12 @@ def _caveat(one: Caveat) -> dict[str, Any]:
     return one.to_json() | texts
 
 
-def _outcome(one: expectations.Outcome, several: bool) -> dict[str, Any]:
+def _outcome(one: expectations.Outcome, several: bool, units: Mapping[str, str]) -> dict[str, Any]:
     texts: dict[str, Any] = {}
     for language in LANGUAGES:
         suffix = "" if language == "en" else f"_{language}"
-        texts[f"text{suffix}"] = expectation_words.expectation(language, one, several)
-        texts[f"found{suffix}"] = expectation_words.expectation_found(language, one)
+        texts[f"text{suffix}"] = expectation_words.expectation(language, one, several, units)
+        texts[f"found{suffix}"] = expectation_words.expectation_found(language, one, units)
     return {"kind": one.expect["kind"], "held": one.held, **texts, "evidence": one.evidence}
 
 

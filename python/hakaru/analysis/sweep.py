@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from hakaru.analysis.points import Point
-from hakaru.analysis.sentences import PREFERRED
 
 NEAR_PEAK = 0.95
 
@@ -56,11 +55,11 @@ class Sweep:
         return all(str(self.where.get(f)) == str(level) for f, level in where.items())
 
 
-def sweeps_of(points: list[Point]) -> list[Sweep]:
-    """All sweeps over the number of VMs (or else over the first numeric factor), in the order of
+def sweeps_of(points: list[Point], preferred: str) -> list[Sweep]:
+    """All sweeps over the factor `preferred` (or else over the first numeric one), in the order of
     the study.
     """
-    over = swept_factor([p.factors for p in points])
+    over = swept_factor([p.factors for p in points], preferred)
     if over is None:
         return []
     groups: dict[tuple[tuple[str, str], ...], list[Point]] = {}
@@ -74,8 +73,10 @@ def sweeps_of(points: list[Point]) -> list[Sweep]:
     return found
 
 
-def swept_factor(factors: list[dict[str, Any]]) -> str | None:
-    """`vms` where the points have it; else the first factor with numbers for levels; else None."""
+def swept_factor(factors: list[dict[str, Any]], preferred: str) -> str | None:
+    """`preferred` where the points have it with numbers for levels; else the first factor that has;
+    else None.
+    """
     names = list(dict.fromkeys(f for each in factors for f in each))
     numeric = [f for f in names if all(isinstance(each.get(f), (int, float)) for each in factors)]
-    return PREFERRED if PREFERRED in numeric else next(iter(numeric), None)
+    return preferred if preferred in numeric else next(iter(numeric), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hakaru.wording import say
+from hakaru.wording import has, say
 
 Summary = dict[str, Any]
 
@@ -43,4 +43,5 @@ class Sweep:
 
 def factor_title(sweep: Sweep, language: str) -> str:
     """Name of the swept factor, for an axis."""
-    return say(language, "factor.vms") if sweep.over == "vms" else sweep.over
+    name = f"factor.{sweep.over}"
+    return say(language, name) if has(name) else sweep.over

@@ -1,5 +1,5 @@
-"""The part of a kind that tuning uses: from a setup to the load of its study, and from a study to
-where to start.
+"""The part of a kind that tuning uses: from a setup to the load of its study, from a trial to its
+rate, and from a study to where to start.
 
 Optional: a kind without it cannot be tuned. Implemented in `hakaru.kinds`; asked for through `of`
 and `tunable`.
@@ -8,9 +8,13 @@ and `tunable`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from hakaru import kind
+from hakaru.analysis.points import Point
+from hakaru.analysis.run_data import Repetition, RunData
+from hakaru.caveats import Caveat
 from hakaru.errors import EnvironmentError_, UsageError
 from hakaru.study import Study
 from hakaru.tune.knobs import Defaults, Settings
@@ -33,6 +37,18 @@ class TuneKind(ABC):
         """Levels of the kind's own factors at the point of a setting."""
 
     @abstractmethod
+    def rate(
+        self, run: RunData, repetition: Repetition, factors: Mapping[str, Any]
+    ) -> tuple[float | None, list[Caveat]]:
+        """MB/s of a finished repetition at a point with these levels, None where it has none; and
+        the caveats of its checks.
+        """
+
+    @abstractmethod
+    def points(self, run: RunData, described: Iterable[Mapping[str, Any]]) -> list[Point]:
+        """Points of the run, analysed as those of any run of this kind."""
+
+    @abstractmethod
     def defaults(self, study: Study) -> Defaults:
         """What both ends of a study come to together: where a tuning `--from` it starts."""
 
@@ -45,6 +61,11 @@ def of(study: Study) -> TuneKind:
             f"study {study.id} is of kind {study.kind}, which has no settings to tune", "name another study"
         )
     return cast(TuneKind, part)
+
+
+def of_run(run: RunData) -> TuneKind:
+    """The part of the kind by whose load the run's study was made."""
+    return cast(TuneKind, kind.named(run.study["load"]["kind"]).tune)
 
 
 def tunable() -> TuneKind:

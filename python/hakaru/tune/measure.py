@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hakaru.analysis import metrics
-from hakaru.analysis.distance import points as distance
-from hakaru.analysis.distance.setup import setup_at
-from hakaru.analysis.latency import Latencies
-from hakaru.analysis.run_data import Repetition, RunData
-from hakaru.analysis.utilisation import nics_of_lab
+from hakaru.analysis.run_data import RunData
+from hakaru.caveats import Caveat
 from hakaru.store import RunReader
+from hakaru.tune import kind
 from hakaru.tune.knobs import settle, space_of
 from hakaru.tune.setup import Setup
 from hakaru.tune.tuning import Trial
@@ -35,7 +31,10 @@ def trial_of(run: RunData, record: dict[str, Any], setup: Setup) -> Trial:
     """One trial, its throughput computed from its samples as for any point."""
     of = record[RECORD]
     found = next(r for r in run.repetitions(record["point"]) if r.number == record["repetition"])
-    rate, caveats = _judged(run, found, record, setup) if found.done else (None, ())
+    rate, caveats = None, list[Caveat]()
+    if found.done:
+        rate, caveats = kind.of_run(run).rate(run, found, record["factors"])
+        caveats = [*found.caveats, *caveats]
     return Trial(
         phase=of["phase"],
         settings=settle(setup.space, of["settings"]),
@@ -45,24 +44,8 @@ def trial_of(run: RunData, record: dict[str, Any], setup: Setup) -> Trial:
         point=record["point"],
         repetition=record["repetition"],
         error=record["error"],
-        caveats=tuple(caveats),
+        caveats=tuple(caveat.to_json() for caveat in caveats),
     )
-
-
-def _judged(
-    run: RunData, repetition: Repetition, record: dict[str, Any], setup: Setup
-) -> tuple[float | None, list[dict[str, Any]]]:
-    """The rate by latency (`metrics.by_latency`): requests are few and long, and a count of them
-    jumps by one.
-    """
-    nics = nics_of_lab(run.lab)
-    latencies = Latencies.of_table(repetition.histograms, repetition.window)
-    way = setup_at(run.study, record["factors"], site=run.is_site)
-    values, _, found = distance.measured(repetition, way, latencies, nics, spins=False)
-    if way.exchange is None:
-        values = values | metrics.by_latency(values, repetition.window)
-    rate = values["mb_per_s"]
-    return (rate if math.isfinite(rate) else None), [caveat.to_json() for caveat in [*repetition.caveats, *found]]
 
 
 def with_measured(setup: Setup, run: RunData, first: dict[str, Any]) -> Setup:

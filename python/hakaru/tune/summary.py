@@ -10,12 +10,10 @@ from __future__ import annotations
 from statistics import median
 from typing import Any
 
-from hakaru.analysis.distance import points as distance_points
 from hakaru.analysis.findings import Finding
 from hakaru.analysis.points import Point
 from hakaru.analysis.run_data import RunData
-from hakaru.analysis.utilisation import nics_of_lab
-from hakaru.tune import advice
+from hakaru.tune import advice, kind
 from hakaru.tune.knobs import Settings, changed, defaults_of, settle
 from hakaru.tune.measure import trials_of
 from hakaru.tune.setup import Setup
@@ -31,11 +29,10 @@ def analyse(run: RunData) -> tuple[list[Point], list[Finding], Json, bool]:
     """
     setup = Setup.of_json(run.run["tuning"])
     trials = trials_of(run.directory, setup)
-    nics = nics_of_lab(run.lab)
     # Points of a tuning are what its trials made of it; one that was begun and never finished is
     # none.
     made = {t.point for t in trials}
-    analysed: list[Point] = [distance_points.analyse(run, raw, nics) for raw in run.points if raw["point"] in made]
+    analysed = kind.of_run(run).points(run, [raw for raw in run.points if raw["point"] in made])
     found = describe(setup, trials, run.run)
     return analysed, findings(setup, found), found, _valid(setup, trials)
 
@@ -200,9 +197,9 @@ def findings(setup: Setup, found: Json) -> list[Finding]:
             add("tuning_knob", message, values | interval, {"knob": one["knob"]} | interval)
     small = [c for c in found["contributions"] if c["measurable"] and not c["contributes"]]
     unseen = [c for c in found["contributions"] if not c["measurable"]]
-    for kind, some in (("small", small), ("unmeasurable", unseen)):
+    for message, some in (("small", small), ("unmeasurable", unseen)):
         if some:
-            add(f"tuning_{kind}", kind, {"intervals": some}, {"knobs": [c["knob"] for c in some]})
+            add(f"tuning_{message}", message, {"intervals": some}, {"knobs": [c["knob"] for c in some]})
     idle = [k for k in best["settings"] if advised and k not in advised["settings"]]
     if idle:
         add("tuning_idle", "idle", {"knobs": idle})

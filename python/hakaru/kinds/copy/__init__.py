@@ -35,7 +35,7 @@ class Copy(Kind):
     @property
     def analysis(self) -> AnalysisKind:
         """Its part of the analysis."""
-        from hakaru.kinds.copy.analysis import ANALYSIS
+        from hakaru.kinds.copy.analysis.summary import ANALYSIS
 
         return ANALYSIS
 

@@ -36,7 +36,7 @@ class Vms(Kind):
     @property
     def analysis(self) -> AnalysisKind:
         """Its part of the analysis."""
-        from hakaru.kinds.vms.analysis import ANALYSIS
+        from hakaru.kinds.vms.analysis.summary import ANALYSIS
 
         return ANALYSIS
 

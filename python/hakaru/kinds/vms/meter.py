@@ -7,11 +7,10 @@ import math
 from hakaru.analysis.counters import Counters
 from hakaru.analysis.latency import Latencies, merge, percentiles_ms
 from hakaru.engine import contract
+from hakaru.kinds.vms.entities import TOTAL
 from hakaru.run.meter import Meter, Rates, growth
 from hakaru.store import Histograms, Samples
 from hakaru.wording import number
-
-ENTITY = "vms"
 
 
 class VmsMeter(Meter):
@@ -30,10 +29,10 @@ class VmsMeter(Meter):
         if last is not None and sample.at_ns > last.at_ns:
             seconds = (sample.at_ns - last.at_ns) / 1e9
             self._fresh[node] = (
-                growth(last, sample, ENTITY, "reads", "writes") / seconds,
-                growth(last, sample, ENTITY, "read_bytes", "write_bytes") / seconds,
+                growth(last, sample, TOTAL, "reads", "writes") / seconds,
+                growth(last, sample, TOTAL, "read_bytes", "write_bytes") / seconds,
             )
-        self._histograms += [h.hdr for h in sample.histograms if h.entity == ENTITY]
+        self._histograms += [h.hdr for h in sample.histograms if h.entity == TOTAL]
         if len(self._fresh) < self._hosts:
             return None
         fresh = self._fresh.values()
@@ -58,10 +57,10 @@ def result_of(window: tuple[int, int], samples: Samples, histograms: Histograms)
     """The rates of a repetition over its measuring phase, as the report has them."""
     counters = Counters.of_table(samples.table())
     rate = {
-        name: counters.total_rate(window, engine="initiator", entity=ENTITY, name=name)
+        name: counters.total_rate(window, engine="initiator", entity=TOTAL, name=name)
         for name in ("reads", "writes", "read_bytes", "write_bytes")
     }
-    (p99,) = percentiles_ms(Latencies.of_table(histograms.table(), window).all(), [99.0])
+    (p99,) = percentiles_ms(Latencies.of_table(histograms.table(), window, TOTAL).all(), [99.0])
     finite = {name: value if math.isfinite(value) else 0.0 for name, value in rate.items()}
     moved = finite["read_bytes"] + finite["write_bytes"]
     return rates_of(finite["reads"] + finite["writes"], moved / 1e6, p99 if math.isfinite(p99) else None)

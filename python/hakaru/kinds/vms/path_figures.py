@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from hakaru.analysis import sentences
-from hakaru.analysis.distance.measures import PHASES, SHARES
+from hakaru.kinds.vms.analysis.flows import PHASES, SHARES
 from hakaru.report import charts
 from hakaru.report.charts import Axes, Chart, Line, Size, Stack
 from hakaru.report.figures import Figure, note

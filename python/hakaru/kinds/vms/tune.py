@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from hakaru.analysis.latency import Latencies
+from hakaru.analysis.points import Point
+from hakaru.analysis.run_data import Repetition, RunData
+from hakaru.analysis.utilisation import nics_of_lab
+from hakaru.caveats import Caveat
+from hakaru.kinds.vms.analysis import metrics, points
+from hakaru.kinds.vms.analysis.setup import setup_at
+from hakaru.kinds.vms.entities import TOTAL
 from hakaru.kinds.vms.load import load_at
 from hakaru.study import Study
 from hakaru.tune.closed_form import depth_of
@@ -34,6 +44,25 @@ class VmsTune(TuneKind):
     def factors(self, setup: Setup, settings: Settings) -> dict[str, Any]:
         """Pattern, one VM, queue depth."""
         return {"pattern": setup.conditions.op, "vms": 1, "queue_depth": depth_of(setup.conditions, settings)}
+
+    def rate(
+        self, run: RunData, repetition: Repetition, factors: Mapping[str, Any]
+    ) -> tuple[float | None, list[Caveat]]:
+        """The rate by latency (`metrics.by_latency`): requests are few and long, so that a count of
+        them jumps by one.
+        """
+        latencies = Latencies.of_table(repetition.histograms, repetition.window, TOTAL)
+        setup = setup_at(run.study, factors, site=run.is_site)
+        values, _, caveats = points.measured(repetition, setup, latencies, nics_of_lab(run.lab), spins=False)
+        if setup.exchange is None:
+            values = values | metrics.by_latency(values, repetition.window)
+        rate = values["mb_per_s"]
+        return (rate if math.isfinite(rate) else None), caveats
+
+    def points(self, run: RunData, described: Iterable[Mapping[str, Any]]) -> list[Point]:
+        """As those of any run of VMs."""
+        nics = nics_of_lab(run.lab)
+        return [points.analyse(run, point, nics) for point in described]
 
     def defaults(self, study: Study) -> Defaults:
         """Of numbers the smaller of both ends, OR of InitialR2T, AND of ImmediateData."""

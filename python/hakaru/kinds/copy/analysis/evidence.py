@@ -1,0 +1,73 @@
+"""The evidence for the bottleneck of a point (`hakaru.analysis.rules`)."""
+
+from __future__ import annotations
+
+from hakaru.analysis.estimate import Estimate
+from hakaru.analysis.hops import Passage, worst_port
+from hakaru.analysis.rules.evidence import Cache, ClosedLoad, Copying, Evidence, Flow, without_sums
+from hakaru.kinds.copy.analysis.setup import Setup
+
+
+def evidence_of(
+    setup: Setup,
+    metrics: dict[str, Estimate],
+    use: dict[str, Estimate],
+    way: list[Passage],
+    *,
+    lost: float,
+    late_us: float | None,
+    cache: Cache | None = None,
+) -> Evidence:
+    """The evidence of one point. `lost`: packets that the fabric lost outside of its model, mean
+    over repetitions.
+
+    `late_us`: 99th percentile of how late it moved frames.
+    """
+
+    def mean(name: str) -> float | None:
+        estimate = metrics.get(name)
+        return estimate.mean if estimate else None
+
+    asked = setup.rate_limit_bytes_per_s
+    flow = Flow(
+        "write",
+        1.0,
+        mean("mb_per_s") or 0.0,
+        retransmitted_percent=mean("retransmitted_percent"),
+        timeouts=mean("timeouts"),
+        timeout_wait_s=mean("timeout_wait_s"),
+    )
+    return Evidence(
+        mb_per_s=mean("mb_per_s"),
+        used=without_sums({name: estimate.mean for name, estimate in use.items()}),
+        lost_packets=lost,
+        late_us=late_us,
+        dropped_frames=sum(p.mean("dropped") for p in way) if way else None,
+        dropped_by_lines=sum(p.mean("dropped_loss") for p in way),
+        port=worst_port(way, setup.fastest_before),
+        flows=(flow,),
+        held=frozenset(p.hop.resource for p in way if p.carries == "data" and p.hop.held_bits_per_s is not None),
+        asked_bytes_per_s=asked * setup.jobs if asked else None,
+        cache=cache,
+        load=_load(setup, mean("read_latency_ms_mean"), mean("write_latency_ms_mean")),
+        copying=Copying(
+            setup.jobs,
+            setup.streams,
+            setup.depth,
+            setup.block_bytes,
+            mean("path_percent"),
+            mean("read_latency_ms_mean"),
+            mean("write_latency_ms_mean"),
+            mean("timeout_wait_percent"),
+        ),
+        cpu_wait_percent=mean("cpu_wait_percent"),
+    )
+
+
+def _load(setup: Setup, read_ms: float | None, write_ms: float | None) -> ClosedLoad | None:
+    """Blocks that may be outstanding, over the time that one takes to be read and written."""
+    cycle_s = ((read_ms or 0.0) + (write_ms or 0.0)) / 1e3
+    if not setup.outstanding_bytes or cycle_s <= 0:
+        return None
+    blocks = setup.jobs * setup.streams * setup.depth
+    return ClosedLoad(float(blocks), rate_bytes_per_s=setup.outstanding_bytes / cycle_s)

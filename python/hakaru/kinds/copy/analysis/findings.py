@@ -1,0 +1,259 @@
+"""Findings about backups: why a copy is slow, what makes it fast, what the age of TCP changes; with
+the numbers.
+
+limiter   what limits each of the study's plain points (its first block), with the arithmetic
+ratio     the fastest against the slowest of those on the same path
+tcp_age   today's TCP against that of 2009
+collapse  where the map collapses: the least buffer by number of streams
+remedy    single settings that end the collapse, the cheapest first
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hakaru.analysis import sentences
+from hakaru.analysis.findings import Finding
+from hakaru.analysis.reference import Comparison
+from hakaru.analysis.rules.arithmetic import count as counted
+from hakaru.analysis.rules.evidence import Evidence
+from hakaru.analysis.rules.judge import words
+from hakaru.analysis.rules.rule import UNDETERMINED
+from hakaru.kinds.copy.analysis.maps import COLLAPSE_PERCENT, Map, collapsed
+from hakaru.kinds.copy.analysis.neighbours import GOOD_SHARE, KINDS, Change, aged, remedies, same_path
+from hakaru.kinds.copy.analysis.points import CopyPoint
+from hakaru.units import format_rate, format_size
+from hakaru.wording import LANGUAGES, say, tenths
+
+RATIO_LEAST = 1.1
+"""Below that, two rates are told as alike."""
+
+Write = Callable[[str], str]
+
+
+def of_run(
+    study: Mapping[str, Any], points: list[CopyPoint], maps: list[Map], comparisons: list[Comparison]
+) -> list[Finding]:
+    """All findings of a run, the most important first."""
+    plain = plain_points(points)
+    measured = [p for p in plain if p.mean("mb_per_s") is not None]
+    found = [_limiter(p, len(plain) > 1) for p in plain]
+    found += [f for group in _groups(measured) if (f := _ratio(group, comparisons)) is not None]
+    # Where the tester itself was the limit, a difference says nothing of TCP.
+    own = [p for p in measured if not p.verdict.tester_limited]
+    found += [_tcp_age(old, new) for old, new in aged(own)]
+    found += [_collapse(m) for m in maps]
+    slow = [p for p in measured if collapsed(p)]
+    found += [f for p in slow if (f := _remedy(p, remedies(study, p, points))) is not None]
+    return found
+
+
+def plain_points(points: list[CopyPoint]) -> list[CopyPoint]:
+    """The points with the same factors as the study's first one: its patterns, without what is
+    varied beside them.
+    """
+    return [p for p in points if p.factors.keys() == points[0].factors.keys()]
+
+
+def where(point: CopyPoint) -> dict[str, Any]:
+    """A point's levels."""
+    return dict(point.factors)
+
+
+def _finding(
+    kind: str, levels: dict[str, Any], write: Write, evidence: dict[str, Any], limiter: str | None = None
+) -> Finding:
+    text = {language: sentences.in_series(language, levels, write(language), bool(levels)) for language in LANGUAGES}
+    return Finding(kind, levels, text, limiter, evidence)
+
+
+# --- What limits a point
+
+
+def _limiter(point: CopyPoint, several: bool) -> Finding:
+    def write(language: str) -> str:
+        return why(language, point)
+
+    evidence = point.evidence.to_json() | {"resource": point.verdict.resource}
+    return _finding("limiter", where(point) if several else {}, write, evidence, point.verdict.limiter)
+
+
+def why(language: str, point: CopyPoint) -> str:
+    """The sentences that say what limits a point."""
+    parts, limiter = words(language, point.verdict, point.evidence), point.verdict.limiter
+    if point.verdict.values.get("reason") == "no_value":
+        return sentences.sentences(language, *parts)
+    if limiter not in ("switch_buffer", "congestion_marks", UNDETERMINED):
+        parts.append(_drops(language, point.evidence))
+    path = point.mean("path_percent")
+    rate = {"mb_per_s": point.mean("mb_per_s"), "path": tenths(path, language)}
+    parts.append(say(language, "backup.rate" if path is not None else "backup.rate.only", rate))
+    return sentences.sentences(language, *parts)
+
+
+def _drops(language: str, evidence: Evidence) -> str:
+    """Frames dropped on the way, where a fabric counted; nothing where it did not."""
+    if evidence.dropped_frames is None:
+        return ""
+    count = counted(evidence.dropped_frames)
+    return say(language, "backup.dropped" if count else "backup.dropped.none", {"count": count})
+
+
+# --- What differs
+
+
+def _groups(points: list[CopyPoint]) -> list[list[CopyPoint]]:
+    """Points on the same path that differ in the first factor alone."""
+    first = next(iter(points[0].factors), None) if points else None
+    groups: dict[tuple[Any, ...], list[CopyPoint]] = {}
+    for point in points:
+        rest = tuple((f, str(v)) for f, v in point.factors.items() if f != first)
+        groups.setdefault((rest, point.setup.payload_bytes_per_s), []).append(point)
+    return [g for g in groups.values() if len(g) > 1 and same_path(g[0], g[-1])]
+
+
+def _ratio(group: list[CopyPoint], comparisons: list[Comparison]) -> Finding | None:
+    """Of levels that a published table has too, where there are two; else of all."""
+    group = _published(group, comparisons) or group
+    fast, slow = (choose(group, key=lambda p: p.mean("mb_per_s") or 0.0) for choose in (max, min))
+    over = next(iter(fast.factors))
+    least = slow.mean("mb_per_s") or 0.0
+    if least <= 0 or fast is slow:
+        return None
+    ratio = (fast.mean("mb_per_s") or 0.0) / least
+    rest = {f: v for f, v in fast.factors.items() if f != over}
+    published = _published_ratio([c for c in comparisons if c.where == rest], fast, slow, over)
+    evidence = {
+        "over": over,
+        "fast": fast.factors[over],
+        "slow": slow.factors[over],
+        "mb_per_s": [fast.mean("mb_per_s"), slow.mean("mb_per_s")],
+        "path_percent": [fast.mean("path_percent"), slow.mean("path_percent")],
+        "ratio": ratio,
+        "published_ratio": published,
+    }
+
+    def write(language: str) -> str:
+        values = {
+            "fast": fast.factors[over],
+            "slow": slow.factors[over],
+            "ratio": round(ratio, 2),
+            "fast_rate": fast.mean("mb_per_s"),
+            "slow_rate": slow.mean("mb_per_s"),
+        }
+        text = say(language, "backup.ratio" if ratio >= RATIO_LEAST else "backup.ratio.alike", values)
+        if published is None:
+            return text
+        return sentences.sentences(
+            language, text, say(language, "backup.ratio.published", {"ratio": round(published, 2)})
+        )
+
+    return _finding("ratio", rest, write, evidence)
+
+
+def _published(group: list[CopyPoint], comparisons: list[Comparison]) -> list[CopyPoint]:
+    over = next(iter(group[0].factors))
+    levels = {str(r.level) for c in comparisons if c.metric == "mb_per_s" and c.over == over for r in c.rows}
+    found = [p for p in group if str(p.factors[over]) in levels]
+    return found if len(found) > 1 else []
+
+
+def _published_ratio(comparisons: list[Comparison], fast: CopyPoint, slow: CopyPoint, over: str) -> float | None:
+    for comparison in comparisons:
+        rows = {str(r.level): r.published for r in comparison.rows}
+        both = [rows.get(str(p.factors[over])) for p in (fast, slow)]
+        if comparison.metric == "mb_per_s" and comparison.over == over and both[0] and both[1]:
+            return both[0] / both[1]
+    return None
+
+
+def _tcp_age(old: CopyPoint, new: CopyPoint) -> Finding:
+    rates = [p.mean("mb_per_s") or 0.0 for p in (old, new)]
+    ratio = rates[1] / rates[0] if rates[0] else None
+    rest = {f: v for f, v in new.factors.items() if old.factors.get(f) == v}
+    names = ("mb_per_s", "path_percent", "timeouts", "timeout_wait_percent", "retransmitted_percent", "dropped_frames")
+    evidence: dict[str, Any] = {n: [p.mean(n) for p in (old, new)] for n in names}
+    evidence |= {"ratio": ratio, "limiter": [p.verdict.limiter for p in (old, new)]}
+
+    def write(language: str) -> str:
+        values: dict[str, Any] = {"old": rates[0], "new": rates[1], "ratio": round(ratio, 2) if ratio else None}
+        named = [str(v) for f, v in old.factors.items() if new.factors.get(f) != v and str(v) != "2009"]
+        values["name"] = say(language, "backup.age.name", {"level": ", ".join(named)}) if named else ""
+        alike = ratio is not None and 1 / RATIO_LEAST <= ratio <= RATIO_LEAST
+        parts = [say(language, "backup.age.alike" if alike else "backup.age", values)]
+        # Shares that are written as 0.0 say nothing.
+        told = [*evidence["timeouts"], *(p and round(p, 1) for p in evidence["retransmitted_percent"])]
+        if None not in evidence["timeouts"] and any(told):
+            counts = {"old": counted(evidence["timeouts"][0]), "new": counted(evidence["timeouts"][1])}
+            again = {
+                f"{k}_again": tenths(v, language)
+                for k, v in zip(("old", "new"), evidence["retransmitted_percent"], strict=True)
+            }
+            parts.append(say(language, "backup.age.timeouts", counts | again))
+        return sentences.sentences(language, *parts)
+
+    return _finding("tcp_age", rest, write, evidence | {"points": [old.id, new.id]})
+
+
+# --- The map, and the way out
+
+
+def _collapse(one: Map) -> Finding:
+    least = {s: one.least_buffer(s) for s in one.streams}
+    inside = sum(c.collapsed for c in one.cells)
+
+    def write(language: str) -> str:
+        total = {"inside": inside, "total": len(one.cells), "percent": COLLAPSE_PERCENT}
+        parts = [say(language, "backup.collapse" if inside else "backup.collapse.none", total)]
+        for streams, buffer in least.items() if inside else ():
+            values = {"count": streams, "buffer": format_size(buffer) if buffer else "–"}
+            parts.append(say(language, "backup.collapse.least" if buffer else "backup.collapse.always", values))
+        return sentences.sentences(language, *parts)
+
+    return _finding(
+        "collapse", one.where, write, {"collapse_percent": COLLAPSE_PERCENT, "least_buffer_bytes": _texts(least)}
+    )
+
+
+def _texts(by_streams: dict[int, int | None]) -> dict[str, int | None]:
+    return {str(k): v for k, v in by_streams.items()}
+
+
+def _remedy(slow: CopyPoint, changes: list[Change]) -> Finding | None:
+    if not changes:
+        return None
+
+    def write(language: str) -> str:
+        separator = say(language, "list.separator")
+        named = [f"{setting(language, c)} ({_rate(language, c)})" for c in changes]
+        values = {
+            "share": 100 * GOOD_SHARE,
+            "settings": separator.join(named),
+            "cheapest": setting(language, changes[0]),
+        }
+        text = say(language, "backup.remedy", values | {"rate": slow.mean("mb_per_s")})
+        return (
+            sentences.sentences(language, text, say(language, "backup.remedy.cheapest", values))
+            if len(changes) > 1
+            else text
+        )
+
+    return _finding("remedy", where(slow), write, {"changes": [c.to_json() for c in changes], "share": GOOD_SHARE})
+
+
+def _rate(language: str, change: Change) -> str:
+    return say(language, "backup.setting.rate", {"mb_per_s": change.point.mean("mb_per_s")})
+
+
+def setting(language: str, change: Change) -> str:
+    """A changed setting in words: `a buffer of 256 KiB (vtl)`."""
+    after = change.after
+    value = format_rate(int(after)) if change.kind == "send_rate" and isinstance(after, int) else _plain(after)
+    message = f"backup.setting.{change.kind}" if change.kind in KINDS else "backup.setting.other"
+    links = say(language, "list.separator").join(change.links)
+    return say(language, message, {"value": value, "link": links, "place": change.place})
+
+
+def _plain(value: Any) -> str:
+    return ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)

@@ -1,0 +1,186 @@
+"""One point of a backup study: its repetitions' numbers as estimates, the hop table, TCP's story,
+what limits it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from hakaru.analysis import cache, hops, rules, tcp_counts
+from hakaru.analysis.counters import Counters, Series
+from hakaru.analysis.estimate import finite
+from hakaru.analysis.gathered import Gathered
+from hakaru.analysis.hops import Passage
+from hakaru.analysis.latency import Latencies
+from hakaru.analysis.points import Point
+from hakaru.analysis.rules.evidence import Cache
+from hakaru.analysis.run_data import Repetition, RunData
+from hakaru.analysis.utilisation import Nic, Use
+from hakaru.kinds.copy.analysis import checks, metrics
+from hakaru.kinds.copy.analysis.evidence import evidence_of
+from hakaru.kinds.copy.analysis.setup import Setup, setup_at
+from hakaru.kinds.copy.rules import STAGES
+
+ENTITY = "backups"
+
+
+@dataclass
+class CopyPoint(Point):
+    """What came of one combination of levels: a `Point`, and where the frames and the time went."""
+
+    setup: Setup
+    way: list[Passage]
+    tcp: dict[str, Any]
+    lateness_us: float | None
+    """99th percentile of how late the fabric moved frames, the worst repetition."""
+
+    def to_json(self) -> dict[str, Any]:
+        """One element of `points` of the report."""
+        narrowest, path = self.setup.narrowest, self.setup.payload_bytes_per_s
+        return super().to_json() | {
+            "hops": [passage.to_json() for passage in self.way],
+            "tcp": self.tcp,
+            "path": {
+                "from": self.setup.hosts[0] if self.setup.hosts else None,
+                "to": self.setup.destination,
+                "payload_mb_per_s": path / 1e6 if path else None,
+                "narrowest": narrowest.link if narrowest else None,
+                "rate_bits_per_s": narrowest.rate_bits_per_s if narrowest else None,
+                "queue_bytes": narrowest.queue_bytes if narrowest else None,
+            },
+            "settings": self.setup.settings,
+            "fabric_late_us_p99": finite(self.lateness_us),
+        }
+
+
+def analyse(run: RunData, raw: dict[str, Any], nics: list[Nic]) -> CopyPoint:
+    """All that is computed about one point of the run."""
+    setup = setup_at(run.study, raw["factors"])
+    gathered = _Copies(str(run.run.get("origin")), metrics.UNITS)
+    data = [*setup.read, *setup.write]
+    for repetition in run.repetitions(str(raw["point"])):
+        if gathered.begins(repetition):
+            use = hops.use(repetition, nics, data, spins=bool((run.study.get("lab") or {}).get("spin")))
+            gathered.caveats += checks.of_repetition(repetition, setup, use)
+            gathered.add(repetition, setup, use)
+    units = metrics.UNITS | {n: "MB/s" for n in gathered.values if n.startswith("mb_per_s/")}
+    fields, way, late_us = gathered.point(raw, units), hops.passages(setup.legs, gathered.hops), gathered.late_us
+    evidence = evidence_of(
+        setup,
+        fields["metrics"],
+        fields["utilisation"],
+        way,
+        lost=gathered.lost,
+        late_us=late_us,
+        cache=cache.mean(gathered.caches),
+    )
+    return CopyPoint(
+        **fields,
+        setup=setup,
+        way=way,
+        tcp=tcp_counts.to_json(gathered.stories),
+        lateness_us=late_us,
+        evidence=evidence,
+        verdict=rules.judge(STAGES, evidence),
+    )
+
+
+class _Copies(Gathered):
+    """What the repetitions of a point give, one after the other."""
+
+    def __init__(self, origin: str, names: Iterable[str]) -> None:
+        super().__init__(origin, names)
+        self.hops: list[dict[str, hops.Counted]] = []
+        self.stories: list[tcp_counts.Story] = []
+        self.caches: list[Cache] = []
+
+    def add(self, repetition: Repetition, setup: Setup, use: dict[str, Use]) -> None:
+        """One repetition that gave a result."""
+        latencies = Latencies.of_table(repetition.histograms, repetition.window, ENTITY)
+        counted = hops.of_repetition(repetition)
+        values = metrics.of_repetition(repetition, setup, latencies)
+        for metric, name in (("dropped_frames", "dropped"), ("marked_frames", "marked"), ("pauses", "pauses")):
+            values[metric] = sum(c.get(name, 0.0) for c in counted.values()) if counted else metrics.NAN
+        self.take(repetition, values, use, latencies)
+        self.hops.append(counted)
+        self.caches += cache.of_repetition(repetition)[:1]
+        self.stories.append(_tcp(repetition, setup))
+        self.over_time = self.over_time or timeline(repetition, setup)
+
+
+def _tcp(repetition: Repetition, setup: Setup) -> tcp_counts.Story:
+    """Counters of the nodes on the way, and sums over the jobs' connections at either end."""
+    sums = {
+        end: {name: metrics.socket_total(repetition, end, name) for name in tcp_counts.SOCKET_NAMES}
+        for end in ("source", "destination")
+    }
+    nodes = (setup.source, *setup.hosts, setup.destination)
+    return tcp_counts.of_nodes(repetition, nodes) | tcp_counts.of_connections(sums)
+
+
+def timeline(repetition: Repetition, setup: Setup) -> dict[str, list[float | None]]:
+    """Between samples: MB/s written, timeouts, and at the narrowest port the longest queue and
+    frames dropped.
+
+    Seconds count from the start of the copy.
+    """
+    counters, start = repetition.counters, repetition.window[0]
+    written = [s for _, s in counters.select(engine="backup", entity=ENTITY, name="written_bytes")]
+    if not written:
+        return {}
+    at = np.unique(written[0].at_ns)
+    # What comes after the copy is the end of its engine, not a rate.
+    at = at[(at >= start) & (at <= repetition.window[1] + (repetition.window[1] - start) // 100)]
+    if len(at) < 2:
+        return {}
+    # The engine's last sample comes when it ends, soon after the one before: no rate is taken over
+    # such a moment.
+    at = at[np.concatenate(([True], np.diff(at) > np.median(np.diff(at)) / 2))]
+    seconds = np.diff(at) / 1e9
+    found: dict[str, list[float | None]] = {
+        "t_s": [float(t) for t in (at[1:] - start) / 1e9],
+        "mb_per_s": [finite(v) for v in _steps(written, at) / seconds / 1e6],
+        "measured_s": [0.0, (repetition.window[1] - start) / 1e9],
+    }
+    timeouts = [
+        s
+        for key, s in counters.select(engine="backup", entity="tcp/", name="timeouts")
+        if key.entity.endswith("/destination")
+    ]
+    if timeouts:
+        found["timeouts"] = [float(v) for v in np.rint(_steps(timeouts, at))]
+    return found | _port_over_time(counters, setup, at)
+
+
+def _port_over_time(counters: Counters, setup: Setup, at: Any) -> dict[str, list[float | None]]:
+    hop = setup.narrowest
+    entity = f"link/{hop.link}/{hop.direction}" if hop else ""
+    dropped = [
+        s for cause in hops.CAUSES for _, s in counters.select(engine="fabric", entity=entity, name=f"dropped_{cause}")
+    ]
+    peaks = [s for _, s in counters.select(engine="fabric", entity=entity, name="queue_peak_bytes_now")]
+    found: dict[str, list[float | None]] = {}
+    if dropped:
+        found["dropped_frames"] = [float(v) for v in np.rint(_steps(dropped, at))]
+    if peaks:
+        found["queue_peak_kib"] = [_highest(peaks[0], a, b) for a, b in pairwise(at)]
+    return found
+
+
+def _steps(series: list[Series], at: Any) -> Any:
+    """Growth of the sum between instants."""
+    return np.diff(np.sum([[s.at(int(t)) for t in at] for s in series], axis=0))
+
+
+def _highest(series: Series, start: int, end: int) -> float:
+    """Highest value within an interval, or at the first sample after it: a peak is told once its
+    interval is over.
+    """
+    inside = [i for i, t in enumerate(series.at_ns) if start < t <= end]
+    after = [i for i, t in enumerate(series.at_ns) if t > end][:1]
+    return max((float(series.value[i]) for i in (inside or after)), default=0.0) / 1024

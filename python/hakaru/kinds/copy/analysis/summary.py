@@ -1,0 +1,41 @@
+"""From the samples of copies to their summary: points are judged one by one, and maps take the
+place of sweeps.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hakaru.analysis import expectations, findings, summary
+from hakaru.analysis.kind import AnalysisKind
+from hakaru.analysis.rules.judge import Stages
+from hakaru.analysis.run_data import RunData
+from hakaru.analysis.utilisation import nics_of_lab
+from hakaru.kinds.copy.analysis import findings as copy_findings
+from hakaru.kinds.copy.analysis import maps, points, reference
+from hakaru.kinds.copy.rules import STAGES
+
+
+class CopyAnalysis(AnalysisKind):
+    """The part of the kind `copy` that analysis uses."""
+
+    @property
+    def rules(self) -> Stages:
+        """The possible bottlenecks, in order."""
+        return STAGES
+
+    def analyse(self, run: RunData) -> dict[str, Any]:
+        """The summary of a run."""
+        nics = nics_of_lab(run.lab)
+        analysed = [points.analyse(run, raw, nics) for raw in run.points]
+        comparisons = reference.compare(run.study, analysed)
+        found_maps = maps.maps_of(analysed)
+        several = len(analysed) > 1
+        found = copy_findings.of_run(run.study, analysed, found_maps, comparisons) if analysed else []
+        found += [findings.of_comparison(c, several) for c in comparisons if c.metric in summary.COMPARED]
+        results = expectations.Results([], [], comparisons, list(analysed))
+        common = summary.of_run(run, list(analysed), found, comparisons, results, several)
+        return common | {"sweeps": [], "maps": [m.to_json() for m in found_maps]}
+
+
+ANALYSIS = CopyAnalysis()

@@ -1,0 +1,131 @@
+"""The evidence for the bottleneck of a point (`hakaru.analysis.rules`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hakaru.analysis.bounds import Bound, Op
+from hakaru.analysis.estimate import Estimate
+from hakaru.analysis.hops import Passage, worst_port
+from hakaru.analysis.rules.evidence import Cache, ClosedLoad, Evidence, Flow, without_sums
+from hakaru.kinds.vms.analysis.setup import Setup
+
+
+@dataclass
+class FlowValues:
+    """Values of one direction of the data, repetition by repetition."""
+
+    values: dict[str, list[float]] = field(default_factory=dict)
+
+    def take(self, of_one: Mapping[str, float]) -> None:
+        """Adds those of one repetition; NaN is left out."""
+        for name, value in of_one.items():
+            if math.isfinite(value):
+                self.values.setdefault(name, []).append(value)
+
+    def mean(self, name: str) -> float | None:
+        """Mean over repetitions."""
+        return float(np.mean(self.values[name])) if name in self.values else None
+
+
+def evidence_of(
+    setup: Setup,
+    metrics: Mapping[str, Estimate],
+    use: Mapping[str, Estimate],
+    flows: Mapping[Op, FlowValues],
+    way: list[Passage],
+    *,
+    bounds: Sequence[Bound],
+    lost: float,
+    late_us: float | None,
+    cache: Cache | None,
+    device_s: float = 0.0,
+) -> Evidence:
+    """The evidence of one point. `lost`: packets that the fabric lost outside of its model, mean
+    over repetitions.
+
+    `device_s`: time that a request spends in the array's timing model.
+    """
+
+    def mean(name: str) -> float | None:
+        estimate = metrics.get(name)
+        return estimate.mean if estimate else None
+
+    directions = _flows(setup, flows)
+    main: Op = directions[0].op if directions else "write"
+    outstanding = mean("outstanding_mean")
+    return Evidence(
+        mb_per_s=mean("mb_per_s"),
+        used=without_sums({name: estimate.mean for name, estimate in use.items()}),
+        lost_packets=lost,
+        late_us=late_us,
+        dropped_frames=mean("dropped_frames"),
+        dropped_by_lines=sum(p.mean("dropped_loss") for p in way),
+        port=worst_port(way),
+        flows=directions,
+        held=frozenset(p.hop.resource for p in way if p.carries == "data" and p.hop.held_bits_per_s is not None),
+        bounds=tuple(bounds),
+        rtt_ms=setup.rtt_s * 1e3 or None,
+        buffers_bytes=dict(zip(("send", "receive"), setup.buffers[main], strict=True)),
+        r2ts_per_command=mean("r2ts_per_command"),
+        wait_r2t_percent=mean("wait_r2t_percent"),
+        cache=cache,
+        load=None if setup.outstanding is None else _load(setup, bounds, outstanding, device_s, mean),
+    )
+
+
+def _load(
+    setup: Setup,
+    bounds: Sequence[Bound],
+    outstanding: float | None,
+    device_s: float,
+    mean: Callable[[str], float | None],
+) -> ClosedLoad:
+    """The load with the rate that its round trips, transfers and devices make, where there are
+    any.
+    """
+    asked = setup.outstanding or 0.0
+    if setup.rtt_s <= 0 and device_s <= 0:
+        return ClosedLoad(asked, outstanding)
+    turns = next((b for b in bounds if b.name == "turns"), None)
+    if turns is not None:
+        alone = float(turns.numbers["seconds"])
+        return ClosedLoad(asked, outstanding, turns.bytes_per_s * alone / (alone + device_s))
+    iops, rate = mean("iops") or 0.0, (mean("mb_per_s") or 0.0) * 1e6
+    if not iops:
+        return ClosedLoad(asked, outstanding)
+    # A mix has no closed form: each request takes one round trip at least, and its transfer.
+    length, path = rate / iops, setup.path.tcp_bytes_per_s if setup.path else None
+    return ClosedLoad(asked, outstanding, asked * length / (setup.rtt_s + device_s + (length / path if path else 0.0)))
+
+
+def _flows(setup: Setup, flows: Mapping[Op, FlowValues]) -> tuple[Flow, ...]:
+    """The directions of the data, the one with most payload first."""
+    rates = {op: values.mean("mb_per_s") or 0.0 for op, values in flows.items()}
+    total = sum(rates.values()) or 1.0
+    return tuple(_flow(setup, op, rates[op] / total, flows[op]) for op in sorted(rates, key=lambda op: -rates[op]))
+
+
+def _flow(setup: Setup, op: Op, share: float, values: FlowValues) -> Flow:
+    seen = [ms for ms in (values.mean("rtt_ms"), setup.rtt_s * 1e3) if ms]
+    return Flow(
+        op,
+        share,
+        values.mean("mb_per_s") or 0.0,
+        link_busy_percent=values.mean("link_busy_percent"),
+        tcp_idle_percent=values.mean("tcp_idle_percent"),
+        tcp_receive_window_percent=values.mean("tcp_receive_window_percent"),
+        tcp_send_buffer_percent=values.mean("tcp_send_buffer_percent"),
+        tcp_path_percent=values.mean("tcp_path_percent"),
+        congestion_window_mb_mean=values.mean("congestion_window_mb_mean"),
+        in_flight_mb_max=values.mean("in_flight_mb_max"),
+        rtt_ms=max(seen, default=None),
+        retransmitted_percent=values.mean("retransmitted_percent"),
+        timeouts=values.mean("timeouts"),
+        timeout_wait_s=values.mean("timeout_wait_s"),
+        window_growth=values.mean("window_growth"),
+    )

@@ -1,0 +1,134 @@
+"""Findings about loads over a distance: the bottleneck of each point, the gain of settings, how far
+a setting reaches.
+
+limiter   the bottleneck of each point, with the arithmetic
+gain      at each distance the settings of a group against its first one
+reach     what is left of a curve's nearest rate at its farthest point
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hakaru.analysis import sentences
+from hakaru.analysis.findings import Finding
+from hakaru.analysis.rules.judge import words
+from hakaru.kinds.vms.analysis.curves import Curve
+from hakaru.kinds.vms.analysis.points import VmsPoint
+from hakaru.wording import LANGUAGES, say, tenths
+
+Write = Callable[[str], str]
+
+
+def of_run(curves: list[Curve], alone: list[VmsPoint], several: bool) -> list[Finding]:
+    """Findings beside those of sweeps, the most important first. `alone`: points in no sweep."""
+    found = [f for group in _groups(curves) for f in _gains(group)]
+    found += [f for c in curves if (f := _reach(c)) is not None]
+    return found + [_limiter(p, several) for p in alone]
+
+
+def _finding(
+    kind: str, levels: dict[str, Any], write: Write, evidence: dict[str, Any], limiter: str | None = None
+) -> Finding:
+    text = {language: sentences.in_series(language, levels, write(language), bool(levels)) for language in LANGUAGES}
+    return Finding(kind, levels, text, limiter, evidence)
+
+
+def _limiter(point: VmsPoint, several: bool) -> Finding:
+    def write(language: str) -> str:
+        return sentences.sentences(language, *words(language, point.verdict, point.evidence), *_rest(language, point))
+
+    evidence = point.evidence.to_json() | {"resource": point.verdict.resource}
+    return _finding("limiter", dict(point.factors) if several else {}, write, evidence, point.verdict.limiter)
+
+
+def _rest(language: str, point: VmsPoint) -> list[str]:
+    """The rate, and its share of the lowest bound and of the payload rate where they are known."""
+    if point.verdict.values.get("reason") == "no_value":
+        return []
+    values = {"mb_per_s": point.mean("mb_per_s")}
+    shares = {"payload": point.mean("payload_percent"), "share": point.mean("bound_share_percent")}
+    if None in shares.values():
+        return [say(language, "rate.only", values)]
+    return [say(language, "rate", values | {n: tenths(v, language) for n, v in shares.items()})]
+
+
+def _groups(curves: list[Curve]) -> list[list[Curve]]:
+    """Curves of one group that differ in one factor, in the order of the study."""
+    groups: list[list[Curve]] = []
+    for curve in curves:
+        for group in groups:
+            first = group[0]
+            differing = [f for f in curve.where if str(curve.where[f]) != str(first.where.get(f))]
+            if first.group == curve.group and len(differing) == 1 and _over(group) in (None, differing[0]):
+                group.append(curve)
+                break
+        else:
+            groups.append([curve])
+    return [g for g in groups if len(g) > 1]
+
+
+def _over(group: list[Curve]) -> str | None:
+    if len(group) < 2:
+        return None
+    return next(f for f in group[1].where if str(group[1].where[f]) != str(group[0].where.get(f)))
+
+
+def _gains(group: list[Curve]) -> list[Finding]:
+    """One finding per distance: every setting of the group against the first."""
+    first, found = group[0], []
+    over = _over(group)
+    assert over is not None  # of two curves and more
+    for base in first.points:
+        least = base.mean("mb_per_s")
+        rivals = [(c, p) for c in group[1:] if (p := c.at(base.setup.rtt_s)) is not None]
+        rates = [(c, p, p.mean("mb_per_s")) for c, p in rivals]
+        told = [(c, p, rate) for c, p, rate in rates if rate is not None]
+        if not least or not told:
+            continue
+        where = {f: v for f, v in base.factors.items() if f != over}
+        evidence = {
+            "over": over,
+            "base": first.where[over],
+            "rtt_ms": base.setup.rtt_s * 1e3,
+            "mb_per_s": {str(first.where[over]): least} | {str(c.where[over]): rate for c, _, rate in told},
+            "ratio": {str(c.where[over]): rate / least for c, _, rate in told},
+            "limiter": {str(c.where[over]): p.verdict.limiter for c, p, _ in told},
+        }
+        found.append(_finding("gain", where, _writes_gain(evidence), evidence))
+    return found
+
+
+def _writes_gain(evidence: dict[str, Any]) -> Write:
+    def write(language: str) -> str:
+        separator = say(language, "list.separator")
+        rates = evidence["mb_per_s"]
+        each = [
+            say(language, "distance.gain.each", {"name": n, "mb_per_s": rates[n], "ratio": round(r, 2)})
+            for n, r in evidence["ratio"].items()
+        ]
+        base = {"base": str(evidence["base"]), "mb_per_s": rates[str(evidence["base"])]}
+        return say(language, "distance.gain", base | {"settings": separator.join(each)})
+
+    return write
+
+
+def _reach(curve: Curve) -> Finding | None:
+    near, far = curve.points[0], curve.points[-1]
+    first, last = near.mean("mb_per_s"), far.mean("mb_per_s")
+    if not first or last is None:
+        return None
+    ends = [p.setup.rtt_s * 1e3 for p in (near, far)]
+    evidence = {
+        "over": curve.over,
+        "rtt_ms": ends,
+        "mb_per_s": [first, last],
+        "percent": 100 * last / first,
+    }
+
+    def write(language: str) -> str:
+        values = {"near": ends[0], "far": ends[1], "first": first, "last": last}
+        return say(language, "distance.reach", values | {"percent": tenths(100 * last / first, language)})
+
+    return _finding("reach", dict(curve.where), write, evidence)

@@ -1,0 +1,99 @@
+"""What one repetition achieved: rates and latencies of all VMs together.
+
+Definitions (docs/methodology/metrics.md): a rate is the growth of a cumulative counter over the
+measuring phase, divided by its length; a mean latency is the growth of the sum of latencies divided
+by the growth of the number of requests; percentiles come from merged histograms. A repetition
+without a request has rate 0 and no latency (NaN).
+"""
+
+from __future__ import annotations
+
+import math
+
+from hakaru.analysis.latency import PERCENTILES, Latencies, percentiles_ms
+from hakaru.analysis.run_data import Repetition
+from hakaru.kinds.vms.entities import TOTAL
+
+UNITS: dict[str, str] = {
+    "iops": "1/s",
+    "read_iops": "1/s",
+    "write_iops": "1/s",
+    "mb_per_s": "MB/s",
+    "read_mb_per_s": "MB/s",
+    "write_mb_per_s": "MB/s",
+    "mib_per_s": "MiB/s",
+    "latency_ms_mean": "ms",
+    "read_latency_ms_mean": "ms",
+    "write_latency_ms_mean": "ms",
+    **{f"latency_ms_{name}": "ms" for name in PERCENTILES},
+    **{f"{kind}_latency_ms_{name}": "ms" for kind in ("read", "write") for name in PERCENTILES},
+    "outstanding_mean": "requests",
+    "errors_per_s": "1/s",
+    "initiator_cpu_us_per_io": "µs",
+    "array_cpu_us_per_io": "µs",
+}
+"""Every metric and its unit, in the order of the report."""
+RATES = ("iops", "read_iops", "write_iops", "mb_per_s", "read_mb_per_s", "write_mb_per_s", "mib_per_s")
+"""Those that are counted in whole requests."""
+
+
+def _ratio(above: float, below: float) -> float:
+    return above / below if below > 0 else float("nan")
+
+
+def of_repetition(repetition: Repetition, latencies: Latencies) -> dict[str, float]:
+    """Metric → value; NaN where the repetition has none."""
+    counters, window = repetition.counters, repetition.window
+
+    def rate(name: str) -> float:
+        return counters.total_rate(window, engine="initiator", entity=TOTAL, name=name)
+
+    reads, writes = rate("reads"), rate("writes")
+    read_ns, write_ns = rate("read_latency_ns_sum"), rate("write_latency_ns_sum")
+    read_mb, write_mb = rate("read_bytes") / 1e6, rate("write_bytes") / 1e6
+    values = {
+        "iops": reads + writes,
+        "read_iops": reads,
+        "write_iops": writes,
+        "mb_per_s": read_mb + write_mb,
+        "read_mb_per_s": read_mb,
+        "write_mb_per_s": write_mb,
+        "mib_per_s": (read_mb + write_mb) * 1e6 / (1 << 20),
+        "latency_ms_mean": _ratio(read_ns + write_ns, reads + writes) / 1e6,
+        "read_latency_ms_mean": _ratio(read_ns, reads) / 1e6,
+        "write_latency_ms_mean": _ratio(write_ns, writes) / 1e6,
+        "outstanding_mean": rate("outstanding_ns") / 1e9,
+        "errors_per_s": rate("errors"),
+    }
+    for prefix, histogram in (("", latencies.all()), ("read_", latencies.read), ("write_", latencies.write)):
+        read = percentiles_ms(histogram, PERCENTILES.values())
+        values |= {f"{prefix}latency_ms_{name}": ms for name, ms in zip(PERCENTILES, read, strict=True)}
+    for engine in ("initiator", "array"):
+        cpu = [
+            counters.total_rate(window, engine=engine, entity="process", name=n)
+            for n in ("cpu_user_ns", "cpu_system_ns")
+        ]
+        values[f"{engine}_cpu_us_per_io"] = _ratio(sum(cpu) / 1e3, reads + writes)
+    return values
+
+
+COUNTED_MIN = 200
+"""Requests from which on a count is right to half a percent."""
+
+
+def by_latency(values: dict[str, float], window: tuple[int, int]) -> dict[str, float]:
+    """Rates of a closed load as its outstanding requests and their latency make them (Little's
+    law).
+
+    A count over some seconds is off by up to one request at each end: of requests that take half a
+    second that is more than what settings differ by, and can pass what the link carries. Requests
+    over latency is neither, once the load goes evenly. Nothing where many ended, since what they
+    waited before the measuring phase would count then; nor where requests failed or none ended.
+    """
+    outstanding, latency_ms = values["outstanding_mean"], values["latency_ms_mean"]
+    ended = values["iops"] * (window[1] - window[0]) / 1e9
+    known = math.isfinite(outstanding) and math.isfinite(latency_ms) and latency_ms > 0
+    if not known or not 0 < ended < COUNTED_MIN or values["errors_per_s"] > 0:
+        return {}
+    factor = outstanding / (latency_ms / 1e3) / values["iops"]
+    return {name: values[name] * factor for name in RATES}

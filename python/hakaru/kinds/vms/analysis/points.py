@@ -1,0 +1,227 @@
+"""One point of a load of VMs: its repetitions' numbers as estimates, its closed forms, its hop
+table, its bottleneck.
+
+The same passes run whatever the form of the lab: what a star, a lab described link by link or a
+site lacks (a fabric's counters, a known path) is simply not there.
+
+**The rate** is requests outstanding times their length over the mean latency (Little's law) where
+fewer than 200 end: over a long way so few requests end in the measuring time that a count would be
+off by one at each end. Where Little's law does not hold, since requests take about as long as the
+measuring phase, it is what TCP delivered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hakaru.analysis import cache, hops, rules, tcp_counts, tcp_window
+from hakaru.analysis.bounds import Bound, Op
+from hakaru.analysis.estimate import finite
+from hakaru.analysis.gathered import Gathered
+from hakaru.analysis.hops import Passage
+from hakaru.analysis.latency import Latencies
+from hakaru.analysis.points import Point, service_ms
+from hakaru.analysis.rules.evidence import Cache
+from hakaru.analysis.rules.fabric import AT_BOUND_PERCENT
+from hakaru.analysis.run_data import Repetition, RunData
+from hakaru.analysis.utilisation import Nic, Use
+from hakaru.caveats import Caveat
+from hakaru.kinds.vms.analysis import checks, flows, metrics, over_time
+from hakaru.kinds.vms.analysis.evidence import FlowValues, evidence_of
+from hakaru.kinds.vms.analysis.setup import OPS, Setup, of_negotiated, setup_at
+from hakaru.kinds.vms.entities import TOTAL
+from hakaru.kinds.vms.rules import STAGES
+
+UNITS = metrics.UNITS | flows.UNITS
+
+
+@dataclass
+class VmsPoint(Point):
+    """Results of one combination of levels: a `Point`, its ways, its closed forms, and the course
+    of TCP's window.
+    """
+
+    setup: Setup
+    bounds: list[Bound]
+    """The lowest first."""
+    way: list[Passage]
+    tcp: dict[str, Any]
+    lateness_us: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """One element of `points` of the report."""
+        exchange, path = self.setup.exchange, self.setup.path
+        return super().to_json() | {
+            "path": None
+            if path is None
+            else {
+                "from": list(self.setup.hosts),
+                "to": self.setup.array,
+                "rtt_ms": path.rtt_s * 1e3,
+                "rate_bits_per_s": path.rate_bits_per_s,
+            },
+            "request": None
+            if exchange is None
+            else {"op": exchange.op, "bytes": exchange.request_bytes, "queue_depth": exchange.queue_depth},
+            "bounds": [{"bound": b.name, "mb_per_s": b.bytes_per_s / 1e6, **b.numbers} for b in self.bounds],
+            "hops": [passage.to_json() for passage in self.way],
+            "tcp": self.tcp,
+            "settings": self.setup.settings,
+            "fabric_late_us_p99": finite(self.lateness_us),
+        }
+
+
+def analyse(run: RunData, raw: Mapping[str, Any], nics: list[Nic]) -> VmsPoint:
+    """All that is computed about one point of the run."""
+    setup = setup_at(run.study, raw["factors"], site=run.is_site)
+    gathered = _Loads(str(run.run.get("origin")), UNITS, setup)
+    spins = bool((run.study.get("lab") or {}).get("spin"))
+    for repetition in run.repetitions(str(raw["point"])):
+        if gathered.begins(repetition):
+            gathered.add(run, repetition, nics, spins)
+    fields, setup, late_us = gathered.point(raw, UNITS, "iops"), gathered.setup, gathered.late_us
+    directions: list[Op] = list(gathered.flows) or ["write"]
+    way = hops.passages([(op, setup.hops(op)) for op in directions], gathered.hops)
+    evidence = evidence_of(
+        setup,
+        fields["metrics"],
+        fields["utilisation"],
+        gathered.flows,
+        way,
+        bounds=gathered.bounds,
+        lost=gathered.lost,
+        late_us=late_us,
+        cache=cache.mean(gathered.caches),
+        device_s=float(np.mean(gathered.devices)) if gathered.devices else 0.0,
+    )
+    services = float(np.mean(gathered.services)) if gathered.services else None
+    return VmsPoint(
+        **fields | {"service_ms": services},
+        setup=setup,
+        bounds=gathered.bounds,
+        way=way,
+        tcp=tcp_counts.to_json(gathered.stories),
+        lateness_us=late_us,
+        evidence=evidence,
+        verdict=rules.judge(STAGES, evidence),
+    )
+
+
+class _Loads(Gathered):
+    """Values of the repetitions of a point, one after the other."""
+
+    def __init__(self, origin: str, metrics: Iterable[str], setup: Setup) -> None:
+        super().__init__(origin, metrics)
+        self.setup = setup
+        self.bounds = setup.bounds()
+        self.flows: dict[Op, FlowValues] = {}
+        self.hops: list[dict[str, hops.Counted]] = []
+        self.stories: list[tcp_counts.Story] = []
+        self.caches: list[Cache] = []
+        self.services: list[float] = []
+        self.devices: list[float] = []
+
+    def add(self, run: RunData, repetition: Repetition, nics: list[Nic], spins: bool) -> None:
+        """One repetition that gave a result, with the caveats of its checks."""
+        self.setup = of_negotiated(self.setup, _agreed(repetition))
+        self.bounds = self.setup.bounds()
+        latencies = Latencies.of_table(repetition.histograms, repetition.window, TOTAL)
+        values, use, found = measured(repetition, self.setup, latencies, nics, spins=spins)
+        main = self._flows(repetition, use)
+        values |= {name: main[name] for name in flows.FLOW_UNITS} if main else {}
+        values |= _shares(values["mb_per_s"], self.bounds)
+        # A tester that falls behind can only slow the load, and no bound lets it be faster: this
+        # near the number holds.
+        at_bound = values["bound_share_percent"] >= AT_BOUND_PERCENT
+        self.caveats += [c for c in found if not (at_bound and c.name == "fabric_saturated")]
+        self.take(repetition, values, use, latencies)
+        self.hops.append(hops.of_repetition(repetition))
+        self.stories.append(tcp_counts.of_nodes(repetition, (self.setup.array, *self.setup.hosts)))
+        self.caches += cache.of_repetition(repetition)[:1]
+        self.services += service_ms(repetition)
+        self.devices.append(flows.device_s(repetition))
+        if not self.over_time:
+            op: Op = next(iter(self.flows), "write")
+            self.over_time = over_time.of_repetition(repetition) | _window(run, repetition, self.setup, op)
+
+    def _flows(self, repetition: Repetition, use: dict[str, Use]) -> dict[str, float]:
+        """Keeps the values of every direction of the data; gives those of the direction with most
+        bytes.
+        """
+        main: dict[str, float] = {}
+        for op, rate in flows.payload(repetition).items():
+            values = flows.of_flow(repetition, self.setup, op, use) | {"mb_per_s": rate / 1e6}
+            windows = flows.sender_series(repetition, self.setup, op, "congestion_window_bytes_now")
+            grown = tcp_window.growth(windows, repetition.window)
+            self.flows.setdefault(op, FlowValues()).take(values | ({} if grown is None else {"window_growth": grown}))
+            main = main or values
+        return main
+
+
+def _window(run: RunData, repetition: Repetition, setup: Setup, op: Op) -> tcp_window.Course:
+    """The course of TCP's window at the sender of the data."""
+    senders = (setup.array,) if op == "read" else setup.hosts
+    table = run.tcp_series(repetition.point, repetition.number)
+    watched = tcp_window.of_watch(table, repetition.window, senders, setup.rtt_s)
+    if watched:
+        return watched
+    gauges = {name: flows.sender_series(repetition, setup, op, gauge) for name, gauge in tcp_window.GAUGES.items()}
+    return tcp_window.of_gauges(gauges, repetition.window)
+
+
+def measured(
+    repetition: Repetition, setup: Setup, latencies: Latencies, nics: list[Nic], *, spins: bool
+) -> tuple[dict[str, float], dict[str, Use], list[Caveat]]:
+    """Metrics of one repetition (without those of its flows), the use of resources, and the caveats
+    of its checks.
+    """
+    values = metrics.of_repetition(repetition, latencies)
+    use = hops.use(repetition, nics, [hop for op in OPS for hop in setup.hops(op)], spins=spins)
+    found = checks.of_repetition(repetition, values, use, nics)
+    if setup.exchange is not None:  # a closed load of one size
+        few = metrics.by_latency(values, repetition.window)
+        if not values["iops"] or any(c.name == "littles_law" for c in found):
+            few = _delivered(repetition, setup) or few
+        values = values | few
+    return values | flows.of_repetition(repetition), use, found
+
+
+def _delivered(repetition: Repetition, setup: Setup) -> dict[str, float]:
+    """Rates by what TCP has delivered: for requests that take about as long as the measuring phase,
+    of which latency tells only the fast ones and a count next to nothing. Nothing where connections
+    were not counted.
+    """
+    exchange = setup.exchange
+    series = flows.sender_series(repetition, setup, exchange.op, "acked_bytes") if exchange else []
+    seconds = (repetition.window[1] - repetition.window[0]) / 1e9
+    if not series or exchange is None or seconds <= 0:
+        return {}
+    lengths = exchange.command_lengths
+    share = exchange.request_bytes / sum(exchange.on_stream(length) for length in lengths)
+    rate = sum(s.increase(*repetition.window) for s in series) * share / seconds
+    found = {"iops": rate / exchange.request_bytes, "mb_per_s": rate / 1e6}
+    mine = {f"{exchange.op}_{name}": value for name, value in found.items()}
+    return found | mine | {"mib_per_s": rate / (1 << 20)}
+
+
+def _agreed(repetition: Repetition) -> dict[str, Any]:
+    """The keys that the initiator's sessions hold, as it reported when it was ready."""
+    for engine in repetition.engines:
+        found = engine.get("found") if engine.get("engine") == "initiator" else None
+        if isinstance(found, dict) and isinstance(found.get("negotiated"), dict):
+            return dict(found["negotiated"])
+    return {}
+
+
+def _shares(mb_per_s: float, found: list[Bound]) -> dict[str, float]:
+    link = next((b.bytes_per_s for b in found if b.name == "link"), None)
+    least = found[0].bytes_per_s if found else None
+    return {
+        "payload_percent": 1e8 * mb_per_s / link if link else flows.NAN,
+        "bound_mb_per_s": least / 1e6 if least else flows.NAN,
+        "bound_share_percent": 1e8 * mb_per_s / least if least else flows.NAN,
+    }

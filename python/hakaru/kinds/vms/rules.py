@@ -1,0 +1,36 @@
+"""The possible bottlenecks of a load of VMs, in the order in which they are looked at.
+
+Processors of the load generator and of the array come before TCP's stalls: an end without time for
+its sockets closes its window and fills its buffer. The machine's come after them: neighbours may
+fill it without being in the way.
+"""
+
+from __future__ import annotations
+
+from hakaru.analysis.rules.cache import CACHE
+from hakaru.analysis.rules.depth import LOW_USE
+from hakaru.analysis.rules.device import DEVICES
+from hakaru.analysis.rules.fabric import FABRIC
+from hakaru.analysis.rules.judge import Stages
+from hakaru.analysis.rules.link import LINK
+from hakaru.analysis.rules.losses import CONGESTION_MARKS, CONGESTION_WINDOW, SWITCH_BUFFER
+from hakaru.analysis.rules.processor import ARRAY_CPU, GENERATOR_CPU, MACHINE_CPU
+from hakaru.analysis.rules.rate_limit import RATE_LIMIT
+from hakaru.analysis.rules.slow_start import SLOW_START
+from hakaru.analysis.rules.tcp_stall import RECEIVE_WINDOW, SEND_BUFFER
+from hakaru.analysis.rules.turns import FEW_TURNS, R2T_TURNS
+
+STAGES: Stages = (
+    (FABRIC,),
+    (CACHE,),
+    (LINK, *DEVICES),
+    (RATE_LIMIT,),
+    (R2T_TURNS, FEW_TURNS),
+    (GENERATOR_CPU, ARRAY_CPU),
+    (CONGESTION_MARKS,),
+    (SWITCH_BUFFER, CONGESTION_WINDOW),
+    (RECEIVE_WINDOW, SEND_BUFFER),
+    (SLOW_START,),
+    (MACHINE_CPU,),
+    (LOW_USE,),
+)

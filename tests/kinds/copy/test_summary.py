@@ -1,0 +1,323 @@
+"""Backups: metrics, hop table, what limits a copy, and the sentences about it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hakaru import lost_packets
+from hakaru.analysis import summarise
+
+from tests.analysis.small_backup import FULL, PUBLISHED, SLOW, VARIABLES, Copy, Pt, published_shape, write_run
+
+SCHEMA = Path(__file__).parents[3] / "schema" / "report.schema.json"
+PAYLOAD_1G = 1e9 / 8 * 1448 / 1538 / 1e6
+"""MB/s of TCP payload on 1 Gbit/s Ethernet with full frames."""
+
+
+@pytest.fixture(scope="module")
+def shape(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Summary of a run of the published shape."""
+    return summarise(published_shape(tmp_path_factory.mktemp("runs")))
+
+
+def one(folder: Path, copy: Copy, **factors: Any) -> dict[str, Any]:
+    """The only point of a run with one repetition."""
+    summary = summarise(write_run(folder, [Pt({"case": "unthrottled"} | factors, [copy])]))
+    point: dict[str, Any] = summary["points"][0]
+    return point | {"findings": summary["findings"]}
+
+
+def mean(point: dict[str, Any], metric: str) -> float:
+    value: float = point["metrics"][metric]["mean"]
+    return value
+
+
+def hop(point: dict[str, Any], link: str, source: str) -> dict[str, Any]:
+    return next(h for h in point["hops"] if h["link"] == link and h["from"] == source)
+
+
+def names(point: dict[str, Any]) -> set[str]:
+    return {c["caveat"] for c in point["caveats"]}
+
+
+def test_summary_is_what_the_schema_says(shape: dict[str, Any]) -> None:
+    jsonschema.validate(shape, json.loads(SCHEMA.read_text()), cls=jsonschema.Draft202012Validator)
+    json.dumps(shape, allow_nan=False)
+    assert {f["kind"] for f in shape["findings"]} == {"limiter", "ratio", "tcp_age", "collapse", "remedy", "reference"}
+
+
+def test_rates_are_what_was_copied(tmp_path: Path) -> None:
+    point = one(tmp_path, Copy(rate=20.0, seconds=10))
+    assert mean(point, "mb_per_s") == pytest.approx(80)
+    assert mean(point, "mb_per_s/vm2_3") == pytest.approx(20)
+    assert mean(point, "path_percent") == pytest.approx(100 * 80 / PAYLOAD_1G)
+    assert point["path"]["payload_mb_per_s"] == pytest.approx(PAYLOAD_1G)
+    assert mean(point, "last_done_s") == 10
+
+
+def test_waiting_is_the_timers_and_the_recovery_after_them(tmp_path: Path) -> None:
+    point = one(tmp_path, Copy(seconds=8, timeouts=40, recovering_s=1.6, dropped=100, retransmitted=100))
+    assert mean(point, "timeouts") == 40
+    assert mean(point, "timeout_wait_s") == pytest.approx(40 * 0.2 + 1.6)
+    assert mean(point, "timeout_wait_percent") == pytest.approx(100 * 9.6 / (4 * 8))
+
+
+def test_kernel_that_does_not_count_timeouts_has_no_waiting(tmp_path: Path) -> None:
+    point = one(tmp_path, Copy(rate=6, timeouts=40, dropped=100, retransmitted=100, old_kernel=True))
+    assert point["metrics"]["timeout_wait_s"]["mean"] is None
+    assert point["limiter"] == "switch_buffer"
+    assert "does not report" in point["findings"][0]["text"]
+
+
+def test_hops_follow_the_data_from_source_to_destination(tmp_path: Path) -> None:
+    point = one(tmp_path, SLOW)
+    data = [(h["leg"], h["from"], h["to"]) for h in point["hops"] if h["carries"] == "data"]
+    assert data == [
+        ("read", "primary", "core"),
+        ("read", "core", "kvm-1"),
+        ("write", "kvm-1", "core"),
+        ("write", "core", "edge"),
+        ("write", "edge", "vtl"),
+    ]
+    assert [(h["from"], h["to"]) for h in point["hops"] if h["carries"] == "replies"] == [
+        ("core", "primary"),
+        ("vtl", "edge"),
+        ("edge", "core"),
+    ]
+    port = hop(point, "vtl", "edge")
+    assert port["dropped_buffer"]["mean"] == 3412
+    assert port["frames_in"]["mean"] == port["frames_out"]["mean"] + port["dropped"]["mean"]
+    assert port["queue_bytes"] == 65536
+    assert hop(point, "kvm-1", "kvm-1")["queue_bytes"] is None
+    assert mean(point, "dropped_frames") == 3412
+    assert point["tcp"]["nodes"]["kvm-1"]["timeouts"]["mean"] == 118
+    assert point["tcp"]["connections"]["destination"]["retransmits"]["mean"] == 3500
+
+
+def test_frame_that_is_unaccounted_for_makes_the_point_invalid(tmp_path: Path) -> None:
+    assert "frames_not_conserved" not in names(one(tmp_path / "good", SLOW))
+    point = one(tmp_path / "bad", Copy(unaccounted=1))
+    assert "frames_not_conserved" in names(point)
+    assert point["valid"] is False
+
+
+def test_bytes_of_jobs_and_arrays_must_agree(tmp_path: Path) -> None:
+    assert "bytes_not_conserved" not in names(one(tmp_path / "good", FULL))
+    assert "bytes_not_conserved" in names(one(tmp_path / "bad", Copy(array_bytes_more=512)))
+
+
+@pytest.mark.parametrize(
+    ("copy", "factors", "limiter"),
+    [
+        (SLOW, {}, "switch_buffer"),
+        (FULL, {}, "link"),
+        (Copy(rate=28.0, dropped=9000, retransmitted=9000), {}, "link"),
+        (Copy(rate=82.0, busy={"primary drive/0.0": 0.99}), {"case": "ten-to-ten"}, "drives"),
+        (Copy(rate=82.0, busy={"vtl controller": 0.97}), {"case": "ten-to-ten"}, "controller"),
+        (Copy(rate=10.0, marked=9000, dropped=4, retransmitted=4), {}, "congestion_marks"),
+        (Copy(rate=10.0, marked=9000), {}, "congestion_marks"),
+        (Copy(rate=28.0, marked=9000), {}, "link"),
+        (Copy(rate=10.0, marked=900, dropped=500, retransmitted=500), {}, "switch_buffer"),
+        (
+            Copy(rate=6.0, marked=9000, dropped=400, retransmitted=400, timeouts=118, recovering_s=9),
+            {},
+            "switch_buffer",
+        ),
+        (Copy(rate=10.0), {}, "undetermined"),
+        (Copy(rate=10.0, backup_cpu=0.95), {}, "generator_cpu"),
+        (Copy(rate=10.0, fabric_cpu=0.97, dropped=50, retransmitted=50), {}, "fabric"),
+        (Copy(rate=10.0, fabric_cpu=0.97, late_us=900, dropped=50, retransmitted=50), {}, "fabric"),
+        (Copy(rate=10.0, fabric_cpu=0.97, late_us=90, dropped=50, retransmitted=50), {}, "switch_buffer"),
+        (Copy(rate=10.0, machine_cpu=0.97), {}, "machine_cpu"),
+        (Copy(rate=10.0, machine_cpu=0.82, cpu_wait=0.55), {}, "machine_cpu"),
+        (Copy(rate=10.0, machine_cpu=0.82, cpu_wait=0.45), {}, "undetermined"),
+        (Copy(rate=10.0, machine_cpu=0.60, cpu_wait=0.55, fabric_cpu=0.8), {}, "undetermined"),
+        (Copy(rate=10.0, lost=600, dropped=500, retransmitted=500), {}, "fabric"),
+        (Copy(rate=10.0, lost=1, dropped=500, retransmitted=500), {}, "switch_buffer"),
+        (Copy(rate=28.0, link_busy={"vtl b-a": 0.5}), {"case": "throttled"}, "rate_limit"),
+    ],
+)
+def test_what_limits_a_copy_is_named(tmp_path: Path, copy: Copy, factors: dict[str, Any], limiter: str) -> None:
+    assert one(tmp_path, copy, **factors)["limiter"] == limiter
+
+
+def test_blocks_under_way_that_make_the_rate_are_told_with_the_arithmetic(tmp_path: Path) -> None:
+    # A block of 256 KiB takes 1 ms to read and 40 ms to write; four jobs of two make 51.2 MB/s.
+    backup = {"kind": "copy", "jobs": 4, "streams": 1, "depth": 2, "block": "256 KiB", "from": {"array": "primary"}}
+    backup |= {"to": {"array": "vtl"}}
+    copies = [Copy(rate=8 * 0.262144 / 0.041 / 4), Copy(rate=20.0)]
+    points = [Pt({"case": "unthrottled", "streams": i}, [copy]) for i, copy in enumerate(copies)]
+    summary = summarise(write_run(tmp_path, points, load=backup, variables={"case": VARIABLES["case"]}))
+    assert [p["limiter"] for p in summary["points"]] == ["depth", "undetermined"]
+    text = next(f["text"] for f in summary["findings"] if f["kind"] == "limiter")
+    assert "At most 8 blocks of 256 KiB are in flight at any time; each takes 1.0 ms to read and 40.0 ms" in text
+    assert "The busiest is the link" in text
+
+
+def test_machine_that_makes_processes_wait_is_told_with_how_long(tmp_path: Path) -> None:
+    summary = summarise(write_run(tmp_path, [Pt({"case": "unthrottled"}, [Copy(machine_cpu=0.82, cpu_wait=0.55)])]))
+    text = next(f["text"] for f in summary["findings"] if f["kind"] == "limiter")
+    assert "A process waited for a CPU during 55.0 % of the time" in text
+
+
+def test_busy_fabric_spoils_a_number_only_where_frames_were_late(tmp_path: Path) -> None:
+    kept = one(tmp_path / "kept", Copy(fabric_cpu=0.97, late_us=90))
+    late = one(tmp_path / "late", Copy(fabric_cpu=0.97, late_us=900))
+    slow = one(tmp_path / "slow", Copy(fabric_cpu=0.5, late_us=900))
+    assert "fabric_saturated" not in names(kept) and kept["valid"]
+    assert {"fabric_saturated", "fabric_late"} <= set(names(late)) and not late["valid"]
+    assert "fabric_late" in names(slow) and slow["valid"]
+
+
+@pytest.mark.parametrize(
+    ("lost", "dropped", "caveat"),
+    [
+        (0, 4000, []),
+        (1, 899, ["fabric_limit"]),
+        (1, 900, ["fabric_lost"]),
+        (5, 4499, ["fabric_limit"]),
+        (3, 0, ["fabric_limit"]),
+    ],
+)
+def test_lost_packets_count_as_super_frames_beside_what_was_dropped_as_asked(
+    lost: int, dropped: int, caveat: list[str]
+) -> None:
+    assert [c.name for c in lost_packets.of_totals(lost, dropped)] == caveat
+
+
+def test_jobs_at_the_rate_they_were_held_to_are_limited_by_that(tmp_path: Path) -> None:
+    backup = {"kind": "copy", "jobs": 4, "streams": 1, "rate_limit": "80 Mbit/s"}
+    backup |= {"from": {"array": "primary"}, "to": {"array": "vtl"}}
+    run = write_run(tmp_path, [Pt({"case": "unthrottled"}, [Copy(rate=9.9)])], load=backup)
+    assert summarise(run)["points"][0]["limiter"] == "rate_limit"
+
+
+def test_sentence_about_the_slow_pattern_has_the_counters(shape: dict[str, Any]) -> None:
+    slow = next(f for f in shape["findings"] if f["limiter"] == "switch_buffer")
+    for said in ("10 Gbit/s", "64 KiB", "3,412 of 136,009 frames", "none elsewhere", "118 retransmission timeouts"):
+        assert said in slow["text"]
+    for said in ("10 Gbit/s", "64 KiB", "136,009", "3,412", "118 回"):
+        assert said in slow["text_ja"]
+    assert "75.0" in slow["text"] and "79.6" in slow["text"]
+    assert slow["evidence"]["dropped_elsewhere"] == 0
+
+
+def test_sentence_about_marks_has_the_counters(tmp_path: Path) -> None:
+    slow = one(tmp_path, Copy(rate=10, marked=9000, dropped=4, retransmitted=4))["findings"][0]
+    for said in ("1 Gbit/s port to vtl marks 9,000 of 220,", "It drops 4, none elsewhere", "66.0 %"):
+        assert said in slow["text"], slow["text"]
+    assert "9,000" in slow["text_ja"]
+
+
+def test_drops_elsewhere_are_told(tmp_path: Path) -> None:
+    text = one(tmp_path, Copy(rate=6, dropped=500, dropped_elsewhere=7, retransmitted=500, timeouts=9))["findings"][0][
+        "text"
+    ]
+    assert "7 elsewhere" in text
+
+
+def test_timeouts_that_explain_little_are_not_made_the_reason(tmp_path: Path) -> None:
+    text = one(tmp_path, Copy(rate=15, dropped=500, retransmitted=500, timeouts=5))["findings"][0]["text"]
+    assert "accounts for" not in text
+    assert "smaller windows" in text
+
+
+def test_ratio_stands_beside_the_published_one_of_the_same_tcp(shape: dict[str, Any]) -> None:
+    ratios = {f["where"]["tcp"]: f for f in shape["findings"] if f["kind"] == "ratio"}
+    assert ratios["2009"]["evidence"]["ratio"] == pytest.approx(28 / 6)
+    assert ratios["2009"]["evidence"]["published_ratio"] == pytest.approx(95.72 / 21.24)
+    assert ratios["today"]["evidence"]["published_ratio"] is None
+    # Ten to ten is another path: it is compared with neither.
+    assert {ratios["2009"]["evidence"][k] for k in ("fast", "slow")} == {"throttled", "unthrottled"}
+
+
+def test_published_rows_of_a_case_are_added(shape: dict[str, Any]) -> None:
+    (table,) = shape["references"]
+    assert table["where"] == {"tcp": "2009"}
+    first = table["rows"][0]
+    assert first["level"] == "unthrottled"
+    assert first["published"] == pytest.approx(21.24)
+    assert len(first["parts"]) == 4
+    assert first["mean"] == pytest.approx(24)
+
+
+def test_age_of_tcp_is_told_for_each_case(shape: dict[str, Any]) -> None:
+    ages = {f["where"]["case"]: f for f in shape["findings"] if f["kind"] == "tcp_age"}
+    assert ages["unthrottled"]["evidence"]["ratio"] == pytest.approx(22 / 6)
+    assert "from 118 to 2" in ages["unthrottled"]["text"]
+    assert "changes little" in ages["throttled"]["text"]
+
+
+def test_age_of_tcp_is_not_told_of_points_that_the_tester_limits(tmp_path: Path) -> None:
+    copies = {"2009": Copy(rate=10, backup_cpu=0.95), "today": Copy(rate=14)}
+    points = [Pt({"case": "unthrottled", "tcp": tcp}, [copy]) for tcp, copy in copies.items()]
+    assert "tcp_age" not in {f["kind"] for f in summarise(write_run(tmp_path, points))["findings"]}
+
+
+def test_collapse_is_under_half_of_the_path(shape: dict[str, Any]) -> None:
+    first, second = shape["maps"]
+    assert (first["where"]["tcp"], second["where"]["tcp"]) == ("2009", "today")
+    assert len(first["cells"]) == 20
+    for cell in first["cells"]:
+        assert cell["collapsed"] == (cell["path_percent"] < 50)
+    # 4 jobs of 4 + 5 k + 3 j MB/s each reach half of 117.7 MB/s from 14.7 MB/s on: k = 3, 2, 1, 1.
+    assert first["least_buffer_bytes"] == {"1": 256 << 10, "2": 128 << 10, "4": 64 << 10, "8": 64 << 10}
+
+
+def test_buffer_below_a_collapse_is_not_called_enough(tmp_path: Path) -> None:
+    rates = {("32 KiB", 1): 20, ("64 KiB", 1): 5, ("128 KiB", 1): 20, ("32 KiB", 2): 20, ("128 KiB", 2): 5}
+    levels = [({"buffer": b, "streams": s}, Copy(rate=r, dropped=9)) for (b, s), r in rates.items()]
+    summary = summarise(write_run(tmp_path, [Pt(f, [c]) for f, c in levels]))
+    assert summary["maps"][0]["least_buffer_bytes"] == {"1": 128 << 10, "2": None}
+
+
+def test_slow_array_is_no_collapse(tmp_path: Path) -> None:
+    levels = [{"buffer": b, "streams": s} for b in ("32 KiB", "64 KiB") for s in (1, 2)]
+    summary = summarise(write_run(tmp_path, [Pt(f, [Copy(rate=5, busy={"vtl drive/0.0": 0.99})]) for f in levels]))
+    assert not any(c["collapsed"] for c in summary["maps"][0]["cells"])
+    assert {f["kind"] for f in summary["findings"]} == {"limiter", "collapse"}
+    assert summary["points"][0]["limiter"] == "drives"
+
+
+def test_remedies_are_single_changes_with_the_cheapest_first(shape: dict[str, Any]) -> None:
+    (found,) = [f for f in shape["findings"] if f["kind"] == "remedy"]
+    assert found["where"] == {"case": "unthrottled", "tcp": "2009"}
+    assert [c["kind"] for c in found["evidence"]["changes"]] == ["send_rate", "pause"]
+    assert "port limited to 1 Gbit/s" in found["text"]
+
+
+def test_change_that_takes_back_another_is_no_single_one(tmp_path: Path) -> None:
+    cases = {"unthrottled": Copy(rate=6, dropped=9), "ecn": Copy(rate=6, marked=900, dropped=9), "deep": Copy(rate=28)}
+    summary = summarise(write_run(tmp_path, [Pt({"case": case}, [copy]) for case, copy in cases.items()]))
+    (found,) = [f for f in summary["findings"] if f["kind"] == "remedy"]
+    assert found["where"] == {"case": "unthrottled"}
+    assert [change["kind"] for change in found["evidence"]["changes"]] == ["queue"]
+
+
+def test_least_buffer_and_fewest_streams_are_the_remedy(tmp_path: Path) -> None:
+    points = [
+        ({}, 6),
+        ({"buffer": "256 KiB"}, 27),
+        ({"buffer": "512 KiB"}, 28),
+        ({"streams": 8}, 28),
+        ({"streams": 4}, 27),
+    ]
+    runs = [Pt({"case": "unthrottled"} | more, [Copy(rate=r, dropped=10, retransmitted=10)]) for more, r in points]
+    summary = summarise(write_run(tmp_path, runs))
+    (found,) = [f for f in summary["findings"] if f["kind"] == "remedy"]
+    assert [(c["kind"], c["after"]) for c in found["evidence"]["changes"]] == [("streams", 4), ("queue", "256 KiB")]
+
+
+def test_repetitions_that_failed_leave_a_point_without_numbers(tmp_path: Path) -> None:
+    summary = summarise(
+        write_run(tmp_path, [Pt({"case": "unthrottled"}, [Copy(status="failed")])], reference=[PUBLISHED])
+    )
+    point = summary["points"][0]
+    assert point["valid"] is False
+    assert point["limiter"] == "undetermined"
+    assert point["hops"] == []
+    assert "No repetition has a result" in summary["findings"][0]["text"]

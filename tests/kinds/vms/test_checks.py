@@ -1,0 +1,141 @@
+"""Each check names what is wrong, and keeps quiet where nothing is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hakaru.analysis import summarise
+from hakaru.analysis.counters import Counters
+from hakaru.caveats import CAVEATS, Caveat
+from hakaru.kinds.vms.analysis.checks import iops_over_time
+from hakaru.wording import LANGUAGES, catalogue
+
+from tests.analysis.small_run import Pt, Rep, write_run
+
+
+def caveats(folder: Path, *reps: Rep) -> dict[str, dict[str, Any]]:
+    """Name → values of the caveats of a run with one point."""
+    run = write_run(folder, [Pt({"vms": 2}, reps)])
+    return {c["caveat"]: c["values"] for c in summarise(run)["points"][0]["caveats"]}
+
+
+def test_quiet_run_has_no_caveat(tmp_path: Path) -> None:
+    assert caveats(tmp_path, Rep(), Rep(), Rep()) == {}
+
+
+def test_swinging_rate_is_not_steady(tmp_path: Path) -> None:
+    swing = Rep(reads=(700, 700, 1000, 700, 700, 400, 700, 700))
+    found = caveats(tmp_path, swing, Rep(), Rep())
+    assert found["not_steady"]["range_percent"] == pytest.approx(60, rel=0.1)
+
+
+@pytest.mark.parametrize("reads", [range(700, 860, 20), range(860, 700, -20)])
+def test_drifting_rate_is_not_steady_whichever_way_it_drifts(tmp_path: Path, reads: range) -> None:
+    assert "not_steady" in caveats(tmp_path, Rep(reads=tuple(reads)), Rep(), Rep())
+
+
+def test_short_measurement_says_that_steadiness_is_unknown(tmp_path: Path) -> None:
+    short = Rep(reads=(700,) * 3, writes=(300,) * 3)
+    assert caveats(tmp_path, short, short, short) == {"too_short_to_judge": {"samples": 3}}
+
+
+def test_samples_a_timer_let_fall_just_outside_of_the_border_count(tmp_path: Path) -> None:
+    run = write_run(tmp_path, [Pt({"vms": 2}, [Rep(reads=(700,) * 5, writes=(300,) * 5)] * 3)])
+    for file in (run / "repetitions").iterdir():
+        repetition = json.loads(file.read_text())
+        repetition["measure"]["start_ns"] += 3_000_000
+        repetition["measure"]["end_ns"] -= 3_000_000
+        file.write_text(json.dumps(repetition))
+    assert summarise(run)["points"][0]["caveats"] == []
+
+
+def test_last_moment_of_an_engine_is_no_rate() -> None:
+    at = np.array([0, 1, 2, 3, 4, 5, 5.02]) * 1e9
+    ios = pa.table(
+        {
+            "node": ["h"] * 14,
+            "engine": ["initiator"] * 14,
+            "entity": ["vms"] * 14,
+            "name": ["reads"] * 7 + ["writes"] * 7,
+            "at_ns": np.tile(at, 2).astype(np.int64),
+            "value": [0.0, 100, 200, 300, 400, 500, 500] + [0.0] * 7,
+        }
+    )
+    rates = iops_over_time(Counters.of_table(ios), (0, 5_000_000_000))
+    assert list(rates) == [100.0] * 5
+
+
+@pytest.mark.parametrize("warmup_ns", [0, 9_000_000])
+def test_warm_up_shorter_than_a_request_is_told(tmp_path: Path, warmup_ns: int) -> None:
+    found = caveats(tmp_path, Rep(warmup_ns=warmup_ns), Rep(), Rep())
+    assert found == {"warmup_short": {"warmup_ms": warmup_ns / 1e6, "latency_ms": pytest.approx(10)}}
+    assert caveats(tmp_path / "2", Rep(warmup_ns=10_000_000), Rep(), Rep()) == {}
+
+
+def test_littles_law_is_checked_against_the_counted_outstanding_requests(tmp_path: Path) -> None:
+    # 2 VMs x 1000/s x 10 ms = 20 outstanding
+    found = caveats(tmp_path, Rep(outstanding=25.0), Rep(), Rep())
+    assert found["littles_law"]["percent"] == pytest.approx(20)
+    assert "littles_law" not in caveats(tmp_path / "2", Rep(outstanding=20.9), Rep(), Rep())
+
+
+def test_one_byte_too_many_is_found(tmp_path: Path) -> None:
+    found = caveats(tmp_path, Rep(array_bytes_more=1), Rep(), Rep())
+    assert found["bytes_not_conserved"]["kind"] == "read"
+
+
+def test_one_request_too_many_in_the_total_is_found(tmp_path: Path) -> None:
+    found = caveats(tmp_path, Rep(vms_more=1), Rep(), Rep())
+    assert found["total_not_sum"]["total"] - found["total_not_sum"]["sum"] == 1
+
+
+def test_wire_bytes_must_hold_the_payload_and_no_more_than_headers(tmp_path: Path) -> None:
+    reads, writes = 2 * 700 * 4096, 2 * 300 * 4096
+    right = Rep(nic={"tx": reads * 1.06 + 300_000, "rx": writes * 1.06 + 300_000})
+    assert caveats(tmp_path / "1", right, right, right) == {}
+    assert "wire_bytes" in caveats(tmp_path / "2", Rep(nic={"tx": reads * 0.9, "rx": writes * 1.1}), Rep(), Rep())
+    assert "wire_bytes" in caveats(tmp_path / "3", Rep(nic={"tx": reads * 2.0, "rx": writes * 1.1}), Rep(), Rep())
+
+
+def test_saturated_generator_makes_the_point_invalid(tmp_path: Path) -> None:
+    run = write_run(tmp_path, [Pt({"vms": 2}, [Rep(initiator_cpu=0.95)] * 3)])
+    summary = summarise(run)
+    assert summary["points"][0]["valid"] is False
+    assert summary["valid"] is False
+
+
+def test_late_requests_make_the_point_invalid(tmp_path: Path) -> None:
+    assert caveats(tmp_path, Rep(late=30), Rep(), Rep())["issued_late"]["percent"] == pytest.approx(1.5)
+
+
+def test_errors_and_failed_repetitions_are_counted(tmp_path: Path) -> None:
+    found = caveats(tmp_path, Rep(errors=2), Rep(status="failed", error="the array vanished"), Rep())
+    assert found["io_errors"] == {"errors": 16}
+    assert found["repetition_failed"] == {"failed": 1, "planned": 3}
+    assert found["few_repetitions"] == {"n": 2}
+
+
+def test_differing_repetitions_are_noisy(tmp_path: Path) -> None:
+    other = Rep(reads=(900,) * 8)
+    assert "noisy" in caveats(tmp_path, Rep(), other, Rep())
+
+
+def test_caveats_are_a_closed_list_with_a_text_in_every_language() -> None:
+    for language in LANGUAGES:
+        written = {m.removeprefix("caveat.") for m in catalogue(language) if m.startswith("caveat.")}
+        assert {m for m in written if "." not in m} == set(CAVEATS)
+    with pytest.raises(ValueError, match="not on the list"):
+        Caveat("made_up")
+
+
+def test_caveats_survive_being_written_down() -> None:
+    one = Caveat("noisy", {"percent": 7.5})
+    assert Caveat.from_json(one.to_json()) == one
+    assert Caveat.from_json("noisy") == Caveat("noisy")
+    assert Caveat.from_json({"caveat": "of another version"}) is None
+    assert Caveat.from_json(7) is None

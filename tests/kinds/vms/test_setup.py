@@ -1,0 +1,145 @@
+"""What holds at a point, from study.json: distance, what is agreed on, buffers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hakaru.analysis.network import size_of
+from hakaru.kinds.vms.analysis.setup import INITIATOR, TARGET, Setup, of_negotiated, setup_at
+from hakaru.study import load
+from hakaru.study.iscsi import Iscsi
+
+from tests.analysis.small_distance import ERA, KIB, LAB, MIB, OPEN, PATTERN, VARIABLES, factors
+
+STUDY: dict[str, Any] = {
+    "lab": LAB,
+    "load": {
+        "kind": "vms",
+        "iscsi": ERA,
+        "columns": [[0]],
+        "patterns": {
+            "write-4m": PATTERN,
+            "read-4m": PATTERN | {"read_percent": 100},
+            "mixed": PATTERN | {"read_percent": 50},
+        },
+    },
+    "variables": VARIABLES,
+}
+
+
+def at(**more: Any) -> Setup:
+    return setup_at(STUDY, factors(**more))
+
+
+def test_round_trip_is_every_delay_of_the_way_twice() -> None:
+    assert at(rtt_ms=20).rtt_s == pytest.approx(0.02)
+    both = {k: v | {"delay": "3 ms"} for k, v in LAB["links"].items()}
+    assert setup_at(STUDY | {"lab": LAB | {"links": both}}, {}).rtt_s == pytest.approx(0.012)
+
+
+def test_login_settles_on_the_smaller_length_and_the_stricter_rule() -> None:
+    exchange = at().exchange
+    assert exchange is not None
+    assert (exchange.burst_bytes, exchange.first_burst_bytes) == (256 * KIB, 64 * KIB)
+    assert (exchange.initial_r2t, exchange.immediate_data) == (True, False)
+    assert (exchange.segment_bytes, exchange.command_bytes, exchange.commands) == (8 * KIB, 512 * KIB, 1)
+    assert exchange.unsolicited(512 * KIB) == 0
+    opened = at(settings="parameters").exchange
+    assert opened is not None
+    assert opened.unsolicited(512 * KIB) == 512 * KIB
+    assert OPEN["load.iscsi.target.initial_r2t"] is False
+
+
+def test_reads_come_the_other_way_with_the_initiators_segments() -> None:
+    setup = setup_at(STUDY, factors() | {"pattern": "read-4m"})
+    assert setup.exchange is not None
+    assert (setup.exchange.op, setup.exchange.segment_bytes) == ("read", 128 * KIB)
+    assert [(h.source, h.target) for h in setup.hops("read")] == [("array", "wan"), ("wan", "host")]
+
+
+def test_what_the_login_came_to_takes_the_place_of_what_was_asked() -> None:
+    agreed = {
+        "max_burst_length": 65536,
+        "initial_r2t": False,
+        "peer_max_recv_data_segment_length": 4096,
+        "immediate_data": None,
+    }
+    told = of_negotiated(at(), agreed)
+    assert told.exchange is not None
+    assert (told.exchange.burst_bytes, told.exchange.initial_r2t, told.exchange.segment_bytes) == (65536, False, 4096)
+    assert told.exchange.immediate_data is False
+    reads = of_negotiated(setup_at(STUDY, factors() | {"pattern": "read-4m"}), agreed)
+    assert reads.exchange is not None
+    assert reads.exchange.segment_bytes == 128 * KIB
+
+
+def test_buffers_are_the_sockets_own_doubled_else_what_they_may_grow_to() -> None:
+    assert at().window_bytes("write") == 4 * MIB
+    assert at(settings="optimised").window_bytes("write") == 16 * MIB
+    study = STUDY | {"load": STUDY["load"] | {"iscsi": ERA | {"initiator": {"socket": {"send_buffer": "64 KiB"}}}}}
+    assert setup_at(study, factors()).window_bytes("write") == (128 + 64) * KIB
+    today = STUDY | {"lab": LAB | {"tcp": {"stack": "today"}}}
+    assert setup_at(today, factors()).window_bytes("write") is None
+
+
+def test_mixed_loads_have_no_closed_form() -> None:
+    assert at(pattern="mixed").exchange is None
+    assert at(pattern="mixed").bounds() == []
+
+
+def test_several_vms_have_their_turns_and_windows_together() -> None:
+    one, four = at(), at(vms=4)
+    alone = {b.name: b.bytes_per_s for b in one.bounds()}
+    together = {b.name: b.bytes_per_s for b in four.bounds()}
+    assert together["turns"] == pytest.approx(4 * alone["turns"])
+    assert together["window"] == pytest.approx(4 * alone["window"])
+    assert together["link"] == pytest.approx(alone["link"])
+
+
+def test_a_star_has_its_way_and_closed_forms_too() -> None:
+    lab = {"hosts": 2, "host_link": {"rate": "1 Gbit/s"}, "array_link": {"rate": "100 Mbit/s"}}
+    setup = setup_at(STUDY | {"lab": lab, "variables": {}}, factors(vms=2))
+    assert setup.hosts == ("host-1", "host-2")
+    assert setup.path is not None and setup.path.rate_bits_per_s == 100e6
+    assert [(h.source, h.target) for h in setup.hops("read")][:2] == [("array", "switch"), ("switch", "host-1")]
+
+
+def test_a_site_has_no_way() -> None:
+    setup = setup_at(STUDY, factors(), site=True)
+    assert (setup.path, setup.hops("read"), setup.bounds()) == (None, (), [])
+
+
+def test_defaults_are_those_of_the_study_language() -> None:
+    """And so the engine's, which a test of the study language holds."""
+    written = Iscsi().model_dump(mode="json")
+    for side, defaults in (("initiator", INITIATOR), ("target", TARGET)):
+        # How long a command may take, and when its answer is looked at, changes nothing of what a
+        # path carries.
+        beside = ("socket", "command_timeout", "coalesce", "coalesce_percent")
+        told = {k: v for k, v in written[side].items() if k not in beside}
+        assert {k: size_of(v) if isinstance(v, str) else v for k, v in told.items()} == defaults
+
+
+def test_shipped_study_has_the_closed_forms_that_its_readme_tells() -> None:
+    loaded = load("long-distance")
+    described = loaded.study.model_dump(mode="json", by_alias=True)
+    found = {}
+    for settings, depth in (
+        ("default-2009", 1),
+        ("default-today", 1),
+        ("parameters", 1),
+        ("optimised", 1),
+        ("optimised", 8),
+    ):
+        at_point = {"pattern": "write-4m", "vms": 1, "settings": settings, "rtt": "20 ms", "queue_depth": depth}
+        setup = setup_at(described, at_point)
+        lowest = setup.bounds()[0]
+        found[settings, depth] = (lowest.name, round(lowest.bytes_per_s / 1e6, 1))
+    assert found == {
+        ("default-2009", 1): ("turns", 8.1),
+        ("default-today", 1): ("turns", 11.2),
+        ("parameters", 1): ("turns", 21.4),
+        ("optimised", 1): ("turns", 75.4),
+        ("optimised", 8): ("link", 117.7),
+    }
