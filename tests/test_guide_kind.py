@@ -50,6 +50,16 @@ def test_plan_schema_and_errors_know_the_kind(installed: Path) -> None:
     assert "wrong.yaml:15:" in refused.stderr and "did you mean 'server'?" in refused.stderr
 
 
+def test_expectations_name_the_verdicts_of_the_kinds_own_rules(installed: Path) -> None:
+    study = (installed / "study.yaml").read_text()
+    for verdict, hint in (("distanse", "did you mean 'distance'?"), ("drives", "known here: distance, undetermined")):
+        wrong = installed / f"{verdict}.yaml"
+        wrong.write_text(study.replace("resources: [distance]", f"resources: [{verdict}]"))
+        refused = hakaru(installed, "plan", f"./{wrong.name}")
+        assert refused.returncode == 2, refused.stdout
+        assert f"no bottleneck '{verdict}'" in refused.stderr and hint in refused.stderr
+
+
 def test_run_gives_table_findings_and_reports(installed: Path) -> None:
     ran = hakaru(installed, "run", "./study.yaml", "--report", "html,json")
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -13,6 +13,7 @@ from hakaru.analysis.rules.evidence import Cache, ClosedLoad, Evidence, Flow, Po
 from hakaru.analysis.rules.judge import judge, words
 from hakaru.kinds.copy import rules as copy_rules
 from hakaru.kinds.vms import rules as vms_rules
+from hakaru.study import load
 from hakaru.wording import LANGUAGES, catalogue
 
 ROOT = Path(__file__).parents[2]
@@ -88,6 +89,14 @@ def test_every_verdict_has_its_noun_and_sentence(name: str, language: str) -> No
 def test_kinds_list_their_rules() -> None:
     for name, stages in (("vms", vms_rules.STAGES), ("copy", copy_rules.STAGES)):
         assert kind.named(name).analysis.rules == stages
+
+
+@pytest.mark.parametrize("name", sorted(kind.of_studies()))
+def test_a_study_may_expect_the_verdicts_of_its_own_kind_alone(name: str) -> None:
+    ours = kind.named(name)
+    names = {rule.name for stage in ours.analysis.rules for rule in stage}
+    study = load({"vms": "vm-sweep", "copy": "backup-mismatch"}[name]).study
+    assert ours.study.verdicts(study) == names | {"undetermined"}
 
 
 def test_words_of_an_undetermined_point_name_the_busiest_resource() -> None:

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from typing import Any, cast
 
 from hakaru import kind
-from hakaru.analysis.rules.judge import Stages
+from hakaru.analysis.rules.judge import Stages, verdicts_of
 from hakaru.analysis.run_data import RunData
 
 
@@ -25,6 +25,11 @@ class AnalysisKind(ABC):
         follow from them.
         """
         return ()
+
+    @property
+    def verdicts(self) -> frozenset[str]:
+        """Names of the verdicts that these rules can give; follows from `rules`."""
+        return verdicts_of(self.rules)
 
     @abstractmethod
     def analyse(self, run: RunData) -> dict[str, Any]:

@@ -156,7 +156,7 @@ def _repeated(study: Study) -> Iterator[Problem]:
 
 
 def _expectations(study: Study) -> Iterator[Problem]:
-    metrics, verdicts = kind.of(study).metrics(study), kind.of(study).verdicts(study)
+    metrics = kind.of(study).metrics(study)
     tables = {r.table for r in study.reference}
     for i, reference in enumerate(study.reference):
         for metric in reference.metrics:
@@ -173,7 +173,9 @@ def _expectations(study: Study) -> Iterator[Problem]:
         if table is not None and table not in tables:
             hint = did_you_mean(table, tables) if tables else "add it under `reference`"
             yield (*place, "table"), f"no reference {table!r}", hint
-        for j, verdict in enumerate(getattr(part, "resources", ())):
+        resources = getattr(part, "resources", ())
+        verdicts = kind.of(study).verdicts(study) if resources else ()
+        for j, verdict in enumerate(resources):
             if verdict not in verdicts:
                 yield (*place, "resources", j), f"no bottleneck {verdict!r}", did_you_mean(verdict, verdicts)
         if getattr(part, "kind", None) == "ratio":

@@ -38,8 +38,12 @@ class StudyKind(ABC):
         """Names of metrics that references and expectations may use."""
 
     def verdicts(self, study: Study) -> Collection[str]:
-        """Names of bottlenecks that an expectation of kind `limiter` may use. Default: none."""
-        return ()
+        """Names of bottlenecks that an expectation of kind `limiter` may use.
+
+        Default: those of the rules that the kind's analysis lists. Asked only where a study has
+        such an expectation, because this loads the analysis.
+        """
+        return cast(Collection[str], kind.of(study).analysis.verdicts)
 
     def problems(self, study: Study) -> Iterator[Problem]:
         """What does not fit together in the study as it is written, before any level is chosen.

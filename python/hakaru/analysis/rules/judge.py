@@ -17,6 +17,11 @@ named.
 """
 
 
+def verdicts_of(stages: Stages) -> frozenset[str]:
+    """Names of the verdicts that a point can have: those of the rules, and `undetermined`."""
+    return frozenset(rule.name for stage in stages for rule in stage) | {UNDETERMINED}
+
+
 def judge(stages: Stages, evidence: Evidence) -> Verdict:
     """The bottleneck of a point: of the first stage of which a rule holds; `undetermined` where
     none does.

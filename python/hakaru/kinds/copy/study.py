@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import get_args
 
+from hakaru.analysis.rules.judge import verdicts_of
 from hakaru.kinds.copy import consistency
 from hakaru.kinds.copy.load import CopyLoad, load_at
+from hakaru.kinds.copy.rules import STAGES
 from hakaru.study.kind import StudyKind
 from hakaru.study.model import Study
 from hakaru.study.variables import Problem
-from hakaru.study.verdicts import Verdict
 
 METRICS = frozenset(
     {"mb_per_s", "path_percent", "first_done_s", "last_done_s", "retransmitted_percent", "timeouts", "timeout_wait_s"}
@@ -19,12 +19,6 @@ METRICS = frozenset(
 """Metrics that references and expectations may name; a test holds that analysis computes them
 all.
 """
-
-
-VERDICTS = frozenset(
-    {"drives", "controller", "port", "link", "switch_buffer", "congestion_marks", "rate_limit", "receive_window"}
-    | {"generator_cpu", "array_cpu", "machine_cpu", "fabric", "depth", "undetermined"}
-)
 
 
 class CopyStudy(StudyKind):
@@ -37,8 +31,8 @@ class CopyStudy(StudyKind):
         return METRICS
 
     def verdicts(self, study: Study) -> Collection[str]:
-        """Names of bottlenecks that an expectation may use."""
-        return frozenset(get_args(Verdict))
+        """Names of the bottlenecks that the rules can find."""
+        return verdicts_of(STAGES)
 
     def problems(self, study: Study) -> Iterator[Problem]:
         """A copy has its own start and end; LUs, room, blocks and contents."""

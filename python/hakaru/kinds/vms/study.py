@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import get_args
 
+from hakaru.analysis.rules.judge import verdicts_of
 from hakaru.kinds.vms import consistency
 from hakaru.kinds.vms.load import FACTORS, VmsLoad
+from hakaru.kinds.vms.rules import STAGES
 from hakaru.study.kind import StudyKind
 from hakaru.study.model import Study
 from hakaru.study.variables import Problem
-from hakaru.study.verdicts import Verdict
 
 LOAD_METRICS = frozenset(
     {"iops", "read_iops", "write_iops", "mb_per_s", "mib_per_s", "read_mb_per_s", "write_mb_per_s", "outstanding_mean"}
@@ -33,12 +33,6 @@ LINKED_METRICS = frozenset(
 """Further metrics of a lab that is described link by link."""
 
 
-VERDICTS = frozenset(
-    {"drives", "port", "link", "controller", "array", "generator_cpu", "array_cpu", "machine_cpu", "fabric"}
-    | {"r2t_turns", "receive_window", "send_buffer", "congestion_window", "slow_start", "depth", "undetermined"}
-)
-
-
 class VmsStudy(StudyKind):
     """The part of the kind `vms` that studies use."""
 
@@ -54,8 +48,8 @@ class VmsStudy(StudyKind):
         return LOAD_METRICS | LINKED_METRICS if study.lab.links else LOAD_METRICS
 
     def verdicts(self, study: Study) -> Collection[str]:
-        """Names of bottlenecks that an expectation may use."""
-        return frozenset(get_args(Verdict))
+        """Names of the bottlenecks that the rules can find."""
+        return verdicts_of(STAGES)
 
     def problems(self, study: Study) -> Iterator[Problem]:
         """Times, LUs, images, patterns, login keys."""
