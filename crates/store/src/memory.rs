@@ -1,7 +1,7 @@
 //! An LU in RAM: its memory, and which of it has been written.
 //!
-//! Every access ends at once, except one that covers so much that others would wait: a [`Sweep`]
-//! does it in steps. An LU that was declared full has contents from the beginning ([`Contents`]); a
+//! Every access ends at once, except UNMAP and WRITE SAME of more than a few blocks: a [`Sweep`] does
+//! them in steps, because a command of 512 bytes may ask for 32 MiB, and 127 of them are sent at once. An LU that was declared full has contents from the beginning ([`Contents`]); a
 //! granule gets them when it is first read or written in part.
 use hakaru_scsi_device::{Extent, IoFailure, IoOp, IoResult, Returned};
 
@@ -10,9 +10,12 @@ use crate::written::Written;
 
 pub use crate::written::GRANULE_BYTES;
 
-/// Bytes written, cleared or given back before others have their turn: about a tenth of a
-/// millisecond's worth.
-const STEP_BYTES: u64 = 1 << 20;
+/// Bytes written, cleared or given back before others have their turn: half a millisecond's worth
+/// where the memory is touched for the first time.
+pub(crate) const STEP_BYTES: u64 = 1 << 20;
+
+/// The longest UNMAP or WRITE SAME that is done within its call.
+const AT_ONCE_BYTES: u64 = 64 << 10;
 
 /// The bytes of an LU in RAM, all zero at first. Ranges are within the memory: the caller has
 /// checked.
@@ -172,29 +175,31 @@ impl<M: LuMemory> MemoryStore<M> {
         })
     }
 
-    /// The first step at once: most are not longer.
+    /// Does a short sweep at once.
     fn begin(&mut self, mut sweep: Sweep) -> Accessed {
-        if self.step(&mut sweep) {
+        let lengths = sweep.ranges.iter().map(|range| range.length_bytes);
+        let mut budget = AT_ONCE_BYTES;
+        if lengths.sum::<u64>() <= AT_ONCE_BYTES && self.step(&mut sweep, &mut budget) {
             Accessed::Now(IoResult::Done)
         } else {
             Accessed::Sweep(sweep)
         }
     }
 
-    /// Takes a step of a sweep; `true` if it was the last.
-    pub(crate) fn step(&mut self, sweep: &mut Sweep) -> bool {
-        let mut budget = STEP_BYTES;
+    /// Takes a step of a sweep, of `budget` bytes at most, and subtracts what it did; `true` if it
+    /// was the last.
+    pub(crate) fn step(&mut self, sweep: &mut Sweep, budget: &mut u64) -> bool {
         while let Some(range) = sweep.ranges.last_mut() {
             let done = match &sweep.block {
-                Some(block) => self.fill(*range, block, &mut budget),
-                None => self.erase(*range, &mut budget),
+                Some(block) => self.fill(*range, block, budget),
+                None => self.erase(*range, budget),
             };
             range.offset_bytes += done;
             range.length_bytes -= done;
             if range.length_bytes == 0 {
                 sweep.ranges.pop();
             }
-            if budget == 0 {
+            if *budget == 0 {
                 break;
             }
         }
@@ -341,7 +346,7 @@ mod tests {
     ) -> u32 {
         let mut sweep = Sweep { ranges, block };
         let mut steps = 1;
-        while !store.step(&mut sweep) {
+        while !store.step(&mut sweep, &mut { STEP_BYTES }) {
             steps += 1;
         }
         steps

@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 
 use hakaru_drive::{Array, Op};
 use hakaru_pool::{Failure, Outcome, Request as PoolRequest};
-use hakaru_scsi_device::{Io, IoFailure, IoId, IoOp, IoResult, Returned};
+use hakaru_scsi_device::{Io, IoFailure, IoId, IoOp, IoResult, Returned, work_bytes};
 use hakaru_units::Time;
 use slab::Slab;
 
@@ -11,9 +11,16 @@ use crate::context::{Held, Notice, Purpose, StoreContext};
 use crate::file::{FileStore, FileSweep};
 use crate::gate::{DriveWork, Gate, Stretch};
 use crate::lu::{Lu, Store};
-use crate::memory::{Accessed, LuMemory, MemoryStore, Sweep};
+use crate::memory::{Accessed, LuMemory, MemoryStore, STEP_BYTES, Sweep};
 use crate::pool::PoolStore;
 use crate::request::{Committed, FileDone, Request};
+
+/// Work of accesses that the model lets pass in one call, bytes: a millisecond's worth. It may let
+/// pass as many as it holds at the same instant.
+const PASS_BYTES: u64 = 4 << 20;
+
+/// Sweeps that take part in one step: each costs a little, however small it is.
+const SWEEPS_PER_STEP: usize = 64;
 
 /// Gives an empty buffer of at least this capacity, for data that are read.
 pub type TakeBuffer<'a> = &'a mut dyn FnMut(usize) -> Vec<u8>;
@@ -28,6 +35,8 @@ pub struct Storage<M> {
     file_sweeps: Slab<FileSweep>,
     /// Accesses to memory that are done in steps, each with its LU; they take turns.
     sweeps: VecDeque<(u8, IoId, Sweep)>,
+    /// The model lets accesses pass that the last call left for the next one.
+    passing: bool,
 }
 
 impl<M: LuMemory> Storage<M> {
@@ -40,6 +49,7 @@ impl<M: LuMemory> Storage<M> {
             context: StoreContext::new(model.map(Gate::new)),
             file_sweeps: Slab::new(),
             sweeps: VecDeque::new(),
+            passing: false,
         }
     }
 
@@ -105,15 +115,20 @@ impl<M: LuMemory> Storage<M> {
         self.pools[pool].poll_ordered()
     }
 
-    /// Passes on what the model has held long enough, and takes a step of a long access to memory.
+    /// Passes on what the model has held long enough, and takes a step of long accesses to memory.
     pub fn handle_timeout(&mut self, now: Time, take_buffer: TakeBuffer<'_>) {
         self.context.now = now;
         if let Some(gate) = &mut self.context.gate {
             gate.handle_timeout(now);
         }
+        let mut budget = PASS_BYTES;
+        self.passing = false;
         while let Some(held) = self.context.gate.as_mut().and_then(Gate::poll_passed) {
             match held {
-                Held::Io(io) => self.access(io, take_buffer),
+                Held::Io(io) => {
+                    budget = budget.saturating_sub(work_bytes(&io.op));
+                    self.access(io, take_buffer);
+                }
                 Held::PoolAccess { pool, access } => {
                     self.pools[pool].handle_access_passed(access, &mut self.context);
                 }
@@ -121,31 +136,42 @@ impl<M: LuMemory> Storage<M> {
                     self.pools[pool].handle_work_passed(work, &mut self.context);
                 }
             }
+            if budget == 0 {
+                self.passing = true;
+                break;
+            }
         }
         for pool in &mut self.pools {
             pool.handle_timeout(&mut self.context);
         }
-        self.step_sweep();
+        self.step_sweeps();
     }
 
-    fn step_sweep(&mut self) {
-        let Some((lun, io, mut sweep)) = self.sweeps.pop_front() else {
-            return;
-        };
-        let Some(memory) = self.memory_mut(lun) else {
-            unreachable!("only memory is swept here, and it stays");
-        };
-        if memory.step(&mut sweep) {
-            self.context.done.push_back((io, IoResult::Done));
-        } else {
-            self.sweeps.push_back((lun, io, sweep));
+    /// Does a millisecond's worth of the sweeps, in turn.
+    fn step_sweeps(&mut self) {
+        let mut budget = STEP_BYTES;
+        for _ in 0..SWEEPS_PER_STEP.min(self.sweeps.len()) {
+            let Some((lun, io, mut sweep)) = self.sweeps.pop_front() else {
+                return;
+            };
+            let Some(memory) = self.memory_mut(lun) else {
+                unreachable!("only memory is swept here, and it stays");
+            };
+            if memory.step(&mut sweep, &mut budget) {
+                self.context.done.push_back((io, IoResult::Done));
+            } else {
+                self.sweeps.push_back((lun, io, sweep));
+            }
+            if budget == 0 {
+                return;
+            }
         }
     }
 
     /// When [`Storage::handle_timeout`] is wanted next.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        if !self.sweeps.is_empty() {
+        if self.passing || !self.sweeps.is_empty() {
             return Some(Time::ZERO);
         }
         let gate = self.context.gate.as_ref().and_then(Gate::poll_timeout);

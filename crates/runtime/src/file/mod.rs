@@ -2,7 +2,9 @@
 //! out, nothing blocks.
 //!
 //! io_uring does the work where the kernel lets it, a small pool of threads where it does not
-//! (container profiles and `kernel.io_uring_disabled` forbid it). Both have the same face:
+//! (container profiles and `kernel.io_uring_disabled` forbid it). Lists of extents always come from
+//! the threads: io_uring has no such operation, and the call waits for the lock of a file that is
+//! being changed. Both have the same face:
 //!
 //! ```text
 //! queue.submit(FileRequest { … });      any number
@@ -35,13 +37,9 @@ pub const RETRY_AFTER: Duration = Duration::from_millis(1);
 
 /// Requests to files and their completions.
 pub struct FileQueue<B: StableBuffer> {
-    backend: Backend<B>,
+    uring: Option<Box<Uring<B>>>,
+    threads: Threads<B>,
     done: VecDeque<FileDone<B>>,
-}
-
-enum Backend<B: StableBuffer> {
-    Uring(Box<Uring<B>>),
-    Threads(Threads<B>),
 }
 
 impl<B: StableBuffer> FileQueue<B> {
@@ -51,13 +49,10 @@ impl<B: StableBuffer> FileQueue<B> {
     /// # Errors
     /// No descriptors or threads left.
     pub fn new(reactor: &Reactor, token: Token) -> io::Result<FileQueue<B>> {
-        match Uring::new(reactor, token) {
-            Ok(uring) => Ok(FileQueue {
-                backend: Backend::Uring(Box::new(uring)),
-                done: VecDeque::new(),
-            }),
-            Err(_) => FileQueue::with_threads(reactor, token),
-        }
+        Ok(FileQueue {
+            uring: Uring::new(reactor, token).ok().map(Box::new),
+            ..FileQueue::with_threads(reactor, token)?
+        })
     }
 
     /// A queue on threads, whatever the kernel offers.
@@ -65,9 +60,9 @@ impl<B: StableBuffer> FileQueue<B> {
     /// # Errors
     /// No descriptors left.
     pub fn with_threads(reactor: &Reactor, token: Token) -> io::Result<FileQueue<B>> {
-        let threads = Threads::new(reactor, token)?;
         Ok(FileQueue {
-            backend: Backend::Threads(threads),
+            uring: None,
+            threads: Threads::new(reactor, token)?,
             done: VecDeque::new(),
         })
     }
@@ -75,23 +70,23 @@ impl<B: StableBuffer> FileQueue<B> {
     /// `io_uring` or `threads`.
     #[must_use]
     pub fn backend(&self) -> &'static str {
-        match self.backend {
-            Backend::Uring(_) => "io_uring",
-            Backend::Threads(_) => "threads",
+        match self.uring {
+            Some(_) => "io_uring",
+            None => "threads",
         }
     }
 
     /// Takes a request. With io_uring it begins at the next [`FileQueue::flush`].
     pub fn submit(&mut self, request: FileRequest<B>) {
-        match &mut self.backend {
-            Backend::Uring(uring) => uring.submit(request),
-            Backend::Threads(threads) => threads.submit(request),
+        match &mut self.uring {
+            Some(uring) if !matches!(request.op, FileOp::Extents { .. }) => uring.submit(request),
+            _ => self.threads.submit(request),
         }
     }
 
     /// Lets everything submitted begin, and takes what ended at once.
     pub fn flush(&mut self) {
-        if let Backend::Uring(uring) = &mut self.backend {
+        if let Some(uring) = &mut self.uring {
             uring.flush(&mut self.done);
         }
     }
@@ -100,18 +95,13 @@ impl<B: StableBuffer> FileQueue<B> {
     /// follows: flush again, by a timer.
     #[must_use]
     pub fn must_retry(&self) -> bool {
-        match &self.backend {
-            Backend::Uring(uring) => uring.must_retry(),
-            Backend::Threads(_) => false,
-        }
+        self.uring.as_ref().is_some_and(|uring| uring.must_retry())
     }
 
     /// The reactor reported the queue's token.
     pub fn handle_event(&mut self) {
-        match &mut self.backend {
-            Backend::Uring(uring) => uring.flush(&mut self.done),
-            Backend::Threads(threads) => threads.reap(&mut self.done),
-        }
+        self.flush();
+        self.threads.reap(&mut self.done);
     }
 
     /// The next finished request, in no particular order.
@@ -234,8 +224,8 @@ mod tests {
                     buffer,
                 });
                 let done = wait_done(reactor, &mut queue);
-                done.result.unwrap();
-                done.buffer
+                done.result.as_ref().unwrap();
+                done
             };
             ask(FileOp::Write { durable: true }, 0, vec![7; 1 << 20]);
             let whole = [Extent {
@@ -243,7 +233,11 @@ mod tests {
                 length_bytes: 1 << 20,
                 mapped: true,
             }];
-            assert_eq!(file.extents(0, 1 << 20, 8).unwrap(), whole);
+            let list = FileOp::Extents {
+                length_bytes: 1 << 20,
+                extents_max: 8,
+            };
+            assert_eq!(ask(list, 0, Vec::new()).extents, whole);
             let punch = FileOp::Punch {
                 length_bytes: 64 << 10,
             };
@@ -256,7 +250,7 @@ mod tests {
             assert_eq!(shape, [(0, 128, true), (128, 64, false), (192, 832, true)]);
             let length_bytes = 12_345;
             ask(FileOp::Zero { length_bytes }, 512, Vec::new());
-            let bytes = ask(FileOp::Read, 0, vec![1; 256 << 10]);
+            let bytes = ask(FileOp::Read, 0, vec![1; 256 << 10]).buffer;
             for (at, byte) in bytes.iter().enumerate() {
                 let zero =
                     (512..512 + 12_345).contains(&at) || (128 << 10..192 << 10).contains(&at);

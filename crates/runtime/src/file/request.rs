@@ -3,7 +3,7 @@ use std::io;
 
 use rustix::fs::FallocateFlags;
 
-use super::handle::FileHandle;
+use super::handle::{Extent, FileHandle};
 
 /// An operation on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,14 @@ pub enum FileOp {
     Zero {
         /// Bytes, at least 1.
         length_bytes: u64,
+    },
+    /// List which parts of the range take space: see [`FileHandle::extents`]. The buffer is not
+    /// looked at.
+    Extents {
+        /// Bytes, at least 1.
+        length_bytes: u64,
+        /// Extents in the answer, at most.
+        extents_max: usize,
     },
 }
 
@@ -73,6 +81,8 @@ pub struct FileDone<B> {
     pub op: FileOp,
     /// Buffer of the request, filled by a successful read.
     pub buffer: B,
+    /// The answer to [`FileOp::Extents`]; else empty.
+    pub extents: Vec<Extent>,
     /// Success, or the error. A file that ends within the range is `UnexpectedEof`.
     pub result: io::Result<()>,
 }

@@ -1,4 +1,4 @@
-//! File I/O on threads, for where io_uring is not to be had.
+//! File I/O on threads: lists of extents, and everything where io_uring is not available.
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
 
 use super::buffer::StableBuffer;
+use super::handle::Extent;
 use super::request::{FileDone, FileOp, FileRequest};
 use crate::wait::Token;
 use crate::wait::{Reactor, Waker};
@@ -20,6 +21,8 @@ const STACK_BYTES: usize = 128 << 10;
 pub(super) struct Threads<B: StableBuffer> {
     shared: Arc<Shared<B>>,
     threads: usize,
+    /// Requests whose completion was not taken.
+    pending: usize,
 }
 
 struct Shared<B> {
@@ -60,10 +63,12 @@ impl<B: StableBuffer> Threads<B> {
         Ok(Threads {
             shared: Arc::new(shared),
             threads: 0,
+            pending: 0,
         })
     }
 
     pub(super) fn submit(&mut self, request: FileRequest<B>) {
+        self.pending += 1;
         let mut work = self.shared.work();
         work.requests.push_back(request);
         let busy = work.requests.len() > work.idle;
@@ -99,6 +104,7 @@ impl<B: StableBuffer> Threads<B> {
                 id,
                 op,
                 buffer,
+                extents: Vec::new(),
                 result,
             });
         }
@@ -106,8 +112,14 @@ impl<B: StableBuffer> Threads<B> {
     }
 
     pub(super) fn reap(&mut self, done: &mut VecDeque<FileDone<B>>) {
+        if self.pending == 0 {
+            return;
+        }
+        // Threads wake the reactor while they hold the lock: no wake is left without a completion.
+        let mut work = self.shared.work();
         self.shared.waker.acknowledge();
-        done.extend(self.shared.work().done.drain(..));
+        self.pending -= work.done.len();
+        done.extend(work.done.drain(..));
     }
 }
 
@@ -134,16 +146,33 @@ fn serve<B: StableBuffer>(shared: &Shared<B>) {
             continue;
         };
         drop(work);
-        let result = perform(&mut request);
+        let mut extents = Vec::new();
+        let result = match request.op {
+            FileOp::Extents { .. } => list_extents(&request).map(|listed| extents = listed),
+            _ => perform(&mut request),
+        };
         let FileRequest { id, op, buffer, .. } = request;
         work = shared.work();
         work.done.push(FileDone {
             id,
             op,
             buffer,
+            extents,
             result,
         });
         shared.waker.wake();
+    }
+}
+
+fn list_extents<B>(request: &FileRequest<B>) -> io::Result<Vec<Extent>> {
+    match request.op {
+        FileOp::Extents {
+            length_bytes,
+            extents_max,
+        } => request
+            .file
+            .extents(request.offset_bytes, length_bytes, extents_max),
+        _ => Ok(Vec::new()),
     }
 }
 
@@ -185,7 +214,7 @@ fn perform<B: StableBuffer>(request: &mut FileRequest<B>) -> io::Result<()> {
                 };
                 pwritev2(&*file, &[IoSlice::new(bytes)], at, flags)
             }
-            FileOp::Sync | FileOp::Punch { .. } | FileOp::Zero { .. } => {
+            FileOp::Sync | FileOp::Punch { .. } | FileOp::Zero { .. } | FileOp::Extents { .. } => {
                 unreachable!("done above")
             }
         };

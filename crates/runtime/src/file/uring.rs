@@ -160,6 +160,7 @@ impl<B: StableBuffer> Uring<B> {
                 id,
                 op,
                 buffer,
+                extents: Vec::new(),
                 result,
             });
         }
@@ -192,6 +193,7 @@ impl<B: StableBuffer> InFlight<B> {
                     .mode(flags.bits() as i32)
                     .build()
             }
+            FileOp::Extents { .. } => unreachable!("io_uring cannot list extents"),
         }
     }
 
@@ -240,7 +242,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("hakaru-{}-refused", std::process::id()));
         let file = FileHandle::create(&path, 4096, false).unwrap();
         std::fs::remove_file(path).unwrap();
-        let super::super::Backend::Uring(uring) = &queue.backend else {
+        let Some(uring) = &queue.uring else {
             panic!("io_uring is available");
         };
         let ring = uring.ring.as_raw_fd();

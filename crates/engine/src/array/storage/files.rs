@@ -63,20 +63,10 @@ impl Files {
         file.expect("a file is open as long as it is used")
     }
 
-    /// Begins a request. `Some` if it is over at once: a look at metadata, a transfer from or to
-    /// the page cache, or there is no memory for it.
+    /// Begins a request. `Some` if it is over at once: a transfer from or to the page cache, or
+    /// there is no memory for it.
     pub fn begin(&mut self, mut request: FileRequest) -> Option<FileDone> {
         let file = self.file(request.file);
-        if let FileOp::Extents {
-            length_bytes,
-            extents_max,
-        } = request.op
-        {
-            let found = file
-                .handle
-                .extents(request.offset_bytes, length_bytes, extents_max);
-            return Some(extents_done(request, found));
-        }
         if request.at_once && !file.direct && transfer_at_once(&file.handle, &mut request) {
             return Some(done(request, Ok(())));
         }
@@ -137,7 +127,7 @@ impl Files {
             id: FileRequestId(finished.id as usize),
             op: store_op(finished.op),
             bytes,
-            extents: Vec::new(),
+            extents: finished.extents.into_iter().map(store_extent).collect(),
             result: finished.result,
         })
     }
@@ -164,22 +154,13 @@ fn done(request: FileRequest, result: io::Result<()>) -> FileDone {
     }
 }
 
-fn extents_done(request: FileRequest, found: io::Result<Vec<file::Extent>>) -> FileDone {
-    let (extents, result) = match found {
-        Ok(extents) => (extents, Ok(())),
-        Err(error) => (Vec::new(), Err(error)),
+/// A range, and whether it takes space.
+fn store_extent(extent: file::Extent) -> (Extent, bool) {
+    let range = Extent {
+        offset_bytes: extent.offset_bytes,
+        length_bytes: extent.length_bytes,
     };
-    let extents = extents.into_iter().map(|extent| {
-        let range = Extent {
-            offset_bytes: extent.offset_bytes,
-            length_bytes: extent.length_bytes,
-        };
-        (range, extent.mapped)
-    });
-    FileDone {
-        extents: extents.collect(),
-        ..done(request, result)
-    }
+    (range, extent.mapped)
 }
 
 fn queue_op(op: FileOp) -> file::FileOp {
@@ -189,7 +170,13 @@ fn queue_op(op: FileOp) -> file::FileOp {
         FileOp::Sync => file::FileOp::Sync,
         FileOp::Punch { length_bytes } => file::FileOp::Punch { length_bytes },
         FileOp::Zero { length_bytes } => file::FileOp::Zero { length_bytes },
-        FileOp::Extents { .. } => unreachable!("metadata are looked at within the call"),
+        FileOp::Extents {
+            length_bytes,
+            extents_max,
+        } => file::FileOp::Extents {
+            length_bytes,
+            extents_max,
+        },
     }
 }
 
@@ -200,5 +187,12 @@ fn store_op(op: file::FileOp) -> FileOp {
         file::FileOp::Sync => FileOp::Sync,
         file::FileOp::Punch { length_bytes } => FileOp::Punch { length_bytes },
         file::FileOp::Zero { length_bytes } => FileOp::Zero { length_bytes },
+        file::FileOp::Extents {
+            length_bytes,
+            extents_max,
+        } => FileOp::Extents {
+            length_bytes,
+            extents_max,
+        },
     }
 }

@@ -1,0 +1,262 @@
+//! A running array serves an LU at once while another initiator gives another LU as much long work
+//! as commands can ask for: no read waits longer than [`WAIT_MAX`].
+//!
+//! A case passes once a round of its commands made no read wait too long: the array's own waits come
+//! back in every round, those for a busy machine do not.
+//!
+//! `cargo test -p hakaru-engine --test other_lus -- --nocapture` prints the figures.
+mod support;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use support::array::{Array, MIB, Scratch, config, pool, thin};
+use support::client::{BLOCK, Client, incoming, outgoing};
+
+/// The longest that a read of one LU waits because of commands to another.
+const WAIT_MAX: Duration = Duration::from_millis(20);
+/// Rounds after which a long wait is the array's.
+const ROUNDS: usize = 5;
+/// The commands of a round are repeated for at least this long.
+const ROUND: Duration = Duration::from_millis(250);
+
+/// Bytes of the LU that is given long work.
+const WORKED_BYTES: u64 = 512 * MIB;
+/// The most blocks that WRITE SAME takes: VPD page B0h.
+const WRITE_SAME_BLOCKS: u32 = 0xffff;
+/// Commands that a session has in flight at most.
+const COMMANDS: u64 = 127;
+/// EXTENDED COPY commands that an array carries out at once at most.
+const COPIES: u64 = 32;
+
+/// Only one array is measured at a time.
+static MEASURING: Mutex<()> = Mutex::new(());
+
+/// Commands that are given to LU 0 at once; their tags.
+type Load = fn(&mut Client) -> Vec<u32>;
+
+const LOADS: [(&str, Load); 8] = [
+    ("WRITE SAME", write_same),
+    ("WRITE SAME of zeros", write_same_zeros),
+    ("WRITE SAME with UNMAP", write_same_unmap),
+    ("EXTENDED COPY", extended_copy),
+    ("VERIFY", verify),
+    ("UNMAP", unmap),
+    ("SANITIZE, overwrite", sanitize_overwrite),
+    ("SANITIZE, block erase", sanitize_erase),
+];
+
+#[test]
+fn an_lu_in_memory_is_served_while_another_is_worked_on() {
+    let memory = json!({"kind": "memory"});
+    let lus = json!([lu(0, WORKED_BYTES, &memory), lu(1, MIB, &memory)]);
+    no_read_waits_long("memory", &config(lus, json!([])));
+}
+
+#[test]
+fn an_lu_on_modelled_drives_is_served_while_another_is_worked_on() {
+    let memory = json!({"kind": "memory"});
+    let mut lus = [lu(0, WORKED_BYTES, &memory), lu(1, MIB, &memory)];
+    for (group, lu) in lus.iter_mut().enumerate() {
+        lu["placement"] = json!({"group": group, "offset_bytes": 0});
+    }
+    let mut config = config(json!(lus), json!([]));
+    let group = json!({
+        "raid": "raid0", "drives": 8, "stripe_unit_bytes": 65_536,
+        "drive": {"kind": "preset", "name": "nvme-ssd-2000"},
+    });
+    config["model"] = json!({
+        "kind": "array",
+        "controller": {"command_us": 5.0, "data_us_per_mib": 0.0},
+        "groups": [group, group],
+    });
+    no_read_waits_long("modelled", &config);
+}
+
+#[test]
+fn an_lu_in_a_file_is_served_while_another_is_worked_on() {
+    let scratch = Scratch::new("other-lus-files");
+    let file = |name: &str| json!({"kind": "file", "path": scratch.join(name)});
+    let lus = json!([
+        lu(0, WORKED_BYTES, &file("worked")),
+        lu(1, MIB, &file("read"))
+    ]);
+    no_read_waits_long("file", &config(lus, json!([])));
+}
+
+#[test]
+fn a_volume_of_a_pool_is_served_while_another_is_worked_on() {
+    let scratch = Scratch::new("other-lus-pool");
+    let mut worked = thin(0, "worked", WORKED_BYTES);
+    worked["sanitize"] = json!(true);
+    let pages = (WORKED_BYTES + 64 * MIB) / 65_536;
+    let pools = json!([pool(&scratch.join("pool"), pages)]);
+    let lus = json!([worked, thin(1, "read", MIB)]);
+    no_read_waits_long("pool", &config(lus, pools));
+}
+
+fn lu(lun: u8, size_bytes: u64, store: &Value) -> Value {
+    json!({"lun": lun, "size_bytes": size_bytes, "store": store, "thin": true, "sanitize": true})
+}
+
+fn no_read_waits_long(store: &str, config: &Value) {
+    let _alone = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
+    let array = Array::start(config);
+    let mut client = Client::login(array.portal(), 1);
+    client.write(1, 0, &[0x5a; BLOCK]).unwrap();
+    let mut slow = Vec::new();
+    for (name, load) in LOADS {
+        let mut waits = Vec::new();
+        while waits.len() < ROUNDS && waits.iter().all(|wait| *wait > WAIT_MAX) {
+            // Every round finds the LU in use as a whole.
+            fill(&mut client);
+            waits.push(longest_wait(array.portal(), || work(&mut client, load)));
+        }
+        println!("{store}: {name}: a read waited {waits:.1?} at most");
+        if waits.iter().all(|wait| *wait > WAIT_MAX) {
+            slow.push((name, waits));
+        }
+    }
+    assert!(slow.is_empty(), "{store}: {slow:.1?}");
+    drop(client);
+    assert_eq!(array.stop(), Some(0));
+}
+
+/// The longest that a read of LU 1 takes while something is done.
+fn longest_wait(portal: &str, work: impl FnOnce()) -> Duration {
+    let over = AtomicBool::new(false);
+    let mut reader = Client::login(portal, 2);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let mut longest = Duration::ZERO;
+            while !over.load(Ordering::Relaxed) {
+                let sent = Instant::now();
+                let read = reader.read(1, 0, 1).expect("LU 1 is read");
+                longest = longest.max(sent.elapsed());
+                assert!(read == [0x5a; BLOCK], "LU 1 holds other data");
+            }
+            longest
+        });
+        work();
+        over.store(true, Ordering::Relaxed);
+        waiting.join().expect("the reader ends")
+    })
+}
+
+fn work(client: &mut Client, load: Load) {
+    let began = Instant::now();
+    while began.elapsed() < ROUND {
+        for tag in load(client) {
+            let done = client.wait(tag).expect("the array answers");
+            done.result.expect("the command is carried out");
+        }
+    }
+}
+
+/// Writes every block of LU 0.
+fn fill(client: &mut Client) {
+    let mut left = (WORKED_BYTES / BLOCK as u64) as u32;
+    while left > 0 {
+        let count = left.min(WRITE_SAME_BLOCKS);
+        left -= count;
+        let range = (left.into(), count);
+        client.write_same(0, range, &[0x77; BLOCK], false).unwrap();
+    }
+}
+
+/// The first blocks of the longest WRITE SAMEs, over and over.
+fn places() -> impl Iterator<Item = u64> {
+    let count = WORKED_BYTES / BLOCK as u64 / u64::from(WRITE_SAME_BLOCKS);
+    (0..COMMANDS).map(move |number| number % count * u64::from(WRITE_SAME_BLOCKS))
+}
+
+fn submit_write_same(client: &mut Client, block: [u8; BLOCK], flags: u8) -> Vec<u32> {
+    let submit = |lba: u64| {
+        let mut cdb = [0; 16];
+        cdb[..2].copy_from_slice(&[0x93, flags]);
+        cdb[2..10].copy_from_slice(&lba.to_be_bytes());
+        cdb[10..14].copy_from_slice(&WRITE_SAME_BLOCKS.to_be_bytes());
+        client.submit(0, &cdb, outgoing(&block))
+    };
+    places().map(submit).collect()
+}
+
+fn write_same(client: &mut Client) -> Vec<u32> {
+    submit_write_same(client, [0x77; BLOCK], 0)
+}
+
+fn write_same_zeros(client: &mut Client) -> Vec<u32> {
+    submit_write_same(client, [0; BLOCK], 0)
+}
+
+fn write_same_unmap(client: &mut Client) -> Vec<u32> {
+    submit_write_same(client, [0; BLOCK], 0x08)
+}
+
+/// VERIFY(16) without data, each of the whole LU.
+fn verify(client: &mut Client) -> Vec<u32> {
+    let blocks = (WORKED_BYTES / BLOCK as u64) as u32;
+    let mut cdb = [0; 16];
+    cdb[0] = 0x8f;
+    cdb[10..14].copy_from_slice(&blocks.to_be_bytes());
+    (0..4)
+        .map(|_| client.submit(0, &cdb, outgoing(&[])))
+        .collect()
+}
+
+/// UNMAP of the whole LU.
+fn unmap(client: &mut Client) -> Vec<u32> {
+    let blocks = (WORKED_BYTES / BLOCK as u64) as u32;
+    let data = support::client::unmap_data(0, blocks);
+    vec![client.submit(0, &support::client::unmap(), data)]
+}
+
+fn sanitize_overwrite(client: &mut Client) -> Vec<u32> {
+    let list = [1, 0, 0, 1, 0x33];
+    let cdb = [0x48, 0x01, 0, 0, 0, 0, 0, 0, list.len() as u8, 0];
+    vec![client.submit(0, &cdb, outgoing(&list))]
+}
+
+fn sanitize_erase(client: &mut Client) -> Vec<u32> {
+    let cdb = [0x48, 0x02, 0, 0, 0, 0, 0, 0, 0, 0];
+    vec![client.submit(0, &cdb, outgoing(&[]))]
+}
+
+/// EXTENDED COPY from one half of the LU to the other, of segments that are as long as can be.
+fn extended_copy(client: &mut Client) -> Vec<u32> {
+    const SEGMENTS: u16 = 2;
+    let name = unit_name(client);
+    let mut list = vec![0; 16];
+    list[2..4].copy_from_slice(&32_u16.to_be_bytes());
+    list[8..12].copy_from_slice(&(28 * u32::from(SEGMENTS)).to_be_bytes());
+    list.extend([0xe4, 0, 0, 0, 1, 3, 0, name.len() as u8]);
+    list.extend(&name);
+    list.resize(48, 0);
+    for segment in 0..u64::from(SEGMENTS) {
+        let from = segment * 0xffff;
+        list.extend([2, 0, 0, 24, 0, 0, 0, 0, 0, 0, 0xff, 0xff]);
+        list.extend(from.to_be_bytes());
+        list.extend((from + WORKED_BYTES / BLOCK as u64 / 2).to_be_bytes());
+    }
+    let mut cdb = [0; 16];
+    cdb[0] = 0x83;
+    cdb[10..14].copy_from_slice(&(list.len() as u32).to_be_bytes());
+    (0..COPIES)
+        .map(|_| client.submit(0, &cdb, outgoing(&list)))
+        .collect()
+}
+
+/// The NAA name of LU 0, from its device identification page.
+fn unit_name(client: &mut Client) -> Vec<u8> {
+    const NAA: u8 = 3;
+    let tag = client.submit(0, &[0x12, 1, 0x83, 1, 0, 0], incoming(256));
+    let page = client.wait(tag).expect("the array answers").data;
+    let mut rest = &page[4..];
+    while rest[1] & 0xf != NAA {
+        rest = &rest[4 + usize::from(rest[3])..];
+    }
+    rest[4..4 + usize::from(rest[3])].to_vec()
+}
