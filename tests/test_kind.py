@@ -58,6 +58,15 @@ def test_a_kind_of_another_package_is_found_beside_ours(install: Path) -> None:
     assert kind.named("other").folder == install
 
 
+def test_a_kind_without_a_module_for_a_part_is_named(install: Path) -> None:
+    source = MODULE.replace("    study = run = analysis = report = None\n", "")
+    plant(install, source, "other = planted_kind:KIND")
+    with pytest.raises(EnvironmentError_, match="kind of study 'other' has no part 'report'") as e:
+        _ = kind.named("other").report
+    assert "REPORT" in e.value.hint
+    assert kind.named("other").tune is None
+
+
 def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UsageError, match="no kind of study named 'nosuch'") as e:
         kind.named("nosuch")

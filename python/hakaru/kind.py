@@ -10,7 +10,8 @@ hakaru declares its own kinds in the same way (pyproject.toml), so a kind of ano
 no change here. This module imports no kind and nothing of hakaru but `errors`: every package may
 ask it, and none names a kind.
 
-A kind has these parts. Each is read by one package, which defines the interface of that part:
+A kind has these parts. Each is read by one package, which defines the interface of that part, and
+is by default an object of the module of that name beside the kind (`STUDY` in `study`, …):
 
     study      hakaru.study.kind.StudyKind            its part of the study file, checks, factors,
                                                       names of metrics
@@ -25,8 +26,8 @@ A kind has these parts. Each is read by one package, which defines the interface
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -38,9 +39,12 @@ from hakaru.errors import EnvironmentError_, UsageError
 GROUP = "hakaru.kinds"
 
 
-class Kind(ABC):
+class Kind:
     """A kind of study. A part is imported when it is first asked for, so `hakaru plan` loads no
     analysis.
+
+    Each part is an object of a module of the kind's own package, so a kind of a package with the
+    modules `study`, `run`, `analysis` and `report` needs no more than its name.
     """
 
     name: ClassVar[str]
@@ -57,31 +61,50 @@ class Kind(ABC):
         return Path(inspect.getfile(type(self))).resolve().parent
 
     @property
-    @abstractmethod
     def study(self) -> Any:
-        """A `hakaru.study.kind.StudyKind`."""
+        """A `hakaru.study.kind.StudyKind`. Default: `STUDY` of the module `study` beside this
+        kind.
+        """
+        return self._part("study")
 
     @property
-    @abstractmethod
     def run(self) -> Any:
-        """A `hakaru.run.kind.RunKind`."""
+        """A `hakaru.run.kind.RunKind`. Default: `RUN` of the module `run` beside this kind."""
+        return self._part("run")
 
     @property
-    @abstractmethod
     def analysis(self) -> Any:
-        """A `hakaru.analysis.kind.AnalysisKind`."""
+        """A `hakaru.analysis.kind.AnalysisKind`. Default: `ANALYSIS` of the module `analysis`
+        beside this kind.
+        """
+        return self._part("analysis")
+
+    @property
+    def report(self) -> Any:
+        """A `hakaru.report.kind.ReportKind`. Default: `REPORT` of the module `report` beside this
+        kind.
+        """
+        return self._part("report")
 
     @property
     def tune(self) -> Any:
-        """A `hakaru.tune.kind.TuneKind`; None, the default, for a kind whose settings `hakaru tune`
-        cannot search.
+        """A `hakaru.tune.kind.TuneKind`. Default: `TUNE` of the module `tune` beside this kind;
+        without such a module None, and `hakaru tune` cannot search the settings of this kind.
         """
-        return None
+        return self._part("tune") if (self.folder / "tune.py").is_file() else None
 
-    @property
-    @abstractmethod
-    def report(self) -> Any:
-        """A `hakaru.report.kind.ReportKind`."""
+    def _part(self, name: str) -> Any:
+        """The object `NAME` of the module `name` in this kind's package. Raises EnvironmentError_
+        where there is none.
+        """
+        module = f"{type(self).__module__}.{name}"
+        try:
+            return getattr(importlib.import_module(module), name.upper())
+        except (ModuleNotFoundError, AttributeError) as e:
+            if isinstance(e, ModuleNotFoundError) and e.name not in (module, type(self).__module__):
+                raise
+            hint = f"its package must have a module {name!r} with an object {name.upper()}, or override `{name}`"
+            raise EnvironmentError_(f"the kind of study {self.name!r} has no part {name!r}: {e}", hint) from e
 
 
 class HasKind(Protocol):

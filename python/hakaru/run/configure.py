@@ -13,9 +13,7 @@ from pathlib import Path
 
 from hakaru.engine import contract
 from hakaru.lab.plan import LabPlan
-from hakaru.run.configure_iscsi import socket_options, target_keys
 from hakaru.study import Expanded, Repetition
-from hakaru.study.iscsi import TargetEnd
 from hakaru.study.model import ArraySpec, InlineModel, Lu, NoModel, PresetModel
 
 INITIATOR_NAME = "iqn.2011-10.example.hakaru"
@@ -39,29 +37,24 @@ def seed_of(*parts: str | int) -> int:
     return int.from_bytes(digest[:8], "big") >> 11
 
 
-def array_configs(
-    expanded: Expanded, turn: Repetition, lab: LabPlan, target: TargetEnd | None = None
-) -> dict[str, contract.ArrayConfig]:
-    """Node → the array that the study puts there, listening on its portals. `target`: its end of
-    iSCSI.
+def array_configs(expanded: Expanded, turn: Repetition, lab: LabPlan) -> dict[str, contract.ArrayConfig]:
+    """Node → the array that the study puts there, listening on its portals, with the engine's
+    default login keys.
     """
     study = expanded.at(turn.point)
-    end = TargetEnd() if target is None else target
     return {
-        name: _array_config(expanded, turn, lab.portals(name), array, end, name if study.arrays else ONLY)
+        name: _array_config(expanded, turn, lab.portals(name), array, name if study.arrays else ONLY)
         for name, array in study.storage.items()
     }
 
 
 def _array_config(
-    expanded: Expanded, turn: Repetition, portals: Sequence[str], array: ArraySpec, end: TargetEnd, name: str
+    expanded: Expanded, turn: Repetition, portals: Sequence[str], array: ArraySpec, name: str
 ) -> contract.ArrayConfig:
     return contract.ArrayConfig(
         target_name=array.target_name,
         portals=list(portals),
         isolated_network=True,
-        login=target_keys(end),
-        socket=socket_options(end.socket),
         lus=[_lu(lu, seed_of(expanded.seed, name, lu.lun, "fill")) for lu in array.lus],
         model=engine_model(array.model),
         seed=seed_of(expanded.seed, turn.name, name),

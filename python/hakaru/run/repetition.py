@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,9 +31,7 @@ from hakaru.run.place import Place
 from hakaru.run.plan import cost_of
 from hakaru.store import Histograms, Samples
 from hakaru.study import Expanded, Repetition
-from hakaru.study.iscsi import GATHERED_MAX_PERCENT, InitiatorEnd
 from hakaru.study.model import Study
-from hakaru.units import format_duration
 
 # After the measuring time: requests in flight end (an engine gives a command up after 30 s),
 # results are written.
@@ -260,18 +258,6 @@ def _outcome(
     finished = Finished((measure_start, measure_end), heard.samples, heard.histograms, results)
     rates = kind.of(study).result(study, finished)
     return Outcome(record, heard.samples, heard.histograms, gang.tcp, gang.captures, rates)
-
-
-def answers_gathered(end: InitiatorEnd, loads: Sequence[Mapping[str, float]]) -> Iterator[Caveat]:
-    """Initiators waited for more answers long enough for latencies to be told too long."""
-    percent = 0.0
-    for values in loads:
-        kinds = [(values.get(f"{kind}_latency_ns_sum", 0), values.get(f"{kind}s", 0)) for kind in ("read", "write")]
-        # Waits are as long as the quicker kind lets them be.
-        if quicker := min((time / count for time, count in kinds if time and count), default=None):
-            percent = max(percent, end.gathered_percent(quicker))
-    if percent > GATHERED_MAX_PERCENT:
-        yield Caveat("answers_gathered", {"longest": format_duration(end.coalesce), "percent": percent})
 
 
 def _caveats(study: Study, gang: _Gang, heard: _Heard) -> list[Caveat]:

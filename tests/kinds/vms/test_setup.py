@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hakaru.analysis.network import size_of
 from hakaru.kinds.vms.analysis.setup import INITIATOR, TARGET, Setup, of_negotiated, setup_at
+from hakaru.kinds.vms.iscsi import Iscsi
 from hakaru.study import load
-from hakaru.study.iscsi import Iscsi
 
 from tests.analysis.small_distance import ERA, KIB, LAB, MIB, OPEN, PATTERN, VARIABLES, factors
 

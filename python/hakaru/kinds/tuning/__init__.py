@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 from hakaru.kind import Kind
 
 if TYPE_CHECKING:
-    from hakaru.analysis.kind import AnalysisKind
-    from hakaru.report.kind import ReportKind
     from hakaru.run.kind import RunKind
     from hakaru.study.kind import StudyKind
 
 
 class Tuning(Kind):
-    """The kind `tuning`."""
+    """The kind `tuning`: studies and runs are those of VMs."""
 
     name = "tuning"
     in_studies = False
@@ -32,20 +30,6 @@ class Tuning(Kind):
         from hakaru.kinds.vms.run import RUN
 
         return RUN
-
-    @property
-    def analysis(self) -> AnalysisKind:
-        """Its part of the analysis."""
-        from hakaru.kinds.tuning.analysis import ANALYSIS
-
-        return ANALYSIS
-
-    @property
-    def report(self) -> ReportKind:
-        """Its part of a report."""
-        from hakaru.kinds.tuning.report import REPORT
-
-        return REPORT
 
 
 KIND = Tuning()

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hakaru.engine import contract
+from hakaru.kinds.vms.configure_iscsi import login_keys, socket_options, target_keys
 from hakaru.kinds.vms.load import Closed, Pattern, VmsLoad, load_at
 from hakaru.kinds.vms.seating import seat
-from hakaru.run.configure import INITIATOR_NAME, MS, US, Reaches, port_of, seed_of
-from hakaru.run.configure_iscsi import login_keys, socket_options
+from hakaru.lab.plan import LabPlan
+from hakaru.run.configure import INITIATOR_NAME, MS, US, Reaches, array_configs, port_of, seed_of
 from hakaru.study import Expanded, Repetition, Study
 
 
@@ -21,6 +22,13 @@ class Unit:
     target_name: str
     lun: int
     images: int | None
+
+
+def lab_arrays(expanded: Expanded, turn: Repetition, lab: LabPlan) -> dict[str, contract.ArrayConfig]:
+    """Node → its array, with the study's end of iSCSI."""
+    end = load_at(expanded.at(turn.point)).iscsi.target
+    own = {"login": target_keys(end), "socket": socket_options(end.socket)}
+    return {node: config.model_copy(update=own) for node, config in array_configs(expanded, turn, lab).items()}
 
 
 def lab_units(study: Study, portals: Sequence[str]) -> list[list[Unit]]:

@@ -18,8 +18,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from hakaru.kinds.vms.iscsi import Iscsi
 from hakaru.study.any_load import Load
-from hakaru.study.iscsi import Iscsi
 from hakaru.study.kind import load_of
 from hakaru.study.model import Study
 from hakaru.study.part import Id, Part

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.errors import UsageError
-from hakaru.kinds.vms.configure import Unit, initiator_configs, lab_units, ports
+from hakaru.kinds.vms.configure import Unit, initiator_configs, lab_arrays, lab_units, ports
+from hakaru.kinds.vms.iscsi import GATHERED_MAX_PERCENT, InitiatorEnd, TargetEnd
 from hakaru.kinds.vms.load import VmsLoad, load_at
 from hakaru.kinds.vms.meter import VmsMeter, result_of
 from hakaru.lab.plan import LabPlan
 from hakaru.run import site as sites
-from hakaru.run.configure import array_configs
 from hakaru.run.kind import Cost, Engines, Finished, RunKind
 from hakaru.run.meter import Meter, Rates
 from hakaru.run.place import reaches
 from hakaru.run.plan import LOOPBACK_BYTES_PER_S
-from hakaru.run.repetition import answers_gathered
 from hakaru.run.site_file import Site
 from hakaru.study import Expanded, Point, Repetition, Study
 from hakaru.study.expand import shown
-from hakaru.study.iscsi import TargetEnd
 from hakaru.units import format_duration
 
 
@@ -31,7 +29,7 @@ class VmsRun(RunKind):
 
     def servers(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:
         """The array on the lab's portals."""
-        return array_configs(expanded, turn, lab, load_at(expanded.at(turn.point)).iscsi.target)
+        return lab_arrays(expanded, turn, lab)
 
     def loads(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:
         """The VMs, dealt to the lab's hosts."""
@@ -111,6 +109,18 @@ def _held_bytes(load: VmsLoad, seconds: float, lab: LabPlan | None) -> int:
     # Reads and writes go in opposite directions: the mix is as fast as its larger part allows.
     rate = path * write / max(read, write)
     return int(min(rate * seconds, load.count * load.region_bytes))
+
+
+def answers_gathered(end: InitiatorEnd, loads: Sequence[Mapping[str, float]]) -> Iterator[Caveat]:
+    """Initiators waited for more answers long enough for reported latencies to be too high."""
+    percent = 0.0
+    for values in loads:
+        kinds = [(values.get(f"{kind}_latency_ns_sum", 0), values.get(f"{kind}s", 0)) for kind in ("read", "write")]
+        # Waits are as long as the quicker kind lets them be.
+        if quicker := min((time / count for time, count in kinds if time and count), default=None):
+            percent = max(percent, end.gathered_percent(quicker))
+    if percent > GATHERED_MAX_PERCENT:
+        yield Caveat("answers_gathered", {"longest": format_duration(end.coalesce), "percent": percent})
 
 
 RUN = VmsRun()

@@ -10,3 +10,7 @@ a command waits for (for an R2T, or for its response); *payload rate* is what th
 carries of data, less the headers of Ethernet, IP, TCP and iSCSI; the *bound* of a point is the
 lowest of its closed forms.
 """
+
+from hakaru.kinds.vms.analysis.summary import ANALYSIS
+
+__all__ = ["ANALYSIS"]

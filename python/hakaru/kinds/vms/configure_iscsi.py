@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hakaru.engine import contract
+from hakaru.kinds.vms.iscsi import InitiatorEnd, Socket, TargetEnd
 from hakaru.login_defaults import TARGET
-from hakaru.study.iscsi import InitiatorEnd, Socket, TargetEnd
 
 
 def socket_options(socket: Socket) -> contract.SocketOptions:

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 from hakaru.engine import contract
 from hakaru.errors import UsageError
-from hakaru.kinds.vms.run import RUN
+from hakaru.kinds.vms.configure_iscsi import login_keys, socket_options, target_keys
+from hakaru.kinds.vms.iscsi import COALESCE_PERCENT, InitiatorEnd, Iscsi
+from hakaru.kinds.vms.run import RUN, answers_gathered
 from hakaru.lab.plan import plan_lab
-from hakaru.run.configure_iscsi import login_keys, socket_options, target_keys
-from hakaru.run.repetition import answers_gathered
 from hakaru.study import Loaded, expand, load
-from hakaru.study.iscsi import COALESCE_PERCENT, InitiatorEnd, Iscsi
 
 STUDY = """\
 format: 1
