@@ -1,9 +1,9 @@
-//! A VM's requests as commands: a long one goes as several, and what a session may not take yet
-//! waits here.
+//! Splits a VM's requests into commands. Commands that no session can accept yet wait here.
 //!
-//! 1. [`Commands::admit`] takes a request of the load, with the data of a write;
-//! 2. [`Commands::poll_command`] gives the next command for a session that has room: those of the oldest request first;
-//! 3. [`Commands::handle_done`] ends one, and tells when it was the last of its request.
+//! 1. [`Commands::admit`] accepts a request of the load, with the data of a write.
+//! 2. [`Commands::poll_command`] returns the next command for a session with room, oldest request
+//!    first.
+//! 3. [`Commands::handle_done`] ends a command and reports whether it was the last of its request.
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -12,70 +12,70 @@ use hakaru_iscsi_session::TaskError;
 use crate::load::{Request, RequestId};
 use crate::pattern::{Access, Op};
 
-/// A command to carry out.
+/// A command to issue.
 #[derive(Clone, Debug)]
 pub(crate) struct Command {
-    /// To be given back to [`Commands::handle_done`].
+    /// Tag, passed to [`Commands::handle_done`].
     pub tag: u32,
-    /// The part of the request that it does.
+    /// The part of the request that the command transfers.
     pub access: Access,
-    /// Of a write: the request's bytes, and where in them those of this command begin.
+    /// For a write: the request's data, and the offset of this command's bytes in it.
     pub data: Option<(Arc<Vec<u8>>, usize)>,
 }
 
-/// What became of a command.
+/// Result of [`Commands::handle_done`].
 #[derive(Debug)]
-pub(crate) struct Ended {
-    /// Its request.
+pub(crate) struct Completion {
+    /// The request of the command.
     pub request: RequestId,
-    /// Of the last command of the request: how the request ended.
+    /// The request's result, if this was its last command.
     pub result: Option<Result<(), TaskError>>,
 }
 
-/// A request that is under way.
+/// A request in flight.
 #[derive(Debug)]
-struct UnderWay {
+struct ActiveRequest {
     access: Access,
-    /// Of a write, until its last command is given: its bytes, and where in them they begin.
+    /// For a write, until its last command is issued: its data, and their offset in the buffer.
     data: Option<(Arc<Vec<u8>>, usize)>,
-    /// Commands that were given.
-    given: u32,
-    /// Parts that have not ended: commands, and the rest while there is one.
-    open: u32,
-    /// Of those that have: how the first that failed did.
+    /// Number of commands issued.
+    issued: u32,
+    /// Parts that have not completed: commands, and the remainder while there is one.
+    parts_left: u32,
+    /// Result of the completed parts: that of the first failed one.
     result: Result<(), TaskError>,
 }
 
-impl UnderWay {
-    /// What a place holds before its first request.
-    fn nothing() -> UnderWay {
-        UnderWay {
+impl ActiveRequest {
+    /// Returns the contents of a slot before its first request.
+    fn empty() -> ActiveRequest {
+        ActiveRequest {
             access: Access {
                 op: Op::Read,
                 offset_bytes: 0,
                 length_bytes: 0,
             },
             data: None,
-            given: 0,
-            open: 0,
+            issued: 0,
+            parts_left: 0,
             result: Ok(()),
         }
     }
 }
 
-/// The requests of a VM that are under way. See the module.
+/// The requests of a VM in flight. See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Commands {
     longest: u32,
-    /// By [`RequestId`]; free places keep what was there.
-    requests: Vec<UnderWay>,
-    /// Requests that further commands are to be made for, oldest first.
+    /// By [`RequestId`]; free slots keep their last contents.
+    requests: Vec<ActiveRequest>,
+    /// Requests with commands left to issue, oldest first.
     waiting: VecDeque<RequestId>,
 }
 
 impl Commands {
-    /// Commands of at most `longest` bytes, above 0 and a multiple of the LU's block; `None`: as
-    /// long as requests are.
+    /// Creates an empty set. Commands are at most `longest` bytes, above 0 and a multiple of the
+    /// LU's block; `None`: requests are not split.
     pub(crate) fn new(longest: Option<u32>) -> Commands {
         Commands {
             longest: longest.unwrap_or(u32::MAX),
@@ -84,38 +84,38 @@ impl Commands {
         }
     }
 
-    /// A request to carry out; `data` of a write: a buffer and where in it its bytes begin.
+    /// Accepts a request; `data` of a write: a buffer, and the offset of the request's bytes in it.
     #[inline]
     pub(crate) fn admit(&mut self, request: &Request, data: Option<(Arc<Vec<u8>>, usize)>) {
-        let place = request.id.0 as usize;
-        if self.requests.len() <= place {
-            self.requests.resize_with(place + 1, UnderWay::nothing);
+        let slot = request.id.0 as usize;
+        if self.requests.len() <= slot {
+            self.requests.resize_with(slot + 1, ActiveRequest::empty);
         }
-        let under_way = &mut self.requests[place];
-        under_way.access = request.access;
-        under_way.data = data;
-        under_way.given = 0;
-        under_way.open = 1;
-        under_way.result = Ok(());
+        let active = &mut self.requests[slot];
+        active.access = request.access;
+        active.data = data;
+        active.issued = 0;
+        active.parts_left = 1;
+        active.result = Ok(());
         self.waiting.push_back(request.id);
     }
 
-    /// The next command.
+    /// Returns the next command.
     #[inline]
     pub(crate) fn poll_command(&mut self) -> Option<Command> {
         let request = self.waiting.pop_front()?;
-        let under_way = &mut self.requests[request.0 as usize];
-        let number = under_way.given;
-        let access = part(&under_way.access, self.longest, number);
-        under_way.given += 1;
-        let data = if access.end_bytes() == under_way.access.end_bytes() {
-            under_way.data.take()
+        let active = &mut self.requests[request.0 as usize];
+        let number = active.issued;
+        let access = part(&active.access, self.longest, number);
+        active.issued += 1;
+        let data = if access.end_bytes() == active.access.end_bytes() {
+            active.data.take()
         } else {
             self.waiting.push_front(request);
-            under_way.open += 1;
-            under_way.data.clone()
+            active.parts_left += 1;
+            active.data.clone()
         };
-        let before = (access.offset_bytes - under_way.access.offset_bytes) as usize;
+        let before = (access.offset_bytes - active.access.offset_bytes) as usize;
         Some(Command {
             tag: tag_of(request, number),
             access,
@@ -123,10 +123,10 @@ impl Commands {
         })
     }
 
-    /// What a command that is under way does.
+    /// Returns the access of a command in flight.
     #[inline]
     pub(crate) fn access(&self, tag: u32) -> Access {
-        let (request, number) = place_of(tag);
+        let (request, number) = request_of(tag);
         part(
             &self.requests[request.0 as usize].access,
             self.longest,
@@ -134,21 +134,21 @@ impl Commands {
         )
     }
 
-    /// A command has ended.
+    /// Ends a command.
     #[inline]
-    pub(crate) fn handle_done(&mut self, tag: u32, result: Result<(), TaskError>) -> Ended {
-        let (request, _) = place_of(tag);
-        let under_way = &mut self.requests[request.0 as usize];
-        under_way.open -= 1;
-        if result.is_err() && under_way.result.is_ok() {
-            under_way.result = result;
+    pub(crate) fn handle_done(&mut self, tag: u32, result: Result<(), TaskError>) -> Completion {
+        let (request, _) = request_of(tag);
+        let active = &mut self.requests[request.0 as usize];
+        active.parts_left -= 1;
+        if result.is_err() && active.result.is_ok() {
+            active.result = result;
         }
-        let result = (under_way.open == 0).then_some(under_way.result);
-        Ended { request, result }
+        let result = (active.parts_left == 0).then_some(active.result);
+        Completion { request, result }
     }
 }
 
-/// The part of a request that its command number `number`, from 0, does.
+/// Returns the part of a request that its `number`th command, counting from 0, transfers.
 #[inline]
 fn part(request: &Access, longest: u32, number: u32) -> Access {
     let before = longest * number;
@@ -159,17 +159,17 @@ fn part(request: &Access, longest: u32, number: u32) -> Access {
     }
 }
 
-/// A command's tag: its request, of which a VM has 1024 at most, and its number among the request's
-/// commands, 32 768 at most.
+/// Encodes a command's tag: its request, of which a VM has at most 1024, and its number among the
+/// request's commands, of which there are at most 32 768.
 #[inline]
 fn tag_of(request: RequestId, number: u32) -> u32 {
     debug_assert!(request.0 <= 0xffff && number <= 0xffff);
     number << 16 | request.0
 }
 
-/// What [`tag_of`] has put together.
+/// Decodes a tag made by [`tag_of`].
 #[inline]
-fn place_of(tag: u32) -> (RequestId, u32) {
+fn request_of(tag: u32) -> (RequestId, u32) {
     (RequestId(tag & 0xffff), tag >> 16)
 }
 
@@ -192,13 +192,13 @@ mod tests {
     }
 
     #[test]
-    fn long_requests_go_as_several_commands_and_end_with_the_last() {
+    fn long_requests_are_split_and_end_with_their_last_command() {
         let mut commands = Commands::new(Some(4096));
         let bytes = Arc::new(vec![0; 20_000]);
         commands.admit(&request(0, 1 << 20, 10_240), Some((Arc::clone(&bytes), 64)));
         commands.admit(&request(1, 0, 512), Some((bytes, 0)));
-        let given: Vec<Command> = std::iter::from_fn(|| commands.poll_command()).collect();
-        let places: Vec<_> = given
+        let issued: Vec<Command> = std::iter::from_fn(|| commands.poll_command()).collect();
+        let ranges: Vec<_> = issued
             .iter()
             .map(|c| {
                 (
@@ -209,7 +209,7 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            places,
+            ranges,
             [
                 (0, 4096, 64),
                 (4096, 4096, 4160),
@@ -218,31 +218,31 @@ mod tests {
             ]
         );
         assert!(commands.waiting.is_empty());
-        // In any order; the first failure is the request's.
-        assert!(commands.handle_done(given[2].tag, Ok(())).result.is_none());
+        // Completions in any order; the first failure is the request's.
+        assert!(commands.handle_done(issued[2].tag, Ok(())).result.is_none());
         let error = TaskError::CheckWithoutSense;
         assert!(
             commands
-                .handle_done(given[0].tag, Err(error))
+                .handle_done(issued[0].tag, Err(error))
                 .result
                 .is_none()
         );
         assert_eq!(
-            commands.handle_done(given[3].tag, Ok(())).result,
+            commands.handle_done(issued[3].tag, Ok(())).result,
             Some(Ok(()))
         );
-        let last = commands.handle_done(given[1].tag, Err(TaskError::TargetFailure(1)));
+        let last = commands.handle_done(issued[1].tag, Err(TaskError::TargetFailure(1)));
         assert_eq!(
             (last.request, last.result),
             (RequestId(0), Some(Err(TaskError::CheckWithoutSense)))
         );
-        // Places are used again.
+        // Slots are reused.
         commands.admit(&request(0, 0, 512), None);
         assert!(commands.poll_command().unwrap().tag < 4);
     }
 
     #[test]
-    fn requests_are_not_split_unless_told() {
+    fn requests_are_not_split_without_a_limit() {
         let mut commands = Commands::new(None);
         commands.admit(&request(7, 0, 16 << 20), None);
         assert_eq!(

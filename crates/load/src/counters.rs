@@ -7,17 +7,17 @@ use hakaru_iscsi_session::Phases;
 /// `docs/reference/metrics.md`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Reads that ended well.
+    /// Successful reads.
     pub reads: u64,
-    /// Writes that ended well.
+    /// Successful writes.
     pub writes: u64,
-    /// Bytes of those reads.
+    /// Bytes of successful reads.
     pub read_bytes: u64,
-    /// Bytes of those writes.
+    /// Bytes of successful writes.
     pub write_bytes: u64,
-    /// Sum of the latencies of those reads, and of failed ones.
+    /// Sum of the latencies of all reads, including failed ones.
     pub read_latency_ns_sum: u64,
-    /// Sum of the latencies of those writes, and of failed ones.
+    /// Sum of the latencies of all writes, including failed ones.
     pub write_latency_ns_sum: u64,
     /// Requests that failed.
     pub errors: u64,
@@ -28,35 +28,36 @@ pub struct Counters {
     pub in_flight_now: u64,
     /// Open-loop requests issued more than 1 ms after they were due.
     pub late: u64,
-    /// Sum of the times from when open-loop requests were due until they were issued. Latencies
+    /// Sum of the delays between the due and the issue instants of open-loop requests. Latencies
     /// include it.
     pub late_ns_sum: u64,
-    /// Answers BUSY or TASK SET FULL, each followed by another try.
+    /// Answers BUSY or TASK SET FULL, each followed by a retry.
     pub busy: u64,
-    /// Commands that ended; a request is one, unless it was split.
+    /// Completed commands; a request is one command, unless it was split.
     pub commands: u64,
-    /// R2Ts that came for them.
+    /// R2Ts received for these commands.
     pub r2ts: u64,
-    /// Sum of their times from submission until the first byte was out.
+    /// Sum of the commands' times from submission until the first byte was sent.
     pub command_wait_ns_sum: u64,
-    /// Sum of the writes' times with nothing to send before the next R2T.
+    /// Sum of the writes' times spent waiting for the next R2T with nothing to send.
     pub wait_r2t_ns_sum: u64,
     /// Sum of the writes' times between an R2T and its first data.
     pub r2t_to_data_ns_sum: u64,
-    /// Sum of the writes' times with data going out.
+    /// Sum of the writes' times spent sending data.
     pub write_data_transfer_ns_sum: u64,
     /// Sum of the writes' times from the last data to the status.
     pub write_data_to_response_ns_sum: u64,
     /// Sum of the reads' times until the first data.
     pub command_to_data_ns_sum: u64,
-    /// Sum of the reads' times with data coming in.
+    /// Sum of the reads' times spent receiving data.
     pub read_data_transfer_ns_sum: u64,
     /// Sum of the reads' times from the last data to the status.
     pub read_data_to_response_ns_sum: u64,
 }
 
 impl Counters {
-    /// Every counter with its name on the contract. Names that end in `_now` are gauges.
+    /// Calls `see` with the name and value of every counter of the contract. Names that end in
+    /// `_now` are gauges.
     pub fn visit(&self, see: &mut dyn FnMut(&'static str, f64)) {
         let all = [
             ("reads", self.reads),
@@ -95,10 +96,10 @@ impl Counters {
             .for_each(|(name, value)| see(name, value as f64));
     }
 
-    /// A request has ended, well if `done`, and took so long.
+    /// Counts a completed request, successful if `done`, and its latency.
     #[inline]
     pub(crate) fn count_request(&mut self, access: &Access, done: bool, latency_ns: u64) {
-        let (ended, bytes, latency_ns_sum) = match access.op {
+        let (requests, bytes, latency_ns_sum) = match access.op {
             Op::Read => (
                 &mut self.reads,
                 &mut self.read_bytes,
@@ -112,14 +113,14 @@ impl Counters {
         };
         *latency_ns_sum += latency_ns;
         if done {
-            *ended += 1;
+            *requests += 1;
             *bytes += u64::from(access.length_bytes);
         } else {
             self.errors += 1;
         }
     }
 
-    /// A command has ended that was where for so long.
+    /// Counts a completed command and its phases.
     #[inline]
     pub(crate) fn count_command(&mut self, op: Op, phases: &Phases) {
         self.commands += 1;
@@ -166,8 +167,8 @@ impl Counters {
         self.read_data_to_response_ns_sum += other.read_data_to_response_ns_sum;
     }
 
-    /// What was counted since `earlier`, an earlier state of the same counters; gauges stay as they
-    /// are.
+    /// Returns the increase since `earlier`, an earlier state of the same counters. Gauges keep
+    /// their value.
     #[must_use]
     pub fn since(&self, earlier: &Counters) -> Counters {
         Counters {

@@ -1,15 +1,25 @@
 //! The load of many VMs: patterns, pacing, verification and counters, without I/O.
 //!
-//! The path of one request:
-//! 1. [`Load`] draws it from the VM's pattern when it is due;
-//! 2. over iSCSI, [`IscsiVm`] splits it into commands and submits them to its sessions
-//!    ([`hakaru_iscsi_session::Nexus`]); on a file, the shell reads or writes;
-//! 3. [`Load::handle_done`] counts it and records its latency from the intended instant.
+//! # Grammar
 //!
-//! [`Load`] knows nothing of iSCSI; [`IscsiVm`] is one VM over iSCSI, which a shell or `world`
-//! drives: `handle_connected`, `handle_received`, `handle_closed` and `handle_timeout` take events
-//! of one *leg* (session); `begin`, `end` and `log_out` are commands; `poll_event`, `poll_timeout`
-//! and `poll_transmit` return what follows. `Latencies` belong to the engine, not to a VM.
+//! [`Load`] is independent of iSCSI. [`IscsiVm`] is one VM over iSCSI, driven by a shell or by
+//! `world`:
+//!
+//! - [`IscsiVm::handle_connected`], [`IscsiVm::handle_received`], [`IscsiVm::handle_closed`] and
+//!   [`IscsiVm::handle_timeout`] take the events of one *leg* (session).
+//! - [`IscsiVm::begin`], [`IscsiVm::end`] and [`IscsiVm::log_out`] are commands.
+//! - [`IscsiVm::poll_event`] and [`IscsiVm::poll_timeout`] return events and deadlines.
+//!   [`IscsiVm::poll_transmit`] returns the other legs that have data to send, and
+//!   [`IscsiVm::transmit`] returns the data.
+//!
+//! Latencies belong to the engine: calls that complete requests take its `Latencies`.
+//!
+//! # Path of one request
+//!
+//! 1. [`Load`] draws it from the VM's pattern when it is due.
+//! 2. Over iSCSI, [`IscsiVm`] splits it into commands and submits them to its sessions
+//!    ([`hakaru_iscsi_session::Nexus`]). On a file, the shell reads or writes.
+//! 3. [`Load::handle_done`] counts it and records its latency from the intended instant.
 //!
 //! Nothing here has a socket, a thread or a clock: the caller passes the time.
 #![forbid(unsafe_code)]

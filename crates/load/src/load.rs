@@ -1,13 +1,14 @@
-//! The load of one VM: draws requests when they are due and counts their results. It does not know
-//! how requests travel.
+//! The load of one VM: draws requests when they are due and counts their results. It is independent
+//! of the transport.
 //!
-//! 1. [`Load::poll_request`] gives a request when one is due and a place is free;
-//! 2. the caller carries it out, over a [`hakaru_iscsi_session::Session`] or on a file;
-//! 3. [`Load::handle_done`] frees the place, counts, and records the latency from the *intended* instant.
+//! 1. [`Load::poll_request`] returns a request if one is due and a slot is free.
+//! 2. The caller carries it out, over a [`hakaru_iscsi_session::Session`] or on a file.
+//! 3. [`Load::handle_done`] frees the slot, counts, and records the latency from the *intended*
+//!    instant.
 //!
-//! Why the intended instant: a closed loop that waits for a stalled server issues nothing while it
-//! waits, so most of the stall never shows (coordinated omission). An open load keeps its schedule,
-//! and each request that should have been sent during the stall carries its share of the wait.
+//! Why the intended instant: a closed loop that waits for a stalled server issues nothing
+//! meanwhile, so most of the stall never shows (coordinated omission). An open loop keeps its
+//! schedule, and each request due during the stall carries its share of the wait.
 use hakaru_units::Time;
 
 use crate::counters::Counters;
@@ -18,23 +19,23 @@ use hakaru_contract::initiator::Vm;
 use hakaru_iscsi_session::Phases;
 use hakaru_stats::Latencies;
 
-/// An open-loop request that is issued this much after its instant counts as late: the generator,
-/// or its cap of requests in flight, was behind.
+/// Delay after which an open-loop request counts as late, nanoseconds: the generator, or its limit
+/// of requests in flight, fell behind.
 pub const LATE_NS: u64 = 1_000_000;
 
-/// A request's place among those in flight, 0 to the in-flight maximum less one; free again once
-/// the request is done.
+/// Slot of a request in flight, 0 to the in-flight maximum less one; reused once the request is
+/// done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId(pub u32);
 
 /// A request to carry out now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// To be given back to [`Load::handle_done`].
+    /// Identifier, passed to [`Load::handle_done`].
     pub id: RequestId,
-    /// What to do.
+    /// Operation and range.
     pub access: Access,
-    /// When it was intended: now in a closed loop, now or earlier in an open one.
+    /// Intended instant: now in a closed loop, now or earlier in an open one.
     pub due: Time,
 }
 
@@ -50,31 +51,31 @@ pub struct Load {
     accesses: Accesses,
     pacing: Pacing,
     issuing: bool,
-    /// By [`RequestId`]; `None` is a free place.
-    places: Box<[Option<InFlight>]>,
-    /// Free places, the last one used next.
+    /// Slots by [`RequestId`]; `None` is a free slot.
+    slots: Box<[Option<InFlight>]>,
+    /// Free slots; the last is used next.
     free: Vec<u32>,
-    /// An access that must wait until one it overlaps has ended (verification only).
+    /// An access that waits until an overlapping one has ended (verification only).
     held: Option<Access>,
     counters: Counters,
-    /// Until when `counters.outstanding_ns` is complete.
+    /// Instant up to which `counters.outstanding_ns` is complete.
     integrated_to: Time,
     verifier: Option<Box<Verifier>>,
 }
 
 impl Load {
-    /// The load of `vm` on `extent` of its volume. `vm` was validated and its region resolved with
-    /// [`crate::resolve_region`].
+    /// Creates the load of `vm` on `extent` of its volume. `vm` was validated and its region
+    /// resolved with [`crate::resolve_region`].
     #[must_use]
     pub fn new(vm: &Vm, extent: Extent) -> Load {
         let pacing = Pacing::new(&vm.load, vm.seed);
-        let places = pacing.in_flight_max();
+        let slots = pacing.in_flight_max();
         Load {
             accesses: Accesses::new(&vm.pattern, extent, vm.seed),
             pacing,
             issuing: false,
-            places: vec![None; places as usize].into_boxed_slice(),
-            free: (0..places).rev().collect(),
+            slots: vec![None; slots as usize].into_boxed_slice(),
+            free: (0..slots).rev().collect(),
             held: None,
             counters: Counters::default(),
             integrated_to: Time::ZERO,
@@ -82,7 +83,7 @@ impl Load {
         }
     }
 
-    /// Checks what is read and stamps what is written. Requests that would overlap one in flight
+    /// Enables verification: stamps writes and checks reads. Requests that overlap one in flight
     /// wait for it.
     #[must_use]
     pub fn with_verifier(mut self, verifier: Verifier) -> Load {
@@ -90,7 +91,7 @@ impl Load {
         self
     }
 
-    /// Begins to issue requests.
+    /// Starts issuing requests.
     pub fn begin(&mut self, now: Time) {
         self.issuing = true;
         self.integrated_to = now;
@@ -99,18 +100,18 @@ impl Load {
         }
     }
 
-    /// Issues no more; requests in flight still end.
+    /// Stops issuing requests; those in flight still complete.
     pub fn end(&mut self) {
         self.issuing = false;
     }
 
-    /// Requests in flight.
+    /// Returns the number of requests in flight.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.slots.len() - self.free.len()
     }
 
-    /// The next request to carry out, if one is due.
+    /// Returns the next request to carry out, if one is due.
     #[inline]
     pub fn poll_request(&mut self, now: Time) -> Option<Request> {
         if !self.issuing {
@@ -130,8 +131,8 @@ impl Load {
         Some(self.issue(now, due, access))
     }
 
-    /// When [`Load::poll_request`] is wanted next; `None` while only an ending request can bring
-    /// the next one.
+    /// Returns when [`Load::poll_request`] must be called next; `None` while only a completion can
+    /// make the next request due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         match &self.pacing {
@@ -144,15 +145,15 @@ impl Load {
         }
     }
 
-    /// A request has ended: well if `done`, else failed. Its latency counts either way, so that
-    /// failures cannot hide a tail.
+    /// Completes a request, successful if `done`, else failed. Its latency counts in both cases, so
+    /// that failures cannot hide a tail.
     ///
     /// # Panics
     /// Panics if no such request is in flight: a defect of the caller.
     #[inline]
     pub fn handle_done(&mut self, now: Time, id: RequestId, done: bool, latencies: &mut Latencies) {
         self.integrate(now);
-        let InFlight { access, due } = self.places[id.0 as usize]
+        let InFlight { access, due } = self.slots[id.0 as usize]
             .take()
             .expect("the request is in flight");
         self.free.push(id.0);
@@ -171,28 +172,28 @@ impl Load {
         }
     }
 
-    /// The path to the volume is lost: every request in flight ends as failed, with the time it has
-    /// waited until now.
+    /// Fails every request in flight, with the time it has waited, because the path to the volume
+    /// is lost.
     pub fn handle_lost(&mut self, now: Time, latencies: &mut Latencies) {
         self.end();
-        for place in 0..self.places.len() {
-            if self.places[place].is_some() {
-                self.handle_done(now, RequestId(place as u32), false, latencies);
+        for slot in 0..self.slots.len() {
+            if self.slots[slot].is_some() {
+                self.handle_done(now, RequestId(slot as u32), false, latencies);
             }
         }
     }
 
-    /// The stamped bytes of a write that is in flight, into `out`. Does nothing without a verifier.
+    /// Writes the stamped bytes of a write in flight into `out`. Does nothing without a verifier.
     pub fn stamp(&mut self, access: &Access, out: &mut Vec<u8>) {
         if let Some(verifier) = &mut self.verifier {
             verifier.stamp(access, out);
         }
     }
 
-    /// Checks what a read in flight, or a part of it, has brought.
+    /// Checks the data of a read in flight, or of a part of it.
     ///
     /// # Errors
-    /// [`Corruption`] names the first block that is not what it should be.
+    /// [`Corruption`] names the first invalid block.
     pub fn check(&mut self, access: &Access, bytes: &[u8]) -> Result<(), Corruption> {
         match &mut self.verifier {
             Some(verifier) => verifier.check(access, bytes),
@@ -200,18 +201,18 @@ impl Load {
         }
     }
 
-    /// The access of a request in flight.
+    /// Returns the access of a request in flight.
     ///
     /// # Panics
     /// Panics if no such request is in flight: a defect of the caller.
     #[must_use]
     pub fn access(&self, id: RequestId) -> Access {
-        self.places[id.0 as usize]
+        self.slots[id.0 as usize]
             .expect("the request is in flight")
             .access
     }
 
-    /// Whether a verifier stamps and checks.
+    /// Returns whether a verifier stamps and checks.
     #[must_use]
     pub fn verifies(&self) -> bool {
         self.verifier.is_some()
@@ -222,13 +223,13 @@ impl Load {
         self.counters.busy += times;
     }
 
-    /// Counts a command that has ended, and how long it was where.
+    /// Counts a completed command and its phases.
     #[inline]
     pub fn count_command(&mut self, op: Op, phases: &Phases) {
         self.counters.count_command(op, phases);
     }
 
-    /// Counters with every integral complete until `now`.
+    /// Returns the counters with every integral complete until `now`.
     pub fn counters(&mut self, now: Time) -> Counters {
         self.integrate(now);
         self.counters
@@ -242,7 +243,7 @@ impl Load {
         };
         if self.verifier.is_some()
             && self
-                .places
+                .slots
                 .iter()
                 .flatten()
                 .any(|other| other.access.overlaps(&access))
@@ -257,15 +258,18 @@ impl Load {
     fn issue(&mut self, now: Time, due: Time, access: Access) -> Request {
         self.integrate(now);
         let behind_ns = now.ns_since(due);
-        // Outstanding from its instant on, though it could not be sent before now.
+        // Outstanding from its due instant, although it could not be issued before now.
         self.counters.outstanding_ns += behind_ns;
         self.counters.late_ns_sum += behind_ns;
         self.counters.late += u64::from(behind_ns > LATE_NS);
         self.counters.in_flight_now += 1;
-        let place = self.free.pop().expect("poll_request saw a free place");
-        self.places[place as usize] = Some(InFlight { access, due });
+        let slot = self
+            .free
+            .pop()
+            .expect("poll_request checked that a slot is free");
+        self.slots[slot as usize] = Some(InFlight { access, due });
         Request {
-            id: RequestId(place),
+            id: RequestId(slot),
             access,
             due,
         }

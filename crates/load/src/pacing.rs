@@ -1,4 +1,4 @@
-//! When a VM's requests are due.
+//! Due instants of a VM's requests.
 use hakaru_contract::initiator::{Arrivals, Load};
 use hakaru_units::Time;
 use rand::{RngExt as _, SeedableRng as _};
@@ -9,7 +9,7 @@ use rand_pcg::Pcg64Mcg;
 pub(crate) enum Pacing {
     /// A request is due whenever one of `queue_depth` places is free.
     Closed { queue_depth: u32 },
-    /// Requests are due at instants of their own.
+    /// Requests are due at scheduled instants.
     Open {
         schedule: Schedule,
         in_flight_max: u32,
@@ -31,7 +31,7 @@ impl Pacing {
         }
     }
 
-    /// Requests that may be in flight at once.
+    /// Returns the maximum number of requests in flight.
     pub(crate) fn in_flight_max(&self) -> u32 {
         match *self {
             Pacing::Closed { queue_depth } => queue_depth,
@@ -40,9 +40,9 @@ impl Pacing {
     }
 }
 
-/// Intended instants of an open load.
+/// Intended instants of an open loop.
 ///
-/// Instants are kept as exact multiples or sums from the begin, in f64 nanoseconds: below 0.2 ns of
+/// Instants are kept as exact multiples or sums from the start, in f64 nanoseconds: below 0.2 ns of
 /// error within 11 days.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
@@ -52,14 +52,15 @@ pub(crate) struct Schedule {
     begin: Time,
     /// Nanoseconds from `begin` to the next instant.
     next_ns: f64,
-    /// Instants passed, which a uniform schedule multiplies instead of adding up rounding.
+    /// Number of instants passed. A uniform schedule multiplies it, so that rounding does not add
+    /// up.
     passed: u64,
     phase_ns: f64,
 }
 
 impl Schedule {
     fn new(rate_per_s: f64, arrivals: Arrivals, seed: u64) -> Schedule {
-        // A stream of its own: pacing must not shift when the pattern draws more or fewer numbers.
+        // A separate stream: pacing must not shift when the pattern draws more or fewer numbers.
         let rng = Pcg64Mcg::seed_from_u64(seed ^ 0x5f70_6163_696e_675f);
         Schedule {
             rng,
@@ -72,8 +73,8 @@ impl Schedule {
         }
     }
 
-    /// Begins at `now`. Uniform schedules begin at a random phase, so that many VMs of one rate do
-    /// not fire as one.
+    /// Starts at `now`. Uniform schedules start at a random phase, so that many VMs of the same
+    /// rate do not fire together.
     pub(crate) fn begin(&mut self, now: Time) {
         self.begin = now;
         self.passed = 0;
@@ -84,12 +85,12 @@ impl Schedule {
         };
     }
 
-    /// The next intended instant.
+    /// Returns the next intended instant.
     pub(crate) fn due(&self) -> Time {
         Time(self.begin.as_ns().saturating_add(self.next_ns as u64))
     }
 
-    /// Goes on to the instant after.
+    /// Advances to the following instant.
     pub(crate) fn advance(&mut self) {
         self.passed += 1;
         self.next_ns = match self.arrivals {
@@ -98,7 +99,7 @@ impl Schedule {
         };
     }
 
-    /// Exponential with mean `period_ns`, by inversion; `1 - u` is never 0.
+    /// Draws an exponential interval with mean `period_ns`, by inversion; `1 - u` is never 0.
     fn exponential(&mut self) -> f64 {
         -(1.0 - self.rng.random::<f64>()).ln() * self.period_ns
     }
@@ -131,10 +132,10 @@ mod tests {
         );
     }
 
-    /// Exponential gaps: mean and standard deviation are equal, and e^-1 of all gaps exceed the
-    /// mean.
+    /// Exponential intervals: mean and standard deviation are equal, and e^-1 of all intervals
+    /// exceed the mean.
     #[test]
-    fn poisson_gaps_are_exponential() {
+    fn poisson_intervals_are_exponential() {
         let n = 200_000;
         let due = instants(Arrivals::Poisson, 1_000.0, n + 1);
         let gaps: Vec<f64> = due.windows(2).map(|w| (w[1] - w[0]) as f64 / 1e6).collect();

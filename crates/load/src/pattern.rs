@@ -1,12 +1,12 @@
-//! Which requests a VM makes: an endless, seeded stream of (operation, place, length).
+//! Access pattern of a VM: an endless, seeded stream of (operation, offset, length).
 //!
-//! Every draw is independent, so shares hold in the long run and no period of the stream lines up
-//! with one of the device.
+//! Draws are independent, so shares hold in the long run, and the stream has no period that could
+//! coincide with one of the device.
 use hakaru_contract::initiator::Pattern;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 
-/// Read or write. Of four bytes, so that an [`Access`] has no padding, which would be moved byte by
+/// Read or write. Four bytes, so that an [`Access`] has no padding, which would be copied byte by
 /// byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
@@ -17,7 +17,7 @@ pub enum Op {
     Write,
 }
 
-/// One access: where and how much. Bytes count from the beginning of the volume.
+/// One access: operation and range, in bytes from the start of the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// Read or write.
@@ -29,20 +29,20 @@ pub struct Access {
 }
 
 impl Access {
-    /// First byte after it.
+    /// Returns the first byte after it.
     #[must_use]
     pub fn end_bytes(&self) -> u64 {
         self.offset_bytes + u64::from(self.length_bytes)
     }
 
-    /// Shares at least one byte with `other`.
+    /// Returns whether both share at least one byte.
     #[must_use]
     pub fn overlaps(&self, other: &Access) -> bool {
         self.offset_bytes < other.end_bytes() && other.offset_bytes < self.end_bytes()
     }
 }
 
-/// A range of a volume in bytes, with its length known.
+/// A range of a volume in bytes, of known length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// First byte.
@@ -51,15 +51,15 @@ pub struct Extent {
     pub length_bytes: u64,
 }
 
-/// One size of access.
+/// One access size.
 #[derive(Clone, Copy, Debug)]
 struct Size {
     bytes: u32,
     weight: u32,
-    /// Distance of random places.
+    /// Alignment of random offsets.
     align_bytes: u64,
-    /// Random places at which it fits.
-    places: u64,
+    /// Number of random offsets at which the access fits.
+    offsets: u64,
 }
 
 /// Draws the accesses of one VM.
@@ -71,12 +71,12 @@ pub struct Accesses {
     read_percent: u32,
     random_percent: u32,
     extent: Extent,
-    /// Where the access before ended, counted from the extent's begin.
+    /// End of the previous access, counted from the start of the extent.
     position: u64,
 }
 
 impl Accesses {
-    /// `pattern` was validated, and every size of it fits `extent`.
+    /// Creates the stream. `pattern` was validated, and each of its sizes fits `extent`.
     #[must_use]
     pub fn new(pattern: &Pattern, extent: Extent, seed: u64) -> Accesses {
         debug_assert!(
@@ -91,7 +91,7 @@ impl Accesses {
                 bytes: size.bytes,
                 weight: size.weight,
                 align_bytes,
-                places: (extent.length_bytes - u64::from(size.bytes)) / align_bytes + 1,
+                offsets: (extent.length_bytes - u64::from(size.bytes)) / align_bytes + 1,
             }
         });
         Accesses {
@@ -105,7 +105,7 @@ impl Accesses {
         }
     }
 
-    /// The next access. The stream never ends.
+    /// Draws the next access. The stream never ends.
     #[inline]
     pub fn draw(&mut self) -> Access {
         let size = self.draw_size();
@@ -115,18 +115,18 @@ impl Accesses {
         } else {
             Op::Write
         };
-        let place = if self.chance(self.random_percent) {
-            // Each as likely as any other.
-            self.rng.random_range(0..size.places) * size.align_bytes
+        let offset = if self.chance(self.random_percent) {
+            // Uniform over all offsets.
+            self.rng.random_range(0..size.offsets) * size.align_bytes
         } else if self.position + u64::from(length_bytes) <= self.extent.length_bytes {
             self.position
         } else {
             0
         };
-        self.position = place + u64::from(length_bytes);
+        self.position = offset + u64::from(length_bytes);
         Access {
             op,
-            offset_bytes: self.extent.offset_bytes + place,
+            offset_bytes: self.extent.offset_bytes + offset,
             length_bytes,
         }
     }
@@ -147,7 +147,7 @@ impl Accesses {
         unreachable!("drawn below the sum of all weights")
     }
 
-    /// True in `percent` of all calls. Certain outcomes spend no random number.
+    /// Returns true in `percent` of all calls. Certain outcomes consume no random number.
     #[inline]
     fn chance(&mut self, percent: u32) -> bool {
         match percent {
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Sum over all bins of (observed - expected)^2 / expected.
+    /// Returns the sum over all bins of (observed - expected)^2 / expected.
     fn chi_square(observed: &[u64], expected: f64) -> f64 {
         observed
             .iter()
@@ -200,8 +200,8 @@ mod tests {
             extent(64 * KIB, 10 * KIB),
             1,
         );
-        let places: Vec<u64> = (0..5).map(|_| accesses.draw().offset_bytes).collect();
-        assert_eq!(places, [64 * KIB, 68 * KIB, 64 * KIB, 68 * KIB, 64 * KIB]);
+        let offsets: Vec<u64> = (0..5).map(|_| accesses.draw().offset_bytes).collect();
+        assert_eq!(offsets, [64 * KIB, 68 * KIB, 64 * KIB, 68 * KIB, 64 * KIB]);
     }
 
     #[test]
@@ -230,27 +230,27 @@ mod tests {
     }
 
     #[test]
-    fn an_access_as_long_as_the_region_has_one_place() {
+    fn an_access_as_long_as_the_region_has_one_offset() {
         let mut accesses = Accesses::new(&pattern(0, 100, &[(8192, 1)]), extent(512, 8192), 9);
         assert!((0..100).all(|_| accesses.draw().offset_bytes == 512));
     }
 
     /// 99.9 % points of chi-square: 10.83 (1 degree of freedom), 148.2 (99), 149.4 (100).
     #[test]
-    fn shares_of_reads_sizes_and_places_pass_a_chi_square_test() {
+    fn shares_of_reads_sizes_and_offsets_pass_a_chi_square_test() {
         let n = 200_000u64;
         let mut accesses = Accesses::new(
             &pattern(70, 100, &[(4096, 1), (8192, 3)]),
             extent(0, 100 * 8192),
             42,
         );
-        let (mut reads, mut large, mut places) = (0u64, 0u64, vec![0u64; 100]);
+        let (mut reads, mut large, mut offsets) = (0u64, 0u64, vec![0u64; 100]);
         for _ in 0..n {
             let access = accesses.draw();
             reads += u64::from(access.op == Op::Read);
             if access.length_bytes == 8192 {
                 large += 1;
-                places[(access.offset_bytes / 8192) as usize] += 1;
+                offsets[(access.offset_bytes / 8192) as usize] += 1;
             }
         }
         let two_bins = |hits: u64, share: f64| {
@@ -259,12 +259,12 @@ mod tests {
         };
         assert!(two_bins(reads, 0.70) < 10.83, "{reads} reads of {n}");
         assert!(two_bins(large, 0.75) < 10.83, "{large} large of {n}");
-        let x2 = chi_square(&places, large as f64 / 100.0);
-        assert!(x2 < 148.2, "places: chi-square {x2}");
+        let x2 = chi_square(&offsets, large as f64 / 100.0);
+        assert!(x2 < 148.2, "offsets: chi-square {x2}");
     }
 
     #[test]
-    fn share_of_random_places_passes_a_chi_square_test() {
+    fn share_of_random_offsets_passes_a_chi_square_test() {
         let n = 100_000u64;
         let mut accesses = Accesses::new(&pattern(100, 30, &[(4096, 1)]), extent(0, 1 << 40), 5);
         let mut expected_next = 0;

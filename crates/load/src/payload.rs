@@ -1,13 +1,13 @@
-//! What writes carry when nothing is verified: one buffer of incompressible bytes that all VMs
-//! share and no write copies.
+//! Data of writes without verification: one buffer of incompressible bytes, which all VMs share and
+//! no write copies.
 use std::sync::Arc;
 
 use rand::{Rng as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 
-/// Writes begin at multiples of this many bytes in the buffer.
+/// Alignment of a write's data in the buffer, bytes.
 const STEP: usize = 64;
-/// Different beginnings.
+/// Number of different start offsets.
 const STEPS: usize = 4096;
 
 /// Incompressible bytes to write.
@@ -18,8 +18,8 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// Enough for writes of up to `longest_bytes`, drawn from `seed`. Takes `longest_bytes` + 256
-    /// KiB.
+    /// Creates a buffer for writes of up to `longest_bytes`, drawn from `seed`. Takes
+    /// `longest_bytes` + 256 KiB.
     #[must_use]
     pub fn new(longest_bytes: u32, seed: u64) -> Payload {
         let longest = longest_bytes as usize;
@@ -31,18 +31,18 @@ impl Payload {
         }
     }
 
-    /// The whole buffer, to be referenced by segments.
+    /// Returns the whole buffer, for segments to reference.
     #[must_use]
     pub fn bytes(&self) -> &Arc<Vec<u8>> {
         &self.bytes
     }
 
-    /// Where in the buffer the write number `n` begins: neighbouring writes differ, so that no
-    /// array can merge them.
+    /// Returns the offset in the buffer of the data of the `n`th write. Successive writes differ,
+    /// so that no array can deduplicate them.
     #[must_use]
     pub fn begin_of(&self, n: u64, length_bytes: u32) -> usize {
         debug_assert!(length_bytes as usize <= self.longest);
-        // An odd multiplier visits every beginning.
+        // An odd multiplier visits every offset.
         (n.wrapping_mul(1_597) as usize % STEPS) * STEP
     }
 }

@@ -26,16 +26,16 @@ pub fn resolve_region(
         region.length_bytes
     };
     if length_bytes > room || length_bytes == 0 {
-        let what = format!("reaches beyond the volume, which has {capacity} bytes");
+        let problem = format!("reaches beyond the volume, which has {capacity} bytes");
         return refuse(
             format!("{field}.region"),
-            what,
-            "make the region smaller or the volume larger",
+            problem,
+            "shrink the region or enlarge the volume",
         );
     }
     if !region.offset_bytes.is_multiple_of(block) || !length_bytes.is_multiple_of(block) {
-        let what = format!("is not a multiple of the volume's block, {block} bytes");
-        return refuse(format!("{field}.region"), what, "align it");
+        let problem = format!("is not a multiple of the volume's block, {block} bytes");
+        return refuse(format!("{field}.region"), problem, "align it");
     }
     for (i, size) in pattern.sizes.iter().enumerate() {
         let bytes = u64::from(size.bytes);
@@ -57,8 +57,8 @@ pub fn resolve_region(
     }
     match pattern.align_bytes {
         Some(align) if u64::from(align) % block != 0 => {
-            let what = format!("{align} is not a multiple of the volume's block, {block} bytes");
-            refuse(format!("{field}.pattern.align_bytes"), what, "align it")
+            let problem = format!("{align} is not a multiple of the volume's block, {block} bytes");
+            refuse(format!("{field}.pattern.align_bytes"), problem, "align it")
         }
         _ => Ok(Extent {
             offset_bytes: region.offset_bytes,

@@ -1,4 +1,4 @@
-//! Settings that all VMs of an engine share.
+//! Settings shared by all VMs of an engine.
 use std::time::Duration;
 
 use crate::payload::Payload;
@@ -7,7 +7,7 @@ use hakaru_contract::initiator::COMMANDS_MAX;
 use hakaru_contract::initiator::InitiatorConfig;
 use hakaru_iscsi_session::Chap;
 
-/// Settings that all VMs of an engine share.
+/// Settings shared by all VMs of an engine.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Login keys.
@@ -18,18 +18,19 @@ pub struct Settings {
     pub timeout: Duration,
     /// Contents of writes.
     pub payload: Payload,
-    /// Stamp and check every block; the number tells this run's stamps from earlier ones'.
+    /// Verification: stamp and check every block. The number distinguishes this run's stamps from
+    /// those of earlier runs.
     pub verify_run: Option<u32>,
-    /// How requests become commands.
+    /// Splitting of requests into commands.
     pub commands: CommandLimits,
 }
 
-/// How requests become commands, and over how many sessions.
+/// Splitting of requests into commands, and distribution over sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandLimits {
     /// Sessions of each VM, 1 to 64. Default 1.
     pub sessions: u32,
-    /// Longest command, bytes, a multiple of the LU's block. Default: as long as requests are.
+    /// Longest command, bytes, a multiple of the LU's block. Default: requests are not split.
     pub bytes_max: Option<u32>,
     /// Commands outstanding per session, 1 to 4096. Default 4096.
     pub outstanding_max: u32,
@@ -46,7 +47,7 @@ impl Default for CommandLimits {
 }
 
 impl CommandLimits {
-    /// Those of a configuration that was validated.
+    /// Returns the limits of a validated configuration.
     #[must_use]
     pub fn of(config: &InitiatorConfig) -> CommandLimits {
         CommandLimits {

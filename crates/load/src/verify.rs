@@ -1,21 +1,21 @@
-//! Verification: every block written carries a stamp, every block read is held against what may be
-//! there.
+//! Verification: every block written carries a stamp; every block read is compared with the stamps
+//! that are valid there.
 //!
 //! # A stamped block
 //! ```text
 //!  0        8        16        24         32      36      40                              n-8        n
 //!  | magic  | volume | LBA     | sequence | run   | CRC   | payload (incompressible) …     | sequence |
 //! ```
-//! All little-endian; the CRC32C covers the block with its own field zero. The sequence stands at
-//! both ends so that a block whose halves come from different writes is known as torn, not merely
-//! as wrong.
+//! All fields are little-endian. The CRC32C covers the block with its own field zero. The sequence
+//! is stored at both ends, so that a block whose halves come from different writes is reported as
+//! torn and not merely as wrong.
 //!
-//! # What may be there
-//! Per block the sequences of the last acknowledged and the last issued write are kept. As no two
-//! requests that overlap are ever in flight together, a read must bring a sequence between the two:
-//! they differ only after a write that failed, which may have reached the medium or not. A block
-//! this run has not written may hold anything, but if it holds a stamp then one of this very volume
-//! and place.
+//! # Valid stamps
+//! The sequences of the last acknowledged and the last issued write are kept for each block.
+//! Overlapping requests are never in flight together, so a read must return a sequence between the
+//! two. They differ only after a failed write, which may or may not have reached the medium. A
+//! block that this run has not written may contain anything, but a stamp in it must name this
+//! volume and this LBA.
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -29,48 +29,48 @@ const MAGIC: [u8; 8] = *b"hakaru\x001";
 const CRC_AT: usize = 36;
 const HEADER: usize = 40;
 const TRAILER: usize = 8;
-/// Blocks per page of the record of sequences.
+/// Blocks per page of the sequence table.
 const PAGE: u64 = 512;
 
-/// What is wrong with a block.
+/// The fault of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Its checksum does not hold, or it holds no stamp though it was written.
+    /// The checksum is wrong, or the block lacks a stamp although it was written.
     Wrong,
-    /// It is a block of another place or another volume.
+    /// The block belongs to another LBA or another volume.
     Misplaced {
-        /// The place its stamp names.
+        /// LBA in the stamp.
         lba: u64,
-        /// Its stamp names this volume.
+        /// Whether the stamp names this volume.
         same_volume: bool,
     },
-    /// It is an older write than the last acknowledged one.
+    /// The block is older than the last acknowledged write.
     Stale {
         /// Sequence read.
         sequence: u64,
     },
-    /// It carries a sequence that this run never issued.
+    /// The block has a sequence that this run never issued.
     Future {
         /// Sequence read.
         sequence: u64,
     },
-    /// Its begin and its end come from different writes.
+    /// The start and the end of the block come from different writes.
     Torn {
-        /// Sequence at its begin.
+        /// Sequence at the start.
         begin: u64,
-        /// Sequence at its end.
+        /// Sequence at the end.
         end: u64,
     },
 }
 
-/// A block that is not what it should be.
+/// A corrupt block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corruption {
-    /// The block.
+    /// LBA of the block.
     pub lba: u64,
     /// Sequence of the last acknowledged write, 0 if none.
     pub acknowledged: u64,
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
 }
 
@@ -82,23 +82,23 @@ impl fmt::Display for Corruption {
             fault,
         } = self;
         match fault {
-            Fault::Wrong => write!(f, "wrong data: the checksum of block {lba} does not hold"),
+            Fault::Wrong => write!(f, "wrong data: block {lba} has an invalid checksum"),
             Fault::Misplaced {
-                lba: found,
+                lba: other,
                 same_volume: true,
             } => {
                 write!(
                     f,
-                    "misplaced data: block {lba} holds what was written to block {found}"
+                    "misplaced data: block {lba} holds the data of block {other}"
                 )
             }
             Fault::Misplaced {
-                lba: found,
+                lba: other,
                 same_volume: false,
             } => {
                 write!(
                     f,
-                    "misplaced data: block {lba} holds block {found} of another volume"
+                    "misplaced data: block {lba} holds block {other} of another volume"
                 )
             }
             Fault::Stale { sequence } => {
@@ -125,7 +125,7 @@ impl fmt::Display for Corruption {
 
 impl std::error::Error for Corruption {}
 
-/// What identifies a volume in stamps: a hash of its name, the same in every run.
+/// Returns the volume's identifier in stamps: a hash of its name, the same in every run.
 #[must_use]
 pub fn volume_id(name: &str) -> u64 {
     // FNV-1a, 64 bits.
@@ -152,14 +152,15 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    /// `volume` is [`volume_id`] of the destination, `run` tells this run's stamps from earlier
-    /// ones', `payload` is at least one block of incompressible bytes, `block_bytes` at least 512.
+    /// Creates a verifier. `volume` is the destination's [`volume_id`]; `run` distinguishes this
+    /// run's stamps from earlier ones'; `payload` is at least one block of incompressible bytes;
+    /// `block_bytes` is at least 512.
     #[must_use]
     pub fn new(volume: u64, run: u32, block_bytes: u32, payload: Arc<Vec<u8>>) -> Verifier {
         let block_bytes = block_bytes as usize;
         assert!(
             block_bytes >= 512 && payload.len() >= block_bytes,
-            "a stamp needs its block and a payload for it"
+            "a stamp needs a block of 512 bytes or more and a payload of that length"
         );
         Verifier {
             volume,
@@ -171,7 +172,7 @@ impl Verifier {
         }
     }
 
-    /// The bytes of a write, each block with a stamp of its own, replacing what `out` held.
+    /// Replaces the contents of `out` with the data of a write, each block with its own stamp.
     pub fn stamp(&mut self, access: &Access, out: &mut Vec<u8>) {
         out.clear();
         for lba in self.blocks(access) {
@@ -182,7 +183,7 @@ impl Verifier {
         }
     }
 
-    /// A write was acknowledged: from now on nothing older may be read.
+    /// Records that a write was acknowledged: from now on a read must not return older data.
     pub fn acknowledge(&mut self, access: &Access) {
         for lba in self.blocks(access) {
             let sequences = self.sequences(lba);
@@ -190,10 +191,10 @@ impl Verifier {
         }
     }
 
-    /// Checks what a read has brought.
+    /// Checks the data of a read.
     ///
     /// # Errors
-    /// [`Corruption`] names the first block that is not what it should be.
+    /// [`Corruption`] names the first invalid block.
     pub fn check(&mut self, access: &Access, bytes: &[u8]) -> Result<(), Corruption> {
         debug_assert_eq!(bytes.len(), access.length_bytes as usize);
         for (lba, block) in self
@@ -237,7 +238,8 @@ impl Verifier {
         out.extend_from_slice(&sequence.to_le_bytes());
         out.extend_from_slice(&self.run.to_le_bytes());
         out.extend_from_slice(&[0; 4]);
-        // Another part of the payload each time, so that two writes of one block differ everywhere.
+        // A different part of the payload for each write, so that two writes of a block differ
+        // everywhere.
         let length = self.block_bytes - HEADER - TRAILER;
         let from = (sequence.wrapping_mul(61) as usize) % (self.payload.len() - length + 1);
         out.extend_from_slice(&self.payload[from..from + length]);
@@ -255,7 +257,7 @@ impl Verifier {
             |at: usize| u64::from_le_bytes(block[at..at + 8].try_into().expect("eight bytes"));
         let u32_at =
             |at: usize| u32::from_le_bytes(block[at..at + 4].try_into().expect("four bytes"));
-        let (volume, place, begin, end) = (
+        let (volume, stamped_lba, begin, end) = (
             u64_at(8),
             u64_at(16),
             u64_at(24),
@@ -271,9 +273,9 @@ impl Verifier {
         if crc.finalize() != u64::from(u32_at(CRC_AT)) {
             return Err(Fault::Wrong);
         }
-        if (volume, place) != (self.volume, lba) {
+        if (volume, stamped_lba) != (self.volume, lba) {
             return Err(Fault::Misplaced {
-                lba: place,
+                lba: stamped_lba,
                 same_volume: volume == self.volume,
             });
         }
@@ -318,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_accepted() {
+    fn written_data_is_accepted() {
         let mut v = verifier();
         let at = access(1000, 3);
         let bytes = write(&mut v, &at);
@@ -343,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_is_found() {
+    fn every_flipped_bit_is_detected() {
         let mut v = verifier();
         let at = access(5, 1);
         let bytes = write(&mut v, &at);
@@ -402,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn block_of_two_halves_is_torn() {
+    fn block_with_halves_of_two_writes_is_torn() {
         let mut v = verifier();
         let at = access(9, 1);
         let old = write(&mut v, &at);

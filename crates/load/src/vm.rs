@@ -3,9 +3,9 @@
 //! ```text
 //!   connected → logged in → surveyed → Ready ──begin──→ load ──end──→ drained ──log_out──→ LoggedOut
 //! ```
-//! Mostly there is one session; of several each is a *leg*, numbered from 0, with a connection of
-//! its own, and commands go to them in turn. A shell owns the sockets; `world` (virtual time) owns
-//! the other end.
+//! Usually there is one session. With several, each is a *leg*, numbered from 0, with its own
+//! connection, and commands are distributed round-robin. A shell owns the sockets; `world` (virtual
+//! time) owns the other end.
 use std::sync::Arc;
 
 use hakaru_contract::initiator::{Destination, Vm};
@@ -30,35 +30,35 @@ use crate::work::Work;
 pub enum VmEvent {
     /// Every leg is logged in and has surveyed the LU: [`IscsiVm::begin`] may be called.
     Ready(LuFacts),
-    /// Connect again, to this address, then call [`IscsiVm::handle_connected`].
+    /// Connect the leg to this address instead, then call [`IscsiVm::handle_connected`].
     Redirected {
         /// The leg.
         leg: usize,
         /// `address:port`.
         address: String,
     },
-    /// A request failed; the load goes on.
+    /// A request failed; the load continues.
     RequestFailed {
         /// Read or write.
         op: Op,
-        /// How.
+        /// The error.
         error: TaskError,
     },
-    /// A read brought data that cannot be: the run has failed.
+    /// A read returned corrupt data: the run has failed.
     Corrupt(Corruption),
-    /// The VM has failed; its requests in flight were counted as errors.
+    /// The VM failed; its requests in flight were counted as errors.
     Failed(VmError),
-    /// Every session ended as asked.
+    /// Every session has logged out.
     LoggedOut,
 }
 
-/// Reason why a VM has failed.
+/// Reason for which a VM failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VmError {
     /// Its session ended.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// Its LU cannot be used.
+    /// Its LU is unusable.
     #[error(transparent)]
     Survey(#[from] SurveyError),
     /// Its LU does not fit its configuration.
@@ -88,15 +88,15 @@ struct Leg {
     nexus: Nexus,
     ready: bool,
     logged_out: bool,
-    /// Commands of the load that are under way there.
+    /// Commands in flight on this session.
     outstanding: u32,
-    /// Answers BUSY that were counted.
+    /// BUSY answers counted so far.
     busies: u64,
-    /// It was given something to send since it was served last.
-    given: bool,
+    /// Data to send was queued since the leg was last served.
+    has_data: bool,
 }
 
-/// One VM. See the module.
+/// One VM. See the module's documentation.
 #[derive(Debug)]
 pub struct IscsiVm {
     config: Arc<Vm>,
@@ -104,20 +104,20 @@ pub struct IscsiVm {
     lun: u8,
     field: String,
     legs: Vec<Leg>,
-    /// The leg whose turn it is.
+    /// Next leg of the round-robin.
     turn: usize,
     stage: Stage,
     events: Vec<VmEvent>,
-    /// Counters of a VM that has failed.
+    /// Final counters of a failed VM.
     last: Counters,
 }
 
 impl IscsiVm {
-    /// The VM that `config` describes; `index` is its place in the engine and keeps its session IDs
-    /// apart from the others'.
+    /// Creates the VM that `config` describes. `index` is its position in the engine; it makes its
+    /// session IDs unique.
     ///
     /// # Panics
-    /// Panics if the VM's destination is not iSCSI: the caller drives files otherwise.
+    /// Panics if the VM's destination is not iSCSI. The caller itself drives files.
     #[must_use]
     pub fn new(config: Arc<Vm>, settings: Arc<Settings>, index: usize) -> IscsiVm {
         let Destination::Iscsi { lun, .. } = config.destination else {
@@ -133,7 +133,7 @@ impl IscsiVm {
             logged_out: false,
             outstanding: 0,
             busies: 0,
-            given: false,
+            has_data: false,
         };
         let legs = (0..sessions).map(leg).collect();
         IscsiVm {
@@ -154,7 +154,7 @@ impl IscsiVm {
         self.legs[leg].nexus.handle_connected(now);
     }
 
-    /// Takes what a leg received; new requests may be waiting to be sent then.
+    /// Accepts data that a leg received. Other requests may be ready to send afterwards.
     pub fn handle_received(
         &mut self,
         now: Time,
@@ -166,7 +166,7 @@ impl IscsiVm {
         self.advance(now, leg, latencies);
     }
 
-    /// The leg's connection ended; `why` completes "connection lost …".
+    /// The leg's connection was closed; `why` completes "connection lost …".
     pub fn handle_closed(
         &mut self,
         now: Time,
@@ -178,13 +178,14 @@ impl IscsiVm {
         self.advance(now, leg, latencies);
     }
 
-    /// Handles timers that have expired; harmless when none has.
+    /// Handles timers that have expired; harmless if none has.
     pub fn handle_timeout(&mut self, now: Time, leg: usize, latencies: &mut Latencies) {
         self.legs[leg].nexus.handle_timeout(now);
         self.advance(now, leg, latencies);
     }
 
-    /// When [`IscsiVm::handle_timeout`] is wanted next. The load's own times are the first leg's.
+    /// Returns when [`IscsiVm::handle_timeout`] must be called next. The load's deadlines belong to
+    /// the first leg.
     #[must_use]
     pub fn poll_timeout(&self, leg: usize) -> Option<Time> {
         let load = match &self.stage {
@@ -197,18 +198,18 @@ impl IscsiVm {
             .min()
     }
 
-    /// Another leg than the one that was served, if it has been given something to send meanwhile.
+    /// Returns another leg than `served`, if data to send was queued to it meanwhile.
     pub fn poll_transmit(&mut self, served: usize) -> Option<usize> {
         if self.legs.len() == 1 {
             return None;
         }
-        self.legs[served].given = false;
-        let given = self.legs.iter().position(|leg| leg.given)?;
-        self.legs[given].given = false;
-        Some(given)
+        self.legs[served].has_data = false;
+        let leg = self.legs.iter().position(|leg| leg.has_data)?;
+        self.legs[leg].has_data = false;
+        Some(leg)
     }
 
-    /// The load begins. Wants [`VmEvent::Ready`] to have come.
+    /// Starts the load. Requires that [`VmEvent::Ready`] was returned.
     pub fn begin(&mut self, now: Time) {
         if let Stage::Load(work) = &mut self.stage {
             work.load.begin(now);
@@ -216,14 +217,14 @@ impl IscsiVm {
         self.issue(now);
     }
 
-    /// The load ends; requests in flight still do.
+    /// Stops the load; requests in flight still complete.
     pub fn end(&mut self) {
         if let Stage::Load(work) = &mut self.stage {
             work.load.end();
         }
     }
 
-    /// Requests in flight.
+    /// Returns the number of requests in flight.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         match &self.stage {
@@ -232,11 +233,11 @@ impl IscsiVm {
         }
     }
 
-    /// Ends the sessions; [`VmEvent::LoggedOut`] comes.
+    /// Ends the sessions; [`VmEvent::LoggedOut`] follows.
     pub fn log_out(&mut self, now: Time, latencies: &mut Latencies) {
         for leg in 0..self.legs.len() {
             self.legs[leg].nexus.log_out(now);
-            self.legs[leg].given = true;
+            self.legs[leg].has_data = true;
             self.advance(now, leg, latencies);
         }
     }
@@ -255,7 +256,7 @@ impl IscsiVm {
         self.legs[leg].nexus.transmit()
     }
 
-    /// Its sessions.
+    /// Returns the number of sessions.
     #[must_use]
     pub fn legs(&self) -> usize {
         self.legs.len()
@@ -267,7 +268,7 @@ impl IscsiVm {
         self.legs[leg].nexus.session()
     }
 
-    /// Counters, complete until `now`.
+    /// Returns the counters, complete until `now`.
     pub fn counters(&mut self, now: Time) -> Counters {
         match &mut self.stage {
             Stage::Load(work) => work.load.counters(now),
@@ -275,7 +276,7 @@ impl IscsiVm {
         }
     }
 
-    /// Its configuration.
+    /// Returns the VM's configuration.
     #[must_use]
     pub fn config(&self) -> &Vm {
         &self.config
@@ -306,7 +307,7 @@ impl IscsiVm {
         self.issue(now);
     }
 
-    /// Commands that have ended on a leg.
+    /// Processes the completed commands of a leg.
     #[inline]
     fn take_done(&mut self, now: Time, leg: usize, latencies: &mut Latencies) {
         let leg = &mut self.legs[leg];
@@ -358,7 +359,7 @@ impl IscsiVm {
         }
     }
 
-    /// Takes every request that is due, and submits commands as far as sessions take them.
+    /// Admits every request that is due, and submits commands while sessions have room.
     fn issue(&mut self, now: Time) {
         let Stage::Load(work) = &mut self.stage else {
             return;
@@ -379,20 +380,20 @@ impl IscsiVm {
             };
             let leg = &mut self.legs[leg];
             leg.outstanding += 1;
-            leg.given = true;
+            leg.has_data = true;
             leg.nexus.submit(now, task);
         }
     }
 }
 
-/// The first leg from `turn` on that takes a command.
+/// Returns the first leg from `turn` on that has room for a command.
 fn next_leg(legs: &[Leg], turn: usize, limits: &CommandLimits) -> Option<usize> {
     (turn..legs.len())
         .chain(0..turn)
         .find(|&leg| legs[leg].outstanding < limits.outstanding_max)
 }
 
-/// A command that is cut off inside a block cannot be.
+/// Checks that commands end at block boundaries.
 fn check_command(longest: Option<u32>, block_bytes: u32) -> Result<(), ConfigError> {
     match longest {
         Some(bytes) if bytes % block_bytes != 0 => refuse(
@@ -411,7 +412,7 @@ fn session_config(config: &Vm, settings: &Settings, index: usize) -> SessionConf
         ..
     } = &config.destination
     else {
-        unreachable!("checked by IscsiVm::new");
+        unreachable!("IscsiVm::new checked the kind of destination");
     };
     SessionConfig {
         initiator_name: initiator_name.clone(),

@@ -1,6 +1,6 @@
-//! A VM's load as tasks of its sessions: what is due is admitted, with the bytes of a write; a task
-//! comes out for a session that has room; its end ends the command, and with the last one the
-//! request.
+//! A VM's load as tasks of its sessions. Due requests are admitted, with the data of writes; each
+//! session with room takes a task; the end of a task ends its command, and the last command ends
+//! the request.
 use std::sync::Arc;
 
 use hakaru_iscsi_session::{Done, Task, TaskData, TaskError};
@@ -15,31 +15,32 @@ use crate::pattern::{Access, Op};
 use crate::payload::Payload;
 use crate::verify::Corruption;
 
-/// See the module.
+/// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Work {
     pub load: Load,
     commands: Commands,
     lun: u8,
-    /// An LU's block has this power of two bytes ([`hakaru_iscsi_session::Survey`] takes no other).
+    /// Log2 of the LU's block size in bytes ([`hakaru_iscsi_session::Survey`] accepts only powers
+    /// of two).
     block_shift: u32,
     payload: Payload,
-    /// Writes that were given their bytes.
+    /// Number of writes that were given data.
     writes: u64,
 }
 
 /// Result of a task.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
-    /// It brought data that cannot be.
+    /// The corruption in the data that the task returned.
     pub corruption: Option<Corruption>,
-    /// It was the last of its request, and this is how that failed.
+    /// The error of the request, if this was its last task and it failed.
     pub failure: Option<(Op, TaskError)>,
 }
 
 impl Work {
-    /// On LU `lun` of blocks of `block_bytes`; commands of at most `longest` bytes, if that is
-    /// given.
+    /// Creates the work on LU `lun` of blocks of `block_bytes`, with commands of at most `longest`
+    /// bytes, if given.
     pub(crate) fn new(
         load: Load,
         longest: Option<u32>,
@@ -57,7 +58,7 @@ impl Work {
         }
     }
 
-    /// Takes every request that is due.
+    /// Admits every request that is due.
     pub(crate) fn admit_due(&mut self, now: Time) {
         while let Some(request) = self.load.poll_request(now) {
             let data = self.data_of(&request);
@@ -65,7 +66,7 @@ impl Work {
         }
     }
 
-    /// The next task.
+    /// Returns the next task.
     #[inline]
     pub(crate) fn poll_task(&mut self) -> Option<Task> {
         let command = self.commands.poll_command()?;
@@ -73,7 +74,7 @@ impl Work {
         Some(new_task(command, self.lun, self.block_shift, keep))
     }
 
-    /// A task has ended; its buffer may be used again.
+    /// Ends a task; its buffer may be reused.
     #[inline]
     pub(crate) fn handle_done(
         &mut self,
@@ -91,10 +92,10 @@ impl Work {
         {
             outcome.corruption = Some(corruption);
         }
-        let ended = self.commands.handle_done(done.tag, result);
-        if let Some(result) = ended.result {
+        let completion = self.commands.handle_done(done.tag, result);
+        if let Some(result) = completion.result {
             self.load
-                .handle_done(now, ended.request, result.is_ok(), latencies);
+                .handle_done(now, completion.request, result.is_ok(), latencies);
             if let Err(error) = result {
                 outcome.failure = Some((access.op, error));
             }
@@ -102,7 +103,8 @@ impl Work {
         outcome
     }
 
-    /// The bytes of a write, stamped where that is wanted: a buffer, and where in it they begin.
+    /// Returns the data of a write, stamped if verification is on: a buffer, and the offset of the
+    /// data in it.
     fn data_of(&mut self, request: &Request) -> Option<(Arc<Vec<u8>>, usize)> {
         let access = request.access;
         if access.op == Op::Read {
@@ -120,7 +122,7 @@ impl Work {
     }
 }
 
-/// How the task ended: less than was asked for is a failure.
+/// Returns the result of a task; a short transfer counts as a failure.
 #[inline]
 fn result_of(done: &Done, access: &Access) -> Result<(), TaskError> {
     let expected = access.length_bytes;

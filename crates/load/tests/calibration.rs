@@ -1,5 +1,5 @@
-//! Calibration of the load: known service times in virtual time must come out as known latencies,
-//! rates and queue lengths.
+//! Calibration of the load: known service times in virtual time must yield known latencies, rates
+//! and queue lengths.
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -41,7 +41,7 @@ struct Outcome {
     writes: Histogram,
 }
 
-/// Runs a load for `duration_ns` against a server: `serve(now, n)` says when the `n`th request
+/// Runs a load for `duration_ns` against a server: `serve(now, n)` returns when the `n`th request
 /// ends.
 fn run(vm: &Vm, duration_ns: u64, mut serve: impl FnMut(u64, u64) -> u64) -> Outcome {
     let mut load = Load::new(
@@ -88,7 +88,7 @@ fn close_to(value: f64, expected: f64, tolerance: f64) {
 }
 
 #[test]
-fn closed_loop_against_a_constant_service_time_has_that_latency_and_its_depth_over_it_as_rate() {
+fn closed_loop_on_a_constant_service_time_has_that_latency_and_depth_over_it_as_rate() {
     for depth in [1, 8, 64] {
         let out = run(&vm(closed(depth), 100), 10 * SECOND, |now, _| now + 4 * MS);
         close_to(
@@ -108,7 +108,7 @@ fn closed_loop_against_a_constant_service_time_has_that_latency_and_its_depth_ov
 }
 
 #[test]
-fn two_service_times_come_out_as_two_quantiles() {
+fn two_service_times_yield_two_quantiles() {
     // 98 % take 1 ms, 2 % take 50 ms: p50 and p95 are 1 ms, p99 is 50 ms, the mean 1.98 ms.
     let out = run(&vm(closed(4), 0), 100 * SECOND, |now, n| {
         now + if n % 50 == 49 { 50 * MS } else { MS }
@@ -146,7 +146,7 @@ fn littles_law_holds_in_closed_and_open_loops() {
 
 /// M/D/1: mean wait in the queue is rho / (2 mu (1 - rho)).
 #[test]
-fn poisson_arrivals_at_a_server_of_constant_time_wait_as_queueing_theory_says() {
+fn poisson_arrivals_at_a_constant_server_wait_as_queueing_theory_predicts() {
     let (rate, service) = (700.0, 1e-3);
     let mut free_at = 0;
     let out = run(
@@ -163,9 +163,9 @@ fn poisson_arrivals_at_a_server_of_constant_time_wait_as_queueing_theory_says() 
     close_to(out.counters.reads as f64, 1000.0 * rate, 0.01);
 }
 
-/// Coordinated omission: a server that answers in 1 ms but stands still for one second in ten.
+/// Coordinated omission: a server that answers in 1 ms but stalls for one second in ten.
 #[test]
-fn stall_shows_in_open_loop_latency_for_every_request_it_delayed() {
+fn a_stall_shows_in_the_open_loop_latency_of_every_delayed_request() {
     let stalled = |now: u64| {
         let end = now + MS;
         if end % (10 * SECOND) > 9 * SECOND {
@@ -179,30 +179,30 @@ fn stall_shows_in_open_loop_latency_for_every_request_it_delayed() {
         100 * SECOND,
         |now, _| stalled(now),
     );
-    // A tenth of all requests falls into a stall; they wait between 0 and 1 s, on average half.
+    // A tenth of all requests is due during a stall; they wait between 0 and 1 s, on average half.
     close_to(open.reads.quantile_ns(0.95) as f64, 0.5e9, 0.02);
     close_to(open.reads.quantile_ns(0.99) as f64, 0.9e9, 0.02);
     close_to(open.reads.mean_ns(), 0.9 * 1e6 + 0.1 * 0.5e9, 0.02);
-    // The closed loop issues one request per stall, and its p99 knows nothing of it: that is why
-    // the open loop is there.
+    // The closed loop issues one request per stall, so its p99 does not show the stall. This is why
+    // the open loop exists.
     let closed = run(&vm(closed(1), 100), 100 * SECOND, |now, _| stalled(now));
     close_to(closed.reads.quantile_ns(0.99) as f64, 1e6, 0.01);
 }
 
 #[test]
-fn requests_beyond_the_in_flight_cap_wait_and_the_wait_counts() {
-    // 100 requests per second, one in flight, 20 ms each: half of what is offered can be done, and
-    // the backlog grows.
+fn requests_beyond_the_in_flight_limit_wait_and_the_wait_counts() {
+    // 100 requests per second, one in flight, 20 ms each: the server completes half of the offered
+    // rate, and the backlog grows.
     let out = run(
         &vm(open(100.0, Arrivals::Uniform, 1), 100),
         10 * SECOND,
         |now, _| now + 20 * MS,
     );
     close_to(out.counters.reads as f64, 500.0, 0.01);
-    // The last one done was due at 5 s and ended at 10 s.
+    // The last completed request was due at 5 s and ended at 10 s.
     close_to(out.reads.max_ns() as f64, 5e9, 0.01);
     // Request n is due at n × 10 ms and issued at n × 20 ms: the delay grows by 10 ms per request,
-    // and a request's latency is its delay and 20 ms.
+    // and a request's latency is its delay plus 20 ms.
     close_to(
         out.counters.late_ns_sum as f64,
         (0..500).map(|n| f64::from(n) * 10e6).sum(),

@@ -1,5 +1,5 @@
-//! Our initiator against a target that says anything (faults.md, I-01 to I-07): no panic, no
-//! endless loop, bounded memory, and what goes wrong is a typed error.
+//! The initiator against a hostile target (faults.md, I-01 to I-07): no panic, no endless loop,
+//! bounded memory, and every violation is a typed error.
 #[path = "../../iscsi-session/tests/peer/mod.rs"]
 mod peer;
 
@@ -17,7 +17,7 @@ use hakaru_wire::scsi::{Capacity16, Cdb, Inquiry, Status, emit_luns};
 use peer::Peer;
 use proptest::prelude::*;
 
-/// A header that is nearly right: an opcode a target has, small numbers, tags that may exist.
+/// Strategy of nearly valid headers: a target's opcode, small numbers, tags that may exist.
 fn header() -> impl Strategy<Value = [u8; 48]> {
     let opcodes = prop::sample::select(vec![
         0x20u8, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x31, 0x32, 0x3f, 0x01, 0x3e,
@@ -60,7 +60,7 @@ fn header() -> impl Strategy<Value = [u8; 48]> {
         })
 }
 
-/// Everything a caller does with a session, until nothing is left to do.
+/// Calls everything that a caller calls on a session, until nothing is pending.
 fn exhaust(peer: &mut Peer) {
     while peer.poll().is_some() {}
     while peer.session.poll_done().is_some() {}
@@ -86,8 +86,8 @@ proptest! {
             bytes.chunks_mut(cut).for_each(|piece| peer.send_raw(piece));
             exhaust(&mut peer);
         }
-        // Whatever came: the session is over by its timeout, or it was lost, or it lives on answers
-        // it was given.
+        // The session has ended by its timeout or was lost, or it continues with the answers it
+        // received.
         peer.pass(Duration::from_secs(61));
         peer.pass(Duration::from_secs(61));
         exhaust(&mut peer);
@@ -121,7 +121,7 @@ proptest! {
         peer.send_raw(&mut [&header[..], &text].concat());
         exhaust(&mut peer);
         peer.pass(Duration::from_secs(31));
-        // In full feature phase a quiet session lives on; in any other it has ended.
+        // In full feature phase an idle session continues; in any other phase it has ended.
         prop_assert!(peer.session.is_ended() || peer.session.poll_timeout().is_some());
     }
 
@@ -141,7 +141,7 @@ proptest! {
     }
 }
 
-/// A VM and the target that the test plays, by the peer's pen but the VM's session.
+/// A VM whose target is played by the test. `peer` encodes the PDUs; the session is the VM's.
 struct FakeTarget {
     vm: IscsiVm,
     peer: Peer,
@@ -149,7 +149,7 @@ struct FakeTarget {
 }
 
 impl FakeTarget {
-    /// The VM is logged in and asks its first question.
+    /// Creates a VM that is logged in and has sent its first survey command.
     fn new() -> FakeTarget {
         let vm: Vm = serde_json::from_value(serde_json::json!({
             "name": "vm1",
@@ -219,7 +219,7 @@ impl FakeTarget {
             .handle_received(Time(1_000), 0, bytes, &mut self.latencies);
     }
 
-    /// The command that the VM has sent last, if it has.
+    /// Returns the command that the VM has sent last, if any.
     fn next_command(&mut self) -> Option<(Itt, [u8; 16])> {
         let bytes = self.take_sent();
         let header = bytes.get(bytes.len().checked_sub(48)?..)?;
@@ -258,7 +258,7 @@ impl FakeTarget {
         self.receive(&bytes);
     }
 
-    /// Answers the survey truthfully, but for the capacity.
+    /// Answers the survey with valid data except for the given capacity.
     fn answer_survey(&mut self, last_lba: u64, block_length: u32) {
         while let Some((itt, cdb)) = self.next_command() {
             let data = match Cdb::parse(&cdb) {
@@ -303,8 +303,8 @@ fn honest_capacity_makes_the_vm_ready() {
 
 /// faults.md I-02: 0 or 2^64 blocks, blocks of 0, 3 or 2^31 bytes.
 #[test]
-fn lying_capacity_is_an_error_that_says_what_was_said() {
-    for (last_lba, block_length, what) in [
+fn an_impossible_capacity_is_an_error_that_quotes_it() {
+    for (last_lba, block_length, facts) in [
         (2047, 0, "blocks of 0 bytes"),
         (2047, 3, "blocks of 3 bytes"),
         (2047, 1 << 31, "blocks of 2147483648 bytes"),
@@ -315,7 +315,7 @@ fn lying_capacity_is_an_error_that_says_what_was_said() {
         target.answer_survey(last_lba, block_length);
         let expected = SurveyError::Answer {
             command: "READ CAPACITY(16)",
-            what: what.into(),
+            what: facts.into(),
         };
         assert_eq!(
             target.vm.poll_event(),
@@ -334,9 +334,9 @@ fn capacity_too_small_for_the_pattern_names_the_field() {
     assert_eq!(error.field, "vms[0].pattern.sizes[0].bytes");
 }
 
-/// faults.md I-01: the ninth redirect in a row is one too many.
+/// faults.md I-01: the ninth redirect in a row exceeds the limit.
 #[test]
-fn endless_redirects_are_given_up() {
+fn an_endless_chain_of_redirects_fails_the_vm() {
     let mut target = FakeTarget::new();
     let text = b"TargetAddress=192.0.2.9:3260,1\0";
     let response = hakaru_wire::iscsi::LoginResponse {
@@ -379,7 +379,7 @@ fn endless_redirects_are_given_up() {
 }
 
 #[test]
-fn vm_whose_target_vanishes_counts_what_was_in_flight() {
+fn a_vm_whose_target_vanishes_counts_its_requests_in_flight_as_errors() {
     let mut target = FakeTarget::new();
     target.answer_survey(2047, 512);
     target.vm.begin(Time(5_000));
