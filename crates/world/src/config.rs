@@ -1,4 +1,4 @@
-//! What a world is made of.
+//! Configuration of a world.
 use std::time::Duration;
 
 use hakaru_contract::LoginKeys;
@@ -7,7 +7,7 @@ use hakaru_contract::initiator::Vm;
 use hakaru_iscsi_target::Limits;
 use hakaru_load::CommandLimits;
 
-/// A target, its drives, its VMs and the wire between.
+/// A target, its drives, its VMs and the network path between them.
 #[derive(Clone, Debug)]
 pub struct WorldConfig {
     /// iSCSI name of the target; the VMs' destinations name it.
@@ -16,56 +16,57 @@ pub struct WorldConfig {
     pub lus: Vec<LuSetup>,
     /// Timing model; `None`: accesses take no time.
     pub model: Option<ArrayModel>,
-    /// The VMs. Their destinations are iSCSI; portals are ignored, there is one.
+    /// The VMs. Their destinations are iSCSI. Their portals are ignored, because a world has one.
     pub vms: Vec<Vm>,
     /// Login keys of all VMs.
     pub keys: LoginKeys,
-    /// How requests become commands; one session per VM.
+    /// Splitting of requests into commands. Each VM has one session.
     pub commands: CommandLimits,
-    /// What the target agrees to, and its other bounds.
+    /// Limits of the target, including the login keys that it accepts.
     pub limits: Limits,
     /// Limit for a login, a command, a ping and a logout. Default of the engine: 30 s.
     pub timeout: Duration,
-    /// The one path between all VMs and the target.
+    /// The path between all VMs and the target.
     pub wire: Wire,
-    /// Keep what is written, stamp it and check what is read; the number tells this run's stamps
-    /// from others'. Without it LUs read as zeros and forget what is written.
+    /// Verification: keep written data, stamp it and check every read. The number distinguishes
+    /// this run's stamps from those of other runs. Without it, LUs read as zeros and discard
+    /// written data.
     pub verify_run: Option<u32>,
-    /// Seed of the drives; VMs have their own.
+    /// Seed of the drives; each VM has its own seed.
     pub seed: u64,
 }
 
-/// A logical unit and its place on the modelled drives.
+/// A logical unit and its position on the modelled drives.
 #[derive(Clone, Copy, Debug)]
 pub struct LuSetup {
     /// Logical unit number.
     pub lun: u8,
     /// Capacity in bytes, a multiple of `block_bytes`.
     pub size_bytes: u64,
-    /// 512 or 4096.
+    /// Logical block length: 512 or 4096.
     pub block_bytes: u32,
-    /// RAID group, counted from 0; without meaning if there is no model.
+    /// RAID group, counting from 0; ignored without a model.
     pub group: u32,
-    /// First byte of the group that is the LU's.
+    /// Offset of the LU in the group's usable space, bytes.
     pub group_offset_bytes: u64,
 }
 
-/// A full-duplex path that all sessions share, each direction for itself, taking turns segment by
-/// segment.
+/// A full-duplex path shared by all sessions. In each direction the sessions with data to send take
+/// turns, one segment at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct Wire {
-    /// TCP payload carried per second in each direction, bytes, above 0.
+    /// Rate of TCP payload in each direction, bytes per second, above 0.
     pub rate_bytes_per_s: f64,
-    /// From the end of a segment's transmission to its arrival, one way.
+    /// One-way delay, from the end of a segment's transmission to its arrival.
     pub delay: Duration,
-    /// Most bytes that a session sends per turn, at least 1.
+    /// Longest segment: bytes that a session sends per turn, at least 1.
     pub segment_bytes: usize,
 }
 
 impl Wire {
-    /// 1 Gbit/s Ethernet: of each 1538 bytes on the medium 1448 are TCP payload (MTU 1500,
-    /// timestamps), 117.7 MB/s. 50 µs one way through one switch; turns of 16 KiB, about what a TCP
-    /// segmentation offload sends at once.
+    /// 1 Gbit/s Ethernet: of each 1538 bytes on the medium, 1448 are TCP payload (MTU 1500,
+    /// timestamps), 117.7 MB/s. 50 µs one way through one switch. Segments of 16 KiB, about the
+    /// size that TCP segmentation offload sends at once.
     #[must_use]
     pub fn gigabit_ethernet() -> Wire {
         Wire {

@@ -1,25 +1,25 @@
-//! The queue of what will happen, in order of time and, at one instant, in the order it was caused.
+//! Queue of future events, in order of time, and in order of insertion at the same instant.
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use hakaru_units::Time;
 
-/// What happens. VMs are named by their place.
+/// An event. VMs are identified by their index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Event {
-    /// A direction of the wire has sent a segment and can take the next.
+    /// A direction of the wire has sent a segment and can send the next.
     WireFree(Direction),
-    /// The oldest segment on its way in this direction arrives.
+    /// The oldest segment in transit in this direction arrives.
     Arrives(Direction),
-    /// A VM asked to be called.
+    /// Deadline of a VM.
     VmTimer(usize),
-    /// The target asked to be called.
+    /// Deadline of the target.
     TargetTimer,
-    /// The array model asked to be called.
+    /// Deadline of the array model.
     ArrayTimer,
 }
 
-/// Of the wire.
+/// Direction of the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Direction {
     /// From the VMs to the target.
@@ -40,7 +40,7 @@ impl Events {
         self.heap.push(Reverse((at, self.made, event)));
     }
 
-    /// The next event if it happens by `until`.
+    /// Removes and returns the next event, if it is due by `until`.
     pub(crate) fn pop(&mut self, until: Time) -> Option<(Time, Event)> {
         match self.heap.peek() {
             Some(Reverse((at, ..))) if *at <= until => {
@@ -51,22 +51,22 @@ impl Events {
     }
 }
 
-/// When a machine that asks to be called (`poll_timeout`) is in the queue, so that it is not there
-/// again and again.
+/// Instant at which a machine's deadline (`poll_timeout`) is in the queue, so that each deadline is
+/// queued only once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Timer(Option<Time>);
 
 impl Timer {
-    /// Queues `event` at `wanted` unless the machine will be called by then anyway: an early call
-    /// does no harm.
-    pub(crate) fn want(
+    /// Queues `event` at `deadline`, unless an earlier deadline of the machine is queued already: an
+    /// early call is harmless.
+    pub(crate) fn schedule(
         &mut self,
-        wanted: Option<Time>,
+        deadline: Option<Time>,
         now: Time,
         event: Event,
         events: &mut Events,
     ) {
-        let Some(at) = wanted.map(|at| at.max(now)) else {
+        let Some(at) = deadline.map(|at| at.max(now)) else {
             return;
         };
         if self.0.is_none_or(|queued| at < queued) {
@@ -75,7 +75,7 @@ impl Timer {
         }
     }
 
-    /// The event queued for `now` has come. False if a sooner one came before it.
+    /// Accepts the event queued for `now`. Returns false if an earlier one replaced it.
     pub(crate) fn fire(&mut self, now: Time) -> bool {
         let due = self.0.is_some_and(|queued| queued <= now);
         if due {

@@ -1,21 +1,44 @@
 //! Initiators, target and drives in one thread on one virtual clock: a whole lab without a machine.
 //!
 //! The same state machines that run behind sockets exchange the same PDU bytes here, over a
-//! modelled wire. One owner, one queue of events; nothing else moves the clock. The same
-//! configuration and seed give the same bytes at the same nanosecond, on any machine.
+//! modelled wire. [`World`] owns all of them and one queue of events; only that queue advances the
+//! clock. The same configuration and seed give the same bytes at the same nanosecond, on any
+//! machine.
 //!
 //! ```text
-//!   IscsiVm ─┐                                        ┌─ LU bytes (only while verifying)
+//!   IscsiVm ─┐                                        ┌─ LU data (only while verifying)
 //!   IscsiVm ─┼─ wire, up ──→ Target ──→ Storage ──────┤
-//!   IscsiVm ─┘←── wire, down ──┘                      └─ drive::Array says when
+//!   IscsiVm ─┘←── wire, down ──┘                      └─ drive::Array: completion times
 //! ```
-//! The path of one read: a VM's command waits for its turn on the wire, travels, is taken by the
-//! target, held by the array model until its instant, answered, waits for its turn on the wire
-//! back, travels, and its latency is counted.
 //!
-//! What is left out: TCP (no slow start, no loss; a segment's turn comes round robin), the time
-//! that hosts and the target's software take, and framing below iSCSI, which is in the wire's
-//! payload rate. Origin of numbers from here: `simulated`.
+//! # Grammar
+//!
+//! 1. [`World::new`] builds everything at time zero from a [`WorldConfig`]; nothing is connected.
+//! 2. [`World::log_in`] connects and logs in every VM.
+//! 3. [`World::begin`] starts the load of every VM.
+//! 4. [`World::run_for`] advances the time. It returns the first failure: a failed VM or request,
+//!    or corrupt data.
+//! 5. [`World::counters`] and [`World::latencies`] may be read between any two calls.
+//! 6. [`World::log_out`] ends the load, drains it and logs out every VM.
+//!
+//! # Path of one read
+//!
+//! A VM's command waits for its turn on the wire and travels to the target. The array model holds
+//! it until its completion time. The answer waits for its turn on the wire back and travels to the
+//! VM, which records the latency.
+//!
+//! # Not modelled
+//!
+//! - TCP: there is no slow start and no loss, and sessions share the wire fairly, segment by
+//!   segment.
+//! - Time that the software of hosts and target takes.
+//! - Framing below iSCSI: the wire's rate is that of TCP payload.
+//! - Switches and their queues. `hakaru-fabric` models them frame by frame, but its frames may be
+//!   dropped and its senders are limited only by TCP. Without a TCP implementation in virtual time,
+//!   a dropped frame would corrupt the byte stream, and a sender without a window would fill any
+//!   queue.
+//!
+//! The origin of numbers from here is `simulated`.
 #![forbid(unsafe_code)]
 
 mod config;

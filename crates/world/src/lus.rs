@@ -1,4 +1,4 @@
-//! The LUs of a world: checked, opened, described to the target.
+//! The LUs of a world: validates and opens them, and describes them to the target.
 use hakaru_contract::drive::ArrayModel;
 use hakaru_drive::{Array, ModelError};
 use hakaru_scsi_device::LuDescription;
@@ -7,10 +7,10 @@ use hakaru_store::{Lu, MemoryStore, Place, Storage, Store};
 use crate::config::{LuSetup, WorldConfig};
 use crate::memory::WorldMemory;
 
-/// The storage with every LU of the configuration.
+/// Opens the storage with every LU of the configuration.
 ///
 /// # Errors
-/// The model is impossible.
+/// The model has an impossible parameter.
 pub(crate) fn open(config: &WorldConfig) -> Result<Storage<WorldMemory>, ModelError> {
     let model = config.model.as_ref();
     let model = model.map(|model| Array::new(model, config.seed));
@@ -33,7 +33,7 @@ pub(crate) fn open(config: &WorldConfig) -> Result<Storage<WorldMemory>, ModelEr
     Ok(storage)
 }
 
-/// The first LU that does not fit the group it is placed on.
+/// Returns the first LU that exceeds the group it is placed on.
 pub(crate) fn misplaced(lus: &[LuSetup], model: &Array) -> Option<LuSetup> {
     let fits = |lu: &&LuSetup| {
         let end = lu.group_offset_bytes.checked_add(lu.size_bytes);
@@ -44,7 +44,7 @@ pub(crate) fn misplaced(lus: &[LuSetup], model: &Array) -> Option<LuSetup> {
     lus.iter().find(|lu| !fits(lu)).copied()
 }
 
-/// The LUs as SCSI sees them.
+/// Returns the LUs as SCSI reports them.
 pub(crate) fn descriptions(config: &WorldConfig) -> Vec<LuDescription> {
     let model = config.model.as_ref();
     let write_cache = model.is_some_and(ArrayModel::has_volatile_write_cache);

@@ -1,14 +1,14 @@
-//! The bytes of an LU in a world.
+//! Data of an LU in a world.
 use hakaru_store::{ChunkedMemory, LuMemory};
 
-/// Bytes that are kept, or zeros.
+/// Data that is kept, or zeros.
 #[derive(Debug)]
 pub(crate) enum WorldMemory {
-    /// Keeps what is written: the world verifies.
+    /// Keeps written data, for verification.
     Kept(ChunkedMemory),
-    /// Reads as zeros and forgets what is written.
+    /// Reads as zeros and discards written data.
     Zeros {
-        /// Bytes in all.
+        /// Size of the LU, bytes.
         size_bytes: u64,
     },
 }

@@ -1,11 +1,11 @@
-//! One direction of the wire: senders take turns, a segment at a time.
+//! One direction of the wire: senders take turns, one segment at a time.
 use std::collections::VecDeque;
 
 use hakaru_units::Time;
 
 use crate::config::Wire;
 
-/// Bytes of one VM's session on their way; none: the end of its connection.
+/// Bytes of one VM's session in transit. Empty: the end of its connection.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) vm: usize,
@@ -15,13 +15,13 @@ pub(crate) struct Segment {
 #[derive(Debug)]
 pub(crate) struct Link {
     wire: Wire,
-    /// VMs whose session has something to send in this direction, in turn.
+    /// VMs whose session has data to send in this direction, in order of their turns.
     turns: VecDeque<usize>,
     has_turn: Vec<bool>,
     sending: bool,
-    travelling: VecDeque<Segment>,
+    in_transit: VecDeque<Segment>,
     last_arrival: Time,
-    /// Buffers used again.
+    /// Buffers for reuse.
     spare: Vec<Vec<u8>>,
     pub(crate) bytes: u64,
     pub(crate) busy_ns: u64,
@@ -31,14 +31,14 @@ impl Link {
     pub(crate) fn new(wire: Wire, vms: usize) -> Link {
         assert!(
             wire.rate_bytes_per_s > 0.0 && wire.segment_bytes > 0,
-            "a wire carries something"
+            "the rate and the segment size are above 0"
         );
         Link {
             wire,
             turns: VecDeque::new(),
             has_turn: vec![false; vms],
             sending: false,
-            travelling: VecDeque::new(),
+            in_transit: VecDeque::new(),
             last_arrival: Time::ZERO,
             spare: Vec::new(),
             bytes: 0,
@@ -46,14 +46,14 @@ impl Link {
         }
     }
 
-    /// A session has something to send.
+    /// Queues a session that has data to send.
     pub(crate) fn offer(&mut self, vm: usize) {
         if !std::mem::replace(&mut self.has_turn[vm], true) {
             self.turns.push_back(vm);
         }
     }
 
-    /// Whose turn it is, if the link is free.
+    /// Returns the VM whose turn it is, if the wire is free.
     pub(crate) fn next_turn(&mut self) -> Option<usize> {
         if self.sending {
             return None;
@@ -76,23 +76,22 @@ impl Link {
         self.spare.push(buffer);
     }
 
-    /// Sends a segment: returns when the link is free again and when the segment arrives.
+    /// Sends a segment. Returns when the wire is free again and when the segment arrives.
     pub(crate) fn send(&mut self, now: Time, segment: Segment) -> (Time, Time) {
         let length = segment.bytes.len() as u64;
-        let takes_ns = ((length as f64 / self.wire.rate_bytes_per_s * 1e9) as u64).max(1);
+        let transmit_ns = ((length as f64 / self.wire.rate_bytes_per_s * 1e9) as u64).max(1);
         self.sending = true;
         self.bytes += length;
-        self.busy_ns += takes_ns;
-        self.travelling.push_back(segment);
-        let free = Time(now.0 + takes_ns);
+        self.busy_ns += transmit_ns;
+        self.in_transit.push_back(segment);
+        let free = Time(now.0 + transmit_ns);
         self.last_arrival = free + self.wire.delay;
         (free, self.last_arrival)
     }
 
-    /// Sends the end of a connection after everything that was sent before; returns when it
-    /// arrives.
+    /// Sends the end of a connection after all data sent before. Returns when it arrives.
     pub(crate) fn finish(&mut self, now: Time, vm: usize) -> Time {
-        self.travelling.push_back(Segment {
+        self.in_transit.push_back(Segment {
             vm,
             bytes: Vec::new(),
         });
@@ -104,9 +103,9 @@ impl Link {
         self.sending = false;
     }
 
-    /// The segment that was sent first of those that have not arrived.
+    /// Removes and returns the oldest segment in transit.
     pub(crate) fn arrived(&mut self) -> Segment {
-        self.travelling
+        self.in_transit
             .pop_front()
             .expect("an arrival was queued for every segment sent")
     }

@@ -1,4 +1,4 @@
-//! The world: owns everything, pops events, and lets the machines talk.
+//! The world: owns every machine, pops events, and carries data between the machines.
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::lus;
 use crate::memory::WorldMemory;
 use crate::wire::{Link, Segment};
 
-/// Longest login or logout of all VMs that is waited for, virtual seconds.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit for the login or logout of all VMs, virtual time.
+const LOGIN_LIMIT: Duration = Duration::from_secs(60);
 
-/// Counters of every entity at one instant, named as on the contract: entity, name, value.
+/// Counters of every entity at one instant, named as in the contract: entity, name, value.
 pub type Snapshot = BTreeMap<String, BTreeMap<String, f64>>;
 
-/// Why a world cannot be, or go on.
+/// Failure of a world.
 #[derive(Debug, Error)]
 pub enum WorldError {
     /// The timing model has an impossible parameter.
@@ -38,37 +38,37 @@ pub enum WorldError {
         /// The group.
         group: u32,
     },
-    /// Something happened to a VM that should not have.
+    /// A VM, or one of its requests, failed.
     #[error("VM {name}: {event:?}")]
     Vm {
-        /// Which.
+        /// Name of the VM.
         name: String,
-        /// What.
+        /// The event that reported the failure.
         event: Box<VmEvent>,
     },
-    /// VMs did not log in or out in time.
-    #[error("{missing} VMs did not {what} within {PATIENCE:?}")]
+    /// VMs did not log in or out within the time limit.
+    #[error("{missing} VMs did not {phase} within {LOGIN_LIMIT:?}")]
     Late {
-        /// How many.
+        /// Number of such VMs.
         missing: usize,
         /// `log in` or `log out`.
-        what: &'static str,
+        phase: &'static str,
     },
 }
 
 #[derive(Debug)]
 struct Guest {
     vm: IscsiVm,
-    /// The target's end; `None` once it has closed it.
+    /// The target's end of the connection; `None` once the target has closed it.
     connection: Option<ConnectionId>,
-    /// Arrived at the target, which does not want it yet.
+    /// Data that arrived at the target, which does not accept it yet.
     inbox: VecDeque<Segment>,
     timer: Timer,
     ready: bool,
     logged_out: bool,
 }
 
-/// A whole lab. See the crate.
+/// A whole lab. See the crate's documentation.
 #[derive(Debug)]
 pub struct World {
     now: Time,
@@ -78,8 +78,8 @@ pub struct World {
     vm_of: Vec<usize>,
     target: Target,
     target_timer: Timer,
-    /// VMs whose inbox waits until the target wants it.
-    held_up: Vec<usize>,
+    /// VMs with data in the inbox that the target does not accept yet.
+    blocked_inboxes: Vec<usize>,
     storage: Storage<WorldMemory>,
     array_timer: Timer,
     up: Link,
@@ -89,10 +89,10 @@ pub struct World {
 }
 
 impl World {
-    /// Everything in its place at time zero, nothing connected.
+    /// Builds everything at time zero, with nothing connected.
     ///
     /// # Errors
-    /// The model is impossible, or an LU does not fit its group.
+    /// The model has an impossible parameter, or an LU exceeds its group.
     pub fn new(config: &WorldConfig) -> Result<World, WorldError> {
         let storage = lus::open(config)?;
         let model = storage.model();
@@ -117,7 +117,7 @@ impl World {
             vm_of: Vec::new(),
             target,
             target_timer: Timer::default(),
-            held_up: Vec::new(),
+            blocked_inboxes: Vec::new(),
             storage,
             array_timer: Timer::default(),
             up: Link::new(config.wire, vms),
@@ -127,7 +127,7 @@ impl World {
         })
     }
 
-    /// The virtual time.
+    /// Returns the virtual time.
     #[must_use]
     pub fn now(&self) -> Time {
         self.now
@@ -136,7 +136,7 @@ impl World {
     /// Connects and logs in every VM.
     ///
     /// # Errors
-    /// A VM fails or is late.
+    /// A VM failed or exceeded the time limit.
     pub fn log_in(&mut self) -> Result<(), WorldError> {
         for index in 0..self.guests.len() {
             let peer = address(index as u32 + 1);
@@ -154,7 +154,7 @@ impl World {
         self.run_until_all("log in", |guest| guest.ready)
     }
 
-    /// Every VM begins its load now.
+    /// Starts the load of every VM.
     pub fn begin(&mut self) {
         for index in 0..self.guests.len() {
             self.guests[index].vm.begin(self.now);
@@ -162,10 +162,10 @@ impl World {
         }
     }
 
-    /// Lets time pass.
+    /// Advances the time by `duration`.
     ///
     /// # Errors
-    /// A VM failed, a request failed, or data read was not what was written.
+    /// A VM or a request failed, or a read returned corrupt data.
     pub fn run_for(&mut self, duration: Duration) -> Result<(), WorldError> {
         let until = self.now + duration;
         while self.step(until) {}
@@ -173,10 +173,10 @@ impl World {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    /// Ends the load, waits for what is in flight, and logs every VM out.
+    /// Ends the load, drains requests in flight, and logs every VM out.
     ///
     /// # Errors
-    /// As [`World::run_for`], or a VM is late.
+    /// As [`World::run_for`], or a VM exceeded the time limit.
     pub fn log_out(&mut self) -> Result<(), WorldError> {
         self.guests.iter_mut().for_each(|guest| guest.vm.end());
         self.run_until_all("log out", |guest| guest.vm.in_flight() == 0)?;
@@ -187,13 +187,13 @@ impl World {
         self.run_until_all("log out", |guest| guest.logged_out)
     }
 
-    /// Latencies of all VMs. The caller takes intervals.
+    /// Returns the latencies of all VMs. The caller takes intervals.
     pub fn latencies(&mut self) -> &mut Latencies {
         &mut self.latencies
     }
 
-    /// Every counter now: those of the engines, and of the wire `link/up` and `link/down` with
-    /// `bytes` and `busy_ns`.
+    /// Returns every counter: those of the engines, and `bytes` and `busy_ns` of the wire as
+    /// `link/up` and `link/down`.
     pub fn counters(&mut self) -> Snapshot {
         let mut all = Snapshot::new();
         let mut see = |entity: &str, name: &str, value: f64| {
@@ -220,22 +220,22 @@ impl World {
 
     fn run_until_all(
         &mut self,
-        what: &'static str,
+        phase: &'static str,
         done: impl Fn(&Guest) -> bool,
     ) -> Result<(), WorldError> {
-        let until = self.now + PATIENCE;
+        let until = self.now + LOGIN_LIMIT;
         while !self.guests.iter().all(&done) && self.step(until) {}
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
         match self.guests.iter().filter(|guest| !done(guest)).count() {
             0 => Ok(()),
-            missing => Err(WorldError::Late { missing, what }),
+            missing => Err(WorldError::Late { missing, phase }),
         }
     }
 
-    /// Lets the next thing happen that happens by `until`. False if there is none, or something has
-    /// failed.
+    /// Processes the next event that is due by `until`. Returns false if there is none, or after a
+    /// failure.
     fn step(&mut self, until: Time) -> bool {
         if self.failure.is_some() {
             return false;
@@ -249,7 +249,7 @@ impl World {
                 self.link(direction).free();
                 self.send_next(direction);
                 if direction == Direction::Down {
-                    self.go_on_reading();
+                    self.resume_reading();
                 }
             }
             Event::Arrives(Direction::Up) => self.arrive_at_target(),
@@ -287,15 +287,15 @@ impl World {
         self.after_target();
     }
 
-    /// The target has got rid of something: it may now want what it left in an inbox.
-    fn go_on_reading(&mut self) {
-        for vm in std::mem::take(&mut self.held_up) {
+    /// Offers the target the data in inboxes again, because it has freed some room.
+    fn resume_reading(&mut self) {
+        for vm in std::mem::take(&mut self.blocked_inboxes) {
             self.read_inbox(vm);
         }
         self.after_target();
     }
 
-    /// Gives the target what has arrived from a VM, as far as it wants it.
+    /// Passes data that arrived from a VM to the target, as far as the target accepts it.
     fn read_inbox(&mut self, vm: usize) {
         let guest = &mut self.guests[vm];
         let Some(connection) = guest.connection else {
@@ -309,7 +309,7 @@ impl World {
                 .handle_received(self.now, connection, &segment.bytes);
             self.up.recycle(segment.bytes);
         }
-        self.held_up.push(vm);
+        self.blocked_inboxes.push(vm);
     }
 
     fn arrive_at_vm(&mut self) {
@@ -324,8 +324,7 @@ impl World {
         self.after_vm(vm);
     }
 
-    /// A VM was called: sees to what it wants sent and when it wants to be called, and what
-    /// happened to it.
+    /// Handles the consequences of a call to a VM: data to send, its next deadline, its events.
     fn after_vm(&mut self, index: usize) {
         let guest = &mut self.guests[index];
         while let Some(event) = guest.vm.poll_event() {
@@ -344,15 +343,15 @@ impl World {
         let wanted = guest.vm.poll_timeout(0);
         guest
             .timer
-            .want(wanted, self.now, Event::VmTimer(index), &mut self.events);
+            .schedule(wanted, self.now, Event::VmTimer(index), &mut self.events);
         if !guest.vm.transmit(0).is_empty() {
             self.up.offer(index);
             self.send_next(Direction::Up);
         }
     }
 
-    /// The target or its storage was called: carries accesses between them until neither has more,
-    /// then sees to the rest.
+    /// Handles the consequences of a call to the target or its storage. It carries accesses between
+    /// them until none is pending, then data to send, closed connections and deadlines.
     fn after_target(&mut self) {
         loop {
             while let Some(io) = self.target.poll_io() {
@@ -379,13 +378,13 @@ impl World {
         }
         let (target, array) = (self.target.poll_timeout(), self.storage.poll_timeout());
         self.target_timer
-            .want(target, self.now, Event::TargetTimer, &mut self.events);
+            .schedule(target, self.now, Event::TargetTimer, &mut self.events);
         self.array_timer
-            .want(array, self.now, Event::ArrayTimer, &mut self.events);
+            .schedule(array, self.now, Event::ArrayTimer, &mut self.events);
         self.send_next(Direction::Down);
     }
 
-    /// The target has closed a connection; the VM will see that after all that was sent to it.
+    /// Closes a connection at the target. The VM receives the end after all data sent before.
     fn close(&mut self, vm: usize) {
         self.guests[vm].connection = None;
         self.guests[vm].inbox.clear();
@@ -471,7 +470,7 @@ impl World {
     }
 }
 
-/// Appends a range of an LU that the target sends in place.
+/// Appends a range of an LU that the target sends without a copy.
 fn append(
     storage: &Storage<WorldMemory>,
     lun: u8,
@@ -509,7 +508,8 @@ fn guests(config: &WorldConfig) -> Vec<Guest> {
     config.vms.iter().enumerate().map(guest).collect()
 }
 
-/// An address of the world's own network: 0 is the target's portal, the others the VMs'.
+/// Returns an address of the world's own network: 0 is the target's portal, the others are the
+/// VMs'.
 fn address(host: u32) -> SocketAddr {
     let network = u32::from(Ipv4Addr::new(10, 0, 0, 1));
     SocketAddr::new(IpAddr::V4(Ipv4Addr::from(network + host)), 3260)

@@ -1,8 +1,9 @@
-//! D-01, D-02, D-04 of docs/reference/faults.md: initiator and target joined by a wire that flips
-//! bits. Digests find every flip, and who writes again what was not acknowledged loses nothing.
+//! D-01, D-02, D-04 of docs/reference/faults.md: initiator and target connected by a wire that
+//! flips bits. Digests detect every flip, and an initiator that repeats unacknowledged writes loses
+//! no data.
 //!
-//! `cargo test -p hakaru-world --test digests -- --nocapture` prints what was sent, flipped and
-//! lost.
+//! `cargo test -p hakaru-world --test digests -- --nocapture` prints the PDUs sent, the bits
+//! flipped and the sessions lost.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,13 +20,13 @@ use hakaru_wire::scsi::{Cdb, Transfer};
 
 const TARGET: &str = "iqn.2026-01.net.example:array";
 const BLOCKS: u64 = 512;
-/// Every request is as long; each block holds its stamp, repeated.
+/// Length of every request; each block contains its stamp, repeated.
 const BYTES: usize = 4096;
 const DEPTH: usize = 8;
-/// PDUs sent in each direction, per combination of digests; and one in so many is hit. `make
-/// storms` tries as many as the catalogue asks (`HAKARU_STORMS=full`).
+/// Returns the number of PDUs sent in each direction per combination of digests, and N if one PDU
+/// in N is damaged. `make storms` runs as many as the catalogue requires (`HAKARU_STORMS=full`).
 fn scale() -> (u64, u64) {
-    let full = std::env::var_os("HAKARU_STORMS").is_some_and(|asked| asked == "full");
+    let full = std::env::var_os("HAKARU_STORMS").is_some_and(|value| value == "full");
     if full {
         (10_000_000, 100_000)
     } else {
@@ -33,10 +34,10 @@ fn scale() -> (u64, u64) {
     }
 }
 
-/// A generator of xorshift: the same each time.
-struct Noise(u64);
+/// A xorshift generator with a fixed seed.
+struct Xorshift(u64);
 
-impl Noise {
+impl Xorshift {
     fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -51,9 +52,9 @@ struct Digests {
     data: bool,
 }
 
-/// A request that was not acknowledged yet: a write of this stamp, or a read.
+/// A request that is not acknowledged yet: a write of this stamp, or a read.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct Unacknowledged {
     place: u64,
     stamp: Option<u64>,
 }
@@ -67,10 +68,10 @@ struct Lab {
     connection: ConnectionId,
     logged_in: bool,
     flip_one_in: u64,
-    noise: Noise,
-    /// What was acknowledged, by place.
+    noise: Xorshift,
+    /// Acknowledged stamps by LBA.
     holds: HashMap<u64, u64>,
-    asked: HashMap<u32, Asked>,
+    pending: HashMap<u32, Unacknowledged>,
     next: u64,
     pdus: [u64; 2],
     flips: [u64; 2],
@@ -125,9 +126,9 @@ impl Lab {
             connection,
             logged_in: false,
             flip_one_in: scale().1,
-            noise: Noise(0x5eed + u64::from(digests.header) + 2 * u64::from(digests.data)),
+            noise: Xorshift(0x5eed + u64::from(digests.header) + 2 * u64::from(digests.data)),
             holds: HashMap::new(),
-            asked: HashMap::new(),
+            pending: HashMap::new(),
             next: 1,
             pdus: [0; 2],
             flips: [0; 2],
@@ -136,8 +137,8 @@ impl Lab {
         }
     }
 
-    /// Counts the PDUs in whole bytes of one direction, and flips a bit here and there where a
-    /// digest covers it.
+    /// Counts the whole PDUs sent in one direction, and flips a bit at times where a digest covers
+    /// it.
     fn disturb(&mut self, direction: usize, bytes: &mut [u8]) {
         let trailer = |on: bool| if on { 4 } else { 0 };
         let mut at = 0;
@@ -174,7 +175,7 @@ impl Lab {
         }
     }
 
-    /// Moves what there is to move, until nothing moves.
+    /// Moves data until nothing is pending.
     fn settle(&mut self) {
         loop {
             let mut moved = false;
@@ -211,7 +212,7 @@ impl Lab {
                     self.session.handle_closed("(by the target)");
                 }
             }
-            moved |= self.hear();
+            moved |= self.process_events();
             if !moved {
                 return;
             }
@@ -236,7 +237,8 @@ impl Lab {
         bytes
     }
 
-    /// The storage. A write must be one that was asked for, whole: no flipped bit gets here.
+    /// The storage. Each write must be a requested one, intact: no flipped bit may reach the
+    /// storage.
     fn serve(&mut self, op: IoOp) -> IoResult {
         match op {
             IoOp::Read { in_place: true, .. } => IoResult::ReadInPlace,
@@ -253,22 +255,25 @@ impl Lab {
                 let place = offset_bytes / BYTES as u64;
                 let stamp = stamp_of(&data)
                     .unwrap_or_else(|| panic!("damaged data reached the storage at {place}"));
-                let asked = self
-                    .asked
+                let pending = self
+                    .pending
                     .values()
-                    .any(|asked| (asked.place, asked.stamp) == (place, Some(stamp)));
-                assert!(asked, "a write of {stamp} at {place} that nobody waits for");
+                    .any(|pending| (pending.place, pending.stamp) == (place, Some(stamp)));
+                assert!(
+                    pending,
+                    "a write of {stamp} at {place} that no request is waiting for"
+                );
                 self.lu[offset_bytes as usize..][..data.len()].copy_from_slice(&data);
                 IoResult::Written(data)
             }
             IoOp::Flush => IoResult::Flushed,
-            other => panic!("nobody asks for {other:?}"),
+            other => panic!("unexpected operation {other:?}"),
         }
     }
 
-    /// Events and ends of tasks. A lost session is replaced, and what it had not done is asked of
-    /// the next.
-    fn hear(&mut self) -> bool {
+    /// Processes events and completed tasks. A lost session is replaced, and its unfinished
+    /// requests are submitted to the new one.
+    fn process_events(&mut self) -> bool {
         let mut moved = false;
         while let Some(done) = self.session.poll_done() {
             moved = true;
@@ -285,7 +290,7 @@ impl Lab {
                         data: agreed.data_digest == hakaru_wire::iscsi::keys::Digest::Crc32c,
                     };
                     assert_eq!(agreed, self.digests, "D-04");
-                    let again: Vec<u32> = self.asked.keys().copied().collect();
+                    let again: Vec<u32> = self.pending.keys().copied().collect();
                     again.into_iter().for_each(|tag| self.submit(tag));
                 }
                 Event::Lost(_) => {
@@ -303,25 +308,24 @@ impl Lab {
     }
 
     fn finish(&mut self, done: Done) {
-        let asked = self.asked[&done.tag];
-        // UNIT ATTENTION and BUSY are retried by the session; anything else would be a failure that
-        // a user sees.
-        assert_eq!(done.result, Ok(BYTES as u32), "{asked:?}");
-        self.asked.remove(&done.tag);
-        let held = self.holds.get(&asked.place).copied().unwrap_or(0);
-        match asked.stamp {
+        let pending = self.pending[&done.tag];
+        // The session retries UNIT ATTENTION and BUSY; any other error would reach a user.
+        assert_eq!(done.result, Ok(BYTES as u32), "{pending:?}");
+        self.pending.remove(&done.tag);
+        let held = self.holds.get(&pending.place).copied().unwrap_or(0);
+        match pending.stamp {
             Some(stamp) => {
-                self.holds.insert(asked.place, stamp);
+                self.holds.insert(pending.place, stamp);
             }
             None => {
                 self.reads += 1;
-                assert_eq!(stamp_of(&done.data), Some(held), "place {}", asked.place);
+                assert_eq!(stamp_of(&done.data), Some(held), "place {}", pending.place);
             }
         }
     }
 
     fn submit(&mut self, tag: u32) {
-        let Asked { place, stamp } = self.asked[&tag];
+        let Unacknowledged { place, stamp } = self.pending[&tag];
         let transfer = Transfer {
             lba: place * (BYTES as u64 / 512),
             blocks: (BYTES / 512) as u32,
@@ -361,21 +365,21 @@ impl Lab {
         );
     }
 
-    /// Asks for something at a place of which nothing is under way.
-    fn ask(&mut self) {
+    /// Submits a request for a block with none in flight.
+    fn submit_request(&mut self) {
         let place = self.noise.below(BLOCKS);
-        if self.asked.values().any(|asked| asked.place == place) {
+        if self.pending.values().any(|pending| pending.place == place) {
             return;
         }
         let stamp = (self.noise.below(2) == 0).then_some(self.next);
         let tag = self.next as u32;
         self.next += 1;
-        self.asked.insert(tag, Asked { place, stamp });
+        self.pending.insert(tag, Unacknowledged { place, stamp });
         self.submit(tag);
     }
 }
 
-/// The stamp that these bytes hold, all of them.
+/// Returns the stamp of these bytes, if all of them contain it.
 fn stamp_of(data: &[u8]) -> Option<u64> {
     let (stamps, rest) = data.as_chunks::<8>();
     let first = stamps.first()?;
@@ -384,7 +388,7 @@ fn stamp_of(data: &[u8]) -> Option<u64> {
 }
 
 #[test]
-fn no_flipped_bit_is_written_or_read_and_nothing_acknowledged_is_lost() {
+fn flipped_bits_are_never_written_or_read_and_acknowledged_data_is_never_lost() {
     println!("header  data   PDUs to, from target   flipped        sessions lost   reads checked");
     for digests in [(false, false), (true, false), (false, true), (true, true)] {
         let digests = Digests {
@@ -395,23 +399,23 @@ fn no_flipped_bit_is_written_or_read_and_nothing_acknowledged_is_lost() {
         let (pdus_wanted, _) = scale();
         lab.settle();
         while lab.pdus.iter().any(|pdus| *pdus < pdus_wanted) {
-            while lab.asked.len() < DEPTH && lab.logged_in {
-                lab.ask();
+            while lab.pending.len() < DEPTH && lab.logged_in {
+                lab.submit_request();
             }
             lab.now += Duration::from_micros(100);
             lab.settle();
         }
-        // A quiet end: what was acknowledged is there.
+        // Check at rest: all acknowledged data is present.
         lab.digests = digests;
         for (place, stamp) in &lab.holds {
             let unfinished = lab
-                .asked
+                .pending
                 .values()
-                .any(|asked| asked.place == *place && asked.stamp.is_some());
-            let found = stamp_of(&lab.lu[*place as usize * BYTES..][..BYTES]);
+                .any(|pending| pending.place == *place && pending.stamp.is_some());
+            let stamp_on_disk = stamp_of(&lab.lu[*place as usize * BYTES..][..BYTES]);
             assert!(
-                unfinished || found == Some(*stamp),
-                "place {place}: {stamp} was acknowledged, {found:?} is there"
+                unfinished || stamp_on_disk == Some(*stamp),
+                "place {place}: {stamp} was acknowledged, the block holds {stamp_on_disk:?}"
             );
         }
         let Lab {

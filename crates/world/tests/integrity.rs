@@ -11,8 +11,8 @@ use hakaru_world::{LuSetup, Snapshot, Wire, World, WorldConfig, WorldError};
 
 const TARGET: &str = "iqn.2026-01.example.hakaru:array";
 
-/// Small regions, so that blocks are read and written over and again; sizes that cross segments,
-/// bursts and chunks.
+/// Small regions, so that blocks are written and read repeatedly; sizes that cross segments, bursts
+/// and chunks.
 fn config(vms: u64, keys: LoginKeys) -> WorldConfig {
     let vm = |i: u64| Vm {
         name: format!("vm{i}"),
@@ -59,18 +59,18 @@ fn config(vms: u64, keys: LoginKeys) -> WorldConfig {
 }
 
 fn run(config: &WorldConfig, duration: Duration) -> Snapshot {
-    let mut world = World::new(config).expect("the lab can be");
+    let mut world = World::new(config).expect("the configuration is valid");
     world.log_in().expect("every VM logs in");
     world.begin();
     world
         .run_for(duration)
-        .expect("nothing fails and every block read is what was written");
+        .expect("no request fails and every block read is intact");
     world.log_out().expect("every VM logs out");
     world.counters()
 }
 
 #[test]
-fn every_block_read_is_what_was_written_under_every_kind_of_data_transfer() {
+fn every_block_read_is_intact_under_every_kind_of_data_transfer() {
     let open_iscsi = LoginKeys::default();
     let everything_solicited = LoginKeys {
         initial_r2t: true,
@@ -97,7 +97,7 @@ fn every_block_read_is_what_was_written_under_every_kind_of_data_transfer() {
 }
 
 #[test]
-fn what_the_vms_count_is_what_the_lu_counts() {
+fn the_counters_of_the_vms_equal_those_of_the_lu() {
     let counters = run(&config(8, LoginKeys::default()), Duration::from_secs(1));
     for name in ["reads", "writes", "read_bytes", "write_bytes"] {
         assert_eq!(counters["vms"][name], counters["lu/0"][name], "{name}");
@@ -115,12 +115,13 @@ fn what_the_vms_count_is_what_the_lu_counts() {
 
 #[test]
 fn every_request_is_in_the_latency_histograms_once() {
-    let mut world = World::new(&config(2, LoginKeys::default())).expect("the lab can be");
+    let mut world =
+        World::new(&config(2, LoginKeys::default())).expect("the configuration is valid");
     world.log_in().expect("every VM logs in");
     world.begin();
     world
         .run_for(Duration::from_secs(1))
-        .expect("nothing fails");
+        .expect("no request fails");
     let counters = world.counters();
     let (reads, sum_ns) = world
         .latencies()
@@ -135,7 +136,7 @@ fn every_request_is_in_the_latency_histograms_once() {
 }
 
 #[test]
-fn what_one_end_of_the_wire_sends_the_other_receives() {
+fn bytes_on_the_wire_equal_bytes_received_by_the_port() {
     let counters = run(&config(3, LoginKeys::default()), Duration::from_secs(1));
     assert_eq!(counters["link/up"]["bytes"], counters["port/0"]["rx_bytes"]);
     assert_eq!(
@@ -145,7 +146,7 @@ fn what_one_end_of_the_wire_sends_the_other_receives() {
 }
 
 #[test]
-fn time_in_the_array_is_part_of_the_latency_that_vms_see() {
+fn time_in_the_array_is_part_of_the_vms_latency() {
     let mut config = config(2, LoginKeys::default());
     config.model = hakaru_drive::resolve(&Model::Preset {
         name: "jdsf-2011".to_owned(),
@@ -189,11 +190,11 @@ fn an_lu_beyond_its_group_is_refused() {
 }
 
 #[test]
-fn a_vm_that_asks_for_a_target_that_is_not_there_fails_by_name() {
+fn a_vm_with_an_unknown_target_fails_by_name() {
     let mut config = config(2, LoginKeys::default());
     if let Destination::Iscsi { target_name, .. } = &mut config.vms[1].destination {
         *target_name = "iqn.2026-01.example.hakaru:nowhere".to_owned();
     }
-    let mut world = World::new(&config).expect("the lab can be");
+    let mut world = World::new(&config).expect("the configuration is valid");
     assert!(matches!(world.log_in(), Err(WorldError::Vm { name, .. }) if name == "vm1"));
 }

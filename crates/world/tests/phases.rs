@@ -1,5 +1,5 @@
-//! Calibration of the phases: over a wire of known delay and rate each must be what arithmetic
-//! says, and together they are the latency.
+//! Calibration of the phases of a command: over a wire of known delay and rate each phase must have
+//! its computed length, and together they must equal the latency.
 use std::time::Duration;
 
 use hakaru_contract::LoginKeys;
@@ -10,13 +10,13 @@ use hakaru_units::MIB;
 use hakaru_world::{LuSetup, Snapshot, Wire, World, WorldConfig};
 
 const TARGET: &str = "iqn.2026-01.example.hakaru:array";
-/// One way, so that a round trip takes 20 ms.
+/// One-way delay; a round trip takes 20 ms.
 const DELAY: Duration = Duration::from_millis(10);
 const RATE: f64 = 125e6;
-/// What a sender sends at a time.
+/// Longest segment of a sender, bytes.
 const SEGMENT: u64 = 16 << 10;
 const HEADER: u64 = 48;
-/// Nanoseconds that rounding may make.
+/// Tolerance for rounding, nanoseconds.
 const ROUNDING: u64 = 50;
 
 fn config(read_percent: u8, bytes: u32, depth: u32) -> WorldConfig {
@@ -66,14 +66,14 @@ fn config(read_percent: u8, bytes: u32, depth: u32) -> WorldConfig {
     }
 }
 
-/// What a load that ends by itself has counted.
+/// Returns the counters of a load that ran for `seconds` and ended.
 fn run(config: &WorldConfig, seconds: u64) -> Snapshot {
-    let mut world = World::new(config).expect("the lab can be");
+    let mut world = World::new(config).expect("the configuration is valid");
     world.log_in().expect("the VM logs in");
     world.begin();
     world
         .run_for(Duration::from_secs(seconds))
-        .expect("nothing fails");
+        .expect("no request fails");
     world.log_out().expect("the VM logs out");
     world.counters()
 }
@@ -82,27 +82,28 @@ fn counter(counters: &Snapshot, name: &str) -> u64 {
     counters["vms"][name] as u64
 }
 
-/// Nanoseconds that so many bytes take on the wire.
+/// Returns the time that `bytes` take on the wire, nanoseconds.
 fn wire_ns(bytes: u64) -> u64 {
     (bytes as f64 * 1e9 / RATE) as u64
 }
 
 const RTT_NS: u64 = 2 * DELAY.as_nanos() as u64;
 
-/// Each counter over the number of commands must be what is said, in nanoseconds.
+/// Checks that each counter divided by the number of commands has the expected value, nanoseconds.
 fn assert_per_command(counters: &Snapshot, expected: &[(&str, u64)]) {
     let commands = counter(counters, "commands");
     assert!(commands > 5);
     for (name, ns) in expected {
-        let found = counter(counters, name) / commands;
+        let measured_ns = counter(counters, name) / commands;
         assert!(
-            found.abs_diff(*ns) <= ROUNDING,
-            "{name}: {found} ns, not {ns}"
+            measured_ns.abs_diff(*ns) <= ROUNDING,
+            "{name}: {measured_ns} ns, not {ns}"
         );
     }
 }
 
-/// All phases of reads and writes, and the time before commands were out.
+/// Returns the sum of all phases of reads and writes, and of the commands' times before they were
+/// sent.
 fn phases_ns(counters: &Snapshot) -> u64 {
     let names = [
         "command_wait_ns_sum",
@@ -121,9 +122,9 @@ fn latency_ns(counters: &Snapshot) -> u64 {
     counter(counters, "read_latency_ns_sum") + counter(counters, "write_latency_ns_sum")
 }
 
-/// A target as iSCSI Enterprise Target was by default: every burst of 256 KiB wants an R2T of its
-/// own.
-fn asked_for_everything() -> Limits {
+/// Limits of a target with the defaults of iSCSI Enterprise Target: every burst of 256 KiB requires
+/// its own R2T.
+fn r2t_for_every_burst() -> Limits {
     Limits {
         keys: LoginKeys {
             initial_r2t: true,
@@ -139,7 +140,7 @@ fn asked_for_everything() -> Limits {
 #[test]
 fn write_waits_a_round_trip_for_each_r2t_and_one_for_the_response() {
     let config = WorldConfig {
-        limits: asked_for_everything(),
+        limits: r2t_for_every_burst(),
         ..config(0, 512 << 10, 1)
     };
     let counters = run(&config, 2);
@@ -154,7 +155,8 @@ fn write_waits_a_round_trip_for_each_r2t_and_one_for_the_response() {
             ("command_wait_ns_sum", 0),
             ("wait_r2t_ns_sum", 2 * exchange),
             ("r2t_to_data_ns_sum", 0),
-            // The last segment of a burst, its 48 last bytes, is out when it begins to be sent.
+            // The last segment of a burst, its final 48 bytes, counts as sent when its transmission
+            // starts.
             ("write_data_transfer_ns_sum", 2 * wire_ns(256 << 10)),
             ("write_data_to_response_ns_sum", exchange),
         ],
@@ -163,7 +165,7 @@ fn write_waits_a_round_trip_for_each_r2t_and_one_for_the_response() {
 }
 
 #[test]
-fn write_that_needs_no_r2t_waits_for_its_response_alone() {
+fn write_without_r2t_waits_only_for_its_response() {
     let config = config(0, 64 << 10, 1);
     let counters = run(&config, 1);
     let exchange = RTT_NS + 2 * wire_ns(HEADER);
@@ -183,7 +185,7 @@ fn write_that_needs_no_r2t_waits_for_its_response_alone() {
 #[test]
 fn read_waits_a_round_trip_and_then_for_the_rest_of_its_data() {
     let counters = run(&config(100, 512 << 10, 1), 1);
-    let all = (512 << 10) + 2 * HEADER;
+    let parallel = (512 << 10) + 2 * HEADER;
     assert_per_command(
         &counters,
         &[
@@ -192,7 +194,7 @@ fn read_waits_a_round_trip_and_then_for_the_rest_of_its_data() {
                 "command_to_data_ns_sum",
                 RTT_NS + wire_ns(HEADER) + wire_ns(SEGMENT),
             ),
-            ("read_data_transfer_ns_sum", wire_ns(all - SEGMENT)),
+            ("read_data_transfer_ns_sum", wire_ns(parallel - SEGMENT)),
             // The status came with the last data.
             ("read_data_to_response_ns_sum", 0),
             ("wait_r2t_ns_sum", 0),
@@ -201,10 +203,10 @@ fn read_waits_a_round_trip_and_then_for_the_rest_of_its_data() {
     assert_eq!(phases_ns(&counters), latency_ns(&counters));
 }
 
-/// Reads and writes of all sizes, many at once, R2Ts outstanding, unsolicited and immediate data,
-/// digests: no instant is lost or counted twice.
+/// Reads and writes of all sizes, many in flight, several R2Ts outstanding, unsolicited and
+/// immediate data, digests: no instant is lost or counted twice.
 #[test]
-fn phases_are_the_latency_whatever_is_negotiated() {
+fn phases_add_up_to_the_latency_under_every_negotiation() {
     for (initial_r2t, immediate_data, outstanding, segment) in [
         (false, true, 1, 8 << 10),
         (true, true, 4, 64 << 10),
@@ -242,14 +244,14 @@ fn phases_are_the_latency_whatever_is_negotiated() {
 }
 
 #[test]
-fn blocks_go_as_commands_one_after_the_other_and_take_as_long_as_these_together() {
-    let limits = asked_for_everything();
+fn blocks_split_into_serial_commands_take_the_sum_of_their_times() {
+    let limits = r2t_for_every_burst();
     let whole = WorldConfig {
         limits: limits.clone(),
         ..config(0, 512 << 10, 1)
     };
-    let one = run(&whole, 1);
-    let each = latency_ns(&one) / counter(&one, "writes");
+    let serial = run(&whole, 1);
+    let each = latency_ns(&serial) / counter(&serial, "writes");
     let split = WorldConfig {
         limits,
         commands: CommandLimits {
@@ -270,12 +272,12 @@ fn blocks_go_as_commands_one_after_the_other_and_take_as_long_as_these_together(
     );
 }
 
-/// With all eight commands of a block outstanding at once their waits overlap, and the wire is what
-/// is left.
+/// With all eight commands of a block outstanding at once, their waits overlap and the wire limits
+/// the rate.
 #[test]
-fn commands_of_a_block_overlap_where_they_may() {
+fn commands_of_a_block_overlap_if_several_may_be_outstanding() {
     let split = |outstanding_max| WorldConfig {
-        limits: asked_for_everything(),
+        limits: r2t_for_every_burst(),
         commands: CommandLimits {
             bytes_max: Some(512 << 10),
             outstanding_max,
@@ -283,19 +285,19 @@ fn commands_of_a_block_overlap_where_they_may() {
         },
         ..config(0, 4 << 20, 1)
     };
-    let (one, all) = (run(&split(1), 4), run(&split(8), 4));
+    let (serial, parallel) = (run(&split(1), 4), run(&split(8), 4));
     let mean = |counters: &Snapshot| latency_ns(counters) / counter(counters, "writes");
-    // Three round trips and the block's own 33.6 ms, all of which but the last 4 MiB of transfer
+    // Three round trips and the block's own 33.6 ms, of which all but the last 4 MiB of transfer
     // can overlap.
     assert!(
-        mean(&all) < 3 * RTT_NS + wire_ns(4 << 20) + RTT_NS / 10,
+        mean(&parallel) < 3 * RTT_NS + wire_ns(4 << 20) + RTT_NS / 10,
         "{}",
-        mean(&all)
+        mean(&parallel)
     );
-    assert!(mean(&one) > 8 * 3 * RTT_NS, "{}", mean(&one));
+    assert!(mean(&serial) > 8 * 3 * RTT_NS, "{}", mean(&serial));
 }
 
-/// What was stamped as one request is checked as one, whatever commands brought and fetched it.
+/// A request stamped as a whole is checked as a whole, however it was split into commands.
 #[test]
 fn verification_holds_for_requests_that_are_split() {
     let mut config = WorldConfig {

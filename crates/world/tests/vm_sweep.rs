@@ -22,7 +22,7 @@ fn pattern(bytes: u32, random_percent: u8) -> Pattern {
     }
 }
 
-/// VM `i` on LU `i mod 2`, images of 64 GiB one after another, a test file of 2 GiB in each, 32
+/// VM `i` on LU `i mod 2`: images of 64 GiB back to back, a test file of 2 GiB in each, 32 requests
 /// outstanding.
 fn vm(i: u64, pattern: &Pattern, seed: u64) -> Vm {
     Vm {
@@ -69,14 +69,14 @@ fn study(vms: u64, pattern: &Pattern, seed: u64) -> WorldConfig {
     }
 }
 
-/// Counters of the measuring time: what they have grown by.
+/// Returns the increase of the counters during the measurement.
 fn measure(config: &WorldConfig, warmup: Duration, measure: Duration) -> Snapshot {
-    let mut world = World::new(config).expect("the lab can be");
+    let mut world = World::new(config).expect("the configuration is valid");
     world.log_in().expect("every VM logs in");
     world.begin();
-    world.run_for(warmup).expect("nothing fails");
+    world.run_for(warmup).expect("no request fails");
     let before = world.counters();
-    world.run_for(measure).expect("nothing fails");
+    world.run_for(measure).expect("no request fails");
     let mut grown = world.counters();
     for (entity, counters) in &mut grown {
         for (name, value) in counters {
@@ -141,7 +141,7 @@ fn sequential_1m_over_gigabit_ethernet() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_world_and_another_one_does_not() {
+fn the_same_seed_gives_the_same_world_and_another_seed_does_not() {
     let run = |seed| {
         measure(
             &study(4, &pattern(32 << 10, 100), seed),
