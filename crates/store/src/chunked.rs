@@ -1,12 +1,12 @@
-//! Memory that takes space only where it was written, in safe code: for simulations and tests.
+//! Sparse memory in safe code, for simulations and tests: only written chunks are allocated.
 use std::collections::BTreeMap;
 
 use crate::memory::LuMemory;
 
-/// Bytes that are allocated together.
+/// Allocation unit, bytes.
 const CHUNK_BYTES: u64 = 64 << 10;
 
-/// Bytes in RAM, all zero at first.
+/// Bytes in RAM, all zero initially.
 #[derive(Debug, Default)]
 pub struct ChunkedMemory {
     size_bytes: u64,
@@ -14,7 +14,7 @@ pub struct ChunkedMemory {
 }
 
 impl ChunkedMemory {
-    /// `size_bytes` of zeros.
+    /// Creates `size_bytes` of zeros.
     #[must_use]
     pub fn new(size_bytes: u64) -> ChunkedMemory {
         ChunkedMemory {

@@ -1,25 +1,25 @@
-//! Contents of a memory LU that was declared full: drawn from a seed, every block different, made
-//! when they are first read.
+//! Contents of a memory LU that is configured as full: drawn from a seed, every block different,
+//! generated on first read.
 //!
-//! Not random numbers of any quality. They let a compressor find what it was promised, and reveal a
+//! The random numbers are of low quality. They give a compressor the configured ratio and reveal a
 //! misplaced block.
 use crate::written::GRANULE_BYTES;
 
-/// Every run of this many bytes has its own incompressible beginning: the shortest logical block.
+/// Shortest logical block; each sector starts with its own incompressible bytes.
 const SECTOR_BYTES: usize = 512;
-/// Incompressible bytes that a sector has at least: else two of them were the same.
+/// Minimum of incompressible bytes per sector, without which two sectors could be equal.
 const STAMP_BYTES: usize = 8;
 
-/// How the contents are drawn.
+/// Parameters of the contents.
 #[derive(Clone, Copy, Debug)]
 pub struct Contents {
     seed: u64,
-    /// Incompressible bytes at the beginning of each sector, a multiple of 8; zeros follow.
+    /// Incompressible bytes at the start of each sector, a multiple of 8; zeros follow.
     incompressible: usize,
 }
 
 impl Contents {
-    /// Of which a compressor can take away `compressible_percent`, 0 to 100.
+    /// Creates contents of which a compressor can remove `compressible_percent`, 0 to 100.
     pub fn new(seed: u64, compressible_percent: u8) -> Contents {
         let kept = SECTOR_BYTES * usize::from(100 - compressible_percent.min(100)) / 100;
         Contents {
@@ -28,7 +28,7 @@ impl Contents {
         }
     }
 
-    /// The contents of the granule of that number.
+    /// Generates the contents of a granule.
     pub fn draw(&self, granule: u64, out: &mut [u8; GRANULE_BYTES as usize]) {
         let first = granule * (GRANULE_BYTES / 8);
         let sectors = out.chunks_exact_mut(SECTOR_BYTES);
@@ -41,8 +41,8 @@ impl Contents {
         }
     }
 
-    /// The `place`th number of the sequence SplitMix64 (Steele, Lea and Flood 2014), which is a
-    /// permutation of all places.
+    /// Returns the `place`th number of the sequence SplitMix64 (Steele, Lea and Flood 2014), which
+    /// is a permutation of all places.
     fn word(&self, place: u64) -> u64 {
         let mut z = self
             .seed
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn every_sector_is_another_and_the_same_each_time() {
+    fn every_sector_is_different_and_reproducible() {
         for percent in [0, 50, 100] {
             let contents = Contents::new(7, percent);
             let sectors: HashSet<Vec<u8>> = (0..512)
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_of_zeros_is_what_was_asked() {
+    fn the_share_of_zeros_is_the_configured_one() {
         for (percent, zeros) in [(0, 0), (25, 128), (50, 256), (90, 456), (100, 504)] {
             let bytes = drawn(&Contents::new(1, percent), 3);
             for sector in bytes.chunks(SECTOR_BYTES) {
@@ -96,7 +96,7 @@ mod tests {
                 let chance = drawn.iter().filter(|byte| **byte == 0).count();
                 assert!(
                     chance <= 2 + drawn.len() / 64,
-                    "{chance} zeros among what is drawn"
+                    "{chance} zeros in the random bytes"
                 );
             }
         }

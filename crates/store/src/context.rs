@@ -1,5 +1,5 @@
-//! State that all stores share while they are called: the time, the timing model, requests to the
-//! shell, and results.
+//! State that all stores share during a call: the time, the timing model, requests to the shell,
+//! and results.
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -13,20 +13,20 @@ use crate::request::{FileId, FileOp, FileRequest, FileRequestId, Request};
 /// State shared by all stores.
 #[derive(Debug)]
 pub(crate) struct StoreContext {
-    /// As of the present call.
+    /// Time of the present call.
     pub(crate) now: Time,
     pub(crate) gate: Option<Gate<Held>>,
     pub(crate) requests: VecDeque<Request>,
     /// Finished accesses.
     pub(crate) done: VecDeque<(IoId, IoResult)>,
-    /// The purpose of each request to a file that is under way, by its id.
+    /// Purpose of each file request in flight, by its id.
     purposes: Slab<Purpose>,
 }
 
-/// Something the model holds.
+/// An operation that the model holds.
 #[derive(Debug)]
 pub(crate) enum Held {
-    /// An access that has not begun.
+    /// An access that has not started.
     Io(Io),
     /// The data of an access to a pool.
     PoolAccess { pool: usize, access: usize },
@@ -34,22 +34,22 @@ pub(crate) enum Held {
     PoolWork { pool: usize, work: usize },
 }
 
-/// Something to report to operator or initiators.
+/// An event to report to operator or initiators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// The use of a pool has reached its soft threshold.
     Threshold {
-        /// The pool.
+        /// Number of the pool.
         pool: usize,
     },
-    /// A pool refuses writes from now on.
+    /// A pool has become read-only.
     ReadOnly {
-        /// The pool.
+        /// Number of the pool.
         pool: usize,
     },
     /// The metadata of a pool could not be written.
     Broken {
-        /// The pool.
+        /// Number of the pool.
         pool: usize,
         /// The error.
         why: String,
@@ -69,7 +69,7 @@ pub(crate) enum Purpose {
     PoolWork { pool: usize, work: usize },
 }
 
-/// Bytes that move between a buffer and a file.
+/// A transfer between a buffer and a file.
 #[derive(Debug)]
 pub(crate) struct Transfer {
     pub(crate) file: FileId,
@@ -113,7 +113,7 @@ impl StoreContext {
         }));
     }
 
-    /// Requests what moves no bytes: a sync, a hole, a list of extents.
+    /// Requests an operation without data: a sync, a hole, a list of extents.
     pub(crate) fn command(
         &mut self,
         file: FileId,
@@ -132,7 +132,7 @@ impl StoreContext {
         self.transfer(transfer, purpose);
     }
 
-    /// The purpose of a request that is over.
+    /// Removes and returns the purpose of a completed request.
     ///
     /// # Panics
     /// If there is no such request: each is answered exactly once.

@@ -1,7 +1,7 @@
 //! An LU in a file or on a block device.
 //!
-//! A read, write or flush is one request. UNMAP and WRITE SAME are a [`FileSweep`]: one request
-//! after the other, so that an LU of many TiB can be given back while other accesses proceed.
+//! A read, write or flush is one request. UNMAP and WRITE SAME are a [`FileSweep`]: a sequence of
+//! requests, so that an LU of many TiB can be deallocated while other accesses proceed.
 use std::io::{self, ErrorKind};
 
 use hakaru_scsi_device::{Extent, IoFailure, IoId, IoOp, IoResult};
@@ -10,7 +10,7 @@ use slab::Slab;
 use crate::context::{Purpose, StoreContext, Transfer};
 use crate::request::{FileDone, FileId, FileOp};
 
-/// Bytes given back by one request: the file system holds other writers of the file up for so long
+/// Bytes deallocated by one request. The file system blocks other writers of the file meanwhile
 /// (about a millisecond on ext4).
 const PUNCH_BYTES: u64 = 256 << 20;
 /// Bytes written by one request of a sweep.
@@ -20,35 +20,35 @@ const WRITE_BYTES: u64 = 256 << 10;
 #[derive(Debug)]
 pub struct FileStore {
     file: FileId,
-    /// Something that was written may never have reached the medium, and it is unknown what. To
-    /// write on would hide that.
+    /// A write was lost and it is unknown which. Further writes are refused, because they would
+    /// hide the loss.
     failed: bool,
 }
 
-/// An access that is made of many requests.
+/// An access that consists of many requests.
 #[derive(Debug)]
 pub(crate) struct FileSweep {
     io: IoId,
     lun: u8,
-    /// The ranges left to do, the next one last.
+    /// Remaining ranges, the next one last.
     ranges: Vec<Extent>,
     method: SweepMethod,
     fua: bool,
-    /// Bytes that the request under way covers; 0 for the flush at the end.
+    /// Bytes that the request in flight covers; 0 for the final flush.
     step_bytes: u64,
 }
 
 #[derive(Debug)]
 enum SweepMethod {
-    /// Give back what takes space.
+    /// Deallocates the allocated extents.
     Punch,
     Zero,
-    /// Write whole blocks.
+    /// Writes whole blocks.
     Write(Vec<u8>),
 }
 
 impl FileStore {
-    /// Over a file that the shell has open.
+    /// Creates the store of an LU in a file that the shell has open.
     #[must_use]
     pub fn new(file: FileId) -> FileStore {
         FileStore {
@@ -57,13 +57,13 @@ impl FileStore {
         }
     }
 
-    /// The file.
+    /// Returns the file.
     #[must_use]
     pub fn file(&self) -> FileId {
         self.file
     }
 
-    /// Takes an access. `Some` if it ended at once.
+    /// Starts an access. Returns its result if it completed at once.
     pub(crate) fn access(
         &mut self,
         lun: u8,
@@ -131,7 +131,7 @@ impl FileStore {
         None
     }
 
-    /// The result of a finished access that was one request.
+    /// Returns the result of a completed access that was a single request.
     pub(crate) fn result(&mut self, done: FileDone) -> IoResult {
         match (done.op, done.result) {
             (FileOp::Read, Ok(())) => IoResult::ReadData(done.bytes),
@@ -155,8 +155,8 @@ impl FileStore {
         }
     }
 
-    /// A write that is not durable leaves the file as it was or as it should be. After a failed
-    /// sync the kernel forgets the pages it could not write, and the next sync would succeed.
+    /// A failed non-durable write leaves old or new data, so the LU stays usable. After a failed
+    /// sync the kernel discards the pages that it could not write, and the next sync would succeed.
     fn write_failed(&mut self, op: FileOp, error: &io::Error) -> IoResult {
         let no_space = matches!(
             error.kind(),
@@ -182,7 +182,7 @@ impl FileStore {
             .map(|(_, result)| result)
     }
 
-    /// A request of a sweep has ended. `Some` if the sweep has.
+    /// Handles a completed request of a sweep. Returns the sweep's result if it was the last.
     pub(crate) fn handle_step(
         &mut self,
         id: usize,
@@ -220,7 +220,7 @@ impl FileStore {
         self.next_step(id, context, sweeps)
     }
 
-    /// Requests the next step. `Some` if nothing is left.
+    /// Requests the next step. Returns the sweep's result if nothing is left.
     fn next_step(
         &mut self,
         id: usize,
@@ -267,10 +267,10 @@ impl FileStore {
         None
     }
 
-    /// Requests that the beginning of the last range is given back.
+    /// Requests deallocation of the start of the last range.
     fn punch(&self, id: usize, context: &mut StoreContext, sweeps: &mut Slab<FileSweep>) {
         let sweep = &mut sweeps[id];
-        let range = *sweep.ranges.last().expect("its extents were asked for");
+        let range = *sweep.ranges.last().expect("its extents were requested");
         let length_bytes = range.length_bytes.min(PUNCH_BYTES);
         sweep.step_bytes = length_bytes;
         let op = FileOp::Punch { length_bytes };
@@ -297,7 +297,7 @@ impl FileSweep {
         }
     }
 
-    /// The beginning of the last range is done.
+    /// Removes `bytes` from the start of the last range, because they are done.
     fn pass(&mut self, bytes: u64) {
         if let Some(range) = self.ranges.last_mut() {
             range.offset_bytes += bytes;
@@ -309,7 +309,7 @@ impl FileSweep {
     }
 }
 
-/// The block, over and over: as much as one request writes.
+/// Returns the block repeated to the length of one request.
 fn repeated(block: &[u8], length_bytes: u64) -> Vec<u8> {
     block.repeat((length_bytes.min(WRITE_BYTES) / block.len() as u64) as usize)
 }

@@ -1,28 +1,28 @@
-//! The timing model in front of the bytes: holds an access until its modelled instant.
+//! The timing model in front of the stores: holds each access until its modelled completion.
 use hakaru_drive::{Array, Op, Request};
 use hakaru_units::Time;
 use slab::Slab;
 
-/// A range of a RAID group that an access moves.
+/// Range of a RAID group that an access transfers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stretch {
     /// RAID group.
     pub(crate) group: u32,
     /// First byte of the group's usable space.
     pub(crate) offset_bytes: u64,
-    /// Bytes; 0 costs the controller's time alone.
+    /// Length, bytes; 0 costs only the controller's time.
     pub(crate) length_bytes: u64,
 }
 
-/// Work of the drives.
+/// Work of the drives for one access.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DriveWork {
     pub(crate) op: Op,
-    /// A write that passes a volatile cache by.
+    /// Forced unit access: a write that bypasses a volatile cache.
     pub(crate) fua: bool,
 }
 
-/// Holds accesses, each known as a `T`.
+/// Holds accesses, each identified by a `T`.
 #[derive(Debug)]
 pub(crate) struct Gate<T> {
     model: Array,
@@ -31,13 +31,13 @@ pub(crate) struct Gate<T> {
 
 #[derive(Debug)]
 struct HeldAccess<T> {
-    /// Requests of the model that have not ended.
+    /// Requests of the model in flight for this access.
     requests_left: u32,
     access: T,
 }
 
 impl<T> Gate<T> {
-    /// In front of an idle model.
+    /// Creates a gate in front of an idle model.
     pub(crate) fn new(model: Array) -> Gate<T> {
         Gate {
             model,
@@ -45,13 +45,13 @@ impl<T> Gate<T> {
         }
     }
 
-    /// The model.
+    /// Returns the model.
     pub(crate) fn model(&self) -> &Array {
         &self.model
     }
 
-    /// Holds an access until the model has done the work on all its stretches, of which there is at
-    /// least one.
+    /// Holds an access until the model has completed the work on all its stretches, of which there
+    /// is at least one.
     pub(crate) fn hold(
         &mut self,
         now: Time,
@@ -62,7 +62,7 @@ impl<T> Gate<T> {
         let requests_left = stretches.len() as u32;
         assert!(
             requests_left > 0,
-            "an access that needs no drive is not held"
+            "an access without drive work must not be held"
         );
         let id = self.held.insert(HeldAccess {
             requests_left,
@@ -83,17 +83,17 @@ impl<T> Gate<T> {
         }
     }
 
-    /// The time of [`Gate::poll_timeout`] may have come.
+    /// Handles the model's deadlines that have passed.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         self.model.handle_timeout(now);
     }
 
-    /// When [`Gate::handle_timeout`] is wanted next.
+    /// Returns when [`Gate::handle_timeout`] must be called next.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
         self.model.poll_timeout()
     }
 
-    /// The next access that may pass.
+    /// Returns the next access that the model has completed.
     pub(crate) fn poll_passed(&mut self) -> Option<T> {
         loop {
             let completion = self.model.poll_completion()?;
@@ -106,7 +106,7 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Gives each of the model's counters; see [`Array::visit_counters`].
+    /// Calls `visit` with each of the model's counters; see [`Array::visit_counters`].
     pub(crate) fn visit_counters(&mut self, now: Time, visit: &mut dyn FnMut(&str, &str, f64)) {
         self.model.visit_counters(now, visit);
     }

@@ -1,4 +1,4 @@
-//! The LUs and pools that there are, and their counters.
+//! The LUs and pools of the storage, and their counters.
 use hakaru_drive::Array;
 use hakaru_pool::VolumeId;
 use hakaru_units::Time;
@@ -10,7 +10,7 @@ use crate::pool::PoolStore;
 use crate::storage::Storage;
 
 impl<M: LuMemory> Storage<M> {
-    /// Takes a pool; returns its number, which is the count of those taken before.
+    /// Adds a pool. Returns its number, which is the number of pools added before.
     pub fn add_pool(&mut self, mut pool: PoolStore) -> usize {
         let number = self.pools.len();
         pool.set_number(number);
@@ -18,48 +18,48 @@ impl<M: LuMemory> Storage<M> {
         number
     }
 
-    /// All pools.
+    /// Returns all pools.
     #[must_use]
     pub fn pools(&self) -> &[PoolStore] {
         &self.pools
     }
 
-    /// A pool, whose groups are changed.
+    /// Returns a pool, to change its groups.
     pub fn pool_mut(&mut self, number: usize) -> &mut PoolStore {
         &mut self.pools[number]
     }
 
-    /// The number of the pool of that name.
+    /// Returns the number of the pool of that name.
     #[must_use]
     pub fn pool_named(&self, name: &str) -> Option<usize> {
         self.pools.iter().position(|pool| pool.name() == name)
     }
 
-    /// Puts a logical unit behind a number that has none.
+    /// Attaches a logical unit at an unused number.
     pub fn attach(&mut self, lun: u8, lu: Lu<M>) {
         let slot = &mut self.lus[usize::from(lun)];
-        assert!(slot.is_none(), "LUN {lun} is there already");
+        assert!(slot.is_none(), "LUN {lun} is already in use");
         *slot = Some(lu);
     }
 
-    /// Takes a thin logical unit away. Accesses to it that are under way are still answered.
+    /// Detaches a thin logical unit. Accesses to it in flight are still answered.
     pub fn detach(&mut self, lun: u8) {
         self.lus[usize::from(lun)] = None;
     }
 
-    /// The logical unit of a number.
+    /// Returns the logical unit of a number.
     #[must_use]
     pub fn lu(&self, lun: u8) -> Option<&Lu<M>> {
         self.lus[usize::from(lun)].as_ref()
     }
 
-    /// All logical units, by number.
+    /// Returns all logical units, by number.
     pub fn lus(&self) -> impl Iterator<Item = (u8, &Lu<M>)> {
         let lus = self.lus.iter().enumerate();
         lus.filter_map(|(lun, lu)| Some((lun as u8, lu.as_ref()?)))
     }
 
-    /// Whether an LU is a volume of a pool.
+    /// Returns whether an LU is a volume of a pool.
     #[must_use]
     pub fn is_thin(&self, lun: u8) -> bool {
         self.lu(lun)
@@ -73,7 +73,7 @@ impl<M: LuMemory> Storage<M> {
         }
     }
 
-    /// Of an LU in a pool: bytes that it has taken, and bytes that it may still take.
+    /// For an LU in a pool: returns the bytes allocated to it, and the bytes still available to it.
     #[must_use]
     pub fn space(&self, lun: u8) -> Option<(u64, u64)> {
         match self.lu(lun)?.store {
@@ -82,20 +82,20 @@ impl<M: LuMemory> Storage<M> {
         }
     }
 
-    /// The timing model.
+    /// Returns the timing model.
     #[must_use]
     pub fn model(&self) -> Option<&Array> {
         self.context.gate.as_ref().map(Gate::model)
     }
 
-    /// Names a volume for good: numbers of volumes are not used again.
+    /// Returns a permanent name of a volume: volume numbers are not reused.
     #[must_use]
     pub fn volume_identity(&self, pool: usize, volume: VolumeId) -> String {
         let uuid = u128::from_be_bytes(self.pools[pool].core().uuid());
         format!("volume {uuid:032x} {}", volume.0)
     }
 
-    /// Logical units that are this volume.
+    /// Returns the logical units backed by this volume.
     pub fn luns_of(&self, pool: usize, volume: VolumeId) -> impl Iterator<Item = u8> {
         let lus = self.lus().filter(move |(_, lu)| {
             matches!(lu.store, Store::Thin { pool: p, volume: v } if (p, v) == (pool, volume))
@@ -103,28 +103,29 @@ impl<M: LuMemory> Storage<M> {
         lus.map(|(lun, _)| lun)
     }
 
-    /// Logical units that are volumes of this pool.
+    /// Returns the logical units backed by volumes of this pool.
     pub fn luns_in(&self, pool: usize) -> impl Iterator<Item = u8> {
         let lus = self.lus();
         lus.filter(move |(_, lu)| matches!(lu.store, Store::Thin { pool: p, .. } if p == pool))
             .map(|(lun, _)| lun)
     }
 
-    /// Whether any LU or pool is in files.
+    /// Returns whether any LU or pool uses files.
     #[must_use]
     pub fn uses_files(&self) -> bool {
         let mut lus = self.lus();
         !self.pools.is_empty() || lus.any(|(_, lu)| !matches!(lu.store, Store::Memory(_)))
     }
 
-    /// Gives each counter of the LUs, the pools and the model; see [`Array::visit_counters`].
+    /// Calls `visit` with each counter of the LUs, the pools and the model; see
+    /// [`Array::visit_counters`].
     pub fn visit_counters(&mut self, now: Time, visit: &mut dyn FnMut(&str, &str, f64)) {
         for (lun, lu) in self.lus() {
             let entity = format!("lu/{lun}");
             visit(&entity, "unmaps", lu.unmaps as f64);
             let mapped_bytes = match &lu.store {
                 Store::Memory(memory) => Some(memory.mapped_bytes()),
-                // The file system counts those.
+                // The file system accounts for the space.
                 Store::File(_) => None,
                 Store::Thin { pool, volume } => {
                     let volume = self.pools[*pool].core().volume(*volume);

@@ -4,33 +4,33 @@
 //!
 //! ```text
 //! submit(now, Io, take_buffer)               an access of the device server
-//! cancel(now, IoId)                          ends one that a pool still holds
-//! order(now, pool, number, pool::Request)    an order of the operator for a pool
-//! poll_request() -> Request                  File: do it, then handle_file_done(now, FileDone)
-//!                                            Commit: do it, then handle_committed(now, Committed)
-//!                                            Keep: do it, then handle_kept(IoId, ok)
-//! poll_done() -> (IoId, IoResult)            a finished access
-//! poll_ordered(pool)                         how an order ended
-//! poll_notice() -> Notice                    something that operator and initiators should know
-//! poll_timeout() -> Time                     when handle_timeout(now, take_buffer) is wanted
+//! cancel(now, IoId)                          ends an access that a pool still holds
+//! order(now, pool, number, pool::Request)    a management request for a pool
+//! poll_request() -> Request                  File: carry it out, then handle_file_done(now, FileDone)
+//!                                            Commit: carry it out, then handle_committed(now, Committed)
+//!                                            Keep: carry it out, then handle_kept(IoId, ok)
+//! poll_done() -> (IoId, IoResult)            a completed access
+//! poll_ordered(pool)                         a completed management request
+//! poll_notice() -> Notice                    an event to report to operator and initiators
+//! poll_timeout() -> Time                     deadline for handle_timeout(now, take_buffer)
 //! ```
 //!
-//! An access passes two stations: the model holds it until its modelled instant (without a model it
-//! passes at once), then the LU's store does it. Memory does it within the call. Files and pools
-//! ask for requests to files; after any call take all requests, and the results that there are. A
-//! request to a file that is marked `at_once` may be tried within the call (from the page cache);
-//! any other one goes to a queue, so that a long sweep does not hold up other accesses.
+//! An access passes two stations. The model holds it until its modelled completion (without a model
+//! it passes at once), then the LU's store carries it out. Memory completes it within the call.
+//! Files and pools issue file requests. After any call, drain all requests and results. A file
+//! request marked `at_once` may be tried within the call (from the page cache). Any other request
+//! goes to a queue, so that a long sweep does not block other accesses.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `storage` | the entry points; which LU an access is for |
-//! | `inventory` | which LUs and pools there are, and their counters |
-//! | `lu` | an LU: its store, its place on the modelled drives |
-//! | `memory` `written` `contents` `chunked` | an LU in RAM; which of it was written; contents drawn from a seed; memory without system calls |
+//! | `storage` | the entry points; dispatch of an access to its LU |
+//! | `inventory` | the LUs and pools, and their counters |
+//! | `lu` | an LU: its store, its position on the modelled drives |
+//! | `memory` `written` `contents` `chunked` | an LU in RAM; bitmap of written granules; contents drawn from a seed; memory without system calls |
 //! | `file` | an LU in a file or on a block device |
 //! | `pool/` | LUs that are volumes of a pool: accesses, and the pool's own work |
 //! | `gate` | the timing model |
-//! | `context` `request` | what the stores share; what is asked of the shell |
+//! | `context` `request` | state shared by the stores; requests to the shell |
 #![forbid(unsafe_code)]
 
 mod chunked;

@@ -1,4 +1,4 @@
-//! A logical unit: where its bytes are, and where they lie on the modelled drives.
+//! A logical unit: its store, and its position on the modelled drives.
 use hakaru_drive::Op;
 use hakaru_pool::VolumeId;
 use hakaru_scsi_device::{Extent, IoOp};
@@ -7,34 +7,34 @@ use crate::file::FileStore;
 use crate::gate::{DriveWork, Stretch};
 use crate::memory::MemoryStore;
 
-/// A logical unit's bytes and their place on the modelled drives.
+/// A logical unit.
 #[derive(Debug)]
 pub struct Lu<M> {
-    /// The bytes.
+    /// The store of its data.
     pub store: Store<M>,
-    /// Capacity.
+    /// Capacity, bytes.
     pub size_bytes: u64,
-    /// Logical block length.
+    /// Logical block length, bytes.
     pub block_bytes: u32,
-    /// Place on the modelled drives; without meaning if there is no model.
+    /// Position on the modelled drives; ignored without a model.
     pub place: Place,
-    /// Names the bytes for good, whatever number they are served under, so that what is kept for
-    /// them (reservations) is not inherited by others. `None` if they end with the process.
+    /// Permanent name of the data, independent of the LUN, so that persistent state (reservations)
+    /// is not inherited by other data. `None` if the data ends with the process.
     pub identity: Option<String>,
     /// UNMAP commands that reached the store.
     pub unmaps: u64,
 }
 
-/// Where a LU begins on the modelled drives.
+/// Position of an LU on the modelled drives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// RAID group, counted from 0.
+    /// RAID group, counting from 0.
     pub group: u32,
-    /// First byte of the group that is the LU's.
+    /// Offset of the LU in the group's usable space, bytes.
     pub offset_bytes: u64,
 }
 
-/// Where an LU's bytes are.
+/// The store of an LU's data.
 #[derive(Debug)]
 pub enum Store<M> {
     /// In RAM.
@@ -43,7 +43,7 @@ pub enum Store<M> {
     File(FileStore),
     /// In a pool.
     Thin {
-        /// The pool.
+        /// Number of the pool.
         pool: usize,
         /// The volume.
         volume: VolumeId,
@@ -55,10 +55,10 @@ impl<M> Lu<M> {
         matches!(self.store, Store::Thin { .. })
     }
 
-    /// Where a range that is unmapped lies on the modelled drives.
+    /// Returns the position of an unmapped range on the modelled drives.
     pub(crate) fn stretch_of(&self, range: &Extent) -> Stretch {
-        // The pages of a pool lie elsewhere and are given back later: that costs the controller a
-        // command.
+        // The pages of a pool lie elsewhere and are deallocated later; only the controller's time
+        // for a command counts.
         let (offset_bytes, length_bytes) = if self.is_thin() {
             (0, 0)
         } else {
@@ -67,7 +67,7 @@ impl<M> Lu<M> {
         self.stretch(offset_bytes, length_bytes)
     }
 
-    /// The work of the modelled drives for an access, and its place.
+    /// Returns the work of the modelled drives for an access, and its position.
     pub(crate) fn drive_work(&self, op: &IoOp) -> (DriveWork, Stretch) {
         let (op, fua, offset_bytes, length_bytes) = match op {
             IoOp::Read {
@@ -81,16 +81,16 @@ impl<M> Lu<M> {
                 fua,
             } => (Op::Write, *fua, *offset_bytes, data.len() as u64),
             IoOp::Flush => (Op::Flush, false, 0, self.size_bytes),
-            // What it writes to a pool is held piece by piece.
+            // The pieces that it writes to a pool are held one by one.
             IoOp::WriteSame { .. } if self.is_thin() => (Op::Flush, false, 0, 0),
-            // The drives write as much as if the blocks had come over the wire.
+            // The drives write as much as if the blocks had come from the initiator.
             IoOp::WriteSame {
                 range, unmap, fua, ..
             } => {
                 let op = if *unmap { Op::Unmap } else { Op::Write };
                 (op, *fua && !unmap, range.offset_bytes, range.length_bytes)
             }
-            // Costs the controller a command.
+            // Only the controller's time for a command.
             _ => (Op::Flush, false, 0, 0),
         };
         let stretch = self.stretch(offset_bytes, length_bytes);

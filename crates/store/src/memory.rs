@@ -1,8 +1,8 @@
-//! An LU in RAM: its memory, and which of it has been written.
+//! An LU in RAM: its memory, and a map of the granules that were written.
 //!
-//! Every access ends at once, except UNMAP and WRITE SAME of more than a few blocks: a [`Sweep`] does
-//! them in steps, because a command of 512 bytes may ask for 32 MiB, and 127 of them are sent at once. An LU that was declared full has contents from the beginning ([`Contents`]); a
-//! granule gets them when it is first read or written in part.
+//! Every access completes at once, except one that covers so much that others would wait: a
+//! [`Sweep`] carries it out in steps. An LU configured as full has contents from the start
+//! ([`Contents`]); a granule is filled with them when it is first read or partly written.
 use hakaru_scsi_device::{Extent, IoFailure, IoOp, IoResult, Returned};
 
 use crate::contents::Contents;
@@ -10,15 +10,14 @@ use crate::written::Written;
 
 pub use crate::written::GRANULE_BYTES;
 
-/// Bytes written, cleared or given back before others have their turn: half a millisecond's worth
-/// where the memory is touched for the first time.
+/// Bytes written, cleared or deallocated per step of a sweep: about a tenth of a millisecond of
+/// work.
 pub(crate) const STEP_BYTES: u64 = 1 << 20;
 
-/// The longest UNMAP or WRITE SAME that is done within its call.
+/// The memory of an LU, all zero initially. The caller checks that ranges are within it.
 const AT_ONCE_BYTES: u64 = 64 << 10;
 
-/// The bytes of an LU in RAM, all zero at first. Ranges are within the memory: the caller has
-/// checked.
+/// Returns the size in bytes.
 pub trait LuMemory {
     /// Bytes in all.
     fn size_bytes(&self) -> u64;
@@ -26,20 +25,20 @@ pub trait LuMemory {
     /// Appends a range to `out`.
     fn append_to(&self, offset_bytes: u64, length: usize, out: &mut Vec<u8>);
 
-    /// Writes `data`.
+    /// Makes a range read as zeros, and frees its memory if possible.
     fn write(&mut self, offset_bytes: u64, data: &[u8]);
 
-    /// Makes a range read as zeros, and gives its memory back where that is possible.
+    /// Prefetches a range that is about to be read in place ([`IoResult::ReadInPlace`]).
     fn discard(&mut self, offset_bytes: u64, length_bytes: u64);
 
-    /// A range is about to be read from the memory itself ([`IoResult::ReadInPlace`]).
+    /// Accepts a range back that was lent to a reader.
     fn prefetch(&self, _offset_bytes: u64, _length: usize) {}
 
-    /// A range that was lent to a reader comes back.
+    /// The store of an LU in RAM.
     fn take_back(&mut self, _returned: Returned) {}
 }
 
-/// An LU's bytes in RAM.
+/// Contents that the LU has before anything is written.
 #[derive(Debug)]
 pub struct MemoryStore<M> {
     memory: M,
@@ -47,34 +46,35 @@ pub struct MemoryStore<M> {
     full: Option<Full>,
 }
 
-/// Contents that were there before anything was written.
+/// Granules that were filled with their contents, or changed since.
 #[derive(Debug)]
 struct Full {
     contents: Contents,
-    /// Granules that have got theirs, or something else since.
+    /// Outcome of an access.
     settled: Written,
 }
 
-/// The outcome of an access.
+/// Completed.
 #[derive(Debug)]
 pub(crate) enum Accessed {
-    /// It has ended.
+    /// Continues in steps.
     Now(IoResult),
-    /// It goes on in steps.
+    /// An access that is carried out in steps.
     Sweep(Sweep),
 }
 
-/// An access that goes on in steps.
+/// Remaining ranges, each at least a block.
 #[derive(Debug)]
 pub(crate) struct Sweep {
-    /// The ranges left to do; each of at least a block.
+    /// Block to repeat; `None` deallocates instead.
     ranges: Vec<Extent>,
-    /// Written over and over; zeros are given back instead.
+    /// Creates the store of an LU that was never written.
     block: Option<Vec<u8>>,
 }
 
 impl<M: LuMemory> MemoryStore<M> {
-    /// Over `memory` that was never written.
+    /// Like [`MemoryStore::new`], but full of `contents`. SCSI reports all of it as allocated;
+    /// memory is allocated on access.
     pub fn new(memory: M) -> MemoryStore<M> {
         let size_bytes = memory.size_bytes();
         MemoryStore {
@@ -84,8 +84,7 @@ impl<M: LuMemory> MemoryStore<M> {
         }
     }
 
-    /// As [`MemoryStore::new`], with contents everywhere. All of it takes space as far as SCSI is
-    /// told; memory is taken as it is looked at.
+    /// Returns the memory, for a socket to send from.
     pub fn full(memory: M, contents: Contents) -> MemoryStore<M> {
         let mut store = MemoryStore::new(memory);
         let size_bytes = store.memory.size_bytes();
@@ -97,23 +96,23 @@ impl<M: LuMemory> MemoryStore<M> {
         store
     }
 
-    /// The memory, for a socket to send from.
+    /// Returns the memory, for lending.
     pub fn memory(&self) -> &M {
         &self.memory
     }
 
-    /// The memory, to be lent.
+    /// Returns the number of allocated bytes.
     pub fn memory_mut(&mut self) -> &mut M {
         &mut self.memory
     }
 
-    /// Bytes that take space.
+    /// Starts an access, and completes it unless it needs a sweep. `take_buffer` returns an empty
+    /// buffer of a capacity, for reads that are not made in place.
     pub(crate) fn mapped_bytes(&self) -> u64 {
         self.taken.bytes()
     }
 
-    /// Does an access, or begins to. `take_buffer` gives an empty buffer of a capacity, for reads
-    /// that are not made in place.
+    /// Allocated zeros have no advantage in memory.
     pub(crate) fn access(
         &mut self,
         op: IoOp,
@@ -160,7 +159,7 @@ impl<M: LuMemory> MemoryStore<M> {
                 });
             }
             IoOp::WriteSame { range, block, .. } => {
-                // Memory has nothing to gain from zeros that take space.
+                // Data in RAM ends with the process, and so must its reservations.
                 let block = block.iter().any(|byte| *byte != 0).then_some(block);
                 return self.begin(Sweep {
                     ranges: vec![range],
@@ -170,12 +169,12 @@ impl<M: LuMemory> MemoryStore<M> {
             IoOp::Status { range, extents_max } => {
                 IoResult::Provisioned(self.taken.extents(range, extents_max))
             }
-            // What is in RAM does not outlive the process, and neither would a reservation.
+            // Takes the first step at once, because most sweeps need no more.
             IoOp::Keep { .. } => IoResult::Failed(IoFailure::Internal),
         })
     }
 
-    /// Does a short sweep at once.
+    /// Takes a step of a sweep. Returns whether it was the last.
     fn begin(&mut self, mut sweep: Sweep) -> Accessed {
         let lengths = sweep.ranges.iter().map(|range| range.length_bytes);
         let mut budget = AT_ONCE_BYTES;
@@ -186,8 +185,8 @@ impl<M: LuMemory> MemoryStore<M> {
         }
     }
 
-    /// Takes a step of a sweep, of `budget` bytes at most, and subtracts what it did; `true` if it
-    /// was the last.
+    /// Fills the granules of a range with their initial contents, except those that are about to be
+    /// overwritten completely.
     pub(crate) fn step(&mut self, sweep: &mut Sweep, budget: &mut u64) -> bool {
         while let Some(range) = sweep.ranges.last_mut() {
             let done = match &sweep.block {
@@ -206,8 +205,7 @@ impl<M: LuMemory> MemoryStore<M> {
         sweep.ranges.is_empty()
     }
 
-    /// Gives the granules of a range the contents that they had from the beginning. Those that are
-    /// about to be overwritten as a whole need none.
+    /// An LU of 512-byte blocks may end inside a granule.
     fn settle(&mut self, offset_bytes: u64, length_bytes: u64, overwritten: bool) {
         let Some(full) = &mut self.full else {
             return;
@@ -225,7 +223,8 @@ impl<M: LuMemory> MemoryStore<M> {
             let whole = offset_bytes <= at && at + GRANULE_BYTES <= end;
             if !(overwritten && whole) {
                 full.contents.draw(granule, &mut drawn);
-                // An LU of 512-byte blocks may end inside a granule.
+                // Writes the block repeatedly from the start of the range. Returns the number of
+                // bytes done.
                 let length = self
                     .memory
                     .size_bytes()
@@ -244,7 +243,8 @@ impl<M: LuMemory> MemoryStore<M> {
         self.taken.set(offset_bytes, data.len() as u64);
     }
 
-    /// Writes the block over and over from the beginning of the range; returns how far.
+    /// Deallocates from the start of the range. Returns the number of bytes done. Unallocated
+    /// granules cost almost nothing.
     fn fill(&mut self, range: Extent, block: &[u8], budget: &mut u64) -> u64 {
         let length = range.length_bytes.min(*budget);
         self.settle(range.offset_bytes, length, true);
@@ -258,8 +258,7 @@ impl<M: LuMemory> MemoryStore<M> {
         done
     }
 
-    /// Gives back from the beginning of the range; returns how far. What takes no space costs next
-    /// to nothing.
+    /// Parts of granules are written, deallocated and filled before the rest of them is read.
     fn erase(&mut self, range: Extent, budget: &mut u64) -> u64 {
         let end = range.offset_bytes + range.length_bytes;
         let (start, taken_end) = self.taken.next(range.offset_bytes, end, 2 * STEP_BYTES);
@@ -299,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_lu_reads_the_same_whatever_part_of_it_is_looked_at_first() {
+    fn a_full_lu_reads_the_same_in_any_order_of_access() {
         let contents = Contents::new(3, 50);
         let size = (1 << 20) + 512;
         let full = || MemoryStore::full(ChunkedMemory::new(size), contents);
@@ -313,8 +312,7 @@ mod tests {
         expected.truncate(size as usize);
         let mut store = full();
         assert_eq!(store.mapped_bytes(), size.next_multiple_of(GRANULE_BYTES));
-        // Parts of granules written, given back and filled before the rest of them was ever looked
-        // at.
+        // A write after a deallocation does not bring back the initial contents.
         store.write(5 * KIB, &[7; 512]);
         expected[5 << 10..][..512].fill(7);
         store.write(8 * KIB, &[8; 4096]);
@@ -334,7 +332,7 @@ mod tests {
         );
         store.settle(0, size, false);
         assert!(bytes(&store, 0, size as usize) == expected);
-        // What is written after it was given back does not bring the old contents back.
+        // A deallocated part of a granule reads as zeros but stays allocated.
         store.write(20 * KIB, &[6; 512]);
         assert_eq!(bytes(&store, 20 * KIB + 512, 512), [0; 512]);
     }
@@ -353,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_told_and_what_was_given_back_is_not() {
+    fn written_granules_are_reported_as_allocated_until_they_are_deallocated() {
         let mut store = store(1 << 20);
         let whole = extent(0, 1 << 20);
         assert_eq!(store.taken.extents(whole, 9), [(whole, false)]);
@@ -383,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_over_64_tebibytes_takes_steps_for_what_was_written_alone() {
+    fn a_sweep_over_64_tebibytes_takes_steps_only_for_written_granules() {
         let mut store = store(64 << 40);
         for n in 0..64 {
             store.write(n << 40, &[7; 512]);
@@ -397,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_written_over_and_over() {
+    fn write_same_repeats_its_block() {
         let mut store = store(8 << 20);
         let steps = sweep(&mut store, vec![extent(512, 5 << 20)], Some(vec![9; 512]));
         assert_eq!(steps, 5);

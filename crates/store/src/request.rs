@@ -6,11 +6,11 @@ use hakaru_pool::ActionId;
 use hakaru_pool::metadata::Batch;
 use hakaru_scsi_device::{Extent, IoId};
 
-/// An open file of the shell: an LU's, or a group's of a pool.
+/// A file that the shell has open: an LU's, or that of a pool's group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileId(pub u32);
 
-/// Names a [`FileRequest`] until its [`FileDone`].
+/// Identifies a [`FileRequest`] until its [`FileDone`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileRequestId(pub usize);
 
@@ -21,27 +21,27 @@ pub enum FileOp {
     Read,
     /// Write the range of the buffer.
     Write {
-        /// On stable storage before it is done.
+        /// Forced unit access: on stable storage before it completes.
         durable: bool,
     },
-    /// Put everything written before on stable storage.
+    /// Flush all earlier writes to stable storage.
     Sync,
-    /// Make a range read as zeros and give its space back. `Unsupported` where there are no holes.
+    /// Deallocate a range, which then reads as zeros. `Unsupported` if the file system lacks holes.
     Punch {
         /// Bytes, at least 1.
         length_bytes: u64,
     },
-    /// Make a range read as zeros that keeps or takes its space. `Unsupported` as for `Punch`.
+    /// Zero a range, which stays or becomes allocated. `Unsupported` as for `Punch`.
     Zero {
         /// Bytes, at least 1.
         length_bytes: u64,
     },
-    /// List the extents of a range, each with whether it takes space; neighbours differ. A look at
-    /// metadata.
+    /// List the extents of a range, each with whether it is allocated; neighbours differ. Reads
+    /// only metadata.
     Extents {
         /// Bytes, at least 1.
         length_bytes: u64,
-        /// Most extents that are listed.
+        /// Maximum number of extents listed.
         extents_max: usize,
     },
 }
@@ -49,75 +49,75 @@ pub enum FileOp {
 /// A request to a file.
 #[derive(Debug)]
 pub struct FileRequest {
-    /// Comes back in [`FileDone`].
+    /// Identifier, repeated in [`FileDone`].
     pub id: FileRequestId,
     /// The file.
     pub file: FileId,
     /// The operation.
     pub op: FileOp,
-    /// First byte of the file.
+    /// Offset in the file, bytes.
     pub offset_bytes: u64,
-    /// The caller's buffer, of which `range` is read or written; empty for other operations.
+    /// Buffer of which `range` is read or written; empty for other operations.
     pub bytes: Vec<u8>,
-    /// The part of the buffer that moves.
+    /// The part of the buffer that is transferred.
     pub range: Range<usize>,
-    /// May be done within the call if that needs no waiting.
+    /// Whether it may be carried out within the call if that does not block.
     pub at_once: bool,
 }
 
-/// A finished request to a file.
+/// A completed request to a file.
 #[derive(Debug)]
 pub struct FileDone {
-    /// The request's.
+    /// Identifier of the request.
     pub id: FileRequestId,
-    /// The request's.
+    /// Operation of the request.
     pub op: FileOp,
-    /// The request's, filled if it was a read that succeeded.
+    /// Buffer of the request, filled by a successful read.
     pub bytes: Vec<u8>,
-    /// Of [`FileOp::Extents`]; else empty.
+    /// Extents, for [`FileOp::Extents`]; otherwise empty.
     pub extents: Vec<(Extent, bool)>,
-    /// All of it was done, or the error.
+    /// Success of the whole operation, or the error.
     pub result: io::Result<()>,
 }
 
-/// A batch for [`hakaru_pool::metadata::Store::commit`]. A pool has never more than one under way.
+/// A batch for [`hakaru_pool::metadata::Store::commit`]. A pool has at most one in flight.
 #[derive(Debug)]
 pub struct CommitRequest {
-    /// The pool.
+    /// Number of the pool.
     pub pool: usize,
-    /// Comes back in [`Committed`].
+    /// Action, repeated in [`Committed`].
     pub action: ActionId,
     /// The batch.
     pub batch: Box<Batch>,
 }
 
-/// A commit that is over.
+/// A completed commit.
 #[derive(Debug)]
 pub struct Committed {
-    /// The pool.
+    /// Number of the pool.
     pub pool: usize,
-    /// The request's.
+    /// Action of the request.
     pub action: ActionId,
-    /// Whether the batch is on stable storage, or why that is not known.
+    /// Success if the batch is on stable storage; otherwise its state is unknown, and why.
     pub result: Result<(), String>,
-    /// The space for metadata is nearly used up.
+    /// The space for metadata is almost exhausted.
     pub metadata_is_low: bool,
 }
 
-/// Something that the shell does.
+/// A request to the shell.
 #[derive(Debug)]
 pub enum Request {
-    /// Move or change bytes of a file.
+    /// Read or change a file.
     File(FileRequest),
     /// Commit metadata of a pool.
     Commit(CommitRequest),
-    /// Keep an LU's reservations over a restart.
+    /// Store an LU's reservations, so that they survive a restart.
     Keep {
-        /// For [`crate::Storage::handle_kept`].
+        /// Access, passed to [`crate::Storage::handle_kept`].
         io: IoId,
         /// The LU.
         lun: u8,
-        /// In place of what was kept before.
+        /// New record, which replaces the stored one.
         record: Vec<u8>,
     },
 }

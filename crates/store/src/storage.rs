@@ -1,4 +1,4 @@
-//! The entry points: which LU an access is for, and what holds it until it is over.
+//! The entry points: dispatches an access to its LU, and tracks it until it completes.
 use std::collections::VecDeque;
 
 use hakaru_drive::{Array, Op};
@@ -15,32 +15,31 @@ use crate::memory::{Accessed, LuMemory, MemoryStore, STEP_BYTES, Sweep};
 use crate::pool::PoolStore;
 use crate::request::{Committed, FileDone, Request};
 
-/// Work of accesses that the model lets pass in one call, bytes: a millisecond's worth. It may let
-/// pass as many as it holds at the same instant.
+/// Returns an empty buffer of at least this capacity, for data that is read.
 const PASS_BYTES: u64 = 4 << 20;
 
-/// Sweeps that take part in one step: each costs a little, however small it is.
+/// LUs by number, pools, and the accesses in flight. The crate's documentation gives the grammar.
 const SWEEPS_PER_STEP: usize = 64;
 
 /// Gives an empty buffer of at least this capacity, for data that are read.
 pub type TakeBuffer<'a> = &'a mut dyn FnMut(usize) -> Vec<u8>;
 
-/// LUs by number, pools, and the accesses under way. See the crate for its grammar.
+/// Accesses to memory carried out in steps, round-robin, each with its LU.
 #[derive(Debug)]
 pub struct Storage<M> {
-    /// Indexed by LUN.
+    /// Creates a storage without LUs and pools. `model`: `None` for "as fast as the machine".
     pub(crate) lus: Vec<Option<Lu<M>>>,
     pub(crate) pools: Vec<PoolStore>,
     pub(crate) context: StoreContext,
     file_sweeps: Slab<FileSweep>,
-    /// Accesses to memory that are done in steps, each with its LU; they take turns.
+    /// Starts an access. [`Storage::poll_done`] returns its result, often at once.
     sweeps: VecDeque<(u8, IoId, Sweep)>,
-    /// The model lets accesses pass that the last call left for the next one.
+    /// The model holds each piece separately, once its location is known.
     passing: bool,
 }
 
 impl<M: LuMemory> Storage<M> {
-    /// Without LUs and pools. `model` is `None` for "as fast as the machine".
+    /// A pool without groups costs the controller's time for a command.
     #[must_use]
     pub fn new(model: Option<Array>) -> Storage<M> {
         Storage {
@@ -53,14 +52,15 @@ impl<M: LuMemory> Storage<M> {
         }
     }
 
-    /// Takes an access. Its result comes out of [`Storage::poll_done`], often at once.
+    /// Ends an access that a pool still holds, for space or a copy. Returns false if there is none.
     pub fn submit(&mut self, now: Time, io: Io, take_buffer: TakeBuffer<'_>) {
         self.context.now = now;
         let (Some(_), Some(lu)) = (&self.context.gate, &self.lus[usize::from(io.lun)]) else {
             return self.access(io, take_buffer);
         };
         match (&lu.store, &io.op) {
-            // Each piece is held on its own once it is known where it lies.
+            // Starts a management request for a pool; [`Storage::poll_ordered`] returns its outcome
+            // under the same number.
             (Store::Thin { .. }, IoOp::Read { .. } | IoOp::Write { .. }) => {
                 self.access(io, take_buffer);
             }
@@ -83,7 +83,7 @@ impl<M: LuMemory> Storage<M> {
 
     fn hold(&mut self, io: Io, op: Op, mut stretches: Vec<Stretch>) {
         if stretches.is_empty() {
-            // A pool without groups: it costs the controller a command.
+            // Returns the next completed management request of a pool.
             stretches.push(Stretch {
                 group: 0,
                 offset_bytes: 0,
@@ -96,26 +96,25 @@ impl<M: LuMemory> Storage<M> {
         }
     }
 
-    /// Ends an access that a pool still holds, for space or a copy. False if there is none such.
+    /// Passes on accesses that the model has completed, and takes a step of a sweep over memory.
     pub fn cancel(&mut self, now: Time, io: IoId) -> bool {
         self.context.now = now;
         let context = &mut self.context;
         self.pools.iter_mut().any(|pool| pool.cancel(io, context))
     }
 
-    /// Takes an order of the operator for a pool; its outcome comes out of
-    /// [`Storage::poll_ordered`] under the same number.
+    /// Returns when [`Storage::handle_timeout`] must be called next.
     pub fn order(&mut self, now: Time, pool: usize, order: u64, request: PoolRequest) {
         self.context.now = now;
         self.pools[pool].order(order, request, &mut self.context);
     }
 
-    /// The next order of a pool that is over.
+    /// Returns the next request to the shell.
     pub fn poll_ordered(&mut self, pool: usize) -> Option<(u64, Result<Outcome, Failure>)> {
         self.pools[pool].poll_ordered()
     }
 
-    /// Passes on what the model has held long enough, and takes a step of long accesses to memory.
+    /// Returns the next completed access.
     pub fn handle_timeout(&mut self, now: Time, take_buffer: TakeBuffer<'_>) {
         self.context.now = now;
         if let Some(gate) = &mut self.context.gate {
@@ -147,7 +146,7 @@ impl<M: LuMemory> Storage<M> {
         self.step_sweeps();
     }
 
-    /// Does a millisecond's worth of the sweeps, in turn.
+    /// Returns the next event to report to operator or initiators.
     fn step_sweeps(&mut self) {
         let mut budget = STEP_BYTES;
         for _ in 0..SWEEPS_PER_STEP.min(self.sweeps.len()) {
@@ -155,7 +154,7 @@ impl<M: LuMemory> Storage<M> {
                 return;
             };
             let Some(memory) = self.memory_mut(lun) else {
-                unreachable!("only memory is swept here, and it stays");
+                unreachable!("only LUs in memory have sweeps, and they are never detached");
             };
             if memory.step(&mut sweep, &mut budget) {
                 self.context.done.push_back((io, IoResult::Done));
@@ -168,7 +167,7 @@ impl<M: LuMemory> Storage<M> {
         }
     }
 
-    /// When [`Storage::handle_timeout`] is wanted next.
+    /// Handles a completed file request.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         if self.passing || !self.sweeps.is_empty() {
@@ -179,22 +178,22 @@ impl<M: LuMemory> Storage<M> {
         gate.into_iter().chain(pools).min()
     }
 
-    /// The next request to the shell.
+    /// Handles a completed commit of a pool.
     pub fn poll_request(&mut self) -> Option<Request> {
         self.context.requests.pop_front()
     }
 
-    /// The next finished access.
+    /// Completes the storing of reservations: on stable storage if `ok`, else failed.
     pub fn poll_done(&mut self) -> Option<(IoId, IoResult)> {
         self.context.done.pop_front()
     }
 
-    /// The next thing that operator and initiators should know.
+    /// Accepts memory back that was lent.
     pub fn poll_notice(&mut self) -> Option<Notice> {
         self.pools.iter_mut().find_map(PoolStore::poll_notice)
     }
 
-    /// A request to a file is over.
+    /// Returns the memory of an LU in RAM.
     pub fn handle_file_done(&mut self, now: Time, done: FileDone) {
         self.context.now = now;
         let context = &mut self.context;
@@ -217,13 +216,13 @@ impl<M: LuMemory> Storage<M> {
         }
     }
 
-    /// A commit of a pool is over.
+    /// Returns an LU in RAM.
     pub fn handle_committed(&mut self, now: Time, committed: Committed) {
         self.context.now = now;
         self.pools[committed.pool].handle_committed(committed, &mut self.context);
     }
 
-    /// Reservations are on stable storage (`ok`), or could not be kept.
+    /// Carries out an access that the model has completed.
     pub fn handle_kept(&mut self, io: IoId, ok: bool) {
         let result = if ok {
             IoResult::Done
@@ -233,7 +232,7 @@ impl<M: LuMemory> Storage<M> {
         self.context.done.push_back((io, result));
     }
 
-    /// Memory that was lent comes back.
+    /// The LU was withdrawn while the model held the access.
     pub fn take_back(&mut self, returned: Returned) {
         let (Returned::Read(lent) | Returned::Abandoned(lent)) = returned;
         if let Some(store) = self.memory_mut(lent.lun) {
@@ -300,6 +299,6 @@ fn file_store<M>(lus: &mut [Option<Lu<M>>], lun: u8) -> &mut FileStore {
             store: Store::File(file),
             ..
         }) => file,
-        _ => unreachable!("only files have requests to files, and they stay"),
+        _ => unreachable!("only LUs in files have file requests, and they are never detached"),
     }
 }

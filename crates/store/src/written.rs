@@ -1,19 +1,19 @@
-//! A bit for each granule of an LU in RAM: whether it has been written.
+//! Bitmap of the written granules of an LU in RAM.
 use hakaru_scsi_device::Extent;
 
-/// Bytes that are taken and given back together. A multiple of every logical block length but the
-/// largest, which it is.
+/// Allocation unit, bytes. A multiple of every logical block length except the largest, which it
+/// equals.
 pub const GRANULE_BYTES: u64 = 4096;
 /// Granules per chunk of the map: 128 MiB.
 const CHUNK_GRANULES: u64 = 1 << 15;
-/// Words of a chunk.
+/// Words per chunk.
 const CHUNK_WORDS: usize = (CHUNK_GRANULES / 64) as usize;
 
-/// A bit for each granule, in chunks that exist only where one of their bits was set.
+/// A bit for each granule, in chunks that exist only if one of their bits was set.
 #[derive(Debug)]
 pub(crate) struct Written {
     chunks: Vec<Option<Box<[u64; CHUNK_WORDS]>>>,
-    /// Bits set.
+    /// Number of bits set.
     granules: u64,
 }
 
@@ -26,7 +26,7 @@ impl Written {
         }
     }
 
-    /// Every granule that the range touches is taken.
+    /// Sets every granule that the range touches.
     pub(crate) fn set(&mut self, offset_bytes: u64, length_bytes: u64) {
         let first = offset_bytes / GRANULE_BYTES;
         let end = (offset_bytes + length_bytes).div_ceil(GRANULE_BYTES);
@@ -40,7 +40,7 @@ impl Written {
         }
     }
 
-    /// No granule that lies in the range as a whole is taken any longer.
+    /// Clears every granule that lies completely in the range.
     pub(crate) fn clear(&mut self, offset_bytes: u64, length_bytes: u64) {
         let first = offset_bytes.div_ceil(GRANULE_BYTES);
         let end = (offset_bytes + length_bytes) / GRANULE_BYTES;
@@ -63,12 +63,13 @@ impl Written {
             })
     }
 
-    /// Bytes of the granules that are set.
+    /// Returns the bytes of the granules that are set.
     pub(crate) fn bytes(&self) -> u64 {
         self.granules * GRANULE_BYTES
     }
 
-    /// The first granule from `granule` on, before `end`, that is (or is not) taken; else `end`.
+    /// Returns the first granule from `granule` on, before `end`, that is set (or clear, if not
+    /// `taken`); else `end`.
     pub(crate) fn find(&self, mut granule: u64, end: u64, taken: bool) -> u64 {
         while granule < end {
             let Some(chunk) = &self.chunks[(granule / CHUNK_GRANULES) as usize] else {
@@ -88,8 +89,8 @@ impl Written {
         end
     }
 
-    /// The first bytes from `at` on, before `end`, that take space, as (beginning, end); both `end`
-    /// if none does. Looks at most `within_bytes` beyond the beginning.
+    /// Returns the next allocated range from `at` on, before `end`, as (start, end); both `end` if
+    /// there is none. Searches at most `within_bytes` beyond its start.
     pub(crate) fn next(&self, at: u64, end: u64, within_bytes: u64) -> (u64, u64) {
         let last = end.div_ceil(GRANULE_BYTES);
         let first = self.find(at / GRANULE_BYTES, last, true);
@@ -99,7 +100,7 @@ impl Written {
         (bytes(first), bytes(after))
     }
 
-    /// Extents that follow one another from the beginning of the range and differ in turn.
+    /// Returns consecutive extents from the start of the range; neighbours differ.
     pub(crate) fn extents(&self, range: Extent, extents_max: usize) -> Vec<(Extent, bool)> {
         let end = range.offset_bytes + range.length_bytes;
         let last = end.div_ceil(GRANULE_BYTES);

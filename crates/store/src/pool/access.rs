@@ -1,4 +1,5 @@
-//! An initiator's access to a volume: asked of the pool, moved piece by piece, answered.
+//! An initiator's access to a volume: requested from the pool, transferred piece by piece,
+//! answered.
 use std::io::{self, ErrorKind};
 
 use hakaru_drive::Op;
@@ -11,11 +12,11 @@ use crate::context::{Held, Purpose, StoreContext, Transfer};
 use crate::gate::{DriveWork, Stretch};
 use crate::request::{FileDone, FileOp};
 
-/// Bytes of a WRITE SAME that are written before others have their turn.
+/// Bytes of a WRITE SAME that are written before other accesses proceed.
 const SAME_BYTES: u64 = 1 << 20;
 
 impl PoolStore {
-    /// Takes an access to a volume. Its result is put into `context.done`, often at once.
+    /// Starts an access to a volume. Its result is appended to `context.done`, often at once.
     pub(crate) fn access(
         &mut self,
         volume: VolumeId,
@@ -30,7 +31,7 @@ impl PoolStore {
                 length_bytes,
                 ..
             } => {
-                // What no page holds stays zero.
+                // Ranges without a page stay zero.
                 let mut bytes = take_buffer(length_bytes as usize);
                 bytes.resize(length_bytes as usize, 0);
                 let request = Request::Read {
@@ -118,12 +119,12 @@ impl PoolStore {
         }
     }
 
-    /// Takes the operator's order; its outcome comes out of [`PoolStore::poll_ordered`].
+    /// Starts a management request; [`PoolStore::poll_ordered`] returns its outcome.
     pub(crate) fn order(&mut self, order: u64, request: Request, context: &mut StoreContext) {
         self.ask(Requester::Operator(order), Vec::new(), request, context);
     }
 
-    /// Ends an access that still waits for space or for a copy. False if there is none such.
+    /// Ends an access that still waits for space or for a copy. Returns false if there is none.
     pub(crate) fn cancel(&mut self, io: IoId, context: &mut StoreContext) -> bool {
         let mut accesses = self.accesses.iter();
         let matching = accesses.find(|(_, access)| access.requester.io() == Some(io));
@@ -157,7 +158,7 @@ impl PoolStore {
         self.settle(context);
     }
 
-    /// Asks for the next step of a WRITE SAME; `bytes` holds as many blocks as a step writes.
+    /// Requests the next step of a WRITE SAME; `bytes` contains the blocks of one step.
     fn write_same(&mut self, same: WriteSame, bytes: Vec<u8>, context: &mut StoreContext) {
         let WriteSame {
             io,
@@ -187,7 +188,7 @@ impl PoolStore {
         self.ask(requester, bytes, request, context);
     }
 
-    /// The pool has answered.
+    /// Handles the pool's answer to a request.
     pub(super) fn take_reply(&mut self, id: usize, outcome: Outcome, context: &mut StoreContext) {
         match outcome {
             Outcome::Ready { access, pieces } => {
@@ -219,7 +220,7 @@ impl PoolStore {
                 match request.requester {
                     Requester::Operator(order) => self.ordered.push_back((order, Ok(outcome))),
                     Requester::Plain(io, result) => context.done.push_back((io, result)),
-                    // A `fua` write whose data moved before.
+                    // A `fua` write whose data was transferred before.
                     Requester::Write { io, .. } => {
                         let result = IoResult::Written(request.bytes);
                         context.done.push_back((io, result));
@@ -232,7 +233,7 @@ impl PoolStore {
         }
     }
 
-    /// The pieces of an access are known: the model holds it, or they move now.
+    /// Starts the transfer of an access with known pieces, or lets the model hold it first.
     fn hold_or_move(&mut self, id: usize, context: &mut StoreContext) {
         let Some(gate) = &mut context.gate else {
             return self.move_next_piece(id, context);
@@ -249,13 +250,13 @@ impl PoolStore {
         gate.hold(context.now, held, DriveWork { op, fua }, stretches);
     }
 
-    /// The model lets the data of an access move.
+    /// Starts the transfer of an access that the model has completed.
     pub(crate) fn handle_access_passed(&mut self, id: usize, context: &mut StoreContext) {
         self.move_next_piece(id, context);
         self.settle(context);
     }
 
-    /// A piece has moved, or could not.
+    /// Handles a completed or failed transfer of a piece.
     pub(crate) fn handle_piece(&mut self, id: usize, done: FileDone, context: &mut StoreContext) {
         self.accesses[id].bytes = done.bytes;
         match done.result {
@@ -265,7 +266,7 @@ impl PoolStore {
         self.settle(context);
     }
 
-    /// Requests the next piece that a file holds; ends the access if none is left.
+    /// Requests the transfer of the next piece in a file; ends the access if none is left.
     fn move_next_piece(&mut self, id: usize, context: &mut StoreContext) {
         let request = &mut self.accesses[id];
         let moving = request.moving.as_mut().expect("it moves data");
@@ -287,7 +288,7 @@ impl PoolStore {
                 offset_bytes: place.offset_bytes,
                 bytes: std::mem::take(&mut request.bytes),
                 range: start..moving.at,
-                // A long WRITE SAME would keep all others out.
+                // A long WRITE SAME would block all other accesses.
                 at_once: !matches!(request.requester, Requester::WriteSame(_)),
             };
             let purpose = Purpose::PoolAccess {
@@ -299,13 +300,13 @@ impl PoolStore {
         self.end_moving(id, Ok(()), context);
     }
 
-    /// All pieces have moved, or one could not.
+    /// Ends the transfer after the last piece or the first failure.
     fn end_moving(&mut self, id: usize, result: io::Result<()>, context: &mut StoreContext) {
         let request = &mut self.accesses[id];
         let moving = request.moving.take().expect("it moved data");
         let ok = result.is_ok();
-        // For the pool the request is over, except a `fua` write. Its number may be another's once
-        // it is removed.
+        // The pool has finished the request, except a `fua` write. Once removed, its number may be
+        // reused.
         let is_answered_again =
             ok && matches!(request.requester, Requester::Write { fua: true, .. });
         self.core.handle_moved(context.now, moving.access, ok);
@@ -333,7 +334,8 @@ impl PoolStore {
     }
 }
 
-/// Where pieces lie on the modelled drives; what lies nowhere costs the controller alone.
+/// Returns the positions of pieces on the modelled drives. A range without a page costs only the
+/// controller's time.
 fn stretches<'a>(
     groups: &'a [GroupFile],
     pieces: &'a Pieces,
@@ -358,7 +360,7 @@ fn stretches<'a>(
     })
 }
 
-/// The failure of an access that a pool has refused.
+/// Maps the pool's refusal of an access to its failure.
 fn io_failure(failure: Failure) -> IoFailure {
     match failure {
         Failure::Full | Failure::Quota => IoFailure::Space,
@@ -368,7 +370,7 @@ fn io_failure(failure: Failure) -> IoFailure {
     }
 }
 
-/// The failure of an access whose file could not be written.
+/// Maps the error of a write to a file to the failure of the access.
 fn write_failure(error: &io::Error) -> IoFailure {
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => IoFailure::Space,

@@ -1,4 +1,4 @@
-//! A pool's own work: pages copied, cleared and given back, groups synced, metadata committed.
+//! A pool's own work: pages copied, cleared and deallocated, groups synced, metadata committed.
 use std::io::{self, ErrorKind};
 
 use hakaru_drive::Op;
@@ -10,13 +10,13 @@ use crate::context::{Held, Purpose, StoreContext, Transfer};
 use crate::gate::{DriveWork, Stretch};
 use crate::request::{CommitRequest, FileDone, FileOp, Request};
 
-/// Bytes given back by one request: the file system holds other writers of the file up for so long.
+/// Bytes deallocated by one request. The file system blocks other writers of the file meanwhile.
 const DISCARD_BYTES: u64 = 256 << 20;
-/// Zeros written by one request where a file system has no holes.
+/// Zeros written by one request, on file systems without holes.
 const ZEROS_BYTES: u64 = 256 << 10;
 
 impl PoolStore {
-    /// Begins an action.
+    /// Starts an action.
     pub(super) fn begin_work(&mut self, Action { id, kind }: Action, context: &mut StoreContext) {
         let clear = |place, length_bytes, method| {
             Step::Clear(Clear {
@@ -59,7 +59,7 @@ impl PoolStore {
         self.request_step(number, context);
     }
 
-    /// Charges a copy to the modelled drives; the work continues when they have done it.
+    /// Charges a copy to the modelled drives. The work continues when the model has completed it.
     fn hold_work(
         &mut self,
         number: usize,
@@ -85,13 +85,13 @@ impl PoolStore {
         gate.hold(context.now, held, drive_work, std::iter::once(stretch));
     }
 
-    /// The model lets a piece of work continue.
+    /// Continues a piece of work that the model has completed.
     pub(crate) fn handle_work_passed(&mut self, number: usize, context: &mut StoreContext) {
         self.request_step(number, context);
         self.settle(context);
     }
 
-    /// Requests the present step.
+    /// Requests the current step.
     fn request_step(&mut self, number: usize, context: &mut StoreContext) {
         let purpose = self.work_purpose(number);
         let groups = &self.groups;
@@ -122,7 +122,7 @@ impl PoolStore {
         context.transfer(transfer, purpose);
     }
 
-    /// A request of a piece of work has ended.
+    /// Handles a completed request of a piece of work.
     pub(crate) fn handle_work_step(
         &mut self,
         number: usize,
@@ -193,7 +193,7 @@ impl PoolStore {
 }
 
 impl Clear {
-    /// The operation of the next step, whose length is noted.
+    /// Returns the operation of the next step, and records its length.
     fn next_op(&mut self) -> FileOp {
         let most = match self.method {
             ClearMethod::Write => ZEROS_BYTES,
@@ -208,7 +208,7 @@ impl Clear {
         }
     }
 
-    /// A step has ended; `Some` if it was the last.
+    /// Handles a completed step. Returns the result of the work if it was the last.
     fn handle_step(&mut self, result: &io::Result<()>) -> Option<Result<(), ActionFailure>> {
         match result {
             Ok(()) => {

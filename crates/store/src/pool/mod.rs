@@ -1,15 +1,15 @@
 //! LUs that are volumes of a thin-provisioned pool.
 //!
-//! The pool decides where the bytes of a volume lie; here they are moved. Three kinds of events
-//! drive it: accesses and orders that come in, requests to files that end, commits that are done.
-//! After each the pool's answers and actions are taken (`PoolStore::settle`).
+//! The pool determines the location of a volume's data; this module transfers the data. Three kinds
+//! of events drive it: new accesses and management requests, completed file requests, and completed
+//! commits. After each of them, `PoolStore::settle` drains the pool's answers and actions.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `store` | a pool, its files, its figures |
-//! | `transfer` | an access under way |
-//! | `access` | accesses: asked of the pool, moved piece by piece, answered |
-//! | `work` `action` | what the pool wants done besides: copies, holes, syncs, commits |
+//! | `transfer` | an access in flight |
+//! | `access` | accesses: requested from the pool, transferred piece by piece, answered |
+//! | `work` `action` | the pool's own work: copies, holes, syncs, commits |
 mod access;
 mod action;
 mod store;

@@ -12,18 +12,18 @@ use crate::gate::Stretch;
 use crate::lu::Place;
 use crate::request::{Committed, FileId};
 
-/// A pool that is open.
+/// An open pool.
 #[derive(Debug)]
 pub struct PoolStore {
-    /// Its place among the array's pools.
+    /// Its number among the array's pools.
     pub(super) number: usize,
     name: String,
     pub(super) core: Pool,
-    /// By the group's number.
+    /// Files by group number.
     pub(super) groups: Vec<GroupFile>,
     pub(super) accesses: Slab<PoolAccess>,
     pub(super) work: Slab<Work>,
-    /// Orders of the operator that are over.
+    /// Completed management requests.
     pub(super) ordered: VecDeque<(u64, Result<Outcome, Failure>)>,
     notices: VecDeque<Notice>,
 }
@@ -33,12 +33,12 @@ pub struct PoolStore {
 pub struct GroupFile {
     /// The open file.
     pub file: FileId,
-    /// Its place on the modelled drives.
+    /// Its position on the modelled drives.
     pub place: Place,
 }
 
 impl PoolStore {
-    /// A pool as it was opened, with the files of its groups in order.
+    /// Creates the store of an open pool, with the files of its groups in order.
     #[must_use]
     pub fn new(name: String, core: Pool, groups: Vec<GroupFile>) -> PoolStore {
         PoolStore {
@@ -53,35 +53,36 @@ impl PoolStore {
         }
     }
 
-    /// Gives the pool its place among the array's.
+    /// Sets the pool's number among the array's pools.
     pub(crate) fn set_number(&mut self, number: usize) {
         self.number = number;
     }
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The core: figures, volumes, groups.
+    /// Returns the core: figures, volumes, groups.
     #[must_use]
     pub fn core(&self) -> &Pool {
         &self.core
     }
 
-    /// The volume of that name.
+    /// Returns the volume of that name.
     #[must_use]
     pub fn volume_named(&self, name: &str) -> Option<VolumeId> {
         self.core.volume_named(name)
     }
 
-    /// The file of the group that is added next. Order [`hakaru_pool::Request::AddGroup`] then.
+    /// Adds the file of a new group. Then order [`hakaru_pool::Request::AddGroup`].
     pub fn push_group(&mut self, group: GroupFile) {
         self.groups.push(group);
     }
 
-    /// The group that was pushed last is not added after all. Whether there was one.
+    /// Removes the group that was pushed last, because the pool refused it. Returns whether there
+    /// was one.
     pub fn forget_pushed_group(&mut self) -> bool {
         let added = self.core.groups().count();
         let pushed = self.groups.len() > added;
@@ -89,7 +90,7 @@ impl PoolStore {
         pushed
     }
 
-    /// Where the groups lie on the modelled drives, whole: for a flush.
+    /// Returns the positions of all groups on the modelled drives, for a flush.
     pub(crate) fn stretches(&self) -> Vec<Stretch> {
         let groups = self.groups.iter().zip(self.core.groups());
         groups
@@ -101,7 +102,7 @@ impl PoolStore {
             .collect()
     }
 
-    /// A commit is over.
+    /// Handles a completed commit.
     pub(crate) fn handle_committed(&mut self, committed: Committed, context: &mut StoreContext) {
         let result = committed.result.map_err(|why| {
             let pool = self.number;
@@ -115,7 +116,7 @@ impl PoolStore {
         self.settle(context);
     }
 
-    /// The time of [`PoolStore::poll_timeout`] may have come.
+    /// Handles the pool's deadlines that have passed.
     pub(crate) fn handle_timeout(&mut self, context: &mut StoreContext) {
         if self.core.poll_timeout().is_some_and(|at| at <= context.now) {
             self.core.handle_timeout(context.now);
@@ -123,22 +124,22 @@ impl PoolStore {
         }
     }
 
-    /// When [`PoolStore::handle_timeout`] is wanted next.
+    /// Returns when [`PoolStore::handle_timeout`] must be called next.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
         self.core.poll_timeout()
     }
 
-    /// The next order that is over.
+    /// Returns the next completed management request.
     pub(crate) fn poll_ordered(&mut self) -> Option<(u64, Result<Outcome, Failure>)> {
         self.ordered.pop_front()
     }
 
-    /// The next thing that operator and initiators should know.
+    /// Returns the next event to report to operator or initiators.
     pub(crate) fn poll_notice(&mut self) -> Option<Notice> {
         self.notices.pop_front()
     }
 
-    /// Gives the pool's counters.
+    /// Calls `visit` with each of the pool's counters.
     pub(crate) fn visit_counters(&self, visit: &mut dyn FnMut(&str, &str, f64)) {
         let entity = format!("pool/{}", self.name);
         let status = self.core.status();
@@ -161,7 +162,7 @@ impl PoolStore {
         );
     }
 
-    /// Takes replies, actions and events of the pool until there are none.
+    /// Handles replies, actions and events of the pool until there are none.
     pub(super) fn settle(&mut self, context: &mut StoreContext) {
         loop {
             let mut moved = false;

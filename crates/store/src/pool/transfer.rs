@@ -1,4 +1,4 @@
-//! An access to a volume that is under way.
+//! An access to a volume in flight.
 use hakaru_pool::{Access, Pieces, VolumeId};
 use hakaru_scsi_device::{Extent, IoId, IoResult};
 
@@ -6,12 +6,12 @@ use hakaru_scsi_device::{Extent, IoId, IoResult};
 #[derive(Debug)]
 pub(super) struct PoolAccess {
     pub(super) requester: Requester,
-    /// The initiator's data; in a request to a file while a piece moves.
+    /// The initiator's data; moved into the file request while a piece is transferred.
     pub(super) bytes: Vec<u8>,
     pub(super) moving: Option<Moving>,
 }
 
-/// Who a request of the pool is answered to.
+/// Recipient of the pool's answer to a request.
 #[derive(Debug)]
 pub(super) enum Requester {
     Read(IoId),
@@ -23,11 +23,11 @@ pub(super) enum Requester {
     WriteSame(WriteSame),
     /// An access without data, and its answer.
     Plain(IoId, IoResult),
-    /// The operator, by the number of the order.
+    /// The operator, by the number of the management request.
     Operator(u64),
 }
 
-/// A WRITE SAME and what is left of it.
+/// A WRITE SAME and its remaining range.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WriteSame {
     pub(super) io: IoId,
@@ -36,19 +36,19 @@ pub(super) struct WriteSame {
     pub(super) fua: bool,
 }
 
-/// Data on their way.
+/// A transfer of data, piece by piece.
 #[derive(Debug)]
 pub(super) struct Moving {
     pub(super) access: Access,
     pub(super) pieces: Pieces,
-    /// The next piece, and where it begins in the data.
+    /// Next piece, and its offset in the data.
     pub(super) next: usize,
     pub(super) at: usize,
     pub(super) writes: bool,
 }
 
 impl Requester {
-    /// The initiator's access, unless the operator asked.
+    /// Returns the initiator's access, unless the operator is the requester.
     pub(super) fn io(&self) -> Option<IoId> {
         match self {
             Requester::Read(io)

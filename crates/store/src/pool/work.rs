@@ -1,4 +1,4 @@
-//! A pool's own work under way.
+//! A pool's own work in progress.
 use hakaru_pool::{ActionFailure, ActionId, Place};
 
 /// An action that has not ended.
@@ -10,30 +10,30 @@ pub(super) struct Work {
 
 #[derive(Debug)]
 pub(super) enum Step {
-    /// Reading the page that is copied.
+    /// Reads the page to copy.
     CopyRead {
         from: Place,
         to: Place,
         length: usize,
     },
-    /// Writing the copy.
+    /// Writes the copy.
     CopyWrite { to: Place, bytes: Vec<u8> },
-    /// Making a range read as zeros.
+    /// Makes a range read as zeros.
     Clear(Clear),
-    /// Syncing groups: how many are left, and the first failure.
+    /// Syncs groups: the number left, and the first failure.
     Sync {
         left: usize,
         failure: Option<ActionFailure>,
     },
 }
 
-/// A range that is to read as zeros, from its beginning on.
+/// A range to clear, from its start on.
 #[derive(Debug)]
 pub(super) struct Clear {
     pub(super) place: Place,
     pub(super) length_bytes: u64,
     pub(super) method: ClearMethod,
-    /// Bytes that the request under way covers.
+    /// Bytes that the request in flight covers.
     pub(super) step_bytes: u64,
 }
 
@@ -41,6 +41,6 @@ pub(super) struct Clear {
 pub(super) enum ClearMethod {
     Punch,
     Zero,
-    /// Write zeros: the file system has neither.
+    /// Writes zeros: the file system supports neither holes nor zeroing.
     Write,
 }
