@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! loop {
-//!     reactor.wait(&mut events, next_deadline)?;
-//!     for event in events.iter() {
+//!     control.wait(reactor, &mut waiter, next_deadline)?;
+//!     for event in waiter.events() {
 //!         if control.handle_event(event)? { continue; }
 //!         … the shell's own descriptors …
 //!     }
@@ -22,7 +22,7 @@ use hakaru_contract::{
 };
 use hakaru_runtime::process::lines::{LineReader, LineWriter};
 use hakaru_runtime::process::{self, ResourceUse, TerminationSignal};
-use hakaru_runtime::{Events, Interest, Reactor, Token, Waker};
+use hakaru_runtime::{Interest, Reactor, Token, Waiter, Waker};
 use hakaru_units::Time;
 use serde_json::Value;
 
@@ -108,10 +108,10 @@ impl Control {
     /// # Errors
     /// Something else was said first, or another contract is spoken.
     pub fn configure(&mut self, reactor: &Reactor) -> Result<Option<EngineConfig>, Failure> {
-        let mut events = Events::with_capacity(4);
+        let mut waiter = Waiter::sleeping(4);
         loop {
-            self.wait(reactor, &mut events, None)?;
-            for event in events.iter() {
+            self.wait(reactor, &mut waiter, None)?;
+            for event in waiter.events() {
                 self.handle_event(event)?;
             }
             if self.configured.is_some() {
@@ -130,16 +130,20 @@ impl Control {
         }
     }
 
-    /// Waits as [`Reactor::wait`] does, and also looks at a stdin that cannot be polled.
+    /// Begins a turn of a shell: waits for events as [`Waiter`] decides, and also reads a stdin
+    /// that cannot be polled.
     ///
     /// # Errors
-    /// As [`Reactor::wait`].
+    /// As [`Waiter::wait`].
     pub fn wait(
         &mut self,
         reactor: &Reactor,
-        events: &mut Events,
+        waiter: &mut Waiter,
         until: Option<Time>,
     ) -> Result<(), Failure> {
+        if waiter.guess() {
+            return Ok(());
+        }
         if self.input_unpollable {
             self.read_input()?;
         }
@@ -155,7 +159,7 @@ impl Control {
         } else {
             Some(Time::ZERO)
         };
-        reactor.wait(events, until).or_environment(
+        waiter.wait(reactor, until).or_environment(
             "wait for events",
             "see dmesg; Linux 5.11 or newer is needed",
         )

@@ -10,7 +10,8 @@ use hakaru_fabric::{Bin, Fabric, Packet};
 use hakaru_runtime::packet::{
     BATCH, Gone, Inbox, Outbox, PacketSocket, PacketWriter, Packets as _, Received, Written,
 };
-use hakaru_runtime::{Events, Interest, Reactor, Token, clock, process};
+use hakaru_runtime::wait::WakeAhead;
+use hakaru_runtime::{Interest, Reactor, Token, WaitPolicy, Waiter, clock, process};
 use hakaru_stats::{Histogram, Latency};
 use hakaru_units::Time;
 use hakaru_watch::net::parse_net_dev;
@@ -23,7 +24,7 @@ use crate::sampling::Schedule;
 mod leaving;
 mod timing;
 use leaving::Leaving;
-use timing::{Lead, Sleep};
+use timing::Lead;
 
 /// Runs the engine until `stop`.
 ///
@@ -74,8 +75,8 @@ struct Shell<'r> {
     /// How much later than modelled each packet was written.
     lateness: Latency,
     samples: Schedule,
-    spin: Duration,
-    sleep: Sleep,
+    waiter: Waiter,
+    wake_ahead: WakeAhead,
 }
 
 /// An interface, which the fabric knows by its place in the list.
@@ -135,6 +136,13 @@ impl<'r> Shell<'r> {
             })
             .transpose()
             .or_environment("start a thread", "raise the limit of processes")?;
+        let policy = if config.spin_us > 0 {
+            let awake = Duration::from_micros(config.spin_us.into());
+            WaitPolicy::Spin { awake }
+        } else {
+            WaitPolicy::Sleep
+        };
+        let waiter = Waiter::new(policy, 0, interfaces.len().max(4));
         Ok(Shell {
             reactor,
             fabric,
@@ -147,28 +155,26 @@ impl<'r> Shell<'r> {
             spare: Vec::new(),
             lateness: Latency::new(),
             samples: Schedule::new(config.sample_interval_ms)?,
-            spin: Duration::from_micros(config.spin_us.into()),
-            sleep: Sleep::default(),
+            waiter,
+            wake_ahead: WakeAhead::default(),
         })
     }
 
     fn serve(&mut self, control: &mut Control) -> Result<(), Failure> {
-        let mut events = Events::with_capacity(self.interfaces.len().max(4));
-        let mut awake_until = Time::ZERO;
         let mut moved = false;
         loop {
-            let mut deadline = self.deadline(awake_until);
+            let mut deadline = self.deadline();
             // It is behind: many packets for each of fewer turns are what catches up. Arrivals keep their instants, and need not wake anybody.
             let is_behind = self.lateness.recent_ns() > BEHIND_NS;
             if is_behind && moved && deadline != Some(Time::ZERO) {
                 clock::sleep_until(clock::now() + TRAIN);
                 deadline = Some(Time::ZERO);
             }
-            control.wait(self.reactor, &mut events, deadline)?;
+            control.wait(self.reactor, &mut self.waiter, deadline)?;
             // Before the interfaces are read: what came until now is found there.
             let now = clock::now();
             let mut told = false;
-            for event in events.iter() {
+            for event in self.waiter.events() {
                 told = true;
                 if control.handle_event(event)? {
                     continue;
@@ -179,11 +185,11 @@ impl<'r> Shell<'r> {
                 }
             }
             if !told {
-                self.sleep.woke(now);
+                self.wake_ahead.woke(now);
             }
             moved = self.turn(now);
-            if moved && !self.spin.is_zero() {
-                awake_until = clock::now() + self.spin;
+            if moved {
+                self.waiter.stay_awake(clock::now());
             }
             while let Some(order) = control.poll_order() {
                 match order {
@@ -198,17 +204,17 @@ impl<'r> Shell<'r> {
     }
 
     /// When the loop must run again even if nothing comes in.
-    fn deadline(&mut self, awake_until: Time) -> Option<Time> {
+    fn deadline(&mut self) -> Option<Time> {
         let pending = |(index, interface): (usize, &Interface)| {
             interface.unread && self.fabric.wants_frame(index)
         };
         if self.interfaces.iter().enumerate().any(pending) {
             return Some(Time::ZERO);
         }
-        let now = clock::now();
-        if now < awake_until {
+        if self.waiter.is_awake() {
             return Some(Time::ZERO);
         }
+        let now = clock::now();
         let mut held = false;
         let leaves = (0..self.interfaces.len()).filter_map(|index| {
             let at = self.leaves(index)?;
@@ -221,7 +227,7 @@ impl<'r> Shell<'r> {
             return Some(Time::ZERO);
         }
         let happens = leaves.into_iter().chain(self.fabric.poll_timeout()).min();
-        let happens = happens.map(|at| self.sleep.wake_for(now, at));
+        let happens = happens.map(|at| self.wake_ahead.wake_for(now, at));
         [happens, self.samples.next()].into_iter().flatten().min()
     }
 

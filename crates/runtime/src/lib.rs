@@ -14,7 +14,7 @@
 //!     read every socket that is ready          → the core's handle_*
 //!     let the core settle, send all output     ← the core's poll_*
 //!     queue.flush()                            file requests of this turn, in one system call
-//!     reactor.wait(&mut events, deadline)      deadline: the core's poll_timeout
+//!     waiter.wait(&reactor, deadline)          deadline: the core's poll_timeout
 //! }
 //! ```
 //!
@@ -27,10 +27,10 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`wait`] | `CLOCK_MONOTONIC`, timers, the reactor (epoll with absolute deadlines in nanoseconds) |
+//! | [`wait`] | `CLOCK_MONOTONIC`, timers, the reactor (epoll), the policy by which a shell waits |
 //! | [`net`] | non-blocking TCP, options of sockets, the state of connections in the kernel's TCP |
 //! | [`packet`] | whole Ethernet frames of an interface, received and sent; captures |
-//! | [`file`] | files and block devices, through io_uring or threads; a pool's metadata and its lock |
+//! | [`mod@file`] | files and block devices, through io_uring or threads; a pool's metadata and its lock |
 //! | [`memory`] | an LU's bytes in RAM, thin; memory sent to a socket by reference |
 //! | [`trace`] | the kernel's tracepoints: their layouts, their events |
 //! | [`process`] | signals, parent death, namespaces, limits, counters, random bytes, lines, workers |
@@ -42,4 +42,4 @@ pub mod process;
 pub mod trace;
 pub mod wait;
 
-pub use wait::{Event, Events, Interest, Reactor, Token, Waker, clock};
+pub use wait::{Event, Events, Interest, Reactor, Token, WaitPolicy, Waiter, Waker, clock};

@@ -56,7 +56,7 @@ use hakaru_runtime::file::FileQueue;
 use hakaru_runtime::net::Listener;
 use hakaru_runtime::net::socket_options::SocketFacts;
 use hakaru_runtime::process::{self, entropy};
-use hakaru_runtime::{Event, Events, Reactor, Token, clock};
+use hakaru_runtime::{Event, Reactor, Token, WaitPolicy, Waiter, clock};
 use hakaru_units::Time;
 use serde_json::{Value, json};
 
@@ -85,6 +85,9 @@ const ROUNDS_PER_TURN: usize = 64;
 /// Work of long commands (WRITE SAME, SANITIZE, UNMAP, EXTENDED COPY) before the sockets are looked at again, bytes: below a millisecond.
 const BACKGROUND_BYTES_PER_TURN: u64 = 1 << 20;
 
+/// Events taken from the reactor at a time.
+const EVENTS: usize = 1024;
+
 /// How long initiators may take to log out after `stop`.
 const GOODBYE: Duration = Duration::from_secs(2);
 
@@ -99,7 +102,19 @@ pub fn run(config: &ArrayConfig, reactor: &Reactor, control: &mut Control) -> Re
     if let Some(weakness) = access::weakness(&config.access) {
         control.error(&weakness, false);
     }
-    shell.serve(control)
+    let mut waiter = Waiter::new(wait_policy(config), LISTENERS, EVENTS);
+    shell.serve(&mut waiter, control)
+}
+
+/// The waiting of a lone request costs least with a guess; `spin_us` trades a core for latency.
+fn wait_policy(config: &ArrayConfig) -> WaitPolicy {
+    if config.spin_us > 0 {
+        let awake = Duration::from_micros(config.spin_us.into());
+        WaitPolicy::Spin { awake }
+    } else {
+        let linger = Duration::ZERO;
+        WaitPolicy::Adaptive { linger }
+    }
 }
 
 /// Everything the array owns.
@@ -128,8 +143,6 @@ struct Shell<'r> {
     space_told: Vec<u64>,
     samples: Schedule,
     sessions_max: u32,
-    /// How long after an event the loop looks for the next one before it sleeps.
-    spin: Duration,
     /// Panics that were caught, to be told.
     defects: Vec<Failure>,
 }
@@ -193,7 +206,6 @@ impl<'r> Shell<'r> {
             space_told: vec![u64::MAX; config.pools.len()],
             samples: Schedule::new(config.sample_interval_ms)?,
             sessions_max,
-            spin: Duration::from_micros(config.spin_us.into()),
             defects: Vec::new(),
         })
     }
@@ -230,38 +242,17 @@ impl<'r> Shell<'r> {
     }
 
     /// The loop.
-    fn serve(&mut self, control: &mut Control) -> Result<(), Failure> {
-        let mut events = Events::with_capacity(1024);
+    fn serve(&mut self, waiter: &mut Waiter, control: &mut Control) -> Result<(), Failure> {
         let mut stop_by = None;
-        let mut awake_until = Time::ZERO;
-        // When the last turn found nothing to do, spinning.
-        let mut idle_since = None;
         loop {
-            let spinning = !self.spin.is_zero() && clock::now() < awake_until;
-            let until = if spinning {
-                Some(Time::ZERO)
-            } else {
-                self.deadline(stop_by)
-            };
-            let guessed = events.guess(|token| token.0 < LISTENERS);
-            if !guessed {
-                control.wait(self.reactor, &mut events, until)?;
-            }
+            let until = self.deadline(stop_by);
+            control.wait(self.reactor, waiter, until)?;
             self.received = false;
             let now = clock::now();
-            let mut woken = false;
-            for event in events.iter() {
-                woken = !guessed;
+            for event in waiter.events() {
                 if !control.handle_event(event)? {
                     self.handle_event(now, event, control);
                 }
-            }
-            if self.received || woken {
-                awake_until = now + self.spin;
-            }
-            // To look in vain is what spinning is.
-            if guessed && (self.received || !spinning) {
-                events.confirm(self.received);
             }
             for _ in 0..self.again.len() {
                 if let Some(id) = self.again.pop_front() {
@@ -272,13 +263,7 @@ impl<'r> Shell<'r> {
             self.target.handle_timeout(now);
             self.storage.handle_timeout(now, &mut self.target);
             let moved = self.settle(now);
-            if spinning && !(self.received || woken || moved) {
-                if let Some(since) = idle_since.replace(now) {
-                    process::count_busy_poll(Duration::from_nanos(now.ns_since(since)));
-                }
-            } else {
-                idle_since = None;
-            }
+            waiter.end_turn(now, self.received, moved);
             while self.manage(now, control) {
                 self.settle(now);
             }

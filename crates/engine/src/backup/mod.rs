@@ -17,7 +17,7 @@ use std::time::Duration;
 use hakaru_backup::{Job, Settings};
 use hakaru_contract::backup::BackupConfig;
 use hakaru_runtime::process::{self, entropy};
-use hakaru_runtime::{Events, Reactor, clock};
+use hakaru_runtime::{Reactor, Waiter, clock};
 use hakaru_units::Time;
 
 use self::failures::usage_of;
@@ -59,7 +59,7 @@ pub fn run(config: &BackupConfig, reactor: &Reactor, control: &mut Control) -> R
 
 struct Engine<'r> {
     reactor: &'r Reactor,
-    events: Events,
+    waiter: Waiter,
     jobs: Jobs<'r>,
     samples: Schedule,
     meter: Meter,
@@ -83,7 +83,7 @@ impl<'r> Engine<'r> {
         )?;
         Ok(Engine {
             reactor,
-            events: Events::with_capacity(EVENTS),
+            waiter: Waiter::sleeping(EVENTS),
             jobs: Jobs::new(reactor, config, &settings)?,
             samples: Schedule::new(config.sample_interval_ms)?,
             meter: Meter::default(),
@@ -214,10 +214,10 @@ impl<'r> Engine<'r> {
         let until = until.min(self.jobs.poll_timeout());
         control.wait(
             self.reactor,
-            &mut self.events,
+            &mut self.waiter,
             (until < Time::MAX).then_some(until),
         )?;
-        for event in self.events.iter() {
+        for event in self.waiter.events() {
             if !control.handle_event(event)? {
                 self.jobs.handle_event(event);
             }

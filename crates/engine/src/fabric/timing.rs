@@ -3,57 +3,6 @@ use std::time::Duration;
 
 use hakaru_units::Time;
 
-/// How long before an instant to wake up, so that it is met: a kernel wakes a sleeper some 20 to 100 µs late.
-///
-/// Awake before its time the engine spins, so it does this only after a sleep of at least [`Sleep::LONG`] times that: it costs a tenth of
-/// a core at most.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sleep {
-    /// About the 95th percentile of how late it woke, ns.
-    early_ns: u64,
-    /// When it wanted to wake up.
-    wanted: Option<Time>,
-}
-
-impl Sleep {
-    const EARLY_NS_MAX: u64 = 100_000;
-    const LONG: u64 = 10;
-    const STEP_NS: i64 = 200;
-
-    /// When to wake up so as to be ready at `deadline`.
-    pub(super) fn wake_for(&mut self, now: Time, deadline: Time) -> Time {
-        let ahead = deadline.ns_since(now);
-        self.wanted = None;
-        if ahead > Self::LONG * self.early_ns {
-            let wake = Time(deadline.as_ns() - self.early_ns);
-            self.wanted = Some(wake);
-            return wake;
-        }
-        if ahead <= self.early_ns {
-            now
-        } else {
-            deadline
-        }
-    }
-
-    /// It woke up with nothing else to do.
-    pub(super) fn woke(&mut self, now: Time) {
-        if let Some(wanted) = self.wanted.take().filter(|wanted| *wanted <= now) {
-            // A step up nineteen times as long as the step down settles where one in twenty is later.
-            let late = now.ns_since(wanted) > self.early_ns;
-            let step = if late {
-                19 * Self::STEP_NS
-            } else {
-                -Self::STEP_NS
-            };
-            self.early_ns = self
-                .early_ns
-                .saturating_add_signed(step)
-                .min(Self::EARLY_NS_MAX);
-        }
-    }
-}
-
 /// How long before an instant to begin to write a frame, so that the interface has it then. Each interface has its own: what is behind it, which takes
 /// the frame in the same call, differs.
 ///
@@ -118,21 +67,6 @@ impl Lead {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_sleeper_wakes_early_enough_for_nineteen_of_twenty_instants() {
-        let mut sleep = Sleep::default();
-        let mut met = 0;
-        for n in 1..=4000_u64 {
-            let (now, deadline) = (Time(n * 10_000_000), Time(n * 10_000_000 + 5_000_000));
-            let wake = sleep.wake_for(now, deadline);
-            // Late by 0 to 49.9 µs, evenly.
-            let woke = Time(wake.as_ns() + n * 7919 % 500 * 100);
-            met += u64::from(n > 2000 && woke <= deadline);
-            sleep.woke(woke);
-        }
-        assert!((1800..=1960).contains(&met), "{met} of 2000");
-    }
 
     #[test]
     fn a_lead_is_the_median_of_the_last_writes_and_for_the_first_frame_after_a_pause() {

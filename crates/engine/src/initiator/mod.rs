@@ -9,7 +9,6 @@
 //! without it is no measurement.
 mod failures;
 mod files;
-mod gathering;
 mod ledger;
 mod meter;
 mod phases;
@@ -21,13 +20,13 @@ use std::time::Duration;
 
 use hakaru_contract::initiator::{Destination, InitiatorConfig};
 use hakaru_load::{CommandLimits, Payload, Settings};
-use hakaru_runtime::{Events, Reactor, clock, process};
+use hakaru_runtime::wait::Coalescing;
+use hakaru_runtime::{Reactor, WaitPolicy, Waiter, clock, process};
 use hakaru_units::Time;
 use serde_json::{Value, json};
 
 use self::failures::usage_of;
 use self::files::Files;
-use self::gathering::Gathering;
 use self::ledger::Ledger;
 use self::meter::Meter;
 use self::phases::Phases;
@@ -38,8 +37,8 @@ use crate::secret;
 
 /// Events taken from the reactor at a time.
 const EVENTS: usize = 1024;
-/// How long to look at a lone busy socket before sleeping: to sleep and be woken costs the cores of
-/// both ends about as much, and has answers told later than they came.
+/// Longest poll of a lone busy socket before sleeping. Falling asleep and waking up costs the cores
+/// of both ends about as much, and it delays the answer.
 const LINGER: Duration = Duration::from_micros(10);
 /// Time for sessions to log out; targets that do not answer are left.
 const LOGOUT_PATIENCE: Duration = Duration::from_secs(3);
@@ -74,8 +73,7 @@ pub fn run(
 
 struct Engine<'r> {
     reactor: &'r Reactor,
-    gathering: Gathering,
-    events: Events,
+    waiter: Waiter,
     sessions: Sessions<'r>,
     files: Files,
     ledger: Ledger,
@@ -109,10 +107,15 @@ impl<'r> Engine<'r> {
             "hold a socket for every session",
             "raise it with `ulimit -n`, or use fewer VMs or sessions",
         )?;
+        let policy = WaitPolicy::Adaptive { linger: LINGER };
+        let coalescing = Coalescing::new(
+            Duration::from_micros(config.coalesce_us.into()),
+            config.coalesce_percent / 100.0,
+        );
         Ok(Engine {
             reactor,
-            gathering: Gathering::new(config),
-            events: Events::with_capacity(EVENTS),
+            waiter: Waiter::new(policy, sessions.sessions() as u64, EVENTS)
+                .with_coalescing(coalescing),
             sessions,
             files,
             ledger: Ledger::default(),
@@ -151,7 +154,7 @@ impl<'r> Engine<'r> {
             self.sessions.begin(&mut self.ledger);
             self.files.begin(&mut self.ledger);
             while let Some(border) = phases.next_border() {
-                self.let_answers_gather(border);
+                self.coalesce_answers(border);
                 let order = self.turn(control, border)?;
                 if order == Some(Order::Stop) {
                     phases.stop();
@@ -166,18 +169,14 @@ impl<'r> Engine<'r> {
         self.log_out(control)
     }
 
-    /// Waits a little, so that one look at the sockets finds several answers; see [`Gathering`].
-    /// Not beyond `until` or a timer.
-    fn let_answers_gather(&self, until: Time) {
-        let pause = self.gathering.pause(self.ledger.latencies.recent_ns());
-        if pause.is_zero() {
-            return;
-        }
+    /// Pauses, so that one wait finds several answers; see [`Coalescing`]. Not beyond `until` or a
+    /// timer.
+    fn coalesce_answers(&self, until: Time) {
         let until = until
             .min(self.sessions.poll_timeout())
-            .min(self.files.poll_timeout())
-            .min(self.now + pause);
-        clock::sleep_until(until);
+            .min(self.files.poll_timeout());
+        let recent_ns = self.ledger.latencies.recent_ns();
+        self.waiter.coalesce(self.now, recent_ns, until);
     }
 
     /// A sample is due, or a phase ends and the next begins; counters and phase then change on the
@@ -246,38 +245,30 @@ impl<'r> Engine<'r> {
         let until = until
             .min(self.sessions.poll_timeout())
             .min(self.files.poll_timeout());
-        let sessions = self.sessions.sessions() as u64;
-        let guessed = self.events.guess(|token| token.0 < sessions);
-        if !guessed {
-            control.wait(
-                self.reactor,
-                &mut self.events,
-                (until < Time::MAX).then_some(until),
-            )?;
-        }
+        control.wait(
+            self.reactor,
+            &mut self.waiter,
+            (until < Time::MAX).then_some(until),
+        )?;
         let mut received = false;
-        for event in self.events.iter() {
+        for event in self.waiter.events() {
             if !control.handle_event(event)? && !self.files.handle_event(event) {
                 received |= self.sessions.handle_event(event, &mut self.ledger);
             }
         }
-        if guessed {
-            received = received || self.linger(until);
-            self.events.confirm(received);
-        }
+        received = received || self.linger(until);
         self.now = clock::now();
+        self.waiter.end_turn(self.now, received, false);
         self.sessions.handle_timeouts(self.now, &mut self.ledger);
         self.files.serve(&mut self.ledger);
         self.ledger.report(control)?;
         Ok(control.poll_order())
     }
 
-    /// Polls on for a short time after a poll that found nothing. Returns whether something was
-    /// received.
+    /// Polls for a short time after a wrong guess. Returns whether a session received data.
     fn linger(&mut self, until: Time) -> bool {
         let (sessions, ledger) = (&mut self.sessions, &mut self.ledger);
-        let give_up = until.min(clock::now() + LINGER);
-        self.events.linger(give_up, |events| {
+        self.waiter.linger(until, |events| {
             events
                 .iter()
                 .any(|event| sessions.handle_event(event, ledger))

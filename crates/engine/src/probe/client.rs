@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use hakaru_runtime::net::Socket;
-use hakaru_runtime::{Events, Interest, Reactor, Token, clock};
+use hakaru_runtime::{Interest, Reactor, Token, Waiter, clock};
 use hakaru_units::Time;
 
 use super::protocol::{CHUNK_BYTES, DRAIN, ECHO, REPORT_BYTES, Report, SOURCE};
@@ -47,7 +47,7 @@ pub fn run(
         server,
         reactor,
         control,
-        events: Events::with_capacity(16),
+        waiter: Waiter::sleeping(16),
         begin: None,
         stopped: false,
     };
@@ -69,7 +69,7 @@ struct Path<'a> {
     server: SocketAddr,
     reactor: &'a Reactor,
     control: &'a mut Control,
-    events: Events,
+    waiter: Waiter,
     begin: Option<Time>,
     stopped: bool,
 }
@@ -101,8 +101,8 @@ impl Path<'_> {
 
     /// Sleeps until an event or `until`, and stores the orders that arrived.
     fn wait(&mut self, until: Option<Time>) -> Result<(), Failure> {
-        self.control.wait(self.reactor, &mut self.events, until)?;
-        for event in self.events.iter() {
+        self.control.wait(self.reactor, &mut self.waiter, until)?;
+        for event in self.waiter.events() {
             self.control.handle_event(event)?;
         }
         while let Some(order) = self.control.poll_order() {

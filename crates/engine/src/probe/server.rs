@@ -4,7 +4,7 @@ use std::io::{self, IoSlice};
 use std::time::Duration;
 
 use hakaru_runtime::net::{Listener, Socket};
-use hakaru_runtime::{Events, Interest, Reactor, Token, clock};
+use hakaru_runtime::{Interest, Reactor, Token, Waiter, clock};
 use hakaru_units::Time;
 use serde_json::json;
 
@@ -86,7 +86,7 @@ enum Turn {
 
 impl Server<'_> {
     fn serve(&mut self, control: &mut Control) -> Result<(), Failure> {
-        let mut events = Events::with_capacity(64);
+        let mut waiter = Waiter::sleeping(64);
         let mut unfinished: Vec<Token> = Vec::new();
         loop {
             let until = if unfinished.is_empty() {
@@ -94,9 +94,9 @@ impl Server<'_> {
             } else {
                 Some(Time::ZERO)
             };
-            control.wait(self.reactor, &mut events, until)?;
+            control.wait(self.reactor, &mut waiter, until)?;
             let mut turns = std::mem::take(&mut unfinished);
-            for event in events.iter() {
+            for event in waiter.events() {
                 if control.handle_event(event)? {
                     continue;
                 }

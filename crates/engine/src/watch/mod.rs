@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use hakaru_contract::WatchConfig;
-use hakaru_runtime::{Events, Reactor, clock, process};
+use hakaru_runtime::{Reactor, Waiter, clock, process};
 use hakaru_watch::{Visit, cpu, interrupts, memory, net, tcp as tcp_counters};
 use serde_json::json;
 
@@ -45,13 +45,13 @@ pub fn run(config: &WatchConfig, reactor: &Reactor, control: &mut Control) -> Re
         found.insert("capture".to_owned(), capture.found());
     }
     control.ready(found);
-    let mut events = Events::with_capacity(4);
+    let mut waiter = Waiter::sleeping(4);
     loop {
         let tcp_next = watcher.as_ref().and_then(TcpWatcher::next);
         let next = samples.next().into_iter().chain(tcp_next).min();
-        control.wait(reactor, &mut events, next)?;
+        control.wait(reactor, &mut waiter, next)?;
         let mut trace_waits = false;
-        for event in events.iter() {
+        for event in waiter.events() {
             trace_waits |= event.token == tcp::TRACE;
             control.handle_event(event)?;
         }

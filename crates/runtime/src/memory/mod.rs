@@ -151,7 +151,7 @@ impl SparseMemory {
     /// called for the same bytes, even if the range is written meanwhile.
     ///
     /// # Errors
-    /// As [`PagePipe::give`]; `Unsupported` where pages are larger than 4 KiB.
+    /// As `PagePipe::give`; `Unsupported` where pages are larger than 4 KiB.
     ///
     /// # Panics
     /// As [`SparseMemory::bytes`].

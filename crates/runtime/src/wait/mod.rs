@@ -1,9 +1,16 @@
-//! Time and events: the clock, and the reactor that waits for descriptors and deadlines.
+//! Time and events: the clock, the reactor that waits for descriptors and deadlines, and the policy
+//! by which a shell waits ([`Waiter`]).
 mod alarm;
 pub mod clock;
+mod coalescing;
 mod guess;
 mod reactor;
 mod token;
+mod waiter;
+mod wake_ahead;
 
+pub use coalescing::Coalescing;
 pub use reactor::{Event, Events, Interest, Reactor, Waker};
 pub use token::Token;
+pub use waiter::{WaitPolicy, Waiter};
+pub use wake_ahead::WakeAhead;

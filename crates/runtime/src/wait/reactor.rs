@@ -16,9 +16,7 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 
 use super::alarm::Alarm;
 use super::clock;
-use super::guess::Guess;
 use super::token::Token;
-use crate::process::count_busy_poll;
 
 /// Token of the reactor's own timer.
 const ALARM: Token = Token(u64::MAX);
@@ -62,7 +60,6 @@ pub struct Event {
 /// Room for the events of one [`Reactor::wait`].
 pub struct Events {
     reported: Vec<epoll::Event>,
-    guess: Guess,
 }
 
 impl Events {
@@ -72,54 +69,19 @@ impl Events {
     pub fn with_capacity(n: usize) -> Events {
         Events {
             reported: Vec::with_capacity(n.max(1)),
-            guess: Guess::default(),
         }
     }
 
-    /// Guesses instead of a wait: if the last wait reported one of the `sockets` and nothing else,
-    /// the guess is that it is readable again. The shell handles the guess as an event and reports
-    /// to [`Events::confirm`] whether there was data to read. Returns `false` if the shell has to
-    /// ask the reactor; that also happens after a number of guesses in a row, which bounds how long
-    /// other descriptors wait.
-    pub fn guess(&mut self, sockets: impl Fn(Token) -> bool) -> bool {
-        let Some(token) = self.guess.next().filter(|token| sockets(*token)) else {
-            return false;
-        };
+    /// Replaces the events by one: `token` is readable.
+    pub(super) fn set_readable(&mut self, token: Token) {
         self.reported.clear();
         self.reported.push(epoll::Event {
             flags: EventFlags::IN,
             data: EventData::new_u64(token.0),
         });
-        true
     }
 
-    /// Records whether there was data to read after a guess.
-    pub fn confirm(&mut self, right: bool) {
-        self.guess.outcome(right);
-    }
-
-    /// Busy polls after a wrong guess: calls `look` until it returns `true` (data arrived) or until
-    /// the instant `until`. Returns whether data arrived. Skipped, with exponential back-off, while
-    /// lingering has not paid off. The time spent is counted apart from work
-    /// ([`crate::process::ResourceUse::busy_poll_ns`]).
-    pub fn linger(&mut self, until: Time, mut look: impl FnMut(&Events) -> bool) -> bool {
-        if !self.guess.lingers() {
-            return false;
-        }
-        let began = clock::now();
-        let (mut now, mut arrived) = (began, false);
-        while !arrived && now < until {
-            arrived = look(self);
-            if !arrived {
-                now = clock::now();
-            }
-        }
-        count_busy_poll(Duration::from_nanos(now.ns_since(began)));
-        self.guess.lingered(arrived);
-        arrived
-    }
-
-    /// The events of the last wait, or the guess.
+    /// The events of the last wait.
     pub fn iter(&self) -> impl Iterator<Item = Event> + '_ {
         self.reported.iter().map(|e| {
             let (flags, data) = (e.flags, e.data);
@@ -212,8 +174,6 @@ impl Reactor {
             Err(e) => return Err(e.into()),
         }
         events.reported.retain(|event| event.data.u64() != ALARM.0);
-        let tokens = events.reported.iter().map(|event| Token(event.data.u64()));
-        events.guess.learn(tokens);
         Ok(())
     }
 }
@@ -290,7 +250,7 @@ mod tests {
         );
     }
 
-    /// Waits until then, however often it takes, and how often that was.
+    /// Waits until the instant. Returns the number of waits that this took.
     fn sleep(reactor: &Reactor, until: Time) -> u32 {
         let mut events = Events::with_capacity(1);
         let mut waits = 0;
@@ -317,62 +277,6 @@ mod tests {
         reactor.wait(&mut events, Some(in_ms(5))).unwrap();
         waker.acknowledge();
         assert!(sleep(&reactor, in_ms(20)) <= 3, "later than it was set for");
-    }
-
-    /// Tokens of the reported events.
-    fn tokens(events: &Events) -> Vec<u64> {
-        events.iter().map(|event| event.token.0).collect()
-    }
-
-    #[test]
-    fn a_lone_busy_socket_is_guessed_and_events_in_between_are_not_lost() {
-        let reactor = Reactor::new().unwrap();
-        let busy = Waker::new(&reactor, Token(1)).unwrap();
-        let other = Waker::new(&reactor, Token(2)).unwrap();
-        let mut events = Events::with_capacity(4);
-        assert!(!events.guess(|_| true), "nothing is known yet");
-        busy.wake();
-        reactor.wait(&mut events, None).unwrap();
-        assert!(!events.guess(|token| token == Token(2)), "not a socket");
-        other.wake();
-        let mut guesses = 0;
-        while events.guess(|_| true) {
-            assert!(events.iter().all(|event| event.readable && !event.writable));
-            assert_eq!(tokens(&events), [1]);
-            events.confirm(true);
-            guesses += 1;
-            assert!(guesses < 1000, "the reactor is never asked again");
-        }
-        reactor.wait(&mut events, None).unwrap();
-        let mut all = tokens(&events);
-        all.sort_unstable();
-        assert_eq!(all, [1, 2]);
-        assert!(!events.guess(|_| true), "two were busy");
-    }
-
-    #[test]
-    fn lingering_is_counted_as_busy_polling_and_backs_off_without_success() {
-        let busy_poll_ns = || crate::process::ResourceUse::now().busy_poll_ns;
-        let mut events = Events::with_capacity(1);
-        let before = busy_poll_ns();
-        assert!(events.linger(Time::MAX, |_| true));
-        let counted = busy_poll_ns() - before;
-        assert!(
-            counted == 0,
-            "{counted} ns: the one look that found something was work"
-        );
-        let mut looks = 0;
-        let arrived = events.linger(Time::MAX, |_| {
-            looks += 1;
-            looks > 10_000
-        });
-        assert!(
-            arrived && busy_poll_ns() > before,
-            "looked {looks} times for nothing"
-        );
-        assert!(!events.linger(Time::ZERO, |_| true), "no time is left");
-        assert!(!events.linger(Time::MAX, |_| true), "it pauses");
-        assert!(events.linger(Time::MAX, |_| true));
     }
 
     #[test]
