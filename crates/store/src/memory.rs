@@ -1,7 +1,8 @@
 //! An LU in RAM: its memory, and a map of the granules that were written.
 //!
-//! Every access completes at once, except one that covers so much that others would wait: a
-//! [`Sweep`] carries it out in steps. An LU configured as full has contents from the start
+//! Every access completes at once, except UNMAP and WRITE SAME of more than a few blocks: a
+//! [`Sweep`] carries them out in steps, because a command of 512 bytes may ask for 32 MiB, and an
+//! initiator may send 127 of them at once. An LU configured as full has contents from the start
 //! ([`Contents`]); a granule is filled with them when it is first read or partly written.
 use hakaru_scsi_device::{Extent, IoFailure, IoOp, IoResult, Returned};
 
@@ -10,35 +11,35 @@ use crate::written::Written;
 
 pub use crate::written::GRANULE_BYTES;
 
-/// Bytes written, cleared or deallocated per step of a sweep: about a tenth of a millisecond of
-/// work.
+/// Bytes written, cleared or deallocated before other accesses proceed: half a millisecond of work
+/// if the memory is touched for the first time.
 pub(crate) const STEP_BYTES: u64 = 1 << 20;
 
-/// The memory of an LU, all zero initially. The caller checks that ranges are within it.
+/// Longest UNMAP or WRITE SAME that is carried out within its call.
 const AT_ONCE_BYTES: u64 = 64 << 10;
 
-/// Returns the size in bytes.
+/// The memory of an LU, all zero initially. The caller checks that ranges are within it.
 pub trait LuMemory {
-    /// Bytes in all.
+    /// Returns the size in bytes.
     fn size_bytes(&self) -> u64;
 
     /// Appends a range to `out`.
     fn append_to(&self, offset_bytes: u64, length: usize, out: &mut Vec<u8>);
 
-    /// Makes a range read as zeros, and frees its memory if possible.
+    /// Writes `data`.
     fn write(&mut self, offset_bytes: u64, data: &[u8]);
 
-    /// Prefetches a range that is about to be read in place ([`IoResult::ReadInPlace`]).
+    /// Makes a range read as zeros, and frees its memory if possible.
     fn discard(&mut self, offset_bytes: u64, length_bytes: u64);
 
-    /// Accepts a range back that was lent to a reader.
+    /// Prefetches a range that is about to be read in place ([`IoResult::ReadInPlace`]).
     fn prefetch(&self, _offset_bytes: u64, _length: usize) {}
 
-    /// The store of an LU in RAM.
+    /// Accepts a range back that was lent to a reader.
     fn take_back(&mut self, _returned: Returned) {}
 }
 
-/// Contents that the LU has before anything is written.
+/// The store of an LU in RAM.
 #[derive(Debug)]
 pub struct MemoryStore<M> {
     memory: M,
@@ -46,35 +47,34 @@ pub struct MemoryStore<M> {
     full: Option<Full>,
 }
 
-/// Granules that were filled with their contents, or changed since.
+/// Contents that the LU has before anything is written.
 #[derive(Debug)]
 struct Full {
     contents: Contents,
-    /// Outcome of an access.
+    /// Granules that were filled with their contents, or changed since.
     settled: Written,
 }
 
-/// Completed.
+/// Outcome of an access.
 #[derive(Debug)]
 pub(crate) enum Accessed {
-    /// Continues in steps.
+    /// Completed.
     Now(IoResult),
-    /// An access that is carried out in steps.
+    /// Continues in steps.
     Sweep(Sweep),
 }
 
-/// Remaining ranges, each at least a block.
+/// An access that is carried out in steps.
 #[derive(Debug)]
 pub(crate) struct Sweep {
-    /// Block to repeat; `None` deallocates instead.
+    /// Remaining ranges, each at least a block.
     ranges: Vec<Extent>,
-    /// Creates the store of an LU that was never written.
+    /// Block to repeat; `None` deallocates instead.
     block: Option<Vec<u8>>,
 }
 
 impl<M: LuMemory> MemoryStore<M> {
-    /// Like [`MemoryStore::new`], but full of `contents`. SCSI reports all of it as allocated;
-    /// memory is allocated on access.
+    /// Creates the store of an LU that was never written.
     pub fn new(memory: M) -> MemoryStore<M> {
         let size_bytes = memory.size_bytes();
         MemoryStore {
@@ -84,7 +84,8 @@ impl<M: LuMemory> MemoryStore<M> {
         }
     }
 
-    /// Returns the memory, for a socket to send from.
+    /// Like [`MemoryStore::new`], but full of `contents`. SCSI reports all of it as allocated;
+    /// memory is allocated on access.
     pub fn full(memory: M, contents: Contents) -> MemoryStore<M> {
         let mut store = MemoryStore::new(memory);
         let size_bytes = store.memory.size_bytes();
@@ -96,23 +97,23 @@ impl<M: LuMemory> MemoryStore<M> {
         store
     }
 
-    /// Returns the memory, for lending.
+    /// Returns the memory, for a socket to send from.
     pub fn memory(&self) -> &M {
         &self.memory
     }
 
-    /// Returns the number of allocated bytes.
+    /// Returns the memory, for lending.
     pub fn memory_mut(&mut self) -> &mut M {
         &mut self.memory
     }
 
-    /// Starts an access, and completes it unless it needs a sweep. `take_buffer` returns an empty
-    /// buffer of a capacity, for reads that are not made in place.
+    /// Returns the number of allocated bytes.
     pub(crate) fn mapped_bytes(&self) -> u64 {
         self.taken.bytes()
     }
 
-    /// Allocated zeros have no advantage in memory.
+    /// Starts an access, and completes it unless it needs a sweep. `take_buffer` returns an empty
+    /// buffer of a capacity, for reads that are not made in place.
     pub(crate) fn access(
         &mut self,
         op: IoOp,
@@ -159,7 +160,7 @@ impl<M: LuMemory> MemoryStore<M> {
                 });
             }
             IoOp::WriteSame { range, block, .. } => {
-                // Data in RAM ends with the process, and so must its reservations.
+                // Allocated zeros have no advantage in memory.
                 let block = block.iter().any(|byte| *byte != 0).then_some(block);
                 return self.begin(Sweep {
                     ranges: vec![range],
@@ -169,12 +170,12 @@ impl<M: LuMemory> MemoryStore<M> {
             IoOp::Status { range, extents_max } => {
                 IoResult::Provisioned(self.taken.extents(range, extents_max))
             }
-            // Takes the first step at once, because most sweeps need no more.
+            // Data in RAM ends with the process, and so must its reservations.
             IoOp::Keep { .. } => IoResult::Failed(IoFailure::Internal),
         })
     }
 
-    /// Takes a step of a sweep. Returns whether it was the last.
+    /// Carries out a short sweep at once.
     fn begin(&mut self, mut sweep: Sweep) -> Accessed {
         let lengths = sweep.ranges.iter().map(|range| range.length_bytes);
         let mut budget = AT_ONCE_BYTES;
@@ -185,8 +186,8 @@ impl<M: LuMemory> MemoryStore<M> {
         }
     }
 
-    /// Fills the granules of a range with their initial contents, except those that are about to be
-    /// overwritten completely.
+    /// Takes a step of a sweep, of at most `budget` bytes, and subtracts the bytes done. Returns
+    /// whether it was the last.
     pub(crate) fn step(&mut self, sweep: &mut Sweep, budget: &mut u64) -> bool {
         while let Some(range) = sweep.ranges.last_mut() {
             let done = match &sweep.block {
@@ -205,7 +206,8 @@ impl<M: LuMemory> MemoryStore<M> {
         sweep.ranges.is_empty()
     }
 
-    /// An LU of 512-byte blocks may end inside a granule.
+    /// Fills the granules of a range with their initial contents, except those that are about to be
+    /// overwritten completely.
     fn settle(&mut self, offset_bytes: u64, length_bytes: u64, overwritten: bool) {
         let Some(full) = &mut self.full else {
             return;
@@ -223,8 +225,7 @@ impl<M: LuMemory> MemoryStore<M> {
             let whole = offset_bytes <= at && at + GRANULE_BYTES <= end;
             if !(overwritten && whole) {
                 full.contents.draw(granule, &mut drawn);
-                // Writes the block repeatedly from the start of the range. Returns the number of
-                // bytes done.
+                // An LU of 512-byte blocks may end inside a granule.
                 let length = self
                     .memory
                     .size_bytes()
@@ -243,8 +244,7 @@ impl<M: LuMemory> MemoryStore<M> {
         self.taken.set(offset_bytes, data.len() as u64);
     }
 
-    /// Deallocates from the start of the range. Returns the number of bytes done. Unallocated
-    /// granules cost almost nothing.
+    /// Writes the block repeatedly from the start of the range. Returns the number of bytes done.
     fn fill(&mut self, range: Extent, block: &[u8], budget: &mut u64) -> u64 {
         let length = range.length_bytes.min(*budget);
         self.settle(range.offset_bytes, length, true);
@@ -258,7 +258,8 @@ impl<M: LuMemory> MemoryStore<M> {
         done
     }
 
-    /// Parts of granules are written, deallocated and filled before the rest of them is read.
+    /// Deallocates from the start of the range. Returns the number of bytes done. Unallocated
+    /// granules cost almost nothing.
     fn erase(&mut self, range: Extent, budget: &mut u64) -> u64 {
         let end = range.offset_bytes + range.length_bytes;
         let (start, taken_end) = self.taken.next(range.offset_bytes, end, 2 * STEP_BYTES);
@@ -312,7 +313,7 @@ mod tests {
         expected.truncate(size as usize);
         let mut store = full();
         assert_eq!(store.mapped_bytes(), size.next_multiple_of(GRANULE_BYTES));
-        // A write after a deallocation does not bring back the initial contents.
+        // Parts of granules are written, deallocated and filled before the rest of them is read.
         store.write(5 * KIB, &[7; 512]);
         expected[5 << 10..][..512].fill(7);
         store.write(8 * KIB, &[8; 4096]);
@@ -332,7 +333,7 @@ mod tests {
         );
         store.settle(0, size, false);
         assert!(bytes(&store, 0, size as usize) == expected);
-        // A deallocated part of a granule reads as zeros but stays allocated.
+        // A write after a deallocation does not bring back the initial contents.
         store.write(20 * KIB, &[6; 512]);
         assert_eq!(bytes(&store, 20 * KIB + 512, 512), [0; 512]);
     }
@@ -368,7 +369,7 @@ mod tests {
         assert_eq!(told, expected);
         assert_eq!(store.taken.extents(whole, 2), expected[..2]);
         assert_eq!(store.mapped_bytes(), 12 * KIB);
-        // A part of a granule reads as zeros but keeps its space.
+        // A deallocated part of a granule reads as zeros but stays allocated.
         sweep(
             &mut store,
             vec![extent(16 * KIB, 512), extent(20 * KIB, 4 * KIB)],

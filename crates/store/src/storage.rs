@@ -15,31 +15,32 @@ use crate::memory::{Accessed, LuMemory, MemoryStore, STEP_BYTES, Sweep};
 use crate::pool::PoolStore;
 use crate::request::{Committed, FileDone, Request};
 
-/// Returns an empty buffer of at least this capacity, for data that is read.
+/// Bytes of accesses that the model completes within one call: a millisecond of work. Any number of
+/// accesses may complete at the same instant.
 const PASS_BYTES: u64 = 4 << 20;
 
-/// LUs by number, pools, and the accesses in flight. The crate's documentation gives the grammar.
+/// Sweeps that take part in one step. Each has a small fixed cost.
 const SWEEPS_PER_STEP: usize = 64;
 
-/// Gives an empty buffer of at least this capacity, for data that are read.
+/// Returns an empty buffer of at least this capacity, for data that is read.
 pub type TakeBuffer<'a> = &'a mut dyn FnMut(usize) -> Vec<u8>;
 
-/// Accesses to memory carried out in steps, round-robin, each with its LU.
+/// LUs by number, pools, and the accesses in flight. The crate's documentation gives the grammar.
 #[derive(Debug)]
 pub struct Storage<M> {
-    /// Creates a storage without LUs and pools. `model`: `None` for "as fast as the machine".
+    /// Indexed by LUN.
     pub(crate) lus: Vec<Option<Lu<M>>>,
     pub(crate) pools: Vec<PoolStore>,
     pub(crate) context: StoreContext,
     file_sweeps: Slab<FileSweep>,
-    /// Starts an access. [`Storage::poll_done`] returns its result, often at once.
+    /// Accesses to memory carried out in steps, round-robin, each with its LU.
     sweeps: VecDeque<(u8, IoId, Sweep)>,
-    /// The model holds each piece separately, once its location is known.
+    /// The model has completed accesses that the last call left for the next one.
     passing: bool,
 }
 
 impl<M: LuMemory> Storage<M> {
-    /// A pool without groups costs the controller's time for a command.
+    /// Creates a storage without LUs and pools. `model`: `None` for "as fast as the machine".
     #[must_use]
     pub fn new(model: Option<Array>) -> Storage<M> {
         Storage {
@@ -52,15 +53,14 @@ impl<M: LuMemory> Storage<M> {
         }
     }
 
-    /// Ends an access that a pool still holds, for space or a copy. Returns false if there is none.
+    /// Starts an access. [`Storage::poll_done`] returns its result, often at once.
     pub fn submit(&mut self, now: Time, io: Io, take_buffer: TakeBuffer<'_>) {
         self.context.now = now;
         let (Some(_), Some(lu)) = (&self.context.gate, &self.lus[usize::from(io.lun)]) else {
             return self.access(io, take_buffer);
         };
         match (&lu.store, &io.op) {
-            // Starts a management request for a pool; [`Storage::poll_ordered`] returns its outcome
-            // under the same number.
+            // The model holds each piece separately, once its location is known.
             (Store::Thin { .. }, IoOp::Read { .. } | IoOp::Write { .. }) => {
                 self.access(io, take_buffer);
             }
@@ -83,7 +83,7 @@ impl<M: LuMemory> Storage<M> {
 
     fn hold(&mut self, io: Io, op: Op, mut stretches: Vec<Stretch>) {
         if stretches.is_empty() {
-            // Returns the next completed management request of a pool.
+            // A pool without groups costs the controller's time for a command.
             stretches.push(Stretch {
                 group: 0,
                 offset_bytes: 0,
@@ -96,25 +96,26 @@ impl<M: LuMemory> Storage<M> {
         }
     }
 
-    /// Passes on accesses that the model has completed, and takes a step of a sweep over memory.
+    /// Ends an access that a pool still holds, for space or a copy. Returns false if there is none.
     pub fn cancel(&mut self, now: Time, io: IoId) -> bool {
         self.context.now = now;
         let context = &mut self.context;
         self.pools.iter_mut().any(|pool| pool.cancel(io, context))
     }
 
-    /// Returns when [`Storage::handle_timeout`] must be called next.
+    /// Starts a management request for a pool; [`Storage::poll_ordered`] returns its outcome under
+    /// the same number.
     pub fn order(&mut self, now: Time, pool: usize, order: u64, request: PoolRequest) {
         self.context.now = now;
         self.pools[pool].order(order, request, &mut self.context);
     }
 
-    /// Returns the next request to the shell.
+    /// Returns the next completed management request of a pool.
     pub fn poll_ordered(&mut self, pool: usize) -> Option<(u64, Result<Outcome, Failure>)> {
         self.pools[pool].poll_ordered()
     }
 
-    /// Returns the next completed access.
+    /// Passes on accesses that the model has completed, and takes a step of the sweeps over memory.
     pub fn handle_timeout(&mut self, now: Time, take_buffer: TakeBuffer<'_>) {
         self.context.now = now;
         if let Some(gate) = &mut self.context.gate {
@@ -146,7 +147,7 @@ impl<M: LuMemory> Storage<M> {
         self.step_sweeps();
     }
 
-    /// Returns the next event to report to operator or initiators.
+    /// Carries out a millisecond of work on the sweeps, round-robin.
     fn step_sweeps(&mut self) {
         let mut budget = STEP_BYTES;
         for _ in 0..SWEEPS_PER_STEP.min(self.sweeps.len()) {
@@ -167,7 +168,7 @@ impl<M: LuMemory> Storage<M> {
         }
     }
 
-    /// Handles a completed file request.
+    /// Returns when [`Storage::handle_timeout`] must be called next.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         if self.passing || !self.sweeps.is_empty() {
@@ -178,22 +179,22 @@ impl<M: LuMemory> Storage<M> {
         gate.into_iter().chain(pools).min()
     }
 
-    /// Handles a completed commit of a pool.
+    /// Returns the next request to the shell.
     pub fn poll_request(&mut self) -> Option<Request> {
         self.context.requests.pop_front()
     }
 
-    /// Completes the storing of reservations: on stable storage if `ok`, else failed.
+    /// Returns the next completed access.
     pub fn poll_done(&mut self) -> Option<(IoId, IoResult)> {
         self.context.done.pop_front()
     }
 
-    /// Accepts memory back that was lent.
+    /// Returns the next event to report to operator or initiators.
     pub fn poll_notice(&mut self) -> Option<Notice> {
         self.pools.iter_mut().find_map(PoolStore::poll_notice)
     }
 
-    /// Returns the memory of an LU in RAM.
+    /// Handles a completed file request.
     pub fn handle_file_done(&mut self, now: Time, done: FileDone) {
         self.context.now = now;
         let context = &mut self.context;
@@ -216,13 +217,13 @@ impl<M: LuMemory> Storage<M> {
         }
     }
 
-    /// Returns an LU in RAM.
+    /// Handles a completed commit of a pool.
     pub fn handle_committed(&mut self, now: Time, committed: Committed) {
         self.context.now = now;
         self.pools[committed.pool].handle_committed(committed, &mut self.context);
     }
 
-    /// Carries out an access that the model has completed.
+    /// Completes the storing of reservations: on stable storage if `ok`, else failed.
     pub fn handle_kept(&mut self, io: IoId, ok: bool) {
         let result = if ok {
             IoResult::Done
@@ -232,7 +233,7 @@ impl<M: LuMemory> Storage<M> {
         self.context.done.push_back((io, result));
     }
 
-    /// The LU was withdrawn while the model held the access.
+    /// Accepts memory back that was lent.
     pub fn take_back(&mut self, returned: Returned) {
         let (Returned::Read(lent) | Returned::Abandoned(lent)) = returned;
         if let Some(store) = self.memory_mut(lent.lun) {
@@ -240,7 +241,7 @@ impl<M: LuMemory> Storage<M> {
         }
     }
 
-    /// The memory of an LU that is in RAM.
+    /// Returns the memory of an LU in RAM.
     #[must_use]
     pub fn memory(&self, lun: u8) -> Option<&M> {
         match &self.lus[usize::from(lun)].as_ref()?.store {
@@ -249,7 +250,7 @@ impl<M: LuMemory> Storage<M> {
         }
     }
 
-    /// An LU that is in RAM.
+    /// Returns an LU in RAM.
     pub fn memory_mut(&mut self, lun: u8) -> Option<&mut MemoryStore<M>> {
         match &mut self.lus[usize::from(lun)].as_mut()?.store {
             Store::Memory(store) => Some(store),
@@ -257,11 +258,11 @@ impl<M: LuMemory> Storage<M> {
         }
     }
 
-    /// Does an access that the model no longer holds.
+    /// Carries out an access that the model has completed.
     fn access(&mut self, io: Io, take_buffer: TakeBuffer<'_>) {
         let context = &mut self.context;
         let Some(lu) = &mut self.lus[usize::from(io.lun)] else {
-            // It was withdrawn while the model held the access.
+            // The LU was withdrawn while the model held the access.
             let gone = IoResult::Failed(IoFailure::Internal);
             return context.done.push_back((io.id, gone));
         };

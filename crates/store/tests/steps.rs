@@ -1,4 +1,5 @@
-//! Long accesses to memory are done a step at a time, so that a shell looks at its sockets between.
+//! Long accesses to memory are carried out step by step, so that a shell can serve its sockets in
+//! between.
 use hakaru_scsi_device::{Extent, Io, IoId, IoOp, IoResult};
 use hakaru_send_queue::Key;
 use hakaru_store::{ChunkedMemory, Lu, MemoryStore, Place, Storage, Store};
