@@ -25,32 +25,74 @@ const WRITE_PHASES: [Option<&str>; 4] = [
     Some("data_to_response"),
 ];
 
-/// Durations: a histogram, and what it rounds.
+/// Durations that are kept one by one; more go into a histogram, whose memory does not grow with
+/// their number. A connection has some twenty kinds of durations, and a capture thousands of
+/// connections, most of them with few commands.
+const LISTED_MAX: usize = 512;
+
+/// Durations: their sum, and their distribution.
 #[derive(Debug, Default)]
 struct Durations {
-    histogram: Histogram,
     sum_ns: u64,
-    /// A histogram counts them as 1 ns.
-    zeros: u64,
     max_ns: u64,
+    /// In any order; empty once there is a histogram.
+    listed: Vec<u64>,
+    histogram: Option<CountedDurations>,
+}
+
+/// Durations in a histogram, which keeps three significant digits.
+#[derive(Debug, Default)]
+struct CountedDurations {
+    histogram: Histogram,
+    /// The histogram counts them as 1 ns.
+    zeros: u64,
+}
+
+impl CountedDurations {
+    fn add(&mut self, ns: u64) {
+        self.histogram.record_ns(ns);
+        self.zeros += u64::from(ns == 0);
+    }
+
+    fn quantile_ns(&self, share: f64) -> u64 {
+        let rank = (self.histogram.count() as f64 * share).ceil() as u64;
+        if rank <= self.zeros {
+            0
+        } else {
+            self.histogram.quantile_ns(share)
+        }
+    }
 }
 
 impl Durations {
     fn add(&mut self, ns: u64) {
-        self.histogram.record_ns(ns);
         self.sum_ns = self.sum_ns.saturating_add(ns);
-        self.zeros += u64::from(ns == 0);
         self.max_ns = self.max_ns.max(ns);
+        if let Some(counted) = &mut self.histogram {
+            counted.add(ns);
+        } else if self.listed.len() < LISTED_MAX {
+            self.listed.push(ns);
+        } else {
+            let counted = self.histogram.get_or_insert_default();
+            counted.add(ns);
+            std::mem::take(&mut self.listed)
+                .into_iter()
+                .for_each(|ns| counted.add(ns));
+        }
     }
 
     fn spread(&self) -> Spread {
-        let count = self.histogram.count();
-        let quantile = |share: f64| {
-            let zero = (count as f64 * share).ceil() as u64 <= self.zeros;
-            if zero {
-                0
-            } else {
-                self.histogram.quantile_ns(share).min(self.max_ns)
+        let count = match &self.histogram {
+            Some(counted) => counted.histogram.count(),
+            None => self.listed.len() as u64,
+        };
+        let mut sorted = self.listed.clone();
+        sorted.sort_unstable();
+        let quantile = |share: f64| match &self.histogram {
+            Some(counted) => counted.quantile_ns(share).min(self.max_ns),
+            None => {
+                let rank = (sorted.len() as f64 * share).ceil() as usize;
+                sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0)
             }
         };
         Spread {
@@ -299,5 +341,40 @@ fn slow_command(command: &Command) -> SlowCommand {
         begin_ns: command.start.at.0,
         first_packet: command.start.packet,
         last_packet: command.last.packet,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_agree_before_and_after_durations_go_into_a_histogram() {
+        let mut durations = Durations::default();
+        let values = (0..LISTED_MAX as u64).map(|n| n * 7919 % 512 * 1000);
+        values.for_each(|ns| durations.add(ns));
+        let listed = durations.spread();
+        assert_eq!(durations.histogram.as_ref().map(|_| ()), None);
+        assert_eq!(listed.count, LISTED_MAX as u64);
+        assert_eq!((listed.p50_ns, listed.p99_ns), (255_000, 506_000));
+        durations.add(255_000);
+        let counted = durations.spread();
+        assert!(durations.listed.is_empty() && durations.histogram.is_some());
+        assert_eq!((counted.count, counted.max_ns), (listed.count + 1, 511_000));
+        assert!(counted.p50_ns.abs_diff(listed.p50_ns) < 256);
+        assert!(counted.p99_ns.abs_diff(listed.p99_ns) < 512);
+        assert_eq!(counted.mean_ns, (listed.mean_ns * 512 + 255_000) / 513);
+    }
+
+    #[test]
+    fn half_of_the_durations_being_zero_is_reported_as_zero() {
+        for count in [10, 4 * LISTED_MAX as u64] {
+            let mut durations = Durations::default();
+            (0..count).for_each(|n| durations.add(n % 2));
+            assert_eq!(
+                (durations.spread().p50_ns, durations.spread().p99_ns),
+                (0, 1)
+            );
+        }
     }
 }
