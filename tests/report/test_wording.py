@@ -9,6 +9,7 @@ import string
 from pathlib import Path
 
 import pytest
+from hakaru import kind
 from hakaru.kinds.copy.analysis.metrics import UNITS as COPY_UNITS
 from hakaru.kinds.vms.analysis.flows import UNITS as FLOW_UNITS
 from hakaru.kinds.vms.analysis.metrics import UNITS
@@ -30,10 +31,48 @@ def test_both_languages_have_every_message_with_the_same_placeholders() -> None:
         assert fields("".join(en[message])) == fields("".join(ja[message])), message
 
 
+def ids(file: Path) -> list[str]:
+    return re.findall(r'^msgid "(.+)"', file.read_text(), re.MULTILINE)
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_no_message_stands_twice(language: str) -> None:
-    said = re.findall(r'^msgid "(.+)"', (LOCALE / f"{language}.po").read_text(), re.MULTILINE)
+    said = [message for file in PYTHON.rglob(f"locale/{language}.po") for message in ids(file)]
     assert len(said) == len(set(said)), {m for m in said if said.count(m) > 1}
+
+
+@pytest.mark.parametrize("name", sorted(kind.registered()))
+def test_each_kind_has_its_own_texts_in_both_languages(name: str) -> None:
+    en, ja = (ids(kind.named(name).folder / "locale" / f"{language}.po") for language in LANGUAGES)
+    assert en == ja and en
+
+
+def sources(*folders: Path) -> str:
+    files = [p for folder in folders for p in sorted(folder.rglob("*")) if p.suffix in (".py", ".j2")]
+    return "".join(p.read_text() for p in files)
+
+
+USERS_OF_KINDS = {"tuning": ["tune"], "vms": ["kinds/tuning"]}
+"""Kind to the folders beside its own that say its texts: tuning's own package, and the kind that is
+made of VMs.
+"""
+
+
+@pytest.mark.parametrize("name", sorted(kind.registered()))
+def test_texts_of_a_kind_are_said_in_its_folder_alone_and_common_ones_elsewhere_too(name: str) -> None:
+    own = [PYTHON / "kinds" / name, *(PYTHON / folder for folder in USERS_OF_KINDS.get(name, []))]
+    others = [
+        PYTHON / top if top != "kinds" else PYTHON / "kinds" / other
+        for top in ("analysis", "capture", "report", "run", "tune", "cli", "kinds")
+        for other in (sorted(set(kind.registered()) - {name}) if top == "kinds" else [""])
+    ]
+    inside, outside = sources(*own), sources(*(folder for folder in others if folder not in own))
+    stems = set(re.findall(r"""[f"' ]["']([a-z_.]+\.)\{""", outside))
+    for message in ids(PYTHON / "kinds" / name / "locale" / "en.po"):
+        assert f'"{message}"' not in outside, f"{message} is said outside of {name}"
+    for message in ids(LOCALE / "en.po"):
+        built = any(message.startswith(stem) for stem in stems)
+        assert built or f'"{message}"' not in inside or f'"{message}"' in outside, f"{message} belongs to {name}"
 
 
 def test_every_message_that_the_code_says_is_there() -> None:

@@ -50,8 +50,8 @@ def _rest(language: str, point: VmsPoint) -> list[str]:
     values = {"mb_per_s": point.mean("mb_per_s")}
     shares = {"payload": point.mean("payload_percent"), "share": point.mean("bound_share_percent")}
     if None in shares.values():
-        return [say(language, "rate.only", values)]
-    return [say(language, "rate", values | {n: tenths(v, language) for n, v in shares.items()})]
+        return [say(language, "distance.rate.only", values)]
+    return [say(language, "distance.rate", values | {n: tenths(v, language) for n, v in shares.items()})]
 
 
 def _groups(curves: list[Curve]) -> list[list[Curve]]:
