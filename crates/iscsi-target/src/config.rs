@@ -6,7 +6,7 @@ use core::time::Duration;
 use hakaru_contract::LoginKeys;
 use hakaru_scsi_device::LuDescription;
 
-use crate::access::Access;
+use crate::login::access::Access;
 
 /// A target. Each portal is a portal group of its own, tagged by its place from 1: a target port of SCSI with a state of its own.
 #[derive(Clone, Debug)]
@@ -90,4 +90,13 @@ impl Default for Limits {
             transmit_bytes_max: 8 << 20,
         }
     }
+}
+
+/// MaxRecvDataSegmentLength of both sides until login has declared another (RFC 7143 section
+/// 13.12), bytes.
+pub(crate) const LOGIN_DATA_SEGMENT_BYTES: u32 = 8192;
+
+/// Returns the portal group tag and relative target port identifier of a portal.
+pub(crate) fn port_number(portal: usize) -> u16 {
+    u16::try_from(portal + 1).expect("there are at most 256 portals")
 }

@@ -1,8 +1,6 @@
-//! What the target counts. Cumulative, except names that end in `_now`.
+//! Counters. Cumulative, except names that end in `_now`.
 
-use crate::connection::Connection;
-
-/// Of one LU. Commands count when they are answered GOOD; bytes are those moved.
+/// Counters of one LU. Commands count when they are answered GOOD; bytes are those moved.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LuCounters {
     reads: u64,
@@ -30,22 +28,22 @@ impl LuCounters {
     }
 }
 
-/// Of one portal. Bytes are those of the TCP streams.
+/// Counters of one portal. Bytes are those of the TCP streams.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PortCounters {
     pub(crate) rx_bytes: u64,
     pub(crate) tx_bytes: u64,
-    /// Of these, in place and without a copy.
+    /// Part of `tx_bytes` sent in place and without a copy.
     pub(crate) tx_lent_bytes: u64,
     pub(crate) pdus_in: u64,
     pub(crate) pdus_out: u64,
 }
 
 impl PortCounters {
-    /// Counts a connection's PDUs with the others.
-    pub(crate) fn add_pdus(&mut self, conn: &Connection) {
-        self.pdus_in += conn.pdus_in;
-        self.pdus_out += conn.pdus_out;
+    /// Adds the PDUs of one connection.
+    pub(crate) fn add_pdus(&mut self, pdus_in: u64, pdus_out: u64) {
+        self.pdus_in += pdus_in;
+        self.pdus_out += pdus_out;
     }
 
     pub(crate) fn visit(&self, entity: &str, visit: &mut dyn FnMut(&str, &str, f64)) {
@@ -57,7 +55,7 @@ impl PortCounters {
     }
 }
 
-/// Of all sessions.
+/// Counters of all sessions together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SessionCounters {
     pub(crate) logins: u64,
@@ -65,7 +63,7 @@ pub(crate) struct SessionCounters {
     pub(crate) logins_denied: u64,
     pub(crate) logouts: u64,
     pub(crate) reinstatements: u64,
-    /// Of these, by a login from another address.
+    /// Part of `reinstatements` that came from another address.
     pub(crate) reinstatements_elsewhere: u64,
     pub(crate) timeouts: u64,
     pub(crate) protocol_errors: u64,
@@ -94,7 +92,7 @@ impl SessionCounters {
     }
 }
 
-/// All of them.
+/// All counters.
 #[derive(Clone, Debug)]
 pub(crate) struct Counters {
     pub(crate) ports: Vec<PortCounters>,

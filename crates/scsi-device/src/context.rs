@@ -6,7 +6,7 @@ use crate::port::Port;
 use crate::unit::LogicalUnits;
 
 /// Everything that a command works on.
-pub struct Device<'a> {
+pub(crate) struct Device<'a> {
     /// The logical units.
     pub units: &'a mut LogicalUnits,
     /// The nexus that sent the command.

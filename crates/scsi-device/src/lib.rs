@@ -37,9 +37,8 @@ mod verdict;
 
 pub use background::{Background, SHORT_BYTES, work_bytes};
 pub use buffers::Buffers;
-pub use commands::{Directions, execute, execute_with_list};
+pub use commands::{DeviceServer, Directions};
 pub use config::{LuDescription, Space, Thin};
-pub use context::Device;
 pub use io::{Extent, Io, IoFailure, IoId, IoOp, IoResult, Lent, Returned};
 pub use nexus::{Copies, CopyResult, Nexus, NexusState};
 pub use outcome::{Notice, Outcome, WRONG_DIRECTION};

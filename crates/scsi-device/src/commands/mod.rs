@@ -1,8 +1,9 @@
 //! The commands of disks (SAM-5, SPC-4, SBC-3): what each does to its logical unit.
 //!
-//! One file per family. A family has a row for each of its commands ([`info::CommandInfo`]) and the functions that carry them out; nothing about
-//! a command stands anywhere else. A command ends at once, answers with parameter data, or asks for accesses to the LU's blocks; it never does
-//! an access itself.
+//! One file per family. A family has a row for each of its commands ([`info::CommandInfo`]) and the
+//! functions that execute them; nothing about a command is anywhere else. A command ends at once,
+//! answers with parameter data, or requests accesses to the LU's blocks; it never does an access
+//! itself.
 
 mod block;
 mod compare;
@@ -25,9 +26,12 @@ use hakaru_wire::scsi::{AccessState, Cdb, Lun, Sense, Status};
 
 use self::info::{CommandInfo, Direction, Request, Sanitizing};
 use self::reservation::{legacy, out, report};
+use crate::config::LuDescription;
 use crate::context::Device;
-use crate::outcome::{Outcome, WRONG_DIRECTION};
-use crate::unit::LogicalUnit;
+use crate::nexus::NexusState;
+use crate::outcome::{Notice, Outcome, WRONG_DIRECTION};
+use crate::port::Port;
+use crate::unit::{LogicalUnit, LogicalUnits};
 use crate::verdict::Verdict;
 
 /// The families of disks. A further device type has a list of its own.
@@ -146,9 +150,82 @@ impl Directions {
     }
 }
 
-/// Carries out a CDB addressed to `lun`. A command may ask for its parameter list with [`Outcome::Parameters`]; [`execute_with_list`] takes
-/// that.
-pub fn execute(device: &mut Device<'_>, lun: Lun, cdb: &[u8], directions: Directions) -> Outcome {
+/// A device server: logical units, target ports, and the results of the command that was executed
+/// last.
+#[derive(Debug)]
+pub struct DeviceServer {
+    /// The logical units.
+    pub units: LogicalUnits,
+    /// The target ports; relative target port identifiers count from 1.
+    pub ports: Vec<Port>,
+    /// Longest transfer of one command, bytes.
+    pub transfer_bytes_max: u32,
+    /// Parameter data of the last command.
+    pub out: Vec<u8>,
+    /// Consequences for other nexuses. The transport takes them out.
+    pub notices: Vec<Notice>,
+}
+
+impl DeviceServer {
+    /// Creates a device server with `ports` target ports.
+    ///
+    /// # Panics
+    /// As [`LogicalUnits::new`].
+    #[must_use]
+    pub fn new(
+        target_name: &str,
+        units: &[LuDescription],
+        ports: usize,
+        transfer_bytes_max: u32,
+    ) -> Self {
+        Self {
+            units: LogicalUnits::new(target_name, units),
+            ports: vec![Port::default(); ports],
+            transfer_bytes_max,
+            out: Vec::new(),
+            notices: Vec::new(),
+        }
+    }
+
+    /// Executes a CDB addressed to `lun`. A command may request its parameter list with
+    /// [`Outcome::Parameters`]; pass it to [`Self::execute_with_list`].
+    pub fn execute(
+        &mut self,
+        nexus: &mut NexusState,
+        lun: Lun,
+        cdb: &[u8],
+        directions: Directions,
+    ) -> Outcome {
+        carry_out(&mut self.device(nexus), lun, cdb, directions)
+    }
+
+    /// Executes a command that has requested its parameter list, with that list.
+    pub fn execute_with_list(
+        &mut self,
+        nexus: &mut NexusState,
+        lun: Lun,
+        cdb: &[u8],
+        list: &[u8],
+    ) -> Outcome {
+        carry_out_with_list(&mut self.device(nexus), lun, cdb, list)
+    }
+
+    /// The context of one command.
+    fn device<'a>(&'a mut self, nexus: &'a mut NexusState) -> Device<'a> {
+        self.out.clear();
+        Device {
+            units: &mut self.units,
+            relative_port: nexus.nexus.port,
+            nexus,
+            transfer_bytes_max: self.transfer_bytes_max,
+            ports: &self.ports,
+            out: &mut self.out,
+            notices: &mut self.notices,
+        }
+    }
+}
+
+fn carry_out(device: &mut Device<'_>, lun: Lun, cdb: &[u8], directions: Directions) -> Outcome {
     let parsed = Cdb::parse(cdb);
     let row = find(cdb);
     let number = lun.number().and_then(|number| u8::try_from(number).ok());
@@ -213,8 +290,7 @@ fn passes_sanitizing(unit: &LogicalUnit, row: &CommandInfo) -> bool {
     }
 }
 
-/// Carries out a command that has asked for its parameter list, with that list.
-pub fn execute_with_list(device: &mut Device<'_>, lun: Lun, cdb: &[u8], list: &[u8]) -> Outcome {
+fn carry_out_with_list(device: &mut Device<'_>, lun: Lun, cdb: &[u8], list: &[u8]) -> Outcome {
     let number = lun.number().and_then(|number| u8::try_from(number).ok());
     let Some(lu) = number.filter(|number| device.sees(*number)) else {
         return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);

@@ -5,9 +5,7 @@ use hakaru_wire::scsi::CdbError;
 use super::*;
 use crate::config::{LuDescription, Thin};
 use crate::nexus::{Nexus, NexusState};
-use crate::port::Port;
 use crate::rights::Rights;
-use crate::unit::LogicalUnits;
 
 fn known(opcode: u8, action: u8) -> bool {
     let mut cdb = [0; 16];
@@ -53,7 +51,7 @@ fn the_table_ascends_and_its_usage_data_is_as_long_as_the_cdb() {
 
 /// Carries out a CDB of zeros with this operation code and service action on an LU that has every command.
 fn outcome(row: &CommandInfo) -> (Outcome, CdbParsed) {
-    let mut units = LogicalUnits::new(
+    let mut server = DeviceServer::new(
         "iqn.2026-01.net.example:t",
         &[LuDescription {
             thin: Some(Thin { page_bytes: 4096 }),
@@ -62,23 +60,15 @@ fn outcome(row: &CommandInfo) -> (Outcome, CdbParsed) {
             atomic_bytes: 4096,
             ..LuDescription::new(0, 1 << 20)
         }],
+        1,
+        1 << 20,
     );
-    let mut nexus = NexusState::new(
-        Nexus {
-            port: 1,
-            ..Nexus::default()
-        },
-        Rights::ALL,
-    );
-    let mut device = Device {
-        units: &mut units,
-        nexus: &mut nexus,
-        transfer_bytes_max: 1 << 20,
-        relative_port: 1,
-        ports: &[Port::default()],
-        out: &mut Vec::new(),
-        notices: &mut Vec::new(),
+    let port = 1;
+    let nexus = Nexus {
+        port,
+        ..Nexus::default()
     };
+    let mut nexus = NexusState::new(nexus, Rights::ALL);
     let mut cdb = [0; 16];
     cdb[0] = row.opcode();
     cdb[1] = row.service_action.unwrap_or(0) as u8;
@@ -88,7 +78,7 @@ fn outcome(row: &CommandInfo) -> (Outcome, CdbParsed) {
     };
     let parsed = Cdb::parse(&cdb).is_ok();
     (
-        execute(&mut device, Lun::new(0), &cdb, any),
+        server.execute(&mut nexus, Lun::new(0), &cdb, any),
         CdbParsed(parsed),
     )
 }

@@ -7,7 +7,7 @@ use hakaru_wire::iscsi::chap::{Algorithm, Challenge, Credentials};
 use hakaru_wire::iscsi::keys::Key;
 use hakaru_wire::iscsi::text::emit_pair;
 
-use crate::access::Access;
+use crate::login::access::Access;
 
 /// Fills a slice with bytes that nobody can foresee: the operating system's generator.
 pub type Entropy = Box<dyn FnMut(&mut [u8]) + Send>;

@@ -1,25 +1,28 @@
-//! Whether what sessions share still holds together after a panic was caught.
+//! The check of the state that sessions share, after a panic was caught.
 
-use crate::target::Target;
+use crate::endpoint::Target;
 
 impl Target {
-    /// Checks that tables name each other and that no session holds more of a budget than is given out.
+    /// Checks that tables refer to each other, and that sessions hold no more write budget than is
+    /// reserved.
     ///
     /// # Errors
-    /// The first contradiction, in words.
+    /// The first contradiction.
     pub(crate) fn audit(&self) -> Result<(), String> {
         let mut reserved_bytes = 0;
-        for (key, conn) in self.connections.iter() {
-            let Some(session) = conn.session() else {
+        let core = &self.core;
+        for (key, entry) in self.connections.iter() {
+            let id = entry.conn.link.id;
+            let Some(session) = entry.conn.session() else {
                 continue;
             };
             reserved_bytes += session.reserved_bytes;
-            if self.sessions.by_tsih.get(&session.tsih) != Some(&conn.id) || conn.id.0 != key {
+            if core.sessions.by_tsih.get(&session.tsih) != Some(&id) || id.0 != key {
                 return Err(format!("session {} is not listed", session.tsih));
             }
             for task in session.tasks.tasks() {
-                let owner = self.tasks.get(task).map(|task| task.connection);
-                if owner != Some(conn.id) {
+                let owner = core.tasks.get(task).and_then(|task| task.connection);
+                if owner != Some(id) {
                     return Err(format!(
                         "session {} has a task that is not its own",
                         session.tsih
@@ -27,19 +30,19 @@ impl Target {
                 }
             }
         }
-        if reserved_bytes > self.buffers.reserved_bytes() {
-            return Err("sessions hold more write budget than is given out".to_owned());
+        if reserved_bytes > core.buffers.reserved_bytes() {
+            return Err("sessions hold more write budget than is reserved".to_owned());
         }
-        for (tsih, id) in &self.sessions.by_tsih {
-            let conn = self.connections.get(id.0);
-            if conn
-                .and_then(|conn| conn.session())
+        for (tsih, id) in &core.sessions.by_tsih {
+            let entry = self.connections.get(id.0);
+            if entry
+                .and_then(|entry| entry.conn.session())
                 .is_none_or(|session| session.tsih != *tsih)
             {
                 return Err(format!("session {tsih} is listed and does not exist"));
             }
         }
-        if self.sessions.by_name.len() != self.sessions.by_tsih.len() {
+        if core.sessions.by_name.len() != core.sessions.by_tsih.len() {
             return Err("sessions are listed by name and by handle differently".to_owned());
         }
         Ok(())
@@ -66,7 +69,7 @@ mod tests {
             index: 7,
             generation: 0,
         });
-        target.sessions.by_tsih.insert(3, gone);
+        target.core.sessions.by_tsih.insert(3, gone);
         assert_eq!(
             target.audit(),
             Err("session 3 is listed and does not exist".to_owned())

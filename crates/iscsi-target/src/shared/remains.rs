@@ -7,8 +7,8 @@ use hakaru_send_queue::Key;
 
 use std::collections::HashMap;
 
+use crate::connection::session::SessionName;
 use crate::id::ConnectionId;
-use crate::session::SessionName;
 
 /// What is left, by the connection it came over and by the initiator.
 #[derive(Debug, Default)]

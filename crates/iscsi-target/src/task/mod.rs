@@ -1,36 +1,45 @@
 //! A task: one SCSI command that is not answered yet, from its command PDU to its status.
 
+pub(crate) mod abort;
+pub(crate) mod answer;
+pub(crate) mod command;
+pub(crate) mod data_out;
+pub(crate) mod parameters;
+pub(crate) mod program;
+pub(crate) mod read;
+pub(crate) mod tags;
+pub(crate) mod write;
+
 use hakaru_scsi_device::{Buffers, Claim, Extent, Job, Verdict};
 use hakaru_send_queue::Key;
 use hakaru_units::Time;
-use hakaru_wire::iscsi::{Itt, Lun, Ttt};
+use hakaru_wire::iscsi::{Itt, Lun, ScsiCommand, Ttt};
 
+use crate::connection::pdu::Payload;
 use crate::id::ConnectionId;
 
-use crate::session::Payload;
-
-/// What a task is waiting for.
+/// Event that a task waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Data of the initiator.
     DataOut,
-    /// Room in the budget for write data; then R2Ts go out.
+    /// Room in the write budget; then R2Ts go out.
     Budget,
-    /// Earlier answers of the connection to be sent.
+    /// Room in the send queue of the connection.
     Transmit,
-    /// Another command to let go of the blocks that it is about to write.
+    /// The end of another command that holds the blocks to be written.
     Range,
-    /// An operation that goes on without it (SANITIZE), to end.
+    /// The end of an operation that the command began (SANITIZE).
     Operation,
     /// The storage.
     Io,
-    /// The storage; the task was aborted and no status goes out.
+    /// The storage; the task was aborted and gets no status.
     Aborted,
     /// The end of tasks that it has aborted.
     Barrier,
 }
 
-/// What a task does to its LU.
+/// Access of a task to its LU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// Reads these bytes.
@@ -44,47 +53,71 @@ pub(crate) enum Access {
         length_bytes: u32,
         fua: bool,
     },
-    /// Empties the cache.
+    /// Empties the volatile cache.
     Flush,
-    /// Takes a parameter list, which says what else is to be done.
+    /// Receives a parameter list, which determines the rest.
     Parameters { length_bytes: u32 },
-    /// Keeps the LU's reservations; the parameter list had so many bytes.
+    /// Stores the LU's reservations; the parameter list had this many bytes.
     Keep { length_bytes: u32 },
-    /// Several accesses, after so much data of the initiator; [`Task::job`] says which.
+    /// Several accesses ([`Task::job`]), after this many bytes of the initiator.
     Program { data_out_bytes: u32 },
-    /// A program that no command waits for and none ends: it belongs to the LU.
+    /// A program of the LU, not of a command: no initiator waits for it or can abort it.
     Operation,
-    /// Nothing: it is refused, and only lets the data that the initiator is sending anyway go by.
+    /// None: the command is refused, and only discards the data that is still in flight.
     Nothing,
 }
 
-/// Data-Out of a write: first what comes unsolicited, then one burst per R2T, in order (DataPDUInOrder and DataSequenceInOrder are Yes).
+/// Data-Out of a write: first the unsolicited data, then one burst per R2T, in order
+/// (DataPDUInOrder and DataSequenceInOrder are Yes).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Inbound {
-    /// Bytes the command can use; what comes beyond is let go by.
+    /// Bytes the command can use; the rest is discarded.
     pub(crate) wanted_bytes: u32,
-    /// Place in the initiator's buffer up to which data came.
+    /// Offset in the initiator's buffer up to which data was received.
     pub(crate) next_offset: u32,
     /// Unsolicited Data-Out PDUs are still to come.
     pub(crate) unsolicited_open: bool,
-    /// Next DataSN of the sequence under way.
+    /// Next DataSN of the current sequence.
     pub(crate) data_sn: u32,
-    /// Where the first burst that is asked for begins.
+    /// Offset of the first burst that is requested by an R2T.
     pub(crate) solicited_from: u32,
     /// R2Ts sent; the R2TSN of the next one.
     pub(crate) r2ts: u32,
-    /// R2Ts whose data came.
+    /// R2Ts whose data was received.
     pub(crate) bursts_done: u32,
+}
+
+impl Inbound {
+    /// Data-Out of a command of which `wanted_bytes` are used.
+    pub(crate) fn of(command: &ScsiCommand, wanted_bytes: u32) -> Self {
+        Self {
+            wanted_bytes,
+            next_offset: command.data_segment_length,
+            unsolicited_open: !command.is_final,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the range of the initiator's buffer that R2T number `r2t` requests.
+    pub(crate) fn burst(&self, r2t: u32, max_burst_bytes: u32) -> (u32, u32) {
+        let start = self
+            .solicited_from
+            .saturating_add(r2t.saturating_mul(max_burst_bytes))
+            .min(self.wanted_bytes);
+        let end = start.saturating_add(max_burst_bytes).min(self.wanted_bytes);
+        (start, end)
+    }
 }
 
 /// A task.
 #[derive(Debug)]
 pub(crate) struct Task {
-    pub(crate) connection: ConnectionId,
+    /// The connection that the command came from; `None` for [`Access::Operation`].
+    pub(crate) connection: Option<ConnectionId>,
     pub(crate) itt: Itt,
-    /// As the initiator wrote it; R2Ts and Data-Ins repeat it.
+    /// LUN as encoded by the initiator; R2Ts repeat it.
     pub(crate) lun: Lun,
-    /// The same as a number.
+    /// LUN as a number.
     pub(crate) lu: u8,
     pub(crate) immediate: bool,
     /// Expected Data Transfer Length of the direction that the command uses.
@@ -92,25 +125,25 @@ pub(crate) struct Task {
     pub(crate) cdb: [u8; 16],
     pub(crate) access: Access,
     pub(crate) stage: Stage,
-    /// When it began, or its initiator last sent data for it.
+    /// Time at which it began, or data for it was last received.
     pub(crate) active: Time,
     pub(crate) inbound: Inbound,
-    /// Write data that came so far.
+    /// Data received so far.
     pub(crate) data: Vec<u8>,
-    /// Of the budget for write data.
+    /// Share of the write budget.
     pub(crate) reserved_bytes: u32,
-    /// Bytes asked of the storage that it will hand over in a buffer.
+    /// Bytes requested from the storage that it returns in a buffer.
     pub(crate) copying_bytes: u32,
-    /// How the task will end once the initiator's data went by, if that is settled already.
+    /// Status of the task, if it is certain before all data was received.
     pub(crate) verdict: Option<Verdict>,
     /// The accesses of [`Access::Program`] and [`Access::Operation`].
     pub(crate) job: Option<Box<Job>>,
 }
 
-/// What the answer to a task says: all that is left of one that has been removed.
+/// The part of a removed task that its answer needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
-    pub(crate) connection: ConnectionId,
+    pub(crate) connection: Option<ConnectionId>,
     pub(crate) itt: Itt,
     pub(crate) lun: Lun,
     pub(crate) lu: u8,
@@ -121,7 +154,7 @@ pub(crate) struct Ended {
 }
 
 impl Access {
-    /// Bytes it would move, whatever the initiator expects.
+    /// Bytes it moves, regardless of the initiator's expectation.
     pub(crate) fn bytes(self) -> u32 {
         match self {
             Access::Read { length_bytes, .. }
@@ -135,6 +168,56 @@ impl Access {
 }
 
 impl Task {
+    /// Creates the task of a command that waits for its data.
+    pub(crate) fn new(
+        now: Time,
+        connection: ConnectionId,
+        command: &ScsiCommand,
+        lu: u8,
+        access: Access,
+    ) -> Task {
+        Task {
+            connection: Some(connection),
+            itt: command.itt,
+            lun: command.lun,
+            lu,
+            cdb: command.cdb,
+            immediate: command.immediate,
+            expected_bytes: command.expected_data_transfer_length,
+            access,
+            stage: Stage::DataOut,
+            active: now,
+            inbound: Inbound::default(),
+            data: Vec::new(),
+            reserved_bytes: 0,
+            copying_bytes: 0,
+            verdict: None,
+            job: None,
+        }
+    }
+
+    /// Creates the task of an operation that continues after its command.
+    pub(crate) fn operation(job: Job) -> Task {
+        Task {
+            connection: None,
+            itt: Itt::RESERVED,
+            lun: Lun::new(job.lu.into()),
+            lu: job.lu,
+            cdb: [0; 16],
+            immediate: true,
+            expected_bytes: 0,
+            access: Access::Operation,
+            stage: Stage::Transmit,
+            active: Time::ZERO,
+            inbound: Inbound::default(),
+            data: Vec::new(),
+            reserved_bytes: 0,
+            copying_bytes: 0,
+            verdict: None,
+            job: Some(Box::new(job)),
+        }
+    }
+
     pub(crate) fn ended(&self) -> Ended {
         Ended {
             connection: self.connection,
@@ -147,14 +230,13 @@ impl Task {
         }
     }
 
-    /// Gives back what it holds of the target's buffers and budget.
-    #[inline]
+    /// Returns its buffer to the pool and its reservation to the write budget.
     pub(crate) fn release(&mut self, buffers: &mut Buffers) {
         buffers.release(self.reserved_bytes.into());
         buffers.give(core::mem::take(&mut self.data));
     }
 
-    /// The blocks that its access under way writes.
+    /// The blocks that its current access writes.
     pub(crate) fn writing(&self) -> Option<Claim> {
         let (lu, extent) = match (self.access, self.job.as_deref()) {
             (
@@ -180,7 +262,7 @@ impl Task {
         matches!(self.stage, Stage::Io | Stage::Aborted).then_some(Claim { lu, extent })
     }
 
-    /// Takes its immediate data, as far as it is wanted, and the budget that was reserved with it.
+    /// Takes the immediate data that the command can use, and its reservation.
     pub(crate) fn take_payload(&mut self, payload: &mut Payload) {
         if let Payload::Kept {
             data,
@@ -193,28 +275,14 @@ impl Task {
         }
     }
 
-    /// Data of the initiator is still on its way.
+    /// Whether data of the initiator is still to come.
     pub(crate) fn awaits_data(&self) -> bool {
         self.inbound.unsolicited_open || self.inbound.bursts_done < self.inbound.r2ts
     }
 }
 
-impl Inbound {
-    /// The range of the initiator's buffer that R2T number `r2t` asks for.
-    pub(crate) fn burst(&self, r2t: u32, max_burst_bytes: u32) -> (u32, u32) {
-        let start = self
-            .solicited_from
-            .saturating_add(r2t.saturating_mul(max_burst_bytes))
-            .min(self.wanted_bytes);
-        (
-            start,
-            start.saturating_add(max_burst_bytes).min(self.wanted_bytes),
-        )
-    }
-}
-
-/// The Target Transfer Tag of a task's R2T: task and low byte of the R2TSN, so that data for an earlier one is noticed. Never the reserved tag, since no
-/// slab grows to 2^24 - 1 tasks.
+/// Returns the Target Transfer Tag of a task's R2T: task and low byte of the R2TSN, so that data for
+/// an earlier R2T is recognized. Never the reserved tag, because no slab grows to 2^24 - 1 tasks.
 pub(crate) fn transfer_tag(task: Key, r2t: u32) -> Ttt {
     Ttt((task.index << 8) | (r2t & 0xff))
 }
@@ -224,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bursts_tile_what_is_wanted_after_the_unsolicited_data() {
+    fn bursts_tile_the_wanted_data_behind_the_unsolicited_data() {
         let inbound = Inbound {
             wanted_bytes: 1000,
             solicited_from: 100,

@@ -2,9 +2,9 @@
 
 use hakaru_units::Time;
 
-use crate::connection::Phase;
+use crate::endpoint::Target;
 use crate::id::ConnectionId;
-use crate::target::Target;
+use crate::task::read::start_waiting;
 use crate::transmit::Transmit;
 
 impl Target {
@@ -12,10 +12,10 @@ impl Target {
     /// ask again after [`Self::handle_transmitted`].
     #[must_use]
     pub fn wants_received(&self, connection: ConnectionId) -> bool {
-        let limit = self.config.limits.transmit_bytes_max;
+        let limit = self.core.config.limits.transmit_bytes_max;
         self.connections
             .get(connection.0)
-            .is_some_and(|conn| conn.transmit.held_bytes() <= limit)
+            .is_some_and(|entry| entry.conn.link.transmit.held_bytes() <= limit)
     }
 
     /// `sent` bytes of [`Self::transmit`] were taken by the kernel. `read_lu(lun, offset_bytes, out)` copies from an LU;
@@ -30,33 +30,41 @@ impl Target {
         sent: usize,
         read_lu: &mut dyn FnMut(u8, u64, &mut [u8]),
     ) {
-        let Some(conn) = self.connections.get_mut(connection.0) else {
+        let Some(entry) = self.connections.get_mut(connection.0) else {
             return;
         };
         if sent == 0 {
             return;
         }
-        conn.clocks.sent = now;
-        self.counters.ports[conn.portal].tx_bytes += sent as u64;
-        let block_bytes = |lun| self.lus.get(lun).map_or(512, |unit| unit.block_bytes);
-        conn.transmit
+        let (conn, core) = (&mut entry.conn, &mut self.core);
+        let ending = conn.is_ending();
+        let link = &mut conn.link;
+        link.clocks.sent = now;
+        core.counters.ports[link.portal].tx_bytes += sent as u64;
+        let units = &core.device.units;
+        let block_bytes = |lun| units.get(lun).map_or(512, |unit| unit.block_bytes);
+        link.transmit
             .advance(sent as u64, block_bytes, read_lu, &mut self.retired);
-        let drained = conn.transmit.is_empty();
-        if drained && matches!(conn.phase, Phase::Ending) {
-            self.queue_close(connection);
+        if ending && link.transmit.is_empty() {
+            link.close(&mut core.outbox);
         }
         self.retired
             .drain(..)
-            .for_each(|buffer| self.buffers.give(buffer));
-        self.start_waiting(now, connection);
+            .for_each(|buffer| core.buffers.give(buffer));
+        if let Some(mut active) = conn.active() {
+            start_waiting(&mut active, core);
+        }
+        if core.outbox.is_unsettled() {
+            self.settle(now);
+        }
     }
 
     /// A connection to which something was queued since it was last named here.
     pub fn poll_transmit(&mut self) -> Option<ConnectionId> {
-        while let Some(connection) = self.to_transmit.pop_front() {
-            if let Some(conn) = self.connections.get_mut(connection.0) {
-                conn.announced = false;
-                if !conn.transmit.is_empty() {
+        while let Some(connection) = self.core.outbox.to_transmit.pop_front() {
+            if let Some(conn) = self.connection(connection) {
+                conn.link.unannounce();
+                if !conn.link.transmit.is_empty() {
                     return Some(connection);
                 }
             }
@@ -69,17 +77,6 @@ impl Target {
     pub fn transmit(&self, connection: ConnectionId) -> &Transmit {
         self.connections
             .get(connection.0)
-            .map_or(&self.nothing, |conn| &conn.transmit)
-    }
-
-    /// Has the connection named by `poll_transmit`, if there is something to send.
-    pub(crate) fn announce(&mut self, connection: ConnectionId) {
-        if let Some(conn) = self.connections.get_mut(connection.0)
-            && !conn.announced
-            && !conn.transmit.is_empty()
-        {
-            conn.announced = true;
-            self.to_transmit.push_back(connection);
-        }
+            .map_or(&self.empty, |entry| &entry.conn.link.transmit)
     }
 }

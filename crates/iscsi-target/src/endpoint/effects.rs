@@ -1,0 +1,254 @@
+//! Settles the effects of one connection on others.
+
+use hakaru_scsi_device::{Nexus, Notice, Outcome};
+use hakaru_send_queue::Key;
+use hakaru_units::Time;
+use hakaru_wire::iscsi::{LoginStatus, TaskManagementResult};
+use hakaru_wire::scsi::Sense;
+
+use crate::connection::Phase;
+use crate::connection::control::answer_management;
+use crate::connection::end::end;
+use crate::connection::session::SessionName;
+use crate::endpoint::{Entry, Target, owner_of};
+use crate::id::ConnectionId;
+use crate::login::begin::begin_session;
+use crate::login::{hold_text, refuse};
+use crate::shared::Core;
+use crate::shared::barriers::AfterAbort;
+use crate::shared::outbox::Effect;
+use crate::task::Stage;
+use crate::task::answer::finish;
+use crate::task::parameters::{finish_when_alone, resume};
+
+impl Target {
+    /// Settles all effects, and those that follow from them.
+    pub(super) fn settle(&mut self, now: Time) {
+        while self.core.outbox.is_unsettled() {
+            if let Some(effect) = self.core.outbox.effects.pop_front() {
+                self.settle_effect(now, effect);
+            } else {
+                self.core.outbox.freed = false;
+                self.resume_waiting();
+            }
+        }
+    }
+
+    fn settle_effect(&mut self, now: Time, effect: Effect) {
+        match effect {
+            Effect::Manage {
+                connection,
+                request,
+            } => self.manage(now, connection, &request),
+            Effect::BeginSession { connection } => self.replace_session(now, connection),
+            Effect::Notify { connection, resume } => self.notify(connection, resume),
+            Effect::FinishTask { task, verdict } => {
+                if let Some(mut conn) = owner_of(&mut self.connections, &self.core, task) {
+                    finish(&mut conn, &mut self.core, task, verdict);
+                    conn.link.announce(&mut self.core.outbox);
+                }
+            }
+            Effect::AfterAbort(then) => self.after_abort(now, then),
+        }
+    }
+
+    /// The last of some aborted tasks has ended: takes the action that waited for it.
+    pub(super) fn after_abort(&mut self, now: Time, then: AfterAbort) {
+        match then {
+            AfterAbort::Answer { connection, itt } => {
+                self.answer_management(connection, itt, TaskManagementResult::Complete);
+            }
+            AfterAbort::ColdReset { connection, itt } => {
+                self.answer_management(connection, itt, TaskManagementResult::Complete);
+                self.end_all_sessions(now);
+            }
+            AfterAbort::FinishTask { task } => {
+                // The task may still wait for its reservations to be stored.
+                let waits = self.core.tasks.get(task);
+                if waits.is_some_and(|task| task.stage == Stage::Barrier)
+                    && let Some(mut conn) = owner_of(&mut self.connections, &self.core, task)
+                {
+                    finish_when_alone(&mut conn, &mut self.core, task);
+                }
+            }
+            AfterAbort::BeginSession { connection } => self.replace_session(now, connection),
+        }
+    }
+
+    /// Answers a task management function, if its session still exists.
+    pub(super) fn answer_management(
+        &mut self,
+        connection: ConnectionId,
+        itt: hakaru_wire::iscsi::Itt,
+        result: TaskManagementResult,
+    ) {
+        if let Some(entry) = self.connections.get_mut(connection.0)
+            && let Some(conn) = entry.conn.active()
+        {
+            answer_management(conn.link, &mut self.core, itt, result);
+        }
+    }
+
+    /// A login has requested full feature phase. An older session of the same initiator port is
+    /// ended first (session reinstatement, RFC 7143 section 6.3.5), and every access that its
+    /// sessions have left with the storage: none of those writes may take effect after the new
+    /// session begins. Called again when that is done.
+    fn replace_session(&mut self, now: Time, connection: ConnectionId) {
+        let Some(entry) = self.connections.get_mut(connection.0) else {
+            return;
+        };
+        let Phase::Login(Some(login)) = &mut entry.conn.phase else {
+            return;
+        };
+        login.conclude();
+        let name = login.session_name(entry.conn.link.portal);
+        if !self.core.shutting_down {
+            self.end_replaced(now, connection, &name);
+        }
+        let Some(entry) = self.connections.get_mut(connection.0) else {
+            return;
+        };
+        if let Err(status) = continue_login(entry, &mut self.core, now, name) {
+            let conn = &mut entry.conn;
+            if let Phase::Login(login) = &conn.phase {
+                refuse(&mut conn.link, login.as_deref(), &mut self.core, status);
+            }
+            end(conn, &mut self.core, now);
+        }
+        entry.conn.link.announce(&mut self.core.outbox);
+    }
+
+    /// Ends the session that a login replaces.
+    fn end_replaced(&mut self, now: Time, connection: ConnectionId, name: &SessionName) {
+        let Some(old) = self.core.sessions.by_name.get(name).copied() else {
+            return;
+        };
+        let address = |entry: &Entry| entry.conn.link.peer.ip();
+        let new_address = self.connections.get(connection.0).map(address);
+        let Some(entry) = self.connections.get_mut(old.0) else {
+            return;
+        };
+        let core = &mut self.core;
+        core.counters.sessions.reinstatements += 1;
+        let elsewhere = Some(address(entry)) != new_address;
+        core.counters.sessions.reinstatements_elsewhere += u64::from(elsewhere);
+        end(&mut entry.conn, core, now);
+        entry.conn.link.discard_transmit(&mut core.outbox);
+    }
+
+    /// Delivers the notices of a command to other nexuses, then continues the command.
+    fn notify(&mut self, connection: ConnectionId, continued: Option<(Key, Outcome)>) {
+        let notices = core::mem::take(&mut self.core.device.notices);
+        let task = continued.as_ref().map(|(key, _)| *key);
+        for notice in &notices {
+            match notice {
+                Notice::Attention { nexus, lu, sense } => self.attend(nexus, *lu, *sense),
+                Notice::Others { lu, sense } => {
+                    self.attend_all(Some(*lu), *sense, Some(connection));
+                }
+                Notice::Abort { .. } => {}
+            }
+        }
+        if let Some(task) = task {
+            self.abort_for(task, &notices);
+        }
+        if let Some((key, outcome)) = continued
+            && let Some(mut conn) = owner_of(&mut self.connections, &self.core, key)
+        {
+            resume(&mut conn, &mut self.core, key, outcome);
+            conn.link.announce(&mut self.core.outbox);
+        }
+    }
+
+    /// PREEMPT AND ABORT: ends the tasks of the nexuses it named; `task` waits for those that the
+    /// storage executes.
+    fn abort_for(&mut self, task: Key, notices: &[Notice]) {
+        let Some(lu) = self.core.tasks.get(task).map(|task| task.lu) else {
+            return;
+        };
+        let mut unfinished = Vec::new();
+        for notice in notices {
+            let Notice::Abort { nexus, .. } = notice else {
+                continue;
+            };
+            let name = SessionName::of(nexus.clone());
+            let Some(connection) = self.core.sessions.by_name.get(&name).copied() else {
+                // Its session has ended; accesses left with the storage must end all the same.
+                unfinished.extend(self.core.remains.of(&name));
+                continue;
+            };
+            let tasks = self.core.tasks.iter();
+            let covered: Vec<Key> = tasks
+                .filter(|(_, task)| task.connection == Some(connection) && task.lu == lu)
+                .map(|(covered, _)| covered)
+                .collect();
+            if !covered.is_empty() {
+                let sense = Sense::COMMANDS_CLEARED_BY_ANOTHER_INITIATOR;
+                self.attend(nexus, lu, sense);
+            }
+            unfinished.extend(covered.into_iter().filter(|covered| self.abort(*covered)));
+        }
+        if !unfinished.is_empty() {
+            let then = AfterAbort::FinishTask { task };
+            self.core.barriers.add(unfinished, then);
+        }
+        self.core.outbox.freed = true;
+    }
+
+    /// Establishes a unit attention condition for one nexus, if it is logged in.
+    fn attend(&mut self, nexus: &Nexus, lu: u8, sense: Sense) {
+        let name = SessionName::of(nexus.clone());
+        let connection = self.core.sessions.by_name.get(&name).copied();
+        let conn = connection.and_then(|connection| self.connection(connection));
+        if let Some(session) = conn.and_then(|conn| conn.session_mut()) {
+            session.device.attend(lu, sense);
+        }
+    }
+
+    /// Establishes a unit attention condition for every session, except one; on one LU or on all.
+    pub(super) fn attend_all(
+        &mut self,
+        lu: Option<u8>,
+        sense: Sense,
+        except: Option<ConnectionId>,
+    ) {
+        let units: Vec<u8> = match lu {
+            Some(lu) => vec![lu],
+            None => self.core.device.units.numbers().collect(),
+        };
+        for entry in self.connections.values_mut() {
+            if Some(entry.conn.link.id) == except {
+                continue;
+            }
+            if let Some(session) = entry.conn.session_mut()
+                && !session.name.discovery
+            {
+                let attend = |lu: &u8| session.device.attend(*lu, sense);
+                units.iter().for_each(attend);
+            }
+        }
+    }
+}
+
+/// Begins the session of a login, unless accesses of an older one are still to end.
+fn continue_login(
+    entry: &mut Entry,
+    core: &mut Core,
+    now: Time,
+    name: SessionName,
+) -> Result<(), LoginStatus> {
+    if core.shutting_down {
+        return Err(LoginStatus::SERVICE_UNAVAILABLE);
+    }
+    let left = core.remains.of(&name);
+    if left.is_empty() {
+        return begin_session(&mut entry.conn, &mut entry.framer, core, now, name);
+    }
+    let connection = entry.conn.link.id;
+    let then = AfterAbort::BeginSession { connection };
+    core.barriers.add(left, then);
+    match &mut entry.conn.phase {
+        Phase::Login(Some(login)) => hold_text(&entry.conn.link, login, core),
+        _ => Ok(()),
+    }
+}

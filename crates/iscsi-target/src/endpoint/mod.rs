@@ -1,0 +1,371 @@
+//! The endpoint: accepts connections, passes bytes and results to them, and settles what one
+//! connection causes on others.
+//!
+//! An entry point resolves a connection's id once; everything below takes the connection and
+//! [`Core`].
+
+mod audit;
+mod effects;
+mod lent;
+mod management;
+mod operator;
+mod resume;
+mod sending;
+mod timeouts;
+
+use core::net::SocketAddr;
+
+use hakaru_scsi_device::{Buffers, Io, IoId, IoResult, Returned};
+use hakaru_send_queue::{Key, Slab};
+use hakaru_units::Time;
+use hakaru_wire::iscsi::frame::Framer;
+
+use crate::config::{LOGIN_DATA_SEGMENT_BYTES, TASKS_MAX, TargetConfig};
+use crate::connection::end::end;
+use crate::connection::link::Link;
+use crate::connection::receive::receive;
+use crate::connection::{Active, Connection, Phase};
+use crate::id::ConnectionId;
+use crate::login::authentication::Entropy;
+use crate::login::budget::Origin;
+use crate::login::refusal::LoginRefusal;
+use crate::shared::Core;
+use crate::task::abort::finish_aborted;
+use crate::task::answer::answer;
+use crate::task::parameters::{end_keeping, finish_keeping};
+use crate::task::program::handle_step_done;
+use crate::task::read::start_waiting;
+use crate::task::{Access, Stage, Task};
+use crate::transmit::Transmit;
+
+/// A connection, and beside it the state of its receive stream.
+#[derive(Debug)]
+struct Entry {
+    framer: Framer,
+    conn: Connection,
+}
+
+/// An iSCSI target with all its sessions. The crate's documentation lists its calls in order.
+#[derive(Debug)]
+pub struct Target {
+    connections: Slab<Entry>,
+    core: Core,
+    /// Buffers that were sent as a whole, on their way back to the pool.
+    retired: Vec<Vec<u8>>,
+    /// `shut_down` was called; sessions end at this time at the latest.
+    shut_down_by: Option<Time>,
+    /// The send queue of a connection that has ended.
+    empty: Transmit,
+}
+
+impl Target {
+    /// Creates a target without sessions, for an access list without CHAP users.
+    ///
+    /// # Panics
+    /// If the configuration breaks a bound its documentation names, or has CHAP users: they need [`Self::with_entropy`].
+    #[must_use]
+    pub fn new(config: TargetConfig) -> Self {
+        assert!(
+            !config.access.asks_for_chap(),
+            "CHAP needs a generator of random bytes"
+        );
+        Self::with_entropy(
+            config,
+            Box::new(|_| unreachable!("no user is asked for a proof")),
+        )
+    }
+
+    /// Creates a target without sessions. `entropy` generates the challenges of CHAP, which must
+    /// never repeat, not even after a restart (CVE-2024-45751): pass the operating system's
+    /// generator.
+    ///
+    /// # Panics
+    /// If the configuration breaks a bound its documentation names.
+    #[must_use]
+    pub fn with_entropy(config: TargetConfig, entropy: Entropy) -> Self {
+        let limits = &config.limits;
+        assert!(
+            (1..u32::from(u16::MAX)).contains(&limits.sessions_max),
+            "1 to 65 534 sessions: each has a TSIH"
+        );
+        assert!(
+            (1..1 << 20).contains(&limits.commands_max),
+            "1 to 2^20 - 1 commands in flight"
+        );
+        assert!(
+            (1..=TASKS_MAX).contains(&limits.tasks_max),
+            "1 to 2^24 - 257 tasks: each has a Target Transfer Tag"
+        );
+        assert!(
+            limits.session_write_buffer_bytes_max >= u64::from(limits.transfer_bytes_max),
+            "a whole write fits its session"
+        );
+        assert!(
+            limits.write_buffer_bytes_max >= limits.session_write_buffer_bytes_max,
+            "a session's share fits the whole"
+        );
+        assert!(
+            (1..=256).contains(&config.portals.len()),
+            "1 to 256 portals"
+        );
+        let checked = config.access.check();
+        assert_eq!(checked, Ok(()), "the access list is consistent");
+        Self {
+            core: Core::new(config, entropy),
+            connections: Slab::default(),
+            retired: Vec::new(),
+            shut_down_by: None,
+            empty: Transmit::default(),
+        }
+    }
+
+    /// A connection was accepted on portal `portal` (an index into [`TargetConfig::portals`]).
+    /// Returns `None` if a limit is reached, or the target is shutting down: close it.
+    ///
+    /// # Panics
+    /// If there is no such portal.
+    pub fn handle_connected(
+        &mut self,
+        now: Time,
+        portal: usize,
+        local: SocketAddr,
+        peer: SocketAddr,
+    ) -> Option<ConnectionId> {
+        let core = &mut self.core;
+        let limits = &core.config.limits;
+        assert!(
+            portal < core.config.portals.len(),
+            "there is a portal {portal}"
+        );
+        let (max, per_origin_max) = (limits.logins_max, limits.logins_per_address_max);
+        let origin = Origin::of(peer.ip());
+        if core.shutting_down || !core.logins.begin(origin, max, per_origin_max) {
+            core.counters.sessions.logins_refused += 1;
+            return None;
+        }
+        core.outbox.check_by(now + limits.login_timeout);
+        let window = limits.commands_max;
+        let (key, _) = self.connections.insert_with(|key| Entry {
+            framer: Framer::new(LOGIN_DATA_SEGMENT_BYTES),
+            conn: Connection {
+                link: Link::new(now, key, portal, local, peer, window),
+                phase: Phase::Login(None),
+            },
+        });
+        Some(ConnectionId(key))
+    }
+
+    /// Bytes were received; takes all of them.
+    pub fn handle_received(&mut self, now: Time, connection: ConnectionId, bytes: &[u8]) {
+        let mut rest = bytes;
+        let mut began = false;
+        while let Some(entry) = self.connections.get_mut(connection.0) {
+            let (conn, core) = (&mut entry.conn, &mut self.core);
+            if !began {
+                began = true;
+                if conn.is_ending() {
+                    return;
+                }
+                conn.link.clocks.received = now;
+                conn.link.clocks.pinged = None;
+                core.counters.ports[conn.link.portal].rx_bytes += bytes.len() as u64;
+            }
+            if !receive(&mut entry.framer, conn, core, now, &mut rest) {
+                return conn.link.announce(&mut core.outbox);
+            }
+            self.settle(now);
+        }
+    }
+
+    /// The connection's socket ended, for whatever reason. Its send queue is dropped.
+    pub fn handle_closed(&mut self, now: Time, connection: ConnectionId) {
+        if let Some(entry) = self.connections.get_mut(connection.0) {
+            end(&mut entry.conn, &mut self.core, now);
+        }
+        self.forget(connection);
+        self.core.outbox.freed = true;
+        self.settle(now);
+    }
+
+    /// The shell has caught a panic in a call about this connection: a defect of the target, which
+    /// costs this session. The session is ended and its send queue dropped. Then the state that all
+    /// sessions share (tables of connections, tasks and sessions, write budget) is checked; the
+    /// other sessions continue only if it is consistent. A task or a share of a budget may be lost
+    /// until a restart.
+    ///
+    /// # Panics
+    /// If the shared state contradicts itself: then no session can be served correctly.
+    pub fn handle_panicked(&mut self, now: Time, connection: ConnectionId) {
+        let core = &mut self.core;
+        core.counters.sessions.panics += 1;
+        if let Some(entry) = self.connections.get_mut(connection.0) {
+            end(&mut entry.conn, core, now);
+            entry.conn.link.discard_transmit(&mut core.outbox);
+        }
+        if let Err(contradiction) = self.audit() {
+            panic!("a defect in one session damaged the state of all: {contradiction}");
+        }
+    }
+
+    /// Returns the next access to an LU, those of long commands last.
+    pub fn poll_io(&mut self) -> Option<Io> {
+        let mut unlimited = u64::MAX;
+        self.poll_io_within(&mut unlimited)
+    }
+
+    /// Returns the next access to an LU. One of a long command (WRITE SAME, SANITIZE, UNMAP,
+    /// EXTENDED COPY, …) is returned only while `work_left_bytes` is not 0, and its work is
+    /// subtracted: a shell sets it anew whenever it has polled its sockets.
+    pub fn poll_io_within(&mut self, work_left_bytes: &mut u64) -> Option<Io> {
+        let accesses = &mut self.core.accesses;
+        accesses
+            .ready
+            .pop_front()
+            .or_else(|| accesses.background.pop(work_left_bytes))
+    }
+
+    /// Whether [`Self::poll_io_within`] returns an access as soon as there is work left.
+    #[must_use]
+    pub fn has_io(&self) -> bool {
+        let accesses = &self.core.accesses;
+        !accesses.ready.is_empty() || accesses.background.is_ready()
+    }
+
+    /// An [`Io`] ended.
+    pub fn handle_io_done(&mut self, now: Time, id: IoId, result: IoResult) {
+        let (key, core) = (id.0, &mut self.core);
+        let Some(task) = core.tasks.get(key) else {
+            return core.buffers.give_back(result);
+        };
+        let (stage, is_program) = (task.stage, task.job.is_some());
+        let keeps = matches!(task.access, Access::Keep { .. });
+        if let Some(job) = &task.job
+            && job.background_bytes > 0
+        {
+            core.accesses.background.end(job.background_bytes);
+        }
+        let mut conn = owner(&mut self.connections, task);
+        match (stage, conn.as_mut()) {
+            (Stage::Aborted, conn) => {
+                if keeps {
+                    // The command gets no answer: the reservations are as stored, or as before.
+                    end_keeping(core, key, &result);
+                }
+                core.buffers.give_back(result);
+                finish_aborted(conn, core, key);
+            }
+            (Stage::Io, conn) if is_program && !keeps => handle_step_done(conn, core, key, result),
+            (Stage::Io, Some(conn)) if keeps => finish_keeping(conn, core, key, &result),
+            (Stage::Io, Some(conn)) => answer(conn, core, key, result),
+            _ => unreachable!("an access is requested once and answered once"),
+        }
+        if let Some(conn) = &mut conn {
+            start_waiting(conn, core);
+            conn.link.announce(&mut core.outbox);
+        }
+        core.outbox.freed = true;
+        self.settle(now);
+    }
+
+    /// Returns an access whose task was aborted: one that is still held (for space) may be ended at
+    /// once. [`Target::handle_io_done`] answers it all the same. A shell that cannot end accesses
+    /// need not poll.
+    pub fn poll_unwanted(&mut self) -> Option<IoId> {
+        self.core.accesses.unwanted.pop_front()
+    }
+
+    /// Returns the next login that was refused. Of a flood only the first are kept;
+    /// `logins_refused` counts all.
+    pub fn poll_refusal(&mut self) -> Option<LoginRefusal> {
+        self.core.refusals.pop()
+    }
+
+    /// Returns a connection to close now: its send queue is sent, or was dropped. Its id is
+    /// forgotten.
+    pub fn poll_close(&mut self) -> Option<ConnectionId> {
+        while let Some(connection) = self.core.outbox.to_close.pop_front() {
+            if self.forget(connection) {
+                return Some(connection);
+            }
+        }
+        None
+    }
+
+    /// The pool of buffers of commands and storage.
+    pub fn buffers(&mut self) -> &mut Buffers {
+        &mut self.core.buffers
+    }
+
+    /// Returns an empty buffer of at least `capacity` bytes for [`crate::IoResult::ReadData`], from
+    /// the pool if it has one.
+    #[must_use]
+    pub fn take_buffer(&mut self, capacity: usize) -> Vec<u8> {
+        self.core.buffers.take(capacity)
+    }
+
+    /// Number of sessions in full feature phase.
+    #[must_use]
+    pub fn sessions_now(&self) -> usize {
+        self.core.sessions.by_tsih.len()
+    }
+
+    /// Visits each counter: entity (`lu/N`, `port/N`, `sessions`), name and cumulative value.
+    pub fn visit_counters(&self, visit: &mut dyn FnMut(&str, &str, f64)) {
+        let counters = &self.core.counters;
+        for lun in self.core.device.units.numbers() {
+            counters.lus[usize::from(lun)].visit(&format!("lu/{lun}"), visit);
+        }
+        let mut ports = counters.ports.clone();
+        for (_, entry) in self.connections.iter() {
+            let link = &entry.conn.link;
+            ports[link.portal].add_pdus(link.pdus_in, link.pdus_out);
+        }
+        for (number, port) in ports.iter().enumerate() {
+            port.visit(&format!("port/{number}"), visit);
+        }
+        counters.sessions.visit(visit);
+        for (name, value) in [
+            ("sessions_now", self.sessions_now() as f64),
+            ("connections_now", self.connections.len() as f64),
+            (
+                "owed_attentions_now",
+                self.core.sessions.owed_attentions() as f64,
+            ),
+            (
+                "write_buffer_bytes_now",
+                self.core.buffers.reserved_bytes() as f64,
+            ),
+        ] {
+            visit("sessions", name, value);
+        }
+    }
+
+    /// Removes a connection that has ended. Returns false if that was done before.
+    fn forget(&mut self, connection: ConnectionId) -> bool {
+        let Some(Entry { conn, .. }) = self.connections.remove(connection.0) else {
+            return false;
+        };
+        let link = conn.link;
+        self.core.counters.ports[link.portal].add_pdus(link.pdus_in, link.pdus_out);
+        let abandoned = link.lent.into_iter().map(|(_, lent)| lent);
+        let returned = &mut self.core.outbox.returned;
+        returned.extend(abandoned.map(Returned::Abandoned));
+        true
+    }
+
+    /// A connection, if it is not closed.
+    fn connection(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        self.connections.get_mut(id.0).map(|entry| &mut entry.conn)
+    }
+}
+
+/// The connection that a task came from, while that has a session.
+fn owner<'a>(connections: &'a mut Slab<Entry>, task: &Task) -> Option<Active<'a>> {
+    let entry = connections.get_mut(task.connection?.0)?;
+    entry.conn.active()
+}
+
+/// The connection of a task that exists, while that has a session.
+fn owner_of<'a>(connections: &'a mut Slab<Entry>, core: &Core, task: Key) -> Option<Active<'a>> {
+    owner(connections, core.tasks.get(task)?)
+}

@@ -1,0 +1,117 @@
+//! Changes by the operator and the storage while the target runs, and the unit attention conditions
+//! that report them to initiators.
+
+use hakaru_scsi_device::{LuDescription, Space};
+use hakaru_send_queue::Key;
+use hakaru_units::Time;
+use hakaru_wire::scsi::{AccessState, Sense};
+
+use crate::endpoint::Target;
+use crate::task::{Stage, Task};
+
+impl Target {
+    /// Sets the space behind an LU, for LOG SENSE page 0Ch, which only a thin LU reports. Cheap: call
+    /// it whenever the figures change.
+    pub fn set_space(&mut self, lun: u8, space: Space) {
+        if let Some(unit) = self.core.device.units.get_mut(lun) {
+            unit.space = Some(space);
+        }
+    }
+
+    /// The soft threshold of an LU's pool was crossed: every initiator gets UNIT ATTENTION, THIN
+    /// PROVISIONING SOFT THRESHOLD REACHED. Call it once per crossing.
+    pub fn raise_threshold(&mut self, lun: u8) {
+        self.attend_all(
+            Some(lun),
+            Sense::THIN_PROVISIONING_SOFT_THRESHOLD_REACHED,
+            None,
+        );
+    }
+
+    /// Changes the size of an LU; every initiator gets UNIT ATTENTION, CAPACITY DATA HAS CHANGED.
+    /// When it shrinks, [`Target::poll_io`] may still return accesses that were checked against the
+    /// old size.
+    ///
+    /// # Panics
+    /// If the size is not a positive multiple of the block length.
+    pub fn set_capacity(&mut self, lun: u8, size_bytes: u64) {
+        let Some(unit) = self.core.device.units.get_mut(lun) else {
+            return;
+        };
+        unit.resize(size_bytes);
+        self.attend_all(Some(lun), Sense::CAPACITY_DATA_CHANGED, None);
+    }
+
+    /// Changes the asymmetric access state of a portal's port; every initiator gets UNIT ATTENTION,
+    /// ASYMMETRIC ACCESS STATE CHANGED. Commands in flight continue.
+    ///
+    /// # Panics
+    /// If there is no such portal.
+    pub fn set_port_state(&mut self, portal: usize, state: AccessState) {
+        let port = &mut self.core.device.ports[portal];
+        if port.state == state {
+            return;
+        }
+        port.state = state;
+        port.changed = true;
+        self.attend_all(None, Sense::ASYMMETRIC_ACCESS_STATE_CHANGED, None);
+    }
+
+    /// The asymmetric access state of a portal's port.
+    ///
+    /// # Panics
+    /// If there is no such portal.
+    #[must_use]
+    pub fn port_state(&self, portal: usize) -> AccessState {
+        self.core.device.ports[portal].state
+    }
+
+    /// Adds a logical unit; every initiator gets UNIT ATTENTION, REPORTED LUNS DATA HAS CHANGED.
+    ///
+    /// # Panics
+    /// If the description is one that [`Target::new`] refuses, or the LUN is in use.
+    pub fn add_lu(&mut self, description: LuDescription) {
+        self.core.device.units.add(description);
+        self.attend_all(None, Sense::REPORTED_LUNS_DATA_CHANGED, None);
+    }
+
+    /// Removes a logical unit; every initiator gets UNIT ATTENTION, REPORTED LUNS DATA HAS CHANGED.
+    /// Its tasks end without an answer. The storage keeps the contents while [`Target::is_in_use`]
+    /// is true. Returns false if there is no such LU.
+    pub fn remove_lu(&mut self, now: Time, lun: u8) -> bool {
+        if !self.core.device.units.remove(lun) {
+            return false;
+        }
+        let tasks = self.core.tasks.iter();
+        let of_unit: Vec<Key> = tasks
+            .filter(|(_, task)| task.lu == lun && task.stage != Stage::Aborted)
+            .map(|(key, _)| key)
+            .collect();
+        for key in of_unit {
+            self.abort(key);
+        }
+        self.forget_lent(lun);
+        for entry in self.connections.values_mut() {
+            if let Some(session) = entry.conn.session_mut() {
+                session.device.forget_unit(lun);
+            }
+        }
+        self.attend_all(None, Sense::REPORTED_LUNS_DATA_CHANGED, None);
+        self.core.outbox.freed = true;
+        self.settle(now);
+        true
+    }
+
+    /// Whether an access to an LU is in flight, or its memory is about to be sent.
+    #[must_use]
+    pub fn is_in_use(&self, lun: u8) -> bool {
+        // A program may access another LU than its command names.
+        let accesses = |task: &Task| match &task.job {
+            Some(job) => job.accessing == Some(lun),
+            None => task.lu == lun && matches!(task.stage, Stage::Io | Stage::Aborted),
+        };
+        let accessed = self.core.tasks.iter().any(|(_, task)| accesses(task));
+        let mut connections = self.connections.iter();
+        accessed || connections.any(|(_, entry)| entry.conn.link.transmit.names_lu(lun))
+    }
+}

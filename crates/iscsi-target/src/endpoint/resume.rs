@@ -1,0 +1,69 @@
+//! Resumes commands that wait for a range or for write budget, on whatever connection.
+
+use crate::endpoint::{Target, owner_of};
+use crate::task::program::{ask, hold, may_hold};
+use crate::task::write::{advance_write, ask_write};
+use crate::task::{Access, Stage};
+
+impl Target {
+    /// Resumes commands that wait for a range, then writes that wait for budget, each in order.
+    pub(super) fn resume_waiting(&mut self) {
+        if self.core.ranges.has_waiting() {
+            self.resume_ranged();
+        }
+        if !self.core.budget_queue.is_empty() {
+            self.resume_budgeted();
+        }
+    }
+
+    fn resume_budgeted(&mut self) {
+        let core = &mut self.core;
+        while let Some(&key) = core.budget_queue.front() {
+            if let Some(mut conn) = owner_of(&mut self.connections, core, key) {
+                advance_write(&mut conn, core, key);
+                let task = core.tasks.get(key);
+                if task.is_some_and(|task| task.stage == Stage::Budget) {
+                    return;
+                }
+                conn.link.announce(&mut core.outbox);
+            }
+            core.budget_queue.pop_front();
+        }
+    }
+
+    fn resume_ranged(&mut self) {
+        let core = &mut self.core;
+        let mut place = 0;
+        while let Some((key, claim)) = core.ranges.waiting_at(place) {
+            let task = core.tasks.get_mut(key);
+            let Some(task) = task.filter(|task| task.stage == Stage::Range) else {
+                core.ranges.leave(place);
+                continue;
+            };
+            let pending = task.job.as_mut().and_then(|job| job.pending.take());
+            let writes = matches!(task.access, Access::Write { .. }) || pending.is_some();
+            let may_start = if writes {
+                core.ranges.is_free(&claim, place)
+            } else {
+                may_hold(core, &claim, place)
+            };
+            if !may_start {
+                if let Some(job) = core.tasks.get_mut(key).and_then(|task| task.job.as_mut()) {
+                    job.pending = pending;
+                }
+                place += 1;
+                continue;
+            }
+            core.ranges.leave(place);
+            let mut conn = owner_of(&mut self.connections, core, key);
+            match (pending, conn.as_mut()) {
+                (Some((lu, op)), conn) => ask(conn, core, key, lu, op),
+                (None, Some(conn)) if writes => ask_write(conn, core, key),
+                (None, conn) => hold(conn, core, key, claim),
+            }
+            if let Some(conn) = &mut conn {
+                conn.link.announce(&mut core.outbox);
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! State that all connections share.
+
+pub(crate) mod accesses;
+pub(crate) mod barriers;
+pub(crate) mod outbox;
+pub(crate) mod remains;
+pub(crate) mod sessions;
+
+use std::collections::VecDeque;
+
+use hakaru_scsi_device::{Buffers, DeviceServer, Ranges};
+use hakaru_send_queue::{Key, Slab};
+
+use self::accesses::Accesses;
+use self::barriers::Barriers;
+use self::outbox::Outbox;
+use self::remains::Remains;
+use self::sessions::Sessions;
+use crate::config::TargetConfig;
+use crate::counters::Counters;
+use crate::login::authentication::Entropy;
+use crate::login::budget::LoginBudget;
+use crate::login::refusal::Refusals;
+use crate::task::Task;
+
+/// State that all connections share. Code that runs for one connection takes it beside that
+/// connection; effects on other connections go through [`Outbox`].
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) config: TargetConfig,
+    pub(crate) device: DeviceServer,
+    pub(crate) tasks: Slab<Task>,
+    /// Buffer pool and write budget.
+    pub(crate) buffers: Buffers,
+    /// Writes that wait for write budget, in order. May name tasks that have ended.
+    pub(crate) budget_queue: VecDeque<Key>,
+    /// Ranges that commands hold exclusively, and commands that wait for one.
+    pub(crate) ranges: Ranges,
+    pub(crate) accesses: Accesses,
+    pub(crate) barriers: Barriers,
+    pub(crate) sessions: Sessions,
+    pub(crate) remains: Remains,
+    pub(crate) logins: LoginBudget,
+    pub(crate) refusals: Refusals,
+    pub(crate) counters: Counters,
+    pub(crate) outbox: Outbox,
+    /// The target shuts down and accepts no login.
+    pub(crate) shutting_down: bool,
+    pub(crate) entropy: Generator,
+}
+
+impl Core {
+    /// Creates the state of a target without connections.
+    pub(crate) fn new(config: TargetConfig, entropy: Entropy) -> Self {
+        let limits = &config.limits;
+        let portals = config.portals.len();
+        Self {
+            device: DeviceServer::new(
+                &config.target_name,
+                &config.lus,
+                portals,
+                limits.transfer_bytes_max,
+            ),
+            tasks: Slab::default(),
+            buffers: Buffers::new(limits.write_buffer_bytes_max),
+            budget_queue: VecDeque::new(),
+            ranges: Ranges::default(),
+            accesses: Accesses::default(),
+            barriers: Barriers::default(),
+            sessions: Sessions::default(),
+            remains: Remains::default(),
+            logins: LoginBudget::default(),
+            refusals: Refusals::default(),
+            counters: Counters::new(portals),
+            outbox: Outbox::default(),
+            shutting_down: false,
+            entropy: Generator(entropy),
+            config,
+        }
+    }
+}
+
+/// The shell's generator of random bytes.
+pub(crate) struct Generator(pub(crate) Entropy);
+
+impl core::fmt::Debug for Generator {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Generator")
+    }
+}

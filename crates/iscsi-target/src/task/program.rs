@@ -1,0 +1,280 @@
+//! Commands of several accesses: their programs, and operations that continue after their command.
+//!
+//! A program waits for the initiator's data, for room for what it reads (`Stage::Transmit`) and for
+//! its range (`Stage::Range`); then it executes access by access and ends with a status. The
+//! functions here take the connection as an option: an operation has none.
+
+use hakaru_scsi_device::{
+    Answer, Claim, CopyResult, Extent, Io, IoId, IoOp, IoResult, Job, Program, Step, Verdict,
+    Workplace, work_bytes,
+};
+use hakaru_send_queue::Key;
+use hakaru_wire::iscsi::Residual;
+use hakaru_wire::scsi::{Sense, Status};
+
+use crate::connection::Active;
+use crate::shared::Core;
+use crate::shared::outbox::Effect;
+use crate::task::answer::{DataIn, failure_sense, finish, remove_task, send_good};
+use crate::task::{Access, Stage, Task};
+
+/// Begins an operation, which continues when its command is answered, aborted or forgotten.
+/// `waiting`: the task that is answered at its end.
+pub(crate) fn start_operation(core: &mut Core, job: Job, waiting: Option<Key>) {
+    if let Some(unit) = core.device.units.get_mut(job.lu) {
+        unit.begin_operation(waiting);
+    }
+    let (key, _) = core.tasks.insert_with(|_| Task::operation(job));
+    claim(None, core, key);
+}
+
+/// Begins a program as soon as its range is free.
+pub(crate) fn claim(conn: Option<&mut Active<'_>>, core: &mut Core, key: Key) {
+    let Some(task) = core.tasks.get(key) else {
+        return;
+    };
+    let lu = task.lu;
+    let Some(extent) = task.job.as_ref().and_then(|job| job.exclusive) else {
+        return advance(conn, core, key, Answer::Begin);
+    };
+    let claim = Claim { lu, extent };
+    if may_hold(core, &claim, core.ranges.waiting_now()) {
+        hold(conn, core, key, claim);
+    } else {
+        wait_for_range(core, key, claim);
+    }
+}
+
+/// Whether no command writes there, holds it, or waits for it among the first `before`.
+pub(crate) fn may_hold(core: &Core, claim: &Claim, before: usize) -> bool {
+    let overlaps = |task: &Task| task.writing().is_some_and(|other| other.overlaps(claim));
+    core.ranges.is_free(claim, before) && !core.tasks.iter().any(|(_, task)| overlaps(task))
+}
+
+/// A program holds its range from now on, and begins.
+pub(crate) fn hold(conn: Option<&mut Active<'_>>, core: &mut Core, key: Key, claim: Claim) {
+    core.ranges.hold(key, claim);
+    advance(conn, core, key, Answer::Begin);
+}
+
+/// Has a task wait for a range.
+pub(crate) fn wait_for_range(core: &mut Core, key: Key, claim: Claim) {
+    if let Some(task) = core.tasks.get_mut(key) {
+        task.stage = Stage::Range;
+    }
+    core.ranges.wait(key, claim);
+}
+
+/// An access of a program ended.
+pub(crate) fn handle_step_done(
+    conn: Option<&mut Active<'_>>,
+    core: &mut Core,
+    key: Key,
+    result: IoResult,
+) {
+    let Some(task) = core.tasks.get_mut(key) else {
+        return;
+    };
+    let mut reading_bytes = 0;
+    if let Some(job) = task.job.as_mut() {
+        (job.writing, job.accessing) = (None, None);
+        reading_bytes = core::mem::take(&mut job.reading_bytes);
+    }
+    let counters = &mut core.counters.lus[usize::from(task.lu)];
+    let answer = match result {
+        IoResult::ReadData(data) if data.len() == reading_bytes as usize => {
+            counters.read(data.len() as u32);
+            Answer::Read(data)
+        }
+        IoResult::Written(data) => {
+            counters.written(data.len() as u32);
+            Answer::Written(data)
+        }
+        IoResult::Flushed | IoResult::Done => Answer::Done,
+        IoResult::Provisioned(extents) => Answer::Provisioned(extents),
+        IoResult::Failed(failure) => {
+            let verdict = Verdict::Check(failure_sense(failure));
+            return end_program(conn, core, key, verdict);
+        }
+        // A program requests neither.
+        IoResult::ReadInPlace | IoResult::ReadData(_) => {
+            let verdict = Verdict::Check(Sense::INTERNAL_TARGET_FAILURE);
+            return end_program(conn, core, key, verdict);
+        }
+    };
+    advance(conn, core, key, answer);
+}
+
+/// Takes a program to its next access, or to its end.
+fn advance(conn: Option<&mut Active<'_>>, core: &mut Core, key: Key, answer: Answer) {
+    let Some(task) = core.tasks.get_mut(key) else {
+        return;
+    };
+    let lu = task.lu;
+    let Some(job) = task.job.as_mut() else {
+        return;
+    };
+    let mut workplace = Workplace {
+        lu,
+        data: &mut task.data,
+        buffers: &mut core.buffers,
+    };
+    // Progress of the accesses that are done.
+    let (progress, exclusive) = (job.program.progress(), job.exclusive.is_some());
+    let step = job.program.step(&mut workplace, answer);
+    if task.access == Access::Operation
+        && let Some(unit) = core.device.units.get_mut(lu)
+    {
+        unit.set_progress(progress);
+    }
+    match step {
+        Step::Ask(lu, op) => {
+            if let Some(extent) = written_by(&op) {
+                let claim = Claim { lu, extent };
+                // A program that holds its range may write there.
+                if !exclusive && !core.ranges.is_free(&claim, core.ranges.waiting_now()) {
+                    job.pending = Some((lu, op));
+                    return wait_for_range(core, key, claim);
+                }
+            }
+            ask(conn, core, key, lu, op);
+        }
+        Step::End(verdict) => end_program(conn, core, key, verdict),
+        Step::Data(data) => send_step_data(conn, core, key, data),
+    }
+}
+
+/// Passes an access to the storage, unless its LU was removed or shrunk after the program began.
+pub(crate) fn ask(conn: Option<&mut Active<'_>>, core: &mut Core, key: Key, lu: u8, op: IoOp) {
+    if let Err(sense) = check_range(core, lu, &op) {
+        return end_program(conn, core, key, Verdict::Check(sense));
+    }
+    let Some(task) = core.tasks.get_mut(key) else {
+        return;
+    };
+    task.stage = Stage::Io;
+    if let Some(job) = task.job.as_mut() {
+        job.accessing = Some(lu);
+        job.writing = written_by(&op).map(|extent| (lu, extent));
+        job.reading_bytes = match &op {
+            IoOp::Read { length_bytes, .. } => *length_bytes,
+            _ => 0,
+        };
+    }
+    let io = Io {
+        id: IoId(key),
+        lun: lu,
+        op,
+    };
+    match task.job.as_mut() {
+        Some(job) if job.long => {
+            job.background_bytes = work_bytes(&io.op);
+            core.accesses.background.push(io);
+        }
+        _ => core.accesses.ready.push_back(io),
+    }
+}
+
+fn check_range(core: &Core, lu: u8, op: &IoOp) -> Result<(), Sense> {
+    let unit = core.device.units.get(lu);
+    let unit = unit.ok_or(Sense::LOGICAL_UNIT_NOT_SUPPORTED)?;
+    let read = match op {
+        IoOp::Read {
+            offset_bytes,
+            length_bytes,
+            ..
+        } => offset_bytes + u64::from(*length_bytes),
+        IoOp::Status { range, .. } => range.offset_bytes + range.length_bytes,
+        _ => 0,
+    };
+    let written = written_by(op).map_or(0, |extent| extent.offset_bytes + extent.length_bytes);
+    if read.max(written) <= unit.blocks * u64::from(unit.block_bytes) {
+        Ok(())
+    } else {
+        Err(Sense::LBA_OUT_OF_RANGE.with_information(unit.blocks))
+    }
+}
+
+fn end_program(conn: Option<&mut Active<'_>>, core: &mut Core, key: Key, verdict: Verdict) {
+    let Some(task) = core.tasks.get(key) else {
+        return;
+    };
+    let lu = task.lu;
+    let copied = match task.job.as_ref().map(|job| &job.program) {
+        Some(Program::Copy(copy)) => copy.list.map(|list| CopyResult {
+            list,
+            good: verdict == Verdict::Status(Status::GOOD),
+            segments: copy.done().0,
+            bytes: copy.done().1,
+        }),
+        _ => None,
+    };
+    if task.access == Access::Operation {
+        remove_task(None, core, key);
+        return end_operation(core, lu, verdict);
+    }
+    let Some(conn) = conn else { return };
+    if let Some(copied) = copied {
+        conn.session.device.copies.keep(lu, copied);
+    }
+    finish(conn, core, key, verdict);
+}
+
+/// An operation has ended, and with it the command that waited for it.
+fn end_operation(core: &mut Core, lu: u8, verdict: Verdict) {
+    let good = verdict == Verdict::Status(Status::GOOD);
+    let unit = core.device.units.get_mut(lu);
+    let waiting = unit.and_then(|unit| unit.end_operation(good));
+    if let Some(task) = waiting {
+        core.outbox
+            .effects
+            .push_back(Effect::FinishTask { task, verdict });
+    }
+    core.outbox.freed = true;
+}
+
+/// Answers with parameter data that was requested from the storage.
+fn send_step_data(conn: Option<&mut Active<'_>>, core: &mut Core, key: Key, mut data: Vec<u8>) {
+    let Some(conn) = conn else { return };
+    let Some(task) = remove_task(Some(conn), core, key) else {
+        return;
+    };
+    let available = data.len();
+    data.truncate(task.expected_bytes as usize);
+    let residual = Residual::between(task.expected_bytes, available as u64);
+    if data.is_empty() {
+        return send_good(conn.link, task.itt, residual, 0);
+    }
+    DataIn {
+        itt: task.itt,
+        length_bytes: data.len() as u32,
+        residual,
+    }
+    .send_copy(conn, &data);
+}
+
+/// Returns the range that an access changes.
+fn written_by(op: &IoOp) -> Option<Extent> {
+    match op {
+        IoOp::Write {
+            offset_bytes, data, ..
+        } => Some(Extent {
+            offset_bytes: *offset_bytes,
+            length_bytes: data.len() as u64,
+        }),
+        IoOp::WriteSame { range, .. } => Some(*range),
+        // From the first to the last range with the blocks between: a command may wait without
+        // need, but none fails to wait.
+        IoOp::Unmap { ranges } => {
+            let begin = ranges.iter().map(|range| range.offset_bytes).min()?;
+            let end = ranges
+                .iter()
+                .map(|range| range.offset_bytes + range.length_bytes);
+            Some(Extent {
+                offset_bytes: begin,
+                length_bytes: end.max()? - begin,
+            })
+        }
+        _ => None,
+    }
+}
