@@ -113,8 +113,8 @@ fn the_page_says_what_the_target_agrees_to_at_login() {
         ("MaxBurstLength", "16777215", "up to 1 048 576"),
         ("FirstBurstLength", "16777215", "up to 65 536"),
         ("MaxOutstandingR2T", "65535", "up to 8"),
-        ("DefaultTime2Wait", "0", "0 wanted"),
-        ("DefaultTime2Retain", "60", "0 wanted"),
+        ("DefaultTime2Wait", "0", "0 offered"),
+        ("DefaultTime2Retain", "60", "0 offered"),
         ("DataPDUInOrder", "No", "Yes"),
         ("DataSequenceInOrder", "No", "Yes"),
     ];
