@@ -16,8 +16,9 @@ import pytest
 from hakaru import kind
 from hakaru.errors import EnvironmentError_, UsageError
 from hakaru.report import figure, render
-from hakaru.report.output import bound
+from hakaru.report.output import bound, phrases
 from hakaru.wording import LANGUAGES, number
+from markupsafe import Markup
 from PIL import Image
 from pypdf import PdfReader
 
@@ -189,11 +190,11 @@ def test_figures_are_drawn_on_their_own(invented_run: Path, tmp_path: Path) -> N
 def test_what_cannot_be_drawn_or_written_is_a_clear_error(invented_run: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no figure 'pie'"):
         figure(invented_run, "pie", tmp_path / "pie.png")
-    with pytest.raises(UsageError, match="not a figure"):
+    with pytest.raises(UsageError, match="unknown type of figure"):
         figure(invented_run, "iops", tmp_path / "iops.gif")
-    with pytest.raises(UsageError, match="'docx'"):
+    with pytest.raises(UsageError, match="unknown report format 'docx'"):
         render(invented_run, ["docx"], ["en"])
-    with pytest.raises(UsageError, match="'fr'"):
+    with pytest.raises(UsageError, match="unknown report language 'fr'"):
         render(invented_run, ["html"], ["fr"])
     (tmp_path / "file").write_text("")
     with pytest.raises(EnvironmentError_, match="file"):
@@ -243,3 +244,11 @@ def test_japanese_report_has_no_english_sentence_outside_of_names(rendered: dict
     shown = "".join(Page(rendered["report.ja.html"].read_text()).text)
     sentences = [line for line in shown.splitlines() if re.search(r"\b(the|of|is|was|with|and)\b", line)]
     assert sentences == []
+
+
+def test_japanese_headings_break_between_phrases() -> None:
+    heading = "1 GbE パス 1 本のストレージを VM で共有できるか"
+    parts = re.findall(r'<span class="phrase">(.*?)</span>', str(phrases(heading)))
+    assert parts == ["1 GbE パス 1 本の", "ストレージを", "VM で", "共有できるか"]
+    assert Markup(phrases(heading)).striptags() == heading
+    assert "<script>" not in phrases("<script>は")

@@ -18,7 +18,7 @@ def factors(points: Sequence[Json], language: str) -> tuple[list[str], str]:
     every = list(points[0]["factors"])
     varied = [f for f in every if len({str(p["factors"][f]) for p in points}) > 1] or every
     same = sentences.series({f: v for f, v in points[0]["factors"].items() if f not in varied}, language)
-    origin = note(points, language)
+    origin = note(points, language, "table")
     return varied, say(language, "series", {"series": same, "text": origin}) if same else origin
 
 

@@ -1,5 +1,5 @@
-"""From a run directory to files: one self-contained HTML, one PDF, or the summary as JSON, per
-language.
+"""Writes the report of a run: for each language a self-contained HTML file and a PDF, and the
+summary as JSON.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from hakaru.wording import LANGUAGES
 
 FORMATS = ("html", "pdf", "json")
 TEMPLATES = Path(__file__).parent / "templates"
-# The space between a number and its unit.
+# A space between a number and its unit.
+_PHRASE = re.compile(r"[^\u3040-\u309f]*[\u3040-\u309f]*")  # up to the end of a run of hiragana
 _UNIT_OF_NUMBER = re.compile(r"(?<=\d) (?=(?:%|[kKMGT]?i?B(?:/s)?|[kMGT]?bit/s|[nµm]?s|IOPS|GHz|台|秒)(?!\w))")
 
 
@@ -33,17 +34,17 @@ def render(
     *,
     summary: dict[str, Any] | None = None,
 ) -> list[Path]:
-    """Write the report of a run and give the paths, in the order asked for.
+    """Write the report of a run and return the paths, JSON first, then by language.
 
-    `formats` are of `html`, `pdf`, `json`; `langs` of `en`, `ja`; `out` is a folder, made if
-    absent, by default `RUN/report`. The run is analysed anew unless its `summary` is given. Raises
-    `UsageError` for what is not a run or not a format, `EnvironmentError_` where files cannot be
-    written.
+    `formats` are from `html`, `pdf`, `json`; `langs` from `en`, `ja`. `out` is a folder, created if
+    missing, by default `RUN/report`. The run is analysed again unless its `summary` is given.
+    Raises `UsageError` if the folder is not a run or a format or language is unknown, and
+    `EnvironmentError_` if a file cannot be written.
     """
-    for given, known in ((formats, FORMATS), (langs, LANGUAGES)):
-        for one in given:
-            if one not in known:
-                raise UsageError(f"no {one!r} report", f"choose from {', '.join(known)}")
+    for setting, given, known in (("format", formats, FORMATS), ("language", langs, LANGUAGES)):
+        for name in given:
+            if name not in known:
+                raise UsageError(f"unknown report {setting} {name!r}", f"choose from {', '.join(known)}")
     summary = summary or summarise(run_dir)
     folder = out or run_dir / "report"
     make_folder(folder)
@@ -79,28 +80,29 @@ def figure(run_dir: Path, name: str, path: Path, *, language: str = "en", series
         return _write(path, charts.png(chart))
     if path.suffix == ".svg":
         return _write(path, charts.svg(chart, figures[name].title).encode())
-    raise UsageError(f"{path}: not a figure", "name it .svg or .png")
+    raise UsageError(f"{path}: unknown type of figure", "use a file name that ends in .svg or .png")
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, or say why not."""
+    """Create a folder with its parents. Raises `EnvironmentError_` with the reason."""
     from hakaru.store.files import environment_error
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as e:
-        raise environment_error(folder, "cannot make the folder", e) from e
+        raise environment_error(folder, "cannot create the folder", e) from e
 
 
 def page(shown: dict[str, Any]) -> str:
-    """The HTML of a report. Everything but our own style sheet and drawings is escaped."""
+    """The HTML of a report. Everything except the style sheet and the drawings is escaped."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined
     )
     environment.filters["bound"] = bound
+    environment.filters["phrases"] = phrases
     css = (TEMPLATES / "report.css").read_text()
     drawn = environment.get_template("report.html.j2").render(**shown, css="@@FACES@@" + css)
-    # Which letters the page needs is known once it is there: the fonts come last.
+    # The fonts come last, because they contain only the characters that the page uses.
     return drawn.replace("@@FACES@@", faces(str(Markup(drawn).striptags()) + css), 1)
 
 
@@ -109,14 +111,27 @@ def bound(text: str) -> str:
     return _UNIT_OF_NUMBER.sub("\u00a0", text)
 
 
+def phrases(text: str) -> Markup:
+    """A Japanese heading whose lines break between phrases, not inside words.
+
+    A phrase ends after hiragana (particles and endings), which is a good approximation and needs no
+    dictionary. Text without hiragana is one phrase, whose spaces still allow breaks.
+    """
+    span = Markup('<span class="phrase">{}</span>')
+    parts = [part for part in _PHRASE.findall(text) if part]
+    return Markup("").join(
+        Markup(" " if part[0].isspace() else "") + span.format(part.strip()) for part in parts if part.strip()
+    )
+
+
 def faces(text: str) -> str:
-    """`@font-face` rules with the faces cut down to what `text` needs."""
+    """`@font-face` rules with fonts subset to the characters of `text`."""
     rule = '@font-face {{ font-family: "{}"; font-weight: {}; src: url({}) format("woff2"); }}\n'
     return "".join(rule.format(FAMILY, weight, face(weight, text)) for weight in FACES)
 
 
 def pdf(html: str) -> bytes:
-    """The PDF of a report's HTML. Nothing is fetched but `data:` URLs."""
+    """The PDF of a report's HTML. Only `data:` URLs are fetched."""
     from weasyprint import HTML  # takes a second to import
     from weasyprint.urls import URLFetcher
 
