@@ -56,7 +56,9 @@ CAVEATS: dict[str, Severity] = {
     "total_not_sum": "invalid",  # the total differs from the sum over VMs
     "generator_saturated": "invalid",  # the load generator itself was the limit
     "machine_saturated": "warning",  # this machine's CPU was used up
-    "issued_late": "invalid",  # {percent} % of open-loop requests were issued late
+    "issued_late": "warning",  # open-loop requests were issued {late_ms} ms late, {percent} % of their latency
+    "issued_too_late": "invalid",  # the same, a quarter of the latency or more
+    "rate_not_kept": "warning",  # {in_flight} requests in flight: fewer are served than are offered
     "frames_not_conserved": "invalid",  # {frames} frames of {link} are unaccounted for
     "fabric_late": "warning",  # the emulated network moved frames {late_us} µs late (99th percentile)
     "fabric_saturated": "invalid",  # a thread of the emulated network used {percent} % of a CPU, and frames came late

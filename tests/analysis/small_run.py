@@ -31,6 +31,9 @@ class Rep:
     outstanding: float | None = None
     errors: int = 0
     late: int = 0
+    late_share: float = 0.0
+    """Share of the latencies that passed before requests were issued."""
+    in_flight: int = 0
     status: str = "done"
     error: str | None = None
     busy: Mapping[str, float] = field(default_factory=dict)
@@ -70,6 +73,8 @@ def counters_at(rep: Rep, second: int) -> dict[str, dict[str, float]]:
     }
     total: dict[str, float] = {k: v * rep.vms for k, v in per_vm.items()}
     total["errors"], total["late"] = rep.errors * second, rep.late * second
+    total["late_ns_sum"] = rep.late_share * (reads + writes) * rep.vms * rep.latency_ns
+    total["in_flight_now"] = rep.in_flight
     if rep.outstanding is not None:
         total["outstanding_ns"] = rep.outstanding * second * SECOND
     total["reads"] += rep.vms_more

@@ -109,8 +109,34 @@ def test_saturated_generator_makes_the_point_invalid(tmp_path: Path) -> None:
     assert summary["valid"] is False
 
 
-def test_late_requests_make_the_point_invalid(tmp_path: Path) -> None:
-    assert caveats(tmp_path, Rep(late=30), Rep(), Rep())["issued_late"]["percent"] == pytest.approx(1.5)
+def test_many_late_requests_that_cost_little_time_are_no_caveat(tmp_path: Path) -> None:
+    assert caveats(tmp_path, *[Rep(late=500, late_share=0.02)] * 3) == {}
+
+
+def test_late_requests_are_judged_by_their_share_of_the_latency(tmp_path: Path) -> None:
+    some, most = Rep(late=20, late_share=0.1), Rep(late=20, late_share=0.4)
+    assert caveats(tmp_path / "1", some, Rep(), Rep()) == {
+        "issued_late": {"percent": pytest.approx(10), "late_ms": pytest.approx(1), "latency_ms": pytest.approx(10)}
+    }
+    assert summarise(write_run(tmp_path / "2", [Pt({"vms": 2}, [some] * 3)]))["valid"] is True
+    assert caveats(tmp_path / "3", most, Rep(), Rep())["issued_too_late"]["percent"] == pytest.approx(40)
+    assert summarise(write_run(tmp_path / "4", [Pt({"vms": 2}, [most] * 3)]))["valid"] is False
+
+
+def test_waiting_for_the_in_flight_limit_is_not_the_load_generators_fault(tmp_path: Path) -> None:
+    """The offered rate is more than the system serves; the wait is part of the latency that users
+    of such a system see.
+    """
+    patterns = {"p": {"sizes": [{"size": "4 KiB", "weight": 1}], "read_percent": 70, "random_percent": 100}}
+    patterns["p"]["load"] = {"kind": "open", "rate_per_s": 1e4, "arrivals": "poisson", "in_flight_max": 32}
+    study = {"load": {"kind": "vms", "patterns": patterns}}
+    full = Rep(late=900, late_share=0.8, in_flight=64)
+    summary = summarise(write_run(tmp_path, [Pt({"pattern": "p", "vms": 2}, [full] * 3)], **study))
+    (point,) = summary["points"]
+    found = {c["caveat"]: c["values"] for c in point["caveats"]}
+    assert found["rate_not_kept"] == {"in_flight": 64, "percent": pytest.approx(80)}
+    assert "issued_late" not in found and "issued_too_late" not in found
+    assert point["valid"]
 
 
 def test_errors_and_failed_repetitions_are_counted(tmp_path: Path) -> None:

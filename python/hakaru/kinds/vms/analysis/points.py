@@ -181,7 +181,7 @@ def measured(
     """
     values = metrics.of_repetition(repetition, latencies)
     use = hops.use(repetition, nics, [hop for op in OPS for hop in setup.hops(op)], spins=spins)
-    found = checks.of_repetition(repetition, values, use, nics)
+    found = checks.of_repetition(repetition, values, use, nics, in_flight_max=setup.in_flight_max)
     if setup.exchange is not None:  # a closed load of one size
         few = metrics.by_latency(values, repetition.window)
         if not values["iops"] or any(c.name == "littles_law" for c in found):

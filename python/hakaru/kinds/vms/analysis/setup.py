@@ -62,6 +62,8 @@ class Setup:
     """
     outstanding: float | None
     """Requests that all VMs of a closed load keep outstanding; None for an open load."""
+    in_flight_max: int | None
+    """Requests that all VMs of an open load may have in flight; None for a closed load."""
     sessions: int
     """Of each VM."""
     buffers: Mapping[Op, tuple[int | None, int | None]]
@@ -119,6 +121,7 @@ def setup_at(study: Mapping[str, Any], factors: Mapping[str, Any], *, site: bool
         path=_path(plan, hosts, array, exchange) if plan else None,
         exchange=exchange,
         outstanding=_outstanding(changed, factors, vms),
+        in_flight_max=_in_flight_max(changed, factors, vms),
         sessions=int(initiator["sessions"] or 1),
         buffers={
             op: (_send_buffer(ends[0], most), _buffer(ends[1], "receive_buffer", most)) for op, ends in sides.items()
@@ -173,6 +176,11 @@ def _outstanding(changed: Mapping[str, Any], factors: Mapping[str, Any], vms: in
     if load.get("kind") != "closed":
         return None
     return float(vms * int(factors.get("queue_depth") or load.get("queue_depth") or 1))
+
+
+def _in_flight_max(changed: Mapping[str, Any], factors: Mapping[str, Any], vms: int) -> int | None:
+    load = _pattern(changed, factors).get("load") or {}
+    return vms * int(load["in_flight_max"]) if load.get("kind") == "open" else None
 
 
 def _exchange(
