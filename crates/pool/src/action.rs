@@ -1,25 +1,25 @@
-//! Actions that a pool asks its caller for, and events that it reports.
+//! Actions that a pool requests from its caller, and events that it reports.
 
 use crate::commit::metadata::Batch;
 use crate::place::GroupId;
 use crate::place::Place;
 
-/// Names an [`Action`] until [`crate::Pool::handle_action_done`].
+/// Identifies an [`Action`] until [`crate::Pool::handle_action_done`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ActionId(pub(crate) u64);
 
 impl ActionId {
-    /// As a number; never the same twice in the life of a pool.
+    /// Returns the number, which is unique in the life of a pool.
     #[must_use]
     pub const fn as_u64(self) -> u64 {
         self.0
     }
 }
 
-/// Something to do, in any order with other actions, reads and writes, and beside them.
+/// An operation to carry out, in any order and concurrently with other actions, reads and writes.
 #[derive(Debug)]
 pub struct Action {
-    /// For `handle_action_done`.
+    /// Identifier for `handle_action_done`.
     pub id: ActionId,
     /// The operation.
     pub kind: ActionKind,
@@ -30,57 +30,54 @@ pub struct Action {
 pub enum ActionKind {
     /// Copy one page.
     Copy {
-        /// From here.
+        /// Source.
         from: Place,
-        /// To here.
+        /// Destination.
         to: Place,
-        /// Bytes.
+        /// Length, bytes.
         length_bytes: u32,
     },
-    /// Make this range read as zeros.
+    /// Make a range read as zeros.
     Zero {
-        /// From here on.
+        /// Start of the range.
         place: Place,
-        /// Bytes.
+        /// Length, bytes.
         length_bytes: u32,
     },
-    /// Make this range read as zeros and give its space back to whatever is below, where that can
-    /// be done.
+    /// Make a range read as zeros, and deallocate it if possible.
     Discard {
-        /// From here on.
+        /// Start of the range.
         place: Place,
-        /// Bytes: whole pages.
+        /// Length, bytes: whole pages.
         length_bytes: u64,
     },
-    /// Put all that was written to, copied to, zeroed or discarded in these groups on stable
-    /// storage. What is done beside this may be left out.
+    /// Flush everything written, copied, zeroed or discarded in these groups to stable storage.
+    /// Concurrent operations may be excluded.
     Sync {
         /// The groups, at least one.
         groups: Vec<GroupId>,
     },
-    /// Hand this to [`crate::commit::metadata::Store::commit`]. There is never more than one at a
-    /// time.
+    /// Pass this batch to [`crate::commit::metadata::Store::commit`]. At most one is in progress.
     Commit(Box<Batch>),
 }
 
-/// Why an action failed.
+/// Reason for which an action failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActionFailure {
     /// The file system behind a group is full.
     NoSpace,
-    /// Anything else.
+    /// Any other error.
     Io,
 }
 
-/// Something to report.
+/// An event to report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Use has reached the soft threshold: UNIT ATTENTION, THIN PROVISIONING SOFT THRESHOLD
     /// REACHED.
     ThresholdCrossed,
-    /// Use has fallen 2 percent points below the threshold, which is armed again.
+    /// Use has fallen 2 percentage points below the threshold, which is armed again.
     ThresholdCleared,
-    /// A sync or a commit failed. Reads are served; everything else is refused until the pool is
-    /// opened again.
+    /// A sync or a commit failed. Only reads are served until the pool is opened again.
     ReadOnly,
 }

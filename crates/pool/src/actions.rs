@@ -1,13 +1,13 @@
-//! Actions that the pool has asked for and that are not done.
+//! Actions that the pool has requested and that are not complete.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::action::{Action, ActionId, ActionKind};
 
-/// The part of the pool that an action is for.
+/// The part of the pool that requested an action.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Pending {
-    /// A copy or zeroing for the access under this key.
+    /// A copy or zeroing for the access with this key.
     Access {
         key: usize,
         index: usize,
@@ -20,7 +20,7 @@ pub(crate) enum Pending {
     RecycleSync,
 }
 
-/// Actions under way.
+/// Actions in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Actions {
     next: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Actions {
 }
 
 impl Actions {
-    /// Asks for an action.
+    /// Requests an action.
     pub(crate) fn start(&mut self, kind: ActionKind, pending: Pending) {
         let id = ActionId(self.next);
         self.next += 1;
@@ -37,22 +37,22 @@ impl Actions {
         self.queue.push_back(Action { id, kind });
     }
 
-    /// The next action that the caller does.
+    /// Returns the next action for the caller.
     pub(crate) fn poll(&mut self) -> Option<Action> {
         self.queue.pop_front()
     }
 
-    /// The purpose of an action that is done.
+    /// Removes a completed action and returns its purpose.
     ///
     /// # Panics
-    /// If there is no such action: each is answered once.
+    /// If there is no such action: each is answered exactly once.
     pub(crate) fn finish(&mut self, id: ActionId) -> Pending {
         self.pending
             .remove(&id)
             .expect("an action is answered once")
     }
 
-    /// Whether none is under way.
+    /// Returns whether no action is in progress.
     pub(crate) fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }

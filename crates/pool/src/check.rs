@@ -1,4 +1,4 @@
-//! The check of a pool: everything is walked, nothing is changed.
+//! Check of a pool: walks everything, changes nothing.
 
 use std::sync::Arc;
 
@@ -13,26 +13,26 @@ use crate::owners::Owners;
 use crate::place::GroupId;
 use crate::pool::Pool;
 
-/// Figures of a pool that was checked, and all that is wrong with it.
+/// Figures of a checked pool, and its damage.
 #[derive(Debug)]
 pub struct Checked {
-    /// Commits the pool has seen.
+    /// Number of commits in the life of the pool.
     pub generation: u64,
-    /// Volumes whose records are whole.
+    /// Volumes with an intact record.
     pub volumes: usize,
-    /// Entries of maps that were walked.
+    /// Map entries that were walked.
     pub entries: u64,
-    /// All damage; empty if there is none.
+    /// All damage; empty if the pool is intact.
     pub findings: Vec<Finding>,
 }
 
-/// Checks a pool that is not open. Not a byte of it is changed, also where a crash left something
-/// to finish: that is done in memory.
+/// Checks a pool that is not open. The check changes no byte on disk: the recovery after a crash,
+/// if needed, happens in memory.
 ///
 /// `group` opens the file of a group, for reading.
 ///
 /// # Errors
-/// [`StoreError`] if there is nothing to walk: the store cannot be opened, or has no superblock.
+/// [`StoreError`] if the store cannot be opened or lacks a superblock.
 pub fn check(metadata: Arc<dyn Disk>, group: OpenGroup<'_>) -> Result<Checked, StoreError> {
     let store = Store::open(Arc::new(OverlayDisk::new(metadata)?))?;
     let mut loaded = store.load()?;
@@ -60,8 +60,8 @@ pub fn check(metadata: Arc<dyn Disk>, group: OpenGroup<'_>) -> Result<Checked, S
 }
 
 impl Pool {
-    /// Compares every count and reference that is kept with a walk over all maps. Costs about as
-    /// much as opening.
+    /// Compares all counts and references with a walk over all maps. Costs about as much as
+    /// opening.
     #[must_use]
     pub fn check(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
@@ -137,7 +137,7 @@ impl Pool {
         findings
     }
 
-    /// Pages that are being copied to.
+    /// Returns the destination pages of the copies in progress.
     fn copies_under_way(&self) -> impl Iterator<Item = PageId> + '_ {
         let copies = self
             .accesses

@@ -40,41 +40,40 @@ pub enum Object {
 /// The kind of damage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The record, or header, is not whole or not what belongs there.
+    /// The record or header is damaged, or does not belong there.
     Record(RecordError),
-    /// It should be there.
+    /// It is missing.
     Missing,
-    /// It names something that is not there, or lies beyond the end.
+    /// It references something that does not exist, or lies beyond the end.
     OutOfRange,
-    /// It names a page that another entry names as well, which is not a copy of it.
+    /// It references a page that another entry references too, and neither is a copy of the other.
     UsedTwice {
         /// The page.
         page: PageId,
         /// The other entry: volume, and page of it.
         other: (VolumeId, u64),
     },
-    /// A count differs from what was counted.
+    /// A stored count differs from the counted value.
     Count {
-        /// Of what.
+        /// Name of the count.
         what: &'static str,
-        /// As kept.
+        /// Stored value.
         kept: u64,
-        /// As counted.
+        /// Counted value.
         counted: u64,
     },
-    /// Two volumes have one name, or two groups.
+    /// Two volumes, or two groups, have the same name.
     NameTaken,
-    /// The file belongs to another pool, or is another group's.
+    /// The file belongs to another pool or another group.
     Foreign,
     /// The file is shorter than the group.
     Short {
-        /// Bytes it has.
+        /// Actual length, bytes.
         length_bytes: u64,
-        /// Bytes it should have.
+        /// Required length, bytes.
         needed_bytes: u64,
     },
-    /// The metadata are older than they were when the pool was opened before: commits were lost
-    /// that were on stable storage once.
+    /// The metadata are older than when the pool was last opened: durable commits were lost.
     Older {
         /// Generation of the metadata.
         generation: u64,
@@ -125,23 +124,23 @@ impl fmt::Display for Fault {
         match self {
             Fault::Record(error) => error.fmt(f),
             Fault::Missing => write!(f, "it is missing"),
-            Fault::OutOfRange => write!(f, "it names something that is not there"),
+            Fault::OutOfRange => write!(f, "it references something that does not exist"),
             Fault::UsedTwice { page, other } => write!(
                 f,
-                "it names page {} of group {}, which belongs to entry {} of volume {}",
+                "it references page {} of group {}, which belongs to entry {} of volume {}",
                 page.page, page.group.0, other.1, other.0.0
             ),
             Fault::Count {
                 what,
                 kept,
                 counted,
-            } => write!(f, "{what}: {kept} kept, {counted} counted"),
-            Fault::NameTaken => write!(f, "its name is another's"),
-            Fault::Foreign => write!(f, "it is another group's or pool's"),
+            } => write!(f, "{what}: {kept} stored, {counted} counted"),
+            Fault::NameTaken => write!(f, "its name is used twice"),
+            Fault::Foreign => write!(f, "it belongs to another group or pool"),
             Fault::Short {
                 length_bytes,
                 needed_bytes,
-            } => write!(f, "it has {length_bytes} bytes of {needed_bytes}"),
+            } => write!(f, "it has only {length_bytes} of {needed_bytes} bytes"),
             Fault::Older { generation, header } => write!(
                 f,
                 "the metadata are of generation {generation}, but were of generation {header} when the pool was opened before"

@@ -1,44 +1,49 @@
 //! Thin-provisioned pools: virtual LUs larger than the storage behind them, snapshots, clones, and
-//! what of it survives a crash.
+//! crash consistency of all of them.
 //!
-//! A **pool** is made of **groups** (RAID groups, each one data file) and gives their **pages** to
-//! **volumes** (virtual LUs) at the first write. [`Pool`] decides *where*; it moves no byte itself:
+//! A **pool** consists of **groups** (RAID groups, each one data file) and allocates their
+//! **pages** to **volumes** (virtual LUs) at the first write. [`Pool`] determines the *location* of
+//! data; it transfers no data itself:
 //!
 //! ```text
 //! handle_request(now, RequestId, Request)          Read, Write, Unmap, Flush, Create, Snapshot, …
-//! poll_reply() -> Reply                            Ready: move these pieces, then handle_moved(now, access, ok)
-//!                                                  Done, Created, Grown, Failed: over
-//! poll_action() -> Action                          Copy, Zero, Discard, Sync, Commit: do it, then handle_action_done(now, id, result)
+//! poll_reply() -> Reply                            Ready: transfer these pieces, then handle_moved(now, access, ok)
+//!                                                  Done, Created, Grown, Failed: complete
+//! poll_action() -> Action                          Copy, Zero, Discard, Sync, Commit: carry it out, then handle_action_done(now, id, result)
 //! poll_event() -> Event                            threshold crossed, pool is now read-only
-//! poll_timeout() -> Time                           when handle_timeout(now) is wanted
+//! poll_timeout() -> Time                           deadline for handle_timeout(now)
 //! ```
 //!
-//! A write is answered `Ready` with the pieces of group files its data goes to, and is over when
-//! the caller has moved the data and said so; with `fua` a `Done` (or `Failed`) follows once
-//! everything is on stable storage. After any call take all replies, actions and events that are
-//! there.
+//! A write is answered `Ready` with the pieces of group files for its data. It is complete when the
+//! caller has transferred the data and called `handle_moved`. With `fua`, a `Done` (or `Failed`)
+//! follows once everything is on stable storage. After any call, drain all replies, actions and
+//! events.
 //!
-//! Metadata are records in [`metadata::Store`] (redb over a [`disk::Disk`]), which is synchronous:
-//! the caller runs [`metadata::Store::commit`] on a thread of its own when [`Action`] says
-//! `Commit`.
+//! Metadata are records in [`metadata::Store`] (redb over a [`disk::Disk`]), which blocks: the
+//! caller runs [`metadata::Store::commit`] on a dedicated thread when [`Action`] is `Commit`.
 //!
 //! # Crash rules
-//! 1. A page that may be given out reads as zeros, and that is on stable storage. So what is not written reads as zeros, after a crash too.
-//! 2. Data are synced before the commit that names their page. Mappings become durable at a flush or a `fua` write.
-//! 3. A reference counts until the commit that drops it is durable *and* every access that was in flight has ended. Until then
-//!    the page is neither given out nor overwritten in place for another volume that shares it. Then it is discarded and synced (rule 1).
-//! 4. At opening every page that no map names is discarded before it is given out: whatever was written to it was never flushed.
-//! 5. A failed sync or commit makes the pool read-only until it is opened again. Nothing is tried twice.
+//! 1. A page that may be allocated reads as zeros, and the zeros are on stable storage. Unwritten
+//!    ranges therefore read as zeros, even after a crash.
+//! 2. Data is synced before the commit that references its page. Mappings become durable at a flush
+//!    or a `fua` write.
+//! 3. A reference counts until the commit that drops it is durable *and* every access that was in
+//!    flight has ended. Until then the page is neither allocated nor overwritten in place for
+//!    another volume that shares it. Then it is discarded and synced (rule 1).
+//! 4. When a pool is opened, every page that no map references is discarded before it is allocated:
+//!    data in it was never flushed.
+//! 5. A failed sync or commit makes the pool read-only until it is opened again. Neither is
+//!    retried.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `pool` | the state of a pool; requests that wait |
+//! | `pool` | the state of a pool; waiting requests |
 //! | `access/` | reads, writes and unmappings |
-//! | `alloc/` | the pages of groups, and their way back |
+//! | `alloc/` | the pages of groups, and their recycling |
 //! | `commit/` | rounds of sync and commit, the metadata store, headers |
-//! | `manage` `status` | groups and volumes made and deleted; figures |
-//! | `action` `actions` | what the caller does for the pool |
-//! | `open` `check` `finding` `owners` | a pool opened or checked, and what is wrong with it |
+//! | `manage` `status` | creation and deletion of groups and volumes; figures |
+//! | `action` `actions` | operations that the caller carries out for the pool |
+//! | `open` `check` `finding` `owners` | opening and checking a pool, and its damage |
 //! | `map` `volume` `place` `disk/` | a volume's map; a disk, also one that fails |
 #![forbid(unsafe_code)]
 

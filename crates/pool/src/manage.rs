@@ -1,4 +1,4 @@
-//! Groups added, volumes made, changed and deleted. Each change is answered when it is on stable
+//! Adds groups; creates, changes and deletes volumes. Each change is answered when it is on stable
 //! storage.
 
 use crate::access::in_flight::{Attempt, WaitFor};
@@ -170,7 +170,7 @@ impl Pool {
         }
     }
 
-    /// Adds a volume under the next number.
+    /// Inserts a volume under the next number.
     fn put_volume(&mut self, id: RequestId, volume: Volume) {
         let number = VolumeId(self.volume_next);
         self.volume_next += 1;

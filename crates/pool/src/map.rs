@@ -1,8 +1,8 @@
-//! The map of a volume: the page of a group behind each of its pages.
+//! The map of a volume, from its pages to pages of groups.
 //!
 //! A map is a table of leaves, each of [`LEAF_ENTRIES`] entries. A snapshot shares the leaves with
-//! its origin until one side changes one of them; a commit under way shares them as well, so it
-//! sees the map as it was.
+//! its origin until either side changes one of them. A commit in progress shares them as well, so
+//! it sees the map as it was.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::place::GroupId;
 /// of redb.
 pub const LEAF_ENTRIES: usize = 512;
 
-/// A page of a group. Page 0 holds the group's header and is never given out, which leaves the
-/// all-zero value for "none".
+/// A page of a group. Page 0 holds the group's header and is never allocated, so the all-zero value
+/// means "none".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageId {
     /// The group.
     pub group: GroupId,
-    /// The page of it, counted from the beginning of its file.
+    /// Number of the page in the group's file.
     pub page: u32,
 }
 
@@ -52,13 +52,13 @@ impl Default for Leaf {
 }
 
 impl Leaf {
-    /// The page at `slot`, which is below [`LEAF_ENTRIES`].
+    /// Returns the page at `slot`, which is below [`LEAF_ENTRIES`].
     #[must_use]
     pub fn get(&self, slot: usize) -> Option<PageId> {
         PageId::from_entry(self.entries[slot])
     }
 
-    /// Puts a page (or none) at `slot`; gives what was there.
+    /// Stores a page (or none) at `slot`. Returns the previous one.
     pub fn set(&mut self, slot: usize, page: Option<PageId>) -> Option<PageId> {
         let before = self.get(slot);
         self.entries[slot] = page.map_or(0, PageId::as_entry);
@@ -66,13 +66,13 @@ impl Leaf {
         before
     }
 
-    /// Entries that name a page.
+    /// Returns the number of entries with a page.
     #[must_use]
     pub fn mapped(&self) -> u32 {
         self.mapped
     }
 
-    /// Slots that name a page, in order.
+    /// Returns the slots with a page, in order.
     pub fn iter(&self) -> impl Iterator<Item = (usize, PageId)> + '_ {
         self.entries
             .iter()
@@ -84,13 +84,13 @@ impl Leaf {
 /// The map of a volume. Pages of the volume are numbered from 0.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Map {
-    /// As long as the highest leaf that was ever there.
+    /// As long as the highest leaf that ever existed.
     leaves: Vec<Option<Arc<Leaf>>>,
     mapped: u64,
 }
 
 impl Map {
-    /// Pages that are mapped.
+    /// Returns the number of mapped pages.
     pub(crate) fn mapped(&self) -> u64 {
         self.mapped
     }
@@ -123,7 +123,7 @@ impl Map {
         self.leaves.get(index as usize)?.as_ref()
     }
 
-    /// Puts in a whole leaf, where there is none.
+    /// Inserts a complete leaf where there is none.
     pub(crate) fn put_leaf(&mut self, index: u32, leaf: Arc<Leaf>) {
         let index = index as usize;
         if index >= self.leaves.len() {
@@ -134,7 +134,7 @@ impl Map {
         self.leaves[index] = (leaf.mapped() > 0).then_some(leaf);
     }
 
-    /// Leaves that are there, in order.
+    /// Returns the existing leaves, in order.
     pub(crate) fn leaves(&self) -> impl Iterator<Item = (u32, &Arc<Leaf>)> + '_ {
         self.leaves
             .iter()
@@ -142,7 +142,7 @@ impl Map {
             .filter_map(|(index, leaf)| Some((index as u32, leaf.as_ref()?)))
     }
 
-    /// Every mapped page of the volume with where it lies, in order.
+    /// Returns every mapped page of the volume with its location, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, PageId)> + '_ {
         self.leaves().flat_map(|(index, leaf)| {
             leaf.iter().map(move |(slot, page)| {
@@ -151,8 +151,8 @@ impl Map {
         })
     }
 
-    /// The first mapped page of the volume from `from` on, below `end`. Skips leaves that are not
-    /// there.
+    /// Returns the first mapped page of the volume from `from` on, below `end`. Skips missing
+    /// leaves.
     pub(crate) fn next_mapped(&self, from: u64, end: u64) -> Option<u64> {
         let mut page = from;
         while page < end {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_without_entries_is_gone() {
+    fn a_leaf_without_entries_is_removed() {
         let mut map = Map::default();
         map.set(512, page(1));
         assert_eq!(map.set(512, None), page(1));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn next_mapped_skips_what_is_not_there() {
+    fn next_mapped_skips_unmapped_pages() {
         let mut map = Map::default();
         map.set(5000, page(1));
         assert_eq!(map.next_mapped(0, u64::MAX), Some(5000));

@@ -1,4 +1,5 @@
-//! Making a pool, and opening one: metadata are read whole, checked whole, and refused whole.
+//! Creates and opens pools. On opening, all metadata are read and checked, and any damage refuses
+//! the pool.
 
 use std::io;
 use std::sync::Arc;
@@ -15,16 +16,14 @@ use crate::place::GroupId;
 use crate::pool::Pool;
 use crate::volume::{Volume, VolumeId};
 
-/// Opens the file of the group of that number and name.
+/// Opens the file of the group with this number and name.
 pub type OpenGroup<'a> = &'a mut dyn FnMut(GroupId, &str) -> io::Result<Arc<dyn Disk>>;
 
-/// Why a pool could not be made or opened.
+/// Error of creating or opening a pool.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Not a power of two within the bounds.
-    #[error(
-        "a page of {0} bytes; a power of two from {PAGE_BYTES_MIN} to {PAGE_BYTES_MAX} is wanted"
-    )]
+    /// The page size is not a power of two within the bounds.
+    #[error("a page of {0} bytes is not a power of two from {PAGE_BYTES_MIN} to {PAGE_BYTES_MAX}")]
     PageSize(u32),
     /// The store could not be opened or read.
     #[error(transparent)]
@@ -32,12 +31,12 @@ pub enum OpenError {
     /// The file of a group could not be opened, read or written.
     #[error("the file of group {0}: {1}", group.0, error)]
     GroupFile {
-        /// Which.
+        /// The group.
         group: GroupId,
-        /// Why.
+        /// The error.
         error: io::Error,
     },
-    /// Something is wrong with the pool. It is as it was; nothing was repaired.
+    /// The pool is damaged. It is unchanged; nothing was repaired.
     #[error("the pool is damaged: {first}{more}", first = .0[0], more = more(.0))]
     Damaged(Vec<Finding>),
 }
@@ -49,7 +48,8 @@ fn more(findings: &[Finding]) -> String {
     }
 }
 
-/// Makes a pool without groups on an empty disk. `uuid` is any number no other pool has.
+/// Creates a pool without groups on an empty disk. `uuid` must differ from that of every other
+/// pool.
 ///
 /// # Errors
 /// [`OpenError::PageSize`], [`OpenError::Store`] (also if the disk is not empty).
@@ -74,9 +74,8 @@ pub fn create(
     Ok((Pool::empty(config, uuid, page_bytes), store))
 }
 
-/// Opens a pool; `group` opens the file of a group of that number and name. Every record is read
-/// and checked; a pool with anything wrong is refused. Space that no map names is discarded by the
-/// pool's first actions.
+/// Opens a pool; `group` opens the file of a group by number and name. Every record is read and
+/// checked, and a damaged pool is refused. The pool's first actions discard all unreferenced space.
 ///
 /// # Errors
 /// [`OpenError`].
@@ -102,7 +101,7 @@ pub fn open(
     Ok((pool, store))
 }
 
-/// Are the files of the groups theirs?
+/// Checks that the files of the groups belong to them.
 pub(crate) fn check_group_files(
     loaded: &Loaded,
     open: OpenGroup<'_>,
@@ -159,12 +158,11 @@ fn check_group_file(
 }
 
 impl Pool {
-    /// Makes the file of the group that is added next: its length and header, on stable storage.
-    /// Then ask for [`crate::Request::AddGroup`]. The file is empty, or one that was prepared and
-    /// never added.
+    /// Creates the file of the next group: its length and header, on stable storage. Then request
+    /// [`crate::Request::AddGroup`]. The file must be empty, or have been prepared and never added.
     ///
     /// # Errors
-    /// `AlreadyExists` if it holds anything else; those of the disk.
+    /// `AlreadyExists` if it contains anything else; those of the disk.
     pub fn prepare_group(&self, disk: &dyn Disk, size_bytes: u64) -> io::Result<()> {
         if let Some(owner) = self.owner_of(disk)? {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, owner));
@@ -174,7 +172,7 @@ impl Pool {
         self.header(self.group_following()).write_new(disk)
     }
 
-    /// Describes what a file that cannot become the next group's holds; `None` if it can.
+    /// Describes the contents of a file that cannot become the next group's; `None` if it can.
     fn owner_of(&self, disk: &dyn Disk) -> io::Result<Option<String>> {
         let length_bytes = disk.len()?;
         if length_bytes >= HEADERS_BYTES
@@ -192,14 +190,14 @@ impl Pool {
                 },
             );
         }
-        // A crash between making the file and writing its header leaves zeros.
+        // A crash between the creation of the file and its header leaves zeros.
         let mut head = vec![0; length_bytes.min(HEADERS_BYTES) as usize];
         disk.read_at(0, &mut head)?;
         let is_blank = head.iter().all(|byte| *byte == 0);
-        Ok((!is_blank).then(|| "it is not empty, and no group's file".to_owned()))
+        Ok((!is_blank).then(|| "it is neither empty nor the file of a group".to_owned()))
     }
 
-    /// The number that the next group will have.
+    /// Returns the number of the next group.
     #[must_use]
     pub fn group_following(&self) -> GroupId {
         GroupId(self.alloc.groups.len() as u16)
@@ -214,8 +212,8 @@ impl Pool {
         }
     }
 
-    /// A pool as the metadata say. What is wrong with them is added to `findings`; then the pool is
-    /// good for nothing.
+    /// Builds a pool from its metadata. Damage is appended to `findings`; the pool is then
+    /// unusable.
     pub(crate) fn from_loaded(
         config: PoolConfig,
         loaded: Loaded,

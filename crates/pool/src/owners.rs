@@ -1,10 +1,10 @@
-//! The entry that names each page: to find pages that are named twice.
+//! First entry that references each page, for detecting pages that are referenced twice.
 
 use crate::finding::Fault;
 use crate::map::PageId;
 use crate::volume::VolumeId;
 
-/// For every page of every group: the first entry that names it.
+/// For every page of every group: the first entry that references it.
 pub(crate) struct Owners {
     groups: Vec<Vec<Option<Owner>>>,
 }
@@ -23,8 +23,8 @@ impl Owners {
         }
     }
 
-    /// An entry names `at`. Only copies of one volume may name the same page, each for the same
-    /// page of theirs.
+    /// Registers an entry that references `at`. Only copies of one volume may reference the same
+    /// page, each at the same page of theirs.
     pub(crate) fn claim(
         &mut self,
         at: PageId,

@@ -1,11 +1,11 @@
 //! Groups and places in their files.
 
-/// Number of a group in its pool, from 0 in the order in which they were added.
+/// Number of a group in its pool, from 0 in the order of addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(pub u16);
 
 impl GroupId {
-    /// As an index into a table of all groups.
+    /// Returns the number as an index into a table of all groups.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -17,12 +17,12 @@ impl GroupId {
 pub struct Place {
     /// The group.
     pub group: GroupId,
-    /// First byte, from the beginning of the group's file.
+    /// Offset from the start of the group's file, bytes.
     pub offset_bytes: u64,
 }
 
 impl Place {
-    /// The first byte of a page.
+    /// Returns the start of a page.
     pub(crate) fn of_page(group: GroupId, page: u32, page_bytes: u32) -> Place {
         Place {
             group,

@@ -1,9 +1,9 @@
 //! The pool itself: its state, and the path of a request through it.
 //!
-//! A request that can begin at once does (`access/`, `manage`). Any other one waits in a single
-//! queue and is tried again, in order, whenever something has happened that it may wait for: a page
-//! was copied, pages came back, writes ended. A waiting request holds nothing, so there is no
-//! deadlock: an access learns its pages and takes its space in one step.
+//! A request that can start at once does (`access/`, `manage`). Any other waits in a single queue
+//! and is tried again, in order, whenever an event occurs that it may wait for: a page was copied,
+//! pages were recycled, writes ended. A waiting request holds nothing, so there is no deadlock: an
+//! access learns its pages and allocates its space in one step.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -21,11 +21,11 @@ use crate::config::PoolConfig;
 use crate::map::PageId;
 use crate::volume::{Volume, VolumeId};
 
-/// Percent points below the soft threshold at which it is armed again.
+/// Percentage points below the soft threshold at which it is armed again.
 const HYSTERESIS_PERCENT: u64 = 2;
 
-/// A pool of thin-provisioned volumes. Made by [`crate::create`] or [`crate::open`]; see the crate
-/// for its grammar.
+/// A pool of thin-provisioned volumes. Created by [`crate::create`] or [`crate::open`]. The crate's
+/// documentation gives the grammar.
 #[derive(Debug)]
 pub struct Pool {
     pub(crate) config: PoolConfig,
@@ -38,15 +38,15 @@ pub struct Pool {
     pub(crate) volume_next: u32,
 
     pub(crate) accesses: Slab<InFlight>,
-    /// Pages of volumes that are being copied: writes to them wait. (volume, its page)
+    /// Pages of volumes that are being copied, as (volume, its page). Writes to them wait.
     pub(crate) busy: BTreeSet<(VolumeId, u64)>,
     waiting: VecDeque<Waiting>,
-    /// Something happened that a waiting request may have waited for.
+    /// An event occurred that a waiting request may wait for.
     pub(crate) retry: bool,
 
     pub(crate) rounds: Rounds,
     pub(crate) threshold_is_reported: bool,
-    /// Pages copied because others shared them.
+    /// Shared pages that were copied.
     pub(crate) copies_made: u64,
     pub(crate) commits_made: u64,
     pub(crate) read_only: bool,
@@ -61,7 +61,8 @@ struct Waiting {
     id: RequestId,
     request: Request,
     reason: WaitFor,
-    /// When it fails if there is still no room; `None`: it has not waited for that yet.
+    /// Deadline at which it fails if there is still no room; `None`: it has not waited for room
+    /// yet.
     until: Option<Time>,
 }
 
@@ -91,8 +92,8 @@ impl Pool {
         }
     }
 
-    /// Takes a request; it is answered by [`Pool::poll_reply`], at once where nothing has to be
-    /// waited for.
+    /// Accepts a request. [`Pool::poll_reply`] returns the answer, at once unless the request must
+    /// wait.
     pub fn handle_request(&mut self, now: Time, id: RequestId, request: Request) {
         self.now = now;
         if let Request::Read {
@@ -115,8 +116,8 @@ impl Pool {
         self.settle();
     }
 
-    /// The data of an access were moved, or (`ok` false) could not be; answer the initiator. Ends
-    /// the access; only a `fua` write that went well is answered once more.
+    /// Ends an access after its data was transferred, or (`ok` false) the transfer failed; answer
+    /// the initiator. Only a successful `fua` write is answered once more.
     pub fn handle_moved(&mut self, now: Time, access: Access, ok: bool) {
         self.now = now;
         let ended = self.accesses.remove(access.0);
@@ -127,10 +128,10 @@ impl Pool {
         self.settle();
     }
 
-    /// An action has ended.
+    /// Handles a completed action.
     ///
     /// # Panics
-    /// If there is no such action (any more).
+    /// If there is no such action, or no longer.
     pub fn handle_action_done(
         &mut self,
         now: Time,
@@ -155,11 +156,11 @@ impl Pool {
         self.settle();
     }
 
-    /// The time [`Pool::poll_timeout`] gave has come.
+    /// Handles the deadlines of [`Pool::poll_timeout`] that have passed.
     pub fn handle_timeout(&mut self, now: Time) {
         self.now = now;
         if self.rounds.deadline.is_some_and(|at| at <= now) {
-            // Not asked for again while the round before still runs.
+            // Not requested again while the previous round runs.
             self.rounds.deadline = None;
             self.rounds.want();
         }
@@ -167,9 +168,9 @@ impl Pool {
         self.settle();
     }
 
-    /// The metadata's file can (false) or cannot (true) grow any more. While it cannot, no page is
-    /// given out, as if the pool were full; giving back and deleting still work, from what the
-    /// store keeps for that. See [`crate::commit::metadata::Store::space_is_low`].
+    /// Sets whether the metadata's file lacks space to grow. If so, no page is allocated, as if the
+    /// pool were full. Deallocation and deletion still work, using the store's reserve. See
+    /// [`crate::commit::metadata::Store::space_is_low`].
     pub fn set_metadata_is_low(&mut self, now: Time, low: bool) {
         self.now = now;
         self.retry |= self.alloc.metadata_is_low && !low;
@@ -177,43 +178,46 @@ impl Pool {
         self.settle();
     }
 
-    /// Takes back a request that still waits (for space, for a copy). True: it will not be answered
-    /// and nothing was done.
+    /// Cancels a request that still waits (for space, for a copy). Returns true if it will not be
+    /// answered and had no effect.
     pub fn cancel(&mut self, now: Time, id: RequestId) -> bool {
         self.now = now;
         let Some(at) = self.waiting.iter().position(|waiting| waiting.id == id) else {
             return false;
         };
-        let waiting = self.waiting.remove(at).expect("it was found there");
+        let waiting = self
+            .waiting
+            .remove(at)
+            .expect("its position was found above");
         self.release_barrier(&waiting.request);
         self.retry = true;
         self.settle();
         true
     }
 
-    /// The next answer.
+    /// Returns the next reply.
     pub fn poll_reply(&mut self) -> Option<Reply> {
         self.replies.pop_front()
     }
 
-    /// The next thing to do.
+    /// Returns the next action to carry out.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.poll()
     }
 
-    /// The next thing to know.
+    /// Returns the next event to report.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// When [`Pool::handle_timeout`] is wanted.
+    /// Returns when [`Pool::handle_timeout`] must be called next.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         let deadlines = [self.rounds.deadline, self.room_deadline()];
         deadlines.into_iter().flatten().min()
     }
 
-    /// When the first of those that wait for room fails.
+    /// Returns when the first request that waits for room fails.
     fn room_deadline(&self) -> Option<Time> {
         let held = self
             .waiting
@@ -222,26 +226,26 @@ impl Pool {
         held.filter_map(|waiting| waiting.until).min()
     }
 
-    /// Bytes of a page.
+    /// Returns the page size, bytes.
     #[must_use]
     pub fn page_bytes(&self) -> u32 {
         self.page_bytes
     }
 
-    /// The pool's own number.
+    /// Returns the identifier of the pool.
     #[must_use]
     pub fn uuid(&self) -> [u8; 16] {
         self.uuid
     }
 
-    /// A sync or a commit has failed; only reads are served.
+    /// Returns whether a sync or a commit has failed; only reads are served then.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.read_only
     }
 
-    /// Nothing is under way: no access, action, or waiting request. (Changes may still be in memory
-    /// only: flush.)
+    /// Returns whether no access, action or waiting request is in progress. (Changes may still be
+    /// in memory only: flush.)
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.accesses.is_empty() && self.actions.is_empty() && self.waiting.is_empty()
@@ -259,8 +263,8 @@ impl Pool {
         self.events.push_back(event);
     }
 
-    /// A sync or commit failed: what is on stable storage is not known any more, so nothing is
-    /// changed any more.
+    /// Makes the pool read-only after a failed sync or commit, because the state of stable storage
+    /// is unknown.
     pub(crate) fn set_read_only(&mut self) {
         if !self.read_only {
             self.read_only = true;
@@ -274,7 +278,7 @@ impl Pool {
         }
     }
 
-    /// A map (or a copy that came to nothing) names the page no longer.
+    /// Drops a reference of a map, or of a copy that failed.
     pub(crate) fn drop_page(&mut self, page: PageId) {
         self.alloc.group(page.group).drop_reference(page.page);
         self.rounds.dropped.push(page);
@@ -326,7 +330,7 @@ impl Pool {
             Request::Write { volume, .. } | Request::Unmap { volume, .. }
                 if self.rounds.is_being_deleted(*volume) =>
             {
-                // Fails if the deletion succeeds, and is refused with the deletion if it does not.
+                // Fails if the deletion succeeds, and is refused with the deletion otherwise.
                 Attempt::Wait(WaitFor::Others)
             }
             Request::Write {
@@ -362,11 +366,11 @@ impl Pool {
         }
     }
 
-    /// Tries the waiting requests once more, in order.
+    /// Tries the waiting requests again, in order.
     fn run_waiting(&mut self) {
         self.alloc.is_contended = false;
         for _ in 0..self.waiting.len() {
-            let waiting = self.waiting.pop_front().expect("counted above");
+            let waiting = self.waiting.pop_front().expect("the queue was not empty");
             self.release_barrier(&waiting.request);
             if let Attempt::Wait(reason) = self.start(waiting.id, &waiting.request) {
                 self.defer(Waiting { reason, ..waiting });
@@ -405,7 +409,7 @@ impl Pool {
         }
     }
 
-    /// Runs at the end of every call: starts everything that can start.
+    /// Starts everything that can start; called at the end of every call.
     pub(crate) fn settle(&mut self) {
         loop {
             if core::mem::take(&mut self.retry) && !self.waiting.is_empty() {
@@ -422,7 +426,7 @@ impl Pool {
         self.check_threshold();
     }
 
-    /// Tells when use crosses the soft threshold, once each time.
+    /// Reports when use crosses the soft threshold, once each time.
     pub(crate) fn check_threshold(&mut self) {
         let (total, used) = self.alloc.total_and_used_pages();
         let threshold = u64::from(self.config.soft_threshold_percent);

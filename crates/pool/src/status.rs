@@ -1,61 +1,62 @@
-//! Figures of a pool, its groups and volumes. All in bytes of whole pages.
+//! Figures of a pool, its groups and volumes, in bytes of whole pages.
 
 use crate::access::request::{Failure, Range};
 use crate::place::GroupId;
 use crate::pool::Pool;
 use crate::volume::VolumeId;
 
-/// A pool in figures. `capacity = used + free + lost`.
+/// Figures of a pool. `capacity = used + free + lost`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PoolStatus {
-    /// Bytes of a page.
+    /// Page size, bytes.
     pub page_bytes: u32,
-    /// Bytes that can hold data (headers are not counted).
+    /// Capacity for data, without headers, bytes.
     pub capacity_bytes: u64,
-    /// Bytes that at least one volume maps, or a copy under way will.
+    /// Bytes that at least one volume maps, or that a copy in progress will map.
     pub used_bytes: u64,
-    /// Bytes that writes may take, at once or after what was freed has come back.
+    /// Bytes available to writes, at once or after freed pages are recycled.
     pub free_bytes: u64,
-    /// Of those free: not yet committed, discarded and synced. A write that needs them waits.
+    /// Part of the free bytes that is not yet committed, discarded and synced. A write that needs
+    /// it waits.
     pub freeing_bytes: u64,
-    /// Bytes that could not be discarded: out of use until the pool is opened again.
+    /// Bytes that could not be discarded: unusable until the pool is opened again.
     pub lost_bytes: u64,
-    /// Sum of the sizes of all volumes that take writes.
+    /// Sum of the sizes of all writable volumes.
     pub provisioned_bytes: u64,
     /// `provisioned / capacity`; 0 for a pool without groups.
     pub overcommit: f64,
     /// Use at which the threshold is reported.
     pub threshold_bytes: u64,
-    /// Number of the last commit that was begun.
+    /// Number of the last commit that was started.
     pub generation: u64,
     /// Commits since the pool was opened.
     pub commits: u64,
     /// Pages copied since the pool was opened.
     pub copies: u64,
-    /// A sync or commit has failed.
+    /// Whether a sync or a commit has failed.
     pub read_only: bool,
-    /// The metadata's own space is nearly used up.
+    /// Whether the space for metadata is almost exhausted.
     pub metadata_is_low: bool,
 }
 
-/// A group in figures.
+/// Figures of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupStatus {
     /// Its number.
     pub id: GroupId,
     /// Its name.
     pub name: String,
-    /// Size of its file in use: whole pages, with the header's.
+    /// Size of the used part of its file: whole pages, including the header's.
     pub size_bytes: u64,
-    /// Bytes that can hold data.
+    /// Capacity for data, bytes.
     pub capacity_bytes: u64,
-    /// As of the pool.
+    /// As for the pool.
     pub used_bytes: u64,
-    /// As of the pool.
+    /// As for the pool.
     pub free_bytes: u64,
 }
 
-/// A volume in figures.
+/// Figures of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeStatus {
     /// Its number.
@@ -64,18 +65,18 @@ pub struct VolumeStatus {
     pub name: String,
     /// Virtual size.
     pub size_bytes: u64,
-    /// Most that it may map.
+    /// Quota, bytes.
     pub quota_bytes: Option<u64>,
     /// Bytes of the pages that it maps, shared or not.
     pub mapped_bytes: u64,
-    /// A snapshot: takes no writes.
+    /// Whether it is a read-only snapshot.
     pub read_only: bool,
-    /// The volume it was copied from, which may be gone by now.
+    /// The volume it was copied from, which may have been deleted.
     pub origin: Option<VolumeId>,
 }
 
 impl Pool {
-    /// The pool in figures. Costs a walk over groups and volumes, not over maps.
+    /// Returns the figures of the pool. Walks groups and volumes, not maps.
     #[must_use]
     pub fn status(&self) -> PoolStatus {
         let bytes = |pages: u64| pages * u64::from(self.page_bytes);
@@ -121,15 +122,15 @@ impl Pool {
         }
     }
 
-    /// Bytes that at least one volume maps, as in [`PoolStatus`]. Costs a walk over the groups
-    /// alone.
+    /// Returns the bytes that at least one volume maps, as in [`PoolStatus`]. Walks only the
+    /// groups.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         self.alloc.total_and_used_pages().1 * u64::from(self.page_bytes)
     }
 
-    /// Bytes that a volume maps, and bytes that it may still map: what is free in the pool, or left
-    /// of its quota if that is less. Costs a walk over the groups alone.
+    /// Returns the bytes that a volume maps, and the bytes that it may still map: the pool's free
+    /// bytes, or the rest of its quota if that is less. Walks only the groups.
     #[must_use]
     pub fn space(&self, id: VolumeId) -> Option<(u64, u64)> {
         let volume = self.volumes.get(&id)?;
@@ -149,7 +150,7 @@ impl Pool {
         Some((mapped, free.min(left)))
     }
 
-    /// All groups in figures, in order.
+    /// Returns the figures of all groups, in order.
     pub fn groups(&self) -> impl Iterator<Item = GroupStatus> + '_ {
         let bytes = |pages: u32| u64::from(pages) * u64::from(self.page_bytes);
         self.alloc
@@ -166,12 +167,12 @@ impl Pool {
             })
     }
 
-    /// All volumes in figures, in order of their numbers.
+    /// Returns the figures of all volumes, in order of their numbers.
     pub fn volumes(&self) -> impl Iterator<Item = VolumeStatus> + '_ {
         self.volumes.keys().filter_map(|id| self.volume(*id))
     }
 
-    /// A volume in figures.
+    /// Returns the figures of a volume.
     #[must_use]
     pub fn volume(&self, id: VolumeId) -> Option<VolumeStatus> {
         let volume = self.volumes.get(&id)?;
@@ -186,7 +187,7 @@ impl Pool {
         })
     }
 
-    /// The volume of that name.
+    /// Returns the volume of that name.
     #[must_use]
     pub fn volume_named(&self, name: &str) -> Option<VolumeId> {
         self.volumes
@@ -194,8 +195,8 @@ impl Pool {
             .find_map(|(id, volume)| (volume.name == name).then_some(*id))
     }
 
-    /// Bytes of the pages that only this volume maps: what deleting it gives back. Walks the
-    /// volume's map.
+    /// Returns the bytes of the pages that only this volume maps, which its deletion frees. Walks
+    /// the volume's map.
     #[must_use]
     pub fn exclusive_bytes(&self, id: VolumeId) -> Option<u64> {
         let volume = self.volumes.get(&id)?;
@@ -208,9 +209,8 @@ impl Pool {
         Some(volume.map.iter().filter(alone).count() as u64 * u64::from(self.page_bytes))
     }
 
-    /// The parts of a range that take space: extents that follow one another from its beginning,
-    /// each with whether it is mapped; neighbours differ; at most `extents_max`. For GET LBA
-    /// STATUS.
+    /// Returns the provisioning of a range: at most `extents_max` consecutive extents from its
+    /// start, each with whether it is mapped; neighbours differ. For GET LBA STATUS.
     ///
     /// # Errors
     /// [`Failure::NoVolume`], [`Failure::OutOfRange`].

@@ -2,7 +2,7 @@
 
 use crate::map::Map;
 
-/// Number of a volume. Never used again in its pool.
+/// Number of a volume, never reused in its pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VolumeId(pub u32);
 
@@ -11,9 +11,9 @@ pub(crate) struct Volume {
     pub(crate) name: String,
     pub(crate) size_bytes: u64,
     pub(crate) quota_bytes: Option<u64>,
-    /// A snapshot.
+    /// Whether it is a snapshot.
     pub(crate) read_only: bool,
-    /// The volume it was copied from, which may be gone by now.
+    /// The volume it was copied from, which may have been deleted.
     pub(crate) origin: Option<VolumeId>,
     /// The volume at the root of all the copies. Only volumes of one family share pages, each at
     /// the same place.
@@ -21,7 +21,7 @@ pub(crate) struct Volume {
     pub(crate) map: Map,
     /// Accesses in flight that change the volume's pages.
     pub(crate) writes_in_flight: u32,
-    /// Snapshots and a deletion that wait for them; meanwhile no write begins.
+    /// Snapshots and a deletion that wait for these accesses; meanwhile no write starts.
     pub(crate) barriers: u32,
 }
 

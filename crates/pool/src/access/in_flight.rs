@@ -1,4 +1,4 @@
-//! Accesses that are under way, and the reasons for which they wait.
+//! Accesses in flight, and the reasons for which requests wait.
 
 use crate::access::pieces::{Piece, Pieces};
 use crate::access::request::RequestId;
@@ -7,7 +7,7 @@ use crate::map::PageId;
 use crate::place::Place;
 use crate::volume::VolumeId;
 
-/// An access that knows its pages.
+/// An access whose pages are known.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     pub(crate) id: RequestId,
@@ -51,13 +51,13 @@ pub(crate) struct Copying {
     pub(crate) to: PageId,
 }
 
-/// Copies under way for one access. Until all are done the pages of the access are busy.
+/// Copies in progress for one access. Until all are done, the pages of the access are busy.
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
     pub(crate) all: Vec<Copying>,
     pub(crate) left: usize,
     pub(crate) failure: Option<ActionFailure>,
-    /// Pages of the volume that are busy: first and last.
+    /// Busy pages of the volume, as (first, last).
     pub(crate) busy: Vec<(u64, u64)>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Writing {
     pub(crate) groups: Groups,
 }
 
-/// A part of a page that is to read as zeros.
+/// A part of a page to zero.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     /// Page of the volume.
@@ -80,33 +80,33 @@ pub(crate) struct Part {
     pub(crate) length_bytes: u32,
 }
 
-/// An unmapping in flight: first copies of pages that others share, then zeroes.
+/// An unmapping in flight: first copies of shared pages, then zeroing of parts.
 #[derive(Debug)]
 pub(crate) struct Zeroing {
     pub(crate) fua: bool,
     pub(crate) copies: Copies,
     pub(crate) parts: Vec<Part>,
-    /// Where the zeroes go, once they are under way.
+    /// Places being zeroed, once that has started.
     pub(crate) places: Vec<Place>,
     pub(crate) zeroes_left: usize,
     pub(crate) failure: Option<ActionFailure>,
 }
 
-/// The outcome of an attempt to begin a request.
+/// Outcome of an attempt to start a request.
 #[derive(Debug)]
 pub(crate) enum Attempt {
-    /// It is under way, or over.
+    /// Started, and perhaps complete.
     Begun,
-    /// It has to wait, and is tried again.
+    /// Must wait; it is tried again later.
     Wait(WaitFor),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitFor {
-    /// A page being copied, or the end of the writes to a volume.
+    /// For a page that is being copied, or for the end of the writes to a volume.
     Others,
-    /// Pages that are being freed.
+    /// For pages that are being freed.
     Space,
-    /// Pages that are given back or added.
+    /// For pages that are deallocated or added.
     Room,
 }

@@ -3,8 +3,8 @@
 //! | file | contents |
 //! |---|---|
 //! | `request` | requests and replies |
-//! | `pieces` | where the bytes of an access lie |
-//! | `in_flight` | accesses under way |
+//! | `pieces` | location of an access's data |
+//! | `in_flight` | accesses in flight |
 //! | `write` `unmap` | changes of pages |
 pub(crate) mod in_flight;
 pub(crate) mod pieces;

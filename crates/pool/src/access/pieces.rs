@@ -1,4 +1,4 @@
-//! The places of an access's bytes. Nearly always one piece, so the first ones need no allocation.
+//! The pieces of an access. Nearly always there is one, so the first ones need no allocation.
 
 use crate::place::Place;
 use crate::volume::Volume;
@@ -6,22 +6,22 @@ use crate::volume::Volume;
 /// A part of an access, in the order of the access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// The bytes lie here.
+    /// Data in a group's file.
     Data {
-        /// Where.
+        /// Location.
         place: Place,
-        /// How many, at least 1.
+        /// Length, bytes, at least 1.
         length_bytes: u32,
     },
-    /// Nothing is stored; the bytes are zeros. Only in reads.
+    /// Unallocated, reads as zeros. Only in reads.
     Zeros {
-        /// How many, at least 1.
+        /// Length, bytes, at least 1.
         length_bytes: u32,
     },
 }
 
 impl Piece {
-    /// Bytes of the access that this piece is.
+    /// Returns the length of the piece, bytes.
     #[must_use]
     pub const fn length_bytes(&self) -> u32 {
         match *self {
@@ -33,13 +33,13 @@ impl Piece {
 const INLINE: usize = 2;
 const NOTHING: Piece = Piece::Zeros { length_bytes: 0 };
 
-/// The pieces of an access; together exactly its length. Neighbours that continue each other are
-/// one piece.
+/// The pieces of an access, of exactly its length together. Adjacent pieces that are contiguous in
+/// the file are merged.
 #[derive(Clone, Debug)]
 pub struct Pieces {
     first: [Piece; INLINE],
     first_len: u8,
-    /// All of them once they are more than [`INLINE`].
+    /// All pieces, if there are more than [`INLINE`].
     all: Vec<Piece>,
 }
 
@@ -54,7 +54,7 @@ impl Default for Pieces {
 }
 
 impl Pieces {
-    /// The pieces in order.
+    /// Returns the pieces in order.
     #[must_use]
     pub fn as_slice(&self) -> &[Piece] {
         if self.all.is_empty() {
@@ -95,7 +95,7 @@ impl<'a> IntoIterator for &'a Pieces {
     }
 }
 
-/// Lengthens `last` by `next` if the one begins where the other ends.
+/// Extends `last` by `next` if they are contiguous. Returns whether they are.
 fn extend(last: &mut Piece, next: &Piece) -> bool {
     match (last, *next) {
         (Piece::Zeros { length_bytes }, Piece::Zeros { length_bytes: more }) => {
@@ -121,7 +121,7 @@ fn extend(last: &mut Piece, next: &Piece) -> bool {
     }
 }
 
-/// Where a range of a volume lies.
+/// Returns the pieces of a range of a volume.
 pub(crate) fn pieces(
     volume: &Volume,
     page_bytes: u32,
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_that_continue_each_other_are_one() {
+    fn contiguous_pieces_are_merged() {
         let mut pieces = Pieces::default();
         pieces.push(data(0, 100, 50));
         pieces.push(data(0, 150, 10));

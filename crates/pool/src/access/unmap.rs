@@ -1,4 +1,4 @@
-//! UNMAP and WRITE SAME that gives back: whole pages are freed, parts of pages are zeroed.
+//! UNMAP, and WRITE SAME that deallocates: whole pages are freed, parts of pages are zeroed.
 
 use crate::access::in_flight::{AccessKind, Attempt, Part, WaitFor, Zeroing};
 use crate::access::request::{Failure, Range, RequestId};
@@ -9,10 +9,10 @@ use crate::place::Place;
 use crate::pool::Pool;
 use crate::volume::VolumeId;
 
-/// The parts of an unmapping.
+/// Division of an unmapping into whole pages and parts.
 #[derive(Debug, Default)]
 struct Plan {
-    /// Whole pages: first, and behind the last.
+    /// Whole pages, as (first, end).
     whole: Vec<(u64, u64)>,
     parts: Vec<Part>,
 }
@@ -92,8 +92,8 @@ impl Pool {
         Attempt::Begun
     }
 
-    /// Cuts ranges (sorted, apart) into whole pages and parts of mapped pages. The volume's last
-    /// page is whole when all of the volume that lies in it is.
+    /// Divides sorted, disjoint ranges into whole pages and parts of mapped pages. The volume's
+    /// last page counts as whole if the range includes all of the volume that lies in it.
     fn plan_unmap(&self, volume_id: VolumeId, ranges: &[Range]) -> Plan {
         let volume = &self.volumes[&volume_id];
         let page_bytes = u64::from(self.page_bytes);
@@ -117,7 +117,7 @@ impl Pool {
                 end / page_bytes
             };
             if first > behind {
-                // Within one page.
+                // The range lies within one page.
                 part(begin / page_bytes, begin, end);
                 continue;
             }
@@ -142,7 +142,7 @@ impl Pool {
 
     fn zeroing(&mut self, key: usize) -> &mut Zeroing {
         let AccessKind::Unmap(zeroing) = &mut self.accesses[key].kind else {
-            unreachable!("an unmapping stays one");
+            unreachable!("the access is an unmapping");
         };
         zeroing
     }
@@ -178,8 +178,8 @@ impl Pool {
         }
     }
 
-    /// Zeroes the parts of pages where they lie now; a page that has gone meanwhile reads as zeros
-    /// already.
+    /// Zeroes the parts of pages at their present location. A page that was unmapped meanwhile
+    /// reads as zeros already.
     fn start_zeroes(&mut self, key: usize, volume: VolumeId) {
         let parts = core::mem::take(&mut self.zeroing(key).parts);
         let mut places = Vec::with_capacity(parts.len());

@@ -1,4 +1,4 @@
-//! Writes: new pages for what was never written, copies of shared pages, then the pieces.
+//! Writes: allocate new pages, copy shared pages, then return the pieces.
 
 use crate::access::in_flight::{
     AccessKind, Attempt, Copies, Copying, Groups, InFlight, WaitFor, Writing,
@@ -72,14 +72,14 @@ impl Pool {
         } else {
             let copies = self.start_copies(key, volume_id, first..=last, vec![(first, last)]);
             let AccessKind::Write(writing) = &mut self.accesses[key].kind else {
-                unreachable!("just put there");
+                unreachable!("the access was inserted as a write");
             };
             writing.copies = copies;
         }
         Attempt::Begun
     }
 
-    /// The pages of a range that may be written, or why it may not.
+    /// Returns the first and last page of a range, or the reason for which it is not writable.
     pub(crate) fn writable(
         &self,
         volume: VolumeId,
@@ -100,7 +100,8 @@ impl Pool {
         ))
     }
 
-    /// A snapshot of the volume waits, or one of the pages is being copied.
+    /// Returns whether an access must wait: for a pending snapshot of the volume, or because one of
+    /// the pages is being copied.
     pub(crate) fn must_wait(&self, volume: VolumeId, first: u64, last: u64) -> bool {
         self.volumes[&volume].barriers > 0
             || self
@@ -117,7 +118,7 @@ impl Pool {
             .is_some_and(|quota| (volume.map.mapped() + fresh) * u64::from(self.page_bytes) > quota)
     }
 
-    /// An access that changes pages of the volume begins.
+    /// Registers an access that changes pages of the volume.
     pub(crate) fn enter_change(
         &mut self,
         id: RequestId,
@@ -127,7 +128,7 @@ impl Pool {
         let epoch = self.alloc.epochs.enter();
         self.volumes
             .get_mut(&volume)
-            .expect("looked at before")
+            .expect("the caller checked that the volume exists")
             .writes_in_flight += 1;
         self.accesses.insert(InFlight {
             id,
@@ -137,9 +138,13 @@ impl Pool {
         })
     }
 
-    /// The volume's page now lies at `to`; what was there loses a reference.
+    /// Maps the volume's page to `to`; the previously mapped page loses a reference.
     pub(crate) fn set_mapping(&mut self, volume: VolumeId, page: u64, to: Option<PageId>) {
-        let map = &mut self.volumes.get_mut(&volume).expect("looked at before").map;
+        let map = &mut self
+            .volumes
+            .get_mut(&volume)
+            .expect("the caller checked that the volume exists")
+            .map;
         let before = map.set(page, to);
         self.rounds
             .dirty_leaves
@@ -151,8 +156,8 @@ impl Pool {
         }
     }
 
-    /// Copies those of `pages` that other volumes share; meanwhile the ranges `busy` are busy.
-    /// There is space for them.
+    /// Copies those of `pages` that other volumes share. Meanwhile the ranges `busy` are busy.
+    /// There is space for the copies.
     pub(crate) fn start_copies(
         &mut self,
         key: usize,
@@ -188,8 +193,8 @@ impl Pool {
         copies
     }
 
-    /// A copy for an access ended. Gives how all of them ended once the last has; then the maps
-    /// name the copies.
+    /// Ends a copy of an access. After the last copy, maps the copies and returns their common
+    /// result.
     pub(crate) fn end_copy(
         &mut self,
         volume: VolumeId,
@@ -221,7 +226,7 @@ impl Pool {
         Some(copies.failure.map_or(Ok(()), Err))
     }
 
-    /// A copy or zeroing for an access ended.
+    /// Ends a copy or zeroing of an access.
     pub(crate) fn handle_page_action(
         &mut self,
         key: usize,
@@ -237,7 +242,7 @@ impl Pool {
                 let mut copies = core::mem::take(&mut writing.copies);
                 let ended = self.end_copy(volume, &mut copies, index, result);
                 let AccessKind::Write(writing) = &mut self.accesses[key].kind else {
-                    unreachable!("seen above");
+                    unreachable!("the match above handled unmappings");
                 };
                 match ended {
                     None => writing.copies = copies,
@@ -251,7 +256,7 @@ impl Pool {
         }
     }
 
-    /// An access that changes pages of its volume is over.
+    /// Ends an access that changes pages of its volume.
     pub(crate) fn leave(&mut self, key: usize) -> RequestId {
         let ended = self.accesses.remove(key);
         self.alloc.epochs.leave(ended.epoch);
@@ -259,7 +264,7 @@ impl Pool {
         ended.id
     }
 
-    /// Answers a change that is done, or whose pages could not be copied or zeroed.
+    /// Answers a change: completed, or failed because pages could not be copied or zeroed.
     pub(crate) fn end_change(&mut self, id: RequestId, fua: bool, failure: Option<ActionFailure>) {
         match failure {
             None if fua => self.await_stable(id, Outcome::Done),
@@ -272,7 +277,7 @@ impl Pool {
     fn make_write_ready(&mut self, key: usize) {
         let access = &mut self.accesses[key];
         let AccessKind::Write(writing) = &mut access.kind else {
-            unreachable!("a write stays one");
+            unreachable!("the access is a write");
         };
         let pieces = pieces(
             &self.volumes[&access.volume],
@@ -291,7 +296,7 @@ impl Pool {
         );
     }
 
-    /// The data of a write were moved, or could not be.
+    /// Ends a write after the transfer of its data, successful or not.
     pub(crate) fn end_write(
         &mut self,
         id: RequestId,
@@ -308,7 +313,7 @@ impl Pool {
         }
     }
 
-    /// An access that changed pages of the volume ended.
+    /// Unregisters an access that changed pages of the volume.
     pub(crate) fn leave_volume(&mut self, volume: VolumeId) {
         let volume = self
             .volumes

@@ -1,4 +1,4 @@
-//! Space: whether there is enough, which page is next, and how pages come back.
+//! Allocation: checks for space, chooses the next page, and recycles freed pages.
 
 use crate::actions::Actions;
 use crate::alloc::epoch::Epochs;
@@ -7,14 +7,15 @@ use crate::alloc::recycler::Recycler;
 use crate::map::PageId;
 use crate::place::GroupId;
 
-/// Whether there is space for some pages.
+/// Availability of a number of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Space {
-    /// Take them.
+    /// Pages can be allocated now.
     Available,
-    /// When freed pages have come back, or after the requests that wait already.
+    /// Pages become available when freed pages are recycled, or after earlier requests in the
+    /// queue.
     Coming,
-    /// Not unless pages are given back or added.
+    /// Pages become available only if others are deallocated or added.
     Full,
 }
 
@@ -23,18 +24,18 @@ pub(crate) enum Space {
 pub(crate) struct Allocator {
     pub(crate) page_bytes: u32,
     pub(crate) groups: Vec<Group>,
-    /// Where the search for the next page begins.
+    /// Group at which the search for the next page starts.
     next: usize,
     pub(crate) epochs: Epochs,
     pub(crate) recycler: Recycler,
     /// A queued request is waiting for space; no other one behind it may allocate.
     pub(crate) is_contended: bool,
-    /// The metadata's own space is nearly used up: no page is given out.
+    /// The space for metadata is almost exhausted: no page is allocated.
     pub(crate) metadata_is_low: bool,
 }
 
 impl Allocator {
-    /// Without groups.
+    /// Creates an allocator without groups.
     pub(crate) fn new(page_bytes: u32) -> Allocator {
         Allocator {
             page_bytes,
@@ -47,24 +48,25 @@ impl Allocator {
         }
     }
 
-    /// A group by its number.
+    /// Returns a group by its number.
     pub(crate) fn group(&mut self, id: GroupId) -> &mut Group {
         &mut self.groups[id.index()]
     }
 
-    /// No other volume counts on the page: the one that maps it may overwrite it in place.
+    /// Returns whether only one reference to the page exists, so that the volume that maps it may
+    /// overwrite it in place.
     pub(crate) fn is_exclusive(&self, page: PageId) -> bool {
         let references = self.groups[page.group.index()].references(page.page);
         references.live == 1 && references.dropping == 0
     }
 
-    /// Brings dropped pages back, as far as no access can touch them.
+    /// Recycles dropped pages that no access can touch any longer.
     pub(crate) fn recycle(&mut self, actions: &mut Actions) {
         self.recycler
             .run(&mut self.groups, &self.epochs, self.page_bytes, actions);
     }
 
-    /// A batch of discards is on stable storage: its pages are free.
+    /// Frees the pages of a batch of discards, which is on stable storage.
     pub(crate) fn end_recycling(&mut self) {
         self.recycler.end_batch(&mut self.groups);
     }
@@ -95,8 +97,8 @@ impl Allocator {
         }
     }
 
-    /// The next page, of the groups in turn, so that the drives of all groups carry load. There is
-    /// one: see [`Allocator::space_for`].
+    /// Allocates the next page, from the groups in turn, so that the drives of all groups share the
+    /// load. There must be one: see [`Allocator::space_for`].
     pub(crate) fn take_page(&mut self) -> PageId {
         for _ in 0..self.groups.len() {
             let index = self.next;
@@ -108,10 +110,10 @@ impl Allocator {
                 };
             }
         }
-        unreachable!("space was found before a page is taken")
+        unreachable!("the caller checked that there is space")
     }
 
-    /// Pages that can hold data, and those that do.
+    /// Returns the number of pages that can hold data, and the number of those in use.
     pub(crate) fn total_and_used_pages(&self) -> (u64, u64) {
         self.groups.iter().fold((0, 0), |(total, used), group| {
             (

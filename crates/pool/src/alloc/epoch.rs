@@ -1,9 +1,9 @@
-//! Accesses that may still touch a dropped page.
+//! Tracking of accesses that may still touch a dropped page.
 //!
-//! Time is cut into epochs; each commit ends one. An access is counted in the epoch in which it
-//! learned its pages. What was dropped in epoch `e` cannot be known to an access of a later one, so
-//! once epochs up to `e` are empty no access touches it. One counter per access instead of one per
-//! page: the read path pays an increment and a decrement.
+//! Time is divided into epochs; each commit ends one. An access is counted in the epoch in which it
+//! learned its pages. A page dropped in epoch `e` is unknown to the accesses of later epochs, so
+//! once all epochs up to `e` are empty, no access touches it. There is one counter per epoch
+//! instead of one per page, and the read path costs an increment and a decrement.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 pub(crate) struct Epochs {
     /// Number of the first of `in_flight`.
     first: u64,
-    /// Accesses in flight per epoch; the last is the present epoch.
+    /// Accesses in flight per epoch; the last is the current epoch.
     in_flight: VecDeque<u32>,
 }
 
@@ -23,25 +23,25 @@ impl Epochs {
         }
     }
 
-    /// An access begins; gives the epoch to leave it with.
+    /// Registers an access. Returns the epoch to pass to `leave`.
     pub(crate) fn enter(&mut self) -> u64 {
         let last = self.in_flight.len() - 1;
         self.in_flight[last] += 1;
         self.first + last as u64
     }
 
-    /// An access joins `epoch`, which another one keeps open; [`Epochs::leave`] ends it.
+    /// Registers an access in `epoch`, which another access keeps open. [`Epochs::leave`] ends it.
     pub(crate) fn join(&mut self, epoch: u64) {
         self.in_flight[(epoch - self.first) as usize] += 1;
     }
 
-    /// An access that entered at `epoch` ends.
+    /// Unregisters an access that entered in `epoch`.
     pub(crate) fn leave(&mut self, epoch: u64) {
         self.in_flight[(epoch - self.first) as usize] -= 1;
         self.forget_empty();
     }
 
-    /// Ends the present epoch and gives its number.
+    /// Ends the current epoch and returns its number.
     pub(crate) fn advance(&mut self) -> u64 {
         let ended = self.first + self.in_flight.len() as u64 - 1;
         self.in_flight.push_back(0);
@@ -49,7 +49,7 @@ impl Epochs {
         ended
     }
 
-    /// No access of `epoch` or an earlier one is in flight.
+    /// Returns whether no access of `epoch` or an earlier one is in flight.
     pub(crate) fn is_over(&self, epoch: u64) -> bool {
         epoch < self.first
     }

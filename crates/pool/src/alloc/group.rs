@@ -1,14 +1,13 @@
-//! The pages of one group: which are free, and how many references the others have.
+//! The pages of one group: free pages, and references to the others.
 
 use crate::place::GroupId;
 
-/// References to a page. It may be given out again when there are none, and after it was discarded.
+/// References to a page. It may be allocated again once there are none and it was discarded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct References {
-    /// Maps that name it now, in memory, and copies on their way into it.
+    /// Current references: maps in memory, and copies in progress into it.
     pub(crate) live: u32,
-    /// References that were dropped, but would come back with a crash or may still be used by an
-    /// access in flight.
+    /// Dropped references that a crash would restore, or that an access in flight may still use.
     pub(crate) dropping: u32,
 }
 
@@ -23,24 +22,25 @@ pub(crate) struct Run {
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) name: String,
-    /// Size of the file in use: whole pages.
+    /// Size of the used part of the file: whole pages.
     pub(crate) size_bytes: u64,
     references: Vec<References>,
-    /// One bit per page: may be given out.
+    /// One bit per page that may be allocated.
     free: Vec<u64>,
     free_pages: u32,
     /// Pages with a live reference.
     used_pages: u32,
-    /// Pages that could not be discarded: out of use until the pool is opened again.
+    /// Pages that could not be discarded: unusable until the pool is opened again.
     lost_pages: u32,
-    /// Word of `free` where the next search begins. Pages are consecutive while there is room.
+    /// Word of `free` at which the next search starts. Pages are allocated consecutively if
+    /// possible.
     cursor: usize,
-    /// Data were written since the last sync began.
+    /// Data was written since the last sync started.
     pub(crate) dirty: bool,
 }
 
 impl Group {
-    /// A group of `pages` pages, the first of which is the header's. No page is free yet.
+    /// Creates a group of `pages` pages, the first of which is the header's. No page is free yet.
     pub(crate) fn new(name: String, pages: u32, page_bytes: u32) -> Group {
         Group {
             name,
@@ -55,12 +55,12 @@ impl Group {
         }
     }
 
-    /// Pages in all, with the header's.
+    /// Returns the total number of pages, including the header's.
     pub(crate) fn pages(&self) -> u32 {
         self.references.len() as u32
     }
 
-    /// Pages that can hold data.
+    /// Returns the number of pages that can hold data.
     pub(crate) fn data_pages(&self) -> u32 {
         self.pages() - 1
     }
@@ -77,7 +77,8 @@ impl Group {
         self.lost_pages
     }
 
-    /// Pages that no volume maps and that will be free when all is committed and discarded.
+    /// Returns the number of pages that no volume maps and that become free after commit and
+    /// discard.
     pub(crate) fn freeing_pages(&self) -> u32 {
         self.data_pages() - self.used_pages - self.free_pages - self.lost_pages
     }
@@ -90,7 +91,7 @@ impl Group {
         self.free[page as usize / 64] & (1 << (page % 64)) != 0
     }
 
-    /// The next free page, now used with one reference.
+    /// Allocates the next free page, with one reference.
     pub(crate) fn take(&mut self) -> Option<u32> {
         if self.free_pages == 0 {
             return None;
@@ -114,7 +115,7 @@ impl Group {
         }
     }
 
-    /// A map names the page no longer; the reference counts until [`Group::settle`].
+    /// Drops a map's reference; it counts as dropping until [`Group::settle`].
     pub(crate) fn drop_reference(&mut self, page: u32) {
         let references = &mut self.references[page as usize];
         references.live -= 1;
@@ -124,14 +125,14 @@ impl Group {
         }
     }
 
-    /// A dropped reference counts no longer. True if it was the last.
+    /// Removes a dropped reference. Returns whether it was the last.
     pub(crate) fn settle(&mut self, page: u32) -> bool {
         let references = &mut self.references[page as usize];
         references.dropping -= 1;
         *references == References::default()
     }
 
-    /// Pages that were discarded may be given out.
+    /// Marks discarded pages as free.
     pub(crate) fn set_free(&mut self, run: Run) {
         for page in run.first..run.first + run.pages {
             debug_assert!(!self.is_free(page) && self.references(page) == References::default());
@@ -140,12 +141,12 @@ impl Group {
         self.free_pages += run.pages;
     }
 
-    /// Pages that could not be discarded are not used again.
+    /// Marks pages that could not be discarded as lost.
     pub(crate) fn set_lost(&mut self, run: Run) {
         self.lost_pages += run.pages;
     }
 
-    /// All pages that no map names, as runs. For opening.
+    /// Returns all pages that no map references, as runs. Used when the pool is opened.
     pub(crate) fn unreferenced(&self, group: GroupId) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         for page in 1..self.pages() {
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_given_out_in_order_and_never_the_header() {
+    fn pages_are_allocated_in_order_and_never_the_header() {
         let mut group = Group::new("a".into(), 130, 1 << 16);
         let all = group.unreferenced(GroupId(0));
         assert_eq!(all, [run(1, 129)]);

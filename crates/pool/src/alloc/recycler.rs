@@ -1,4 +1,5 @@
-//! The way back of a page: dropped, committed, no access in flight, discarded, synced, free.
+//! Recycling of a page: dropped, committed, untouched by accesses in flight, discarded, synced,
+//! free.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -9,30 +10,31 @@ use crate::alloc::group::{Group, Run};
 use crate::map::PageId;
 use crate::place::{GroupId, Place};
 
-/// Discards under way at a time: enough to keep a device busy, few enough to leave it to others.
+/// Concurrent discards: enough to keep a device busy, few enough to leave capacity to other
+/// operations.
 const DISCARDS_MAX: usize = 16;
-/// The longest discard, in bytes: others get their turn between two of them.
+/// Longest discard, bytes, so that other operations proceed in between.
 const DISCARD_BYTES_MAX: u64 = 1 << 30;
-/// Pages in the first batch after opening, which is kept small so that the first writes need not
-/// wait for the whole pool.
+/// Pages in the first batch after opening. Small, so that the first writes need not wait for the
+/// whole pool.
 const FIRST_BATCH_PAGES: u32 = 4096;
 
-/// Pages on their way back.
+/// Pages being recycled.
 #[derive(Debug, Default)]
 pub(crate) struct Recycler {
-    /// Dropped references whose commit is durable, with the epoch they were dropped in.
+    /// Dropped references whose commit is durable, with the epoch in which they were dropped.
     committed: VecDeque<(u64, Vec<PageId>)>,
     /// Pages without references.
     ready: Vec<Run>,
     running: Option<Batch>,
-    /// A batch has come back since the pool was opened.
+    /// Whether a batch has completed since the pool was opened.
     is_warm: bool,
 }
 
 #[derive(Debug)]
 struct Batch {
     runs: Vec<Run>,
-    /// Of `runs`: handed out.
+    /// Number of `runs` that were started.
     begun: usize,
     in_flight: usize,
     failed: BTreeSet<usize>,
@@ -43,13 +45,13 @@ impl Recycler {
         self.committed.push_back((epoch, dropped));
     }
 
-    /// Pages that no map names: at opening, or of a new group.
+    /// Adds pages that no map references: when a pool is opened, or of a new group.
     pub(crate) fn add_ready(&mut self, runs: impl IntoIterator<Item = Run>) {
         self.ready.extend(runs);
     }
 
-    /// The runs that are discarded next: all that is ready, in order and as long runs, the first
-    /// time only a few pages.
+    /// Returns the next runs to discard: all that are ready, in order and merged; the first time
+    /// only a few pages.
     fn take_batch(&mut self, page_bytes: u32) -> Vec<Run> {
         self.ready.sort_unstable();
         let longest = (DISCARD_BYTES_MAX / u64::from(page_bytes)) as u32;
@@ -86,7 +88,8 @@ impl Recycler {
         runs
     }
 
-    /// Takes pages that no access in flight can touch, and discards a batch of them if none runs.
+    /// Collects pages that no access in flight can touch, and discards a batch of them if none is
+    /// in progress.
     pub(super) fn run(
         &mut self,
         groups: &mut [Group],
@@ -136,7 +139,7 @@ impl Recycler {
         }
     }
 
-    /// A discard has ended. After the last of a batch its groups are synced.
+    /// Handles a completed discard. After the last of a batch, its groups are synced.
     pub(crate) fn handle_discarded(
         &mut self,
         index: usize,
@@ -157,7 +160,8 @@ impl Recycler {
         actions.start(ActionKind::Sync { groups }, Pending::RecycleSync);
     }
 
-    /// The batch is on stable storage: its pages are free, or lost if they could not be discarded.
+    /// Completes a batch that is on stable storage: its pages are free, or lost if they could not
+    /// be discarded.
     pub(super) fn end_batch(&mut self, groups: &mut [Group]) {
         let batch = self.running.take().expect("a sync ends a batch");
         for (index, run) in batch.runs.into_iter().enumerate() {

@@ -1,10 +1,8 @@
-//! The header of a group's file names its pool and group, so that files are not mistaken for each
-//! other.
+//! The header of a group's file names its pool and group, so that files cannot be confused.
 //!
-//! Page 0 of each group holds two copies, at bytes 0 and 4096, and nothing else. The older one is
-//! overwritten each time the pool is opened, so that a torn write leaves the other. `generation` is
-//! that of the metadata then: metadata that are older than a header have lost commits that were on
-//! stable storage once.
+//! Page 0 of each group holds two copies, at bytes 0 and 4096, and nothing else. Each time the pool
+//! is opened the older copy is overwritten, so that a torn write leaves the other. `generation` is
+//! that of the metadata at that time: metadata older than a header have lost durable commits.
 
 use std::io;
 
@@ -15,19 +13,19 @@ use crate::place::GroupId;
 /// Bytes between the copies.
 const COPY_BYTES: u64 = 4096;
 
-/// Bytes a file must have to hold both.
+/// Smallest file that holds both copies, bytes.
 pub(crate) const HEADERS_BYTES: u64 = 2 * COPY_BYTES;
 
 /// The owner of a group's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupHeader {
-    /// The pool's number.
+    /// Identifier of the pool.
     pub uuid: [u8; 16],
-    /// The group's number in it.
+    /// Number of the group in the pool.
     pub group: GroupId,
     /// Bytes of a page.
     pub page_bytes: u32,
-    /// Generation of the metadata when this was written.
+    /// Generation of the metadata when this header was written.
     pub generation: u64,
 }
 
@@ -59,7 +57,7 @@ impl GroupHeader {
         record::FRAME_BYTES + 16 + 2 + 4 + 8
     }
 
-    /// Writes both copies and flushes: for a new group.
+    /// Writes both copies and flushes, for a new group.
     ///
     /// # Errors
     /// Those of the disk.
@@ -87,16 +85,16 @@ impl GroupHeader {
         disk.flush()
     }
 
-    /// Reads the newer copy that is whole.
+    /// Reads the newer intact copy.
     ///
     /// # Errors
-    /// Those of the disk. `Ok(Err)` if neither copy is whole.
+    /// Those of the disk. `Ok(Err)` if neither copy is intact.
     pub fn read(disk: &dyn Disk) -> io::Result<Result<GroupHeader, RecordError>> {
         let [first, second] = Self::copies(disk)?;
         Ok(match (first, second) {
             (Ok(first), Ok(second)) if second.generation > first.generation => Ok(second),
             (Ok(first), _) => Ok(first),
-            // A newer format says more than damage.
+            // A newer format is more informative than damage.
             (Err(_), Ok(second)) => Ok(second),
             (Err(first @ RecordError::Format { .. }), Err(_)) => Err(first),
             (Err(_), Err(second)) => Err(second),

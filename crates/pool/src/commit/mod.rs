@@ -1,8 +1,8 @@
-//! Stable storage: what is on it, and how it gets there.
+//! Stable storage: its contents, and the rounds that write them.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `rounds` `round` | data synced, then the maps that name them committed |
+//! | `rounds` `round` | syncs data, then commits the maps that reference it |
 //! | `metadata/` | the records and their store |
 //! | `header` | the header of a group's file |
 pub mod header;

@@ -1,8 +1,8 @@
-//! Rounds: sync the data, then commit the maps that name them, then answer the waiting requests.
+//! Rounds: sync the data, then commit the maps that reference it, then answer the waiting requests.
 //!
-//! One round runs at a time; what comes meanwhile is in the next. The maps are taken as they are
-//! when the sync *begins*: every page they name was either zeros on stable storage when it was
-//! given out, or copied before, and the sync covers the copy.
+//! One round runs at a time; requests that arrive meanwhile belong to the next. The maps are
+//! captured when the sync *starts*: every page that they reference was either zeros on stable
+//! storage when it was allocated, or copied before, and the sync covers the copy.
 
 use std::mem;
 
@@ -16,7 +16,7 @@ use crate::place::GroupId;
 use crate::pool::Pool;
 use crate::volume::{Volume, VolumeId};
 
-/// Changed leaves that are kept in memory at most before a round begins unasked: 16 MiB of them.
+/// Most changed leaves in memory before a round starts by itself: 16 MiB.
 const DIRTY_LEAVES_MAX: usize = 4096;
 
 impl Pool {
@@ -27,8 +27,8 @@ impl Pool {
         }
     }
 
-    /// Keeps a volume that was taken out of the pool until its deletion is durable. References to
-    /// its pages were dropped.
+    /// Keeps a volume that was removed from the pool until its deletion is durable. The references
+    /// to its pages were dropped.
     pub(crate) fn commit_deletion(&mut self, id: VolumeId, volume: Volume) {
         let epoch = self.alloc.epochs.enter();
         self.rounds
@@ -37,8 +37,8 @@ impl Pool {
         self.mark_metadata_changed();
     }
 
-    /// Puts back the volumes whose deletions can no longer become durable. Their pages were neither
-    /// discarded nor given out.
+    /// Restores the volumes whose deletion can no longer become durable. Their pages were neither
+    /// discarded nor allocated.
     pub(crate) fn restore_deleted_volumes(&mut self) {
         let running = self.rounds.running.as_mut();
         let mut deleted = running.map_or_else(Vec::new, |running| mem::take(&mut running.deleted));
@@ -57,7 +57,7 @@ impl Pool {
         Attempt::Begun
     }
 
-    /// Answers `id` with `outcome` once all that was done up to now is on stable storage.
+    /// Answers `id` with `outcome` once all changes up to now are on stable storage.
     pub(crate) fn await_stable(&mut self, id: RequestId, outcome: Outcome) {
         if self.read_only {
             self.fail(id, Failure::ReadOnly);
@@ -66,14 +66,14 @@ impl Pool {
             self.rounds.waiters.push((id, outcome));
             self.rounds.wanted = true;
         } else if let Some(running) = &mut self.rounds.running {
-            // Its sync began after the last change.
+            // Its sync started after the last change.
             running.waiters.push((id, outcome));
         } else {
             self.reply(id, outcome);
         }
     }
 
-    /// Begins a round if one is wanted and none runs.
+    /// Starts a round if one is wanted and none runs.
     pub(crate) fn run_rounds(&mut self) {
         if self.read_only || self.rounds.running.is_some() {
             return;

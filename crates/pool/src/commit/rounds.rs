@@ -1,4 +1,4 @@
-//! The state of rounds: what changed since the last one began, and the one that runs.
+//! State of the rounds: changes since the last one started, and the running one.
 
 use std::collections::BTreeSet;
 
@@ -10,38 +10,38 @@ use crate::map::PageId;
 use crate::place::GroupId;
 use crate::volume::{Volume, VolumeId};
 
-/// Changes since the last round began, and the round that runs.
+/// Changes since the last round started, and the running round.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
     pub(crate) dirty_leaves: BTreeSet<(VolumeId, u32)>,
     pub(crate) dirty_volumes: BTreeSet<VolumeId>,
     pub(crate) dirty_groups: BTreeSet<GroupId>,
-    /// Volumes deleted since the last round began.
+    /// Volumes deleted since the last round started.
     pub(super) deleted: Vec<DeletedVolume>,
-    /// References dropped in the present epoch.
+    /// References dropped in the current epoch.
     pub(crate) dropped: Vec<PageId>,
     pub(super) metadata_changed: bool,
     pub(super) waiters: Vec<(RequestId, Outcome)>,
     pub(super) running: Option<Running>,
     pub(super) wanted: bool,
-    /// When what changed is committed unasked.
+    /// Deadline at which changes are committed without a flush.
     pub(crate) deadline: Option<Time>,
 }
 
-/// A volume whose deletion is not durable yet. It is still read, and comes back if the commit
+/// A volume whose deletion is not durable yet. It is still readable, and is restored if the commit
 /// fails.
 #[derive(Debug)]
 pub(super) struct DeletedVolume {
     pub(super) id: VolumeId,
     pub(super) volume: Volume,
-    /// The epoch its pages were dropped in, kept open until the deletion is durable: reads join it,
-    /// so that no page is given out under them.
+    /// Epoch in which its pages were dropped. It stays open until the deletion is durable. Reads
+    /// join it, so that their pages are not allocated again.
     pub(super) epoch: u64,
 }
 
 #[derive(Debug)]
 pub(super) struct Running {
-    /// Until it is handed out.
+    /// The batch, until it is passed to the caller.
     pub(super) batch: Option<Box<Batch>>,
     pub(super) epoch: u64,
     pub(super) dropped: Vec<PageId>,
@@ -55,29 +55,29 @@ impl Rounds {
         running.chain(&self.deleted)
     }
 
-    /// Whether the volume was deleted and that is not durable yet.
+    /// Returns whether the volume was deleted and its deletion is not durable yet.
     pub(crate) fn is_being_deleted(&self, id: VolumeId) -> bool {
         self.deleted().any(|deleted| deleted.id == id)
     }
 
-    /// A volume whose deletion is not durable yet, and the epoch that reads of it join.
+    /// Returns a volume whose deletion is not durable yet, and the epoch that reads of it join.
     pub(crate) fn volume_being_deleted(&self, id: VolumeId) -> Option<(&Volume, u64)> {
         let mut deleted = self.deleted();
         let matching = deleted.find(|deleted| deleted.id == id)?;
         Some((&matching.volume, matching.epoch))
     }
 
-    /// Asks for a round.
+    /// Requests a round.
     pub(crate) fn want(&mut self) {
         self.wanted = true;
     }
 
-    /// Asks for a round if it brings pages back.
+    /// Requests a round if it would free pages.
     pub(crate) fn want_space(&mut self) {
         self.wanted |= !self.dropped.is_empty();
     }
 
-    /// Takes the requests that wait for a round: none will come.
+    /// Removes and returns the requests that wait for a round, because none will follow.
     pub(crate) fn take_all_waiters(&mut self) -> Vec<RequestId> {
         let running = self.running.take();
         let ended = running.into_iter().flat_map(|running| running.waiters);

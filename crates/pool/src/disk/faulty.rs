@@ -1,4 +1,4 @@
-//! Disks that fail: at a chosen operation, or when a capacity is used up.
+//! Disks that fail: at a chosen operation, or when a capacity is exhausted.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,46 +6,47 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Disk;
 
-/// How an operation fails.
+/// Kind of failure of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing is done: EIO.
+    /// EIO without effect.
     Io,
-    /// Nothing is done: ENOSPC. (A read fails with EIO.)
+    /// ENOSPC without effect. (A read fails with EIO.)
     NoSpace,
     /// Half of the data is written, then EIO.
     Short,
 }
 
-/// When operations fail; shared by all disks that are made of it, which count their operations
+/// Schedule of failures. Shared by all disks created with it, which count their operations
 /// together.
 #[derive(Debug, Default)]
 pub struct Faults {
     done: AtomicU64,
     plan: Mutex<Option<(u64, Fault)>>,
-    /// A fault has been.
+    /// Number of faults injected.
     struck: AtomicU64,
 }
 
 impl Faults {
-    /// No fault.
+    /// Creates a schedule without faults.
     #[must_use]
     pub fn none() -> Arc<Faults> {
         Arc::new(Faults::default())
     }
 
-    /// From now on the `n`-th operation (from 0) fails, once.
+    /// Makes the `n`-th operation from now on (from 0) fail, once.
     pub fn plan(&self, n: u64, fault: Fault) {
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some((self.done() + n, fault));
     }
 
-    /// Operations up to now: reads, writes, flushes, discards, changes of length.
+    /// Returns the number of operations up to now: reads, writes, flushes, discards, changes of
+    /// length.
     #[must_use]
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Faults up to now.
+    /// Returns the number of faults up to now.
     #[must_use]
     pub fn struck(&self) -> u64 {
         self.struck.load(Ordering::Relaxed)
@@ -61,17 +62,17 @@ impl Faults {
     }
 }
 
-/// A disk over another one that fails as planned.
+/// A disk that delegates to another and fails as scheduled.
 #[derive(Debug)]
 pub struct FaultyDisk<D> {
     below: D,
     faults: Arc<Faults>,
-    /// Most bytes that it can be long, or have reserved.
+    /// Limit of its length and of reservations, bytes.
     capacity_bytes: AtomicU64,
 }
 
 impl<D: Disk> FaultyDisk<D> {
-    /// A disk over `below`.
+    /// Creates a disk over `below`.
     #[must_use]
     pub fn new(below: D, faults: Arc<Faults>) -> FaultyDisk<D> {
         FaultyDisk {
@@ -81,8 +82,7 @@ impl<D: Disk> FaultyDisk<D> {
         }
     }
 
-    /// From now on it cannot become longer than this, nor have more reserved: the file system below
-    /// is full.
+    /// Limits its length and reservations from now on, as if the file system below were full.
     pub fn set_capacity(&self, capacity_bytes: u64) {
         self.capacity_bytes.store(capacity_bytes, Ordering::Relaxed);
     }
@@ -91,7 +91,7 @@ impl<D: Disk> FaultyDisk<D> {
         match self.faults.next() {
             None => Ok(()),
             Some(Fault::NoSpace) if writes => Err(io::ErrorKind::StorageFull.into()),
-            Some(_) => Err(io::Error::other("planned to fail")),
+            Some(_) => Err(io::Error::other("injected failure")),
         }
     }
 }
@@ -110,10 +110,10 @@ impl<D: Disk> Disk for FaultyDisk<D> {
         match self.faults.next() {
             None => self.below.write_at(offset_bytes, data),
             Some(Fault::NoSpace) => Err(io::ErrorKind::StorageFull.into()),
-            Some(Fault::Io) => Err(io::Error::other("planned to fail")),
+            Some(Fault::Io) => Err(io::Error::other("injected failure")),
             Some(Fault::Short) => {
                 self.below.write_at(offset_bytes, &data[..data.len() / 2])?;
-                Err(io::Error::other("planned to end early"))
+                Err(io::Error::other("injected short write"))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A disk in memory. Sparse: what was never written takes no space.
+//! A sparse disk in memory.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Disk, end_of};
 
-/// Bytes that are kept together.
+/// Allocation unit, bytes.
 const CHUNK_BYTES: usize = 4096;
 
-/// A disk in memory, zeros at first.
+/// A disk in memory, all zeros initially.
 #[derive(Debug, Default)]
 pub struct MemoryDisk {
     content: Mutex<Content>,
@@ -18,12 +18,12 @@ pub struct MemoryDisk {
 #[derive(Clone, Debug, Default)]
 struct Content {
     length_bytes: u64,
-    /// Shared with copies of the disk until one side writes.
+    /// Shared with copies of the disk until either side writes.
     chunks: BTreeMap<u64, Arc<[u8; CHUNK_BYTES]>>,
 }
 
 impl MemoryDisk {
-    /// A disk of `length_bytes` zeros.
+    /// Creates a disk of `length_bytes` zeros.
     #[must_use]
     pub fn new(length_bytes: u64) -> MemoryDisk {
         MemoryDisk {
@@ -34,7 +34,7 @@ impl MemoryDisk {
         }
     }
 
-    /// Bytes that memory is used for.
+    /// Returns the number of allocated bytes.
     #[must_use]
     pub fn stored_bytes(&self) -> u64 {
         self.lock().chunks.len() as u64 * CHUNK_BYTES as u64
@@ -53,8 +53,8 @@ impl Clone for MemoryDisk {
     }
 }
 
-/// Cuts a range at chunk borders: number of the chunk, first byte in it, bytes of the range before
-/// it, length.
+/// Splits a range at chunk boundaries. Yields the number of the chunk, the first byte in it, the
+/// offset in the range, and the length.
 fn cut(offset_bytes: u64, length: usize) -> impl Iterator<Item = (u64, usize, usize, usize)> {
     let mut done = 0;
     core::iter::from_fn(move || {
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_discarded_or_cut_off_reads_as_zeros() {
+    fn discarded_and_truncated_ranges_read_as_zeros() {
         let disk = MemoryDisk::new(20_000);
         disk.write_at(0, &[1; 20_000]).unwrap();
         disk.discard(100, 9000).unwrap();

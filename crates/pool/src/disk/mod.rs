@@ -1,8 +1,7 @@
-//! The disk under a pool's metadata and headers. The real one is a file (`hakaru_runtime`); those
+//! The disk for a pool's metadata and headers. The real one is a file (`hakaru_runtime`); those
 //! here are for tests and checks.
 //!
-//! Calls return when they are done. Data paths do not go through this trait: their bytes are moved
-//! by the caller's own queue.
+//! Calls block. Data does not go through this trait: the caller's own queue transfers it.
 
 mod faulty;
 mod memory;
@@ -18,19 +17,19 @@ use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
 
-/// Bytes on something that keeps them.
+/// Persistent bytes.
 ///
-/// Written data are read at once; they are on stable storage only after the next [`Disk::flush`]
-/// that begins after the write returned. Until then a crash may keep any part of it, in units of
+/// Written data is readable at once. It is on stable storage only after the next [`Disk::flush`]
+/// that starts after the write returned. Until then a crash may keep any part of it, in units of
 /// 512 bytes.
 pub trait Disk: Debug + Send + Sync + 'static {
-    /// Length in bytes.
+    /// Returns the length in bytes.
     ///
     /// # Errors
-    /// Those of what is below; so for all functions here.
+    /// Those of the underlying storage; likewise for all functions here.
     fn len(&self) -> io::Result<u64>;
 
-    /// Whether it has no byte.
+    /// Returns whether the length is 0.
     ///
     /// # Errors
     /// As [`Disk::len`].
@@ -50,26 +49,26 @@ pub trait Disk: Debug + Send + Sync + 'static {
     /// `InvalidInput` beyond the end; `StorageFull`. Part of it may have been written.
     fn write_at(&self, offset_bytes: u64, data: &[u8]) -> io::Result<()>;
 
-    /// Puts all that was written, discarded or lengthened before on stable storage.
+    /// Flushes all earlier writes, discards and extensions to stable storage.
     ///
     /// # Errors
-    /// After one, nothing is known of what was written since the flush before.
+    /// After an error, the state of the data written since the previous flush is unknown.
     fn flush(&self) -> io::Result<()>;
 
-    /// Makes a range read as zeros, and gives its space back where that can be done.
+    /// Makes a range read as zeros, and deallocates it if possible.
     ///
     /// # Errors
     /// As [`Disk::write_at`].
     fn discard(&self, offset_bytes: u64, length_bytes: u64) -> io::Result<()>;
 
-    /// Makes it longer (with zeros, sparse where that can be done) or shorter.
+    /// Extends the disk (with zeros, sparse if possible) or truncates it.
     ///
     /// # Errors
     /// `StorageFull`.
     fn set_len(&self, length_bytes: u64) -> io::Result<()>;
 
-    /// Makes sure that writes to a range, which may lie beyond the end, will not fail for want of
-    /// space. Does not change the length. Where that cannot be had it does nothing.
+    /// Reserves space for a range, which may lie beyond the end, so that writes to it cannot fail
+    /// for lack of space. Does not change the length. Does nothing if the storage cannot reserve.
     ///
     /// # Errors
     /// `StorageFull`.
@@ -103,7 +102,7 @@ impl<D: Disk + ?Sized> Disk for Arc<D> {
     }
 }
 
-/// The end of a range that lies within `length_bytes`.
+/// Returns the end of a range, which must lie within `length_bytes`.
 fn end_of(
     offset_bytes: u64,
     length: usize,

@@ -1,6 +1,5 @@
-//! A disk that is only read; what is written to it stays in memory. A check opens the metadata
-//! through it, so that the pool is byte for byte the same afterwards even where the store has to
-//! finish what a crash left.
+//! A read-only disk whose writes stay in memory. A check opens the metadata through it, so that the
+//! pool remains unchanged even if the store has to recover from a crash.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +9,7 @@ use super::{Disk, end_of};
 
 const CHUNK_BYTES: u64 = 4096;
 
-/// A view of another disk that takes writes and forgets them when it goes.
+/// A view of another disk that keeps writes in memory and drops them at the end.
 #[derive(Debug)]
 pub struct OverlayDisk<D> {
     below: D,
@@ -20,16 +19,16 @@ pub struct OverlayDisk<D> {
 #[derive(Debug)]
 struct Changed {
     length_bytes: u64,
-    /// Of the disk below, this much is still to be seen.
+    /// Length of the part of the disk below that is still visible.
     below_bytes: u64,
     chunks: BTreeMap<u64, Vec<u8>>,
 }
 
 impl<D: Disk> OverlayDisk<D> {
-    /// A view of `below`.
+    /// Creates a view of `below`.
     ///
     /// # Errors
-    /// If its length cannot be had.
+    /// If its length cannot be read.
     pub fn new(below: D) -> io::Result<OverlayDisk<D>> {
         let length_bytes = below.len()?;
         Ok(OverlayDisk {
@@ -46,7 +45,7 @@ impl<D: Disk> OverlayDisk<D> {
         self.changed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A chunk as it is now.
+    /// Returns the current contents of a chunk.
     fn chunk(&self, changed: &Changed, number: u64) -> io::Result<Vec<u8>> {
         if let Some(chunk) = changed.chunks.get(&number) {
             return Ok(chunk.clone());
@@ -138,7 +137,7 @@ mod tests {
     use crate::disk::MemoryDisk;
 
     #[test]
-    fn what_is_written_is_read_and_the_disk_below_stays_the_same() {
+    fn written_data_is_read_and_the_disk_below_is_unchanged() {
         let below = Arc::new(MemoryDisk::new(10_000));
         below.write_at(0, &[1; 10_000]).unwrap();
         let overlay = OverlayDisk::new(below.clone()).unwrap();

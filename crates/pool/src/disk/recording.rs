@@ -1,17 +1,16 @@
-//! Disks that remember in which order they were written and flushed, and what a crash could have
-//! left of it.
+//! Disks that record the order of writes and flushes, and the possible contents after a crash.
 //!
-//! All disks of one [`Recorder`] share one log. A crash at a place of the log keeps of each disk
-//! everything before its last flush, and any part of what came after. Between two flushes a later
-//! crash can leave whatever an earlier one can, so the places just before each flush, and the end,
-//! stand for all ([`Recorder::crash_points`]).
+//! All disks of one [`Recorder`] share one log. A crash at a position of the log keeps everything
+//! before each disk's last flush, and any part of the later operations. Between two flushes, a
+//! later crash can leave everything that an earlier one can. The positions just before each flush,
+//! and the end, therefore represent all crashes ([`Recorder::crash_points`]).
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Disk, MemoryDisk};
 
-/// Bytes that a disk writes whole or not at all.
+/// Atomic write unit of a disk, bytes.
 const UNIT_BYTES: usize = 512;
 
 #[derive(Clone, Debug)]
@@ -58,13 +57,14 @@ pub struct Crash {
 }
 
 impl Recorder {
-    /// An empty log.
+    /// Creates an empty log.
     #[must_use]
     pub fn new() -> Recorder {
         Recorder::default()
     }
 
-    /// A disk with the content of `base`, all of it on stable storage. Disks are numbered from 0.
+    /// Creates a disk with the contents of `base`, all of it on stable storage. Disks are numbered
+    /// from 0.
     #[must_use]
     pub fn disk(&self, base: &MemoryDisk) -> RecordingDisk {
         let mut log = self.lock();
@@ -76,13 +76,13 @@ impl Recorder {
         }
     }
 
-    /// Place in the log: what is recorded next comes behind it.
+    /// Returns the position in the log of the next operation.
     #[must_use]
     pub fn position(&self) -> usize {
         self.lock().events.len()
     }
 
-    /// Places in the log that stand for all crashes from `from` on.
+    /// Returns the positions in the log that represent all crashes from `from` on.
     #[must_use]
     pub fn crash_points(&self, from: usize) -> Vec<usize> {
         let log = self.lock();
@@ -98,7 +98,7 @@ impl Recorder {
             .collect()
     }
 
-    /// A crash at a place of the log.
+    /// Returns the crash at a position of the log.
     #[must_use]
     pub fn crash(&self, position: usize) -> Crash {
         let log = self.lock();
@@ -122,14 +122,14 @@ impl Recorder {
 }
 
 impl Crash {
-    /// Writes and discards of which any may be lost.
+    /// Returns the number of writes and discards of which any may be lost.
     #[must_use]
     pub fn unflushed(&self) -> usize {
         self.unflushed.len()
     }
 
-    /// The disk after a crash that keeps those unflushed operations for which `keep` returns true.
-    /// It is called for each, in order.
+    /// Returns the disks after a crash that keeps those unflushed operations for which `keep`
+    /// returns true. It is called for each, in order.
     #[must_use]
     pub fn image(&self, keep: &mut dyn FnMut(usize) -> bool) -> Vec<MemoryDisk> {
         let mut disks = self.stable.clone();
@@ -141,9 +141,8 @@ impl Crash {
         disks
     }
 
-    /// The disk after a crash that keeps or loses each unit of 512 bytes of the unflushed
-    /// operations as
-    /// `keep` says.
+    /// Returns the disks after a crash that keeps each 512-byte unit of the unflushed operations
+    /// for which `keep` returns true.
     #[must_use]
     pub fn torn_image(&self, keep: &mut dyn FnMut() -> bool) -> Vec<MemoryDisk> {
         let mut disks = self.stable.clone();
@@ -153,9 +152,9 @@ impl Crash {
         disks
     }
 
-    /// Every image there can be if no operation is torn, where they are at most `2^units_max`; else
-    /// `samples` of them, drawn by `random`, with both ends among them. And as many torn images as
-    /// `samples`, if there is something to tear.
+    /// Returns all possible images without torn operations, if there are at most `2^units_max`;
+    /// otherwise `samples` of them, drawn by `random`, including both extremes. Also returns
+    /// `samples` torn images, if any operation can be torn.
     pub fn images(
         &self,
         units_max: u32,
@@ -173,7 +172,7 @@ impl Crash {
             images.push(self.image(&mut |_| false));
             for _ in 2..samples {
                 // Mostly kept, mostly lost, and half of each: a single missing write is as likely
-                // as a single one kept.
+                // as a single kept one.
                 let odds = [1, 4, 7][(random() % 3) as usize];
                 images.push(self.image(&mut |_| random() % 8 < odds));
             }
@@ -187,10 +186,10 @@ impl Crash {
     }
 }
 
-/// Does an operation, of a write only those units that `keep` says. Units are those of the disk,
-/// not of the write.
+/// Applies an operation; of a write only the units that `keep` selects. Units are those of the
+/// disk, not of the write.
 fn apply(disk: &mut MemoryDisk, event: &Event, keep: &mut dyn FnMut(u64) -> bool) {
-    let failure = "a disk in memory takes what lies within it";
+    let failure = "the recorded ranges lie within the disk";
     let lengthen = |end: u64| {
         if disk.len().expect(failure) < end {
             disk.set_len(end).expect(failure);
@@ -227,7 +226,7 @@ fn apply(disk: &mut MemoryDisk, event: &Event, keep: &mut dyn FnMut(u64) -> bool
                 disk.set_len(*length_bytes).expect(failure);
             }
         }
-        Event::Flush => unreachable!("flushes are not kept"),
+        Event::Flush => unreachable!("only writes and discards are pending"),
     }
 }
 

@@ -1,8 +1,8 @@
-//! redb's view of a [`Disk`], with some space kept back.
+//! Adapter from a [`Disk`] to redb's storage backend, with a space reserve.
 //!
-//! Space is reserved for [`RESERVE_BYTES`] more than redb uses. When the file system below is full,
-//! redb grows into that: enough for the commits that give pages back. The pool learns of it and
-//! gives out no page until the reserve is whole again.
+//! The reserve is [`RESERVE_BYTES`] beyond the space that redb uses. If the file system below is
+//! full, redb grows into the reserve, which suffices for the commits that deallocate pages. The
+//! pool is notified and allocates no page until the reserve is complete again.
 
 use std::io;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use redb::StorageBackend;
 
 use crate::disk::Disk;
 
-/// Space kept for giving back when there is no other. A commit copies each 4 KiB page of redb on
-/// the way to what it changes, so this is some hundred leaves changed at once.
+/// Space reserve for deallocation when no other space is left. A commit copies every 4 KiB page of
+/// redb on the path to a change, so this is enough for some hundred changed leaves.
 const RESERVE_BYTES: u64 = 4 << 20;
 
-/// A disk that redb grows in, and what is reserved on it.
+/// A disk for redb, and its reserve.
 #[derive(Debug)]
 pub(super) struct Reserved {
     disk: Arc<dyn Disk>,
-    /// End of the bytes that space was reserved for since it was opened.
+    /// End of the bytes reserved since the disk was opened.
     until: AtomicU64,
     low: AtomicBool,
 }
@@ -34,12 +34,12 @@ impl Reserved {
         })
     }
 
-    /// The reserve is not whole.
+    /// Returns whether the reserve is incomplete.
     pub(super) fn is_low(&self) -> bool {
         self.low.load(Ordering::Relaxed)
     }
 
-    /// Reserves what is missing for a length and the reserve behind it.
+    /// Reserves the missing part of `length_bytes` and of the reserve behind it.
     pub(super) fn refill(&self, length_bytes: u64) -> io::Result<()> {
         let until = self.until.load(Ordering::Relaxed);
         let wanted = length_bytes + RESERVE_BYTES;
@@ -60,12 +60,12 @@ impl Reserved {
         reserved
     }
 
-    /// Tries to make the reserve whole, if it is not.
+    /// Tries to complete the reserve, if necessary.
     pub(super) fn refill_if_low(&self) {
         if self.is_low()
             && let Ok(length_bytes) = self.disk.len()
         {
-            // Still full: it stays low, and the next commit tries again.
+            // Still full: the reserve stays low, and the next commit tries again.
             let _ = self.refill(length_bytes);
         }
     }
@@ -87,7 +87,7 @@ impl StorageBackend for Backend {
         let full = |error: &io::Error| error.kind() == io::ErrorKind::StorageFull;
         if len < self.0.disk.len()? {
             self.0.disk.set_len(len)?;
-            // What was reserved beyond the end went with the end.
+            // A reservation beyond the end is lost when the file is shortened.
             self.0.until.store(len, Ordering::Relaxed);
             return self
                 .0

@@ -1,21 +1,21 @@
-//! Records: what the store keeps under its keys.
+//! Formats of the records in the store.
 //!
 //! ```text
 //! 0        2      3                     n-4      n
 //! | format | kind | fields, big-endian  | CRC32C |
 //! ```
-//! The format's number comes first and the checksum over all before it last, in every format there
-//! will be, so that an older version can distinguish a newer pool from a damaged one.
+//! In every format, the format number comes first and the checksum of all bytes before it comes
+//! last, so that an older version can distinguish a newer pool from a damaged one.
 
 use crate::alloc::group::Group;
 use crate::map::{LEAF_ENTRIES, Leaf, PageId};
 use crate::place::GroupId;
 use crate::volume::{Volume, VolumeId};
 
-/// The format this version writes, and the only one it reads.
+/// The format that this version writes, and the only one that it reads.
 pub const FORMAT: u16 = 1;
 
-/// Bytes around the fields.
+/// Bytes of a record besides its fields.
 pub(crate) const FRAME_BYTES: usize = 7;
 
 /// The kind of a record.
@@ -29,30 +29,30 @@ pub(crate) enum Kind {
     GroupHeader = 5,
 }
 
-/// Why a record is not taken.
+/// Reason for which a record is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// Its checksum is wrong, or it is too short to have one.
+    /// The checksum is wrong, or the record is too short for one.
     #[error("its checksum is wrong")]
     Checksum,
-    /// Of another format than this version reads.
+    /// The format is not the one that this version reads.
     #[error("it is of format {found}; this version reads format {FORMAT}")]
     Format {
-        /// The record's.
+        /// Format of the record.
         found: u16,
     },
-    /// The checksum is right, but it is not what is kept under this key.
+    /// The checksum is right, but the record does not belong under this key.
     #[error("it is not what belongs there")]
     Kind,
-    /// The checksum is right, but a field has a value it cannot have.
+    /// The checksum is right, but a field has an invalid value.
     #[error("{field} has a value it cannot have")]
     Field {
-        /// Which.
+        /// Name of the field.
         field: &'static str,
     },
 }
 
-/// Lays a record out.
+/// Encoder of a record.
 #[derive(Debug)]
 pub(crate) struct Writer(Vec<u8>);
 
@@ -89,7 +89,7 @@ impl Writer {
     }
 }
 
-/// Takes a record apart, after its checksum, format and kind were found right.
+/// Decoder of a record whose checksum, format and kind are valid.
 #[derive(Debug)]
 pub(crate) struct Reader<'a>(&'a [u8]);
 
@@ -159,20 +159,20 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The pool itself. One record.
+/// The pool. One record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
-    /// The pool's own number.
+    /// Identifier of the pool.
     pub uuid: [u8; 16],
-    /// Bytes of a page.
+    /// Page size, bytes.
     pub page_bytes: u32,
-    /// Counts commits.
+    /// Number of commits.
     pub generation: u64,
     /// Number of the next volume.
     pub volume_next: u32,
-    /// Groups there are.
+    /// Number of groups.
     pub groups: u16,
-    /// Volumes there are.
+    /// Number of volumes.
     pub volumes: u32,
 }
 
@@ -208,12 +208,12 @@ impl Superblock {
     }
 }
 
-/// A group. One record each.
+/// A group. One record for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupRecord {
     /// Its name.
     pub name: String,
-    /// Pages in all, with the header's.
+    /// Total number of pages, including the header's.
     pub pages: u32,
 }
 
@@ -250,22 +250,22 @@ impl GroupRecord {
     }
 }
 
-/// A volume. One record each.
+/// A volume. One record for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeRecord {
     /// Its name.
     pub name: String,
     /// Virtual size.
     pub size_bytes: u64,
-    /// Most that it may map.
+    /// Quota, bytes.
     pub quota_bytes: Option<u64>,
-    /// A snapshot.
+    /// Whether it is a snapshot.
     pub read_only: bool,
     /// The volume it was copied from.
     pub origin: Option<VolumeId>,
-    /// The root of all the copies it belongs to.
+    /// The root of all the copies to which it belongs.
     pub family: VolumeId,
-    /// Pages that it maps: what its leaves must add up to.
+    /// Number of mapped pages: the sum over its leaves.
     pub mapped: u64,
 }
 
@@ -330,8 +330,8 @@ impl VolumeRecord {
 /// Bytes of the bitmap of a leaf's slots.
 const BITMAP_BYTES: usize = LEAF_ENTRIES / 8;
 
-/// A leaf: its volume and number, a bitmap of the slots that are mapped, 6 bytes (group, page) for
-/// each of those. At most 3.2 KB, so that it fits one page of redb.
+/// Encodes a leaf: its volume and number, a bitmap of the mapped slots, and 6 bytes (group, page)
+/// for each of them. At most 3.2 KB, so that it fits one page of redb.
 pub(crate) fn emit_leaf(leaf: &Leaf, volume: VolumeId, index: u32) -> Vec<u8> {
     let mut writer = Writer::new(Kind::Leaf);
     writer.u32(volume.0);
@@ -381,7 +381,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_leaf_comes_back_as_it_was_written() {
+    fn a_leaf_survives_encoding_and_decoding() {
         let mut leaf = Leaf::default();
         for slot in 0..LEAF_ENTRIES {
             let page = PageId {
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_of_a_record_is_noticed() {
+    fn every_flipped_bit_of_a_record_is_detected() {
         let record = VolumeRecord {
             name: "a".into(),
             size_bytes: 512,

@@ -1,4 +1,4 @@
-//! The store: opened, read whole, then only written to.
+//! The metadata store: opened, read completely, then only written.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,25 +19,25 @@ const GROUPS: TableDefinition<u16, &[u8]> = TableDefinition::new("groups");
 const VOLUMES: TableDefinition<u32, &[u8]> = TableDefinition::new("volumes");
 const LEAVES: TableDefinition<u64, &[u8]> = TableDefinition::new("leaves");
 
-/// Memory redb may use for its own cache. Commits write leaves once and read little.
+/// Memory for redb's cache. Commits write each leaf once and read little.
 const CACHE_BYTES: usize = 16 << 20;
 
-/// Why the store could not be opened, read or written.
+/// Error of opening, reading or writing the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The file has no byte, or not those redb begins with.
+    /// The file is empty, or is not a redb file.
     #[error("the metadata file is not a pool's")]
     NotAPool,
     /// redb found its own structure damaged.
     #[error("the metadata are damaged: {0}")]
     Damaged(String),
-    /// A record is damaged or of a newer format.
+    /// A record is damaged or has a newer format.
     #[error("{0}")]
     Record(Finding),
     /// Reading or writing failed.
     #[error("the metadata file cannot be read or written: {0}")]
     Io(#[from] std::io::Error),
-    /// redb refused for a reason of its own.
+    /// Any other error of redb.
     #[error("the metadata store: {0}")]
     Store(#[source] Box<redb::Error>),
 }
@@ -55,21 +55,20 @@ impl StoreError {
     }
 }
 
-/// Everything that is in a store.
+/// Contents of a store.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The pool itself.
+    /// The record of the pool.
     pub superblock: Superblock,
     /// Its groups, in order.
     pub groups: Vec<GroupRecord>,
     pub(crate) volumes: BTreeMap<VolumeId, VolumeRecord>,
     pub(crate) leaves: Vec<(VolumeId, u32, Arc<Leaf>)>,
-    /// Records that are damaged, and holes in their numbers.
+    /// Damaged records, and gaps in the numbering.
     pub(crate) findings: Vec<Finding>,
 }
 
-/// The metadata of one pool. Calls return when they are done, and may take as long as the disk
-/// does: use a thread of its own.
+/// The metadata of one pool. Calls block for as long as the disk does; use a dedicated thread.
 #[derive(Debug)]
 pub struct Store {
     database: Database,
@@ -77,10 +76,10 @@ pub struct Store {
 }
 
 impl Store {
-    /// Makes a store on an empty disk with nothing but `superblock` in it, durable.
+    /// Creates a durable store with only `superblock` on an empty disk.
     ///
     /// # Errors
-    /// [`StoreError::NotAPool`] if the disk is not empty; others as of the disk.
+    /// [`StoreError::NotAPool`] if the disk is not empty; otherwise those of the disk.
     pub(crate) fn create(
         disk: Arc<dyn Disk>,
         superblock: &Superblock,
@@ -104,8 +103,8 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens a store. What a crash left unfinished is undone (written, that is); every checksum of
-    /// redb's own is verified.
+    /// Opens a store. An interrupted commit is rolled back on disk, and all of redb's own checksums
+    /// are verified.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -116,7 +115,7 @@ impl Store {
         let length_bytes = disk.len()?;
         let reserved = Reserved::new(disk);
         match reserved.refill(length_bytes) {
-            // Told by `space_is_low`.
+            // `space_is_low` reports this.
             Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {}
             other => other?,
         }
@@ -128,7 +127,7 @@ impl Store {
         Ok(Store { database, reserved })
     }
 
-    /// Reads everything. Damaged records are left out and listed as findings; only a missing
+    /// Reads all records. Damaged records are omitted and reported as findings; only a missing
     /// superblock is an error.
     ///
     /// # Errors
@@ -193,15 +192,15 @@ impl Store {
         Ok(loaded)
     }
 
-    /// Writes a batch; when this returns `Ok` it is on stable storage.
+    /// Writes a batch; `Ok` means that it is on stable storage.
     ///
     /// # Errors
-    /// [`StoreError`]. Whether the batch will be there after a crash is not known then; the store
-    /// takes no further batch.
+    /// [`StoreError`]. It is then unknown whether the batch survives a crash, and the store accepts
+    /// no further batch.
     pub fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
         self.reserved.refill_if_low();
         let mut write = self.database.begin_write().map_err(StoreError::of)?;
-        // Without it redb, finding the newest root damaged, would quietly use the one before.
+        // Otherwise redb would silently use the previous root if the newest one is damaged.
         write.set_two_phase_commit(true);
         {
             let mut superblock = write.open_table(SUPERBLOCK).map_err(StoreError::of)?;
@@ -246,15 +245,14 @@ impl Store {
         write.commit().map_err(StoreError::of)
     }
 
-    /// The file system below has no space for the store to grow by much. Tell the pool after each
-    /// commit: [`crate::Pool::set_metadata_is_low`].
+    /// Returns whether the file system below lacks space for the store to grow. Pass the result to
+    /// the pool after each commit: [`crate::Pool::set_metadata_is_low`].
     #[must_use]
     pub fn space_is_low(&self) -> bool {
         self.reserved.is_low()
     }
 
-    /// Closes the store. Not needed for what was committed; the next opening has less to look
-    /// through.
+    /// Closes the store. Optional: commits are durable without it, but the next opening is faster.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -264,7 +262,7 @@ impl Store {
 }
 
 impl Loaded {
-    /// Groups are numbered from 0 without holes.
+    /// Groups are numbered from 0 without gaps.
     fn take_group(&mut self, id: GroupId, record: &[u8]) {
         match GroupRecord::parse(record, id) {
             Ok(group) if id.index() == self.groups.len() => self.groups.push(group),
