@@ -52,7 +52,7 @@ def test_plan_schema_and_errors_know_the_kind(installed: Path) -> None:
 
 def test_expectations_name_the_verdicts_of_the_kinds_own_rules(installed: Path) -> None:
     study = (installed / "study.yaml").read_text()
-    for verdict, hint in (("distanse", "did you mean 'distance'?"), ("drives", "known here: distance, undetermined")):
+    for verdict, hint in (("distanse", "did you mean 'distance'?"), ("drives", "valid here: distance, undetermined")):
         wrong = installed / f"{verdict}.yaml"
         wrong.write_text(study.replace("resources: [distance]", f"resources: [{verdict}]"))
         refused = hakaru(installed, "plan", f"./{wrong.name}")

@@ -1,8 +1,8 @@
-"""Hints for a name that is not known: the closest known name, else the known names.
+"""Hints for an unknown name: the closest valid name, else all valid names.
 
 closest("vmz", ["vms", "pattern"])          "vms"
 did_you_mean("vmz", ["vms", "pattern"])     "did you mean 'vms'?"
-did_you_mean("foo", ["vms", "pattern"])     "known here: pattern, vms"
+did_you_mean("foo", ["vms", "pattern"])     "valid here: pattern, vms"
 """
 
 from __future__ import annotations
@@ -12,13 +12,17 @@ import re
 from collections.abc import Iterable, Sequence
 
 LISTED_MAX = 12
-"""Longer lists are cut, because a hint is one line."""
+"""Longer lists are truncated, because a hint is one line."""
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most alike, upper and lower case apart; None where none is alike."""
+    """The known name most similar to `name`, ignoring case; else the shortest that has `name` as a
+    part (`latency_ms_p99` for `p99`); else None.
+    """
     by_folded = {each.casefold(): each for each in known}
-    matches = difflib.get_close_matches(name.casefold(), by_folded, 1)
+    folded = name.casefold()
+    matches = difflib.get_close_matches(folded, by_folded, 1)
+    matches = matches or sorted((each for each in by_folded if folded in each.split("_")), key=len)
     return by_folded[matches[0]] if matches else None
 
 
@@ -30,16 +34,16 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str | None = None) 
     match = closest(name, names)
     if match is not None:
         return f"did you mean {match!r}?"
-    return otherwise if otherwise is not None else f"known here: {listed(names)}"
+    return otherwise if otherwise is not None else f"valid here: {listed(names)}"
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names with commas; of more than 12 the first ones and their number."""
+    """Names separated by commas; of more than 12 names, the first 12 and the total number."""
     if len(names) <= LISTED_MAX:
         return ", ".join(names)
-    return f"{', '.join(names[:LISTED_MAX])}, … ({len(names)} in all)"
+    return f"{', '.join(names[:LISTED_MAX])}, … ({len(names)} in total)"
 
 
 def _natural(name: str) -> list[tuple[bool, int, str]]:
-    """Order of people: `vms-2` before `vms-10`."""
+    """Sort key of natural order: `vms-2` before `vms-10`."""
     return [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", name) if part]

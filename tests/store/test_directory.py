@@ -127,7 +127,9 @@ def test_a_run_of_another_format_is_refused_with_what_to_do(tmp_path: Path, form
     writer = write(tmp_path)
     writer.write("run.json", {"format": format_, "run": writer.name, "started": "", "study": "vm-sweep"})
     old = writer.finish()
-    with pytest.raises(UsageError, match=f"{old.name} is recorded in format {format_}, and this hakaru reads 2") as e:
+    with pytest.raises(
+        UsageError, match=f"{old.name} has run format {format_}, but this version of hakaru reads format 2"
+    ) as e:
         find_run(old.name, tmp_path)
     assert "hakaru run vm-sweep" in e.value.hint
     assert list_runs(tmp_path) == []

@@ -66,7 +66,7 @@ def test_unknown_study_names_the_nearest() -> None:
         ("region: 2 GiB", "region: 2 Gib", "2 Gib", "load.region: a size has no unit 'Gib'", ""),
         ("time: 180 s", "time: 500 ms", "500 ms", "measure.time: should be at least 1 s (found '500 ms')", ""),
         ("name: jdsf-2011}", "name: jdsf2011}", "jdsf2011", "no preset 'jdsf2011'; did you mean 'jdsf-2011'?", ""),
-        ("  hosts: 4", "  hosts: 4\n  tcp: 2009", "tcp: 2009", "lab.tcp: needs fields, for example {", "known here: "),
+        ("  hosts: 4", "  hosts: 4\n  tcp: 2009", "tcp: 2009", "lab.tcp: needs fields, for example {", "valid here: "),
         ("kind: closed", "kind: close", "{kind: close,", "load: input tag 'close' found", ""),
         ("columns: [[0],", "columns: [[7],", "7], [1", "load.columns[0][0]: the array has no LU 7", "its LUs are"),
         ("{lun: 1,", "{lun: 0,", "\n    - {lun: 0, size: 512", "each LU needs a number of its own", ""),
@@ -74,6 +74,8 @@ def test_unknown_study_names_the_nearest() -> None:
         ("vms: [1, 4,", "vms: [1, 1,", "pattern: [random-32k, s", "stands there twice", "leave one out"),
         ("image: 64 GiB", "image: 65 GiB", "16]", "there is room for 14", "make the LUs larger"),
         ("size: 32 KiB", "size: 1000 B", "1000 B", "not a multiple of the block length 512", ""),
+        ("metric: iops", "metric: p99", "p99", "no metric 'p99'", "did you mean 'latency_ms_p99'?"),
+        ("id: vm-sweep", "id: VM Sweep", "VM Sweep", "id: invalid name 'VM Sweep'", "use lower-case letters"),
         ("metric: iops", "metric: iopps", "iopps", "no metric 'iopps'", "did you mean 'iops'?"),
         ("iops: iops", "iops: iop", "table: jdsf", "has no column 'iop'", "its columns are"),
         ("table: jdsf-2011-vm-sweep-random32k", "table: other", "table: other", "no table", "put other.csv into"),
@@ -171,7 +173,7 @@ def test_titles_are_listed_without_looking_at_points(tmp_path: Path) -> None:
     ("where", "message", "hint"),
     [
         ("{pattern: random-32}", "no point has pattern random-32", "'random-32k'"),
-        ("{vms: 3}", "no point has vms 3", "known here: 1, 4, 6"),
+        ("{vms: 3}", "no point has vms 3", "valid here: 1, 4, 6"),
     ],
 )
 def test_an_expectation_about_a_level_that_no_point_has_is_refused(

@@ -109,7 +109,7 @@ def test_level_that_a_variable_does_not_have_is_a_key_error() -> None:
         ("buffer: [64 KiB, 256 KiB]", "buffer: [64 KiB, 256]", "factors[1].buffer[1]: lab.host_link.queue", ""),
         ("buffer: [64 KiB, 256 KiB]", "buffers: [64 KiB]", "factors[1].buffers: no factor 'buffers'", "'buffer'"),
         ("case: [plain, fast, checked]", "case: [plain, quick, checked]",
-         "factors[0].case[1]: variable case has no level 'quick'", "known here: checked, fast, plain"),
+         "factors[0].case[1]: variable case has no level 'quick'", "valid here: checked, fast, plain"),
         ("  streams: {sets: [load.streams]}", "  streams: {sets: [load.streams]}\n  unused: {sets: [load.depth]}",
          "variables.unused: never used", ""),
         ("  buffer: {sets: [lab.array_link.queue, lab", "  buffer: {sets: [lab.array_link.rate, lab",

@@ -21,7 +21,7 @@ from hakaru.study.schema import lower_schema
 
 # `lus[3].store.path: …`, at the beginning or behind the name of the engine.
 FIELD = re.compile(r"(?:^|: )((?:lus|pools|state)(?:\[\d+\])?(?:\.[a-z_]+(?:\[\d+\])?)*): ")
-SCHEMA_HINT = "`hakaru schema array` prints what may stand there"
+SCHEMA_HINT = "`hakaru schema array` prints the valid fields and values"
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.exit_code
     except CycloptsError as error:
         command = " ".join(["hakaru", *(error.command_chain or ())])
-        print_error(str(error), f"`{command} --help` lists what it takes")
+        print_error(str(error), f"`{command} --help` lists the arguments and options")
         return UsageError.exit_code
     except KeyboardInterrupt:
         print_error("interrupted", "")

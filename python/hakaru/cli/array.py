@@ -235,7 +235,7 @@ def checked(kind: Callable[..., Any], **fields: Any) -> Any:
         first = e.errors(include_url=False)[0]
         message = first["msg"].removeprefix("Value error, ")
         what = f"{'.'.join(map(str, first['loc']))}: {uncapitalised(message)}"
-        raise UsageError(f"{what} (found {str(first['input'])[:80]!r})", "`--help` explains each argument") from None
+        raise UsageError(f"{what} (found {str(first['input'])[:80]!r})", "`--help` describes each argument") from None
 
 
 def print_made(made: dict[str, Any]) -> None:

@@ -74,7 +74,9 @@ def _list_of(choices: Sequence[str], *, none: bool = False) -> Callable[[Any, Se
             option = tokens[0].keyword or ""
             also = ", or none" if none else ""
             hint = f"choose from {', '.join(choices)}{also}; several are separated by commas"
-            raise UsageError(f"{option}: {unknown!r} is not known" if unknown else f"{option}: the list is empty", hint)
+            raise UsageError(
+                f"{option}: unknown value {unknown!r}" if unknown else f"{option}: the list is empty", hint
+            )
         return tuple(dict.fromkeys(parts))
 
     return parse

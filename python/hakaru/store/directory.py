@@ -70,14 +70,16 @@ def _latest(folder: Path, measured: bool) -> Path:
     if runs:
         message = f"none of the {len(runs)} runs in {folder} has results"
         raise UsageError(message, f"see why the last one failed: {runs[-1] / 'run.json'}")
-    raise UsageError(f"no run in {folder}", "start one: `hakaru studies` lists what can be run")
+    raise UsageError(f"no run in {folder}", "run a study first; `hakaru studies` lists them")
 
 
 def _check_readable(directory: Path, measured: bool) -> None:
     run = _described(directory)
     again = f"`hakaru run {run.get('study', 'STUDY')}`"
     if run.get("format") != FORMAT:
-        message = f"{directory.name} is recorded in format {run.get('format')}, and this hakaru reads {FORMAT}"
+        message = (
+            f"{directory.name} has run format {run.get('format')}, but this version of hakaru reads format {FORMAT}"
+        )
         raise UsageError(message, f"open it with the version that recorded it, or measure again: {again}")
     if measured and not _has_results(directory):
         message = f"{directory.name}: nothing was measured: {run.get('error') or 'the run was interrupted'}"

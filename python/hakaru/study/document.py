@@ -70,7 +70,7 @@ def read_document(path: Path, name: str | None = None) -> Document:
         with path.open("rb") as file:
             raw = file.read(SIZE_MAX + 1)
     except OSError as e:
-        raise UsageError(f"{shown}: {e.strerror or e}", "name a file that exists and may be read") from e
+        raise UsageError(f"{shown}: {e.strerror or e}", "check the path and the permissions of the file") from e
     return parse_document(raw, shown)
 
 
@@ -91,7 +91,7 @@ def parse_document(raw: bytes, name: str) -> Document:
         _count(document, text)
         root = _yaml().compose(text)
         if root is None:
-            raise document.error(Place(1, 1), "the file is empty", "`hakaru schema` prints what may stand there")
+            raise document.error(Place(1, 1), "the file is empty", "`hakaru schema` prints the valid fields and values")
         document.data = _build(document, root, ())
     except MarkedYAMLError as e:
         mark = e.problem_mark or e.context_mark

@@ -1,6 +1,6 @@
-"""What pydantic found wrong with a study, in words: which part, what, and what would do. Pure.
+"""Explains pydantic's errors: the part of the study, the fault, and a valid alternative. Pure.
 
-Called by `load` for files and by `consistency` for points, whose study is made and not read.
+Called by `load` for files and by `consistency` for points, whose study does not come from a file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hakaru.units import format_as
 
 @dataclass(frozen=True)
 class Explained:
-    """One error. `at_key`: it is about the field's name, not its value."""
+    """One error. `at_key` is true if it concerns the field's name, not its value."""
 
     path: Path_
     at_key: bool
@@ -28,11 +28,11 @@ class Explained:
 
 
 def explain(data: Any, model: type[BaseModel], error: ValidationError) -> Iterator[Explained]:
-    """Every error of `data` as a `model`, misspelt fields first: a misspelt field is missing as
-    well, and says more.
+    """Every error of `data` as a `model`. Misspelt fields come first, because each also causes a
+    less helpful error about a missing field.
     """
-    errors = sorted(error.errors(include_url=False), key=lambda one: one["type"] != "extra_forbidden")
-    return (_explain(data, model, one) for one in errors)
+    errors = sorted(error.errors(include_url=False), key=lambda error: error["type"] != "extra_forbidden")
+    return (_explain(data, model, details) for details in errors)
 
 
 def _explain(data: Any, model: type[BaseModel], error: ErrorDetails) -> Explained:
@@ -51,7 +51,9 @@ def _explain(data: Any, model: type[BaseModel], error: ErrorDetails) -> Explaine
     if error["type"] == "model_type" and path:
         example, known = _example(model, path, data)
         what = f"{dotted(path)}: needs fields, for example {example} (found {str(given)[:80]!r})"
-        return Explained(path, False, what, f"known here: {', '.join(known)}")
+        return Explained(path, False, what, f"valid here: {', '.join(known)}")
+    if error["type"] == "string_pattern_mismatch" and error["ctx"]["pattern"] in _PATTERNS:
+        return Explained(path, False, f"{dotted(path)}: invalid name {given!r}", _PATTERNS[error["ctx"]["pattern"]])
     message = error["msg"].removeprefix("Value error, ")
     shown = f" (found {given!r})" if isinstance(given, str | int | float | bool) and repr(given) not in message else ""
     return Explained(path, False, f"{dotted(path)}: {uncapitalised(message)}{shown[:80]}", hint)
@@ -84,6 +86,11 @@ def value_at(data: Any, path: Path_) -> Any:
     return data
 
 
+_PATTERNS = {
+    "^[a-z0-9][a-z0-9-]*$": "use lower-case letters, digits and hyphens, and begin with a letter or digit",
+}
+"""Regular expression of a field → the hint that describes it."""
+
 _LIMITS = {
     "greater_than": ("gt", "should be more than"),
     "greater_than_equal": ("ge", "should be at least"),
@@ -91,13 +98,11 @@ _LIMITS = {
     "less_than_equal": ("le", "should be at most"),
     "multiple_of": ("multiple_of", "should be a multiple of"),
 }
-"""Type of an error → where its bound is, and how it is said."""
+"""Type of an error → key of its bound, and the phrase for it."""
 
 
 def _limit(error: ErrorDetails, given: Any) -> str | None:
-    """A bound that was passed, with the kind of unit that the file has there; None for another
-    error.
-    """
+    """The violated bound, in the kind of unit that the file uses; None for other errors."""
     if error["type"] not in _LIMITS:
         return None
     name, says = _LIMITS[error["type"]]
@@ -123,14 +128,12 @@ def _value(field: dict[str, Any], schema: dict[str, Any]) -> str:
 
 
 def known_keys(schema: dict[str, Any], path: Path_, data: Any) -> list[str]:
-    """Fields that the schema knows at `path`; of a union, those of the member whose `kind` the data
-    has.
-    """
+    """Fields of the schema at `path`; for a union, those of the member whose `kind` matches."""
     return sorted({key for member in _members(schema, path, data) for key in member.get("properties", {})})
 
 
 def _members(schema: dict[str, Any], path: Path_, data: Any) -> list[dict[str, Any]]:
-    """The schema at `path`; of a union, every member that may be meant."""
+    """The schema at `path`; for a union, every member that may apply."""
     definitions = schema.get("$defs", {})
     members = [schema]
     for part in (*path, None):
@@ -156,7 +159,7 @@ def _members(schema: dict[str, Any], path: Path_, data: Any) -> list[dict[str, A
 
 
 def _resolve(members: list[dict[str, Any]], definitions: dict[str, Any]) -> list[dict[str, Any]]:
-    """References and unions replaced by what they stand for."""
+    """References and unions, replaced by the schemas they refer to."""
     resolved: list[dict[str, Any]] = []
     open_ = list(members)
     while open_:

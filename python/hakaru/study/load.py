@@ -66,7 +66,7 @@ def find_study(name: str) -> Path:
     known = study_paths()
     if name in known:
         return known[name]
-    otherwise = "`hakaru studies` lists them; a path to a study.yaml will do too"
+    otherwise = "`hakaru studies` lists the names; a path to a study.yaml is also accepted"
     raise UsageError(f"no study named {name!r}", did_you_mean(name, known, otherwise))
 
 
@@ -99,7 +99,7 @@ class _Titled(BaseModel):
 
 
 def validate(
-    document: Document, model: type[Model], schema_hint: str = "`hakaru schema` prints what may stand there"
+    document: Document, model: type[Model], schema_hint: str = "`hakaru schema` prints the valid fields and values"
 ) -> Model:
     """`document` as a `model`, or a `UsageError` that lists what is wrong, each with its place."""
     try:
@@ -120,4 +120,6 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read((1 << 20) + 1)
     except OSError as e:
-        raise UsageError(f"{path}: {e.strerror}", "`hakaru studies` lists the studies that are there") from e
+        raise UsageError(
+            f"{path}: {e.strerror}", "check the path; `hakaru studies` lists the studies that come with hakaru"
+        ) from e
