@@ -99,6 +99,26 @@ def test_level_below_peak_is_breached_only_beyond_the_intervals(
     assert "17.5" in outcome["found"]
 
 
+@pytest.mark.parametrize(("low", "high", "held"), [(3, 5, True), (6, 8, None)])
+def test_peak_elsewhere_is_left_open_where_intervals_overlap(
+    tmp_path: Path, low: float, high: float, held: bool | None
+) -> None:
+    """4 VMs give 1752 to 2248, 8 VMs up to 1898: either may be the peak."""
+    expect = {"kind": "peak", "metric": "iops", "over": "vms", "low": low, "high": high}
+    (outcome,) = spread(tmp_path, expect)["expectations"]
+    assert outcome["held"] is held
+
+
+@pytest.mark.parametrize(("percent", "held"), [(10, True), (5, None), (1, None)])
+def test_reference_is_left_open_where_the_interval_reaches_it(
+    tmp_path: Path, percent: float, held: bool | None
+) -> None:
+    """4 VMs give 2000 and, with their interval, up to 2248; 2200 are published."""
+    expect = {"kind": "reference", "metric": "iops", "table": "paper", "percent": percent}
+    (outcome,) = spread(tmp_path, expect)["expectations"]
+    assert outcome["held"] is held
+
+
 def test_limiter_that_is_undetermined_breaches_nothing(tmp_path: Path) -> None:
     expect = {"kind": "limiter", "resources": ["link"]}
     (outcome,) = spread(tmp_path, expect, drives=0.5)["expectations"]

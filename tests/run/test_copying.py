@@ -121,6 +121,7 @@ def test_copy_that_the_limit_ends_keeps_its_rate_and_says_so(hakaru: Hakaru, cop
     result = hakaru.run("run", str(copy_study), "--only", "case=slow", "--report", "none")
     assert result.returncode in (0, 5), result.stderr
     assert "2 of 2 copies were not complete after 1 s" in result.stdout
+    assert result.stderr.count("baseline: ") == 1, "plain TCP is measured once, although the load is a copy on links"
     reader = RunReader(hakaru.only_run())
     (record,) = reader.repetitions()
     assert "not_finished" in {c["caveat"] for c in record["caveats"]}
