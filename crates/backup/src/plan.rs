@@ -24,6 +24,34 @@ pub fn plan_parts(
     destination: &Volume,
 ) -> Result<Vec<Place>, ConfigError> {
     let length = image_length(field, job, source)?;
+    check_alignment(field, job, length, source, destination)?;
+    let blocks = length.div_ceil(job.block_bytes.into());
+    let streams = u64::from(job.streams);
+    if blocks < streams || blocks.div_ceil(streams) > BLOCKS_MAX {
+        return refuse(
+            format!("{field}.streams"),
+            format!("{}: {streams} streams for {blocks} blocks", job.name),
+            "each stream needs a block, and has at most 2^28",
+        );
+    }
+    let parts = cut(job, length, blocks, destination.block_bytes);
+    let end = parts.last().map_or(0, |part| {
+        part.destination_offset + room(job, part.length, destination.block_bytes)
+    });
+    if end > destination.capacity_bytes {
+        return refuse_destination(field, job, end, destination);
+    }
+    Ok(parts)
+}
+
+/// Checks that offsets and lengths are multiples of both LUs' blocks.
+fn check_alignment(
+    field: &str,
+    job: &BackupJob,
+    length: u64,
+    source: &Volume,
+    destination: &Volume,
+) -> Result<(), ConfigError> {
     for (volume, side, offset) in [
         (source, "source", job.source_offset_bytes),
         (destination, "destination", job.destination_offset_bytes),
@@ -47,37 +75,28 @@ pub fn plan_parts(
             }
         }
     }
-    let blocks = length.div_ceil(job.block_bytes.into());
-    let streams = u64::from(job.streams);
-    if blocks < streams || blocks.div_ceil(streams) > BLOCKS_MAX {
-        return refuse(
-            format!("{field}.streams"),
-            format!("{}: {streams} streams for {blocks} blocks", job.name),
-            "each stream needs a block, and has at most 2^28",
-        );
-    }
-    let parts = cut(job, length, blocks, destination.block_bytes);
-    let end = parts.last().map_or(0, |part| {
-        part.destination_offset + room(job, part.length, destination.block_bytes)
-    });
-    if end > destination.capacity_bytes {
-        let packed = match job.compression {
-            Compression::None => "",
-            Compression::Zstd { .. } => " (packed, in the worst case)",
-        };
-        return refuse(
-            format!("{field}.destination"),
-            format!(
-                "{}: the copy{packed} ends at byte {end}, and LUN {} of {} has {} bytes",
-                job.name,
-                job.destination.lun,
-                job.destination.target_name,
-                destination.capacity_bytes
-            ),
-            "enlarge the destination LU, or copy a smaller image",
-        );
-    }
-    Ok(parts)
+    Ok(())
+}
+
+/// Returns the error for a copy that ends at `end`, beyond the destination.
+fn refuse_destination<T>(
+    field: &str,
+    job: &BackupJob,
+    end: u64,
+    destination: &Volume,
+) -> Result<T, ConfigError> {
+    let packed = match job.compression {
+        Compression::None => "",
+        Compression::Zstd { .. } => " (packed, in the worst case)",
+    };
+    refuse(
+        format!("{field}.destination"),
+        format!(
+            "{}: the copy{packed} ends at byte {end}, and LUN {} of {} has {} bytes",
+            job.name, job.destination.lun, job.destination.target_name, destination.capacity_bytes
+        ),
+        "enlarge the destination LU, or copy a smaller image",
+    )
 }
 
 fn image_length(field: &str, job: &BackupJob, source: &Volume) -> Result<u64, ConfigError> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::access::in_flight::AccessKind;
+use crate::alloc::group::Group;
 use crate::commit::metadata::{Store, StoreError};
 use crate::config::PoolConfig;
 use crate::disk::{Disk, OverlayDisk};
@@ -65,10 +66,23 @@ impl Pool {
     #[must_use]
     pub fn check(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
-        let mut counted: Vec<Vec<u32>> = self
-            .alloc
-            .groups
-            .iter()
+        let references = self.count_references(&mut findings);
+        for (index, group) in self.alloc.groups.iter().enumerate() {
+            check_group(
+                GroupId(index as u16),
+                group,
+                &references[index],
+                &mut findings,
+            );
+        }
+        findings
+    }
+
+    /// Counts the references to every page of every group, in a walk over all maps. Reports pages
+    /// that unrelated volumes share, and volumes whose number of mapped pages is wrong.
+    fn count_references(&self, findings: &mut Vec<Finding>) -> Vec<Vec<u32>> {
+        let groups = self.alloc.groups.iter();
+        let mut references: Vec<Vec<u32>> = groups
             .map(|group| vec![0; group.pages() as usize])
             .collect();
         let mut owners = Owners::new(self.alloc.groups.iter().map(|group| group.pages()));
@@ -76,69 +90,22 @@ impl Pool {
             let mut mapped = 0;
             for (page, at) in volume.map.iter() {
                 mapped += 1;
-                counted[at.group.index()][at.page as usize] += 1;
+                references[at.group.index()][at.page as usize] += 1;
                 if let Some(fault) = owners.claim(at, *id, volume.family, page) {
                     findings.push(Finding::new(Object::Entry { volume: *id, page }, fault));
                 }
             }
-            count(
-                &mut findings,
-                Object::Volume(*id),
-                "pages",
-                volume.map.mapped(),
-                mapped,
-            );
+            let object = Object::Volume(*id);
+            check_count(findings, object, "pages", volume.map.mapped(), mapped);
         }
-        for copy in self.copies_under_way() {
-            counted[copy.group.index()][copy.page as usize] += 1;
+        for copy in self.copies_in_progress() {
+            references[copy.group.index()][copy.page as usize] += 1;
         }
-        for (index, group) in self.alloc.groups.iter().enumerate() {
-            let id = GroupId(index as u16);
-            let (mut used, mut free) = (0, 0);
-            for page in 1..group.pages() {
-                let kept = group.references(page);
-                let object = Object::Page(PageId { group: id, page });
-                let found = counted[index][page as usize];
-                count(
-                    &mut findings,
-                    object,
-                    "references",
-                    kept.live.into(),
-                    found.into(),
-                );
-                used += u64::from(kept.live > 0);
-                free += u64::from(group.is_free(page));
-                if group.is_free(page) && (kept.live > 0 || kept.dropping > 0) {
-                    findings.push(Finding::new(
-                        object,
-                        Fault::Count {
-                            what: "references of a free page",
-                            kept: kept.live.into(),
-                            counted: found.into(),
-                        },
-                    ));
-                }
-            }
-            count(
-                &mut findings,
-                Object::Group(id),
-                "pages in use",
-                group.used_pages().into(),
-                used,
-            );
-            count(
-                &mut findings,
-                Object::Group(id),
-                "free pages",
-                group.free_pages().into(),
-                free,
-            );
-        }
-        findings
+        references
     }
 
     /// Returns the destination pages of the copies in progress.
-    fn copies_under_way(&self) -> impl Iterator<Item = PageId> + '_ {
+    fn copies_in_progress(&self) -> impl Iterator<Item = PageId> + '_ {
         let copies = self
             .accesses
             .iter()
@@ -151,7 +118,50 @@ impl Pool {
     }
 }
 
-fn count(findings: &mut Vec<Finding>, object: Object, what: &'static str, kept: u64, counted: u64) {
+/// Compares the counts of a group with the `references` to its pages.
+fn check_group(id: GroupId, group: &Group, references: &[u32], findings: &mut Vec<Finding>) {
+    let (mut used, mut free) = (0, 0);
+    for page in 1..group.pages() {
+        let kept = group.references(page);
+        let object = Object::Page(PageId { group: id, page });
+        let counted = references[page as usize].into();
+        check_count(findings, object, "references", kept.live.into(), counted);
+        used += u64::from(kept.live > 0);
+        free += u64::from(group.is_free(page));
+        if group.is_free(page) && (kept.live > 0 || kept.dropping > 0) {
+            let fault = Fault::Count {
+                what: "references of a free page",
+                kept: kept.live.into(),
+                counted,
+            };
+            findings.push(Finding::new(object, fault));
+        }
+    }
+    let object = Object::Group(id);
+    check_count(
+        findings,
+        object,
+        "pages in use",
+        group.used_pages().into(),
+        used,
+    );
+    check_count(
+        findings,
+        object,
+        "free pages",
+        group.free_pages().into(),
+        free,
+    );
+}
+
+/// Reports a stored count that differs from the counted value.
+fn check_count(
+    findings: &mut Vec<Finding>,
+    object: Object,
+    what: &'static str,
+    kept: u64,
+    counted: u64,
+) {
     if kept != counted {
         findings.push(Finding::new(
             object,

@@ -1,12 +1,13 @@
 //! Creates and opens pools. On opening, all metadata are read and checked, and any damage refuses
 //! the pool.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
 use crate::alloc::group::Group;
 use crate::commit::header::{GroupHeader, HEADERS_BYTES};
-use crate::commit::metadata::{Loaded, Store, StoreError, Superblock};
+use crate::commit::metadata::{GroupRecord, Loaded, Store, StoreError, Superblock, VolumeRecord};
 use crate::config::{PAGE_BYTES_MAX, PAGE_BYTES_MIN, PoolConfig, page_bytes_are_valid};
 use crate::disk::Disk;
 use crate::finding::{Fault, Finding, Object};
@@ -224,71 +225,24 @@ impl Pool {
         pool.generation = superblock.generation;
         pool.volume_next = superblock.volume_next;
         let mut find = |object, fault| findings.push(Finding::new(object, fault));
-        let mut counted = |what, kept: u64, counted: u64| {
-            if kept != counted {
-                find(
-                    Object::Superblock,
-                    Fault::Count {
-                        what,
-                        kept,
-                        counted,
-                    },
-                );
-            }
-        };
-        counted(
-            "groups",
-            superblock.groups.into(),
-            loaded.groups.len() as u64,
-        );
-        counted(
-            "volumes",
-            superblock.volumes.into(),
-            loaded.volumes.len() as u64,
-        );
-        for (index, group) in loaded.groups.into_iter().enumerate() {
-            if pool
-                .alloc
-                .groups
-                .iter()
-                .any(|other| other.name == group.name)
-            {
-                find(Object::Group(GroupId(index as u16)), Fault::NameTaken);
-            }
-            pool.alloc
-                .groups
-                .push(Group::new(group.name, group.pages, pool.page_bytes));
+        for (what, kept, counted) in [
+            ("groups", superblock.groups.into(), loaded.groups.len()),
+            ("volumes", superblock.volumes, loaded.volumes.len()),
+        ] {
+            find_count(
+                &mut find,
+                Object::Superblock,
+                what,
+                kept.into(),
+                counted as u64,
+            );
         }
-        let mut mapped = std::collections::BTreeMap::new();
-        for (id, record) in loaded.volumes {
-            if id.0 >= superblock.volume_next {
-                find(Object::Volume(id), Fault::OutOfRange);
-            }
-            if pool.volume_named(&record.name).is_some() {
-                find(Object::Volume(id), Fault::NameTaken);
-            }
-            mapped.insert(id, record.mapped);
-            let volume = Volume {
-                read_only: record.read_only,
-                origin: record.origin,
-                family: record.family,
-                ..Volume::new(id, record.name, record.size_bytes, record.quota_bytes)
-            };
-            pool.volumes.insert(id, volume);
-        }
-        pool.take_leaves(loaded.leaves, &mut find);
+        pool.load_groups(loaded.groups, &mut find);
+        let mapped = pool.load_volumes(loaded.volumes, &mut find);
+        pool.load_leaves(loaded.leaves, &mut find);
         for (id, volume) in &pool.volumes {
-            let (kept, counted) = (mapped[id], volume.map.mapped());
-            if kept != counted {
-                find(
-                    Object::Volume(*id),
-                    Fault::Count {
-                        what: "pages",
-                        kept,
-                        counted,
-                    },
-                );
-            }
+            let counted = volume.map.mapped();
+            find_count(&mut find, Object::Volume(*id), "pages", mapped[id], counted);
         }
         for (index, group) in pool.alloc.groups.iter().enumerate() {
             pool.alloc
@@ -298,7 +252,43 @@ impl Pool {
         pool
     }
 
-    fn take_leaves(
+    fn load_groups(&mut self, records: Vec<GroupRecord>, find: &mut dyn FnMut(Object, Fault)) {
+        for (index, record) in records.into_iter().enumerate() {
+            let groups = &mut self.alloc.groups;
+            if groups.iter().any(|other| other.name == record.name) {
+                find(Object::Group(GroupId(index as u16)), Fault::NameTaken);
+            }
+            groups.push(Group::new(record.name, record.pages, self.page_bytes));
+        }
+    }
+
+    /// Adds the volumes with empty maps. Returns the number of mapped pages in each record.
+    fn load_volumes(
+        &mut self,
+        records: BTreeMap<VolumeId, VolumeRecord>,
+        find: &mut dyn FnMut(Object, Fault),
+    ) -> BTreeMap<VolumeId, u64> {
+        let mut mapped = BTreeMap::new();
+        for (id, record) in records {
+            if id.0 >= self.volume_next {
+                find(Object::Volume(id), Fault::OutOfRange);
+            }
+            if self.volume_named(&record.name).is_some() {
+                find(Object::Volume(id), Fault::NameTaken);
+            }
+            mapped.insert(id, record.mapped);
+            let volume = Volume {
+                read_only: record.read_only,
+                origin: record.origin,
+                family: record.family,
+                ..Volume::new(id, record.name, record.size_bytes, record.quota_bytes)
+            };
+            self.volumes.insert(id, volume);
+        }
+        mapped
+    }
+
+    fn load_leaves(
         &mut self,
         leaves: Vec<(VolumeId, u32, Arc<crate::Leaf>)>,
         find: &mut dyn FnMut(Object, Fault),
@@ -335,5 +325,23 @@ impl Pool {
             }
             volume.map.put_leaf(index, leaf);
         }
+    }
+}
+
+/// Reports a stored count that differs from the counted value.
+fn find_count(
+    find: &mut dyn FnMut(Object, Fault),
+    object: Object,
+    what: &'static str,
+    kept: u64,
+    counted: u64,
+) {
+    if kept != counted {
+        let fault = Fault::Count {
+            what,
+            kept,
+            counted,
+        };
+        find(object, fault);
     }
 }

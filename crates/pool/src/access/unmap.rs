@@ -17,6 +17,13 @@ struct Plan {
     parts: Vec<Part>,
 }
 
+/// Reason for which an unmapping cannot start now.
+enum Refusal {
+    Failure(Failure),
+    /// A page is being copied, or a snapshot is pending.
+    Wait,
+}
+
 impl Pool {
     pub(crate) fn start_unmap(
         &mut self,
@@ -25,19 +32,41 @@ impl Pool {
         ranges: &[Range],
         fua: bool,
     ) -> Attempt {
+        let merged = match self.merge_writable(volume_id, ranges) {
+            Ok(merged) => merged,
+            Err(Refusal::Wait) => return Attempt::Wait(WaitFor::Others),
+            Err(Refusal::Failure(failure)) => {
+                self.fail(id, failure);
+                return Attempt::Begun;
+            }
+        };
+        let plan = self.plan_unmap(volume_id, &merged);
+        let shared = self.shared_pages(volume_id, &plan.parts);
+        match self.alloc.space_for(shared.len() as u64) {
+            Space::Available => {}
+            Space::Coming => return Attempt::Wait(WaitFor::Space),
+            Space::Full => return Attempt::Wait(WaitFor::Room),
+        }
+        self.free_pages(volume_id, &plan.whole);
+        if plan.parts.is_empty() {
+            self.end_change(id, fua, None);
+        } else {
+            self.start_zeroing(id, volume_id, fua, plan.parts, shared);
+        }
+        Attempt::Begun
+    }
+
+    /// Sorts and merges the ranges of an unmapping, all of which must be writable now.
+    fn merge_writable(&self, volume_id: VolumeId, ranges: &[Range]) -> Result<Vec<Range>, Refusal> {
         let mut merged: Vec<Range> = Vec::with_capacity(ranges.len());
         let mut sorted = ranges.to_vec();
         sorted.sort_unstable();
         for range in sorted {
-            match self.writable(volume_id, range.offset_bytes, range.length_bytes) {
-                Err(failure) => {
-                    self.fail(id, failure);
-                    return Attempt::Begun;
-                }
-                Ok((first, last)) if self.must_wait(volume_id, first, last) => {
-                    return Attempt::Wait(WaitFor::Others);
-                }
-                Ok(_) => {}
+            let (first, last) = self
+                .writable(volume_id, range.offset_bytes, range.length_bytes)
+                .map_err(Refusal::Failure)?;
+            if self.must_wait(volume_id, first, last) {
+                return Err(Refusal::Wait);
             }
             let end = range.offset_bytes + range.length_bytes;
             match merged.last_mut() {
@@ -48,35 +77,42 @@ impl Pool {
             }
         }
         if !self.volumes.contains_key(&volume_id) {
-            self.fail(id, Failure::NoVolume);
-            return Attempt::Begun;
+            return Err(Refusal::Failure(Failure::NoVolume));
         }
-        let plan = self.plan_unmap(volume_id, &merged);
-        let mut shared: Vec<u64> = plan
-            .parts
+        Ok(merged)
+    }
+
+    /// Returns the pages of `parts` that other volumes share, which must be copied before they are
+    /// zeroed in part.
+    fn shared_pages(&self, volume_id: VolumeId, parts: &[Part]) -> Vec<u64> {
+        let map = &self.volumes[&volume_id].map;
+        let is_shared = |page: &u64| {
+            map.get(*page)
+                .is_some_and(|at| !self.alloc.is_exclusive(at))
+        };
+        let mut shared: Vec<u64> = parts
             .iter()
-            .filter(|part| {
-                let at = self.volumes[&volume_id].map.get(part.page);
-                at.is_some_and(|at| !self.alloc.is_exclusive(at))
-            })
             .map(|part| part.page)
+            .filter(is_shared)
             .collect();
         shared.dedup();
-        match self.alloc.space_for(shared.len() as u64) {
-            Space::Available => {}
-            Space::Coming => return Attempt::Wait(WaitFor::Space),
-            Space::Full => return Attempt::Wait(WaitFor::Room),
-        }
-        self.free_pages(volume_id, &plan.whole);
-        if plan.parts.is_empty() {
-            self.end_change(id, fua, None);
-            return Attempt::Begun;
-        }
+        shared
+    }
+
+    /// Copies the `shared` pages, then zeroes the parts.
+    fn start_zeroing(
+        &mut self,
+        id: RequestId,
+        volume_id: VolumeId,
+        fua: bool,
+        parts: Vec<Part>,
+        shared: Vec<u64>,
+    ) {
         let key = self.enter_change(id, volume_id, |copies| {
             AccessKind::Unmap(Zeroing {
                 fua,
                 copies,
-                parts: plan.parts,
+                parts,
                 places: Vec::new(),
                 zeroes_left: 0,
                 failure: None,
@@ -89,7 +125,6 @@ impl Pool {
             let copies = self.start_copies(key, volume_id, shared.into_iter(), busy);
             self.zeroing(key).copies = copies;
         }
-        Attempt::Begun
     }
 
     /// Divides sorted, disjoint ranges into whole pages and parts of mapped pages. The volume's

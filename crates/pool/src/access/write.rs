@@ -32,15 +32,7 @@ impl Pool {
         if self.must_wait(volume_id, first, last) {
             return Attempt::Wait(WaitFor::Others);
         }
-        let volume = &self.volumes[&volume_id];
-        let (mut fresh, mut shared) = (0, 0);
-        for page in first..=last {
-            match volume.map.get(page) {
-                None => fresh += 1,
-                Some(at) if !self.alloc.is_exclusive(at) => shared += 1,
-                Some(_) => {}
-            }
-        }
+        let (fresh, shared) = self.count_pages_needed(volume_id, first, last);
         if fresh > 0 && self.exceeds_quota(volume_id, fresh) {
             self.fail(id, Failure::Quota);
             return Attempt::Begun;
@@ -51,12 +43,7 @@ impl Pool {
             Space::Full => return Attempt::Wait(WaitFor::Room),
         }
         if fresh > 0 {
-            for page in first..=last {
-                if self.volumes[&volume_id].map.get(page).is_none() {
-                    let at = self.alloc.take_page();
-                    self.set_mapping(volume_id, page, Some(at));
-                }
-            }
+            self.map_fresh_pages(volume_id, first, last);
         }
         let key = self.enter_change(id, volume_id, |copies| {
             AccessKind::Write(Writing {
@@ -77,6 +64,30 @@ impl Pool {
             writing.copies = copies;
         }
         Attempt::Begun
+    }
+
+    /// Returns how many of the pages `first` to `last` are unmapped, and how many are shared.
+    fn count_pages_needed(&self, volume_id: VolumeId, first: u64, last: u64) -> (u64, u64) {
+        let map = &self.volumes[&volume_id].map;
+        let (mut fresh, mut shared) = (0, 0);
+        for page in first..=last {
+            match map.get(page) {
+                None => fresh += 1,
+                Some(at) if !self.alloc.is_exclusive(at) => shared += 1,
+                Some(_) => {}
+            }
+        }
+        (fresh, shared)
+    }
+
+    /// Allocates a page for each unmapped one of `first` to `last`.
+    fn map_fresh_pages(&mut self, volume_id: VolumeId, first: u64, last: u64) {
+        for page in first..=last {
+            if self.volumes[&volume_id].map.get(page).is_none() {
+                let at = self.alloc.take_page();
+                self.set_mapping(volume_id, page, Some(at));
+            }
+        }
     }
 
     /// Returns the first and last page of a range, or the reason for which it is not writable.

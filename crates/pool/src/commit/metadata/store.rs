@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use redb::{Builder, Database, ReadableDatabase, ReadableTable, TableDefinition, TableError};
+use redb::{
+    Builder, Database, Key, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition,
+    TableError, Value,
+};
 
 use super::Batch;
 use super::backend::{Backend, Reserved};
@@ -134,61 +137,23 @@ impl Store {
     /// [`StoreError`].
     pub fn load(&self) -> Result<Loaded, StoreError> {
         let read = self.database.begin_read().map_err(StoreError::of)?;
-        let table = read.open_table(SUPERBLOCK).map_err(table_error)?;
-        let superblock = match table.get(0).map_err(StoreError::of)? {
-            Some(record) => Superblock::parse(record.value())
-                .map_err(|error| record_error(Object::Superblock, error))?,
-            None => {
-                return Err(StoreError::Record(Finding::new(
-                    Object::Superblock,
-                    Fault::Missing,
-                )));
-            }
-        };
         let mut loaded = Loaded {
-            superblock,
+            superblock: load_superblock(&read)?,
             groups: Vec::new(),
             volumes: BTreeMap::new(),
             leaves: Vec::new(),
             findings: Vec::new(),
         };
-        for entry in read
-            .open_table(GROUPS)
-            .map_err(table_error)?
-            .iter()
-            .map_err(StoreError::of)?
-        {
-            let (key, record) = entry.map_err(StoreError::of)?;
-            loaded.take_group(GroupId(key.value()), record.value());
-        }
-        for entry in read
-            .open_table(VOLUMES)
-            .map_err(table_error)?
-            .iter()
-            .map_err(StoreError::of)?
-        {
-            let (key, record) = entry.map_err(StoreError::of)?;
-            let id = VolumeId(key.value());
-            match VolumeRecord::parse(record.value(), id) {
-                Ok(record) => {
-                    loaded.volumes.insert(id, record);
-                }
-                Err(error) => loaded.find(Object::Volume(id), error.into()),
-            }
-        }
-        for entry in read
-            .open_table(LEAVES)
-            .map_err(table_error)?
-            .iter()
-            .map_err(StoreError::of)?
-        {
-            let (key, record) = entry.map_err(StoreError::of)?;
-            let (volume, leaf) = (VolumeId((key.value() >> 32) as u32), key.value() as u32);
-            match record::parse_leaf(record.value(), volume, leaf) {
-                Ok(entries) => loaded.leaves.push((volume, leaf, Arc::new(entries))),
-                Err(error) => loaded.find(Object::Leaf { volume, leaf }, error.into()),
-            }
-        }
+        for_each(&read, GROUPS, |id, record| {
+            loaded.take_group(GroupId(id), record);
+        })?;
+        for_each(&read, VOLUMES, |id, record| {
+            loaded.take_volume(VolumeId(id), record);
+        })?;
+        for_each(&read, LEAVES, |key, record| {
+            let (volume, leaf) = (VolumeId((key >> 32) as u32), key as u32);
+            loaded.take_leaf(volume, leaf, record);
+        })?;
         Ok(loaded)
     }
 
@@ -274,9 +239,54 @@ impl Loaded {
         }
     }
 
+    fn take_volume(&mut self, id: VolumeId, record: &[u8]) {
+        match VolumeRecord::parse(record, id) {
+            Ok(record) => {
+                self.volumes.insert(id, record);
+            }
+            Err(error) => self.find(Object::Volume(id), error.into()),
+        }
+    }
+
+    fn take_leaf(&mut self, volume: VolumeId, leaf: u32, record: &[u8]) {
+        match record::parse_leaf(record, volume, leaf) {
+            Ok(entries) => self.leaves.push((volume, leaf, Arc::new(entries))),
+            Err(error) => self.find(Object::Leaf { volume, leaf }, error.into()),
+        }
+    }
+
     fn find(&mut self, object: Object, fault: Fault) {
         self.findings.push(Finding::new(object, fault));
     }
+}
+
+fn load_superblock(read: &ReadTransaction) -> Result<Superblock, StoreError> {
+    let table = read.open_table(SUPERBLOCK).map_err(table_error)?;
+    match table.get(0).map_err(StoreError::of)? {
+        Some(record) => Superblock::parse(record.value())
+            .map_err(|error| record_error(Object::Superblock, error)),
+        None => Err(StoreError::Record(Finding::new(
+            Object::Superblock,
+            Fault::Missing,
+        ))),
+    }
+}
+
+/// Calls `visit` with the key and record of every entry of `table`, in order of the keys.
+fn for_each<K>(
+    read: &ReadTransaction,
+    table: TableDefinition<K, &[u8]>,
+    mut visit: impl FnMut(K, &[u8]),
+) -> Result<(), StoreError>
+where
+    K: Key + for<'a> Value<SelfType<'a> = K> + 'static,
+{
+    let table = read.open_table(table).map_err(table_error)?;
+    for entry in table.iter().map_err(StoreError::of)? {
+        let (key, record) = entry.map_err(StoreError::of)?;
+        visit(key.value(), record.value());
+    }
+    Ok(())
 }
 
 fn leaf_key(volume: VolumeId, leaf: u32) -> u64 {
