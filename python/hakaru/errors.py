@@ -77,7 +77,7 @@ def error_of_exit_code(exit_code: int, message: str, hint: str) -> HakaruError:
     defect.
     """
     classes = (UsageError, EnvironmentError_, ExpectationBreach, InvalidPoints, VerificationError, LostError)
-    for one in classes:
-        if one.exit_code == exit_code:
-            return one(message, hint)
+    for each in classes:
+        if each.exit_code == exit_code:
+            return each(message, hint)
     return HakaruError(message, hint)

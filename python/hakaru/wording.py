@@ -28,7 +28,7 @@ MISSING = "–"
 @functools.cache
 def catalogue(language: str) -> dict[str, tuple[str, ...]]:
     """Message id → its text, or its texts by plural form (singular first)."""
-    folders = [LOCALE, *(one.folder / "locale" for one in kind.registered().values())]
+    folders = [LOCALE, *(each.folder / "locale" for each in kind.registered().values())]
     files = [folder / f"{language}.po" for folder in folders]
     found: dict[str, tuple[str, ...]] = {}
     for file in files:

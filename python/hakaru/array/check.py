@@ -47,21 +47,23 @@ def _check(name: str, directory: Path) -> dict[str, Any]:
         command, capture_output=True, text=True, timeout=CHECK_S, check=False, stdin=subprocess.DEVNULL
     )
     try:
-        found: dict[str, Any] = json.loads(done.stdout)
+        report: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
         # So damaged that there is nothing to look through, or not to be had at all; other pools are
         # looked at still.
-        said = [line.removeprefix("error: ") for line in done.stderr.splitlines() if line.startswith("error: ")]
-        fault = said[0] if said else f"the checker ended with exit status {done.returncode}"
-        found = {"findings": [{"object": "pool", "fault": fault}]}
-    return {**found, "pool": name, "directory": str(directory), "clean": done.returncode == 0}
+        messages = [line.removeprefix("error: ") for line in done.stderr.splitlines() if line.startswith("error: ")]
+        fault = messages[0] if messages else f"the checker ended with exit status {done.returncode}"
+        report = {"findings": [{"object": "pool", "fault": fault}]}
+    return {**report, "pool": name, "directory": str(directory), "clean": done.returncode == 0}
 
 
 def print_findings(checked: list[dict[str, Any]]) -> None:
     """A line for each pool, and one for each thing that is wrong with it."""
     if not checked:
         print("this array has no pools")
-    for one in checked:
-        print(f"{one['pool']}: {'clean' if one['clean'] else 'damaged'} ({one['directory']})")
-        for finding in one.get("findings", []):
+    for checked_pool in checked:
+        print(
+            f"{checked_pool['pool']}: {'clean' if checked_pool['clean'] else 'damaged'} ({checked_pool['directory']})"
+        )
+        for finding in checked_pool.get("findings", []):
             print(printable(f"  {finding['object']}: {finding['fault']}"))

@@ -97,7 +97,7 @@ def online_lu(lu: OnlineLu) -> contract.LuConfig:
 
 def _declared(loaded: Loaded, lu: Lu, online: Online) -> contract.LuConfig:
     store = _store(loaded, lu)
-    grown = {f"{one.pool}/{one.volume}": one.size_bytes for one in online.lus} | online.sizes
+    grown = {f"{lu.pool}/{lu.volume}": lu.size_bytes for lu in online.lus} | online.sizes
     return contract.LuConfig(
         lun=lu.lun,
         size_bytes=max(lu.size, grown.get(volume_of(store) or "", 0)),

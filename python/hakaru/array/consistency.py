@@ -75,8 +75,8 @@ def _access(file: ArrayFile) -> Iterator[Problem]:
                 yield (*place, "lus", j, "lun"), f"LUN {lun} is given twice", "leave one out"
     external = [i for i, portal in enumerate(file.portals) if not _is_loopback(portal)]
     if external and file.allow_external and not (file.access.users and file.access.rules is not None):
-        what = f"{file.portals[external[0]]} can be reached from outside this machine, and anyone may log in"
-        yield ("portals", external[0]), what, "add `access` with `users` (CHAP) and `rules`"
+        message = f"{file.portals[external[0]]} can be reached from outside this machine, and anyone may log in"
+        yield ("portals", external[0]), message, "add `access` with `users` (CHAP) and `rules`"
 
 
 def _pools(file: ArrayFile) -> Iterator[Problem]:
@@ -90,8 +90,8 @@ def _pools(file: ArrayFile) -> Iterator[Problem]:
             yield ("pools", i, "page"), "a page is a power of two", "for instance 256 KiB"
         if pool.directory is not None:
             if pool.directory in directories:
-                what = f"pool {directories[pool.directory]!r} is kept in {pool.directory} as well"
-                yield ("pools", i, "directory"), what, "give each pool a directory of its own"
+                message = f"pool {directories[pool.directory]!r} is kept in {pool.directory} as well"
+                yield ("pools", i, "directory"), message, "give each pool a directory of its own"
             directories.setdefault(pool.directory, pool.name)
         groups: set[str] = set()
         for j, group in enumerate(pool.groups):
@@ -102,8 +102,8 @@ def _pools(file: ArrayFile) -> Iterator[Problem]:
             if group.size < 2 * pool.page:
                 yield (*place, "size"), f"a group has at least two pages of {pool.page} bytes", "make it larger"
             if _modelled(file) and group.placement is None:
-                what = f"group {group.name!r} has no placement on the modelled drives"
-                yield place, what, "add `placement: {group: 0}`"
+                message = f"group {group.name!r} has no placement on the modelled drives"
+                yield place, message, "add `placement: {group: 0}`"
 
 
 def volume_name(lu: Lu, store: ThinStore) -> str:
@@ -142,8 +142,8 @@ def _lus(file: ArrayFile) -> Iterator[Problem]:
                 yield ("lus", i, "store", "pool"), f"there is no pool {lu.store.pool!r}", hint
         if place:
             if (lu.store.kind, place) in kept:
-                what = f"LUN {kept[lu.store.kind, place]} is kept in {place} as well"
-                yield ("lus", i, "store"), what, "give each LU a place of its own"
+                message = f"LUN {kept[lu.store.kind, place]} is kept in {place} as well"
+                yield ("lus", i, "store"), message, "give each LU a place of its own"
             kept.setdefault((lu.store.kind, place), lu.lun)
         if _modelled(file) and lu.placement is None and lu.store.kind != "thin":
             yield ("lus", i), f"LUN {lu.lun} has no placement on the modelled drives", "add `placement: {group: 0}`"

@@ -60,9 +60,9 @@ def load_array(path: Path, metrics: str | None = None) -> Loaded:
     if metrics is not None and isinstance(document.data, dict):
         document.data["metrics"] = metrics
     file = validate(document, ArrayFile, SCHEMA_HINT)
-    found = problems(file)
-    if found:
-        place, message, hint = found[0]
+    faults = problems(file)
+    if faults:
+        place, message, hint = faults[0]
         raise document.error(document.place_of(place), f"{dotted(place)}: {message}", hint)
     return Loaded(file, path, document)
 

@@ -100,15 +100,15 @@ def documented() -> dict[tuple[str, str], str]:
     markup.
     """
     page = (shipped("docs") / "reference" / "metrics.md").read_text()
-    found: dict[tuple[str, str], str] = {}
+    meanings: dict[tuple[str, str], str] = {}
     for line in page.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if not line.startswith("| `") or len(cells) != 4:
             continue
         for entity in re.findall(r"`([^`]+)`", cells[0]):
             meaning = cells[3].replace("`", "").replace(r"\|", "|")
-            found[entity.partition("/")[0], cells[1].strip("`")] = meaning
-    return found
+            meanings[entity.partition("/")[0], cells[1].strip("`")] = meaning
+    return meanings
 
 
 class Exporter:

@@ -127,8 +127,8 @@ def emit_value(value: Any) -> bytes:
 
 def emit_error(error: HakaruError) -> bytes:
     """The answer to a request that was refused or failed."""
-    said = {"exit_code": error.exit_code, "message": error.message, "hint": error.hint}
-    return json.dumps({"error": said}, ensure_ascii=False).encode() + b"\n"
+    reply = {"exit_code": error.exit_code, "message": error.message, "hint": error.hint}
+    return json.dumps({"error": reply}, ensure_ascii=False).encode() + b"\n"
 
 
 def parse_reply(line: bytes) -> Any:

@@ -80,20 +80,20 @@ def print_status(status: Json) -> None:
 
 def complaints(pool: Json) -> list[str]:
     """Conditions that need an operator's attention."""
-    found = []
+    lines = []
     if pool["read_only"]:
-        found.append(
+        lines.append(
             f"pool {pool['name']} takes no writes: its storage failed; look at what `serve` said, then start again"
         )
     if not pool["free_bytes"]:
-        found.append(f"pool {pool['name']} is full: grow it, or delete what is not needed")
+        lines.append(f"pool {pool['name']} is full: grow it, or delete what is not needed")
     elif pool["used_bytes"] >= pool["threshold_bytes"]:
-        found.append(f"pool {pool['name']} is past its threshold of {rounded(pool['threshold_bytes'])}")
+        lines.append(f"pool {pool['name']} is past its threshold of {rounded(pool['threshold_bytes'])}")
     if pool["metadata_is_low"]:
-        found.append(f"pool {pool['name']} has little room for metadata left: delete what is not needed")
+        lines.append(f"pool {pool['name']} has little room for metadata left: delete what is not needed")
     if pool["lost_bytes"]:
-        found.append(f"pool {pool['name']} could not take back {rounded(pool['lost_bytes'])}; starting again does")
-    return found
+        lines.append(f"pool {pool['name']} could not take back {rounded(pool['lost_bytes'])}; starting again does")
+    return lines
 
 
 def cache_in_words(rates: Json, counters: Json) -> str:

@@ -188,7 +188,7 @@ class Service:
             online = self._changed(sizes={**online.sizes, f"{pool}/{volume}": request.size_bytes})
         elif shown:
             grown = {"size_bytes": request.size_bytes}
-            is_it = [(one, (one.pool, one.volume) == (pool, volume)) for one in online.lus]
+            is_it = [(lu, (lu.pool, lu.volume) == (pool, volume)) for lu in online.lus]
             online = self._changed(lus=[one.model_copy(update=grown) if it else one for one, it in is_it])
         action = contract.ResizeAction(pool=pool, volume=volume, size_bytes=request.size_bytes)
         await self._recorded(online, action)

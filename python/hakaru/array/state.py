@@ -189,8 +189,10 @@ def read_record(directory: Path) -> Online:
 
 def unusable(directory: Path, error: OSError) -> EnvironmentError_:
     """The directory cannot be used."""
-    what = error.strerror or str(error)
-    return EnvironmentError_(f"state: directory {directory}: {what}", "let `state` name a directory that you may write")
+    reason = error.strerror or str(error)
+    return EnvironmentError_(
+        f"state: directory {directory}: {reason}", "let `state` name a directory that you may write"
+    )
 
 
 def _recorded_pid(directory: Path) -> int | None:

@@ -80,14 +80,14 @@ def check_links() -> Finding:
 def check_fabric() -> Finding:
     """Labs whose switches are hakaru's: an engine that opens interfaces, by letting one do so."""
     hint = "the kernel needs veth and packet sockets (CONFIG_PACKET); `backend: kernel` does without"
-    found = _try_lab("fabric", "fabric", hint)
+    trial = _try_lab("fabric", "fabric", hint)
     allowed = int(_read("/proc/sys/net/core/rmem_max") or 0)
-    if found.status == "ok" and sandbox.kind_here() == "user" and allowed < _SOCKET_WANTED_BYTES:
+    if trial.status == "ok" and sandbox.kind_here() == "user" and allowed < _SOCKET_WANTED_BYTES:
         # Only who is root outside too may ask for more.
-        what = f"{found.what}; its sockets hold {format_size(allowed)}: bursts of links beyond 1 Gbit/s may be lost"
+        what = f"{trial.what}; its sockets hold {format_size(allowed)}: bursts of links beyond 1 Gbit/s may be lost"
         hint = f"`sudo sysctl net.core.rmem_max={_SOCKET_WANTED_BYTES}`; what is lost is counted, and spoils its point"
         return Finding("fabric", "warn", what, hint)
-    return found
+    return trial
 
 
 def check_netem() -> Finding:
@@ -113,12 +113,12 @@ def _try_lab(name: str, backend: str, hint: str, *, absent: str | None = None) -
         return Finding(name, "ok", built.stdout.strip())
     if absent is not None and name in built.stderr:
         return Finding(name, "ok", absent)
-    said, *more = [*built.stderr.strip().splitlines(), "a small lab cannot be built"]
+    message, *more = [*built.stderr.strip().splitlines(), "a small lab cannot be built"]
     own = [line.removeprefix("hint: ") for line in more if line.startswith("hint: ")]
     # The hint of a lab that cannot be built is to run the doctor.
-    if "the lab cannot be built" in said or not own:
+    if "the lab cannot be built" in message or not own:
         own = [hint or "run `hakaru doctor` as root"]
-    return Finding(name, "fail", said.removeprefix("error: "), own[0])
+    return Finding(name, "fail", message.removeprefix("error: "), own[0])
 
 
 def check_congestion_control() -> Finding:
@@ -140,8 +140,10 @@ def check_engine() -> Finding:
         return Finding("engine", "fail", error.message, error.hint)
     hint = "build it from the same source as hakaru: `pip install .`, or `cargo build --release -p hakaru-engine`"
     try:
-        said = subprocess.run([program, "run"], stdin=subprocess.DEVNULL, capture_output=True, timeout=10, check=False)
-        hello = parse_event(said.stdout.split(b"\n", 1)[0])
+        completed = subprocess.run(
+            [program, "run"], stdin=subprocess.DEVNULL, capture_output=True, timeout=10, check=False
+        )
+        hello = parse_event(completed.stdout.split(b"\n", 1)[0])
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return Finding("engine", "fail", f"{program} is no working hakaru-engine", hint)
     if not isinstance(hello, Hello) or hello.contract != CONTRACT_VERSION:

@@ -18,28 +18,30 @@ SHOWN_MAX = 200
 def rows(summary: Json, to_run: str, language: str) -> list[Json]:
     """One row per node and repetition; `to_run`: from the report's folder to the run directory."""
     factors: Mapping[str, Any] = {point["point"]: point["factors"] for point in summary["points"]}
-    return [_row(one, factors, to_run, language) for one in (summary.get("captures") or [])[:SHOWN_MAX]]
+    return [_row(capture, factors, to_run, language) for capture in (summary.get("captures") or [])[:SHOWN_MAX]]
 
 
-def _row(one: Json, factors: Mapping[str, Any], to_run: str, language: str) -> Json:
-    point = sentences.series(factors.get(one["point"], {}), language)
-    files = [{"name": name.rpartition("/")[2], "href": quote(f"{to_run}/{name}")} for name in one["files"]]
+def _row(capture: Json, factors: Mapping[str, Any], to_run: str, language: str) -> Json:
+    point = sentences.series(factors.get(capture["point"], {}), language)
+    files = [{"name": name.rpartition("/")[2], "href": quote(f"{to_run}/{name}")} for name in capture["files"]]
     return {
         "files": files,
-        "what": ", ".join(part for part in (point, str(one["repetition"])) if part),
-        "node": one["node"],
-        "packets": number(one["packets"], language),
-        "bytes": format_size(one["bytes"] >> 20 << 20) if one["bytes"] >= 1 << 24 else f"{one['bytes'] // 1000} kB",
-        "lost": _lost(one, language),
+        "what": ", ".join(part for part in (point, str(capture["repetition"])) if part),
+        "node": capture["node"],
+        "packets": number(capture["packets"], language),
+        "bytes": format_size(capture["bytes"] >> 20 << 20)
+        if capture["bytes"] >= 1 << 24
+        else f"{capture['bytes'] // 1000} kB",
+        "lost": _lost(capture, language),
     }
 
 
-def _lost(one: Json, language: str) -> str:
-    said = []
-    if one["dropped"]:
-        said.append(say(language, "captures.dropped", {"packets": one["dropped"]}))
-    if one["deleted_files"]:
-        said.append(say(language, "captures.deleted", {"files": one["deleted_files"]}))
-    if one["cut_short"]:
-        said.append(say(language, "captures.cut_short"))
-    return ", ".join(said) or say(language, "captures.nothing")
+def _lost(capture: Json, language: str) -> str:
+    parts = []
+    if capture["dropped"]:
+        parts.append(say(language, "captures.dropped", {"packets": capture["dropped"]}))
+    if capture["deleted_files"]:
+        parts.append(say(language, "captures.deleted", {"files": capture["deleted_files"]}))
+    if capture["cut_short"]:
+        parts.append(say(language, "captures.cut_short"))
+    return ", ".join(parts) or say(language, "captures.nothing")

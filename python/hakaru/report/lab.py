@@ -41,8 +41,8 @@ def describe_lab(lab: Json, clean: Callable[[object], str], language: str) -> Js
         "links": links,
         "vlans": [[clean(cell) for cell in row] for row in _vlans(lab)],
         "about": about,
-        "tcp": [_tcp(one, clean, language) for one in lab.get("tcp") or []],
-        "baselines": [_baseline(one, clean, language) for one in lab.get("baselines") or []],
+        "tcp": [_tcp(setting, clean, language) for setting in lab.get("tcp") or []],
+        "baselines": [_baseline(baseline, clean, language) for baseline in lab.get("baselines") or []],
     }
 
 

@@ -19,13 +19,13 @@ def groups(checks: list[Json], factors: Mapping[str, Json], language: str) -> li
     """Tables, each with what is special about it (the first: nothing) and a row per path; `factors`
     by point.
     """
-    found: list[Json] = []
+    rows: list[Json] = []
     for check in checks:
         heading = _heading(check, factors, language)
-        if not found or found[-1]["heading"] != heading:
-            found.append({"heading": heading, "rows": []})
-        found[-1]["rows"].append(_row(check, language))
-    return found
+        if not rows or rows[-1]["heading"] != heading:
+            rows.append({"heading": heading, "rows": []})
+        rows[-1]["rows"].append(_row(check, language))
+    return rows
 
 
 def _heading(check: Json, factors: Mapping[str, Json], language: str) -> str:
@@ -45,7 +45,7 @@ def _heading(check: Json, factors: Mapping[str, Json], language: str) -> str:
 
 
 def _change(fields: Json, language: str) -> str:
-    said = []
+    parts = []
     for field, value in fields.items():
         if field.endswith("bits_per_s"):
             shown = say(language, "lab.unlimited") if value is None else format_rate(int(value))
@@ -53,8 +53,8 @@ def _change(fields: Json, language: str) -> str:
             shown = f"{number(float(value) / 1e3, language)} ms"
         else:
             shown = format_size(int(value)) if field == "queue_bytes" else str(value)
-        said.append(f"{say(language, f'links.{field}')} {shown}")
-    return ", ".join(said)
+        parts.append(f"{say(language, f'links.{field}')} {shown}")
+    return ", ".join(parts)
 
 
 def _row(check: Json, language: str) -> Json:

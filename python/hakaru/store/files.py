@@ -30,9 +30,9 @@ HINTS = {
 
 def environment_error(path: Path, doing: str, error: OSError) -> EnvironmentError_:
     """`error` as one that a user can act on."""
-    what = error.strerror or str(error)
+    reason = error.strerror or str(error)
     hint = HINTS.get(error.errno or 0, "name another folder with --out or HAKARU_RUNS")
-    return EnvironmentError_(f"{doing} {path}: {what}", hint)
+    return EnvironmentError_(f"{doing} {path}: {reason}", hint)
 
 
 def write_atomic(path: Path, fill: Callable[[IO[bytes]], object]) -> None:

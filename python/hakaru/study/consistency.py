@@ -42,11 +42,11 @@ def one_study(study: Study) -> list[Problem]:
 
 def _standing_parts(study: Study) -> list[Problem]:
     """What does not fit together in lab and storage."""
-    found = [*_lab(study)]
+    problems = [*_lab(study)]
     written = study.arrays or ({"": study.array} if study.array else {})
     for name, array in written.items():
-        found += _lus(("arrays", name) if name else ("array",), array)
-    return found
+        problems += _lus(("arrays", name) if name else ("array",), array)
+    return problems
 
 
 def _standing(lab: LabPlan, changed: Study) -> Iterator[Problem]:
@@ -229,6 +229,6 @@ def _single_points(study: Study, place: tuple[str | int, ...], ratio: Any) -> It
     for field in ("of", "to"):
         fit = [p for p in points if _has(p, getattr(ratio, field))]
         if len(fit) != 1:
-            what = "no point matches" if not fit else f"{len(fit)} points match; exactly one is needed"
+            message = "no point matches" if not fit else f"{len(fit)} points match; exactly one is needed"
             hint = "name a level of every factor that tells them apart" if fit else "`hakaru plan` lists the points"
-            yield (*place, field), what, hint
+            yield (*place, field), message, hint

@@ -67,11 +67,11 @@ def _clash(changes: list[Change], place: Path_, factors: dict[str, Any]) -> Prob
     """Two variables of a point that change the same place: whose value holds would be an
     accident.
     """
-    for i, one in enumerate(changes):
+    for i, change in enumerate(changes):
         for other in changes[:i]:
-            shorter = min(len(one.path), len(other.path))
-            if one.variable != other.variable and one.path[:shorter] == other.path[:shorter]:
-                message = f"{other.variable} and {one.variable} both change {one.place}"
+            shorter = min(len(change.path), len(other.path))
+            if change.variable != other.variable and change.path[:shorter] == other.path[:shorter]:
+                message = f"{other.variable} and {change.variable} both change {change.place}"
                 return place, message, "vary them in blocks of their own"
     return None
 

@@ -96,8 +96,8 @@ def parse_document(raw: bytes, name: str) -> Document:
     except MarkedYAMLError as e:
         mark = e.problem_mark or e.context_mark
         place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
-        what = " ".join(str(p) for p in (e.context, e.problem) if p)
-        raise document.error(place, f"not valid YAML: {what}", "see https://yaml.org/spec/1.2.2/") from e
+        message = " ".join(str(p) for p in (e.context, e.problem) if p)
+        raise document.error(place, f"not valid YAML: {message}", "see https://yaml.org/spec/1.2.2/") from e
     except YAMLError as e:  # characters that YAML forbids carry an offset instead of a mark
         offset = min(getattr(e, "position", 0), len(text))
         before_text = text[:offset]

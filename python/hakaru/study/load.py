@@ -49,11 +49,11 @@ def shipped(folder: str) -> Path:
 
 def study_paths() -> dict[str, Path]:
     """Id → study.yaml of every study that can be named without a path; those in `./studies` win."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for folder in (shipped("studies"), Path("studies")):
         for path in sorted(folder.glob("*/study.yaml")):
-            found[path.parent.name] = path
-    return found
+            paths[path.parent.name] = path
+    return paths
 
 
 def find_study(name: str) -> Path:
@@ -106,10 +106,10 @@ def validate(
         return model.model_validate(document.data)
     except ValidationError as e:
         lines, hint = [], ""
-        for found in islice(explain(document.data, model, e), SHOWN_MAX):
-            place = document.place_of(found.path, key=found.at_key)
-            lines.append(f"{document.name}:{place.line}:{place.column}: {found.what}")
-            hint = hint or found.hint
+        for explained in islice(explain(document.data, model, e), SHOWN_MAX):
+            place = document.place_of(explained.path, key=explained.at_key)
+            lines.append(f"{document.name}:{place.line}:{place.column}: {explained.what}")
+            hint = hint or explained.hint
         if e.error_count() > SHOWN_MAX:
             lines.append(f"… and {e.error_count() - SHOWN_MAX} more")
         raise UsageError("\n".join(lines), hint or schema_hint) from e

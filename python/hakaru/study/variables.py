@@ -87,16 +87,16 @@ def changes_of(variables: Mapping[str, Sets | dict[str, Changes]], factors: Mapp
 
     Raises KeyError (variable, level) where a variable has no such level.
     """
-    found = []
+    problems = []
     for name, level in factors.items():
         variable = variables.get(name)
         if isinstance(variable, Sets):
-            found += [Change(place, level, name, level) for place in variable.sets]
+            problems += [Change(place, level, name, level) for place in variable.sets]
         elif variable is not None:
             if level_text(level) not in variable:
                 raise KeyError(name, level)
-            found += [Change(p, value, name, level) for p, value in variable[level_text(level)].items()]
-    return found
+            problems += [Change(p, value, name, level) for p, value in variable[level_text(level)].items()]
+    return problems
 
 
 KnownKeys = Callable[[tuple[str | int, ...], Any], list[str]]

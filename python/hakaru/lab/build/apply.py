@@ -95,8 +95,8 @@ class _Sockets:
 
     def index(self, node: str, interface: str) -> int:
         """Number of an interface."""
-        found = self[node].link_lookup(ifname=interface)
-        return int(found[0])
+        indexes = self[node].link_lookup(ifname=interface)
+        return int(indexes[0])
 
     def close(self) -> None:
         for socket in self._sockets.values():
@@ -129,20 +129,22 @@ def apply_settings(
     queues = {name: (_queues(standing, *name), _queues(wanted, *name)) for name in _queued(standing) | _queued(wanted)}
     changed = {name for name, (old, new) in queues.items() if old != new}
     steps: list[actions.Action] = [actions.Unqueue(*name) for name in sorted(changed & _queued(standing))]
-    set_now = {(one.node, one.name) for one in wanted.settings if isinstance(one, actions.SetSysctl)}
-    for one in standing.settings:
-        if isinstance(one, actions.SetSysctl) and (one.node, one.name) not in set_now:
-            steps.append(replace(one, value=before[one.node, one.name]))
-    routes_now = {(one.node, one.network) for one in wanted.settings if isinstance(one, actions.SetRoute)}
-    for one in standing.settings:
-        if isinstance(one, actions.SetRoute) and (one.node, one.network) not in routes_now:
-            steps.append(actions.UnsetRoute(one.node, one.network))
-    for one in wanted.settings:
-        if isinstance(one, _QUEUES):
-            if (one.node, one.interface) in changed:
-                steps.append(one)
-        elif one not in standing.settings:
-            steps.append(one)
+    set_now = {(setting.node, setting.name) for setting in wanted.settings if isinstance(setting, actions.SetSysctl)}
+    for setting in standing.settings:
+        if isinstance(setting, actions.SetSysctl) and (setting.node, setting.name) not in set_now:
+            steps.append(replace(setting, value=before[setting.node, setting.name]))
+    routes_now = {
+        (setting.node, setting.network) for setting in wanted.settings if isinstance(setting, actions.SetRoute)
+    }
+    for setting in standing.settings:
+        if isinstance(setting, actions.SetRoute) and (setting.node, setting.network) not in routes_now:
+            steps.append(actions.UnsetRoute(setting.node, setting.network))
+    for setting in wanted.settings:
+        if isinstance(setting, _QUEUES):
+            if (setting.node, setting.interface) in changed:
+                steps.append(setting)
+        elif setting not in standing.settings:
+            steps.append(setting)
     _apply(namespaces, steps)
 
 
@@ -150,11 +152,15 @@ _QUEUES = (actions.Impair, actions.Shape)
 
 
 def _queued(plan: LabPlan) -> set[tuple[str, str]]:
-    return {(one.node, one.interface) for one in plan.settings if isinstance(one, _QUEUES)}
+    return {(setting.node, setting.interface) for setting in plan.settings if isinstance(setting, _QUEUES)}
 
 
 def _queues(plan: LabPlan, node: str, interface: str) -> list[actions.Setting]:
-    return [one for one in plan.settings if isinstance(one, _QUEUES) and (one.node, one.interface) == (node, interface)]
+    return [
+        setting
+        for setting in plan.settings
+        if isinstance(setting, _QUEUES) and (setting.node, setting.interface) == (node, interface)
+    ]
 
 
 def _apply(namespaces: Namespaces, steps: Iterable[actions.Action]) -> None:
@@ -378,12 +384,12 @@ def read_routes(namespaces: Namespaces, node: str) -> list[dict[str, Any]]:
                 "initial_window": "initcwnd",
                 "initial_receive_window": "initrwnd",
             }
-            said = {ours: metrics.get(theirs) for ours, theirs in wanted.items()} if metrics else {}
+            route_metrics = {ours: metrics.get(theirs) for ours, theirs in wanted.items()} if metrics else {}
             found.append(
                 {
                     "to": f"{route.get('dst')}/{route['dst_len']}",
                     "interface": names[route.get("oif")],
-                    **{name: value for name, value in said.items() if value is not None},
+                    **{name: value for name, value in route_metrics.items() if value is not None},
                 }
             )
         return found

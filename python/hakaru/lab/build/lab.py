@@ -68,11 +68,11 @@ class Lab:
         self._congestion_control = read_sysctl(self.namespaces, plan.array_name, CONGESTION_CONTROL)
 
     def _take_on(self, standing: LabPlan, wanted: LabPlan) -> None:
-        for one in wanted.settings:
-            if isinstance(one, SetSysctl) and (one.node, one.name) not in self._before:
-                value = read_sysctl(self.namespaces, one.node, one.name)
+        for setting in wanted.settings:
+            if isinstance(setting, SetSysctl) and (setting.node, setting.name) not in self._before:
+                value = read_sysctl(self.namespaces, setting.node, setting.name)
                 if value is not None:
-                    self._before[one.node, one.name] = value
+                    self._before[setting.node, setting.name] = value
         apply_settings(self.namespaces, standing, wanted, self._before)
         if wanted.tcp not in self._tcp:
             self._tcp[wanted.tcp] = self._describe_tcp()
@@ -105,7 +105,7 @@ class Lab:
             raise KeyError(f"the lab has no node {node!r}")
         engine = await EngineProcess.spawn(node, config, namespace=self.namespaces[node], binary=self._engine)
         # A run starts some engines for every point: those that have ended need no ending.
-        self._engines = [*(one for one in self._engines if one.running), engine]
+        self._engines = [*(engine for engine in self._engines if engine.running), engine]
         return engine
 
     @contextlib.asynccontextmanager
@@ -157,17 +157,17 @@ class Lab:
 
     def _describe_tcp(self) -> dict[str, Any]:
         node = self.plan.array_name
-        names = sorted({one.name for one in self.plan.settings if isinstance(one, SetSysctl)})
-        found = {name: read_sysctl(self.namespaces, node, name) for name in names}
+        names = sorted({setting.name for setting in self.plan.settings if isinstance(setting, SetSysctl)})
+        values = {name: read_sysctl(self.namespaces, node, name) for name in names}
         tcp = self.plan.tcp
         remains = list(tcp.remains)
-        if tcp.stack == "2009" and kernel_finds_losses_by_rack_only(platform.release()) and found.get(SACK) != "0":
+        if tcp.stack == "2009" and kernel_finds_losses_by_rack_only(platform.release()) and values.get(SACK) != "0":
             remains.insert(0, SACK_RACK)
         return {
             "stack": tcp.stack,
-            "set": {one.name: one.value for one in self.plan.settings if isinstance(one, SetSysctl)},
-            "found": {name: value for name, value in found.items() if value is not None},
-            "unknown_here": [name for name, value in found.items() if value is None],
+            "set": {setting.name: setting.value for setting in self.plan.settings if isinstance(setting, SetSysctl)},
+            "found": {name: value for name, value in values.items() if value is not None},
+            "unknown_here": [name for name, value in values.items() if value is None],
             "routes": read_routes(self.namespaces, node),
             "remains": remains,
         }

@@ -133,7 +133,7 @@ class LinkCheck:
     @property
     def as_asked(self) -> bool:
         """Within 1 %; short of the rate only where the load needs no more than was measured."""
-        return all(one.as_asked for one in self.directions)
+        return all(direction.as_asked for direction in self.directions)
 
     @property
     def rtt_as_asked(self) -> bool:
@@ -164,13 +164,13 @@ class LinkCheck:
         """Raise EnvironmentError_ with the measured limit if this machine carries much less than
         was asked.
         """
-        for one in self.directions:
-            if one.measured < one.needed * (1 - SHORT - one.replies):
+        for direction in self.directions:
+            if direction.measured < direction.needed * (1 - SHORT - direction.replies):
                 other = "" if backend == "kernel" or self.over else ", or try `backend: kernel`"
-                links = f"link {', '.join(one.links)}; " if one.links else ""
+                links = f"link {', '.join(direction.links)}; " if direction.links else ""
                 raise EnvironmentError_(
-                    f"this machine carries {one.measured / 1e6:.0f} Mbit/s of the {format_rate(one.needed)} asked "
-                    f"on the way {one.way} ({links}{backend} backend, best of {self.attempts})",
+                    f"this machine carries {direction.measured / 1e6:.0f} Mbit/s of the "
+                    f"{format_rate(direction.needed)} asked on the way {direction.way} ({links}{backend} backend, best of {self.attempts})",
                     f"lower the rates on this way, or `sustained` to what the load needs of them{other}; something "
                     "else may keep this machine busy",
                 )

@@ -99,7 +99,7 @@ async def check_links(
     """
     wanted, known = lab.plan, known or {}
     rounds = rounds_of(wanted)
-    left = [one for one in rounds if one.key not in known]
+    left = [round_ for round_ in rounds if round_.key not in known]
     if not left or (wanted.is_star and wanted.fabric_node is None):
         measured = await _check_all(lab, left, effort)
     else:
@@ -111,18 +111,18 @@ async def check_links(
             await lab.adjust(wanted)
         for check in measured.values():
             check.refuse_if_short(wanted.backend)
-    return [measured.get(one.key) or known[one.key] for one in rounds]
+    return [measured.get(round_.key) or known[round_.key] for round_ in rounds]
 
 
 async def _check_all(lab: Lab, rounds: Sequence[Round], effort: Effort) -> dict[Hashable, LinkCheck]:
     checks: dict[Hashable, LinkCheck] = {}
-    for link in dict.fromkeys(one.array_link for one in rounds):
+    for link in dict.fromkeys(round_.array_link for round_ in rounds):
         server = await lab.start_engine(link.node, contract.ProbeServer(listen=f"{link.address}:0"))
         try:
             portal = str((await server.ready()).found["listen"])
-            for one in rounds:
-                if one.array_link == link:
-                    checks[one.key] = await _check_path(lab, one, portal, effort)
+            for round_ in rounds:
+                if round_.array_link == link:
+                    checks[round_.key] = await _check_path(lab, round_, portal, effort)
         finally:
             await server.close()
     return checks
@@ -190,7 +190,7 @@ def _is_shared(there: Sequence[Way], back: Sequence[Way], slow: set[str]) -> boo
     """Whether data and what acknowledges it pass a slow link in one direction: up and down the
     trunk of a router.
     """
-    passed = [{one for way in ways for one in way.directions} for ways in (there, back)]
+    passed = [{direction for way in ways for direction in way.directions} for ways in (there, back)]
     return any(entity.split("/")[1] in slow for entity in passed[0] & passed[1])
 
 

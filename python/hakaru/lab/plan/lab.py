@@ -229,18 +229,20 @@ def checking_plan(plan: LabPlan) -> LabPlan:
     buffers, no loss.
     """
     settings: list[Setting] = []
-    for one in plan.settings:
-        match one:
+    for setting in plan.settings:
+        match setting:
             case SetSysctl():
                 continue
             case SetRoute():
-                settings.append(replace(one, congestion_control=(), initial_window=None, initial_receive_window=None))
-            case Shape() if one.node not in (*plan.host_names, *plan.array_names):
-                settings.append(replace(one, queue_bytes=max(one.queue_bytes, fabric.CHECK_QUEUE_BYTES)))
+                settings.append(
+                    replace(setting, congestion_control=(), initial_window=None, initial_receive_window=None)
+                )
+            case Shape() if setting.node not in (*plan.host_names, *plan.array_names):
+                settings.append(replace(setting, queue_bytes=max(setting.queue_bytes, fabric.CHECK_QUEUE_BYTES)))
             case Impair():
-                settings.append(replace(one, line=Line(delay_us=one.line.delay_us)))
+                settings.append(replace(setting, line=Line(delay_us=setting.line.delay_us)))
             case _:
-                settings.append(one)
+                settings.append(setting)
     for node in (*plan.host_names, *plan.array_names):
         for name in ("tcp_rmem", "tcp_wmem"):
             settings.append(SetSysctl(node, f"net/ipv4/{name}", f"4096 131072 {fabric.CHECK_QUEUE_BYTES}"))
@@ -252,11 +254,13 @@ def check_adjustable(standing: LabPlan, wanted: LabPlan) -> None:
     `wanted` has others.
     """
     if standing.backend != wanted.backend:
-        what = f"it is built on the {standing.backend} backend, and cannot change to {wanted.backend} while it stands"
+        message = (
+            f"it is built on the {standing.backend} backend, and cannot change to {wanted.backend} while it stands"
+        )
     elif standing.nodes != wanted.nodes:
-        what = "its nodes cannot change while it stands"
+        message = "its nodes cannot change while it stands"
     elif standing.structure != wanted.structure:
-        what = "its links and addresses cannot change while it stands"
+        message = "its links and addresses cannot change while it stands"
     else:
         return
-    raise ImpossibleLabError(what, "make it two studies; rates, queues, MTU, TCP and the like can change")
+    raise ImpossibleLabError(message, "make it two studies; rates, queues, MTU, TCP and the like can change")

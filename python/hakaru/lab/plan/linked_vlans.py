@@ -100,7 +100,7 @@ class _Vlans:
             return self.take(vlan, str(network[place]), whose, path)
         except (IndexError, ImpossibleLabError):
             pass
-        free = (str(one) for one in network.hosts() if str(one) not in self._taken)
+        free = (str(address) for address in network.hosts() if str(address) not in self._taken)
         found = next(free, None)
         if found is None:
             raise ImpossibleLabError(
@@ -391,7 +391,9 @@ def _check_route(router: Switch, route: StaticRoute, routers: Sequence[Switch]) 
     path = ("switches", router.name, "router", "routes", route.network)
     via = ipaddress.IPv4Address(route.via)
     near_by = [
-        one for one in router.interfaces if via in ipaddress.IPv4Interface(f"{one.address}/{one.prefix_length}").network
+        interface
+        for interface in router.interfaces
+        if via in ipaddress.IPv4Interface(f"{interface.address}/{interface.prefix_length}").network
     ]
     if not near_by:
         raise ImpossibleLabError(
@@ -399,7 +401,12 @@ def _check_route(router: Switch, route: StaticRoute, routers: Sequence[Switch]) 
             "name the address of a router in one of them",
             path,
         )
-    others = [(one.vlan, one.address) for other in routers if other is not router for one in other.interfaces]
+    others = [
+        (interface.vlan, interface.address)
+        for other in routers
+        if other is not router
+        for interface in other.interfaces
+    ]
     if (near_by[0].vlan, route.via) not in others:
         raise ImpossibleLabError(
             f"switch {router.name!r} sends what is for {route.network} to {via}, which is no router's address",

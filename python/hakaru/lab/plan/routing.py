@@ -178,7 +178,7 @@ def _network(interface: RouterInterface) -> ipaddress.IPv4Network:
 
 
 def _vlan_of(router: Switch, via: str) -> int:
-    return next(one.vlan for one in router.interfaces if ipaddress.ip_address(via) in _network(one))
+    return next(interface.vlan for interface in router.interfaces if ipaddress.ip_address(via) in _network(interface))
 
 
 def _router_at(topology: Topology, vlan: int | None, address: str) -> Switch:

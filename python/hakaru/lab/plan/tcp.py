@@ -125,7 +125,7 @@ def plan_tcp(spec: TcpSpec, mtu: int, *, star: bool) -> TcpPlan:
     windows: tuple[int | None, int | None] = (None, None)
     remains: tuple[str, ...] = ()
     if spec.stack == "2009":
-        sysctls = {one.name: one.value for one in SWITCHES_2009}
+        sysctls = {switch.name: switch.value for switch in SWITCHES_2009}
         windows, remains = _windows_2009(mtu - 40), REMAINS_2009
     if spec.buffer_max is not None:
         _check_buffer(spec.buffer_max)

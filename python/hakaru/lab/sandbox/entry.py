@@ -147,23 +147,26 @@ def explain(kind: str, step: str, number: int, facts: Mapping[str, str]) -> tupl
     """(message, hint) for a step of the supervisor that failed with errno `number` on a machine
     with `facts`. Pure.
     """
-    what = f"no sandbox can be made for the lab ({step}: {errno.errorcode.get(number, number)})"
+    message = f"no sandbox can be made for the lab ({step}: {errno.errorcode.get(number, number)})"
     for resource in ("user", "net", "pid", "mnt"):
         setting = f"max_{resource}_namespaces"
         if facts.get(setting) == "0" and (resource != "user" or kind == "user"):
             return (
-                f"{what}: {resource} namespaces are switched off on this machine (user.{setting} is 0)",
+                f"{message}: {resource} namespaces are switched off on this machine (user.{setting} is 0)",
                 f"`sudo sysctl user.{setting}=15000` allows them; {_AS_ROOT}"
                 if resource == "user"
                 else f"`sudo sysctl user.{setting}=15000` allows them",
             )
     if number == errno.ENOSPC:
-        return f"{what}: a limit on namespaces is used up (user.max_*_namespaces)", "end what holds them, or raise it"
+        return (
+            f"{message}: a limit on namespaces is used up (user.max_*_namespaces)",
+            "end what holds them, or raise it",
+        )
     if number == errno.EUSERS:
-        return f"{what}: user namespaces are nested too deeply", "start hakaru outside of the containers it is in"
+        return f"{message}: user namespaces are nested too deeply", "start hakaru outside of the containers it is in"
     if number == errno.EINVAL:
-        return f"{what}: this kernel lacks user, network, PID or mount namespaces", "use a distribution's own kernel"
-    return _explain_permission(what, kind, step, facts)
+        return f"{message}: this kernel lacks user, network, PID or mount namespaces", "use a distribution's own kernel"
+    return _explain_permission(message, kind, step, facts)
 
 
 def _explain_permission(what: str, kind: str, step: str, facts: Mapping[str, str]) -> tuple[str, str]:

@@ -82,7 +82,7 @@ def draw_linked(plan: LabPlan, language: str) -> str:
 
 
 def _branch(plan: LabPlan, name: str, column: int, trunk: Trunk | None, above: str | None) -> _Branch:
-    branch = _Branch(next(one for one in plan.switches if one.name == name), column, trunk)
+    branch = _Branch(next(switch for switch in plan.switches if switch.name == name), column, trunk)
     nics = {switch.name for switch in plan.switches if switch.is_nic}
     for further in plan.trunks:
         if name in further.ends and not nics & {*further.ends}:
