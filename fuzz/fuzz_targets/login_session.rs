@@ -66,20 +66,20 @@ fn config() -> TargetConfig {
     (four_k.block_bytes, four_k.write_cache) = (4096, true);
     let mut read_only = LuDescription::new(2, LU_BYTES);
     read_only.read_only = true;
-    let limits = Limits {
+    let mut limits = Limits {
         sessions_max: 3,
         logins_max: 3,
         logins_per_address_max: 3,
         commands_max: 8,
         transfer_bytes_max: 32 << 10,
-        data_segment_bytes_max: 8 << 10,
-        max_burst_bytes: 16 << 10,
-        first_burst_bytes: 4 << 10,
         write_buffer_bytes_max: WRITE_BUFFER_BYTES_MAX,
         session_write_buffer_bytes_max: 64 << 10,
         transmit_bytes_max: 64 << 10,
         ..Limits::default()
     };
+    limits.keys.max_recv_data_segment_length = 8 << 10;
+    limits.keys.max_burst_length = 16 << 10;
+    limits.keys.first_burst_length = 4 << 10;
     let portals = vec!["10.0.0.1:3260".parse().expect("an address")];
     TargetConfig {
         target_name: TARGET_NAME.to_owned(),
