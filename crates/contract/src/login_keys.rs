@@ -1,4 +1,5 @@
 //! iSCSI login keys of initiators and arrays, with their defaults (RFC 7143 section 13).
+use hakaru_wire::iscsi::keys::{Digest, Offer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -65,6 +66,31 @@ impl LoginKeys {
             max_outstanding_r2t: 8,
             header_digest: true,
             data_digest: true,
+        }
+    }
+
+    /// Returns these keys as one side of a negotiation. Time2Retain is 0: at error recovery level 0
+    /// no task is retained.
+    #[must_use]
+    pub fn offer(&self) -> Offer {
+        let digests = |crc32c: bool| -> &'static [Digest] {
+            if crc32c {
+                &[Digest::Crc32c, Digest::None]
+            } else {
+                &[Digest::None]
+            }
+        };
+        Offer {
+            header_digests: digests(self.header_digest),
+            data_digests: digests(self.data_digest),
+            initial_r2t: self.initial_r2t,
+            immediate_data: self.immediate_data,
+            max_recv_data_segment_length: self.max_recv_data_segment_length,
+            max_burst_length: self.max_burst_length,
+            first_burst_length: self.first_burst_length,
+            max_outstanding_r2t: self.max_outstanding_r2t,
+            default_time2retain: 0,
+            ..Offer::default()
         }
     }
 

@@ -73,7 +73,7 @@
 //! | `connection/receive` `connection/pdu` | bytes to PDUs, in the order of their CmdSN |
 //! | `connection/link` `connection/deadlines` `connection/end` | send queue, sequence numbers, clocks; the end of a connection |
 //! | `connection/session` `connection/control` `connection/text` | full feature phase: NOP, logout, reject, discovery |
-//! | `login` `login/state` `login/offer` `login/begin` | negotiation, and the transition to full feature phase |
+//! | `login` `login/state` `login/begin` | negotiation, and the transition to full feature phase |
 //! | `login/authentication` `login/access` `login/budget` `login/refusal` | CHAP; the access list; the bound on logins; refused logins |
 //! | `task` `task/tags` | a SCSI command that is not answered yet; tasks by ITT |
 //! | `task/command` `task/read` `task/write` `task/data_out` | from the command PDU to the storage |

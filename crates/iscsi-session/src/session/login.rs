@@ -1,6 +1,6 @@
 //! The login phase (RFC 7143 section 6), seen from the initiator: security stage (CHAP or none),
 //! operational stage, full feature.
-use hakaru_wire::iscsi::keys::{Agreed, AuthMethod, Digest, Key, Negotiation, Offer, Role};
+use hakaru_wire::iscsi::keys::{Agreed, AuthMethod, Key, Negotiation, Offer, Role};
 use hakaru_wire::iscsi::text::{TextBuffer, parse_pairs};
 use hakaru_wire::iscsi::{Isid, LoginRequest, LoginResponse, LoginStatus, Stage};
 
@@ -183,31 +183,14 @@ impl Login {
     }
 }
 
-/// Returns the keys to offer. At error recovery level 0 nothing is retained, so Time2Retain is 0.
+/// Returns the keys to offer.
 fn offer(config: &SessionConfig) -> Offer {
-    let keys = &config.keys;
-    let digests = |wanted: bool| -> &'static [Digest] {
-        if wanted {
-            &[Digest::Crc32c, Digest::None]
-        } else {
-            &[Digest::None]
-        }
-    };
     Offer {
         auth_methods: match config.chap {
             Some(_) => &[AuthMethod::Chap],
             None => &[AuthMethod::None],
         },
-        header_digests: digests(keys.header_digest),
-        data_digests: digests(keys.data_digest),
-        initial_r2t: keys.initial_r2t,
-        immediate_data: keys.immediate_data,
-        max_recv_data_segment_length: keys.max_recv_data_segment_length,
-        max_burst_length: keys.max_burst_length,
-        first_burst_length: keys.first_burst_length,
-        max_outstanding_r2t: keys.max_outstanding_r2t,
-        default_time2retain: 0,
-        ..Offer::default()
+        ..config.keys.offer()
     }
 }
 

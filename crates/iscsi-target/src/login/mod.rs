@@ -9,7 +9,6 @@ pub(crate) mod access;
 pub(crate) mod authentication;
 pub(crate) mod begin;
 pub(crate) mod budget;
-pub(crate) mod offer;
 pub(crate) mod refusal;
 pub(crate) mod state;
 

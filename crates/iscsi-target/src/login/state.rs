@@ -1,14 +1,13 @@
 //! A login in progress.
 
 use hakaru_scsi_device::{Nexus, Rights};
-use hakaru_wire::iscsi::keys::{Negotiation, Role, SessionType};
+use hakaru_wire::iscsi::keys::{Negotiation, Offer, Role, SessionType};
 use hakaru_wire::iscsi::text::TextBuffer;
 use hakaru_wire::iscsi::{LoginRequest, Stage};
 
 use crate::config::{TargetConfig, port_number};
 use crate::connection::session::SessionName;
 use crate::login::authentication::Authentication;
-use crate::login::offer::offer;
 
 /// A login in progress.
 #[derive(Debug)]
@@ -34,8 +33,14 @@ pub(crate) struct Login {
 impl Login {
     /// Begins a login with its first request.
     pub(super) fn new(config: &TargetConfig, first: LoginRequest) -> Self {
+        let offer = Offer {
+            auth_methods: config.access.methods(),
+            // At error recovery level 0 an initiator that reconnects waits for nothing.
+            default_time2wait: 0,
+            ..config.limits.keys.offer()
+        };
         Self {
-            negotiation: Negotiation::new(Role::Target, offer(config)),
+            negotiation: Negotiation::new(Role::Target, offer),
             first,
             stage: first.current_stage,
             authentication: Authentication::default(),

@@ -22,12 +22,25 @@ pub(crate) fn advance_write(conn: &mut Active<'_>, core: &mut Core, key: Key) {
     let Some(task) = core.tasks.get_mut(key) else {
         return;
     };
-    if task.verdict.is_none() && !reserve_rest(conn, core, key) {
-        return;
+    let wanted_bytes = task.inbound.wanted_bytes;
+    if task.verdict.is_none() && task.reserved_bytes < wanted_bytes {
+        let limit = core.config.limits.session_write_buffer_bytes_max;
+        let missing = wanted_bytes - task.reserved_bytes;
+        // In order: not before those that wait already.
+        let is_next = task.stage == Stage::Budget || core.budget_queue.is_empty();
+        if is_next && conn.session.reserve(&mut core.buffers, limit, missing) {
+            task.reserved_bytes = wanted_bytes;
+        } else if task.inbound.unsolicited_open || !task.data.is_empty() {
+            // A write whose data is already coming cannot wait.
+            task.verdict = Some(Verdict::Status(Status::TASK_SET_FULL));
+        } else {
+            if task.stage != Stage::Budget {
+                task.stage = Stage::Budget;
+                core.budget_queue.push_back(key);
+            }
+            return;
+        }
     }
-    let Some(task) = core.tasks.get_mut(key) else {
-        return;
-    };
     if let Some(verdict) = task.verdict {
         if !task.awaits_data() {
             finish(conn, core, key, verdict);
@@ -36,7 +49,6 @@ pub(crate) fn advance_write(conn: &mut Active<'_>, core: &mut Core, key: Key) {
         return;
     }
     task.stage = Stage::DataOut;
-    let wanted_bytes = task.inbound.wanted_bytes;
     grow(task, &mut core.buffers, wanted_bytes as usize);
     if task.inbound.unsolicited_open {
         return;
@@ -49,35 +61,6 @@ pub(crate) fn advance_write(conn: &mut Active<'_>, core: &mut Core, key: Key) {
         Access::Program { .. } => begin_program(conn, core, key),
         _ => ask_write(conn, core, key),
     }
-}
-
-/// Reserves the rest of the budget that a write needs. Returns false if the write has to wait for
-/// it; a write whose data is already coming cannot wait and gets TASK SET FULL.
-fn reserve_rest(conn: &mut Active<'_>, core: &mut Core, key: Key) -> bool {
-    let Some(task) = core.tasks.get_mut(key) else {
-        return false;
-    };
-    let wanted_bytes = task.inbound.wanted_bytes;
-    if task.reserved_bytes >= wanted_bytes {
-        return true;
-    }
-    let limit = core.config.limits.session_write_buffer_bytes_max;
-    let missing = wanted_bytes - task.reserved_bytes;
-    // In order: not before those that wait already.
-    let is_next = task.stage == Stage::Budget || core.budget_queue.is_empty();
-    if is_next && conn.session.reserve(&mut core.buffers, limit, missing) {
-        task.reserved_bytes = wanted_bytes;
-        return true;
-    }
-    if task.inbound.unsolicited_open || !task.data.is_empty() {
-        task.verdict = Some(Verdict::Status(Status::TASK_SET_FULL));
-        return true;
-    }
-    if task.stage != Stage::Budget {
-        task.stage = Stage::Budget;
-        core.budget_queue.push_back(key);
-    }
-    false
 }
 
 /// Gives a task a buffer for all of its data.
