@@ -170,7 +170,8 @@ class LinkCheck:
                 links = f"link {', '.join(direction.links)}; " if direction.links else ""
                 raise EnvironmentError_(
                     f"this machine carries {direction.measured / 1e6:.0f} Mbit/s of the "
-                    f"{format_rate(direction.needed)} asked on the way {direction.way} ({links}{backend} backend, best of {self.attempts})",
+                    f"{format_rate(direction.needed)} asked on the way {direction.way} "
+                    f"({links}{backend} backend, best of {self.attempts})",
                     f"lower the rates on this way, or `sustained` to what the load needs of them{other}; something "
                     "else may keep this machine busy",
                 )
