@@ -1,4 +1,4 @@
-//! What a target is: its name, portals, logical units and limits.
+//! Configuration of a target: name, portals, logical units and limits.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -8,64 +8,68 @@ use hakaru_scsi_device::LuDescription;
 
 use crate::login::access::Access;
 
-/// A target. Each portal is a portal group of its own, tagged by its place from 1: a target port of SCSI with a state of its own.
+/// Configuration of a target. Each portal is a portal group of its own, tagged by its place from 1:
+/// a SCSI target port with a state of its own.
 #[derive(Clone, Debug)]
 pub struct TargetConfig {
     /// iSCSI name (`iqn.`, `eui.` or `naa.`, RFC 7143 section 4.2.7), at most 223 bytes.
     pub target_name: String,
-    /// Addresses the shell listens on, in the order of its portals. An unspecified address (`0.0.0.0`, `::`) is
-    /// announced to an initiator as the address it connected to.
-    /// 1 to 256 of them.
+    /// Addresses the shell listens on, in the order of its portals. An unspecified address
+    /// (`0.0.0.0`, `::`) is announced to an initiator as the address it connected to. 1 to 256 of
+    /// them.
     pub portals: Vec<SocketAddr>,
     /// Logical units, each `lun` once.
     pub lus: Vec<LuDescription>,
-    /// Who may log in, and what each finds. Default: everyone, everything.
+    /// The access list. Default: every initiator, every LU.
     pub access: Access,
-    /// Bounds and clocks.
+    /// Limits and timeouts.
     pub limits: Limits,
 }
 
 /// Greatest [`Limits::tasks_max`].
 pub(crate) const TASKS_MAX: u32 = (1 << 24) - 257;
 
-/// Bounds on what peers can make the target hold, and the clocks it runs them by.
+/// Limits on the resources that peers can occupy, and timeouts.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Sessions in full feature phase. Default 16 384.
     pub sessions_max: u32,
     /// Connections that have not finished their login. Default 16 384.
     pub logins_max: u32,
-    /// The same from one origin (an IPv4 address, or an IPv6 network of 64 bits); less than `logins_max`, so that one host cannot lock out the others. Default 12 288,
-    /// since one load generator stands for thousands of VMs.
+    /// The same from one origin (an IPv4 address, or an IPv6 network of 64 bits); less than
+    /// `logins_max`, so that one host cannot lock out the others. Default 12 288, since one load
+    /// generator stands for thousands of VMs.
     pub logins_per_address_max: u32,
     /// A login must be finished within this. Default 15 s.
     pub login_timeout: Duration,
-    /// After this long without a byte from the initiator a NOP-In asks whether it is there. Default 10 s.
+    /// Idle time after which a NOP-In asks whether the initiator is there. Default 10 s.
     pub keepalive_after: Duration,
-    /// How long that NOP-In may stay unanswered. Default 5 s.
+    /// Time after which that NOP-In counts as unanswered. Default 5 s.
     pub keepalive_timeout: Duration,
-    /// A connection that has something to receive and takes none of it, or does not send the data of a write that it was asked for, is closed
-    /// after this. Default 60 s.
+    /// A connection is closed after this if the initiator takes nothing of its queue, or does not
+    /// send requested data of a write. Default 60 s.
     pub stall_timeout: Duration,
-    /// A connection that is being ended is cut if what was left to send is not taken within this. Default 5 s.
+    /// An ending connection is cut if its queue is not taken within this. Default 5 s.
     pub linger: Duration,
     /// Commands a session may have in flight: MaxCmdSN - ExpCmdSN + 1. Default 128.
     pub commands_max: u32,
-    /// Tasks of all sessions together; one more is answered with TASK SET FULL. 1 to 2^24 - 257: a Target Transfer Tag has 24 bits for
-    /// the task, and each LU may have one that belongs to no session. Default 2^24 - 257.
+    /// Tasks of all sessions together; one more is answered with TASK SET FULL. 1 to 2^24 - 257: a
+    /// Target Transfer Tag has 24 bits for the task, and each LU may have one that belongs to no
+    /// session. Default 2^24 - 257.
     pub tasks_max: u32,
     /// Immediate commands a session may have in flight besides; one more is rejected. Default 8.
     pub immediate_commands_max: u32,
     /// Login keys declared and agreed to. Default [`LoginKeys::of_array`].
     pub keys: LoginKeys,
-    /// Longest transfer of one command, bytes; told to initiators in VPD page B0h. Default 16 MiB.
+    /// Longest transfer of one command, bytes; reported in VPD page B0h. Default 16 MiB.
     pub transfer_bytes_max: u32,
-    /// Write data all sessions together may make the target hold, bytes. R2Ts wait for it; unsolicited data beyond it
-    /// is answered with TASK SET FULL. Default 256 MiB.
+    /// Write data of all sessions together that the target holds, bytes. R2Ts wait for it;
+    /// unsolicited data beyond it is answered with TASK SET FULL. Default 256 MiB.
     pub write_buffer_bytes_max: u64,
     /// The same for one session, at least `transfer_bytes_max`. Default 32 MiB.
     pub session_write_buffer_bytes_max: u64,
-    /// Copied bytes (not those sent in place) queued to one connection above which its next commands wait, bytes. Default 8 MiB.
+    /// Copied bytes (not those sent in place) in the queue of one connection above which its next
+    /// commands wait, bytes. Default 8 MiB.
     pub transmit_bytes_max: usize,
 }
 

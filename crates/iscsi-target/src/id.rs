@@ -7,7 +7,7 @@ use hakaru_send_queue::Key;
 pub struct ConnectionId(pub(crate) Key);
 
 impl ConnectionId {
-    /// A small number no other open connection has: good for indexing a table.
+    /// A small number that no other open connection has: an index for a table.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0.index as usize

@@ -86,9 +86,9 @@
 //!
 //! Commands are executed by the device server of the crate `scsi-device`.
 //!
-//! **Not supported**: error recovery levels above 0, more than one connection in a session, Kerberos
-//! and SRP, bidirectional commands, task attributes other than SIMPLE (ORDERED and HEAD OF QUEUE are
-//! executed as SIMPLE).
+//! **Not supported**: error recovery levels above 0, more than one connection in a session,
+//! Kerberos and SRP, bidirectional commands, task attributes other than SIMPLE (ORDERED and HEAD OF
+//! QUEUE are executed as SIMPLE).
 #![forbid(unsafe_code)]
 
 mod config;

@@ -1,14 +1,14 @@
-//! The send queue of a connection, as pieces for one `writev`: headers, and without a copy the memory
-//! of an LU.
+//! The send queue of a connection, as pieces for one `writev`: headers, and without a copy the
+//! memory of an LU.
 //!
 //! [`SendQueue`] keeps headers, small payloads and padding of many PDUs in one arena. Data that a
-//! command reads in place is a payload of the queue: an LU and a range, whose memory the shell passes
-//! to the kernel.
+//! command reads in place is a payload of the queue: an LU and a range, whose memory the shell
+//! passes to the kernel.
 //!
-//! **No block is torn.** A write may change an LU between two `writev`s. When the kernel accepts only
-//! part of a logical block, [`Transmit::advance`] copies the rest of that block at once and sends the
-//! copy. The storage keeps memory that is lent to the kernel ([`Transmit::lend`]) unchanged until it
-//! comes back.
+//! **No block is torn.** A write may change an LU between two `writev`s. When the kernel accepts
+//! only part of a logical block, [`Transmit::advance`] copies the rest of that block at once and
+//! sends the copy. The storage keeps memory that is lent to the kernel ([`Transmit::lend`])
+//! unchanged until it comes back.
 
 use hakaru_scsi_device::Lent;
 use hakaru_send_queue::{Payload, Piece, SendQueue};

@@ -1,22 +1,27 @@
-//! Accesses of long commands (WRITE SAME, SANITIZE, UNMAP, EXTENDED COPY, VERIFY), which take turns.
+//! Accesses of long commands (WRITE SAME, SANITIZE, UNMAP, EXTENDED COPY, VERIFY), which take
+//! turns.
 //!
-//! A command of many accesses must not keep other initiators waiting. The accesses of such commands stand in one line per LU; the lines take
-//! turns, and a shell takes only so many bytes of them before it looks at its sockets again.
+//! A command of many accesses must not keep other initiators waiting. The accesses of such commands
+//! stand in one line per LU; the lines take turns, and a shell takes only so many bytes of them
+//! before it looks at its sockets again.
 
 use std::collections::VecDeque;
 
 use crate::io::{Io, IoOp};
 
-/// A command that moves no more than this is not long: its accesses are given out with those of READ and WRITE.
+/// A command that moves no more than this is not long: its accesses are given out with those of
+/// READ and WRITE.
 pub const SHORT_BYTES: u64 = 256 << 10;
 
-/// Accesses given out and not yet answered, bytes of work. A storage that ends all of them at the same instant is busy for a few milliseconds.
+/// Accesses given out and not yet answered, bytes of work. A storage that ends all of them at the
+/// same instant is busy for a few milliseconds.
 const IN_FLIGHT_BYTES_MAX: u64 = 16 << 20;
 
 /// Work that an access is counted as at least, bytes: the cost of the call.
 const ACCESS_BYTES: u64 = 16 << 10;
 
-/// An access that gives blocks back changes metadata and frees memory, whatever its length: bytes it is counted as.
+/// An access that gives blocks back changes metadata and frees memory, whatever its length: bytes
+/// it is counted as.
 const UNMAP_BYTES: u64 = 1 << 20;
 
 /// Accesses of long commands that wait to be given out.
@@ -55,7 +60,8 @@ impl Background {
         }
     }
 
-    /// The next access, if `work_bytes` has anything left and not too much is in flight; takes its work off.
+    /// The next access, if `work_bytes` has anything left and not too much is in flight; takes its
+    /// work off.
     pub fn pop(&mut self, work_left_bytes: &mut u64) -> Option<Io> {
         if *work_left_bytes == 0 || self.in_flight_bytes >= IN_FLIGHT_BYTES_MAX {
             return None;

@@ -24,7 +24,8 @@ pub(crate) struct Device<'a> {
 }
 
 impl Device<'_> {
-    /// There is such an LU, and the access list shows it to this session. What it does not show answers as what is not there.
+    /// There is such an LU, and the access list shows it to this session. What it does not show
+    /// answers as what is not there.
     pub(crate) fn sees(&self, lu: u8) -> bool {
         self.nexus.rights.sees(lu) && self.units.get(lu).is_some()
     }

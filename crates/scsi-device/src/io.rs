@@ -1,7 +1,7 @@
 //! Accesses that are asked of the storage, and their results.
 //!
-//! The target never touches an LU's bytes. It queues an [`Io`]; the shell (or `world`) does it when and how it likes,
-//! and hands back an [`IoResult`] under the same [`IoId`].
+//! The target never touches an LU's bytes. It queues an [`Io`]; the shell (or `world`) does it when
+//! and how it likes, and hands back an [`IoResult`] under the same [`IoId`].
 
 use hakaru_send_queue::Key;
 
@@ -10,8 +10,8 @@ use hakaru_send_queue::Key;
 pub struct IoId(pub Key);
 
 impl IoId {
-    /// A small number no other unanswered `Io` has: good for indexing a table. Bounded by the most commands that were
-    /// ever in flight at once.
+    /// A small number no other unanswered `Io` has: good for indexing a table. Bounded by the most
+    /// commands that were ever in flight at once.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0.index as usize
@@ -58,7 +58,8 @@ pub enum IoOp {
     },
     /// Put what was written on stable storage. Answer [`IoResult::Flushed`].
     Flush,
-    /// Give these ranges back: whole blocks, in any order. From then on they read as zeros. Answer [`IoResult::Done`].
+    /// Give these ranges back: whole blocks, in any order. From then on they read as zeros. Answer
+    /// [`IoResult::Done`].
     Unmap {
         /// Ranges of the LU, each of at least one block.
         ranges: Vec<Extent>,
@@ -81,9 +82,10 @@ pub enum IoOp {
         /// Extents that are wanted at most, at least one.
         extents_max: usize,
     },
-    /// Keep the LU's reservations over a restart, in place of those kept before. Answer [`IoResult::Done`] once they are on stable storage.
+    /// Keep the LU's reservations over a restart, in place of those kept before. Answer
+    /// [`IoResult::Done`] once they are on stable storage.
     Keep {
-        /// What [`crate::LuDescription::reservations`] is to be next time.
+        /// Value of [`crate::LuDescription::reservations`] after a restart.
         record: Vec<u8>,
     },
 }
@@ -102,8 +104,8 @@ pub struct Extent {
 pub enum IoResult {
     /// The bytes are in the LU's memory; the connection's [`crate::Transmit`] will name the range.
     ReadInPlace,
-    /// The bytes, exactly as many as were asked. Take the buffer from [`crate::Target::take_buffer`] to avoid an
-    /// allocation.
+    /// The bytes, exactly as many as were asked. Take the buffer from
+    /// [`crate::Target::take_buffer`] to avoid an allocation.
     ReadData(Vec<u8>),
     /// Written. Gives the buffer back.
     Written(Vec<u8>),
@@ -111,7 +113,8 @@ pub enum IoResult {
     Flushed,
     /// An [`IoOp::Unmap`], [`IoOp::WriteSame`] or [`IoOp::Keep`] is done.
     Done,
-    /// Extents that follow one another from the beginning of the range asked about, each with whether it takes space. Neighbours differ.
+    /// Extents that follow one another from the beginning of the range asked about, each with
+    /// whether it takes space. Neighbours differ.
     Provisioned(Vec<(Extent, bool)>),
     /// It could not be done; nothing that was read may be used.
     Failed(IoFailure),
@@ -148,6 +151,7 @@ pub struct Lent {
 pub enum Returned {
     /// The initiator has what was read.
     Read(Lent),
-    /// The connection has ended; the kernel or the initiator may still have it, and nobody will say when not.
+    /// The connection has ended; the kernel or the initiator may still use the memory, and its
+    /// release is not reported.
     Abandoned(Lent),
 }

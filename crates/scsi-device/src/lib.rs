@@ -1,7 +1,9 @@
-//! A SCSI device server (SAM-5): logical units and what each command does to them. It knows no transport and does no I/O.
+//! A SCSI device server (SAM-5): logical units and what each command does to them. It knows no
+//! transport and does no I/O.
 //!
-//! In: an I_T nexus, a CDB and the data of the initiator. Out: accesses to the LUs' bytes ([`Io`]), parameter data, status and sense data.
-//! Today the LUs are disks (SBC-3); further device types are further families of commands.
+//! In: an I_T nexus, a CDB and the data of the initiator. Out: accesses to the LUs' bytes ([`Io`]),
+//! parameter data, status and sense data. Today the LUs are disks (SBC-3); further device types are
+//! further families of commands.
 //!
 //! | file | contents |
 //! |---|---|
@@ -15,7 +17,8 @@
 //! | `program` `ranges` | commands that take several accesses; ranges that a command holds exclusively |
 //! | `buffers` | buffers that are used again |
 //!
-//! **Not supported**: ORDERED and HEAD OF QUEUE tasks are carried out as SIMPLE ones; ACA; bidirectional commands.
+//! **Not supported**: ORDERED and HEAD OF QUEUE tasks are carried out as SIMPLE ones; ACA;
+//! bidirectional commands.
 #![forbid(unsafe_code)]
 
 mod background;

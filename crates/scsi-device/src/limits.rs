@@ -1,4 +1,4 @@
-//! Bounds of commands that initiators are told of.
+//! Limits of commands that are reported to initiators.
 
 use hakaru_wire::scsi::CopyLimits;
 

@@ -1,4 +1,4 @@
-//! An I_T nexus: who sends commands through which target port, and what the device remembers for it.
+//! An I_T nexus, an initiator port and a target port, and its state in the device server.
 
 use hakaru_wire::scsi::{Isid, Sense};
 
@@ -10,7 +10,8 @@ pub const COPIES_MAX: u8 = 32;
 /// An I_T nexus (SAM-5 section 4.6): an initiator port and a target port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Nexus {
-    /// Name of the initiator, as its TransportID gives it (SPC-4 section 7.6.4.6), at most 223 bytes.
+    /// Name of the initiator, as its TransportID gives it (SPC-4 section 7.6.4.6), at most 223
+    /// bytes.
     pub initiator_name: String,
     /// The initiator port.
     pub isid: Isid,
@@ -18,12 +19,12 @@ pub struct Nexus {
     pub port: u16,
 }
 
-/// What the device remembers of a nexus while it exists.
+/// State of a nexus in the device server.
 #[derive(Debug)]
 pub struct NexusState {
     /// Its name.
     pub nexus: Nexus,
-    /// LUs that it may see and write.
+    /// LUs that it may see, and write.
     pub rights: Rights,
     /// Unit attention conditions by LU, oldest first.
     unit_attentions: Vec<(u8, Sense)>,
@@ -43,12 +44,13 @@ impl NexusState {
         }
     }
 
-    /// An LU is gone, and its unit attention conditions with it.
+    /// An LU was removed, and its unit attention conditions with it.
     pub fn forget_unit(&mut self, lun: u8) {
         self.unit_attentions.retain(|(of, _)| *of != lun);
     }
 
-    /// Establishes a unit attention condition; one of the same kind is not repeated. Those of a reset come before all others (SAM-5 section 5.14.3).
+    /// Establishes a unit attention condition; one of the same kind is not repeated. Those of a
+    /// reset come before all others (SAM-5 section 5.14.3).
     pub fn attend(&mut self, lu: u8, sense: Sense) {
         const RESET: u8 = 0x29;
         if self.unit_attentions.contains(&(lu, sense)) {
@@ -69,7 +71,7 @@ impl NexusState {
         self.unit_attentions.retain(|(_, other)| *other != sense);
     }
 
-    /// Any LU has a unit attention condition for it.
+    /// Whether any LU has a unit attention condition for it.
     pub fn has_attentions(&self) -> bool {
         !self.unit_attentions.is_empty()
     }
@@ -94,7 +96,8 @@ pub struct CopyResult {
     pub bytes: u64,
 }
 
-/// Results of a session's last copies, until they are asked for or there are too many (SPC-4 section 5.17.4.3).
+/// Results of a session's last copies, until they are asked for or there are too many (SPC-4
+/// section 5.17.4.3).
 #[derive(Debug, Default)]
 pub struct Copies {
     kept: Vec<(u8, CopyResult)>,

@@ -49,7 +49,7 @@ pub enum Outcome {
     Keep,
     /// It takes several accesses, perhaps after data of the initiator.
     Program(Box<Job>),
-    /// It begins an operation that goes on without it.
+    /// It begins an operation that continues after it.
     Operation {
         /// The accesses of the operation.
         job: Box<Job>,
@@ -59,8 +59,6 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The outcome of a command whose session is gone; it is not seen.
-    pub const NOTHING: Outcome = Outcome::GOOD;
     pub(crate) const GOOD: Outcome = Outcome::End(Verdict::Status(Status::GOOD));
 
     pub(crate) fn check(sense: Sense) -> Outcome {
@@ -100,6 +98,7 @@ pub enum Notice {
     },
 }
 
-/// The initiator and the command do not agree on the direction of the data: INVALID FIELD IN COMMAND INFORMATION UNIT (SPC-4 annex F).
+/// The initiator and the command do not agree on the direction of the data: INVALID FIELD IN
+/// COMMAND INFORMATION UNIT (SPC-4 annex F).
 pub const WRONG_DIRECTION: Sense =
     Sense::new(hakaru_wire::scsi::SenseKey::IllegalRequest, 0x0e, 0x03);

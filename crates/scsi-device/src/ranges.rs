@@ -1,8 +1,10 @@
-//! Ranges of LUs that one command has for itself: what COMPARE AND WRITE reads, it writes before anyone else does.
+//! Ranges of LUs that one command holds exclusively: COMPARE AND WRITE writes the blocks it has
+//! read before any other command does.
 //!
-//! Commands that read and then write hold their range exclusively from their first access to their last. Every other write
-//! looks here before it goes to the storage; as long as nobody holds or waits, that is one comparison with zero. Who must wait stands in line: a
-//! command never goes past an earlier one that wants the same blocks. Reads look at nothing; a storage does each access as a whole.
+//! Commands that read and then write hold their range from their first access to their last. Every
+//! other write is checked against the held ranges before it goes to the storage. Commands that must
+//! wait form a queue: none overtakes an earlier one that waits for the same blocks. Reads are not
+//! checked; the storage executes each access as a whole.
 
 use std::collections::VecDeque;
 
@@ -32,7 +34,7 @@ impl Claim {
 #[derive(Debug, Default)]
 pub struct Ranges {
     held: Vec<(Key, Claim)>,
-    /// In line. May name tasks that have ended.
+    /// In order. May name tasks that have ended.
     waiting: VecDeque<(Key, Claim)>,
 }
 
@@ -47,7 +49,7 @@ impl Ranges {
         !self.waiting.is_empty()
     }
 
-    /// Whether `claim` meets nothing that is held, nor anyone among the first `before` of the line.
+    /// Whether `claim` overlaps no held range, and none of the first `before` in the queue.
     pub fn is_free(&self, claim: &Claim, before: usize) -> bool {
         let in_line = self.waiting.iter().take(before);
         !self
@@ -57,32 +59,32 @@ impl Ranges {
             .any(|(_, other)| other.overlaps(claim))
     }
 
-    /// Length of the line.
+    /// Length of the queue.
     pub fn waiting_now(&self) -> usize {
         self.waiting.len()
     }
 
-    /// A command has this range for itself from now on.
+    /// A command holds this range from now on.
     pub fn hold(&mut self, key: Key, claim: Claim) {
         self.held.push((key, claim));
     }
 
-    /// Puts a task at the end of the line.
+    /// Appends a task to the queue.
     pub fn wait(&mut self, key: Key, claim: Claim) {
         self.waiting.push_back((key, claim));
     }
 
-    /// The command at a place of the line.
+    /// The command at a place of the queue.
     pub fn waiting_at(&self, place: usize) -> Option<(Key, Claim)> {
         self.waiting.get(place).copied()
     }
 
-    /// Takes the command at a place out of the line.
+    /// Removes the command at a place of the queue.
     pub fn leave(&mut self, place: usize) {
         self.waiting.remove(place);
     }
 
-    /// A task has ended: what it held is free.
+    /// A task has ended: releases its range.
     pub fn release(&mut self, key: Key) {
         self.held.retain(|(holder, _)| *holder != key);
     }
@@ -117,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_goes_past_an_earlier_one_that_wants_the_same() {
+    fn no_command_overtakes_an_earlier_one_that_waits_for_the_same_blocks() {
         let key = |index| Key {
             index,
             generation: 0,

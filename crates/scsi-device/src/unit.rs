@@ -20,7 +20,8 @@ pub struct LogicalUnit {
     pub blocks: u64,
     /// Reads may be answered from the memory of the LU.
     pub in_place: bool,
-    /// Names the LU for good: made of the target's name and the LUN, so that it is the same after a restart.
+    /// Names the LU for good: made of the target's name and the LUN, so that it is the same after a
+    /// restart.
     pub identity: u64,
     /// START STOP UNIT stopped it.
     pub stopped: bool,
@@ -39,7 +40,8 @@ pub struct LogicalUnit {
     pub sanitize_failed: bool,
 }
 
-/// Settings that initiators change by MODE SELECT. It is not kept over a restart, and a reset undoes it.
+/// Settings that initiators change by MODE SELECT. It is not kept over a restart, and a reset
+/// undoes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModeState {
     /// SWP.
@@ -89,7 +91,8 @@ impl LogicalUnit {
         self.blocks = self.description.blocks();
     }
 
-    /// The record of the reservations that was asked for is on stable storage, or could not be put there: then nothing has changed.
+    /// The record of the reservations that was asked for is on stable storage, or could not be put
+    /// there: then nothing has changed.
     pub fn end_keeping(&mut self, done: bool) {
         self.reservations.kept(done);
     }
@@ -116,7 +119,7 @@ impl LogicalUnit {
         }
     }
 
-    /// Whether a write goes past the cache: it is told to, or there is one that was switched off.
+    /// Whether a write bypasses the cache: on request (FUA), or because the cache was switched off.
     pub fn writes_through(&self, fua: bool) -> bool {
         fua || self.description.write_cache && !self.mode.write_cache
     }
@@ -161,7 +164,7 @@ impl LogicalUnit {
         }
     }
 
-    /// Gives the command that waits for it.
+    /// Ends the operation. Returns the command that waits for it.
     pub fn end_operation(&mut self, good: bool) -> Option<Key> {
         self.sanitize_failed = !good;
         self.operation
@@ -169,7 +172,8 @@ impl LogicalUnit {
             .and_then(|operation| operation.waiting)
     }
 
-    /// The sense data that refuses commands while an operation is under way, or after it has failed.
+    /// The sense data that refuses commands while an operation is under way, or after it has
+    /// failed.
     pub(super) fn occupied(&self) -> Option<Sense> {
         match self.operation {
             Some(operation) => Some(Sense::SANITIZE_IN_PROGRESS.with_progress(operation.progress)),
@@ -192,8 +196,8 @@ const NONE: u16 = u16::MAX;
 
 impl LogicalUnits {
     /// # Panics
-    /// If a LUN occurs twice, a block length is neither 512 nor 4096, a size is no whole, positive number of blocks, or what was kept of reservations
-    /// is none ([`crate::check_reservations`]).
+    /// If a LUN occurs twice, a block length is neither 512 nor 4096, a size is no whole, positive
+    /// number of blocks, or what was kept of reservations is none ([`crate::check_reservations`]).
     pub fn new(target_name: &str, descriptions: &[LuDescription]) -> Self {
         let mut units = Self {
             target_name: target_name.to_owned(),

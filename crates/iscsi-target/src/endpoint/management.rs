@@ -88,7 +88,8 @@ impl Target {
         }
     }
 
-    /// Serves a function that concerns one LU. `None`: the answer is sent, or waits for the storage.
+    /// Serves a function that concerns one LU. `None`: the answer is sent, or waits for the
+    /// storage.
     fn manage_unit(
         &mut self,
         now: Time,
@@ -115,8 +116,8 @@ impl Target {
         None
     }
 
-    /// TARGET WARM RESET and TARGET COLD RESET, also of LUs that the initiator does not see: it must
-    /// be allowed to write all.
+    /// TARGET WARM RESET and TARGET COLD RESET, also of LUs that the initiator does not see: it
+    /// must be allowed to write all.
     fn reset_target(
         &mut self,
         now: Time,
@@ -199,8 +200,8 @@ impl Target {
         }
     }
 
-    /// Resets LUs, except for their tasks: they are started, and every session gets a unit attention
-    /// condition.
+    /// Resets LUs, except for their tasks: they are started, and every session gets a unit
+    /// attention condition.
     fn reset_units(&mut self, units: &[u8]) {
         for &lu in units {
             if let Some(unit) = self.core.device.units.get_mut(lu) {

@@ -62,7 +62,8 @@ impl Target {
     /// Creates a target without sessions, for an access list without CHAP users.
     ///
     /// # Panics
-    /// If the configuration breaks a bound its documentation names, or has CHAP users: they need [`Self::with_entropy`].
+    /// If the configuration breaks a bound its documentation names, or has CHAP users: they need
+    /// [`Self::with_entropy`].
     #[must_use]
     pub fn new(config: TargetConfig) -> Self {
         assert!(

@@ -10,8 +10,8 @@ use crate::endpoint::Target;
 use crate::task::{Stage, Task};
 
 impl Target {
-    /// Sets the space behind an LU, for LOG SENSE page 0Ch, which only a thin LU reports. Cheap: call
-    /// it whenever the figures change.
+    /// Sets the space behind an LU, for LOG SENSE page 0Ch, which only a thin LU reports. Cheap:
+    /// call it whenever the figures change.
     pub fn set_space(&mut self, lun: u8, space: Space) {
         if let Some(unit) = self.core.device.units.get_mut(lun) {
             unit.space = Some(space);

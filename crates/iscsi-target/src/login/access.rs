@@ -1,7 +1,8 @@
-//! Who may log in, as whom, from where, and which LUs it finds then.
+//! The access list: which initiators may log in, and which LUs they see.
 //!
-//! A [`Rule`] admits an initiator for whom *all* holds that the rule names (RFC 7143 section 9.2.1: authentication says who one is, this says what that
-//! one may). Once there is a list of rules, who matches none is refused.
+//! A [`Rule`] admits an initiator that meets *all* of its conditions (RFC 7143 section 9.2.1:
+//! authentication establishes the identity, authorization the rights). If there is a list of rules,
+//! an initiator that matches none is refused.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -12,29 +13,32 @@ use hakaru_wire::iscsi::LoginStatus;
 use hakaru_wire::iscsi::chap::{Algorithm, Credentials, SecretError};
 use hakaru_wire::iscsi::keys::AuthMethod;
 
-/// Who may use a target. By default everyone may, without authentication, and sees every LU.
+/// Access to a target. Default: every initiator, without authentication, sees every LU.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// CHAP names and secrets of initiators, each name once. With users and no `rules`, every one of them sees every LU, and nobody else logs in.
+    /// CHAP names and secrets of initiators, each name once. With users and no `rules`, each of
+    /// them sees every LU, and no other initiator logs in.
     pub users: Vec<Credentials>,
-    /// What the target proves itself with to an initiator that asks (mutual CHAP). `None`: such an initiator is refused. Its secret is no user's.
+    /// Credentials of the target for initiators that request mutual CHAP. `None`: such an initiator
+    /// is refused. The secret must differ from those of all users.
     pub target: Option<Credentials>,
     /// Algorithms of CHAP, best first. Default SHA3-256, SHA-256.
     pub algorithms: Vec<Algorithm>,
-    /// Who is let in. `None`: no list; an empty one lets nobody in.
+    /// Rules that admit initiators. `None`: no list; an empty list admits no initiator.
     pub rules: Option<Vec<Rule>>,
 }
 
-/// Lets in whom all of this fits. Give each CHAP user its initiator names: whoever may log in under any name may take the place of another's session.
+/// Admits initiators that meet all conditions. Bind each CHAP user to its initiator names: a user
+/// that may log in under any name can replace the session of another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
     /// iSCSI name of the initiator. `None`: any.
     pub initiator_name: Option<String>,
-    /// Where its connection comes from. `None`: anywhere.
+    /// Address of the initiator. `None`: any.
     pub address: Option<AddressPrefix>,
-    /// The CHAP user it has proved to be. `None`: any, and none.
+    /// The CHAP user that it has proved to be. `None`: any user, or no authentication.
     pub user: Option<String>,
-    /// LUs that it finds; where several rules fit, it finds the LUs of all. `None`: all, writable.
+    /// LUs that it sees; if several rules fit, it sees the LUs of all. `None`: all, writable.
     pub lus: Option<Vec<LuAccess>>,
 }
 
@@ -43,23 +47,23 @@ pub struct Rule {
 pub struct LuAccess {
     /// Logical unit number.
     pub lun: u8,
-    /// Its writes end in DATA PROTECT, WRITE PROTECTED.
+    /// Writes end in DATA PROTECT, WRITE PROTECTED.
     pub read_only: bool,
 }
 
-/// Why an [`Access`] cannot be.
+/// Inconsistencies of an [`Access`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AccessError {
     /// Two users of one name.
     #[error("CHAP user {0:?} is given twice")]
     UserTwice(String),
-    /// A rule names a user that is not there.
+    /// A rule names an unknown user.
     #[error("a rule names the CHAP user {0:?}, who is not among the users")]
     UnknownUser(String),
-    /// No algorithm is left.
+    /// There are users and no algorithm.
     #[error("CHAP without an algorithm")]
     NoAlgorithm,
-    /// A secret.
+    /// A secret is invalid.
     #[error(transparent)]
     Secret(#[from] SecretError),
 }
@@ -76,7 +80,7 @@ impl Default for Access {
 }
 
 impl Access {
-    /// Whether it makes sense.
+    /// Checks that it is consistent.
     ///
     /// # Errors
     /// See [`AccessError`].
@@ -109,13 +113,13 @@ impl Access {
         Ok(())
     }
 
-    /// Nobody gets in without having proved with CHAP who it is.
+    /// Whether every initiator must authenticate with CHAP.
     #[must_use]
     pub fn always_authenticates(&self) -> bool {
         self.methods() == [AuthMethod::Chap]
     }
 
-    /// Some log in with CHAP.
+    /// Whether some initiators authenticate with CHAP.
     pub(crate) fn asks_for_chap(&self) -> bool {
         self.methods().contains(&AuthMethod::Chap)
     }
@@ -134,12 +138,12 @@ impl Access {
         }
     }
 
-    /// The user of that name, which is taken literally.
+    /// The user of that name, compared literally.
     pub(crate) fn user(&self, name: &str) -> Option<&Credentials> {
         self.users.iter().find(|user| user.name() == name)
     }
 
-    /// What an initiator may see that has logged in so, or the status that refuses it.
+    /// Returns the rights of an initiator, or the status that refuses it.
     pub(crate) fn authorize(
         &self,
         initiator_name: &str,
@@ -172,7 +176,7 @@ impl Access {
     }
 }
 
-/// Adds the LUs that a rule shows.
+/// Adds the LUs of a rule.
 fn allow(rights: &mut Rights, rule: &Rule) {
     match &rule.lus {
         None => *rights = Rights::ALL,
@@ -180,20 +184,21 @@ fn allow(rights: &mut Rights, rule: &Rule) {
     }
 }
 
-/// Addresses that begin with the same bits: `10.1.0.0/16`, `fd00::/8`, or one address.
+/// Addresses with the same leading bits: `10.1.0.0/16`, `fd00::/8`, or one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressPrefix {
     address: IpAddr,
     bits: u8,
 }
 
-/// A text that is no such prefix.
+/// The text is no address prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no address, and no prefix like 10.1.0.0/16")]
+#[error("neither an address nor a prefix like 10.1.0.0/16")]
 pub struct PrefixError;
 
 impl AddressPrefix {
-    /// Whether an address begins with it. An IPv4 address inside IPv6 (`::ffff:10.0.0.1`, what a socket for both sees) is the IPv4 address.
+    /// Whether an address begins with it. An IPv4-mapped IPv6 address (`::ffff:10.0.0.1`) counts as
+    /// the IPv4 address.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let shift = |width: u8| u32::from(width - self.bits);
@@ -214,7 +219,8 @@ impl AddressPrefix {
 impl FromStr for AddressPrefix {
     type Err = PrefixError;
 
-    /// Bits behind the prefix must be 0: a typing error there would let others in than was meant.
+    /// Bits behind the prefix must be 0: a typing error there would admit other initiators than
+    /// intended.
     fn from_str(text: &str) -> Result<Self, PrefixError> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),

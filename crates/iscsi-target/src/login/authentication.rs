@@ -1,6 +1,8 @@
-//! CHAP, as the side that asks for it (RFC 7143 section 12.1.3): which keys may come when, and what they prove.
+//! CHAP on the side of the authenticator (RFC 7143 section 12.1.3): the order of keys, and their
+//! check.
 //!
-//! Everything that goes wrong is one answer, Authentication Failure: a peer that guesses learns neither whether there is such a user nor how far it got.
+//! Every failure has the same answer, Authentication Failure: a peer that guesses learns neither
+//! whether a user exists nor how far it got.
 
 use hakaru_wire::iscsi::LoginStatus;
 use hakaru_wire::iscsi::chap::{Algorithm, Challenge, Credentials};
@@ -9,32 +11,32 @@ use hakaru_wire::iscsi::text::emit_pair;
 
 use crate::login::access::Access;
 
-/// Fills a slice with bytes that nobody can foresee: the operating system's generator.
+/// Fills a slice with unpredictable bytes: the operating system's generator.
 pub type Entropy = Box<dyn FnMut(&mut [u8]) + Send>;
 
-/// How far an initiator has come in proving who it is.
+/// Progress of the authentication of an initiator.
 #[derive(Debug, Default)]
 pub(crate) enum Authentication {
     /// CHAP was not agreed on.
     #[default]
     None,
-    /// CHAP_A is awaited.
+    /// CHAP_A is expected.
     Algorithm,
-    /// The answer to this is awaited.
+    /// The answer to this challenge is expected.
     Response(Challenge),
-    /// It is the user of this name.
+    /// The initiator is the user of this name.
     Proved(String),
-    /// It has failed, for a reason that only the operator learns.
+    /// The authentication has failed, for a reason that only the operator learns.
     Failed(String),
 }
 
 impl Authentication {
-    /// Keys are awaited: the security stage does not end yet.
+    /// Keys are still expected: the security stage cannot end yet.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self, Self::Algorithm | Self::Response(_))
     }
 
-    /// Who it has proved to be.
+    /// The user that the initiator has proved to be.
     pub(crate) fn user(&self) -> Option<&str> {
         match self {
             Self::Proved(user) => Some(user),
@@ -42,7 +44,7 @@ impl Authentication {
         }
     }
 
-    /// The reason for which it has failed.
+    /// The reason of a failure.
     pub(crate) fn refusal(&self) -> Option<String> {
         match self {
             Self::Failed(reason) => Some(reason.clone()),
@@ -50,7 +52,8 @@ impl Authentication {
         }
     }
 
-    /// Takes the CHAP keys of one text of the security stage, after CHAP was agreed on, and appends what answers them.
+    /// Takes the CHAP keys of one text of the security stage, after CHAP was agreed on, and appends
+    /// the answer.
     pub(crate) fn take(
         &mut self,
         keys: &[(Key, String)],
@@ -80,7 +83,7 @@ impl Authentication {
     }
 }
 
-/// CHAP_A came: a challenge goes out.
+/// CHAP_A was received: sends a challenge.
 fn ask(
     offered: &str,
     access: &Access,
@@ -102,7 +105,7 @@ fn ask(
     Ok(Authentication::Response(challenge))
 }
 
-/// CHAP_N and CHAP_R came, and for mutual authentication CHAP_I and CHAP_C with them, in any order.
+/// CHAP_N and CHAP_R were received, for mutual authentication with CHAP_I and CHAP_C, in any order.
 fn prove(
     challenge: &Challenge,
     keys: &[(Key, String)],

@@ -1,7 +1,8 @@
-//! The bound on logins: how many there are, and how much text they hold, in all and from one origin.
+//! Bounds on logins in progress: their number and the text they hold, in total and per origin.
 //!
-//! An initiator that has not logged in yet proves nothing, so whatever one origin does, others must get in. Every login may hold a small share of text
-//! that no other login can take from it; what it holds beyond that comes out of a common budget, of which one origin gets a part.
+//! An initiator that is not logged in yet has proved nothing, so no origin may keep others from
+//! logging in. Every login may hold a small share of text of its own; the rest comes out of a
+//! common budget, of which one origin gets a part.
 
 use core::net::{IpAddr, Ipv6Addr};
 use std::collections::HashMap;
@@ -15,7 +16,7 @@ const COMMON_BYTES_MAX: usize = 64 << 20;
 /// The same for the logins of one origin.
 const ORIGIN_BYTES_MAX: usize = 16 << 20;
 
-/// An IPv4 address, or the /64 network of an IPv6 address: one host has all addresses of that.
+/// An IPv4 address, or the /64 network of an IPv6 address: one host may have all addresses of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Origin(IpAddr);
 
@@ -37,7 +38,7 @@ struct Usage {
     common_bytes: usize,
 }
 
-/// Logins under way.
+/// Logins in progress.
 #[derive(Debug, Default)]
 pub(crate) struct LoginBudget {
     all: Usage,
@@ -57,7 +58,8 @@ impl LoginBudget {
         fits
     }
 
-    /// A login that held `before_bytes` holds `now_bytes`. False: that is too much, and nothing has changed.
+    /// A login that held `before_bytes` holds `now_bytes`. Returns false, and changes nothing, if
+    /// that is too much.
     #[must_use]
     pub(crate) fn hold(&mut self, origin: Origin, before_bytes: usize, now_bytes: usize) -> bool {
         let common = |bytes: usize| bytes.saturating_sub(OWN_BYTES);

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 
 use hakaru_wire::iscsi::LoginStatus;
 
-/// Refusals kept until the shell takes them; those beyond are only counted, so that a flood costs nothing.
+/// Maximum number of refusals kept for the shell; further ones are only counted, so that a flood
+/// costs nothing.
 const KEPT_MAX: usize = 16;
 
 /// A login that was refused.
@@ -13,22 +14,22 @@ const KEPT_MAX: usize = 16;
 pub struct LoginRefusal {
     /// Address and port of the initiator.
     pub peer: SocketAddr,
-    /// The name that the initiator gave, if it gave one. Nothing proves that it is its own.
+    /// The name that the initiator sent, if any. It is not verified.
     pub initiator_name: Option<String>,
-    /// The status that it got.
+    /// The status of the Login Response.
     pub status: LoginStatus,
-    /// The reason, in words. The initiator itself learns no more than the status.
+    /// The reason for the operator. The initiator learns only the status.
     pub reason: String,
 }
 
-/// Refusals that the shell has not taken yet.
+/// Refusals that the shell has not polled yet.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     kept: VecDeque<LoginRefusal>,
 }
 
 impl Refusals {
-    /// Keeps the refusal that `make` makes, if there is room.
+    /// Keeps the refusal that `make` returns, if there is room.
     pub(crate) fn push(&mut self, make: impl FnOnce() -> LoginRefusal) {
         if self.kept.len() < KEPT_MAX {
             self.kept.push_back(make());
@@ -40,7 +41,7 @@ impl Refusals {
     }
 }
 
-/// The reason for a status.
+/// Returns the reason for a status.
 pub(crate) fn reason_of(status: LoginStatus) -> &'static str {
     match status {
         LoginStatus::AUTHENTICATION_FAILURE => {

@@ -1,7 +1,8 @@
-//! Tasks of sessions that have ended, which the storage still has.
+//! Tasks of ended sessions that the storage still executes.
 //!
-//! The same initiator may come again before they are done: over a new connection, with the same writes. Its new session must not begin before the
-//! old writes have had their effect, or an old one would change a block after a new one.
+//! The same initiator may log in again before they end and send the same writes. Its new session
+//! must not begin before the old writes have taken effect, or an old write could overwrite a new
+//! one.
 
 use hakaru_send_queue::Key;
 
@@ -10,7 +11,7 @@ use std::collections::HashMap;
 use crate::connection::session::SessionName;
 use crate::id::ConnectionId;
 
-/// What is left, by the connection it came over and by the initiator.
+/// Remaining tasks, by connection and by initiator.
 #[derive(Debug, Default)]
 pub(crate) struct Remains {
     by_connection: HashMap<ConnectionId, (SessionName, Vec<Key>)>,
@@ -18,7 +19,7 @@ pub(crate) struct Remains {
 }
 
 impl Remains {
-    /// A session has ended and left these.
+    /// A session has ended and has left these tasks.
     pub(crate) fn add(&mut self, name: SessionName, connection: ConnectionId, tasks: Vec<Key>) {
         if !tasks.is_empty() {
             self.by_name
@@ -29,7 +30,7 @@ impl Remains {
         }
     }
 
-    /// A task that came over `connection` is done.
+    /// A task of `connection` has ended.
     pub(crate) fn remove(&mut self, connection: ConnectionId, task: Key) {
         let Some((name, tasks)) = self.by_connection.get_mut(&connection) else {
             return;
@@ -47,7 +48,7 @@ impl Remains {
         self.by_connection.remove(&connection);
     }
 
-    /// What sessions of this initiator have left.
+    /// Returns the tasks that sessions of this initiator have left.
     pub(crate) fn of(&self, name: &SessionName) -> Vec<Key> {
         let connections = self.by_name.get(name).into_iter().flatten();
         connections
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sessions_of_one_initiator_left_is_gone_when_each_task_is_done() {
+    fn tasks_left_by_sessions_of_one_initiator_are_listed_until_each_has_ended() {
         let name = |name: &str| SessionName {
             nexus: Nexus {
                 initiator_name: name.to_owned(),

@@ -219,7 +219,7 @@ impl DataIn {
     }
 
     /// Returns one PDU; the last one carries the status.
-    // `make bench` array_4k_depth32_iops: without the hint the header is built in memory first.
+    // The hint is kept for `make bench` array_4k_depth32_iops.
     #[inline]
     fn pdu(
         &self,

@@ -281,8 +281,9 @@ impl Task {
     }
 }
 
-/// Returns the Target Transfer Tag of a task's R2T: task and low byte of the R2TSN, so that data for
-/// an earlier R2T is recognized. Never the reserved tag, because no slab grows to 2^24 - 1 tasks.
+/// Returns the Target Transfer Tag of a task's R2T: task and low byte of the R2TSN, so that data
+/// for an earlier R2T is recognized. Never the reserved tag, because no slab grows to 2^24 - 1
+/// tasks.
 pub(crate) fn transfer_tag(task: Key, r2t: u32) -> Ttt {
     Ttt((task.index << 8) | (r2t & 0xff))
 }

@@ -1,5 +1,6 @@
-//! Blocks: READ and WRITE (6, 10, 12, 16), WRITE ATOMIC (16), SYNCHRONIZE CACHE (10, 16), READ CAPACITY (10, 16) (SBC-3 section 5, SBC-4 section 5.48);
-//! and what all commands that name blocks have in common.
+//! Blocks: READ and WRITE (6, 10, 12, 16), WRITE ATOMIC (16), SYNCHRONIZE CACHE (10, 16), READ
+//! CAPACITY (10, 16) (SBC-3 section 5, SBC-4 section 5.48); and what all commands that name blocks
+//! have in common.
 
 use hakaru_wire::scsi::{Capacity10, Capacity16, Cdb, CdbError, Sense, Transfer, WriteAtomic};
 
@@ -95,7 +96,8 @@ pub(super) fn check_protect(protect: u8) -> Result<(), Sense> {
     .sense())
 }
 
-/// Bytes that the initiator sends or receives: not more than MAXIMUM TRANSFER LENGTH of VPD page B0h.
+/// Bytes that the initiator sends or receives: not more than MAXIMUM TRANSFER LENGTH of VPD page
+/// B0h.
 pub(super) fn transfer_bytes(device: &Device<'_>, bytes: u64) -> Result<u32, Sense> {
     match u32::try_from(bytes) {
         Ok(bytes) if bytes <= device.transfer_bytes_max => Ok(bytes),
@@ -147,7 +149,8 @@ pub(super) fn ready<'a>(device: &'a Device<'_>, lu: u8) -> Result<&'a LogicalUni
     }
 }
 
-/// The bytes of a range. One that ends at the end of the LU is within it, also when it is empty. INFORMATION names the first block that is not there.
+/// The bytes of a range. One that ends at the end of the LU is within it, also when it is empty.
+/// INFORMATION names the first block that is not there.
 pub(super) fn extent(unit: &LogicalUnit, lba: u64, blocks: u32) -> Result<Extent, Sense> {
     match lba.checked_add(u64::from(blocks)) {
         Some(end) if end <= unit.blocks => {

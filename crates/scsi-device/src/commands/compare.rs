@@ -1,5 +1,5 @@
-//! Commands that look at what is on the medium: VERIFY and WRITE AND VERIFY (10, 12, 16), COMPARE AND WRITE, ORWRITE (16), PRE-FETCH (10, 16)
-//! (SBC-3 sections 5.2, 5.8, 5.20, 5.37 and 5.47).
+//! Commands that look at what is on the medium: VERIFY and WRITE AND VERIFY (10, 12, 16), COMPARE
+//! AND WRITE, ORWRITE (16), PRE-FETCH (10, 16) (SBC-3 sections 5.2, 5.8, 5.20, 5.37 and 5.47).
 
 use hakaru_wire::scsi::{ByteCheck, Cdb, CdbError, Sense, Status, Transfer, Verify};
 
@@ -95,7 +95,7 @@ fn plan_verify(device: &Device<'_>, lu: u8, request: Verify) -> Result<Job, Verd
     })
 }
 
-/// Writes past the cache, then reads what it has written, while nobody else writes there.
+/// Writes through the cache, then reads the data back, while no other command writes there.
 pub(super) fn write_and_verify(device: &Device<'_>, lu: u8, request: Verify) -> Outcome {
     outcome(plan_write_and_verify(device, lu, request))
 }
@@ -168,8 +168,9 @@ fn plan_or_write(device: &Device<'_>, lu: u8, request: Transfer) -> Result<Job, 
     })
 }
 
-/// Reads what is asked for, as much as one transfer may be, so that it is in whatever cache there is. GOOD rather than CONDITION MET: nobody
-/// promises that all of it stays there. With IMMED it is a hint that is not taken.
+/// Reads what is asked for, as much as one transfer may be, so that it is in whatever cache there
+/// is. GOOD rather than CONDITION MET: nobody promises that all of it stays there. With IMMED it is
+/// a hint that is not taken.
 pub(super) fn pre_fetch(
     device: &Device<'_>,
     lu: u8,

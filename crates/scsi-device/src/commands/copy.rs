@@ -1,7 +1,8 @@
 //! EXTENDED COPY(LID1) and RECEIVE COPY RESULTS (SPC-4 sections 6.3 and 6.20).
 //!
-//! A list names LUs by what their device identification page calls them. Only LUs of this target that the initiator may access are looked at:
-//! a name of anything else, there or not, gets the same answer.
+//! A list names LUs by what their device identification page calls them. Only LUs of this target
+//! that the initiator may access are looked at: a name of anything else, there or not, gets the
+//! same answer.
 
 use hakaru_wire::scsi::{
     Cdb, CopyList, CopyReport, CopyResults, CopySegment, CopyStatus, Designator, Sense, SenseKey,
@@ -56,7 +57,8 @@ pub(super) fn extended_copy(device: &Device<'_>, lu: u8, length_bytes: u32) -> O
     if device.units.get(lu).is_none() {
         return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
     }
-    // Anything longer than header, lists and a little inline data is refused once its header was seen; no list makes us hold more than that.
+    // Anything longer than header, lists and a little inline data is refused once its header was
+    // seen; no list makes us hold more than that.
     match length_bytes {
         0 => Outcome::GOOD,
         _ if length_bytes > HEADER + 2 * COPY.list_bytes_max => {
@@ -100,7 +102,8 @@ fn plan(device: &Device<'_>, lu: u8, list: &[u8]) -> Result<Option<Job>, Sense> 
     }))
 }
 
-/// The LU of that name, among those that the access list shows this session (CVE-2020-28374: others' LUs were reached by their names).
+/// The LU of that name, among those that the access list shows this session (CVE-2020-28374:
+/// others' LUs were reached by their names).
 fn find<'a>(device: &'a Device<'_>, name: &Designator) -> Option<&'a LogicalUnit> {
     const OF_UNIT: u8 = 0;
     let same = |own: &Designator| {

@@ -1,4 +1,4 @@
-//! READ DEFECT DATA (10, 12): there are no defects to tell of (SBC-3 sections 5.16 and 5.17).
+//! READ DEFECT DATA (10, 12): the defect lists are empty (SBC-3 sections 5.16 and 5.17).
 
 use hakaru_wire::scsi::{Cdb, ReadDefectData, Sense};
 

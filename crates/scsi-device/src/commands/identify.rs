@@ -1,4 +1,5 @@
-//! Who is there: INQUIRY with its VPD pages, REPORT LUNS (SPC-4 sections 6.6, 6.33, 7.8; SBC-3 section 6.6).
+//! Who is there: INQUIRY with its VPD pages, REPORT LUNS (SPC-4 sections 6.6, 6.33, 7.8; SBC-3
+//! section 6.6).
 
 use hakaru_wire::scsi::Lun;
 use hakaru_wire::scsi::{
@@ -205,8 +206,9 @@ fn serial_number(unit: &LogicalUnit) -> String {
     format!("{:016x}", unit.identity)
 }
 
-/// The LU by a locally assigned NAA (3h: we have no company identifier) and by its serial number; the port by number, group and name; the
-/// device by name. Each portal is a portal group, and that is what iSCSI calls a target port (RFC 7143 section 4.4.5).
+/// The LU by a locally assigned NAA (3h: we have no company identifier) and by its serial number;
+/// the port by number, group and name; the device by name. Each portal is a portal group, and that
+/// is what iSCSI calls a target port (RFC 7143 section 4.4.5).
 pub(super) fn designators(device: &Device<'_>, unit: &LogicalUnit) -> Vec<Designator> {
     let naa = 3 << 60 | unit.identity >> 4;
     let target = device.units.target_name();

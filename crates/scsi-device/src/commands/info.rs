@@ -83,7 +83,8 @@ impl Ports {
     }
 }
 
-/// Whether a command is carried out while the LU is sanitized, or after that has failed (SBC-3 section 4.11.2).
+/// Whether a command is carried out while the LU is sanitized, or after that has failed (SBC-3
+/// section 4.11.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sanitizing {
     Refused,
@@ -117,13 +118,15 @@ pub(super) type ExecuteWithList = fn(&mut Device<'_>, &Request, &[u8]) -> Outcom
 
 /// A command. Make one with [`CommandInfo::new`] and change what is not as most commands have it.
 pub(super) struct CommandInfo {
-    /// CDB usage data: the operation code, then ones where a bit is looked at (SPC-4 section 6.35.3).
+    /// CDB usage data: the operation code, then ones where a bit is looked at (SPC-4 section
+    /// 6.35.3).
     pub(super) usage: &'static [u8],
     pub(super) service_action: Option<u16>,
     pub(super) direction: Direction,
     pub(super) availability: Availability,
     pub(super) reservation: Reservation,
-    /// It changes the medium, or what other initiators find or may do: refused where the nexus may only read.
+    /// It changes the medium, or what other initiators find or may do: refused where the nexus may
+    /// only read.
     pub(super) changes: bool,
     pub(super) ports: Ports,
     pub(super) sanitizing: Sanitizing,
@@ -138,7 +141,8 @@ pub(super) struct CommandInfo {
 }
 
 impl CommandInfo {
-    /// A command that every LU has, that changes the medium, and that wants full access, an active port and no sanitize operation.
+    /// A command that every LU has, that changes the medium, and that wants full access, an active
+    /// port and no sanitize operation.
     pub(super) const fn new(
         usage: &'static [u8],
         direction: Direction,
@@ -227,7 +231,8 @@ impl CommandInfo {
         SupportedCommand {
             usage: self.usage,
             service_action: self.service_action,
-            // The longest that a store of ours takes, and the time that Linux gives a disk before it aborts.
+            // The longest that a store of ours takes, and the time that Linux gives a disk before
+            // it aborts.
             timeouts: CommandTimeouts {
                 nominal_seconds: 1,
                 recommended_seconds: 30,

@@ -1,4 +1,5 @@
-//! LOG SENSE (SPC-4 section 6.8): what space is left (SBC-3 section 6.4.4), and that no failure is foreseen.
+//! LOG SENSE (SPC-4 section 6.8): what space is left (SBC-3 section 6.4.4), and that no failure is
+//! foreseen.
 
 use hakaru_wire::scsi::{
     Cdb, CdbError, LogPage, LogParameter, LogSense, PageControl, ResourceScope, Sense, log_page,
@@ -87,7 +88,8 @@ fn page(unit: &LogicalUnit, request: LogSense) -> Option<LogPage> {
             code,
             parameters: provisioning(unit),
         }),
-        // ASC and ASCQ 0: no failure is foreseen. The third byte is the temperature, FFh: not known.
+        // ASC and ASCQ 0: no failure is foreseen. The third byte is the temperature, FFh: not
+        // known.
         (code @ log_page::INFORMATIONAL_EXCEPTIONS, 0) => Some(LogPage::Parameters {
             code,
             parameters: vec![LogParameter {
@@ -99,7 +101,8 @@ fn page(unit: &LogicalUnit, request: LogSense) -> Option<LogPage> {
     }
 }
 
-/// In threshold sets, each as large as a page of the LU. Until the storage has told, nothing is known and nothing is said.
+/// In threshold sets, each as large as a page of the LU. Until the storage has reported its space,
+/// the page has no parameters for it.
 fn provisioning(unit: &LogicalUnit) -> Vec<LogParameter> {
     let (Some(space), Some(thin)) = (unit.space, unit.description.thin) else {
         return Vec::new();

@@ -1,4 +1,5 @@
-//! The medium of a removable LU: PREVENT ALLOW MEDIUM REMOVAL, and START STOP UNIT as far as it ejects and loads (SBC-3 sections 5.14 and 5.25).
+//! The medium of a removable LU: PREVENT ALLOW MEDIUM REMOVAL, and START STOP UNIT as far as it
+//! ejects and loads (SBC-3 sections 5.14 and 5.25).
 
 use hakaru_wire::scsi::{Cdb, Sense};
 
@@ -80,7 +81,7 @@ fn eject(device: &mut Device<'_>, lu: u8) -> Outcome {
     }
 }
 
-/// Who loads it knows; the others are told.
+/// The initiator that loads the medium knows; the others get a unit attention condition.
 fn load(device: &mut Device<'_>, lu: u8) -> Outcome {
     let Some(unit) = device.units.get_mut(lu) else {
         return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);

@@ -112,7 +112,8 @@ const fn first() -> [Option<u8>; 256] {
     first
 }
 
-/// The row of a CDB. A service action that has none is refused by the command that has the operation code.
+/// The row of a CDB. A service action that has none is refused by the command that has the
+/// operation code.
 #[inline]
 fn find(cdb: &[u8]) -> Option<&'static CommandInfo> {
     let opcode = *cdb.first()?;
@@ -142,8 +143,8 @@ impl Directions {
     fn fit(self, direction: Direction) -> bool {
         match direction {
             Direction::None => true,
-            // An initiator that has no buffer for what is read gets nothing, and the residual says so: a device server does not know of
-            // buffers (SAM-5 section 5.4.3).
+            // An initiator that has no buffer for what is read gets nothing, and the residual says
+            // so: a device server does not know of buffers (SAM-5 section 5.4.3).
             Direction::In => !self.read || !self.write,
             Direction::Out => !self.read || self.write,
         }

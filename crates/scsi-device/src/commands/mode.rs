@@ -1,5 +1,5 @@
-//! MODE SENSE (6, 10): pages 01h, 08h, 0Ah and 1Ch (SPC-4 sections 6.13, 6.14, 7.5; SBC-3 section 6.5). What can be changed: WCE where there is a
-//! volatile cache, SWP, D_SENSE.
+//! MODE SENSE (6, 10): pages 01h, 08h, 0Ah and 1Ch (SPC-4 sections 6.13, 6.14, 7.5; SBC-3 section
+//! 6.5). What can be changed: WCE where there is a volatile cache, SWP, D_SENSE.
 
 use hakaru_wire::scsi::{
     BlockDescriptor, Cdb, CdbError, ModeData, ModePage, ModeSense, PageControl, Sense,

@@ -1,4 +1,5 @@
-//! MODE SELECT (6, 10) (SPC-4 sections 6.11 and 6.12). A list is taken as a whole or not at all; a bit that cannot be changed must come as it is.
+//! MODE SELECT (6, 10) (SPC-4 sections 6.11 and 6.12). A list is taken as a whole or not at all; a
+//! bit that cannot be changed must come as it is.
 
 use hakaru_wire::scsi::{
     BlockDescriptor, Cdb, CdbError, FieldPointer, ModePage, ModeSelect, ModeSelectList, Sense,
@@ -107,7 +108,8 @@ fn select(unit: &LogicalUnit, ten: bool, list: &[u8]) -> Result<Vec<ModePage>, S
     Ok(selected)
 }
 
-/// The LU cannot be formatted: its block length and size are what they are. 0 and all ones stand for the size as it is.
+/// The LU cannot be formatted: its block length and size are what they are. 0 and all ones stand
+/// for the size as it is.
 fn check_descriptor(unit: &LogicalUnit, descriptor: BlockDescriptor) -> Result<(), Sense> {
     let sized = [0, unit.blocks, u64::from(u32::MAX), u64::MAX].contains(&descriptor.blocks);
     if sized && descriptor.block_length == unit.block_bytes {

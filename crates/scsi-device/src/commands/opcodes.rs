@@ -1,6 +1,8 @@
-//! REPORT SUPPORTED OPERATION CODES and REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS (SPC-4 sections 6.35 and 6.36): the table of commands.
+//! REPORT SUPPORTED OPERATION CODES and REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS (SPC-4 sections
+//! 6.35 and 6.36): the table of commands.
 //!
-//! A test holds the table to what [`hakaru_wire::scsi::Cdb`] reads. A command that an LU does not have is reported as not supported by that LU.
+//! A test holds the table to what [`hakaru_wire::scsi::Cdb`] reads. A command that an LU does not
+//! have is reported as not supported by that LU.
 
 use hakaru_wire::scsi::{
     Cdb, CdbError, ReportedCommands, Sense, SupportedTaskManagement, emit_all_commands,
@@ -60,7 +62,8 @@ pub(super) fn report_supported_opcodes(
     };
     let data = match commands {
         ReportedCommands::All => emit_all_commands(rows().map(|row| row.supported()), timeouts),
-        // SPC-4 table 200: with service actions the option asks for the wrong thing, and without them the next one does.
+        // SPC-4 table 200: with service actions the option asks for the wrong thing, and without
+        // them the next one does.
         ReportedCommands::Opcode(opcode) if has_actions(opcode) == Some(true) => {
             return invalid_option();
         }

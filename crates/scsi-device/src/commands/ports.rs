@@ -1,7 +1,9 @@
-//! REPORT TARGET PORT GROUPS, and what a port lets through in each asymmetric access state (SPC-4 sections 5.15 and 6.37).
+//! REPORT TARGET PORT GROUPS, and what a port lets through in each asymmetric access state (SPC-4
+//! sections 5.15 and 6.37).
 //!
-//! Each portal is a target port and a group of its own. Their states change by the operator's word only ([`crate::Target::set_port_state`]): access is
-//! implicit (TPGS 01b), and there is no SET TARGET PORT GROUPS.
+//! Each portal is a target port and a group of its own. Their states change by the operator's word
+//! only ([`crate::Target::set_port_state`]): access is implicit (TPGS 01b), and there is no SET
+//! TARGET PORT GROUPS.
 
 use hakaru_wire::scsi::{Cdb, PortGroup, emit_port_groups};
 

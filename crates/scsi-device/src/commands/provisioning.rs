@@ -1,4 +1,5 @@
-//! What takes space: WRITE SAME (10, 16), UNMAP, GET LBA STATUS (SBC-3 sections 4.7, 5.6, 5.28, 5.49 and 5.50).
+//! Provisioning of blocks: WRITE SAME (10, 16), UNMAP, GET LBA STATUS (SBC-3 sections 4.7, 5.6,
+//! 5.28, 5.49 and 5.50).
 
 use hakaru_wire::scsi::{Cdb, CdbError, Sense, WriteSame, parse_unmap_list};
 

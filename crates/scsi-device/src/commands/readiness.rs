@@ -1,4 +1,5 @@
-//! The state of an LU: TEST UNIT READY, START STOP UNIT, REQUEST SENSE (SPC-4 sections 6.39 and 6.47, SBC-3 section 5.25).
+//! The state of an LU: TEST UNIT READY, START STOP UNIT, REQUEST SENSE (SPC-4 sections 6.39 and
+//! 6.47, SBC-3 section 5.25).
 
 use hakaru_wire::scsi::{Cdb, CdbError, Sense, StartStopUnit};
 
@@ -66,8 +67,9 @@ fn not_ready(device: &Device<'_>, lu: u8) -> Option<Sense> {
     unit.occupied().or_else(|| unit.ready().err())
 }
 
-/// Stops or starts the LU, or ejects or loads its medium, for every initiator. A stop flushes unless NO_FLUSH. There is but one power condition,
-/// active: whichever is asked for, the LU stays in it, and START and LOEJ are not looked at (SBC-3 section 5.25).
+/// Stops or starts the LU, or ejects or loads its medium, for every initiator. A stop flushes
+/// unless NO_FLUSH. There is but one power condition, active: whichever is asked for, the LU stays
+/// in it, and START and LOEJ are not looked at (SBC-3 section 5.25).
 pub(super) fn start_stop_unit(device: &mut Device<'_>, lu: u8, request: StartStopUnit) -> Outcome {
     const START_VALID: u8 = 0;
     if request.power_condition != START_VALID {
@@ -86,7 +88,8 @@ pub(super) fn start_stop_unit(device: &mut Device<'_>, lu: u8, request: StartSto
     if request.load_eject {
         return medium::load_or_eject(device, lu, request.start);
     }
-    // A drive with a removable medium starts again by itself when the medium is wanted, so that it is ready as long as one is in.
+    // A drive with a removable medium starts again by itself when the medium is wanted, so that it
+    // is ready as long as one is in.
     unit.stopped = !request.start && !unit.description.removable;
     if !request.start && unit.description.write_cache && !request.no_flush {
         Outcome::Flush { lu }
@@ -95,8 +98,8 @@ pub(super) fn start_stop_unit(device: &mut Device<'_>, lu: u8, request: StartSto
     }
 }
 
-/// Sense data as parameter data: a unit attention condition, which ends with it, or that the LU is stopped, or nothing. (The sense data
-/// of a command that failed went with its status.)
+/// Sense data as parameter data: a unit attention condition, which ends with it, or that the LU is
+/// stopped, or nothing. (The sense data of a command that failed went with its status.)
 pub(super) fn request_sense(
     device: &mut Device<'_>,
     lu: u8,

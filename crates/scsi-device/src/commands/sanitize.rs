@@ -1,10 +1,11 @@
-//! SANITIZE, and what an LU is while it goes on (SBC-3 sections 4.11 and 5.24).
+//! SANITIZE, and the state of an LU during the operation (SBC-3 sections 4.11 and 5.24).
 //!
-//! The operation belongs to the LU: it goes on when its command is aborted, when sessions end and over resets. It does not go on when the array
-//! is stopped: then the LU is as far as it got.
+//! The operation belongs to the LU: it goes on when its command is aborted, when sessions end and
+//! over resets. It does not go on when the array is stopped: then the LU is as far as it got.
 //!
-//! OVERWRITE writes; BLOCK ERASE and CRYPTOGRAPHIC ERASE give every block back, or where blocks cannot be given back, write zeros. There is no
-//! key that could be thrown away; what CRYPTOGRAPHIC ERASE promises, that nothing written before can be read, holds.
+//! OVERWRITE writes; BLOCK ERASE and CRYPTOGRAPHIC ERASE give every block back, or where blocks
+//! cannot be given back, write zeros. There is no key that could be thrown away; what CRYPTOGRAPHIC
+//! ERASE promises, that nothing written before can be read, holds.
 
 use hakaru_wire::scsi::{Cdb, FieldPointer, Sanitize, SanitizeAction, Sense};
 

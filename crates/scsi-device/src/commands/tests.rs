@@ -49,7 +49,8 @@ fn the_table_ascends_and_its_usage_data_is_as_long_as_the_cdb() {
     }
 }
 
-/// Carries out a CDB of zeros with this operation code and service action on an LU that has every command.
+/// Carries out a CDB of zeros with this operation code and service action on an LU that has every
+/// command.
 fn outcome(row: &CommandInfo) -> (Outcome, CdbParsed) {
     let mut server = DeviceServer::new(
         "iqn.2026-01.net.example:t",

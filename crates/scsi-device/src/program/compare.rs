@@ -1,5 +1,5 @@
-//! Programs that look at what is on the medium before they end well: VERIFY, WRITE AND VERIFY, COMPARE AND WRITE, ORWRITE (SBC-3 sections 5.2, 5.20,
-//! 5.37 and 5.47).
+//! Programs that look at what is on the medium before they end well: VERIFY, WRITE AND VERIFY,
+//! COMPARE AND WRITE, ORWRITE (SBC-3 sections 5.2, 5.20, 5.37 and 5.47).
 
 use hakaru_wire::scsi::{ByteCheck, Sense};
 
@@ -9,7 +9,7 @@ use crate::io::{Extent, IoOp};
 /// Reads a range, and compares it.
 #[derive(Debug)]
 pub struct Compare {
-    /// What is left to read.
+    /// Bytes left to read.
     rest: Extent,
     /// Where it began.
     begin: u64,
@@ -79,7 +79,8 @@ impl Compare {
         }
     }
 
-    /// The first byte of `found`, which lies at `offset` of the LU, that is not as it should be: its place in the LU.
+    /// The first byte of `found`, which lies at `offset` of the LU, that is not as it should be:
+    /// its place in the LU.
     fn difference(&self, data: &[u8], offset: u64, found: &[u8]) -> Option<u64> {
         let same = match self.check {
             ByteCheck::Medium => None,

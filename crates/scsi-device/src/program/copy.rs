@@ -1,4 +1,5 @@
-//! EXTENDED COPY: segments from one LU to another (or itself), chunk by chunk, in the order of the list (SPC-4 section 6.3).
+//! EXTENDED COPY: segments from one LU to another (or itself), chunk by chunk, in the order of the
+//! list (SPC-4 section 6.3).
 
 use super::{Answer, CHUNK_BYTES, Step, Workplace, read, take_front};
 use crate::io::{Extent, IoOp};

@@ -3,10 +3,10 @@
 use super::{Answer, Step, Workplace, take_front};
 use crate::io::{Extent, IoOp};
 
-/// What is written per access, bytes at most: others' accesses pass between.
+/// Maximum bytes written per access, so that accesses of other commands run between.
 const FILL_BYTES: u64 = 1 << 20;
 
-/// What is given back per access, bytes at most: it costs a look at metadata, not a write of each block.
+/// Maximum bytes unmapped per access: an update of metadata, not a write of each block.
 const GIVE_BACK_BYTES: u64 = 1 << 30;
 
 /// Fills a range.
@@ -64,7 +64,8 @@ impl Fill {
         if let Answer::Begin = answer {
             let block = self.block.take();
             let block = block.unwrap_or_else(|| core::mem::take(at.data));
-            // Every other pass before the last: the first is inverted if the number of passes is even.
+            // Every other pass before the last: the first is inverted if the number of passes is
+            // even.
             let begin_inverted = self.invert && self.passes.is_multiple_of(2);
             self.block = Some(if begin_inverted {
                 inverted(&block)

@@ -1,7 +1,9 @@
-//! Commands that take several accesses: small programs. A program gets the answer to its last access and returns the next one.
+//! Commands that take several accesses: small programs. A program gets the answer to its last
+//! access and returns the next one.
 //!
-//! A program knows nothing of sessions, PDUs or other commands. [`crate::steps`] runs it: collects the initiator's data first, keeps other
-//! writes out of its range, asks the storage, and ends the task.
+//! A program knows nothing of sessions, PDUs or other commands. [`crate::steps`] runs it: collects
+//! the initiator's data first, keeps other writes out of its range, asks the storage, and ends the
+//! task.
 
 mod compare;
 mod copy;
@@ -20,7 +22,8 @@ use crate::buffers::Buffers;
 use crate::io::{Extent, IoOp};
 use crate::verdict::Verdict;
 
-/// Bytes that a program reads at a time, at most. Several commands of a session may be at it at once, and other initiators' accesses pass between.
+/// Bytes that a program reads at a time, at most. Several commands of a session may be at it at
+/// once, and other initiators' accesses pass between.
 pub const CHUNK_BYTES: u64 = 256 << 10;
 
 /// A program with what its command needs besides.
@@ -46,9 +49,10 @@ pub struct Job {
     pub reading_bytes: u32,
     /// The range that its access under way writes, if it writes.
     pub writing: Option<(u8, Extent)>,
-    /// An access that waits until another program lets go of its range.
+    /// An access that waits until another program releases its range.
     pub pending: Option<(u8, IoOp)>,
-    /// Work of its access under way, as [`crate::Background`] counts it; 0 if that is not in the background.
+    /// Work of its access under way, as [`crate::Background`] counts it; 0 if that is not in the
+    /// background.
     pub background_bytes: u64,
 }
 
@@ -114,13 +118,13 @@ pub enum Program {
 pub enum Answer {
     /// To begin: the initiator's data is there.
     Begin,
-    /// What it asked to read.
+    /// The data that it requested.
     Read(Vec<u8>),
-    /// What it asked to write is written; its buffer.
+    /// The requested write is done; its buffer.
     Written(Vec<u8>),
     /// Another access is done.
     Done,
-    /// What takes space.
+    /// Ranges, and whether they are provisioned.
     Provisioned(Vec<(Extent, bool)>),
 }
 
@@ -207,7 +211,8 @@ impl Program {
     }
 }
 
-/// The answer to GET LBA STATUS. An extent longer than a descriptor can say ends the list: what follows has the same status.
+/// The answer to GET LBA STATUS. An extent longer than a descriptor can say ends the list: what
+/// follows has the same status.
 fn lba_status(block_bytes: u32, extents: &[(Extent, bool)]) -> Vec<u8> {
     let mut descriptors = Vec::with_capacity(extents.len());
     for (extent, mapped) in extents {

@@ -3,7 +3,7 @@
 use super::{Answer, Step, Workplace, take_front};
 use crate::io::{Extent, IoOp};
 
-/// What is given back per access, bytes at most.
+/// Maximum bytes unmapped per access.
 const CHUNK_BYTES: u64 = 1 << 30;
 
 /// Gives ranges back.

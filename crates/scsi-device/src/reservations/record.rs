@@ -1,4 +1,4 @@
-//! What is kept of an LU's reservations over a restart. Big-endian:
+//! Record of an LU's reservations that survives a restart. Big-endian:
 //!
 //! ```text
 //! 0   8  "hakaruPR"
@@ -20,7 +20,8 @@ const MAGIC: &[u8; 8] = b"hakaruPR";
 const VERSION: u8 = 1;
 const HEADER: usize = 14;
 
-/// Why a record of reservations cannot be used. An LU must not be served without the reservations it had: hosts rely on them to keep each other out.
+/// Why a record of reservations cannot be used. An LU must not be served without the reservations
+/// it had: hosts rely on them to keep each other out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     /// Other bytes.
@@ -37,13 +38,14 @@ pub enum RecordError {
 /// Checks a record of [`crate::LuDescription::reservations`].
 ///
 /// # Errors
-/// The bytes are no record, or a damaged one. The LU must not be served then: hosts rely on their reservations to keep each other out.
+/// The bytes are no record, or a damaged one. The LU must not be served then: hosts rely on their
+/// reservations to keep each other out.
 pub fn check_reservations(record: &[u8]) -> Result<(), RecordError> {
     Reservations::from_record(record).map(|_| ())
 }
 
 impl Reservations {
-    /// What is to be kept: nothing if nothing is persistent.
+    /// Returns the record: empty if no registration is persistent.
     pub(crate) fn record(&self) -> Vec<u8> {
         if !self.persistent || self.registrations.is_empty() {
             return Vec::new();

@@ -1,5 +1,5 @@
-//! Reservations of an LU: registrations, the persistent reservation (SPC-4 section 5.12) and the older RESERVE and RELEASE (SPC-2 section
-//! 7.21), which exclude each other.
+//! Reservations of an LU: registrations, the persistent reservation (SPC-4 section 5.12) and the
+//! older RESERVE and RELEASE (SPC-2 section 7.21), which exclude each other.
 
 use hakaru_wire::scsi::ReservationType;
 
@@ -8,7 +8,8 @@ use crate::nexus::Nexus;
 /// Registrations one LU takes. One host in a cluster makes one for each of its paths.
 pub(crate) const REGISTRATIONS_MAX: usize = 4096;
 
-/// The access that a command needs while another nexus holds a reservation (SPC-4 table 66, SBC-3 table 13).
+/// The access that a command needs while another nexus holds a reservation (SPC-4 table 66, SBC-3
+/// table 13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     /// None: the command is always allowed.
@@ -30,7 +31,8 @@ pub(crate) struct Registration {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) kind: ReservationType,
-    /// Who made it. Where every registrant is a holder, this one is no more of one than the others, and may have gone.
+    /// Who made it. Where every registrant is a holder, this one is no more of one than the others,
+    /// and may have gone.
     pub(crate) holder: Nexus,
 }
 
@@ -75,7 +77,8 @@ impl Reservations {
         }
     }
 
-    /// RESERVE. False: RESERVATION CONFLICT. A holder of a persistent reservation has what it asks for (CRH, SPC-4 section 5.12.3).
+    /// RESERVE. False: RESERVATION CONFLICT. A holder of a persistent reservation has what it asks
+    /// for (CRH, SPC-4 section 5.12.3).
     pub(crate) fn reserve(&mut self, nexus: &Nexus) -> bool {
         if self.has_persistent_access(nexus) {
             return true;
@@ -88,7 +91,8 @@ impl Reservations {
         true
     }
 
-    /// RELEASE. Without a reservation, or with another's, it does nothing. False: RESERVATION CONFLICT.
+    /// RELEASE. Without a reservation, or with another's, it does nothing. False: RESERVATION
+    /// CONFLICT.
     pub(crate) fn release(&mut self, nexus: &Nexus) -> bool {
         if !self.registrations.is_empty() {
             return self.has_persistent_access(nexus);
@@ -137,8 +141,9 @@ impl Reservations {
             .map(|one| one.key)
     }
 
-    /// The record that [`crate::IoOp::Keep`] was asked for is on stable storage, or could not be put there: then nothing has changed. What was told to
-    /// other initiators meanwhile stays told; a unit attention condition too many does no harm.
+    /// The record that [`crate::IoOp::Keep`] was asked for is on stable storage, or could not be
+    /// put there: then nothing has changed. What was told to other initiators meanwhile stays told;
+    /// a unit attention condition too many does no harm.
     pub(crate) fn kept(&mut self, done: bool) {
         if let Some(before) = self.keeping.take().filter(|_| !done) {
             *self = *before;

@@ -1,6 +1,8 @@
-//! PERSISTENT RESERVE OUT (SPC-4 section 6.16): how registrations and the reservation change, and who is told.
+//! PERSISTENT RESERVE OUT (SPC-4 section 6.16): changes of registrations and of the reservation,
+//! and the notices to other nexuses.
 //!
-//! A request is checked as a whole before anything changes. If changes are kept over a restart, the answer waits until they are.
+//! A request is checked as a whole before anything changes. If changes are kept over a restart, the
+//! answer waits until they are.
 
 use hakaru_wire::scsi::{
     Cdb, CdbError, FieldPointer, PersistentReserveOut, RegisterAndMove, ReservationType,
@@ -45,7 +47,7 @@ fn with_list(device: &mut Device<'_>, request: &Request, list: &[u8]) -> Outcome
 /// Longest parameter list: that of REGISTER AND MOVE with the longest iSCSI name has 276 bytes.
 const LIST_BYTES_MAX: u32 = 1024;
 
-/// What a request comes to if it is not refused.
+/// Result of a request that is not refused.
 type Change = Result<(), Verdict>;
 
 const CONFLICT: Verdict = Verdict::Status(Status::RESERVATION_CONFLICT);
@@ -132,7 +134,7 @@ pub(crate) fn carry_out(
 /// A request under way.
 struct Order<'a> {
     reservations: &'a mut Reservations,
-    /// Whose it is.
+    /// Its nexus.
     nexus: &'a Nexus,
     lu: u8,
     /// Target ports there are.
@@ -238,7 +240,8 @@ impl Order<'_> {
         }
     }
 
-    /// Takes a registration back. With the last holder goes the reservation; where registrants had access by it, they are told.
+    /// Removes a registration. The reservation ends with its last holder; registrants that had
+    /// access by it get a unit attention condition.
     fn unregister(&mut self, nexus: &Nexus) {
         self.reservations
             .registrations
@@ -301,7 +304,7 @@ impl Order<'_> {
     fn preempt(&mut self, request: PersistentReserveOut, key: u64, abort: bool) -> Change {
         let kind = scoped_type(request)?;
         let everyone = |held: &Held| held.kind.all_registrants();
-        // Which registrations go, and whether the reservation becomes the sender's.
+        // Registrations that are removed, and whether the reservation becomes the sender's.
         let (victims, takes_over) = match &self.reservations.held {
             Some(held) if everyone(held) && key == 0 => (self.registered(|_| true), true),
             Some(held) if everyone(held) => (self.registered(|one| one.key == key), false),

@@ -51,7 +51,8 @@ pub(crate) fn reserve_in(
         );
     };
     let reservations = &unit.reservations;
-    // SPC-2 section 5.5.1: with a reservation of the older kind nothing is told of the newer one.
+    // SPC-2 section 5.5.1: during a reservation by RESERVE (6) persistent reservations are not
+    // reported.
     if reservations.reserved_by.is_some() {
         return Outcome::End(Verdict::Status(Status::RESERVATION_CONFLICT));
     }
