@@ -32,6 +32,41 @@ Counted = tuple[dict[str, Any], Samples, Histograms]
 """A repetition: what `repetition` gave, its samples, its histograms."""
 
 
+ARRAY: dict[str, Any] = {
+    "target_name": "iqn.2013-01.example.hakaru:array",
+    "model": {"kind": "none"},
+    "lus": [{"lun": 0, "size": "1 GiB", "block": 512}],
+}
+STAR: dict[str, Any] = {"hosts": 4, "host_link": {"rate": "1 Gbit/s"}, "array_link": {"rate": "1 Gbit/s"}}
+PATTERN: dict[str, Any] = {
+    "sizes": [{"size": "4 KiB"}, {"size": "8 KiB"}],
+    "read_percent": 70,
+    "random_percent": 100,
+    "load": {"kind": "closed", "queue_depth": 8},
+}
+LOADS: dict[str, dict[str, Any]] = {
+    "vms": {"columns": [[0]], "image": "64 MiB", "patterns": {"any": PATTERN}},
+    "copy": {
+        "jobs": 1,
+        "image": "64 MiB",
+        "time_limit": "600 s",
+        "from": {"array": "primary", "lus": [0]},
+        "to": {"array": "vtl", "lus": [0]},
+    },
+}
+
+
+def complete(study: dict[str, Any]) -> dict[str, Any]:
+    """A study with the parts that every study has and a test leaves out."""
+    lab = study.get("lab", STAR)
+    arrays = lab["arrays"] if isinstance(lab.get("arrays"), list) else ["array"]
+    storage = {"array": ARRAY} if len(arrays) == 1 else {"arrays": dict.fromkeys(arrays, ARRAY)}
+    text = {"title": study["id"], "question": "Which?", "expectation": "This."}
+    common = {"format": 1, "origin": "emulated", "reference": [], "expect": [], "lab": lab, "factors": [{"vms": [1]}]}
+    load = LOADS[study["load"]["kind"]] | study["load"]
+    return common | {"measure": {"repetitions": 1}} | storage | text | study | {"load": load}
+
+
 def write(
     folder: Path,
     parts: dict[str, Any],
@@ -43,7 +78,7 @@ def write(
     `parts`: `study` (with `id`; what any study has is added), and `run`, `lab`, `machine` where a
     test needs them. `count` gives a repetition from a point's levels and what was done.
     """
-    study: dict[str, Any] = {"origin": "emulated", "reference": [], "expect": []} | parts["study"]
+    study = complete(parts["study"])
     writer = RunWriter.create(folder, str(study["id"]), dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
     run = {
         "format": FORMAT,

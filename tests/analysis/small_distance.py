@@ -305,7 +305,6 @@ def write_run(folder: Path, points: Sequence[Pt], **more: Any) -> Path:
         "question": {"en": "How fast?", "ja": "どれだけ速いか。"},
         "expectation": {"en": "Not very.", "ja": "あまり速くない。"},
         "lab": LAB,
-        "array": {"model": {"kind": "none"}, "lus": [{"lun": 0}]},
         "load": {
             "kind": "vms",
             "columns": [[0]],

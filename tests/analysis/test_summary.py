@@ -120,3 +120,12 @@ def test_damaged_run_is_a_clear_error(tmp_path: Path, invented_run: Path) -> Non
         summarise(broken)
     with pytest.raises(UsageError, match=r"run\.json"):
         summarise(tmp_path)
+
+
+def test_study_that_was_changed_after_the_run_is_refused(tmp_path: Path) -> None:
+    run = write_run(tmp_path, [Pt({"vms": 1}, [Rep()])])
+    study = json.loads((run / "study.json").read_text())
+    (run / "study.json").write_text(json.dumps(study | {"seed": "x"}))
+    with pytest.raises(UsageError, match=r"study\.json cannot be read") as e:
+        summarise(run)
+    assert "changed after the run" in e.value.hint

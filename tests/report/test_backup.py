@@ -124,7 +124,7 @@ def test_bars_leave_room_for_what_is_written_after_them(size: charts.Size) -> No
 
 
 def test_text_from_a_study_is_never_markup(tmp_path: Path) -> None:
-    more: dict[str, Any] = {"title": {"en": HOSTILE, "ja": HOSTILE}, "variables": {HOSTILE: {HOSTILE: {}}}}
+    more: dict[str, Any] = {"title": {"en": HOSTILE, "ja": HOSTILE}}
     run = write_run(tmp_path, [Pt({HOSTILE: HOSTILE}, [SLOW]), Pt({HOSTILE: "b"}, [Copy(status="failed")])], **more)
     (path,) = render(run, ["html"], ["en"])
     page = Page(path.read_text())

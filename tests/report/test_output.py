@@ -147,7 +147,7 @@ def hostile_run(folder: Path) -> Path:
     text = {"en": HOSTILE, "ja": HOSTILE}
     more: dict[str, Any] = {"title": text, "question": text, "expectation": text, "reference": [reference]}
     more |= {"lab_backend": HOSTILE, "lab_checks": [check], "machine_hostname": HOSTILE, "run_command": [HOSTILE]}
-    points = [Pt({"pattern": HOSTILE, "vms": n}, [Rep(), Rep(status="failed", error=HOSTILE)]) for n in (1, 2)]
+    points = [Pt({"mode": HOSTILE, "vms": n}, [Rep(), Rep(status="failed", error=HOSTILE)]) for n in (1, 2)]
     return write_run(folder, points, **more)
 
 

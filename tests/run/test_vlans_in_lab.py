@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hakaru.lab.plan import actions, plan_lab
 from hakaru.store import RunReader
-from hakaru.study import of_point
+from hakaru.study import of_described
 
 from tests.run.conftest import Hakaru
 
@@ -107,7 +107,7 @@ def test_frames_are_conserved_at_every_port(ran: RunReader, point: str) -> None:
 def test_one_point_is_super_frames_and_the_other_frame_by_frame(ran: RunReader) -> None:
     study = json.loads((ran.directory / "study.json").read_text())
     for point in study["points"]:
-        plan = plan_lab(of_point(study, point["factors"]).lab)
+        plan = plan_lab(of_described(study).at(point["factors"]).lab)
         shapes = [one for one in plan.settings if isinstance(one, actions.Shape)]
         assert {(one.node, one.super_frame_bytes >= 8 * 1514) for one in shapes} == {
             (node, POINTS[point["point"]] > 10**8) for node in ("kvm", "array")

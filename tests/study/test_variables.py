@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hakaru.errors import UsageError
 from hakaru.kinds.copy.load import load_at
-from hakaru.study import Loaded, expand, load, of_point
+from hakaru.study import Loaded, expand, load, of_described
 from hakaru.study.variables import Sets, changes_of
 
 from tests.study.copying import COPYING, PUBLISHED
@@ -63,7 +63,7 @@ def test_study_of_a_point_comes_back_from_the_record(tmp_path: Path, quick: bool
     expanded = expand(one.study, quick=quick)
     record = json.loads(json.dumps(expanded.describe(one.tables)))
     for point in expanded.points:
-        again, study = of_point(record, point.factors), expanded.at(point)
+        again, study = of_described(record).at(point.factors), expanded.at(point)
         assert (again.lab, again.load, again.array) == (study.lab, study.load, study.array)
 
 

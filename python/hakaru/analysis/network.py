@@ -7,23 +7,12 @@ A star, a lab described link by link and one with VLANs all come from the lab's 
 
 from __future__ import annotations
 
-import copy
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-from pydantic import ValidationError
-
-from hakaru.errors import UsageError
-from hakaru.lab.model import LabSpec
-from hakaru.lab.plan import LabPlan, Link, Way, plan_lab, tcp_payload_bits_per_s
-from hakaru.units import parse_rate, parse_size
-
-PARTS = ("lab", "arrays", "array", "load")
-"""What variables may change."""
-PLANS_KEPT = 64
+from hakaru.lab.plan import LabPlan, Link, Way, tcp_payload_bits_per_s
+from hakaru.study import Study
+from hakaru.study.variables import Sets, Variable
 
 
 @dataclass(frozen=True)
@@ -75,45 +64,21 @@ class Hop:
         return tcp_payload_bits_per_s(self.rate_bits_per_s, self.mtu) / 8
 
 
-def study_at(study: Mapping[str, Any], factors: Mapping[str, Any]) -> dict[str, Any]:
-    """The study with the changes that the levels stand for (`variables`), on plain JSON."""
-    changed = {k: copy.deepcopy(study.get(k)) for k in PARTS}
-    for factor, level in factors.items():
-        for place, value in _changes(study, factor, level).items():
-            _set(changed, place.split("."), value)
-    return changed
+def places_of(variable: Variable) -> list[str]:
+    """Every place that a level of the variable changes, in the order of the study."""
+    if isinstance(variable, Sets):
+        return list(variable.sets)
+    return list(dict.fromkeys(place for changes in variable.values() for place in changes))
 
 
-def _changes(study: Mapping[str, Any], factor: str, level: Any) -> dict[str, Any]:
-    variable = (study.get("variables") or {}).get(factor) or {}
-    if isinstance(variable.get("sets"), list):
-        return {str(place): level for place in variable["sets"]}
-    changes = variable.get(str(level).lower() if isinstance(level, bool) else str(level))
-    return dict(changes) if isinstance(changes, dict) else {}
-
-
-def _set(inside: Any, keys: list[str], value: Any) -> None:
-    for key in keys[:-1]:
-        if isinstance(inside, list):
-            inside = inside[int(key)]
-            continue
-        if not isinstance(inside.get(key), (dict, list)):
-            inside[key] = {}
-        inside = inside[key]
-    inside[int(keys[-1]) if isinstance(inside, list) else keys[-1]] = value
-
-
-def touched(study: Mapping[str, Any]) -> list[str]:
+def touched(study: Study) -> list[str]:
     """Every place that a level of some variable changes, in the order of the study."""
-    places: dict[str, None] = {}
-    for variable in (study.get("variables") or {}).values():
-        if isinstance(variable, dict) and isinstance(variable.get("sets"), list):
-            places |= dict.fromkeys(str(p) for p in variable["sets"])
-        elif isinstance(variable, dict):
-            for changes in variable.values():
-                if isinstance(changes, dict):
-                    places |= dict.fromkeys(str(p) for p in changes)
-    return list(places)
+    return list(dict.fromkeys(place for variable in study.variables.values() for place in places_of(variable)))
+
+
+def settings_of(study: Study, changed: Study) -> dict[str, Any]:
+    """Places that the variables of a study touch → their values at a point, as they are written."""
+    return {place: at(changed.written, place) for place in touched(study)}
 
 
 def at(inside: Any, place: str) -> Any:
@@ -124,33 +89,6 @@ def at(inside: Any, place: str) -> Any:
         else:
             inside = inside.get(key) if isinstance(inside, dict) else None
     return inside
-
-
-def rate_of(value: Any) -> float | None:
-    """Bits per second, however study.json writes it; None for none."""
-    if value is None:
-        return None
-    return float(value) if isinstance(value, (int, float)) else float(parse_rate(value))
-
-
-def size_of(value: Any) -> int | None:
-    """Bytes, however study.json writes them; None for none."""
-    if value is None:
-        return None
-    return int(value) if isinstance(value, (int, float)) else parse_size(value)
-
-
-def plan_of(lab: Mapping[str, Any]) -> LabPlan:
-    """The plan of a lab as study.json has it. Raises `UsageError` where it is damaged."""
-    return _planned(json.dumps(lab, sort_keys=True, default=str))
-
-
-@lru_cache(maxsize=PLANS_KEPT)
-def _planned(lab: str) -> LabPlan:
-    try:
-        return plan_lab(LabSpec.model_validate_json(lab))
-    except ValidationError as e:
-        raise UsageError(f"study.json: the lab cannot be read: {e}", "the file was changed after the run") from e
 
 
 def hops_between(plan: LabPlan, start: str, end: str) -> tuple[tuple[Hop, ...], ...]:

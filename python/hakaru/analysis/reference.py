@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from hakaru.analysis.run_data import RunData
 from hakaru.analysis.sweep import Sweep
+from hakaru.study.model import Reference
 
 
 @dataclass(frozen=True)
@@ -62,25 +64,37 @@ class Comparison:
         return {**head, "over": self.over, "where": self.where, "rows": [r.to_json() for r in self.rows]}
 
 
-def compare(study: dict[str, Any], sweeps: list[Sweep]) -> list[Comparison]:
+def compare(run: RunData, sweeps: list[Sweep]) -> list[Comparison]:
     """Every published table against every sweep that it is about, metric by metric."""
     found = []
-    for reference in study.get("reference") or []:
-        where = reference.get("where") or {}
+    for reference, rows in zip(run.study.reference, run.tables, strict=True):
         for sweep in sweeps:
-            if sweep.over == reference["over"] and sweep.fits(where):
-                found += [_one(reference, sweep, metric, column) for metric, column in reference["metrics"].items()]
+            if sweep.over == reference.over and sweep.fits(reference.where):
+                found += [_compared(reference, rows, sweep, *pair) for pair in reference.metrics.items()]
     return found
 
 
-def _one(reference: dict[str, Any], sweep: Sweep, metric: str, column: str) -> Comparison:
+def _compared(
+    reference: Reference, published: list[dict[str, Any]], sweep: Sweep, metric: str, column: str
+) -> Comparison:
     ours = {sweep.level(p): p.metrics.get(metric) for p in sweep.points}
     rows = []
-    for row in reference.get("rows") or []:
-        level = float(row[reference["over"]])
+    for row in published:
+        level = float(row[reference.over])
         estimate = ours.get(level)
         mean, low, high = (estimate.mean, estimate.low, estimate.high) if estimate else (None, None, None)
         rows.append(Row(level, float(row[column]), mean, low, high))
-    title = {language: str(reference["title"][language]) for language in ("en", "ja")}
-    head = {"table": reference["table"], "title": title, "source": str(reference["source"])}
-    return Comparison(**head, metric=metric, over=sweep.over, where=dict(sweep.where), rows=tuple(rows))
+    return Comparison(
+        reference.table,
+        title_of(reference),
+        reference.source,
+        metric,
+        over=sweep.over,
+        where=dict(sweep.where),
+        rows=tuple(rows),
+    )
+
+
+def title_of(reference: Reference) -> dict[str, str]:
+    """The title in every language."""
+    return reference.title.model_dump()

@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pydantic import ValidationError
 
 from hakaru.analysis.counters import Counters
 from hakaru.caveats import Caveat
+from hakaru.errors import UsageError
 from hakaru.store import RunReader
+from hakaru.study import Study, of_described
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,10 @@ class RunData:
 
     directory: Path
     run: dict[str, Any]
-    study: dict[str, Any]
+    study: Study
+    """In the form of the run; its points are `study.at(factors)`."""
+    tables: list[list[dict[str, Any]]]
+    """Rows of each published table, in the order of `study.reference`."""
     lab: dict[str, Any]
     machine: dict[str, Any]
     points: list[dict[str, Any]]
@@ -63,7 +69,13 @@ class RunData:
         for repetition in reader.repetitions():
             by_point.setdefault(str(repetition["point"]), []).append(repetition)
         parts = {name: reader.read(f"{name}.json") for name in ("run", "study", "lab", "machine", "points")}
-        return cls(directory=directory, _repetitions=by_point, **parts)
+        described = parts.pop("study")
+        try:
+            study = of_described(described)
+        except ValidationError as e:
+            raise UsageError(f"{directory}/study.json cannot be read: {e}", "the file was changed after the run") from e
+        tables = [reference.get("rows") or [] for reference in described.get("reference") or []]
+        return cls(directory=directory, study=study, tables=tables, _repetitions=by_point, **parts)
 
     @property
     def kind(self) -> str:

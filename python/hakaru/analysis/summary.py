@@ -29,6 +29,7 @@ from hakaru.analysis.run_data import RunData
 from hakaru.analysis.sweep import Sweep
 from hakaru.caveats import Caveat
 from hakaru.store import write_json
+from hakaru.study import Study
 from hakaru.wording import LANGUAGES
 
 COMPARED = ("iops", "mb_per_s", "latency_ms_mean")
@@ -70,7 +71,7 @@ def of_run(
     watched = {p.id: series for p in analysed if (series := tcp_pass.of_point(run, p.id)) is not None}
     told = [tcp_pass.finding(p.factors, watched[p.id], len(analysed) > 1) for p in analysed if p.id in watched]
     found = [*found, *(f for f in told if f is not None)]
-    outcomes = expectations.evaluate(run.study.get("expect") or [], results)
+    outcomes = expectations.evaluate([expect.model_dump(mode="json") for expect in run.study.expect], results)
     units = {name: estimate.unit for point in analysed for name, estimate in point.metrics.items()}
     return {
         "schema_version": report_model.SCHEMA_VERSION,
@@ -106,9 +107,8 @@ def mark_tester_limited(one: Sweep, verdict: SweepVerdict) -> None:
             point.caveats.append(Caveat(name, {"percent": percent}))
 
 
-def _study(study: dict[str, Any]) -> dict[str, Any]:
-    kept = {k: study.get(k) for k in ("id", "title", "question", "expectation", "origin")}
-    return kept | {"title": kept["title"] or {language: str(kept["id"]) for language in LANGUAGES}}
+def _study(study: Study) -> dict[str, Any]:
+    return study.model_dump(mode="json", include={"id", "title", "question", "expectation", "origin"})
 
 
 def describe_sweep(one: Sweep, verdict: SweepVerdict) -> dict[str, Any]:

@@ -3,14 +3,14 @@
     load(name)                      id or path → Loaded (study, source, tables); UsageError says
                                     file:line:column
     expand(study, quick=…, seed=…)  pure: Study → Expanded (points × repetitions in shuffled order)
-    of_point(study.json, factors)   pure: the study as it was at a point of a run
+    of_described(study.json)        pure: the study of a run
     study_schema()                  JSON Schema (draft-07) for editors
 
 A study file is data: it runs no command, reads no file outside its folder, reaches no host it was
 not given.
 """
 
-from hakaru.study.expand import Expanded, Point, Repetition, expand, of_point
+from hakaru.study.expand import Expanded, Point, Repetition, expand, of_described
 from hakaru.study.load import Loaded, find_study, load, study_paths, title_of
 from hakaru.study.model import Study
 from hakaru.study.schema import study_schema
@@ -24,7 +24,7 @@ __all__ = [
     "expand",
     "find_study",
     "load",
-    "of_point",
+    "of_described",
     "study_paths",
     "study_schema",
     "title_of",

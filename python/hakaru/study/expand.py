@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hakaru.study.model import Measure, Study, quick_form
-from hakaru.study.part import Level, level_text
+from hakaru.study.part import level_text
 from hakaru.study.tables import Row
 
 
@@ -78,12 +78,14 @@ def shown(point: Point) -> str:
     return ", ".join(f"{name} {level_text(level)}" for name, level in point.factors.items())
 
 
-def of_point(described: Mapping[str, Any], factors: Mapping[str, Level]) -> Study:
-    """The study as it was at a point, from what `Expanded.describe` gave (study.json); without
-    published tables.
+def of_described(described: Mapping[str, Any]) -> Study:
+    """The study from what `Expanded.describe` gave (study.json), without published tables. Raises
+    ValidationError where that was changed.
     """
-    fields = {field.alias or name for name, field in Study.model_fields.items()} - {"quick", "reference"}
-    return Study.model_validate({k: v for k, v in described.items() if k in fields}).at(factors)
+    fields = {field.alias or name for name, field in Study.model_fields.items()} - {"quick"}
+    written = {k: v for k, v in described.items() if k in fields}
+    written["reference"] = [{k: v for k, v in r.items() if k != "rows"} for r in written.get("reference") or []]
+    return Study.model_validate(written)
 
 
 def expand(

@@ -65,7 +65,7 @@ def of(study: Study) -> TuneKind:
 
 def of_run(run: RunData) -> TuneKind:
     """The part of the kind by whose load the run's study was made."""
-    return cast(TuneKind, kind.named(run.study["load"]["kind"]).tune)
+    return cast(TuneKind, kind.of(run.study).tune)
 
 
 def tunable() -> TuneKind:

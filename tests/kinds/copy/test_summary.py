@@ -147,8 +147,15 @@ def test_what_limits_a_copy_is_named(tmp_path: Path, copy: Copy, factors: dict[s
 
 def test_blocks_under_way_that_make_the_rate_are_told_with_the_arithmetic(tmp_path: Path) -> None:
     # A block of 256 KiB takes 1 ms to read and 40 ms to write; four jobs of two make 51.2 MB/s.
-    backup = {"kind": "copy", "jobs": 4, "streams": 1, "depth": 2, "block": "256 KiB", "from": {"array": "primary"}}
-    backup |= {"to": {"array": "vtl"}}
+    backup = {
+        "kind": "copy",
+        "jobs": 4,
+        "streams": 1,
+        "depth": 2,
+        "block": "256 KiB",
+        "from": {"array": "primary", "lus": [0]},
+    }
+    backup |= {"to": {"array": "vtl", "lus": [0]}}
     copies = [Copy(rate=8 * 0.262144 / 0.041 / 4), Copy(rate=20.0)]
     points = [Pt({"case": "unthrottled", "streams": i}, [copy]) for i, copy in enumerate(copies)]
     summary = summarise(write_run(tmp_path, points, load=backup, variables={"case": VARIABLES["case"]}))
@@ -191,7 +198,7 @@ def test_lost_packets_count_as_super_frames_beside_what_was_dropped_as_asked(
 
 def test_jobs_at_the_rate_they_were_held_to_are_limited_by_that(tmp_path: Path) -> None:
     backup = {"kind": "copy", "jobs": 4, "streams": 1, "rate_limit": "80 Mbit/s"}
-    backup |= {"from": {"array": "primary"}, "to": {"array": "vtl"}}
+    backup |= {"from": {"array": "primary", "lus": [0]}, "to": {"array": "vtl", "lus": [0]}}
     run = write_run(tmp_path, [Pt({"case": "unthrottled"}, [Copy(rate=9.9)])], load=backup)
     assert summarise(run)["points"][0]["limiter"] == "rate_limit"
 

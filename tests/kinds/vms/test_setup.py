@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hakaru.analysis.network import size_of
-from hakaru.kinds.vms.analysis.setup import INITIATOR, TARGET, Setup, of_negotiated, setup_at
-from hakaru.kinds.vms.iscsi import Iscsi
-from hakaru.study import load
+from hakaru.kinds.vms.analysis import setup
+from hakaru.kinds.vms.analysis.setup import Setup, of_negotiated
+from hakaru.study import load, of_described
 
+from tests.analysis.run_files import complete
 from tests.analysis.small_distance import ERA, KIB, LAB, MIB, OPEN, PATTERN, VARIABLES, factors
 
 STUDY: dict[str, Any] = {
+    "id": "far",
     "lab": LAB,
     "load": {
         "kind": "vms",
@@ -26,6 +27,10 @@ STUDY: dict[str, Any] = {
     },
     "variables": VARIABLES,
 }
+
+
+def setup_at(study: dict[str, Any], factors: dict[str, Any], *, site: bool = False) -> Setup:
+    return setup.setup_at(of_described(complete(study)), factors, site=site)
 
 
 def at(**more: Any) -> Setup:
@@ -52,10 +57,10 @@ def test_login_settles_on_the_smaller_length_and_the_stricter_rule() -> None:
 
 
 def test_reads_come_the_other_way_with_the_initiators_segments() -> None:
-    setup = setup_at(STUDY, factors() | {"pattern": "read-4m"})
-    assert setup.exchange is not None
-    assert (setup.exchange.op, setup.exchange.segment_bytes) == ("read", 128 * KIB)
-    assert [(h.source, h.target) for h in setup.hops("read")] == [("array", "wan"), ("wan", "host")]
+    found = setup_at(STUDY, factors() | {"pattern": "read-4m"})
+    assert found.exchange is not None
+    assert (found.exchange.op, found.exchange.segment_bytes) == ("read", 128 * KIB)
+    assert [(h.source, h.target) for h in found.hops("read")] == [("array", "wan"), ("wan", "host")]
 
 
 def test_what_the_login_came_to_takes_the_place_of_what_was_asked() -> None:
@@ -99,31 +104,19 @@ def test_several_vms_have_their_turns_and_windows_together() -> None:
 
 def test_a_star_has_its_way_and_closed_forms_too() -> None:
     lab = {"hosts": 2, "host_link": {"rate": "1 Gbit/s"}, "array_link": {"rate": "100 Mbit/s"}}
-    setup = setup_at(STUDY | {"lab": lab, "variables": {}}, factors(vms=2))
-    assert setup.hosts == ("host-1", "host-2")
-    assert setup.path is not None and setup.path.rate_bits_per_s == 100e6
-    assert [(h.source, h.target) for h in setup.hops("read")][:2] == [("array", "switch"), ("switch", "host-1")]
+    found = setup_at(STUDY | {"lab": lab, "variables": {}}, factors(vms=2))
+    assert found.hosts == ("host-1", "host-2")
+    assert found.path is not None and found.path.rate_bits_per_s == 100e6
+    assert [(h.source, h.target) for h in found.hops("read")][:2] == [("array", "switch"), ("switch", "host-1")]
 
 
 def test_a_site_has_no_way() -> None:
-    setup = setup_at(STUDY, factors(), site=True)
-    assert (setup.path, setup.hops("read"), setup.bounds()) == (None, (), [])
-
-
-def test_defaults_are_those_of_the_study_language() -> None:
-    """And so the engine's, which a test of the study language holds."""
-    written = Iscsi().model_dump(mode="json")
-    for side, defaults in (("initiator", INITIATOR), ("target", TARGET)):
-        # How long a command may take, and when its answer is looked at, changes nothing of what a
-        # path carries.
-        beside = ("socket", "command_timeout", "coalesce", "coalesce_percent")
-        told = {k: v for k, v in written[side].items() if k not in beside}
-        assert {k: size_of(v) if isinstance(v, str) else v for k, v in told.items()} == defaults
+    found = setup_at(STUDY, factors(), site=True)
+    assert (found.path, found.hops("read"), found.bounds()) == (None, (), [])
 
 
 def test_shipped_study_has_the_closed_forms_that_its_readme_tells() -> None:
     loaded = load("long-distance")
-    described = loaded.study.model_dump(mode="json", by_alias=True)
     found = {}
     for settings, depth in (
         ("default-2009", 1),
@@ -133,8 +126,7 @@ def test_shipped_study_has_the_closed_forms_that_its_readme_tells() -> None:
         ("optimised", 8),
     ):
         at_point = {"pattern": "write-4m", "vms": 1, "settings": settings, "rtt": "20 ms", "queue_depth": depth}
-        setup = setup_at(described, at_point)
-        lowest = setup.bounds()[0]
+        lowest = setup.setup_at(loaded.study, at_point).bounds()[0]
         found[settings, depth] = (lowest.name, round(lowest.bytes_per_s / 1e6, 1))
     assert found == {
         ("default-2009", 1): ("turns", 8.1),

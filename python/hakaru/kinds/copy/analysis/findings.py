@@ -10,7 +10,7 @@ remedy    single settings that end the collapse, the cheapest first
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from hakaru.analysis import sentences
@@ -23,6 +23,7 @@ from hakaru.analysis.rules.rule import UNDETERMINED
 from hakaru.kinds.copy.analysis.maps import COLLAPSE_PERCENT, Map, collapsed
 from hakaru.kinds.copy.analysis.neighbours import GOOD_SHARE, KINDS, Change, aged, remedies, same_path
 from hakaru.kinds.copy.analysis.points import CopyPoint
+from hakaru.study import Study
 from hakaru.units import format_rate, format_size
 from hakaru.wording import LANGUAGES, say, tenths
 
@@ -32,9 +33,7 @@ RATIO_LEAST = 1.1
 Write = Callable[[str], str]
 
 
-def of_run(
-    study: Mapping[str, Any], points: list[CopyPoint], maps: list[Map], comparisons: list[Comparison]
-) -> list[Finding]:
+def of_run(study: Study, points: list[CopyPoint], maps: list[Map], comparisons: list[Comparison]) -> list[Finding]:
     """All findings of a run, the most important first."""
     plain = plain_points(points)
     measured = [p for p in plain if p.mean("mb_per_s") is not None]

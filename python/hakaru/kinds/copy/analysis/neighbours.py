@@ -7,12 +7,12 @@ which they differ belong to one variable.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hakaru.analysis.network import at, touched
+from hakaru.analysis.network import at, places_of
 from hakaru.kinds.copy.analysis.points import CopyPoint
+from hakaru.study import Study
 from hakaru.units import parse_rate, parse_size
 
 STACK = "lab.tcp.stack"
@@ -53,9 +53,9 @@ class Change:
         return changed | {"point": self.point.id, **rates}
 
 
-def variables_places(study: Mapping[str, Any]) -> list[set[str]]:
+def variables_places(study: Study) -> list[set[str]]:
     """The places of each variable."""
-    return [set(touched({"variables": {name: v}})) for name, v in (study.get("variables") or {}).items()]
+    return [set(places_of(variable)) for variable in study.variables.values()]
 
 
 def differing(a: CopyPoint, b: CopyPoint) -> set[str]:
@@ -64,7 +64,7 @@ def differing(a: CopyPoint, b: CopyPoint) -> set[str]:
     return {p for p in one.keys() | other.keys() if one.get(p) != other.get(p)}
 
 
-def change(study: Mapping[str, Any], a: CopyPoint, b: CopyPoint) -> Change | None:
+def change(study: Study, a: CopyPoint, b: CopyPoint) -> Change | None:
     """What was changed from `a` to `b`, if that is one setting."""
     places = differing(a, b)
     if not places or not any(places <= of_one for of_one in variables_places(study)):
@@ -100,7 +100,7 @@ def aged(points: list[CopyPoint]) -> list[tuple[CopyPoint, CopyPoint]]:
     return [(old, new) for old, new in found if old.mean("mb_per_s") is not None]
 
 
-def remedies(study: Mapping[str, Any], slow: CopyPoint, points: list[CopyPoint]) -> list[Change]:
+def remedies(study: Study, slow: CopyPoint, points: list[CopyPoint]) -> list[Change]:
     """Of each kind the least change that brings `slow` to 90 % of the best on the same path,
     cheapest first.
 
@@ -112,7 +112,7 @@ def remedies(study: Mapping[str, Any], slow: CopyPoint, points: list[CopyPoint])
     good = [p for p in alike if (p.mean("path_percent") or 0.0) >= GOOD_SHARE * best]
     least: dict[str, Change] = {}
     for one in (change(study, slow, p) for p in good):
-        if one is None or any(slow.setup.settings.get(p) != at(study, p) for p in differing(slow, one.point)):
+        if one is None or any(slow.setup.settings.get(p) != at(study.written, p) for p in differing(slow, one.point)):
             continue
         if one.kind not in least or _size(one) < _size(least[one.kind]):
             least[one.kind] = one

@@ -65,7 +65,7 @@ def analyse(run: RunData, raw: dict[str, Any], nics: list[Nic]) -> CopyPoint:
     data = [*setup.read, *setup.write]
     for repetition in run.repetitions(str(raw["point"])):
         if gathered.begins(repetition):
-            use = hops.use(repetition, nics, data, spins=bool((run.study.get("lab") or {}).get("spin")))
+            use = hops.use(repetition, nics, data, spins=bool(run.study.lab.spin))
             gathered.caveats += checks.of_repetition(repetition, setup, use)
             gathered.add(repetition, setup, use)
     units = metrics.UNITS | {n: "MB/s" for n in gathered.values if n.startswith("mb_per_s/")}

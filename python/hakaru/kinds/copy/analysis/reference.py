@@ -10,22 +10,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hakaru.analysis.reference import Comparison, Row
+from hakaru.analysis.reference import Comparison, Row, title_of
+from hakaru.analysis.run_data import RunData
 from hakaru.kinds.copy.analysis.points import CopyPoint
-from hakaru.wording import LANGUAGES
+from hakaru.study.model import Reference
 
 
-def compare(study: Mapping[str, Any], points: list[CopyPoint]) -> list[Comparison]:
+def compare(run: RunData, points: list[CopyPoint]) -> list[Comparison]:
     """Every published table against the points it is about, metric by metric, for each combination
     of other levels.
     """
     found = []
-    for reference in study.get("reference") or []:
-        over, where = str(reference["over"]), reference.get("where") or {}
+    for reference, rows in zip(run.study.reference, run.tables, strict=True):
+        over, where = reference.over, reference.where
         for rest in _combinations(points, over, where):
             ours = {str(p.factors[over]): p for p in points if _rest(p, over) == rest and over in p.factors}
-            for metric, column in (reference.get("metrics") or {}).items():
-                found.append(_one(reference, dict(rest), ours, metric, str(column)))
+            for metric, column in reference.metrics.items():
+                found.append(_one(reference, rows, dict(rest), ours, metric, column))
     return [c for c in found if c.compared]
 
 
@@ -43,22 +44,31 @@ def _rest(point: CopyPoint, over: str) -> tuple[tuple[str, Any], ...]:
 
 
 def _one(
-    reference: Mapping[str, Any], where: dict[str, Any], ours: dict[str, CopyPoint], metric: str, column: str
+    reference: Reference,
+    published: list[dict[str, Any]],
+    where: dict[str, Any],
+    ours: dict[str, CopyPoint],
+    metric: str,
+    column: str,
 ) -> Comparison:
-    key, over = str(reference.get("column") or reference["over"]), str(reference["over"])
-    levels = reference.get("levels") or {level: level for level in ours}
+    levels = reference.levels or {level: level for level in ours}
     rows = []
-    for level, published in levels.items():
-        values = [float(r[column]) for r in reference.get("rows") or [] if _same(r.get(key), published)]
+    for level, theirs in levels.items():
+        values = [float(row[column]) for row in published if _same(row.get(reference.goes_by), theirs)]
         if not values:
             continue
         estimate = ours[str(level)].metrics.get(metric) if str(level) in ours else None
         mean, low, high = (estimate.mean, estimate.low, estimate.high) if estimate else (None, None, None)
-        value = sum(values) if reference.get("combine") == "sum" else values[0]
+        value = sum(values) if reference.combine == "sum" else values[0]
         rows.append(Row(str(level), value, mean, low, high, tuple(values) if len(values) > 1 else ()))
-    title = {language: str(reference["title"][language]) for language in LANGUAGES}
     return Comparison(
-        str(reference["table"]), title, str(reference["source"]), metric, over=over, where=where, rows=tuple(rows)
+        reference.table,
+        title_of(reference),
+        reference.source,
+        metric,
+        over=reference.over,
+        where=where,
+        rows=tuple(rows),
     )
 
 

@@ -1,8 +1,7 @@
 """What holds at one point of a backup study: the copy, the network between source and destination,
 the settings.
 
-Made from `study.json` alone (the study as expanded, with its `variables` applied), never from
-counters.
+Made from the study alone, never from counters.
 """
 
 from __future__ import annotations
@@ -11,7 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hakaru.analysis.network import Hop, at, hops_between, plan_of, rate_of, size_of, study_at, touched
+from hakaru.analysis.network import Hop, hops_between, settings_of
+from hakaru.kinds.copy.load import load_at
+from hakaru.lab.plan import plan_lab
+from hakaru.study import Study
 
 
 @dataclass(frozen=True)
@@ -68,26 +70,22 @@ class Setup:
         return min(max(rates), held) if rates and held else max(rates, default=None)
 
 
-def setup_at(study: Mapping[str, Any], factors: Mapping[str, Any]) -> Setup:
+def setup_at(study: Study, factors: Mapping[str, Any]) -> Setup:
     """What holds at a point."""
-    changed = study_at(study, factors)
-    lab, load = changed.get("lab") or {}, changed.get("load") or {}
-    plan = plan_of(lab)
-    source = str((load.get("from") or {}).get("array") or plan.array_names[0])
-    destination = str((load.get("to") or {}).get("array") or plan.array_names[-1])
-    hosts = plan.host_names
+    changed = study.at(factors)
+    load, plan = load_at(changed), plan_lab(changed.lab)
+    source, destination, hosts = load.source.array, load.destination.array, plan.host_names
     read, write = (next(iter(hops_between(plan, *ends)), ()) for ends in ((source, hosts[0]), (hosts[0], destination)))
-    limit = rate_of(load.get("rate_limit"))
     return Setup(
         hosts=hosts,
         source=source,
         destination=destination,
-        jobs=int(load.get("jobs") or 1),
-        streams=int(load.get("streams") or 1),
-        depth=int(load.get("depth") or 1),
-        block_bytes=size_of(load.get("block")) or 0,
-        rate_limit_bytes_per_s=limit / 8 if limit else None,
+        jobs=load.jobs,
+        streams=load.streams,
+        depth=load.depth,
+        block_bytes=load.block,
+        rate_limit_bytes_per_s=load.rate_limit / 8 if load.rate_limit else None,
         read=read,
         write=write,
-        settings={place: at(changed, place) for place in touched(study)},
+        settings=settings_of(study, changed),
     )

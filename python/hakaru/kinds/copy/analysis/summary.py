@@ -28,7 +28,7 @@ class CopyAnalysis(AnalysisKind):
         """The summary of a run."""
         nics = nics_of_lab(run.lab)
         analysed = [points.analyse(run, raw, nics) for raw in run.points]
-        comparisons = reference.compare(run.study, analysed)
+        comparisons = reference.compare(run, analysed)
         found_maps = maps.maps_of(analysed)
         several = len(analysed) > 1
         found = copy_findings.of_run(run.study, analysed, found_maps, comparisons) if analysed else []

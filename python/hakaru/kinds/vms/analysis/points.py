@@ -79,7 +79,7 @@ def analyse(run: RunData, raw: Mapping[str, Any], nics: list[Nic]) -> VmsPoint:
     """All that is computed about one point of the run."""
     setup = setup_at(run.study, raw["factors"], site=run.is_site)
     gathered = _Loads(str(run.run.get("origin")), UNITS, setup)
-    spins = bool((run.study.get("lab") or {}).get("spin"))
+    spins = bool(run.study.lab.spin)
     for repetition in run.repetitions(str(raw["point"])):
         if gathered.begins(repetition):
             gathered.add(run, repetition, nics, spins)

@@ -1,8 +1,7 @@
 """What holds at one point of a load over a distance: the way of the data, what both sides agree on,
 the buffers.
 
-Made from `study.json` alone. A key that the study leaves out has the engines' default
-(`hakaru/login_defaults.py`). The initiator reports the keys agreed on when it is ready
+Made from the study alone. The initiator reports the keys agreed on when it is ready
 (`found.negotiated`); `of_negotiated` applies them.
 """
 
@@ -12,15 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hakaru import login_defaults
 from hakaru.analysis.bounds import Bound, Exchange, Op, Path, bounds
-from hakaru.analysis.network import Hop, at, hops_between, plan_of, size_of, study_at, touched
-from hakaru.lab.plan import LabPlan
+from hakaru.analysis.network import Hop, hops_between, settings_of
+from hakaru.kinds.vms.iscsi import Socket
+from hakaru.kinds.vms.load import Closed, Open, Pattern, VmsLoad, load_at
+from hakaru.lab.model import TcpSpec
+from hakaru.lab.plan import LabPlan, plan_lab
 from hakaru.lab.plan.topology import together_bits_per_s
+from hakaru.study import Study
 
-INITIATOR: dict[str, Any] = login_defaults.INITIATOR._asdict() | {"command_max": None, "commands": None, "sessions": 1}
-TARGET: dict[str, Any] = {k: v for k, v in login_defaults.TARGET._asdict().items() if not k.endswith("_digest")}
-"""An array agrees to digests always; a study does not configure that."""
 BUFFER_OF_2009 = 4 << 20
 """How far TCP's buffers grow by themselves in `lab.tcp.stack: 2009` (docs/reference/lab.md)."""
 
@@ -95,23 +94,20 @@ class Setup:
         return bounds(self.path, self.exchange, self.window_bytes(self.exchange.op), self.vms)
 
 
-def setup_at(study: Mapping[str, Any], factors: Mapping[str, Any], *, site: bool = False) -> Setup:
+def setup_at(study: Study, factors: Mapping[str, Any], *, site: bool = False) -> Setup:
     """What holds at a point. `site`: the run used equipment that is there, so that the study's lab
     says nothing.
     """
-    changed = study_at(study, factors)
-    lab = changed.get("lab") if not site else None
-    plan = plan_of(lab) if lab else None
-    iscsi = (changed.get("load") or {}).get("iscsi") or {}
-    initiator = INITIATOR | _given(iscsi.get("initiator"))
-    target = TARGET | _given(iscsi.get("target"))
-    vms = int(factors["vms"]) if isinstance(factors.get("vms"), int) else 1
+    changed = study.at(factors)
+    load, plan = load_at(changed), None if site else plan_lab(changed.lab)
+    vms = load.vms or 1
     hosts, array = (plan.host_names[:vms], plan.array_name) if plan else ((), "array")
-    exchange = _exchange(changed, factors, initiator, target)
-    most = _buffer_max((lab or {}).get("tcp") or {})
-    sides: dict[Op, tuple[dict[str, Any], dict[str, Any]]] = {
-        "read": (target, initiator),
-        "write": (initiator, target),
+    exchange = _exchange(load)
+    most = None if site else _buffer_max(changed.lab.tcp)
+    initiator, target = load.iscsi.initiator, load.iscsi.target
+    sides: dict[Op, tuple[Socket, Socket]] = {
+        "read": (target.socket, initiator.socket),
+        "write": (initiator.socket, target.socket),
     }
     return Setup(
         hosts=hosts,
@@ -120,13 +116,14 @@ def setup_at(study: Mapping[str, Any], factors: Mapping[str, Any], *, site: bool
         ways=_ways(plan, hosts, array) if plan else {},
         path=_path(plan, hosts, array, exchange) if plan else None,
         exchange=exchange,
-        outstanding=_outstanding(changed, factors, vms),
-        in_flight_max=_in_flight_max(changed, factors, vms),
-        sessions=int(initiator["sessions"] or 1),
+        outstanding=_outstanding(load, vms),
+        in_flight_max=_in_flight_max(load, vms),
+        sessions=initiator.sessions,
         buffers={
-            op: (_send_buffer(ends[0], most), _buffer(ends[1], "receive_buffer", most)) for op, ends in sides.items()
+            op: (_send_buffer(sender.send_buffer, most), _buffer(receiver.receive_buffer, most))
+            for op, (sender, receiver) in sides.items()
         },
-        settings={place: at(changed, place) for place in touched(study)},
+        settings=settings_of(study, changed),
     )
 
 
@@ -163,67 +160,52 @@ def of_negotiated(setup: Setup, agreed: Mapping[str, Any]) -> Setup:
     return replace(setup, exchange=replace(exchange, **told)) if told else setup
 
 
-def _given(side: Any) -> dict[str, Any]:
-    return {k: v for k, v in (side or {}).items() if v is not None}
+def _pattern(load: VmsLoad) -> Pattern | None:
+    """The pattern of the point with its queue depth; None where the study lacks it."""
+    return load.asked if load.pattern in load.patterns else None
 
 
-def _pattern(changed: Mapping[str, Any], factors: Mapping[str, Any]) -> Mapping[str, Any]:
-    return ((changed.get("load") or {}).get("patterns") or {}).get(str(factors.get("pattern"))) or {}
+def _outstanding(load: VmsLoad, vms: int) -> float | None:
+    pattern = _pattern(load)
+    return float(vms * pattern.load.queue_depth) if pattern and isinstance(pattern.load, Closed) else None
 
 
-def _outstanding(changed: Mapping[str, Any], factors: Mapping[str, Any], vms: int) -> float | None:
-    load = _pattern(changed, factors).get("load") or {}
-    if load.get("kind") != "closed":
+def _in_flight_max(load: VmsLoad, vms: int) -> int | None:
+    pattern = _pattern(load)
+    return vms * pattern.load.in_flight_max if pattern and isinstance(pattern.load, Open) else None
+
+
+def _exchange(load: VmsLoad) -> Exchange | None:
+    pattern = _pattern(load)
+    if pattern is None or len(pattern.sizes) != 1 or pattern.read_percent not in (0, 100):
         return None
-    return float(vms * int(factors.get("queue_depth") or load.get("queue_depth") or 1))
-
-
-def _in_flight_max(changed: Mapping[str, Any], factors: Mapping[str, Any], vms: int) -> int | None:
-    load = _pattern(changed, factors).get("load") or {}
-    return vms * int(load["in_flight_max"]) if load.get("kind") == "open" else None
-
-
-def _exchange(
-    changed: Mapping[str, Any], factors: Mapping[str, Any], ours: dict[str, Any], theirs: dict[str, Any]
-) -> Exchange | None:
-    pattern = _pattern(changed, factors)
-    load, sizes = pattern.get("load") or {}, pattern.get("sizes") or []
-    reads = pattern.get("read_percent")
-    if len(sizes) != 1 or reads not in (0, 100) or load.get("kind") != "closed":
+    if not isinstance(pattern.load, Closed):
         return None
-    request = size_of(sizes[0].get("size"))
-    if not request:
-        return None
-    burst = min(_size(ours, "max_burst_length"), _size(theirs, "max_burst_length"))
-    sessions, commands = int(ours["sessions"] or 1), ours["commands"]
-    # Each side's first burst is at most its own largest (RFC 7143, 13.14); the lesser of both
-    # holds.
-    first = min(_size(ours, "first_burst_length"), _size(theirs, "first_burst_length"), burst)
+    ours, theirs = load.iscsi.initiator, load.iscsi.target
+    reads = pattern.read_percent == 100
+    burst = min(ours.max_burst_length, theirs.max_burst_length)
     return Exchange(
-        op="read" if reads == 100 else "write",
-        request_bytes=request,
-        queue_depth=int(factors.get("queue_depth") or load.get("queue_depth") or 1),
-        segment_bytes=_size(ours if reads == 100 else theirs, "max_recv_data_segment_length"),
+        op="read" if reads else "write",
+        request_bytes=pattern.sizes[0].size,
+        queue_depth=pattern.load.queue_depth,
+        segment_bytes=(ours if reads else theirs).max_recv_data_segment_length,
         burst_bytes=burst,
-        first_burst_bytes=first,
-        initial_r2t=bool(ours["initial_r2t"] or theirs["initial_r2t"]),
-        immediate_data=bool(ours["immediate_data"] and theirs["immediate_data"]),
-        outstanding_r2ts=min(int(ours["max_outstanding_r2t"]), int(theirs["max_outstanding_r2t"])),
-        command_bytes=size_of(ours["command_max"]),
-        commands=int(commands) * sessions if commands else None,
-        header_digest=bool(ours["header_digest"]),
-        data_digest=bool(ours["data_digest"]),
+        # Each side's first burst is at most its own largest (RFC 7143, 13.14); the lesser of both
+        # holds.
+        first_burst_bytes=min(ours.first_burst_length, theirs.first_burst_length, burst),
+        initial_r2t=ours.initial_r2t or theirs.initial_r2t,
+        immediate_data=ours.immediate_data and theirs.immediate_data,
+        outstanding_r2ts=min(ours.max_outstanding_r2t, theirs.max_outstanding_r2t),
+        command_bytes=ours.command_max,
+        commands=ours.commands * ours.sessions if ours.commands else None,
+        header_digest=ours.header_digest,
+        data_digest=ours.data_digest,
     )
 
 
-def _size(side: Mapping[str, Any], key: str) -> int:
-    return size_of(side[key]) or 1
-
-
-def _buffer_max(tcp: Mapping[str, Any]) -> int | None:
+def _buffer_max(tcp: TcpSpec) -> int | None:
     """How far buffers grow by themselves, where that is known without asking the kernel."""
-    most = size_of(tcp.get("buffer_max"))
-    return most or (BUFFER_OF_2009 if str(tcp.get("stack")) == "2009" else None)
+    return tcp.buffer_max or (BUFFER_OF_2009 if tcp.stack == "2009" else None)
 
 
 SUPER_FRAME = 64 << 10
@@ -232,15 +214,14 @@ its size by one.
 """
 
 
-def _buffer(side: Mapping[str, Any], key: str, grows_to: int | None) -> int | None:
+def _buffer(own: int | None, grows_to: int | None) -> int | None:
     """A socket's own size, which the kernel doubles for its bookkeeping and no longer lets grow;
     else the largest.
     """
-    own = size_of((side.get("socket") or {}).get(key))
     return 2 * own if own else grows_to
 
 
-def _send_buffer(side: Mapping[str, Any], grows_to: int | None) -> int | None:
+def _send_buffer(own: int | None, grows_to: int | None) -> int | None:
     """The most that a sender's buffer holds."""
-    size = _buffer(side, "send_buffer", grows_to)
-    return size + SUPER_FRAME if size is not None and (side.get("socket") or {}).get("send_buffer") else size
+    size = _buffer(own, grows_to)
+    return size + SUPER_FRAME if size is not None and own else size

@@ -42,7 +42,7 @@ class VmsAnalysis(AnalysisKind):
         verdicts = [bottleneck.judge_sweep(STAGES, s) for s in sweeps]
         for one, verdict in zip(sweeps, verdicts, strict=True):
             summary.mark_tester_limited(one, verdict)
-        comparisons = reference.compare(run.study, sweeps)
+        comparisons = reference.compare(run, sweeps)
         several = len(sweeps) > 1 or bool(found_curves)
         found = [f for s, v in zip(sweeps, verdicts, strict=True) for f in findings.of_sweep(s, v, several)]
         found += vms_findings.of_run(found_curves, _alone(analysed, sweeps), len(analysed) > 1)
