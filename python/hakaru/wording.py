@@ -4,6 +4,10 @@
 Used by analysis (findings, caveats) and report. Message ids are dotted names; a test holds that
 both catalogues have every id, with the same placeholders. Placeholders are filled with `str.format`
 *fields only*: what is filled in is never itself read as a template.
+
+Japanese text has one space between Japanese and Latin letters or digits, and none between Japanese
+letters (docs/reference/glossary.md). A message cannot know the script of a value, so `join` sets
+the space where a value is filled in.
 """
 
 from __future__ import annotations
@@ -11,6 +15,8 @@ from __future__ import annotations
 import functools
 import math
 import os
+import re
+import string
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +29,11 @@ from hakaru import kind
 LANGUAGES = ("en", "ja")
 LOCALE = Path(__file__).parent / "locale"
 MISSING = "–"
+
+_JAPANESE = "[\u3041-\u3096\u30a1-\u30fa\u30fc\u3005\u3400-\u9fff]"
+_LATIN = "[0-9A-Za-zµ%]"
+_ENDS_JAPANESE, _BEGINS_JAPANESE = re.compile(f"{_JAPANESE}$"), re.compile(_JAPANESE)
+_ENDS_LATIN, _BEGINS_LATIN = re.compile(f"{_LATIN}$"), re.compile(_LATIN)
 
 
 @functools.cache
@@ -56,7 +67,34 @@ def say(language: str, message: str, values: Mapping[str, Any] | None = None) ->
     given = dict(values or {})
     form = forms[0] if len(forms) == 1 or given.get("count") == 1 else forms[1]
     shown = {k: number(v, language) if isinstance(v, (int, float)) else v for k, v in given.items()}
-    return form.format_map(shown)
+    return form.format_map(shown) if language == "en" else _fill(form, shown)
+
+
+def _fill(form: str, values: Mapping[str, Any]) -> str:
+    """`form.format_map(values)`, each value joined as Japanese is."""
+    filled = ""
+    for text, name, _, _ in string.Formatter().parse(form):
+        filled = join(filled, text)
+        if name is not None:
+            filled = join(filled, str(values[name]))
+    return filled
+
+
+def join(left: str, right: str) -> str:
+    """Two parts of a Japanese sentence, with one space between Japanese and Latin letters:
+    `IOPS は`, `使用率は`.
+    """
+    if _ENDS_JAPANESE.search(left.rstrip(" ")) and _BEGINS_JAPANESE.match(right.lstrip(" ")):
+        return left.rstrip(" ") + right.lstrip(" ")
+    mixed = (_ENDS_JAPANESE.search(left) and _BEGINS_LATIN.match(right)) or (
+        _ENDS_LATIN.search(left) and _BEGINS_JAPANESE.match(right)
+    )
+    return f"{left} {right}" if mixed else left + right
+
+
+def with_note(language: str, text: str, note: str) -> str:
+    """`text (note)`, with the brackets of the language."""
+    return f"{text} ({note})" if language == "en" else f"{text}（{note}）"
 
 
 def language_of_locale() -> str:

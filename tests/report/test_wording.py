@@ -14,7 +14,7 @@ from hakaru.kinds.copy.analysis.metrics import UNITS as COPY_UNITS
 from hakaru.kinds.vms.analysis.flows import UNITS as FLOW_UNITS
 from hakaru.kinds.vms.analysis.metrics import UNITS
 from hakaru.report.fonts import FACES, face, missing
-from hakaru.wording import LANGUAGES, LOCALE, catalogue, number, say, tenths
+from hakaru.wording import LANGUAGES, LOCALE, catalogue, join, number, say, tenths
 
 PYTHON = Path(__file__).parents[2] / "python" / "hakaru"
 
@@ -161,3 +161,22 @@ def test_plural_follows_the_count() -> None:
     assert say("en", "level.vms", {"count": 1}) == "1 VM"
     assert say("en", "level.vms", {"count": 7}) == "7 VMs"
     assert say("ja", "level.vms", {"count": 7}) == "VM 7 台"
+
+
+JAPANESE, LATIN = "[ぁ-ゖァ-ヺー々一-龯]", "[0-9A-Za-z%]"
+MISJOINED = re.compile(f"{JAPANESE}{LATIN}|{LATIN}{JAPANESE}|{JAPANESE} +{JAPANESE}")
+
+
+@pytest.mark.parametrize("value", ["IOPS", "使用率", "マシンの CPU", "5 %"])
+def test_japanese_and_latin_letters_have_one_space_between_them_whatever_is_filled_in(value: str) -> None:
+    for message, forms in catalogue("ja").items():
+        for form in forms:
+            text = say("ja", message, dict.fromkeys(fields(form), value))
+            assert not MISJOINED.search(text), f"{message}: {text}"
+
+
+def test_a_value_is_joined_by_its_letters() -> None:
+    assert join("使用率は", "IOPS") == "使用率は IOPS"
+    assert join("7", "台") == "7 台"
+    assert join("最大は ", "使用率") == "最大は使用率"
+    assert join("（", "IOPS") + join("IOPS", "、") == "（IOPSIOPS、"

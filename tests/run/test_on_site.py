@@ -42,8 +42,10 @@ def test_finished_run_leaves_everything_that_a_report_needs(
         assert point["metrics"]["iops"]["mean"] > 0
         assert point["metrics"]["errors_per_s"]["mean"] == 0
         assert point["origin"] == "measured"
+        assert {"cpu/machine", "cpu/initiator"} <= point["utilisation"].keys()
     assert {p.suffix for p in (directory / "report").iterdir()} == {".html", ".pdf"}
     assert all(Path(p).is_file() for p in events[-1]["reports"])
+    assert "CPU of this machine" in (directory / "report" / "report.en.html").read_text()
 
 
 def test_all_engines_of_a_repetition_are_sampled_over_the_whole_measuring_time(

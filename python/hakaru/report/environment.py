@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from hakaru.wording import has, number, say
+from hakaru.wording import has, number, say, with_note
 
 Json = dict[str, Any]
 GIB = 1 << 30
@@ -58,7 +58,7 @@ def _load(value: Any, language: str) -> str:
 
 def _overcommit(value: Any, language: str) -> str:
     mode = f"environment.overcommit.{value}"
-    return f"{value} ({say(language, mode)})" if has(mode) else str(value)
+    return with_note(language, str(value), say(language, mode)) if has(mode) else str(value)
 
 
 FORMS: dict[str, Callable[[Any, str], str]] = {

@@ -9,7 +9,7 @@ from typing import Any
 
 from hakaru.analysis import sentences
 from hakaru.units import format_rate, format_size
-from hakaru.wording import number, say
+from hakaru.wording import number, say, with_note
 
 Json = dict[str, Any]
 _POINTS_NAMED_MAX = 3
@@ -66,7 +66,8 @@ def _row(check: Json, language: str) -> Json:
     vlan = f" ({check['vlan']})" if check.get("vlan") else ""
     measured_rtt = f"{number(float(rtt), language)} µs" if rtt else "–"
     if check.get("asked_rtt_us"):
-        measured_rtt += f" ({say(language, 'links.asked', {'value': number(float(check['asked_rtt_us']), language)})})"
+        asked_rtt = say(language, "links.asked", {"value": number(float(check["asked_rtt_us"]), language)})
+        measured_rtt = with_note(language, measured_rtt, asked_rtt)
     return {
         "path": f"{check.get('from', '')} – {check.get('to', '')}{vlan}",
         "asked": asked if "reverse_asked_bits_per_s" not in check or asked == back else f"{asked} / {back}",
