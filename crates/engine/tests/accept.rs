@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
-use support::array::{Array, config};
+use support::array::{Array, MIB, Scratch, config, group, pool, thin};
 use support::client::Client;
 
 fn set_limit(pid: u32, files: usize) {
@@ -51,4 +51,71 @@ fn an_array_without_descriptors_takes_logins_again_once_there_are_some() {
     );
     drop(waiting);
     assert_eq!(array.stop(), Some(0));
+}
+
+/// A command that runs the one behind it with so many descriptors at most.
+fn descriptor_limit(files: u32) -> Vec<String> {
+    let script = format!("ulimit -n {files}; exec \"$@\"");
+    ["sh", "-c", &script, "sh"].map(str::to_owned).to_vec()
+}
+
+/// Logs in with one initiator after the other until the array refuses one. Each gets an answer.
+fn log_in_until_refused(portal: &str) -> Vec<Client> {
+    let mut clients = Vec::new();
+    loop {
+        let (done, answer) = mpsc::channel();
+        let (portal, number) = (portal.to_owned(), clients.len() as u32);
+        thread::spawn(move || {
+            let _ = done.send(Client::try_login(&portal, number));
+        });
+        match answer.recv_timeout(Duration::from_secs(10)) {
+            Ok(Ok(client)) => clients.push(client),
+            Ok(Err(_)) => return clients,
+            Err(_) => panic!("login {} has no answer: the array is deaf", clients.len()),
+        }
+    }
+}
+
+#[test]
+fn groups_added_while_serving_leave_descriptors_for_logins_and_orders() {
+    let scratch = Scratch::new("descriptors");
+    let lus = json!([thin(0, "v", MIB)]);
+    let pools = json!([pool(&scratch.join("pool"), 8)]);
+    let mut array = Array::start_inside(&descriptor_limit(128), &config(lus, pools));
+    let sessions_max = array.found["sessions_max"].as_u64().unwrap() as usize;
+    let grow = |name: &str| json!({"kind": "grow", "pool": "pool", "group": group(name, 1)});
+    for number in 0..48 {
+        array.manage(grow(&format!("g{number}"))).unwrap();
+    }
+    let clients = log_in_until_refused(array.portal());
+    assert!(
+        !clients.is_empty() && clients.len() < sessions_max,
+        "{} sessions beside 48 groups, {sessions_max} without",
+        clients.len()
+    );
+    let refused = array.manage(grow("one-too-many")).unwrap_err();
+    assert_eq!(refused["class"], "environment", "{refused}");
+    let groups = array.pool()["groups"].as_array().unwrap().len();
+    assert_eq!(groups, 49);
+    drop(clients);
+    assert_eq!(array.stop(), Some(0));
+}
+
+#[test]
+fn an_array_whose_descriptors_suffice_for_no_session_says_so() {
+    let lus =
+        json!([{"lun": 0, "size_bytes": MIB, "block_bytes": 512, "store": {"kind": "memory"}}]);
+    let started = Array::try_start_inside(&descriptor_limit(64), &config(lus, json!([])));
+    let Err((error, code)) = started else {
+        panic!("it serves nobody");
+    };
+    assert_eq!(
+        (&error["class"], code),
+        (&json!("environment"), Some(3)),
+        "{error}"
+    );
+    assert!(
+        error["hint"].as_str().unwrap().contains("ulimit -n"),
+        "{error}"
+    );
 }

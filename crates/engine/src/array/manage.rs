@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use hakaru_contract::{GroupConfig, LuConfig, ManageAction, PortState, StoreConfig};
 use hakaru_pool::{Failure as Refusal, Outcome, Request, VolumeId};
+use hakaru_runtime::process;
 use hakaru_store::{Lu, Place, Store};
 use hakaru_units::Time;
 use hakaru_wire::scsi::AccessState;
@@ -153,12 +154,39 @@ impl Shell<'_> {
         }
         drop(groups);
         let request = pools::prepare(&mut self.storage, pool, group)?;
+        if !self.reserve_descriptors() {
+            self.forget_group(pool);
+            return Err(Failure::environment(
+                format_args!(
+                    "pool {name:?}: {object}: its file needs an open file that sessions use"
+                ),
+                "raise the limit of open files (ulimit -n) and restart the array, or end sessions",
+            ));
+        }
         let part = PoolPart {
             pool,
             object,
             completion: Completion::AnswerPool,
         };
         Ok(Progress::Ask(request, part))
+    }
+
+    /// Lowers the bound on sessions, because group files use descriptors too. Returns `false` if
+    /// fewer connections fit now than are open.
+    fn reserve_descriptors(&mut self) -> bool {
+        let open = self.open as u64;
+        let possible = process::connections_possible(open);
+        let sessions_max = possible.clamp(1, self.sessions_max.into()) as u32;
+        let (logins_max, per_address_max) = setup::logins_max(sessions_max);
+        self.target
+            .set_connections_max(sessions_max, logins_max, per_address_max);
+        open <= possible
+    }
+
+    /// Closes the file of a group that is not added after all.
+    fn forget_group(&mut self, pool: usize) {
+        self.storage.forget_prepared_group(pool);
+        self.reserve_descriptors();
     }
 
     fn begin_create(&mut self, lu: LuConfig) -> Result<Progress, Failure> {
@@ -277,7 +305,7 @@ impl Shell<'_> {
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(refusal) => {
-                self.storage.forget_prepared_group(pool);
+                self.forget_group(pool);
                 let name = self.storage.core.pools()[pool].name();
                 return Err(pools::refused(name, &object, refusal));
             }

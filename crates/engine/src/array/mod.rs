@@ -142,6 +142,7 @@ struct Shell<'r> {
     /// Of each pool: bytes in use when the target was last told.
     space_told: Vec<u64>,
     samples: Schedule,
+    /// Sessions that `config.sessions_max` and the limit of open files allow at start.
     sessions_max: u32,
     /// Panics that were caught, to be told.
     defects: Vec<Failure>,
@@ -170,8 +171,15 @@ impl<'r> Shell<'r> {
                     .or_environment("read the bound address", "")?,
             );
         }
-        // An array that fewer files are granted to takes fewer sessions; `ready` tells how many.
-        let sessions_max = process::connections_possible().min(config.sessions_max.into()) as u32;
+        // With a lower limit of open files the array accepts fewer sessions; `ready` reports how
+        // many.
+        let sessions_max = process::connections_possible(0).min(config.sessions_max.into()) as u32;
+        if sessions_max == 0 {
+            return Err(Failure::environment(
+                "the limit of open files leaves none for a session",
+                "raise it with `ulimit -n`",
+            ));
+        }
         let limits = Limits {
             linger: GOODBYE,
             ..setup::limits(&config.login, sessions_max)

@@ -59,14 +59,21 @@ pub fn model(config: &ArrayConfig) -> Result<Option<(ArrayModel, Array)>, Failur
 
 /// The target's bounds with these keys, for sessions as many as this.
 pub fn limits(keys: &LoginKeys, sessions_max: u32) -> Limits {
-    let defaults = Limits::default();
+    let (logins_max, logins_per_address_max) = logins_max(sessions_max);
     Limits {
         sessions_max,
-        logins_max: sessions_max.max(2),
-        logins_per_address_max: (sessions_max.max(2) - 1).min(defaults.logins_per_address_max),
+        logins_max,
+        logins_per_address_max,
         keys: *keys,
-        ..defaults
+        ..Limits::default()
     }
+}
+
+/// Logins that may be in progress beside so many sessions: in total, and from one address.
+pub fn logins_max(sessions_max: u32) -> (u32, u32) {
+    let all = sessions_max.max(2);
+    let per_address = (all - 1).min(Limits::default().logins_per_address_max);
+    (all, per_address)
 }
 
 /// Properties that an LU has from its volume.

@@ -10,6 +10,20 @@ use crate::endpoint::Target;
 use crate::task::{Stage, Task};
 
 impl Target {
+    /// Sets the bounds on sessions and logins ([`crate::Limits`]). Sessions and logins above them
+    /// stay; new ones are refused.
+    pub fn set_connections_max(
+        &mut self,
+        sessions_max: u32,
+        logins_max: u32,
+        logins_per_address_max: u32,
+    ) {
+        let limits = &mut self.core.config.limits;
+        limits.sessions_max = sessions_max;
+        limits.logins_max = logins_max;
+        limits.logins_per_address_max = logins_per_address_max;
+    }
+
     /// Sets the space behind an LU, for LOG SENSE page 0Ch, which only a thin LU reports. Cheap:
     /// call it whenever the figures change.
     pub fn set_space(&mut self, lun: u8, space: Space) {

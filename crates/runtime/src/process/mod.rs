@@ -40,16 +40,18 @@ pub fn enter_network_namespace(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Descriptors that are open, or will be, without any connection.
-fn descriptors_of_our_own() -> u64 {
+/// Descriptors that are open, or will be, for other uses than connections, of which `connections`
+/// are open.
+fn descriptors_of_our_own(connections: u64) -> u64 {
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
-    DESCRIPTORS_OF_OUR_OWN.max(open + DESCRIPTORS_TO_COME)
+    DESCRIPTORS_OF_OUR_OWN.max(open.saturating_sub(connections) + DESCRIPTORS_TO_COME)
 }
 
 /// Raises the limit of open descriptors as far as the system allows. Returns how many connections
-/// fit beside the open files. Call it after stores and listeners are open.
+/// fit in total beside the other open files; `open` of them are open already. Call it after stores
+/// and listeners are open, and again after each further store.
 #[must_use]
-pub fn connections_possible() -> u64 {
+pub fn connections_possible(open: u64) -> u64 {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
         let raised = Rlimit {
@@ -63,7 +65,7 @@ pub fn connections_possible() -> u64 {
     getrlimit(Resource::Nofile)
         .current
         .unwrap_or(u64::MAX)
-        .saturating_sub(descriptors_of_our_own())
+        .saturating_sub(descriptors_of_our_own(open))
 }
 
 /// Raises the limit of open descriptors and checks that `connections` fit.
@@ -71,13 +73,13 @@ pub fn connections_possible() -> u64 {
 /// # Errors
 /// A message with the number needed and the limit.
 pub fn reserve_descriptors(connections: u64) -> Result<(), String> {
-    let possible = connections_possible();
+    let possible = connections_possible(0);
     if connections <= possible {
         return Ok(());
     }
     let (needed, limit) = (
-        connections + descriptors_of_our_own(),
-        possible + descriptors_of_our_own(),
+        connections + descriptors_of_our_own(0),
+        possible + descriptors_of_our_own(0),
     );
     Err(format!(
         "{connections} connections need {needed} open files, the limit is {limit} (ulimit -Hn)"
@@ -316,12 +318,12 @@ mod tests {
 
     #[test]
     fn files_that_are_open_are_not_promised_to_connections() {
-        let before = connections_possible();
+        let before = connections_possible(0);
         let files: Vec<_> = (0..100)
             .map(|_| std::fs::File::open("/proc/self/stat").expect("a file"))
             .collect();
         let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count) as u64;
-        assert!(open >= 100 && connections_possible() <= before.saturating_sub(100 - 64));
+        assert!(open >= 100 && connections_possible(0) <= before.saturating_sub(100 - 64));
         drop(files);
     }
 
