@@ -1,6 +1,6 @@
 //! power cuts. Every workload of one and two operations is cut off just before
-//! every flush, with every subset of what was not flushed then; what is left has to open and hold
-//! what was promised.
+//! every flush, with every subset of the unflushed operations. The remaining disks must open as a
+//! pool and contain all durable data.
 
 mod support;
 
@@ -19,21 +19,21 @@ use support::{Driver, PAGE, Planted};
 const PAGE_BLOCKS: u64 = PAGE / BLOCK as u64;
 /// Data pages of each group.
 const GROUP_PAGES: u64 = 8;
-/// Up to so many unflushed writes every subset is tried.
+/// Limit of unflushed writes up to which every subset is tried.
 const UNITS_MAX: u32 = 12;
 
-/// Each of so many recovered pools is used up and opened once more, which takes longer than all the
-/// rest.
+/// One in this many recovered pools is filled and opened once more, which takes longer than
+/// everything else.
 const USE_UP_EACH: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Op {
-    /// Into a page that is mapped.
+    /// A write to a mapped page.
     Overwrite,
-    /// From a mapped page into one that is not.
+    /// A write from a mapped page into an unmapped one.
     FirstWrite,
     FuaWrite,
-    /// A whole page, and half of the next.
+    /// An unmapping of a page and half of the next.
     Unmap,
     Flush,
     Snapshot,
@@ -57,19 +57,19 @@ const OPS: [Op; 10] = [
     Op::Delete,
 ];
 
-/// A pool under a workload, with what may be read after a crash at each place of the log.
+/// A pool under a workload, with the valid contents after a crash at each position of the log.
 struct Run {
     driver: Driver,
     recorder: Recorder,
     model: Model,
-    /// From this place of the log on, this model holds.
+    /// Models with the position of the log from which each is valid.
     models: Vec<(usize, Model)>,
     spare: Vec<Arc<dyn Disk>>,
     value: u64,
 }
 
-/// The disks every workload begins with, all flushed: volume `a` with two pages and a third that
-/// was given back, `b` with one.
+/// Returns the flushed disks with which every workload starts: volume `a` with two pages and a
+/// third that was unmapped, `b` with one.
 fn base() -> (Vec<MemoryDisk>, Model) {
     let memory: Vec<Arc<MemoryDisk>> = (0..4).map(|_| Arc::new(MemoryDisk::new(0))).collect();
     let mut all = disks(memory.iter().map(|disk| disk.clone() as Arc<dyn Disk>));
@@ -131,7 +131,7 @@ impl Run {
         }
     }
 
-    /// The model holds from here on.
+    /// Records the model that is valid from here on.
     fn mark(&mut self) {
         self.models
             .push((self.recorder.position(), self.model.clone()));
@@ -205,7 +205,7 @@ impl Run {
                 self.mark();
             }
             Op::Delete => {
-                // The newest copy, else `b`.
+                // The newest copy, or `b`.
                 let names: Vec<String> = self.model.volumes.keys().cloned().collect();
                 let Some(name) = names.iter().rev().find(|name| *name != "a") else {
                     return;
@@ -221,8 +221,8 @@ impl Run {
         }
     }
 
-    /// The model at a place of the log: where an operation ended without a word there, the later
-    /// one.
+    /// Returns the model at a position of the log; the later one if an operation ended there
+    /// without a record.
     fn model_at(&self, position: usize) -> &Model {
         let (_, model) = self
             .models
@@ -234,8 +234,8 @@ impl Run {
     }
 }
 
-/// Runs a workload, cuts it off everywhere, and gives the number of crashes and the first thing
-/// that is wrong.
+/// Runs a workload and cuts it off at every position. Returns the number of crashes and the first
+/// violation.
 fn cut_off(
     base: &(Vec<MemoryDisk>, Model),
     workload: &[Op],
@@ -271,7 +271,7 @@ fn cut_off(
     (crashes, None)
 }
 
-/// Every workload of up to two operations.
+/// Returns every workload of up to two operations.
 fn workloads() -> Vec<Vec<Op>> {
     let pairs = OPS
         .iter()
@@ -279,7 +279,7 @@ fn workloads() -> Vec<Vec<Op>> {
     OPS.iter().map(|op| vec![*op]).chain(pairs).collect()
 }
 
-/// Runs all workloads on all processors; gives the number of crashes and what was wrong, by
+/// Runs all workloads on all processors. Returns the number of crashes, and the violations by
 /// workload.
 fn cut_off_all(workloads: &[Vec<Op>], planted: Planted, samples: usize) -> (usize, Vec<String>) {
     let base = base();
@@ -314,7 +314,7 @@ fn no_crash_in_any_workload_of_two_operations_loses_or_mixes_anything() {
 }
 
 #[test]
-fn longer_workloads_at_random_lose_and_mix_nothing() {
+fn longer_random_workloads_lose_and_mix_nothing() {
     let mut random = Pcg64::seed_from_u64(7);
     let longer: Vec<Vec<Op>> = (0..6)
         .map(|_| {
@@ -335,7 +335,7 @@ fn longer_workloads_at_random_lose_and_mix_nothing() {
 }
 
 #[test]
-fn a_planted_missing_sync_is_found() {
+fn a_planted_missing_sync_is_detected() {
     let planted = Planted {
         no_sync: true,
         ..Planted::default()
@@ -345,7 +345,7 @@ fn a_planted_missing_sync_is_found() {
 }
 
 #[test]
-fn a_planted_missing_discard_is_found() {
+fn a_planted_missing_discard_is_detected() {
     let planted = Planted {
         no_discard: true,
         ..Planted::default()
@@ -357,12 +357,12 @@ fn a_planted_missing_discard_is_found() {
     run.driver.settle();
     assert!(
         fill(&mut run.driver).is_err(),
-        "a page came back with what it held"
+        "a page was recycled with its old data"
     );
 }
 
 #[test]
-fn a_planted_missing_discard_at_opening_is_found() {
+fn a_planted_missing_discard_at_opening_is_detected() {
     let planted = Planted {
         no_discard: true,
         ..Planted::default()
@@ -371,16 +371,16 @@ fn a_planted_missing_discard_at_opening_is_found() {
     let mut run = Run::new(&base, Planted::default());
     run.perform(Op::FirstWrite);
     let end = run.recorder.position();
-    // The data reached the disk, the map that names their page did not.
+    // The data reached the disk; the map that references its page did not.
     let image = run.recorder.crash(end).image(&mut |_| true);
     let (mut driver, _) = recover_planted(of_memory(&image), run.model_at(end), planted).unwrap();
     assert!(
         fill(&mut driver).is_err(),
-        "a page was given out with what was never flushed"
+        "a page was allocated with data that was never flushed"
     );
 }
 
-/// the machine dies again and again while the pool is being opened.
+/// the machine crashes repeatedly while the pool is being opened.
 #[test]
 fn crashes_during_recovery_change_nothing() {
     let base = base();

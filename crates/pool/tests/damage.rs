@@ -16,7 +16,8 @@ use rand_pcg::Pcg64;
 use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition};
 use support::{Disks, Driver, PAGE};
 
-/// A pool with a volume, a snapshot of it and a second group; its disks: metadata, `g0`, `g1`.
+/// Returns the disks of a pool with a volume, a snapshot of it and a second group: metadata, `g0`,
+/// `g1`.
 fn healthy() -> Vec<Arc<MemoryDisk>> {
     let memory: Vec<Arc<MemoryDisk>> = (0..3).map(|_| Arc::new(MemoryDisk::new(0))).collect();
     let disks = Disks {
@@ -71,8 +72,8 @@ fn check(disks: &[Arc<MemoryDisk>]) -> Result<Vec<Finding>, StoreError> {
     Ok(checked.findings)
 }
 
-/// The pool is refused for just this, by opening and by the check, neither of which changes a byte
-/// of what is refused.
+/// Asserts that opening and the check both refuse the pool with exactly this fault, and that
+/// neither changes a byte.
 #[track_caller]
 fn assert_refused(disks: &[Arc<MemoryDisk>], object: Object, fault: &Fault) {
     let before: Vec<_> = disks.iter().map(|disk| bytes(disk)).collect();
@@ -119,8 +120,7 @@ impl StorageBackend for Raw {
     }
 }
 
-/// Changes a record behind the pool's back, in a store that is sound as far as redb can tell.
-/// `None` removes it.
+/// Replaces a record in a store that is intact for redb. `None` removes it.
 fn forge<K>(
     disk: &Arc<MemoryDisk>,
     table: &str,
@@ -150,7 +150,7 @@ fn forge<K>(
     write.commit().unwrap();
 }
 
-/// Sets a byte and makes the checksum right again.
+/// Sets a byte and corrects the checksum.
 fn forged(mut record: Vec<u8>, at: usize, value: u8) -> Vec<u8> {
     assert_ne!(record[at], value, "nothing would be changed");
     record[at] = value;
@@ -172,7 +172,7 @@ fn a_healthy_pool_is_the_same_to_the_byte_after_a_check() {
 }
 
 #[test]
-fn every_damaged_byte_of_every_record_is_told_with_its_object() {
+fn every_damaged_byte_of_every_record_is_reported_with_its_object() {
     let disks = healthy();
     let records: Vec<(&str, u64, usize)> = {
         let database = Database::builder()
@@ -233,18 +233,18 @@ fn every_damaged_byte_of_every_record_is_told_with_its_object() {
             tried += 1;
         }
     }
-    println!("{tried} damaged bytes, each told");
+    println!("{tried} damaged bytes, each reported");
 }
 
 #[test]
-fn what_contradicts_itself_is_told_although_every_checksum_is_right() {
+fn contradictions_are_reported_even_if_every_checksum_is_right() {
     let disks = healthy();
     let try_it = |change: &dyn Fn(&[Arc<MemoryDisk>]), object: Object, fault: Fault| {
         let damaged = copies(&disks);
         change(&damaged);
         assert_refused(&damaged, object, &fault);
     };
-    // A leaf: 3 bytes of frame, volume, number, 64 bytes of bitmap, then 6 bytes an entry.
+    // A leaf: 3 bytes of frame, volume, number, 64 bytes of bitmap, then 6 bytes per entry.
     let entry = |n: usize| 3 + 8 + 64 + 6 * n;
     let entry_of_v = |page| Object::Entry { volume: V, page };
     try_it(
@@ -265,7 +265,7 @@ fn what_contradicts_itself_is_told_although_every_checksum_is_right() {
         entry_of_v(1),
         Fault::OutOfRange,
     );
-    // Entry 2 of the volume names the page of entry 1.
+    // Entry 2 of the volume references the page of entry 1.
     let damaged = copies(&disks);
     let mut pages = (0, 0);
     forge(&damaged[0], "leaves", LEAF_OF_V, |mut record| {
@@ -340,7 +340,7 @@ fn a_newer_format_is_refused_with_its_number() {
 }
 
 #[test]
-fn files_of_groups_that_are_not_theirs_are_told() {
+fn foreign_group_files_are_reported() {
     let disks = healthy();
     let swapped = vec![disks[0].clone(), disks[2].clone(), disks[1].clone()];
     assert_refused(&swapped, Object::GroupFile(GroupId(0)), &Fault::Foreign);
@@ -363,7 +363,7 @@ fn files_of_groups_that_are_not_theirs_are_told() {
 }
 
 #[test]
-fn one_torn_copy_of_a_header_does_no_harm() {
+fn one_torn_copy_of_a_header_is_harmless() {
     let disks = healthy();
     for at in [0, 4096] {
         let torn = copies(&disks);
@@ -379,9 +379,9 @@ fn one_torn_copy_of_a_header_does_no_harm() {
     }
 }
 
-/// A-04, as far as it can be seen: a disk that acknowledged commits and lost them.
+/// A-04, as far as it is detectable: a disk that acknowledged commits and lost them.
 #[test]
-fn metadata_older_than_they_were_when_the_pool_was_opened_are_refused() {
+fn metadata_older_than_at_the_last_opening_are_refused() {
     let disks = healthy();
     let old = copies(&disks);
     let mut driver = Driver::open(PoolConfig::default(), as_disks(&disks)).unwrap();
@@ -397,10 +397,10 @@ fn metadata_older_than_they_were_when_the_pool_was_opened_are_refused() {
     assert_refused(&lost, Object::GroupFile(GroupId(0)), &fault);
 }
 
-/// What a pool says, all of it, or why it is refused.
-type Said = Result<(Vec<VolumeStatus>, Vec<u8>), String>;
+/// Everything that a pool reports and contains, or the reason for which it is refused.
+type Report = Result<(Vec<VolumeStatus>, Vec<u8>), String>;
 
-fn said(disks: &[Arc<MemoryDisk>]) -> Said {
+fn report(disks: &[Arc<MemoryDisk>]) -> Report {
     let mut driver =
         Driver::open(PoolConfig::default(), as_disks(disks)).map_err(|error| error.to_string())?;
     let volumes = driver.pool.volumes().collect();
@@ -410,26 +410,27 @@ fn said(disks: &[Arc<MemoryDisk>]) -> Said {
     Ok((volumes, data))
 }
 
-/// Whatever byte of the store's file is damaged: it is refused, or nothing is lost of what it says.
+/// A pool with any damaged byte in the store's file is refused, or reports and contains the same as
+/// before.
 #[test]
 fn a_damaged_byte_anywhere_in_the_metadata_file_is_refused_or_harmless() {
     let disks = healthy();
     let length = disks[0].len().unwrap();
     let (mut refused, mut harmless) = (0, 0);
-    let right = said(&copies(&disks));
+    let right = report(&copies(&disks));
     let before = bytes(&disks[0]);
-    // Every byte that is not zero, and some of those that are.
+    // Every byte that is not zero, and some of the zeros.
     for at in (0..length).filter(|at| before[*at as usize] != 0 || at % 4096 == 17) {
         let damaged = copies(&disks);
         damaged[0]
             .write_at(at, &[before[at as usize] ^ 0x21])
             .unwrap();
-        match said(&damaged) {
+        match report(&damaged) {
             Err(_) => refused += 1,
             same => {
                 assert!(
                     same == right,
-                    "byte {at} changed what is read, and nobody noticed"
+                    "byte {at} changed the data read without being detected"
                 );
                 harmless += 1;
             }
@@ -439,11 +440,11 @@ fn a_damaged_byte_anywhere_in_the_metadata_file_is_refused_or_harmless() {
     assert!(refused > 200);
 }
 
-/// A-05, of the metadata: bits flipped, sectors lost, misplaced, stale, the end cut off.
+/// A-05, of the metadata: bits flipped, sectors lost, misplaced or stale, the end truncated.
 #[test]
 fn damage_at_random_is_refused_or_harmless() {
     let disks = healthy();
-    let right = said(&copies(&disks));
+    let right = report(&copies(&disks));
     let whole = bytes(&disks[0]);
     let used: Vec<usize> = (0..whole.len() / 512)
         .filter(|at| whole[at * 512..][..512] != [0; 512])
@@ -474,12 +475,12 @@ fn damage_at_random_is_refused_or_harmless() {
         let damaged = copies(&disks);
         damaged[0].set_len(length as u64).unwrap();
         damaged[0].write_at(0, &bytes[..length]).unwrap();
-        match said(&damaged) {
+        match report(&damaged) {
             Err(_) => refused += 1,
             same => {
                 assert!(
                     same == right,
-                    "turn {turn} changed what is read, and nobody noticed"
+                    "turn {turn} changed the data read without being detected"
                 );
                 harmless += 1;
             }
@@ -489,8 +490,8 @@ fn damage_at_random_is_refused_or_harmless() {
     assert!(refused > 1000);
 }
 
-/// The pool that the first released format wrote: opened by every later version, or refused with
-/// its number.
+/// A pool written by the first released format: every later version opens it, or refuses it with
+/// the format's number.
 #[test]
 fn the_fixture_of_format_1_opens() {
     let stored = include_bytes!("fixtures/format-1.bin");
@@ -526,7 +527,7 @@ fn the_fixture_of_format_1_opens() {
     assert_eq!(driver.read(VolumeId(1), 0, 512).unwrap(), [1; 512]);
 }
 
-/// Writes the fixture: only for a new format, under a new name. `cargo test -p hakaru-pool --test
+/// Writes the fixture; only for a new format, under a new name. `cargo test -p hakaru-pool --test
 /// damage -- --ignored`
 #[test]
 #[ignore = "writes the fixture; for a new format only"]
@@ -540,7 +541,7 @@ fn write_the_fixture() {
             .enumerate()
             .filter(|(_, chunk)| chunk.iter().any(|byte| *byte != 0))
             .collect();
-        // Data pages repeat themselves: the first blocks of each are enough.
+        // Data pages repeat themselves, so the first blocks of each are enough.
         let kept: Vec<_> = kept
             .into_iter()
             .filter(|(at, _)| index == 0 || at % (PAGE as usize / 512) < 9)

@@ -1,6 +1,6 @@
-//! every operation on every disk fails once. An error is told, nothing acknowledged is lost,
-//! and after a failed sync or commit nothing is changed any more. P-08: the metadata's file system
-//! is full.
+//! every operation on every disk fails once. Each error is reported, no acknowledged data is
+//! lost, and after a failed sync or commit nothing is changed. P-08: the metadata's file system is
+//! full.
 
 mod support;
 
@@ -15,7 +15,7 @@ use support::{Disks, Driver, PAGE};
 
 const BLOCKS: u64 = 4 * PAGE / BLOCK as u64;
 
-/// A pool on disks that fail as planned, and the memory below them.
+/// Returns a pool on disks with a schedule of failures, and the memory below them.
 fn faulty() -> (Driver, Vec<Arc<MemoryDisk>>, Arc<Faults>, VolumeId) {
     let faults = Faults::none();
     let memory: Vec<Arc<MemoryDisk>> = (0..2).map(|_| Arc::new(MemoryDisk::new(0))).collect();
@@ -31,8 +31,8 @@ fn faulty() -> (Driver, Vec<Arc<MemoryDisk>>, Arc<Faults>, VolumeId) {
     (driver, memory, faults, volume)
 }
 
-/// Writes, snapshots, copies, gives back, flushes; what fails is taken note of, and what may be
-/// read is kept up. Gives the failures.
+/// Writes, snapshots, copies, unmaps and flushes while keeping the model of valid contents. Returns
+/// the failures.
 fn workload(driver: &mut Driver, model: &mut Model, volume: VolumeId) -> Vec<Failure> {
     let mut failures = Vec::new();
     let mut value = 0;
@@ -85,7 +85,7 @@ fn model(volume: VolumeId) -> Model {
 }
 
 #[test]
-fn every_single_fault_is_told_and_loses_nothing_that_was_flushed() {
+fn every_single_fault_is_reported_and_loses_no_flushed_data() {
     let operations = {
         let (mut driver, _, faults, volume) = faulty();
         let before = faults.done();
@@ -111,13 +111,12 @@ fn every_single_fault_is_told_and_loses_nothing_that_was_flushed() {
                 assert!(driver.events.contains(&Event::ReadOnly));
                 assert_eq!(driver.flush(), Err(Failure::ReadOnly));
                 assert_eq!(driver.write(volume, 0, &[1], false), Err(Failure::ReadOnly));
-                assert!(driver.read(volume, 0, BLOCK).is_ok(), "reads go on");
+                assert!(driver.read(volume, 0, BLOCK).is_ok(), "reads continue");
             } else if failures.is_empty() {
-                // A discard that fails takes its pages out of use, which is nothing that was asked
-                // for.
+                // A failed discard makes its pages unusable, but no request failed.
                 assert!(
                     driver.pool.status().lost_bytes > 0,
-                    "{fault:?} at {n} was told nobody"
+                    "{fault:?} at {n} was not reported"
                 );
             }
             driver.assert_clean();
@@ -133,7 +132,7 @@ fn every_single_fault_is_told_and_loses_nothing_that_was_flushed() {
 }
 
 #[test]
-fn with_the_metadata_full_pages_are_given_back_but_not_out() {
+fn with_the_metadata_full_pages_are_deallocated_but_not_allocated() {
     let metadata = Arc::new(FaultyDisk::new(MemoryDisk::new(0), Faults::none()));
     let disks = Disks {
         metadata: metadata.clone(),
@@ -174,7 +173,7 @@ fn with_the_metadata_full_pages_are_given_back_but_not_out() {
 }
 
 #[test]
-fn a_volume_whose_deletion_could_not_be_committed_is_still_there_and_read() {
+fn a_volume_survives_a_deletion_that_could_not_be_committed() {
     let (mut driver, _, faults, volume) = faulty();
     driver.write(volume, 0, &[7; BLOCK], true).unwrap();
     let used_bytes = driver.pool.used_bytes();
@@ -189,7 +188,7 @@ fn a_volume_whose_deletion_could_not_be_committed_is_still_there_and_read() {
 }
 
 #[test]
-fn a_volume_is_read_until_its_deletion_is_durable_and_what_writes_to_it_waits_so_long() {
+fn a_volume_is_readable_until_its_deletion_is_durable_and_writes_wait_until_then() {
     let (mut driver, _, _, volume) = faulty();
     driver.write(volume, 0, &[7; BLOCK], true).unwrap();
     let delete = driver.submit(Request::Delete { volume });
@@ -221,7 +220,7 @@ fn a_volume_is_read_until_its_deletion_is_durable_and_what_writes_to_it_waits_so
     let status = driver.pool.status();
     assert!(
         status.freeing_bytes > 0,
-        "the page is not given out under the read"
+        "the page is not reused while it is read"
     );
     driver.moved(access, true);
     driver.settle();

@@ -1,5 +1,5 @@
-//! Many requests at once, their data moved late and actions done in any order, against the obvious
-//! model; cut off in the end. One seed replays one run exactly.
+//! Many concurrent requests with delayed transfers and actions in any order, compared with a simple
+//! model, then a power cut. One seed replays one run exactly.
 
 mod support;
 
@@ -20,7 +20,7 @@ const PAGE_BLOCKS: u64 = PAGE / BLOCK as u64;
 const VOLUME_BLOCKS: u64 = 6 * PAGE_BLOCKS + 3;
 const GROUP_PAGES: u64 = 12;
 
-/// A request that is not over, and what it is about.
+/// A request in progress.
 #[derive(Debug)]
 enum Doing {
     Read {
@@ -41,7 +41,7 @@ enum Doing {
         blocks: u64,
         fua: bool,
     },
-    /// What was done when it was asked for.
+    /// The model at the time of the flush's request.
     Flush {
         covers: Model,
     },
@@ -111,7 +111,7 @@ impl Simulation {
         self.take_everything();
     }
 
-    /// A name of the model that may be asked about.
+    /// Returns a random volume of the model.
     fn any_volume(&mut self) -> Option<String> {
         let there = self
             .model
@@ -122,8 +122,8 @@ impl Simulation {
         (!names.is_empty()).then(|| names[self.random.random_range(0..names.len())].clone())
     }
 
-    /// No request that changes blocks of this range is under way: what two of them at once leave is
-    /// not defined.
+    /// Returns whether no change of these blocks is in progress: the result of two concurrent ones
+    /// is undefined.
     fn is_quiet(&self, of: &str, from: u64, length: u64) -> bool {
         self.doing.values().all(|doing| match doing {
             Doing::Write {
@@ -147,7 +147,8 @@ impl Simulation {
         })
     }
 
-    /// Nothing that changes the volume is under way: a snapshot then has one right content.
+    /// Returns whether no change of the volume is in progress, so that a snapshot has exactly one
+    /// valid content.
     fn is_unchanging(&self, of: &str) -> bool {
         self.doing.values().all(|doing| match doing {
             Doing::Write { name, .. } | Doing::Unmap { name, .. } => name != of,
@@ -160,7 +161,7 @@ impl Simulation {
             return;
         };
         let volume = self.model.volumes[&name].id.unwrap();
-        // Half of all at the volume's beginning, where copies and their origins meet.
+        // Half of all accesses at the start of the volume, where copies and their origins overlap.
         let among = [VOLUME_BLOCKS, 2 * PAGE_BLOCKS][self.random.random_range(0..2)];
         let first = self.random.random_range(0..among);
         let longest = [4, PAGE_BLOCKS, 2 * PAGE_BLOCKS][self.random.random_range(0..3)];
@@ -257,7 +258,7 @@ impl Simulation {
         }
     }
 
-    /// Does one of the actions that wait, any of them.
+    /// Carries out a random pending action.
     fn act(&mut self) {
         if !self.actions.is_empty() {
             let at = self.random.random_range(0..self.actions.len());
@@ -266,7 +267,7 @@ impl Simulation {
         }
     }
 
-    /// Moves the data of one of the accesses that are ready, any of them.
+    /// Transfers the data of a random access that is ready.
     fn move_some(&mut self) {
         if self.ready.is_empty() {
             return;
@@ -326,7 +327,7 @@ impl Simulation {
                     .collect();
                 assert!(
                     data == expected,
-                    "a read of {name} at {first} gave something else"
+                    "a read of {name} at {first} returned unexpected data"
                 );
                 true
             }
@@ -338,7 +339,7 @@ impl Simulation {
         }
     }
 
-    /// Takes replies and actions; checks that what is kept is what a walk finds.
+    /// Drains replies and actions, and compares the pool's counts with a walk.
     fn take_everything(&mut self) {
         let ids: Vec<RequestId> = self.doing.keys().copied().collect();
         for id in ids {
@@ -386,7 +387,7 @@ impl Simulation {
                 self.model.volumes.remove(&name);
             }
             (Doing::Write { .. }, Outcome::Failed(Failure::Full)) => self.full += 1,
-            // Nothing of it was done.
+            // The request had no effect.
             (
                 Doing::Unmap {
                     name,
@@ -406,7 +407,8 @@ impl Simulation {
         }
     }
 
-    /// The model without what is under way. (Writes are put into it when their data are moved.)
+    /// Returns the model without the requests in progress. (Writes enter it when their data is
+    /// transferred.)
     fn done(&self) -> Model {
         let mut model = self.model.clone();
         for doing in self.doing.values() {
@@ -426,7 +428,7 @@ impl Simulation {
         model
     }
 
-    /// Blocks are as they were when the flush was asked for, or newer.
+    /// Checks that the blocks are as they were at the flush's request, or newer.
     fn flushed(&mut self, covers: &Model) {
         for (name, then) in &covers.volumes {
             let Some(now) = self.model.volumes.get_mut(name) else {
@@ -441,7 +443,7 @@ impl Simulation {
         }
     }
 
-    /// Cuts the power: what is left holds what was promised.
+    /// Cuts the power and checks that all durable data is present.
     fn cut_off(&mut self) -> Result<(), String> {
         let position = self.recorder.position();
         let crash = self.recorder.crash(position);
@@ -462,11 +464,11 @@ impl Simulation {
     }
 }
 
-/// Each cut off at six images: half a minute in a test build.
+/// Number of runs, each cut off at six images: half a minute in a test build.
 const RUNS: u64 = 200;
 
 #[test]
-fn many_requests_at_once_in_any_order_lose_and_mix_nothing() {
+fn concurrent_requests_in_any_order_lose_and_mix_nothing() {
     let (mut full, mut waited) = (0, 0);
     for seed in 0..RUNS {
         let mut simulation = Simulation::new(seed);
@@ -487,7 +489,7 @@ fn many_requests_at_once_in_any_order_lose_and_mix_nothing() {
 }
 
 #[test]
-fn whatever_was_begun_ends_when_everything_is_done() {
+fn every_request_completes_once_all_actions_are_done() {
     for seed in 1000..1060 {
         let mut simulation = Simulation::new(seed);
         for _ in 0..300 {
@@ -513,7 +515,7 @@ fn whatever_was_begun_ends_when_everything_is_done() {
         assert_eq!(
             simulation.driver.pool.status().freeing_bytes,
             0,
-            "everything freed has come back"
+            "all freed pages are recycled"
         );
     }
 }

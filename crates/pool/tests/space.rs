@@ -9,7 +9,7 @@ use hakaru_pool::disk::MemoryDisk;
 use hakaru_pool::{Event, Failure, PoolConfig, Range, VolumeId};
 use support::{Disks, Driver, PAGE};
 
-/// A pool with groups of so many data pages each.
+/// Returns a pool with groups of the given numbers of data pages.
 fn pool(groups: &[u64]) -> Driver {
     let disks = Disks {
         metadata: Arc::new(MemoryDisk::new(0)),
@@ -45,7 +45,7 @@ fn fill(driver: &mut Driver, volume: VolumeId, pages: core::ops::Range<u64>) {
 }
 
 #[test]
-fn what_was_flushed_is_there_after_opening_again() {
+fn flushed_data_survives_reopening() {
     let mut driver = pool(&[8, 8]);
     let volume = driver.create_volume("v", 1 << 40, None).unwrap();
     driver
@@ -77,7 +77,7 @@ fn a_full_pool_refuses_exactly_the_writes_that_need_space() {
     let mut driver = pool(&[4]);
     let volume = driver.create_volume("v", 1 << 30, None).unwrap();
     fill(&mut driver, volume, 0..4);
-    // Half of it is mapped: nothing is changed, not even that half.
+    // Half of it is mapped: a refused write changes nothing, not even that half.
     let before = driver.read(volume, 3 * PAGE, 2 * PAGE as usize).unwrap();
     assert_eq!(
         driver.write(volume, 3 * PAGE, &vec![9; 2 * PAGE as usize], false),
@@ -94,7 +94,7 @@ fn a_full_pool_refuses_exactly_the_writes_that_need_space() {
 }
 
 #[test]
-fn a_page_given_back_serves_the_next_write_without_a_flush_being_asked_for() {
+fn a_deallocated_page_serves_the_next_write_without_a_flush() {
     let mut driver = pool(&[4]);
     let volume = driver.create_volume("v", 1 << 30, None).unwrap();
     fill(&mut driver, volume, 0..4);
@@ -103,13 +103,13 @@ fn a_page_given_back_serves_the_next_write_without_a_flush_being_asked_for() {
     let page = driver.read(volume, 9 * PAGE, PAGE as usize).unwrap();
     assert!(
         page[..512] == [5; 512] && page[512..].iter().all(|byte| *byte == 0),
-        "nothing of the page's past is seen"
+        "the page's old data is not visible"
     );
     driver.assert_clean();
 }
 
 #[test]
-fn growing_a_full_pool_lets_it_go_on() {
+fn growing_a_full_pool_lets_writes_proceed() {
     let mut driver = pool(&[2]);
     let volume = driver.create_volume("v", 1 << 30, None).unwrap();
     fill(&mut driver, volume, 0..2);
@@ -129,7 +129,7 @@ fn growing_a_full_pool_lets_it_go_on() {
 }
 
 #[test]
-fn the_file_of_a_group_in_use_is_not_made_anew() {
+fn the_file_of_a_group_in_use_is_not_recreated() {
     let mut driver = pool(&[2]);
     let volume = driver.create_volume("v", 1 << 30, None).unwrap();
     driver.write(volume, 0, &[7; 512], true).unwrap();
@@ -160,7 +160,7 @@ fn a_volume_at_its_quota_does_not_starve_another() {
 }
 
 #[test]
-fn the_threshold_is_told_once_each_time_it_is_crossed() {
+fn the_threshold_is_reported_once_per_crossing() {
     let mut driver = pool(&[100]);
     let volume = driver.create_volume("v", 1 << 30, None).unwrap();
     fill(&mut driver, volume, 0..69);
@@ -183,7 +183,7 @@ fn the_threshold_is_told_once_each_time_it_is_crossed() {
 }
 
 #[test]
-fn a_snapshot_keeps_what_was_there_and_shares_the_rest() {
+fn a_snapshot_keeps_old_data_and_shares_unchanged_pages() {
     let mut driver = pool(&[8]);
     let origin = driver.create_volume("o", 1 << 30, None).unwrap();
     fill(&mut driver, origin, 0..3);
@@ -238,7 +238,7 @@ fn parts_of_pages_are_zeroed_and_the_rest_stays() {
             .all(|byte| *byte == 1)
     );
     assert_eq!(driver.pool.volume(clone).unwrap().mapped_bytes, 2 * PAGE);
-    // Two ranges that together are a page; the volume's end, which is not a page's.
+    // Two ranges that together cover a page; the volume's end, which is not a page boundary.
     driver.write(volume, 10 * PAGE, &[1; 1024], false).unwrap();
     let half = PAGE / 2;
     driver
@@ -249,7 +249,7 @@ fn parts_of_pages_are_zeroed_and_the_rest_stays() {
 }
 
 #[test]
-fn provisioning_tells_what_takes_space() {
+fn provisioning_reports_allocated_extents() {
     let mut driver = pool(&[8]);
     let volume = driver.create_volume("v", 1 << 40, None).unwrap();
     fill(&mut driver, volume, 2..4);

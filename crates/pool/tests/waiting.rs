@@ -1,5 +1,4 @@
-//! What waits for what, scripted: copies, snapshots, space; and what is done with one who waits no
-//! longer.
+//! Scripts of waiting requests: for copies, snapshots and space; and their cancellation.
 
 mod support;
 
@@ -64,7 +63,7 @@ fn waits(driver: &mut Driver, id: RequestId) {
     assert!(driver.take_reply(id).is_none());
 }
 
-/// All actions there are.
+/// Returns all pending actions.
 fn actions(driver: &mut Driver) -> Vec<Action> {
     std::iter::from_fn(|| driver.pool.poll_action()).collect()
 }
@@ -81,7 +80,7 @@ fn a_snapshot_waits_for_the_writes_in_flight_and_writes_wait_for_it() {
     waits(&mut driver, behind);
     assert!(driver.read(volume, 0, 512).is_ok(), "reads do not wait");
     driver.moved(in_flight, true);
-    // The write goes on as soon as the maps are copied, before that is on stable storage.
+    // The write proceeds as soon as the maps are copied, before they are on stable storage.
     let access = ready(&mut driver, behind);
     waits(&mut driver, asked);
     driver.moved(access, true);
@@ -90,7 +89,7 @@ fn a_snapshot_waits_for_the_writes_in_flight_and_writes_wait_for_it() {
 }
 
 #[test]
-fn writes_to_a_page_being_copied_wait_and_reads_see_what_was_there() {
+fn writes_to_a_page_being_copied_wait_and_reads_return_the_old_data() {
     let (mut driver, volume) = pool(8);
     driver.write(volume, 0, &[1; 1024], false).unwrap();
     driver.copy_volume(volume, "s", true).unwrap();
@@ -120,7 +119,7 @@ fn writes_to_a_page_being_copied_wait_and_reads_see_what_was_there() {
 }
 
 #[test]
-fn a_copy_that_fails_fails_the_write_and_gives_its_page_back() {
+fn a_failed_copy_fails_the_write_and_frees_its_page() {
     for (failure, told) in [
         (ActionFailure::Io, Failure::Io),
         (ActionFailure::NoSpace, Failure::Full),
@@ -145,7 +144,7 @@ fn a_copy_that_fails_fails_the_write_and_gives_its_page_back() {
 }
 
 #[test]
-fn a_page_comes_back_only_when_the_reads_that_know_it_have_ended() {
+fn a_page_is_reused_only_after_the_reads_of_it_have_ended() {
     let (mut driver, volume) = pool(1);
     driver.write(volume, 0, &[1; 512], true).unwrap();
     let id = driver.submit(Request::Read {
@@ -165,7 +164,7 @@ fn a_page_comes_back_only_when_the_reads_that_know_it_have_ended() {
 }
 
 #[test]
-fn a_page_comes_back_only_when_the_commit_that_freed_it_is_durable() {
+fn a_page_is_reused_only_after_the_commit_that_freed_it_is_durable() {
     let (mut driver, volume) = pool(1);
     driver.write(volume, 0, &[1; 512], true).unwrap();
     driver.unmap(volume, &[(0, PAGE)], false).unwrap();
@@ -185,7 +184,7 @@ fn a_page_comes_back_only_when_the_commit_that_freed_it_is_durable() {
 }
 
 #[test]
-fn a_copy_is_synced_before_the_map_that_names_it_is_committed() {
+fn a_copy_is_synced_before_the_map_that_references_it_is_committed() {
     let (mut driver, volume) = pool(8);
     driver.write(volume, 0, &[1; 512], false).unwrap();
     driver.copy_volume(volume, "s", true).unwrap();
@@ -211,7 +210,7 @@ fn a_copy_is_synced_before_the_map_that_names_it_is_committed() {
 }
 
 #[test]
-fn a_request_that_waits_can_be_taken_back() {
+fn a_waiting_request_can_be_cancelled() {
     let (mut driver, volume) = pool(1);
     driver.write(volume, 0, &[1; 512], true).unwrap();
     driver.unmap(volume, &[(0, PAGE)], false).unwrap();
@@ -230,7 +229,7 @@ fn a_request_that_waits_can_be_taken_back() {
     waits(&mut driver, first);
     driver.moved(access, true);
 
-    // A snapshot that is taken back lets the writes behind it go on.
+    // Cancelling a snapshot lets the writes behind it proceed.
     let id = driver.submit(write(volume, 6));
     let in_flight = ready(&mut driver, id);
     let asked = driver.submit(snapshot(volume, "s"));
@@ -244,7 +243,7 @@ fn a_request_that_waits_can_be_taken_back() {
 }
 
 #[test]
-fn what_waits_for_space_fails_when_it_is_known_that_none_comes() {
+fn requests_that_wait_for_space_fail_once_none_can_come() {
     let (mut driver, volume) = pool(1);
     driver.write(volume, 0, &[1; 512], true).unwrap();
     driver.unmap(volume, &[(0, PAGE)], false).unwrap();
@@ -264,7 +263,7 @@ fn what_waits_for_space_fails_when_it_is_known_that_none_comes() {
 }
 
 #[test]
-fn flushes_that_come_during_a_round_share_the_next_one() {
+fn flushes_during_a_round_share_the_next_one() {
     let (mut driver, volume) = pool(8);
     driver.write(volume, 0, &[1; 512], false).unwrap();
     let first = driver.submit(Request::Flush);
@@ -286,7 +285,7 @@ fn flushes_that_come_during_a_round_share_the_next_one() {
 }
 
 #[test]
-fn what_changed_is_committed_after_the_interval_without_a_flush() {
+fn changes_are_committed_after_the_interval_without_a_flush() {
     let (mut driver, volume) = pool(8);
     driver.now += Duration::from_secs(100);
     driver.write(volume, 0, &[1; 512], false).unwrap();
@@ -302,7 +301,7 @@ fn what_changed_is_committed_after_the_interval_without_a_flush() {
 }
 
 #[test]
-fn a_deadline_that_passes_while_a_round_runs_is_not_told_again_and_again() {
+fn a_deadline_that_passes_during_a_round_is_reported_once() {
     let (mut driver, volume) = pool(8);
     driver.write(volume, 0, &[1; 512], false).unwrap();
     let id = driver.submit(Request::Flush);
@@ -393,7 +392,7 @@ fn refused_with(driver: &mut Driver, id: RequestId, failure: Failure) -> bool {
     matches!(driver.take_reply(id), Some(Outcome::Failed(told)) if told == failure)
 }
 
-/// A pool of two pages, both taken, that holds writes for a minute.
+/// Returns a pool of two pages, both allocated, that holds writes for a minute.
 fn full_pool_that_holds() -> (Driver, VolumeId) {
     let config = PoolConfig {
         hold_when_full: Duration::from_secs(60),
@@ -409,7 +408,7 @@ fn full_pool_that_holds() -> (Driver, VolumeId) {
 }
 
 #[test]
-fn a_write_is_held_for_room_and_fails_when_its_time_is_over() {
+fn a_write_is_held_for_room_and_fails_at_its_deadline() {
     let (mut driver, volume) = full_pool_that_holds();
     let began = driver.now;
     let first = driver.submit(write(volume, 5));
@@ -431,10 +430,10 @@ fn a_write_is_held_for_room_and_fails_when_its_time_is_over() {
 }
 
 #[test]
-fn what_gives_pages_back_or_adds_some_lets_held_writes_go_on() {
+fn deallocated_or_added_pages_let_held_writes_proceed() {
     let (mut driver, volume) = full_pool_that_holds();
     let held = [5, 6, 7].map(|page| driver.submit(write(volume, page)));
-    // What has its page is not held, and reads are not.
+    // Writes to mapped pages are not held, and neither are reads.
     driver.write(volume, 0, &[2; 512], false).unwrap();
     assert_eq!(driver.read(volume, 0, 512).unwrap(), [2; 512]);
     held.iter().for_each(|held| waits(&mut driver, *held));
@@ -458,7 +457,7 @@ fn what_gives_pages_back_or_adds_some_lets_held_writes_go_on() {
 }
 
 #[test]
-fn a_held_write_that_nobody_wants_any_more_is_let_go_and_takes_nothing() {
+fn a_cancelled_held_write_allocates_nothing() {
     let (mut driver, volume) = full_pool_that_holds();
     let held = driver.submit(write(volume, 5));
     assert!(driver.pool.cancel(driver.now, held));
@@ -470,7 +469,7 @@ fn a_held_write_that_nobody_wants_any_more_is_let_go_and_takes_nothing() {
 }
 
 #[test]
-fn a_volume_at_its_quota_is_refused_at_once_even_where_writes_are_held() {
+fn a_volume_at_its_quota_is_refused_at_once_even_if_writes_are_held() {
     let (mut driver, _) = full_pool_that_holds();
     let small = driver.create_volume("w", 1 << 20, Some(0)).unwrap();
     let id = driver.submit(write(small, 0));

@@ -115,13 +115,7 @@ impl FileStore {
                 unmap,
                 fua,
             } => {
-                let method = if block.iter().any(|byte| *byte != 0) {
-                    SweepMethod::Write(repeated(&block, range.length_bytes))
-                } else if unmap {
-                    SweepMethod::Punch
-                } else {
-                    SweepMethod::Zero
-                };
+                let method = SweepMethod::of_write_same(&block, range.length_bytes, unmap);
                 let mut sweep = FileSweep::new(lun, io, vec![range], method);
                 sweep.fua = fua;
                 return self.begin_sweep(sweep, context, sweeps);
@@ -305,6 +299,19 @@ impl FileSweep {
             if range.length_bytes == 0 {
                 self.ranges.pop();
             }
+        }
+    }
+}
+
+impl SweepMethod {
+    /// Returns the method of a WRITE SAME of `block`: zeros need not be written.
+    fn of_write_same(block: &[u8], length_bytes: u64, unmap: bool) -> SweepMethod {
+        if block.iter().any(|byte| *byte != 0) {
+            SweepMethod::Write(repeated(block, length_bytes))
+        } else if unmap {
+            SweepMethod::Punch
+        } else {
+            SweepMethod::Zero
         }
     }
 }

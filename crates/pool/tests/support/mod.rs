@@ -1,4 +1,4 @@
-//! A shell for tests: moves the data and does the actions of a pool at once, over any disks.
+//! A shell for tests: transfers data and carries out a pool's actions at once, over any disks.
 #![allow(dead_code)]
 
 pub mod oracle;
@@ -19,20 +19,20 @@ use hakaru_units::Time;
 pub const PAGE: u64 = 64 << 10;
 pub const UUID: [u8; 16] = *b"sixteen bytes ok";
 
-/// Where the files of a pool are.
+/// The disks of a pool.
 #[derive(Clone, Debug)]
 pub struct Disks {
     pub metadata: Arc<dyn Disk>,
-    /// By the group's name.
+    /// Data files by the group's name.
     pub groups: BTreeMap<String, Arc<dyn Disk>>,
 }
 
-/// What a driver leaves out: bugs that the harness has to find.
+/// Steps that a driver skips: planted bugs that the harness must detect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Planted {
-    /// `Sync` is answered, but not done.
+    /// `Sync` is answered without being carried out.
     pub no_sync: bool,
-    /// `Discard` is answered, but not done.
+    /// `Discard` is answered without being carried out.
     pub no_discard: bool,
 }
 
@@ -48,8 +48,8 @@ pub struct Driver {
     replies: BTreeMap<RequestId, VecDeque<Outcome>>,
 }
 
-/// How a request of a driver ended. An error of the disk under the data is the shell's to tell;
-/// here it is `Io`.
+/// Result of a driver's request. Reporting an error of the data disk is the shell's task; here it
+/// is `Io`.
 pub type Ended = Result<(), Failure>;
 
 impl Driver {
@@ -238,7 +238,7 @@ impl Driver {
         }
     }
 
-    /// Asks, lets everything go on, and gives the first answer.
+    /// Sends a request, carries out everything pending, and returns the first answer.
     pub fn ask(&mut self, request: Request) -> Outcome {
         let id = self.submit(request);
         self.reply(id)
@@ -255,7 +255,7 @@ impl Driver {
         self.pool.handle_moved(self.now, access, ok);
     }
 
-    /// The next answer to `id`; does what has to be done for it.
+    /// Carries out actions until `id` is answered. Returns the answer.
     pub fn reply(&mut self, id: RequestId) -> Outcome {
         loop {
             if let Some(outcome) = self.take_reply(id) {
@@ -265,7 +265,7 @@ impl Driver {
         }
     }
 
-    /// The next answer to `id` if it is there.
+    /// Returns the next answer to `id`, if there is one.
     pub fn take_reply(&mut self, id: RequestId) -> Option<Outcome> {
         while let Some(Reply { id, outcome }) = self.pool.poll_reply() {
             self.replies.entry(id).or_default().push_back(outcome);
@@ -278,12 +278,12 @@ impl Driver {
         outcome
     }
 
-    /// Does everything there is to do.
+    /// Carries out everything pending.
     pub fn settle(&mut self) {
         while self.step() {}
     }
 
-    /// Does the next action. False if there is none.
+    /// Carries out the next action. Returns false if there is none.
     pub fn step(&mut self) -> bool {
         while let Some(event) = self.pool.poll_event() {
             self.events.push(event);
@@ -352,7 +352,7 @@ impl Driver {
         self.disks.groups[&name].clone()
     }
 
-    /// Nothing that is kept differs from what a walk finds.
+    /// Asserts that the pool's counts equal those of a walk.
     #[track_caller]
     pub fn assert_clean(&self) {
         assert_eq!(self.pool.check(), []);

@@ -1,5 +1,5 @@
-//! What may be read after a crash: per block (512 bytes) the values from the last one known to be
-//! on stable storage to the last one issued.
+//! Valid contents after a crash: per block (512 bytes) the values from the last one known to be on
+//! stable storage to the last one issued.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
@@ -8,11 +8,10 @@ use hakaru_pool::VolumeId;
 
 pub const BLOCK: usize = 512;
 
-/// A block's content: what wrote it, 0 for zeros. No two writes have the same number, so neither do
-/// two volumes.
+/// Content of a block: the number of the write, 0 for zeros. Numbers are unique over all volumes.
 pub type Value = u64;
 
-/// The bytes of a block that write `value` wrote at `block`.
+/// Returns the bytes of block `block` written by the write `value`.
 pub fn stamp(value: Value, block: u64) -> [u8; BLOCK] {
     let mut bytes = [0; BLOCK];
     if value != 0 {
@@ -26,14 +25,14 @@ pub fn stamp(value: Value, block: u64) -> [u8; BLOCK] {
     bytes
 }
 
-/// The data of a write of `value`.
+/// Returns the data of the write `value`.
 pub fn stamps(value: Value, first: u64, blocks: u64) -> Vec<u8> {
     (first..first + blocks)
         .flat_map(|block| stamp(value, block))
         .collect()
 }
 
-/// What wrote a block; `None`: torn, or of another place.
+/// Returns the write that a block contains; `None`: torn, or of another block.
 pub fn value_of(bytes: &[u8], block: u64) -> Option<Value> {
     let value = Value::from_be_bytes(bytes[..8].try_into().unwrap());
     (bytes == stamp(value, block)).then_some(value)
@@ -42,12 +41,12 @@ pub fn value_of(bytes: &[u8], block: u64) -> Option<Value> {
 #[derive(Clone, Debug)]
 pub struct VolumeModel {
     pub id: Option<VolumeId>,
-    /// It is on stable storage that it is there.
+    /// The volume's existence is on stable storage.
     pub certain: bool,
-    /// Its deletion has been asked for.
+    /// The volume's deletion was requested.
     pub going: bool,
     pub read_only: bool,
-    /// Per block: what may be read after a crash; the last is what is read now.
+    /// Valid values per block after a crash; the last is the current one.
     pub blocks: Vec<Vec<Value>>,
 }
 
@@ -55,7 +54,7 @@ pub struct VolumeModel {
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     pub volumes: BTreeMap<String, VolumeModel>,
-    /// Something failed: what is read now may be any of what was allowed since then.
+    /// An operation failed: a read may return any value that was valid since then.
     pub uncertain: bool,
 }
 
@@ -73,7 +72,7 @@ impl Model {
         );
     }
 
-    /// A copy of what `of` holds now.
+    /// Adds a copy of the current contents of `of`.
     pub fn copy(&mut self, of: &str, name: &str) {
         let mut copy = self.volumes[of].clone();
         copy.id = None;
@@ -93,7 +92,7 @@ impl Model {
         volume.certain = true;
     }
 
-    /// `value` is being written.
+    /// Records that the write `value` was issued.
     pub fn write(&mut self, name: &str, first: u64, blocks: u64, value: Value) {
         let volume = self.volumes.get_mut(name).unwrap();
         for values in &mut volume.blocks[first as usize..(first + blocks) as usize] {
@@ -101,7 +100,7 @@ impl Model {
         }
     }
 
-    /// What was written to these blocks is on stable storage.
+    /// Records that the current contents of these blocks are on stable storage.
     pub fn settle(&mut self, name: &str, first: u64, blocks: u64) {
         if self.uncertain {
             return;
@@ -112,7 +111,7 @@ impl Model {
         }
     }
 
-    /// All that was acknowledged is on stable storage.
+    /// Records that all acknowledged data is on stable storage.
     pub fn settle_all(&mut self) {
         if self.uncertain {
             return;
@@ -124,7 +123,7 @@ impl Model {
         }
     }
 
-    /// What is read now: `Err` tells a block that may not be.
+    /// Checks data that was read. `Err` names an invalid block.
     pub fn judge(&self, name: &str, data: &[u8]) -> Result<Vec<Value>, String> {
         let volume = &self.volumes[name];
         let mut found = Vec::with_capacity(volume.blocks.len());

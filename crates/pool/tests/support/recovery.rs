@@ -1,4 +1,4 @@
-//! What has to hold of a pool after a crash, whatever the crash left.
+//! Invariants of a pool after any crash.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
@@ -10,15 +10,15 @@ use hakaru_pool::{Failure, PoolConfig};
 use super::oracle::{BLOCK, Model, Value};
 use super::{Disks, Driver, PAGE, Planted};
 
-/// Names of the groups' files, in the order of the disks behind the first, which is the metadata's.
+/// Names of the groups' files, in the order of the disks after the first, which is the metadata's.
 pub const GROUPS: [&str; 3] = ["g0", "g1", "g2"];
 
 static ZEROS: [u8; PAGE as usize] = [0; PAGE as usize];
 
-/// What every volume holds.
+/// Contents of every volume.
 pub type Content = BTreeMap<String, Vec<Value>>;
 
-/// Disks of a pool, the metadata first.
+/// Builds the disks of a pool, the metadata first.
 pub fn disks(all: impl IntoIterator<Item = Arc<dyn Disk>>) -> Disks {
     let mut all = all.into_iter();
     Disks {
@@ -35,7 +35,7 @@ pub fn of_memory(images: &[MemoryDisk]) -> Disks {
     )
 }
 
-/// Opens what a crash left and looks at everything, twice; `Err` tells what is not as it should be.
+/// Opens the disks after a crash and reads everything twice. `Err` describes the first violation.
 pub fn recover(disks: Disks, model: &Model) -> Result<(Driver, Content), String> {
     recover_planted(disks, model, Planted::default())
 }
@@ -49,28 +49,28 @@ pub fn recover_planted(
         .map_err(|error| format!("refused: {error}"))?;
     let content = look(&mut driver, model)?;
     if content != look(&mut driver, model)? {
-        return Err("read twice, the second time otherwise".into());
+        return Err("two reads returned different data".into());
     }
     Ok((driver, content))
 }
 
-/// Uses a recovered pool up, and opens it once more: what was read first stays.
+/// Fills a recovered pool and opens it once more: the data read at first must be unchanged.
 pub fn use_up(mut driver: Driver, model: &Model, content: &Content) -> Result<(), String> {
     fill(&mut driver)?;
     if *content != look(&mut driver, model)? {
-        return Err("what others wrote changed it".into());
+        return Err("writes to other volumes changed it".into());
     }
     driver.flush().map_err(|error| error.to_string())?;
     let disks = driver.disks.clone();
     drop(driver);
     let (_, again) = recover(disks, model)?;
     if *content != again {
-        return Err("opened twice, the second time otherwise".into());
+        return Err("the second opening returned different data".into());
     }
     Ok(())
 }
 
-/// Every volume that must be there is, none that may not be, and holds what it may.
+/// Checks that every required volume exists, no other does, and that their contents are valid.
 fn look(driver: &mut Driver, model: &Model) -> Result<Content, String> {
     let findings = driver.pool.check();
     if !findings.is_empty() {
@@ -99,8 +99,8 @@ fn look(driver: &mut Driver, model: &Model) -> Result<Content, String> {
     Ok(content)
 }
 
-/// Takes every page that is left, with one block written in each: all else in them reads as zeros,
-/// and none is missing.
+/// Allocates every page left, with one block written in each. The rest of each must read as zeros,
+/// and no page may be missing.
 pub fn fill(driver: &mut Driver) -> Result<(), String> {
     let capacity = driver.pool.status().capacity_bytes / PAGE;
     let used = driver.pool.status().used_bytes / PAGE;
@@ -118,7 +118,7 @@ pub fn fill(driver: &mut Driver) -> Result<(), String> {
                 if let Some(at) =
                     (0..PAGE as usize).find(|at| !written.contains(at) && page[*at] != 0)
                 {
-                    return Err(format!("byte {at} of a page given out holds {}", page[at]));
+                    return Err(format!("byte {at} of an allocated page is {}", page[at]));
                 }
                 taken += 1;
             }

@@ -68,14 +68,14 @@ impl PoolStore {
                 if unmap && block.iter().all(|byte| *byte == 0) {
                     return self.unmap(volume, io, &[range], fua, context);
                 }
-                let count = SAME_BYTES.min(range.length_bytes) / block.len() as u64;
+                let left = range;
                 let same = WriteSame {
                     io,
                     volume,
-                    left: range,
+                    left,
                     fua,
                 };
-                return self.write_same(same, block.repeat(count as usize), context);
+                return self.start_write_same(same, &block, context);
             }
             IoOp::Status { range, extents_max } => {
                 let result = self.provisioning(volume, range, extents_max);
@@ -87,6 +87,12 @@ impl PoolStore {
             }
         };
         self.ask(requester, bytes, request, context);
+    }
+
+    /// Starts a WRITE SAME of `block`, in steps of at most [`SAME_BYTES`].
+    fn start_write_same(&mut self, same: WriteSame, block: &[u8], context: &mut StoreContext) {
+        let count = SAME_BYTES.min(same.left.length_bytes) / block.len() as u64;
+        self.write_same(same, block.repeat(count as usize), context);
     }
 
     fn unmap(
