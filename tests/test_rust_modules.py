@@ -10,17 +10,10 @@ from tests.rust_modules import cycles, import_graph
 
 CRATES = sorted((Path(__file__).resolve().parents[1] / "crates").iterdir())
 
-# Crates that are still being taken apart. A crate leaves this list when its last circle is cut.
-CIRCULAR = {"engine"}
-
-
 @pytest.mark.parametrize("crate", CRATES, ids=lambda crate: crate.name)
 def test_files_of_a_crate_import_each_other_in_one_direction(crate: Path) -> None:
     circles = [["::".join(module) or "lib.rs" for module in group] for group in cycles(import_graph(crate))]
-    if crate.name in CIRCULAR:
-        assert circles, f"{crate.name} has no circle any more: take it off CIRCULAR"
-    else:
-        assert circles == []
+    assert circles == []
 
 
 @pytest.mark.parametrize(

@@ -282,7 +282,7 @@ impl Shell<'_> {
     }
 
     fn set_port_state(&mut self, portal: usize, state: PortState) -> Result<Progress, Failure> {
-        if portal >= self.listeners.len() {
+        if portal >= self.acceptor.portals() {
             let message = format!("there is no portal {portal}");
             return Err(Failure::usage(message, "portals count from 0"));
         }
@@ -407,10 +407,10 @@ impl Shell<'_> {
 
     /// The answer to `status`.
     fn status(&self) -> BTreeMap<String, Value> {
-        let portals = self.listeners.iter().enumerate();
-        let portals: Vec<Value> = portals
-            .map(|(portal, listener)| {
-                let address = listener.local_address().ok();
+        let addresses = self.acceptor.addresses().unwrap_or_default();
+        let portals: Vec<Value> = (0..self.acceptor.portals())
+            .map(|portal| {
+                let address = addresses.get(portal);
                 let state = port_state(self.target.port_state(portal));
                 json!({"address": address.map(|a| a.to_string()), "state": state})
             })

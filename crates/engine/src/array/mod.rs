@@ -47,22 +47,22 @@ mod validate;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use hakaru_contract::{ArrayConfig, ErrorClass};
 use hakaru_iscsi_target::{ConnectionId, Limits, Target, TargetConfig};
 use hakaru_runtime::file::FileQueue;
-use hakaru_runtime::net::Listener;
-use hakaru_runtime::net::socket_options::SocketFacts;
+use hakaru_runtime::net::Socket;
 use hakaru_runtime::process::{self, entropy};
-use hakaru_runtime::{Event, Reactor, Token, WaitPolicy, Waiter, clock};
+use hakaru_runtime::{Event, Interest, Reactor, Token, WaitPolicy, Waiter, clock};
 use hakaru_units::Time;
 use serde_json::{Value, json};
 
 pub use self::check::check_pool;
 
-use self::accept::Accepting;
+use self::accept::{Accept, Acceptor};
 use self::connection::{Connection, Turn};
 use self::lending::Lending;
 use self::orders::Orders;
@@ -87,6 +87,10 @@ const BACKGROUND_BYTES_PER_TURN: u64 = 1 << 20;
 
 /// Events taken from the reactor at a time.
 const EVENTS: usize = 1024;
+
+/// Connections accepted from one listener before the sessions have their turn: during a login storm
+/// a further one is always pending.
+const ACCEPTS_PER_TURN: usize = 16;
 
 /// How long initiators may take to log out after `stop`.
 const GOODBYE: Duration = Duration::from_secs(2);
@@ -122,8 +126,7 @@ struct Shell<'r> {
     reactor: &'r Reactor,
     target: Target,
     storage: Storage,
-    listeners: Vec<Listener>,
-    accepting: Accepting,
+    acceptor: Acceptor<'r>,
     refusals: RefusalLog,
     /// Indexed by [`ConnectionId::index`].
     connections: Vec<Option<Connection>>,
@@ -144,8 +147,8 @@ struct Shell<'r> {
     samples: Schedule,
     /// Sessions that `config.sessions_max` and the limit of open files allow at start.
     sessions_max: u32,
-    /// Panics that were caught, to be told.
-    defects: Vec<Failure>,
+    /// Failures of this turn that the operator is to see.
+    failures: Vec<Failure>,
 }
 
 impl<'r> Shell<'r> {
@@ -162,15 +165,8 @@ impl<'r> Shell<'r> {
         let mut storage = Storage::new(model, files, keeper);
         pools::open(config, &mut storage, reactor)?;
         let descriptions = setup::open_lus(config, parameters.as_ref(), &mut storage, reactor)?;
-        let listeners = accept::listen(&addresses, &config.socket, reactor)?;
-        let mut portals = Vec::new();
-        for listener in &listeners {
-            portals.push(
-                listener
-                    .local_address()
-                    .or_environment("read the bound address", "")?,
-            );
-        }
+        let acceptor = Acceptor::listen(&addresses, &config.socket, reactor)?;
+        let portals = acceptor.addresses()?;
         // With a lower limit of open files the array accepts fewer sessions; `ready` reports how
         // many.
         let sessions_max = process::connections_possible(0).min(config.sessions_max.into()) as u32;
@@ -198,8 +194,7 @@ impl<'r> Shell<'r> {
                 Box::new(entropy::fill),
             ),
             storage,
-            listeners,
-            accepting: Accepting::default(),
+            acceptor,
             refusals: RefusalLog::default(),
             connections: Vec::new(),
             open: 0,
@@ -214,25 +209,20 @@ impl<'r> Shell<'r> {
             space_told: vec![u64::MAX; config.pools.len()],
             samples: Schedule::new(config.sample_interval_ms)?,
             sessions_max,
-            defects: Vec::new(),
+            failures: Vec::new(),
         })
     }
 
     /// What `ready` tells.
     fn found(&self, config: &ArrayConfig) -> Result<BTreeMap<String, Value>, Failure> {
-        let mut portals = Vec::new();
-        for listener in &self.listeners {
-            let address = listener
-                .local_address()
-                .or_environment("read the bound address", "")?;
-            portals.push(address.to_string());
-        }
+        let addresses = self.acceptor.addresses()?;
+        let portals: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
         let lus: Vec<Value> = config
             .lus
             .iter()
             .map(|lu| json!({"lun": lu.lun, "size_bytes": lu.size_bytes, "block_bytes": lu.block_bytes, "store": lu.store}))
             .collect();
-        let socket = self.listeners.first().map(SocketFacts::of);
+        let socket = self.acceptor.socket_facts();
         let pools = figures::pools_figures(&self.storage);
         Ok(BTreeMap::from([
             ("portals".to_owned(), json!(portals)),
@@ -243,7 +233,7 @@ impl<'r> Shell<'r> {
             ("model".to_owned(), json!(config.model)),
             (
                 "socket".to_owned(),
-                json!(socket.and_then(Result::ok).as_ref().map(describe_socket)),
+                json!(socket.as_ref().map(describe_socket)),
             ),
             ("sessions_max".to_owned(), json!(self.sessions_max)),
         ]))
@@ -259,7 +249,7 @@ impl<'r> Shell<'r> {
             let now = clock::now();
             for event in waiter.events() {
                 if !control.handle_event(event)? {
-                    self.handle_event(now, event, control);
+                    self.handle_event(now, event);
                 }
             }
             for _ in 0..self.again.len() {
@@ -267,7 +257,7 @@ impl<'r> Shell<'r> {
                     self.receive(now, id.index());
                 }
             }
-            self.resume_accepting(now, false);
+            self.acceptor.resume(now, false);
             self.target.handle_timeout(now);
             self.storage.handle_timeout(now, &mut self.target);
             let moved = self.settle(now);
@@ -276,9 +266,11 @@ impl<'r> Shell<'r> {
                 self.settle(now);
             }
             self.tell(control);
-            self.report_refusals(now, control);
-            for defect in self.defects.drain(..) {
-                control.error(&defect, false);
+            while let Some(refusal) = self.target.poll_refusal() {
+                self.failures.extend(self.refusals.report(now, &refusal));
+            }
+            for failure in self.failures.drain(..) {
+                control.error(&failure, false);
             }
             while let Some(order) = control.poll_order() {
                 match order {
@@ -310,14 +302,14 @@ impl<'r> Shell<'r> {
         let deadlines = [
             self.storage.poll_timeout(),
             self.target.poll_timeout(),
-            self.accepting.poll_timeout(),
+            self.acceptor.poll_timeout(),
             self.samples.next(),
             stop_by,
         ];
         deadlines.into_iter().flatten().min()
     }
 
-    fn handle_event(&mut self, now: Time, event: Event, control: &Control) {
+    fn handle_event(&mut self, now: Time, event: Event) {
         if event.token == FILES {
             return self.storage.handle_file_event(now);
         }
@@ -330,7 +322,7 @@ impl<'r> Shell<'r> {
             return self.storage.handle_store_event(now, pool);
         }
         if token >= LISTENERS {
-            return self.accept(now, (token - LISTENERS) as usize, control);
+            return self.accept(now, (token - LISTENERS) as usize);
         }
         let index = token as usize;
         // Events of a connection that was closed in this very turn find nobody, or a newer one that reads in vain.
@@ -344,6 +336,42 @@ impl<'r> Shell<'r> {
         if event.writable {
             self.send(now, index);
         }
+    }
+
+    /// Accepts connections of a portal, up to [`ACCEPTS_PER_TURN`]. The reactor reports the others
+    /// again, because it watches listeners level-triggered.
+    fn accept(&mut self, now: Time, portal: usize) {
+        for _ in 0..ACCEPTS_PER_TURN {
+            match self.acceptor.accept(now, portal, self.open) {
+                Accept::Connection(socket, peer) => self.add_connection(now, portal, socket, peer),
+                Accept::Nothing => return,
+                Accept::Failed(failure) => self.failures.extend(failure),
+            }
+        }
+    }
+
+    fn add_connection(&mut self, now: Time, portal: usize, socket: Socket, peer: SocketAddr) {
+        // A peer that has reset the connection already leaves a socket without an address; dropping
+        // it closes it.
+        let Ok(local) = socket.local_address() else {
+            return;
+        };
+        let Some(id) = self.target.handle_connected(now, portal, local, peer) else {
+            return;
+        };
+        let token = Token(id.index() as u64);
+        if self
+            .reactor
+            .register(&socket, token, Interest::Edge)
+            .is_err()
+        {
+            return self.target.handle_closed(now, id);
+        }
+        if self.connections.len() <= id.index() {
+            self.connections.resize_with(id.index() + 1, || None);
+        }
+        self.connections[id.index()] = Some(Connection::new(id, socket));
+        self.open += 1;
     }
 
     fn receive(&mut self, now: Time, index: usize) {
@@ -368,7 +396,7 @@ impl<'r> Shell<'r> {
     /// Ends a session whose handling has panicked.
     fn give_up(&mut self, now: Time, id: ConnectionId, panic: &str) {
         self.target.handle_panicked(now, id);
-        self.defects.push(Failure::new(
+        self.failures.push(Failure::new(
             ErrorClass::Internal,
             format_args!("a session was ended by a defect of hakaru: {panic}"),
             "the other sessions go on, but do not trust this run; please report it",
@@ -402,7 +430,7 @@ impl<'r> Shell<'r> {
             self.tcp.forget(index, &connection);
             connection.close(&mut self.lending);
             self.open -= 1;
-            self.resume_accepting(Time::ZERO, true);
+            self.acceptor.resume(Time::ZERO, true);
         }
     }
 

@@ -1,14 +1,12 @@
-//! Refused logins, for the operator.
+//! Reports of refused logins to the operator, at a bounded rate.
 use std::time::Duration;
 
 use hakaru_iscsi_target::LoginRefusal;
 use hakaru_units::Time;
 
-use super::Shell;
-use crate::control::Control;
 use crate::failure::Failure;
 
-/// Refusals reported in one period; further ones are counted and reported as a number with the next period.
+/// Refusals reported in one period. Further ones are counted; the next report gives their number.
 const REPORTS_PER_PERIOD: u32 = 5;
 const PERIOD: Duration = Duration::from_secs(10);
 
@@ -21,7 +19,13 @@ pub(super) struct RefusalLog {
 }
 
 impl RefusalLog {
-    /// Whether another refusal is reported now; with how many were left out before it.
+    /// Returns the report of a refusal, or `None` while the rate is exceeded.
+    pub(super) fn report(&mut self, now: Time, refusal: &LoginRefusal) -> Option<Failure> {
+        let left_out = self.admit(now)?;
+        Some(failure(refusal, left_out))
+    }
+
+    /// Returns the number of refusals left out before this one, or `None` if it is left out too.
     fn admit(&mut self, now: Time) -> Option<u64> {
         if self.period_ends.is_none_or(|end| now >= end) {
             self.period_ends = Some(now + PERIOD);
@@ -33,17 +37,6 @@ impl RefusalLog {
         }
         self.reported += 1;
         Some(std::mem::take(&mut self.left_out))
-    }
-}
-
-impl Shell<'_> {
-    /// Logs who was refused and why.
-    pub(super) fn report_refusals(&mut self, now: Time, control: &Control) {
-        while let Some(refusal) = self.target.poll_refusal() {
-            if let Some(left_out) = self.refusals.admit(now) {
-                control.error(&failure(&refusal, left_out), false);
-            }
-        }
     }
 }
 
