@@ -10,6 +10,7 @@ from tests.rust_modules import cycles, import_graph
 
 CRATES = sorted((Path(__file__).resolve().parents[1] / "crates").iterdir())
 
+
 @pytest.mark.parametrize("crate", CRATES, ids=lambda crate: crate.name)
 def test_files_of_a_crate_import_each_other_in_one_direction(crate: Path) -> None:
     circles = [["::".join(module) or "lib.rs" for module in group] for group in cycles(import_graph(crate))]
