@@ -1,15 +1,18 @@
-//! accept(2) that fails: the array serves on and takes logins again by itself.
+//! Limits of descriptors: the array serves its sessions, answers every login, and recovers by itself.
 mod support;
 
-use std::net::TcpStream;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use rustix::net::{AddressFamily, SocketType};
 use serde_json::json;
 use support::array::{Array, MIB, Scratch, config, group, pool, thin};
-use support::client::Client;
+use support::client::{Client, incoming, read_16};
 
 fn set_limit(pid: u32, files: usize) {
     let status = Command::new("prlimit")
@@ -118,4 +121,55 @@ fn an_array_whose_descriptors_suffice_for_no_session_says_so() {
         error["hint"].as_str().unwrap().contains("ulimit -n"),
         "{error}"
     );
+}
+
+/// Connects from a source address, which is local.
+fn connect_from(source: &str, portal: &str) -> io::Result<OwnedFd> {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    let source: SocketAddr = format!("{source}:0").parse().unwrap();
+    rustix::net::bind(&socket, &source)?;
+    let portal: SocketAddr = portal.parse().unwrap();
+    rustix::net::connect(&socket, &portal)?;
+    Ok(socket)
+}
+
+#[test]
+fn half_open_logins_of_one_address_leave_descriptors_for_sessions_of_others() {
+    let lu = json!({"lun": 0, "size_bytes": MIB, "block_bytes": 512, "store": {"kind": "memory"}});
+    let config = config(json!([lu]), json!([]));
+    let mut array = Array::start_inside(&descriptor_limit(128), &config);
+    let half_open: Vec<OwnedFd> = (0..200)
+        .map(|_| connect_from("127.0.0.2", array.portal()).expect("the backlog has room"))
+        .collect();
+    let clients = log_in_until_refused(array.portal());
+    assert!(!clients.is_empty());
+    let sessions = array.sample()["sessions"].clone();
+    assert_eq!(sessions["sessions_now"], json!(clients.len() as f64));
+    drop((half_open, clients));
+    assert_eq!(array.stop(), Some(0));
+}
+
+#[test]
+fn pipes_of_zero_copy_reads_leave_descriptors_for_logins() {
+    let lu = json!({"lun": 0, "size_bytes": MIB, "block_bytes": 512, "store": {"kind": "memory"}});
+    let config = config(json!([lu]), json!([]));
+    let mut array = Array::start_inside(&descriptor_limit(128), &config);
+    // Each reader leaves more data unread than its socket buffers hold, so the array keeps the
+    // pipe of its current piece.
+    let readers: Vec<Client> = (0..30)
+        .map(|number| {
+            let mut reader = Client::login(array.portal(), 1000 + number);
+            for _ in 0..16 {
+                reader.submit(0, &read_16(0, 2048), incoming(MIB as usize));
+            }
+            reader.peek();
+            reader
+        })
+        .collect();
+    let clients = log_in_until_refused(array.portal());
+    assert!(array.sample()["port/0"]["tx_lent_bytes"].as_f64().unwrap() > 0.0);
+    let sessions_max = array.found["sessions_max"].as_u64().unwrap() as usize;
+    assert_eq!(readers.len() + clients.len(), sessions_max);
+    drop((readers, clients));
+    assert_eq!(array.stop(), Some(0));
 }

@@ -32,6 +32,10 @@ pub(crate) const TASKS_MAX: u32 = (1 << 24) - 257;
 /// Limits on the resources that peers can occupy, and timeouts.
 #[derive(Clone, Debug)]
 pub struct Limits {
+    /// Connections of any kind: sessions, logins in progress, and connections that are ending. Set
+    /// it to the number of sockets that the process may have. Logins in progress from one origin
+    /// get at most three quarters of what all others leave. Default 32 768.
+    pub connections_max: u32,
     /// Sessions in full feature phase. Default 16 384.
     pub sessions_max: u32,
     /// Connections that have not finished their login. Default 16 384.
@@ -76,6 +80,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
+            connections_max: 32_768,
             sessions_max: 16_384,
             logins_max: 16_384,
             logins_per_address_max: 12_288,

@@ -18,8 +18,9 @@ from hakaru.run.plan import cost_of, estimate
 from hakaru.study import Expanded
 from hakaru.units import format_size
 
-# A process holds a few files beside one socket per session.
-FILES_BESIDE = 64
+# Open files of a process beside one socket per session: stores, pipes of zero-copy reads, logins in
+# progress.
+FILES_BESIDE = 256
 
 
 def check_machine(expanded: Expanded, lab: LabPlan | None, folder: Path) -> None:

@@ -13,14 +13,16 @@ use super::storage::Storage;
 /// The smallest piece that is lent.
 pub const PIECE_MIN_BYTES: u32 = 128 << 10;
 
-/// Pipes of all connections: a connection has one while its socket is full. Their descriptors and what they hold are thus bounded; those
-/// that find none copy.
-const PIPES_MAX: usize = 64;
+/// Most pipes of all connections. A connection has one while its socket is full; a connection that
+/// gets none copies.
+pub const PIPES_MAX: u32 = 64;
 
 /// The pipes that no connection uses.
 pub struct Lending {
     spare: Vec<PagePipe>,
-    made: usize,
+    /// Pipes that exist, in use or not.
+    made: u32,
+    pipes_max: u32,
     /// The system lets us.
     possible: bool,
 }
@@ -35,11 +37,12 @@ pub enum Attempt {
 }
 
 impl Lending {
-    /// None made yet.
-    pub fn new() -> Lending {
+    /// No pipe is made yet; at most `pipes_max` will be.
+    pub fn new(pipes_max: u32) -> Lending {
         Lending {
             spare: Vec::new(),
             made: 0,
+            pipes_max,
             possible: true,
         }
     }
@@ -52,7 +55,7 @@ impl Lending {
             } => {
                 self.possible
                     && *length_bytes >= PIECE_MIN_BYTES
-                    && (self.made < PIPES_MAX || !self.spare.is_empty())
+                    && (self.made < self.pipes_max || !self.spare.is_empty())
                     && target.may_lend(id, *lun)
             }
             Segment::Bytes(_) => false,
@@ -96,6 +99,11 @@ impl Lending {
         }
     }
 
+    /// The number of pipes that exist.
+    pub fn made(&self) -> u32 {
+        self.made
+    }
+
     fn take(&mut self) -> Option<PagePipe> {
         self.spare.pop().or_else(|| {
             let pipe = PagePipe::new().ok()?;
@@ -126,7 +134,7 @@ impl Lending {
 
     /// A connection has ended: what its pipe still holds is not for another.
     pub fn discard(&mut self, pipe: Option<PagePipe>) {
-        self.made -= usize::from(pipe.is_some());
+        self.made -= u32::from(pipe.is_some());
     }
 }
 

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 
 use hakaru_contract::{GroupConfig, LuConfig, ManageAction, PortState, StoreConfig};
 use hakaru_pool::{Failure as Refusal, Outcome, Request, VolumeId};
-use hakaru_runtime::process;
 use hakaru_store::{Lu, Place, Store};
 use hakaru_units::Time;
 use hakaru_wire::scsi::AccessState;
@@ -171,16 +170,14 @@ impl Shell<'_> {
         Ok(Progress::Ask(request, part))
     }
 
-    /// Lowers the bound on sessions, because group files use descriptors too. Returns `false` if
-    /// fewer connections fit now than are open.
+    /// Lowers the bounds on connections and sessions, because group files use descriptors too.
+    /// Returns `false` if fewer fit now than are open.
     fn reserve_descriptors(&mut self) -> bool {
-        let open = self.open as u64;
-        let possible = process::connections_possible(open);
-        let sessions_max = possible.clamp(1, self.sessions_max.into()) as u32;
-        let (logins_max, per_address_max) = setup::logins_max(sessions_max);
+        let now = self.descriptors.again(self.open, &self.lending);
         self.target
-            .set_connections_max(sessions_max, logins_max, per_address_max);
-        open <= possible
+            .set_connections_max(now.connections_max.max(1), now.sessions_max.max(1));
+        let sessions = self.target.sessions_now();
+        sessions <= now.sessions_max as usize && self.open <= now.connections_max as usize
     }
 
     /// Closes the file of a group that is not added after all.

@@ -22,6 +22,7 @@
 //! | `accept.rs` | listeners, and the connections that they give |
 //! | `refusals.rs` | refused logins, for the operator |
 //! | `connection.rs` | one socket: receiving in turns, sending gathered |
+//! | `descriptors.rs` | open files divided among sessions, logins and pipes |
 //! | `lending.rs` | large reads sent without a copy |
 //! | `tell.rs` | what initiators and operator are told, counters |
 //! | `tcp.rs` | what TCP says of the connections |
@@ -30,6 +31,7 @@ mod accept;
 mod access;
 mod check;
 mod connection;
+mod descriptors;
 mod figures;
 mod lending;
 mod lu_file;
@@ -55,7 +57,7 @@ use hakaru_contract::{ArrayConfig, ErrorClass};
 use hakaru_iscsi_target::{ConnectionId, Limits, Target, TargetConfig};
 use hakaru_runtime::file::FileQueue;
 use hakaru_runtime::net::Socket;
-use hakaru_runtime::process::{self, entropy};
+use hakaru_runtime::process::entropy;
 use hakaru_runtime::{Event, Interest, Reactor, Token, WaitPolicy, Waiter, clock};
 use hakaru_units::Time;
 use serde_json::{Value, json};
@@ -64,6 +66,7 @@ pub use self::check::check_pool;
 
 use self::accept::{Accept, Acceptor};
 use self::connection::{Connection, Turn};
+use self::descriptors::Descriptors;
 use self::lending::Lending;
 use self::orders::Orders;
 use self::refusals::RefusalLog;
@@ -145,8 +148,8 @@ struct Shell<'r> {
     /// Of each pool: bytes in use when the target was last told.
     space_told: Vec<u64>,
     samples: Schedule,
-    /// Sessions that `config.sessions_max` and the limit of open files allow at start.
-    sessions_max: u32,
+    /// Connections, sessions and pipes that were possible at start.
+    descriptors: Descriptors,
     /// Failures of this turn that the operator is to see.
     failures: Vec<Failure>,
 }
@@ -167,18 +170,10 @@ impl<'r> Shell<'r> {
         let descriptions = setup::open_lus(config, parameters.as_ref(), &mut storage, reactor)?;
         let acceptor = Acceptor::listen(&addresses, &config.socket, reactor)?;
         let portals = acceptor.addresses()?;
-        // With a lower limit of open files the array accepts fewer sessions; `ready` reports how
-        // many.
-        let sessions_max = process::connections_possible(0).min(config.sessions_max.into()) as u32;
-        if sessions_max == 0 {
-            return Err(Failure::environment(
-                "the limit of open files leaves none for a session",
-                "raise it with `ulimit -n`",
-            ));
-        }
+        let descriptors = Descriptors::at_start(config.sessions_max)?;
         let limits = Limits {
             linger: GOODBYE,
-            ..setup::limits(&config.login, sessions_max)
+            ..setup::limits(config, &descriptors)
         };
         let target_name = config.target_name.clone();
         Ok(Shell {
@@ -204,11 +199,11 @@ impl<'r> Shell<'r> {
             received: false,
             buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
             slices: Vec::new(),
-            lending: Lending::new(),
+            lending: Lending::new(descriptors.pipes_max),
             orders: Orders::default(),
             space_told: vec![u64::MAX; config.pools.len()],
             samples: Schedule::new(config.sample_interval_ms)?,
-            sessions_max,
+            descriptors,
             failures: Vec::new(),
         })
     }
@@ -235,7 +230,10 @@ impl<'r> Shell<'r> {
                 "socket".to_owned(),
                 json!(socket.as_ref().map(describe_socket)),
             ),
-            ("sessions_max".to_owned(), json!(self.sessions_max)),
+            (
+                "sessions_max".to_owned(),
+                json!(self.descriptors.sessions_max),
+            ),
         ]))
     }
 

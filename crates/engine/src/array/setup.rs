@@ -4,13 +4,14 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use hakaru_contract::drive::{ArrayModel, Drive};
-use hakaru_contract::{ArrayConfig, LoginKeys, LuConfig, StoreConfig};
+use hakaru_contract::{ArrayConfig, LuConfig, StoreConfig};
 use hakaru_drive::Array;
 use hakaru_iscsi_target::{Limits, LuDescription, Thin, check_reservations};
 use hakaru_runtime::memory::SparseMemory;
 use hakaru_runtime::{Reactor, Token};
 use hakaru_store::{Contents, FileStore, GRANULE_BYTES, MemoryStore, Place, Store};
 
+use super::descriptors::Descriptors;
 use super::lu_file::LuFile;
 use super::pools;
 use super::storage::{Keeper, Lu, LuMemory, Storage};
@@ -57,23 +58,18 @@ pub fn model(config: &ArrayConfig) -> Result<Option<(ArrayModel, Array)>, Failur
     }
 }
 
-/// The target's bounds with these keys, for sessions as many as this.
-pub fn limits(keys: &LoginKeys, sessions_max: u32) -> Limits {
-    let (logins_max, logins_per_address_max) = logins_max(sessions_max);
+/// The target's bounds.
+pub fn limits(config: &ArrayConfig, descriptors: &Descriptors) -> Limits {
+    let logins_max = config.sessions_max.max(2);
+    let defaults = Limits::default();
     Limits {
-        sessions_max,
+        connections_max: descriptors.connections_max,
+        sessions_max: descriptors.sessions_max,
         logins_max,
-        logins_per_address_max,
-        keys: *keys,
-        ..Limits::default()
+        logins_per_address_max: defaults.logins_per_address_max.min(logins_max - 1),
+        keys: config.login,
+        ..defaults
     }
-}
-
-/// Logins that may be in progress beside so many sessions: in total, and from one address.
-pub fn logins_max(sessions_max: u32) -> (u32, u32) {
-    let all = sessions_max.max(2);
-    let per_address = (all - 1).min(Limits::default().logins_per_address_max);
-    (all, per_address)
 }
 
 /// Properties that an LU has from its volume.

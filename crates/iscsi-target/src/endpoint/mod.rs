@@ -138,9 +138,9 @@ impl Target {
             portal < core.config.portals.len(),
             "there is a portal {portal}"
         );
-        let (max, per_origin_max) = (limits.logins_max, limits.logins_per_address_max);
         let origin = Origin::of(peer.ip());
-        if core.shutting_down || !core.logins.begin(origin, max, per_origin_max) {
+        let open = self.connections.len() as u32;
+        if core.shutting_down || !core.logins.begin(origin, limits, open) {
             core.counters.sessions.logins_refused += 1;
             return None;
         }

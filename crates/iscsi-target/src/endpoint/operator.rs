@@ -10,18 +10,12 @@ use crate::endpoint::Target;
 use crate::task::{Stage, Task};
 
 impl Target {
-    /// Sets the bounds on sessions and logins ([`crate::Limits`]). Sessions and logins above them
-    /// stay; new ones are refused.
-    pub fn set_connections_max(
-        &mut self,
-        sessions_max: u32,
-        logins_max: u32,
-        logins_per_address_max: u32,
-    ) {
+    /// Sets the bounds on connections and sessions ([`crate::Limits`]). Connections and sessions
+    /// above them stay; new ones are refused.
+    pub fn set_connections_max(&mut self, connections_max: u32, sessions_max: u32) {
         let limits = &mut self.core.config.limits;
+        limits.connections_max = connections_max;
         limits.sessions_max = sessions_max;
-        limits.logins_max = logins_max;
-        limits.logins_per_address_max = logins_per_address_max;
     }
 
     /// Sets the space behind an LU, for LOG SENSE page 0Ch, which only a thin LU reports. Cheap:

@@ -7,6 +7,8 @@
 use core::net::{IpAddr, Ipv6Addr};
 use std::collections::HashMap;
 
+use crate::config::Limits;
+
 /// Text that a login may always hold, bytes: several times what initiators send.
 const OWN_BYTES: usize = 4 << 10;
 /// Text that one login may hold, bytes: the longest text that is collected, and the answers to it.
@@ -46,11 +48,19 @@ pub(crate) struct LoginBudget {
 }
 
 impl LoginBudget {
-    /// Counts a login, if neither bound is reached.
+    /// Counts a login if no bound is reached. `open` is the number of connections of any kind, also
+    /// those whose login is not in progress.
     #[must_use]
-    pub(crate) fn begin(&mut self, origin: Origin, logins_max: u32, per_origin_max: u32) -> bool {
+    pub(crate) fn begin(&mut self, origin: Origin, limits: &Limits, open: u32) -> bool {
         let here = self.by_origin.get(&origin).map_or(0, |usage| usage.logins);
-        let fits = self.all.logins < logins_max && here < per_origin_max;
+        let left_by_others = limits
+            .connections_max
+            .saturating_sub(open.saturating_sub(here));
+        // The last connection is for anyone: without it no address could log in.
+        let share = (left_by_others - left_by_others.div_ceil(4)).max(1);
+        let fits = open < limits.connections_max
+            && self.all.logins < limits.logins_max
+            && here < limits.logins_per_address_max.min(share);
         if fits {
             self.all.logins += 1;
             self.by_origin.entry(origin).or_default().logins += 1;
@@ -105,14 +115,15 @@ mod tests {
     #[test]
     fn one_origin_leaves_others_their_part_and_every_login_its_own_share() {
         let mut budget = LoginBudget::default();
+        let limits = Limits::default();
         let (greedy, good) = (origin("10.0.0.66"), origin("10.0.0.1"));
         let mut held = 0;
-        while budget.begin(greedy, 9999, 9998) && budget.hold(greedy, 0, LOGIN_BYTES_MAX) {
+        while budget.begin(greedy, &limits, 0) && budget.hold(greedy, 0, LOGIN_BYTES_MAX) {
             held += 1;
         }
         assert_eq!(held, ORIGIN_BYTES_MAX / (LOGIN_BYTES_MAX - OWN_BYTES));
         assert!(budget.hold(greedy, 0, OWN_BYTES));
-        assert!(budget.begin(good, 9999, 9998) && budget.hold(good, 0, LOGIN_BYTES_MAX));
+        assert!(budget.begin(good, &limits, 0) && budget.hold(good, 0, LOGIN_BYTES_MAX));
         assert!(!budget.hold(good, LOGIN_BYTES_MAX, LOGIN_BYTES_MAX + 1));
     }
 
@@ -120,13 +131,47 @@ mod tests {
     fn what_is_given_back_is_counted_no_more() {
         let mut budget = LoginBudget::default();
         let peer = origin("2001:db8::1");
+        let limits = Limits {
+            logins_max: 1,
+            ..Limits::default()
+        };
         for _ in 0..100_000 {
-            assert!(budget.begin(peer, 1, 1));
+            assert!(budget.begin(peer, &limits, 0));
             assert!(budget.hold(peer, 0, 100_000) && budget.hold(peer, 100_000, 10));
-            assert!(!budget.begin(origin("10.0.0.1"), 1, 1));
+            assert!(!budget.begin(origin("10.0.0.1"), &limits, 1));
             budget.end(peer, 10);
         }
         assert_eq!((budget.all.common_bytes, budget.by_origin.len()), (0, 0));
+    }
+
+    #[test]
+    fn logins_of_one_origin_leave_a_quarter_of_the_connections_to_others() {
+        let limits = Limits {
+            connections_max: 100,
+            ..Limits::default()
+        };
+        let (greedy, good) = (origin("10.0.0.66"), origin("10.0.0.1"));
+        for sessions in 0..100 {
+            let mut budget = LoginBudget::default();
+            let free = limits.connections_max - sessions;
+            let mut open = sessions;
+            while budget.begin(greedy, &limits, open) {
+                open += 1;
+            }
+            assert_eq!(open - sessions, (free * 3 / 4).max(1));
+            assert_eq!(budget.begin(good, &limits, open), free > 1, "{free} left");
+        }
+    }
+
+    #[test]
+    fn no_login_begins_when_all_connections_are_in_use() {
+        let limits = Limits {
+            connections_max: 100,
+            ..Limits::default()
+        };
+        let mut budget = LoginBudget::default();
+        assert!(!budget.begin(origin("10.0.0.1"), &limits, 100));
+        assert!(budget.begin(origin("10.0.0.1"), &limits, 99));
     }
 
     #[test]

@@ -20,7 +20,8 @@ use rustix::thread::{
 /// listeners, stores.
 const DESCRIPTORS_OF_OUR_OWN: u64 = 64;
 
-/// Descriptors reserved besides those already open: pipes, and files opened later.
+/// Descriptors reserved besides those already open: files and wakers opened later. Pipes of
+/// zero-copy sends are not among them: the array reserves those itself.
 const DESCRIPTORS_TO_COME: u64 = 32;
 
 /// Kills this process when the thread that started it ends, so that an engine never outlives its
