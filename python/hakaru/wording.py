@@ -17,7 +17,7 @@ import math
 import os
 import re
 import string
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from babel.messages.pofile import read_po
 from babel.numbers import format_decimal
 
 from hakaru import kind
+from hakaru.errors import EnvironmentError_
 
 LANGUAGES = ("en", "ja")
 LOCALE = Path(__file__).parent / "locale"
@@ -38,25 +39,40 @@ _ENDS_LATIN, _BEGINS_LATIN = re.compile(f"{_LATIN}$"), re.compile(_LATIN)
 
 @functools.cache
 def catalogue(language: str) -> dict[str, tuple[str, ...]]:
-    """Message id → its text, or its texts by plural form (singular first)."""
-    folders = [LOCALE, *(each.folder / "locale" for each in kind.registered().values())]
-    files = [folder / f"{language}.po" for folder in folders]
-    found: dict[str, tuple[str, ...]] = {}
-    for file in files:
-        if file == files[0] or file.is_file():
-            found |= _read(file, language)
-    return found
+    """Message id → its text, or its texts by plural form (singular first), of hakaru and of every
+    kind. Raises EnvironmentError_ as `merged` does.
+    """
+    own = LOCALE / f"{language}.po"
+    of_kinds = dict.fromkeys(each.folder / "locale" / f"{language}.po" for each in kind.registered().values())
+    return merged([own, *(path for path in of_kinds if path.is_file())], language)
+
+
+def merged(paths: Iterable[Path], language: str) -> dict[str, tuple[str, ...]]:
+    """The messages of all catalogues. Raises EnvironmentError_ if two of them define the same id,
+    because the report would then show a text that belongs to another package.
+    """
+    messages: dict[str, tuple[str, ...]] = {}
+    origins: dict[str, Path] = {}
+    for path in paths:
+        for message, forms in _read(path, language).items():
+            if message in messages:
+                raise EnvironmentError_(
+                    f"{path}: message {message!r} is already defined in {origins[message]}",
+                    "begin the ids of a package's messages with its own name, or uninstall one of the packages",
+                )
+            messages[message], origins[message] = forms, path
+    return messages
 
 
 def _read(path: Path, language: str) -> dict[str, tuple[str, ...]]:
     with path.open("rb") as file:
-        read = read_po(file, locale=language)
-    found: dict[str, tuple[str, ...]] = {}
-    for message in read:
-        if message.id:
-            key = message.id if isinstance(message.id, str) else message.id[0]
-            found[key] = (message.string,) if isinstance(message.string, str) else tuple(message.string or ())
-    return found
+        entries = read_po(file, locale=language)
+    messages: dict[str, tuple[str, ...]] = {}
+    for entry in entries:
+        if entry.id:
+            key = entry.id if isinstance(entry.id, str) else entry.id[0]
+            messages[key] = (entry.string,) if isinstance(entry.string, str) else tuple(entry.string or ())
+    return messages
 
 
 def say(language: str, message: str, values: Mapping[str, Any] | None = None) -> str:

@@ -61,7 +61,7 @@ def test_device_goes_before_our_own_processor(tmp_path: Path) -> None:
     assert limiter(summary)["limiter"] == "drives"
 
 
-def test_own_processor_at_its_limit_marks_the_points_as_tester_limited(tmp_path: Path) -> None:
+def test_own_processor_at_its_limit_marks_the_points_as_test_setup_limited(tmp_path: Path) -> None:
     summary = run(
         tmp_path,
         (1, rep(1000, busy={"drive/0.0": 0.2}, initiator_cpu=0.5)),

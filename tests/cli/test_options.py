@@ -35,6 +35,8 @@ def test_two_factors_in_one_only_are_refused_with_how_to_write_them() -> None:
         (["plan", "vm-sweep", "--only", "vms=1", "--only", "vms=7"], "--only names a factor twice", "vms=1,7"),
         (["plan", "vm-sweep", "--repetitions", "0"], "Must be >= 1", "`hakaru plan --help` lists"),
         (["plan", "vm-sweep", "--repetitions", "101"], "Must be <= 100", "`hakaru plan --help` lists"),
+        (["tune", "--depth", "x"], "--depth: 'x' is not a number of requests", "write a whole number from 1 to"),
+        (["tune", "--depth", "1.5"], "--depth: '1.5' is not a number of requests", "or `any`"),
         (["report", "x", "--format", "docx"], "--format: unknown value 'docx'", "choose from html, pdf, json;"),
         (["report", "x", "--lang", "fr"], "--lang: unknown value 'fr'", "choose from en, ja;"),
         (
@@ -45,7 +47,6 @@ def test_two_factors_in_one_only_are_refused_with_how_to_write_them() -> None:
         (["tune", "--rtt", "20"], "--rtt: a duration", "example"),
         (["tune", "--rtt", "20 min"], "--rtt: 20 min is too much", "choose at most 10 s"),
         (["tune", "--loss", "100"], "--loss", "`hakaru tune --help` lists"),
-        (["tune", "--depth", "some"], "--depth", "`hakaru tune --help` lists"),
         (["array", "create", "a", "p/v", "64"], "a size is a number and a unit", "example"),
     ],
 )

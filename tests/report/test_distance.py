@@ -15,7 +15,7 @@ from hakaru.kinds.vms import path as distance
 from hakaru.kinds.vms import path_figures as distance_figures
 from hakaru.report import charts, render
 from hakaru.report.charts import NARROW, WIDE, Stack
-from hakaru.wording import LANGUAGES, number
+from hakaru.wording import LANGUAGES, number, say
 from PIL import Image
 
 from tests.analysis.small_distance import Load, Pt, asked_of, factors, published_shape, write_run
@@ -108,3 +108,7 @@ def test_figures_of_a_run_over_a_distance_are_drawn_on_their_own(tmp_path: Path)
     run = published_shape(tmp_path)
     assert report.figure(run, "throughput_0", tmp_path / "t.svg").read_text().startswith("<svg")
     assert report.figure(run, "phases", tmp_path / "p.png", language="ja").read_bytes().startswith(b"\x89PNG")
+
+
+def test_frames_hop_by_hop_are_not_described_as_those_of_copies() -> None:
+    assert "image" not in say("en", "hops.about") and "コピー" not in say("ja", "hops.about")

@@ -43,3 +43,14 @@ def test_report_of_a_site_names_its_lus_and_no_model(directory: Path, tmp_path: 
     assert "{'" not in text and "&#39;portal&#39;" not in text and "None" not in text
     for shown in ("our array", "192.0.2.10:3260", "iqn.2011-10.example.vendor:array", "LU 5", "LU 6"):
         assert shown in text
+
+
+@pytest.mark.parametrize(("described", "shown"), [(True, True), (False, False)])
+def test_the_lab_has_a_heading_only_where_there_is_something_to_show(
+    tmp_path: Path, described: bool, shown: bool
+) -> None:
+    directory = make_run(tmp_path / "run")
+    if not described:
+        (directory / "lab.json").write_text("{}")
+    (path,) = render(directory, ["html"], ["en"], tmp_path)
+    assert ('<section id="lab">' in path.read_text()) is shown

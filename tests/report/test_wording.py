@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 from hakaru import kind
+from hakaru.errors import EnvironmentError_
 from hakaru.kinds.copy.analysis.metrics import UNITS as COPY_UNITS
 from hakaru.kinds.vms.analysis.flows import UNITS as FLOW_UNITS
 from hakaru.kinds.vms.analysis.metrics import UNITS
 from hakaru.report.fonts import FACES, face, missing
-from hakaru.wording import LANGUAGES, LOCALE, catalogue, join, number, say, tenths
+from hakaru.wording import LANGUAGES, LOCALE, catalogue, join, merged, number, say, tenths
 
 PYTHON = Path(__file__).parents[2] / "python" / "hakaru"
 
@@ -39,6 +40,16 @@ def ids(file: Path) -> list[str]:
 def test_no_message_stands_twice(language: str) -> None:
     said = [message for file in PYTHON.rglob(f"locale/{language}.po") for message in ids(file)]
     assert len(said) == len(set(said)), {m for m in said if said.count(m) > 1}
+
+
+def test_two_packages_that_define_the_same_message_are_refused(tmp_path: Path) -> None:
+    paths = [tmp_path / "first.po", tmp_path / "second.po"]
+    for path in paths:
+        path.write_text('msgid "limiter.tape"\nmsgstr "the tape drive"\n')
+    with pytest.raises(EnvironmentError_) as error:
+        merged(paths, "en")
+    assert str(error.value) == f"{paths[1]}: message 'limiter.tape' is already defined in {paths[0]}"
+    assert "begin the ids" in error.value.hint
 
 
 @pytest.mark.parametrize("name", sorted(kind.registered()))

@@ -1,10 +1,11 @@
-"""The bottleneck of a sweep: what gave out first as the load grew, from the verdicts of its points.
+"""The bottleneck of a sweep: the resource that reached its limit first as the load grew, from the
+verdicts of its points.
 
-The rule (docs/methodology/limiter.md). Looked at first are the points up to the end of the range
-within 5 % of the peak. Among devices and links at their limit there, the one that came to it at the
-lowest level is named; of equals, the one closest to full at the peak. Without such a one it is the
-verdict of the peak itself: a stall, turns, the tester. If the peak has none either, the rest of the
-sweep is looked at, for devices and links alone.
+The rule (docs/methodology/limiter.md) examines the points up to the end of the range within 5 % of
+the peak. Of the devices and links at their limit there, it names the one that reached it at the
+lowest level; in a tie, the one closest to its limit at the peak. If there is none, it takes the
+verdict of the peak: a stall, R2Ts, the test setup. If the peak has none either, it examines the
+rest of the sweep for devices and links alone.
 """
 
 from __future__ import annotations
@@ -70,9 +71,9 @@ def judge_sweep(stages: Stages, sweep: Sweep) -> SweepVerdict:
     last = sweep.level(near[-1])
     # The emulated network itself comes before all else, as at a point: what it does to a number, no
     # other rule knows.
-    tester = peak.verdict if peak.verdict.limiter == "fabric" else None
-    capacity = None if tester else _earliest(stages, sweep, peak, last)
-    found = tester or capacity or (peak.verdict if peak.verdict.limiter != UNDETERMINED else None)
+    test_setup = peak.verdict if peak.verdict.limiter == "fabric" else None
+    capacity = None if test_setup else _earliest(stages, sweep, peak, last)
+    found = test_setup or capacity or (peak.verdict if peak.verdict.limiter != UNDETERMINED else None)
     found = found or _earliest(stages, sweep, peak, math.inf) or peak.verdict
     resource = found.resource
     at_peak = _at(stages, peak, found)

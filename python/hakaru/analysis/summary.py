@@ -92,11 +92,11 @@ def of_run(
     }
 
 
-def mark_tester_limited(one: Sweep, verdict: SweepVerdict) -> None:
-    """Marks every point at which the tester was at its limit, where the tester is the bottleneck of
-    the sweep.
+def mark_test_setup_limited(one: Sweep, verdict: SweepVerdict) -> None:
+    """Marks every point at which the test setup was at its limit, if it is the bottleneck of the
+    sweep.
     """
-    if not verdict.verdict.tester_limited or verdict.resource is None:
+    if not verdict.verdict.test_setup_limited or verdict.resource is None:
         return
     names = {"generator_cpu": "generator_saturated", "fabric": "fabric_saturated"}
     name = names.get(verdict.limiter, "machine_saturated")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from cyclopts import Group, Parameter, validators
+from cyclopts import Group, Parameter, Token, validators
 
 from hakaru.cli.finish import finish
 from hakaru.cli.options import JsonLines, Quiet, Reports, RunsFolder, duration, size
@@ -26,6 +27,22 @@ RTT_NS, RATE_BITS_PER_S = 20 * MS, 10**9
 
 _PATH = Group("Path and load", sort_key=1)
 _SEARCH = Group("Search", sort_key=2)
+
+
+def parse_depth(_: Any, tokens: Sequence[Token]) -> int | Literal["any"]:
+    """`--depth 8` → `8`, `--depth any` → `any`. Raises UsageError for any other text;
+    `Conditions.check` holds the bounds.
+    """
+    text = tokens[-1].value
+    if text == "any":
+        return "any"
+    try:
+        return int(text)
+    except ValueError:
+        from hakaru.tune.conditions import DEPTH_MAX
+
+        hint = f"write a whole number from 1 to {DEPTH_MAX}, or `any`"
+        raise UsageError(f"--depth: {text!r} is not a number of requests", hint) from None
 
 
 @Parameter(name="*")
@@ -64,7 +81,12 @@ class PathAndLoad:
     depth: Annotated[
         int | Literal["any"],
         Parameter(
-            group=_PATH, metavar="N|any", show_choices=False, help="Requests in flight. `any`: the search chooses it."
+            group=_PATH,
+            converter=parse_depth,
+            n_tokens=1,
+            metavar="N|any",
+            show_choices=False,
+            help="Requests in flight. `any`: the search chooses it.",
         ),
     ] = 1
 

@@ -28,8 +28,8 @@ def _words(language: str, _: Verdict, evidence: Evidence) -> list[str]:
 CACHE = Rule(
     "cache",
     "device",
-    "Writes waiting for room below the write-pending limit of the array's cache are at least half of the time that "
-    "requests spend in it: the array runs at the speed of its drives.",
+    "Waiting for space below the write-pending limit of the array's cache is at least half of the time that requests "
+    "spend in the array. The array then runs at the speed of its drives.",
     _evaluate,
     _words,
 )

@@ -64,17 +64,17 @@ def _copy_words(language: str, _: Verdict, evidence: Evidence) -> list[str]:
 LOW_USE = Rule(
     "depth",
     "load",
-    "A closed load keeps its queue depth, devices and links were watched, nothing is used to three quarters of its "
-    "limit, and round trips, transfer and the time of the array's devices account for 85 % of the rate: more "
-    "outstanding would do more.",
+    "The load is closed and keeps its queue depth, devices and links were watched, no utilisation reaches 75 % of its "
+    "limit, and round trips, transfer and service times of the array's devices account for at least 85 % of the rate. "
+    "More requests outstanding would raise the rate.",
     _low_use,
     _words,
 )
 BLOCKS = Rule(
     "depth",
     "load",
-    "Blocks that may be outstanding (jobs x streams x depth) over the time of a block (read and write) are the rate, "
-    "within 10 %. That holds of every copy that keeps its depth, so it is looked at last.",
+    "The number of blocks that may be outstanding (jobs x streams x depth), divided by the time to read and write a "
+    "block, equals the rate within 10 %. This is true of every copy that keeps its depth, so this rule comes last.",
     _makes_the_rate,
     _copy_words,
 )

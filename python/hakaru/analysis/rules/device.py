@@ -23,9 +23,12 @@ def _at_limit(device: str) -> Callable[[Evidence], Verdict | None]:
 DRIVES = Rule(
     "drives",
     "device",
-    "The busiest drive of the array's model is busy 98 % of the time: a stripe is as slow as its slowest drive.",
+    "The busiest drive of the array's model is busy at least 98 % of the time. A stripe is as slow as its slowest "
+    "drive.",
     _at_limit("drives"),
 )
-CONTROLLER = Rule("controller", "device", "The array's controller is busy 95 % of the time.", _at_limit("controller"))
-PORT = Rule("port", "device", "A port of the array's model is busy 95 % of the time.", _at_limit("port"))
+CONTROLLER = Rule(
+    "controller", "device", "The array's controller is busy at least 95 % of the time.", _at_limit("controller")
+)
+PORT = Rule("port", "device", "A port of the array's model is busy at least 95 % of the time.", _at_limit("port"))
 DEVICES = (DRIVES, CONTROLLER, PORT)

@@ -31,10 +31,10 @@ def _words(language: str, verdict: Verdict, _: Evidence) -> list[str]:
 
 FABRIC = Rule(
     "fabric",
-    "tester",
-    "The emulated network lost more packets outside of its model than it dropped in it; or its busiest thread is at "
-    "90 % of a processor, frames came over 200 µs late (99th percentile), and the load is under 95 % of its lowest "
-    "closed form.",
+    "test setup",
+    "The emulated network lost more packets outside its model than the model dropped. Or: its busiest thread uses at "
+    "least 90 % of a CPU, the 99th percentile of the frames' lateness exceeds 200 µs, and the rate is below 95 % of "
+    "the lowest closed form.",
     _evaluate,
     _words,
 )

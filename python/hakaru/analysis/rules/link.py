@@ -23,8 +23,8 @@ def _words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
 LINK = Rule(
     "link",
     "link",
-    "A link is busy 90 % of the time in one of its directions. Drops before a full link are TCP's way of finding its "
-    "rate. A link whose node is held to less than it carries does not count.",
+    "A link is busy at least 90 % of the time in one direction. Drops in front of a full link are normal: TCP finds "
+    "the link's rate by them. A link whose node has a rate limit below the link's rate does not count.",
     _evaluate,
     _words,
 )

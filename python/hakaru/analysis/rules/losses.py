@@ -145,24 +145,24 @@ def _line_words(language: str, verdict: Verdict, evidence: Evidence) -> list[str
 CONGESTION_MARKS = Rule(
     "congestion_marks",
     "network",
-    "A port that is not full marked frames (ECN), at least ten for each that it dropped, and waiting for timers is not "
-    "what most of the unused path comes from.",
+    "A port whose link is not at its limit marked frames (ECN), at least ten for each frame that it dropped, and "
+    "waiting for timers does not explain most of the unused path.",
     _marks,
     _marked,
 )
 SWITCH_BUFFER = Rule(
     "switch_buffer",
     "network",
-    "A port that is not full dropped frames, TCP sent bytes again or timers ran out, and (of VMs) TCP waited for the "
-    "path at least half of the unused time.",
+    "A port whose link is not at its limit dropped frames, TCP retransmitted or its timers expired, and (loads of VMs "
+    "only) TCP waited for the path during at least half of the unused time.",
     _buffer,
     _overflow,
 )
 CONGESTION_WINDOW = Rule(
     "congestion_window",
     "network",
-    "A line lost frames as it was asked to, TCP sent bytes again or timers ran out, and TCP waited for the path at "
-    "least half of the unused time.",
+    "A link lost frames at the loss rate that the study sets, TCP retransmitted or its timers expired, and TCP waited "
+    "for the path during at least half of the unused time.",
     _line,
     _line_words,
 )

@@ -46,19 +46,19 @@ def _machine_words(language: str, verdict: Verdict, evidence: Evidence) -> list[
 
 GENERATOR_CPU = Rule(
     "generator_cpu",
-    "tester",
-    "The load generator (of VMs or of a copy) uses 90 % of a processor.",
+    "test setup",
+    "The load generator (of VMs or of a copy) uses at least 90 % of a CPU.",
     _core("generator_cpu", "cpu/initiator", "cpu/backup"),
 )
 ARRAY_CPU = Rule(
-    "array_cpu", "tester", "The array's software uses 90 % of a processor.", _core("array_cpu", "cpu/array")
+    "array_cpu", "test setup", "The array's software uses at least 90 % of a CPU.", _core("array_cpu", "cpu/array")
 )
 MACHINE_CPU = Rule(
     "machine_cpu",
-    "tester",
-    "The processors of this machine are used 95 %. Of a copy also where nothing else is nearer to its limit and the "
-    "kernel's pressure clock (`/proc/pressure/cpu`, `some`) says that processes waited for a processor at least half "
-    "of the time.",
+    "test setup",
+    "The CPUs of this machine are at least 95 % busy. For a copy, also if no other resource is closer to its limit and "
+    "processes waited for a CPU at least half of the time (pressure stall information, `some` of "
+    "`/proc/pressure/cpu`).",
     _machine,
     _machine_words,
 )

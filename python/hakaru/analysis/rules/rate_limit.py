@@ -20,6 +20,6 @@ def _evaluate(evidence: Evidence) -> Verdict | None:
 RATE_LIMIT = Rule(
     "rate_limit",
     "load",
-    "Jobs, or the host's own port, are at 90 % of the rate to which the study holds them.",
+    "Jobs, or the host's port, reach at least 90 % of the rate limit that the study sets for them.",
     _evaluate,
 )

@@ -12,9 +12,10 @@ from hakaru.wording import say, tenths
 
 UNDETERMINED = "undetermined"
 
-Resource = Literal["device", "link", "network", "tcp", "load", "tester"]
-"""The layer that gives out: a device of the array, a link, a switch on the way, TCP at an end, the
-load itself (too little outstanding, waiting for turns), or hakaru and its machine.
+Resource = Literal["device", "link", "network", "tcp", "load", "test setup"]
+"""The layer of a bottleneck: a device of the array, a link, a switch on the path, TCP at an end,
+the load itself (too few requests outstanding, or waiting for R2Ts), or the test setup: hakaru and
+its machine.
 """
 CAPACITIES: tuple[Resource, ...] = ("device", "link")
 """Layers that fill up as a load grows: of these a sweep names the one that came to its limit
@@ -40,9 +41,9 @@ class Verdict:
     """The rule that held."""
 
     @property
-    def tester_limited(self) -> bool:
-        """Whether the load generator, the emulated network or the machine gave out: no property of
-        the system.
+    def test_setup_limited(self) -> bool:
+        """Whether the bottleneck is the load generator, the emulated network or this machine, so
+        that the result reflects the test setup and not the system under test.
         """
         return self.limiter in ("generator_cpu", "machine_cpu", "fabric")
 

@@ -34,8 +34,8 @@ def _words(language: str, _: Verdict, evidence: Evidence) -> list[str]:
 SLOW_START = Rule(
     "slow_start",
     "tcp",
-    "Nothing was sent again, and the congestion window grew by a fifth from the first third of the measuring phase to "
-    "the last.",
+    "TCP retransmitted nothing, and its congestion window grew by at least 20 % from the first third of the "
+    "measurement to the last.",
     _evaluate,
     _words,
 )

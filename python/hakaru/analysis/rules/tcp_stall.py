@@ -49,14 +49,16 @@ def _words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
 RECEIVE_WINDOW = Rule(
     "receive_window",
     "tcp",
-    "The kernel's clock `tcpi_rwnd_limited` of the sender's connections is at least half of the unused time.",
+    "The time that the kernel counts in `tcpi_rwnd_limited` for the sender's connections is at least half of the "
+    "unused time.",
     _by("receive_window"),
     _words,
 )
 SEND_BUFFER = Rule(
     "send_buffer",
     "tcp",
-    "The kernel's clock `tcpi_sndbuf_limited` of the sender's connections is at least half of the unused time.",
+    "The time that the kernel counts in `tcpi_sndbuf_limited` for the sender's connections is at least half of the "
+    "unused time.",
     _by("send_buffer"),
     _words,
 )

@@ -55,15 +55,16 @@ def _words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
 R2T_TURNS = Rule(
     "r2t_turns",
     "load",
-    "The rate is at least 85 % of the closed form `turns`, as many R2Ts were counted as it takes, and a command waits "
-    "for R2Ts.",
+    "The rate is at least 85 % of the closed form `turns`, a command waits for R2Ts, and the number of R2Ts counted "
+    "agrees with the closed form.",
     _r2ts,
     _words,
 )
 FEW_TURNS = Rule(
     "depth",
     "load",
-    "The rate is at least 85 % of the closed form `turns`, a command waits for no R2T, and too few are outstanding.",
+    "The rate is at least 85 % of the closed form `turns`, no command waits for R2Ts, and too few requests are "
+    "outstanding.",
     _few,
     _words,
 )

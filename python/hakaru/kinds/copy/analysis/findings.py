@@ -39,8 +39,8 @@ def of_run(study: Study, points: list[CopyPoint], maps: list[Map], comparisons: 
     measured = [p for p in plain if p.mean("mb_per_s") is not None]
     found = [_limiter(p, len(plain) > 1) for p in plain]
     found += [f for group in _groups(measured) if (f := _ratio(group, comparisons)) is not None]
-    # Where the tester itself was the limit, a difference says nothing of TCP.
-    own = [p for p in measured if not p.verdict.tester_limited]
+    # If the test setup was the bottleneck, a difference does not describe TCP.
+    own = [p for p in measured if not p.verdict.test_setup_limited]
     found += [_tcp_age(old, new) for old, new in aged(own)]
     found += [_collapse(m) for m in maps]
     slow = [p for p in measured if collapsed(p)]

@@ -134,8 +134,8 @@ class _Loads(Gathered):
         main = self._flows(repetition, use)
         values |= {name: main[name] for name in flows.FLOW_UNITS} if main else {}
         values |= _shares(values["mb_per_s"], self.bounds)
-        # A tester that falls behind can only slow the load, and no bound lets it be faster: this
-        # near the number holds.
+        # A late emulated network can only slow the load, and no setting exceeds the closed form,
+        # so a rate this close to it is valid.
         at_bound = values["bound_share_percent"] >= AT_BOUND_PERCENT
         self.caveats += [c for c in found if not (at_bound and c.name == "fabric_saturated")]
         self.take(repetition, values, use, latencies)

@@ -41,7 +41,7 @@ class VmsAnalysis(AnalysisKind):
         sweeps = [s for s in sweep.sweeps_of(list(analysed), SWEPT) if _is_told(s, found_curves)]
         verdicts = [bottleneck.judge_sweep(STAGES, s) for s in sweeps]
         for one, verdict in zip(sweeps, verdicts, strict=True):
-            summary.mark_tester_limited(one, verdict)
+            summary.mark_test_setup_limited(one, verdict)
         comparisons = reference.compare(run, sweeps)
         several = len(sweeps) > 1 or bool(found_curves)
         found = [f for s, v in zip(sweeps, verdicts, strict=True) for f in findings.of_sweep(s, v, several)]
