@@ -26,7 +26,7 @@ def tcp(folder: Path, **changes: Any) -> dict[str, Any]:
     ("changes", "said"),
     [
         ({"interval_us": 999}, "tcp.interval_us is 999; it must be 1000 to 60000000"),
-        ({"ports": list(range(1, 66))}, "tcp.ports has 65 ports; 64 is the most"),
+        ({"ports": list(range(1, 66))}, "tcp.ports has 65 ports; at most 64 are allowed"),
         ({"ports": [0]}, "port 0"),
         ({"file": "/nowhere/tcp.series"}, "cannot write the TCP series /nowhere/tcp.series"),
     ],

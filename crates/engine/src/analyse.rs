@@ -1,5 +1,5 @@
 //! `hakaru-engine analyse FILE…`: the analysis of a capture of iSCSI, as one JSON document on
-//! stdout. Reads files and nothing else; each file once, so that it may be a pipe.
+//! stdout. Reads only files, each of them once, so that it may be a pipe.
 //!
 //! Several files are the parts of one capture (rotated); they are read in the order of their first
 //! packets.
@@ -21,7 +21,7 @@ const FORMAT: u32 = 2;
 struct Document {
     format: u32,
     files: Vec<FileReport>,
-    /// Dropped by the program that captured; `None` if the files lack that count.
+    /// Packets dropped by the capturing program; `None` if the files lack the number.
     packets_dropped_in_capture: Option<u64>,
     capture: Report,
 }
@@ -96,7 +96,7 @@ pub fn analyse(paths: &[PathBuf], ports: &[u16], progress: bool) -> Result<Strin
         .expect("keys are strings, and writing to memory cannot fail"))
 }
 
-/// On stderr, which may be closed.
+/// Prints the progress on stderr, which may be closed.
 fn print_progress(position: u64, total: u64) {
     let megabytes = position / 1_000_000;
     let _ = match (position * 100).checked_div(total) {

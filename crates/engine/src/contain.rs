@@ -1,5 +1,6 @@
-//! A panic in the handling of one connection is a defect, but not everybody's: it is caught here and costs that session. A panic anywhere else still ends
-//! the process at once, as there is nobody to blame and nothing to go on with.
+//! Panic containment. A panic while one connection is served is caught here and costs that session
+//! alone. A panic anywhere else ends the process at once, because the state of the whole engine is
+//! in doubt.
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -9,10 +10,10 @@ thread_local! {
     static CONTAINED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls `act`, which is about one connection alone.
+/// Calls `act`, which must touch the state of one connection only.
 ///
 /// # Errors
-/// It panicked; what it said.
+/// The message of the panic.
 pub fn contain<T>(act: impl FnOnce() -> T) -> Result<T, String> {
     CONTAINED.set(true);
     let done = catch_unwind(AssertUnwindSafe(act));
@@ -20,11 +21,12 @@ pub fn contain<T>(act: impl FnOnce() -> T) -> Result<T, String> {
     done.map_err(|panic| message_of(panic.as_ref()))
 }
 
-/// Lets every panic that is not contained end the process, whichever thread it is in: a thread that is gone would be waited for for ever.
+/// Makes every panic that is not contained end the process, in any thread: the others would wait
+/// for a thread that panicked for ever.
 pub fn abort_elsewhere() {
-    let tell = take_hook();
+    let report_panic = take_hook();
     set_hook(Box::new(move |panic| {
-        tell(panic);
+        report_panic(panic);
         if !CONTAINED.get() {
             std::process::abort();
         }
@@ -34,7 +36,7 @@ pub fn abort_elsewhere() {
 fn message_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    text.unwrap_or("a panic without words").to_owned()
+    text.unwrap_or("panic with a non-string payload").to_owned()
 }
 
 #[cfg(test)]
@@ -42,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_contained_panic_is_told_and_the_next_call_is_none_the_worse() {
+    fn a_contained_panic_is_reported_and_does_not_affect_the_next_call() {
         let number = 7;
         assert_eq!(
             contain(|| -> u32 { panic!("planted {number}") }),

@@ -1,6 +1,8 @@
-//! The engine's side of the contract: orders in from stdin, events out to stdout, both beside the data path.
+//! The engine's side of the contract: orders in from stdin, events out to stdout, both beside the
+//! data path.
 //!
-//! A shell owns its loop. It waits on the [`Reactor`], gives every event whose token is not its own to
+//! A shell owns its loop. It waits on the [`Reactor`], gives every event whose token is not its own
+//! to
 //! [`Control::handle_event`], then asks [`Control::poll_order`]:
 //!
 //! ```text
@@ -35,19 +37,19 @@ const STDOUT_BROKEN: Token = Token(Token::RESERVED.0 + 2);
 /// Counters of one sample: entity → name → value.
 pub type Counters = BTreeMap<String, BTreeMap<String, f64>>;
 
-/// What the control plane wants of a configured engine.
+/// Order of the control plane to a configured engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Begin at this instant (now, if it has passed).
     Start(Time),
-    /// End cleanly. Told once, and last.
+    /// End cleanly. Given once, as the last order.
     Stop,
 }
 
-/// Both ends of the conversation.
+/// Orders received and events to be written.
 pub struct Control {
     input: LineReader,
-    /// stdin is a regular file or the like, which is always readable and cannot be polled.
+    /// stdin is a regular file or similar, which is always readable and cannot be polled.
     input_unpollable: bool,
     /// The reactor watches stdin.
     input_watched: bool,
@@ -56,13 +58,13 @@ pub struct Control {
     signal: TerminationSignal,
     configured: Option<EngineConfig>,
     orders: VecDeque<Order>,
-    /// Orders of the operator, if this engine takes any.
+    /// Orders of the operator, if this engine accepts any.
     managing: Option<VecDeque<(u64, ManageAction)>>,
     stopped: bool,
 }
 
 impl Control {
-    /// Takes the standard streams and says `hello`.
+    /// Takes the standard streams and sends `hello`.
     ///
     /// # Errors
     /// The streams are closed, or the system has no descriptors or threads left.
@@ -103,10 +105,10 @@ impl Control {
         Ok(control)
     }
 
-    /// Waits for the configuration. `None` if the conversation ended first.
+    /// Waits for the configuration. Returns `None` if stdin or the engine ended first.
     ///
     /// # Errors
-    /// Something else was said first, or another contract is spoken.
+    /// Another order came first, or the control plane uses another version of the contract.
     pub fn configure(&mut self, reactor: &Reactor) -> Result<Option<EngineConfig>, Failure> {
         let mut waiter = Waiter::sleeping(4);
         loop {
@@ -122,7 +124,7 @@ impl Control {
                 Some(Order::Start(_)) => {
                     return Err(Failure::usage(
                         "`start` before `configure`",
-                        "configure comes first",
+                        "send `configure` first",
                     ));
                 }
                 None => {}
@@ -148,10 +150,11 @@ impl Control {
             self.read_input()?;
         }
         if self.stopped && std::mem::take(&mut self.input_watched) {
-            // What is said after `stop` is of no interest, and the end of stdin would wake the reactor for ever.
+            // Orders after `stop` are ignored, and the end of stdin would wake the reactor for
+            // ever.
             reactor
                 .deregister(self.input.descriptor())
-                .or_environment("let go of stdin", "see dmesg")?;
+                .or_environment("stop watching stdin", "see dmesg")?;
         }
         let managing = self.managing.as_ref().is_some_and(|m| !m.is_empty());
         let until = if self.orders.is_empty() && self.configured.is_none() && !managing {
@@ -165,17 +168,17 @@ impl Control {
         )
     }
 
-    /// Takes the event if it is the control plane's; `false` leaves it to the shell.
+    /// Handles the event if it belongs to the control plane. Returns `false` if it is the shell's.
     ///
     /// # Errors
-    /// An order that makes no sense ends the engine.
+    /// An invalid order, which ends the engine.
     pub fn handle_event(&mut self, event: hakaru_runtime::Event) -> Result<bool, Failure> {
         match event.token {
             STDIN => self.read_input()?,
             SIGNAL if self.signal.received() => self.stop(),
             STDOUT_BROKEN => {
                 self.output_waker.acknowledge();
-                // Whoever asked is gone: there is nobody to do the work for.
+                // The control plane is gone, so the results have no reader.
                 self.stop();
             }
             token => return Ok(token >= Token::RESERVED),
@@ -183,7 +186,7 @@ impl Control {
         Ok(true)
     }
 
-    /// The next order.
+    /// Returns the next order.
     pub fn poll_order(&mut self) -> Option<Order> {
         if self.output.broken() {
             self.stop();
@@ -191,12 +194,12 @@ impl Control {
         self.orders.pop_front()
     }
 
-    /// From now on the operator's orders are taken.
+    /// Accepts the operator's orders from now on.
     pub fn take_operators_orders(&mut self) {
         self.managing.get_or_insert_default();
     }
 
-    /// The operator's next order, to be answered by [`Control::reply`] under its number.
+    /// Returns the operator's next order, to be answered with [`Control::reply`] under its number.
     pub fn poll_managing(&mut self) -> Option<(u64, ManageAction)> {
         self.managing.as_mut()?.pop_front()
     }
@@ -237,15 +240,17 @@ impl Control {
     }
 
     fn take_command(&mut self, line: &[u8]) -> Result<(), Failure> {
-        let hint = "`hakaru-engine schema` prints what is understood";
+        let hint = "`hakaru-engine schema` prints the valid orders";
         let command = serde_json::from_slice(line)
             .map_err(|e| Failure::usage(format_args!("order not understood: {e}"), hint))?;
         match command {
             Command::Configure { contract, config } => {
                 if contract != CONTRACT_VERSION {
                     return Err(Failure::usage(
-                        format_args!("contract {contract} asked, {CONTRACT_VERSION} spoken"),
-                        "install hakaru and hakaru-engine of one version",
+                        format_args!(
+                            "contract {contract} requested; this engine implements {CONTRACT_VERSION}"
+                        ),
+                        "install the same version of hakaru and hakaru-engine",
                     ));
                 }
                 self.configured = Some(*config);
@@ -255,7 +260,7 @@ impl Control {
                 Some(managing) => managing.push_back((id, action)),
                 None => {
                     let refused = Failure::usage(
-                        "this engine takes no such orders, or not yet",
+                        "this engine does not accept such orders, or not yet",
                         "only an array does, once it is ready",
                     );
                     self.reply(id, Err(refused));
@@ -277,12 +282,12 @@ impl Control {
         self.output.send(Line::Event(event));
     }
 
-    /// Says `ready`, with what was found.
-    pub fn ready(&self, found: BTreeMap<String, Value>) {
-        self.say(Event::Ready { found });
+    /// Sends `ready` with the facts of the surveyed environment.
+    pub fn ready(&self, facts: BTreeMap<String, Value>) {
+        self.say(Event::Ready { found: facts });
     }
 
-    /// Says that a phase began.
+    /// Reports the begin of a phase.
     pub fn phase(&self, phase: &str, at: Time) {
         self.say(Event::Phase {
             phase: phase.to_owned(),
@@ -290,14 +295,14 @@ impl Control {
         });
     }
 
-    /// Gives a sample; the counters of this process are added to it.
+    /// Sends a sample, with the counters of this process added.
     pub fn sample(&self, at: Time, counters: Counters, histograms: Vec<NamedHistogram>) {
         let own = ResourceUse::now();
         self.say(Event::Sample(sample_of(at, &own, counters, histograms)));
     }
 
-    /// As [`Control::sample`], put into the contract's words by the thread that writes: for samples whose making would
-    /// hold the data path up (a histogram takes a millisecond to encode).
+    /// As [`Control::sample`], but the writing thread encodes the sample. For samples whose
+    /// encoding would delay the data path (a histogram takes a millisecond).
     pub fn sample_later(
         &self,
         at: Time,
@@ -310,7 +315,7 @@ impl Control {
         })));
     }
 
-    /// Says what came of it all.
+    /// Sends the final result.
     pub fn result(&self, at: Time, values: BTreeMap<String, f64>, histograms: Vec<NamedHistogram>) {
         self.say(Event::Result {
             at_ns: at.as_ns(),
@@ -319,7 +324,7 @@ impl Control {
         });
     }
 
-    /// Tells of a failure; `fatal` if the engine ends.
+    /// Reports a failure; `fatal` if the engine ends.
     pub fn error(&self, failure: &Failure, fatal: bool) {
         self.say(Event::Error {
             class: failure.class,
@@ -329,7 +334,7 @@ impl Control {
         });
     }
 
-    /// Writes out what was said. Nothing more can be said after it.
+    /// Writes all pending events. No event can be sent afterwards.
     pub fn finish(&mut self) {
         self.output.finish();
     }

@@ -4,7 +4,7 @@ use hakaru_runtime::net::socket_options::SocketFacts;
 use hakaru_wire::iscsi::keys::{Agreed, Digest};
 use serde_json::{Value, json};
 
-/// What an LU said of itself.
+/// Describes an LU by the facts that its target reported.
 pub fn describe_lu(facts: &LuFacts) -> Value {
     json!({
         "vendor": facts.vendor,
@@ -16,7 +16,7 @@ pub fn describe_lu(facts: &LuFacts) -> Value {
     })
 }
 
-/// Keys agreed on, spelled as in the configuration.
+/// Describes the negotiated keys, spelled as in the configuration.
 pub fn describe_keys(agreed: &Agreed) -> Value {
     json!({
         "header_digest": agreed.header_digest == Digest::Crc32c,
@@ -31,7 +31,7 @@ pub fn describe_keys(agreed: &Agreed) -> Value {
     })
 }
 
-/// The options of a socket as the kernel reports them.
+/// Describes the options of a socket as the kernel reports them.
 pub fn describe_socket(facts: &SocketFacts) -> Value {
     json!({
         "send_buffer_bytes": facts.send_buffer_bytes,

@@ -1,7 +1,7 @@
 //! The `fabric` engine: switches and links between interfaces of the network namespace it runs in.
 //!
-//! One thread, one loop: take what the interfaces received, let the fabric's time pass, write what has arrived, sleep until the next
-//! frame or the next instant at which something happens inside.
+//! One thread runs one loop: receive packets from the interfaces, advance the fabric's time, write
+//! the frames that are due, sleep until the next frame arrives or the fabric's next event is due.
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ use timing::Lead;
 /// Runs the engine until `stop`.
 ///
 /// # Errors
-/// The configuration cannot be; an interface is not there, or may not be opened.
+/// The configuration is invalid, or an interface does not exist or may not be opened.
 pub fn run(
     config: &FabricEngineConfig,
     reactor: &Reactor,
@@ -40,7 +40,7 @@ pub fn run(
         return Err(Failure::usage(message, "correct the configuration"));
     }
     let mut shell = Shell::new(config, reactor)?;
-    // After the writer's thread was made, which takes its time.
+    // For this thread alone: the writer's thread, started before, keeps ordinary time slices.
     process::ask_for_short_turns(TURN);
     let names: Vec<&str> = shell
         .interfaces
@@ -51,12 +51,13 @@ pub fn run(
     shell.serve(control)
 }
 
-/// Calls' worth of packets of one interface that the writer may have before more wait in the fabric.
+/// Batches of one interface that may be pending in the writer; further frames wait in the fabric.
 const PENDING_MAX: u32 = 4;
-/// Whose packets are later than this on average (of the last 64) is behind, and then forwards them in trains of this length.
+/// Mean lateness (of the last 64 packets) above which the engine counts as behind. It then forwards
+/// packets in trains of length [`TRAIN`].
 const BEHIND_NS: u64 = 100_000;
 const TRAIN: Duration = Duration::from_micros(50);
-/// The shortest that Linux grants.
+/// Time slice of the loop's thread: the shortest that Linux grants.
 const TURN: Duration = Duration::from_micros(100);
 
 struct Shell<'r> {
@@ -65,11 +66,11 @@ struct Shell<'r> {
     interfaces: Vec<Interface>,
     inbox: Inbox,
     outbox: Outbox,
-    /// On a machine with more than one processor.
+    /// Present on a machine with more than one processor.
     writer: Option<PacketWriter<Leaving>>,
-    /// Memory of packets that are gone.
+    /// Buffers of packets that were forwarded or dropped, for reuse.
     bin: Bin,
-    /// What goes out next, and memory for what goes out after it.
+    /// Frames of the next batch to be written.
     leaving: Leaving,
     spare: Vec<Leaving>,
     /// How much later than modelled each packet was written.
@@ -83,22 +84,22 @@ struct Shell<'r> {
 struct Interface {
     name: String,
     socket: PacketSocket,
-    /// Packets may wait that no further event will tell of.
+    /// Packets may be waiting, with no further event to announce them.
     unread: bool,
     lead: Lead,
     lost: Lost,
 }
 
-/// Packets that were lost outside of the model: any of them makes the numbers doubtful.
+/// Packets lost outside of the model. Any such loss makes the results doubtful.
 #[derive(Clone, Copy, Default)]
 struct Lost {
-    /// No room in the socket while the engine did something else.
+    /// Dropped because the socket's buffer was full.
     overrun: u64,
-    /// Cut in a way that is not known here, or too long.
+    /// Too long, or segmented in an unknown way.
     unknown: u64,
-    /// The interface did not take it.
+    /// Refused by the interface on transmission.
     refused: u64,
-    /// Packets that it had taken and dropped before the engine began.
+    /// Packets that the interface had accepted and dropped before the engine started.
     dropped_before: f64,
 }
 
@@ -164,18 +165,19 @@ impl<'r> Shell<'r> {
         let mut moved = false;
         loop {
             let mut deadline = self.deadline();
-            // It is behind: many packets for each of fewer turns are what catches up. Arrivals keep their instants, and need not wake anybody.
+            // Fewer turns with more packets each let an engine that is behind catch up. Received
+            // packets keep their time stamps, so they need no wake-up.
             let is_behind = self.lateness.recent_ns() > BEHIND_NS;
             if is_behind && moved && deadline != Some(Time::ZERO) {
                 clock::sleep_until(clock::now() + TRAIN);
                 deadline = Some(Time::ZERO);
             }
             control.wait(self.reactor, &mut self.waiter, deadline)?;
-            // Before the interfaces are read: what came until now is found there.
+            // Read before the interfaces, so that every packet that arrived until now is received.
             let now = clock::now();
-            let mut told = false;
+            let mut has_events = false;
             for event in self.waiter.events() {
-                told = true;
+                has_events = true;
                 if control.handle_event(event)? {
                     continue;
                 }
@@ -184,7 +186,7 @@ impl<'r> Shell<'r> {
                     None => self.writer.iter().for_each(PacketWriter::acknowledge),
                 }
             }
-            if !told {
+            if !has_events {
                 self.wake_ahead.woke(now);
             }
             moved = self.turn(now);
@@ -203,7 +205,7 @@ impl<'r> Shell<'r> {
         }
     }
 
-    /// When the loop must run again even if nothing comes in.
+    /// Instant at which the loop must run again even if nothing arrives.
     fn deadline(&mut self) -> Option<Time> {
         let pending = |(index, interface): (usize, &Interface)| {
             interface.unread && self.fabric.wants_frame(index)
@@ -215,15 +217,15 @@ impl<'r> Shell<'r> {
             return Some(Time::ZERO);
         }
         let now = clock::now();
-        let mut held = false;
+        let mut any_held = false;
         let leaves = (0..self.interfaces.len()).filter_map(|index| {
             let at = self.leaves(index)?;
             let is_held = self.pending(index) >= PENDING_MAX;
-            held |= is_held;
+            any_held |= is_held;
             (!is_held).then_some(at)
         });
         let leaves = leaves.min();
-        if held && !self.writer.as_ref().is_none_or(PacketWriter::await_written) {
+        if any_held && !self.writer.as_ref().is_none_or(PacketWriter::await_written) {
             return Some(Time::ZERO);
         }
         let happens = leaves.into_iter().chain(self.fabric.poll_timeout()).min();
@@ -231,13 +233,14 @@ impl<'r> Shell<'r> {
         [happens, self.samples.next()].into_iter().flatten().min()
     }
 
-    /// When writing the next frame of an interface begins.
+    /// Instant at which to begin writing the next frame of an interface.
     fn leaves(&self, index: usize) -> Option<Time> {
         let lead = &self.interfaces[index].lead;
         self.fabric.frame_due(index).map(|due| lead.begin(due))
     }
 
-    /// Takes what came in, lets time pass until `now`, writes what arrived; whether anything moved.
+    /// Receives packets, advances the fabric to `now` and writes the frames that are due. Returns
+    /// whether any packet moved.
     fn turn(&mut self, now: Time) -> bool {
         let mut moved = false;
         for index in 0..self.interfaces.len() {
@@ -260,13 +263,13 @@ impl<'r> Shell<'r> {
             return false;
         }
         self.inbox.look();
-        let mut got = 0;
-        while got < BATCH {
+        let mut received_count = 0;
+        while received_count < BATCH {
             let Some(received) = interface.socket.receive(&mut self.inbox) else {
                 interface.unread = false;
                 break;
             };
-            got += 1;
+            received_count += 1;
             match received {
                 Ok(Received { bytes, offload, at }) => {
                     let packet = match offload.segmentation {
@@ -284,10 +287,10 @@ impl<'r> Shell<'r> {
                 Err(Gone::NoRoom) => interface.lost.overrun += 1,
             }
         }
-        got > 0
+        received_count > 0
     }
 
-    /// Writes what is to be written at `now`.
+    /// Writes the frames of an interface that are due at `now`.
     fn send(&mut self, index: usize, now: Time) -> bool {
         let mut moved = false;
         loop {
@@ -307,13 +310,14 @@ impl<'r> Shell<'r> {
         }
     }
 
-    /// Calls' worth of packets that the writer's thread has for an interface.
+    /// Batches of an interface that are pending in the writer's thread.
     fn pending(&self, index: usize) -> u32 {
         let writer = self.writer.as_ref();
         writer.map_or(0, |writer| writer.pending(index))
     }
 
-    /// Writes what is leaving, or has it written behind what is pending.
+    /// Writes the batch, or hands it to the writer's thread if the batch is large or others are
+    /// pending.
     fn write(&mut self, index: usize, now: Time) {
         let hand_over = self.pending(index) > 0 || self.leaving.is_much();
         let interface = &mut self.interfaces[index];
@@ -346,7 +350,7 @@ impl<'r> Shell<'r> {
         self.leaving.clear();
     }
 
-    /// What the writer's thread has written.
+    /// Collects the batches that the writer's thread has written.
     fn collect(&mut self) {
         while let Some(written) = self.writer.as_mut().and_then(PacketWriter::poll_written) {
             self.written(written);
@@ -432,7 +436,7 @@ impl<'r> Shell<'r> {
         Ok(counters)
     }
 
-    /// The totals of all links, and the histograms since the start.
+    /// Reports the totals of all links and the histograms of the whole run.
     fn finish(&mut self, control: &Control) -> Result<(), Failure> {
         while let Some(written) = self.writer.as_mut().and_then(PacketWriter::wait_written) {
             self.written(written);
@@ -454,10 +458,11 @@ impl<'r> Shell<'r> {
     }
 }
 
-/// Packets that an interface took and dropped (its peer is down, or the kernel's queue behind it is full), by its name.
+/// Packets that each interface, by name, accepted and dropped: its peer is down, or the kernel's
+/// queue behind it is full.
 fn dropped_by_interfaces() -> BTreeMap<String, f64> {
     let mut dropped = BTreeMap::new();
-    // Where there is no procfs nothing can be told.
+    // Without procfs the counts are unknown.
     let text = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
     parse_net_dev(&text, &mut |entity, name, value| {
         if name == "tx_dropped"

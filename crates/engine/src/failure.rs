@@ -1,29 +1,30 @@
-//! Why an engine ends before its work is done, in the words that the contract and the command line both use.
+//! Failures that end an engine before its work is done, as the contract and the command line report
+//! them.
 use std::fmt::Display;
 use std::process::ExitCode;
 
 use hakaru_contract::ErrorClass;
 use thiserror::Error;
 
-/// What an engine tells when it cannot go on: whose doing it is, what happened, what to do.
+/// A failure of the engine: its class, the message and a hint.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{message}")]
 pub struct Failure {
     /// Decides the exit code.
     pub class: ErrorClass,
-    /// What happened, naming the file, address or setting.
+    /// Names the event and the file, address or setting concerned.
     pub message: String,
-    /// What to do about it.
+    /// Advises the user how to resolve the failure.
     pub hint: String,
 }
 
 impl Failure {
-    /// The configuration, or an order, cannot be (exit 2).
+    /// The configuration or an order is invalid (exit 2).
     pub fn usage(message: impl Display, hint: impl Display) -> Failure {
         Failure::new(ErrorClass::Usage, message, hint)
     }
 
-    /// The machine or network refuses (exit 3).
+    /// The machine or the network refuses (exit 3).
     pub fn environment(message: impl Display, hint: impl Display) -> Failure {
         Failure::new(ErrorClass::Environment, message, hint)
     }
@@ -55,9 +56,9 @@ impl Failure {
     }
 }
 
-/// Turns an error of the operating system into a [`Failure`] that says what was being done.
+/// Turns an error of the operating system into a [`Failure`] that names the attempted action.
 pub trait OrEnvironment<T> {
-    /// `doing` completes "cannot …"; `hint` says what to do.
+    /// `doing` completes "cannot …"; `hint` advises the user.
     ///
     /// # Errors
     /// The failure, if there was an error.

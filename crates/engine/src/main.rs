@@ -1,7 +1,8 @@
-//! `hakaru-engine`: does what must be fast or exact. One process is one engine; the control plane says which.
+//! `hakaru-engine`: does what must be fast or exact. One process is one engine; the control plane
+//! says which.
 //!
-//! The pipeline: arrange the process, enter the network namespace, speak the contract, run one shell, exit with the
-//! code of `docs/reference/contract.md`.
+//! The pipeline: arrange the process, enter the network namespace, speak the contract, run one
+//! shell, exit with the code of `docs/reference/contract.md`.
 mod address;
 mod analyse;
 mod array;
@@ -34,7 +35,8 @@ use hakaru_runtime::process::{self, TerminationSignal};
 use crate::control::Control;
 use crate::failure::{Failure, OrEnvironment};
 
-/// Storage array, block load, image backup, switches and links, node counters and path probe of hakaru.
+/// Storage array, block load, image backup, switches and links, node counters and path probe of
+/// hakaru.
 #[derive(Parser)]
 #[command(name = "hakaru-engine", version)]
 struct Arguments {
@@ -44,26 +46,29 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Be one engine: orders as JSON lines on stdin, events as JSON lines on stdout.
+    /// Run one engine: orders as JSON lines on stdin, events as JSON lines on stdout.
     Run {
         /// Enter this network namespace first (/proc/PID/ns/net, or a bind mount of one).
         #[arg(long, value_name = "PATH")]
         netns: Option<PathBuf>,
     },
-    /// Check a thin pool that no array has open. Nothing is changed. What is found goes to stdout as JSON; exit code 1 if anything is.
+    /// Check a thin pool that no array has open, without changing it. Prints the defects as JSON;
+    /// exit code 1 if there are any.
     Check {
         /// The pool's directory.
         directory: PathBuf,
     },
-    /// Analyse the iSCSI traffic in a capture (pcap or pcapng; several files: the parts of one capture). JSON on stdout.
+    /// Analyse the iSCSI traffic in a capture (pcap or pcapng; several files: the parts of one
+    /// capture). JSON on stdout.
     Analyse {
         /// The files.
         #[arg(required = true)]
         files: Vec<PathBuf>,
-        /// Where targets listen; may be given several times. What speaks iSCSI on other ports is found by its content.
+        /// TCP port that targets listen on; may be given several times. iSCSI on other ports is
+        /// detected by its content.
         #[arg(long = "port", default_values_t = [3260])]
         ports: Vec<u16>,
-        /// Tell on stderr how far it is.
+        /// Print the progress on stderr.
         #[arg(long)]
         progress: bool,
     },
@@ -93,19 +98,20 @@ fn main() -> ExitCode {
     }
 }
 
-/// Data on stdout, then the status. Whoever read it may have gone (`head`): there is nobody to tell, and what was to be found out was.
+/// Prints data on stdout and returns the status. A reader that has closed the pipe (`head`) is no
+/// error.
 fn print(data: &str, status: ExitCode) -> ExitCode {
     let mut out = io::stdout().lock();
     match writeln!(out, "{data}").and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => complain(&Failure::environment(
             format_args!("cannot write to stdout: {error}"),
-            "look at where it goes",
+            "check the file or pipe that stdout is connected to",
         )),
         _ => status,
     }
 }
 
-/// The words on stderr, if anybody reads them, and the status.
+/// Prints the failure on stderr and returns its exit code. A closed stderr is ignored.
 fn complain(failure: &Failure) -> ExitCode {
     let (message, hint) = (&failure.message, &failure.hint);
     let _ = writeln!(io::stderr(), "error: {message}\nhint: {hint}");
@@ -115,7 +121,7 @@ fn complain(failure: &Failure) -> ExitCode {
 fn run(netns: Option<&Path>) -> Result<(), Failure> {
     contain::abort_elsewhere();
     process::die_with_parent();
-    // Before any thread: which signals are held back, and the namespace, are properties of threads.
+    // Before any thread is started: blocked signals and the namespace are properties of threads.
     let signal = TerminationSignal::take()
         .or_environment("watch for SIGTERM", "raise the limit of open files")?;
     let entered = netns.map_or(Ok(()), |path| {
@@ -135,7 +141,7 @@ fn run(netns: Option<&Path>) -> Result<(), Failure> {
     done
 }
 
-/// From `configure` to the end of the engine's work.
+/// Runs the engine from `configure` to the end of its work.
 fn converse(reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
     match control.configure(reactor)? {
         None => Ok(()),

@@ -1,14 +1,13 @@
-//! What a target can do to a session, as a failure of the engine: whose doing, who is affected,
-//! what to do.
+//! Failures of a session with a target as failures of the engine: class, message and hint.
 use std::io;
 
 use hakaru_iscsi_session::{NexusError, SessionError, SurveyError};
 
 use crate::failure::Failure;
 
-/// The portal cannot be reached. `whom` names who wanted to, and the target and portal.
-pub fn of_connect(whom: &str, error: &io::Error) -> Failure {
-    let message = format!("{whom}: cannot connect: {error}");
+/// The portal cannot be reached. `place` names the VM or job, the target and the portal.
+pub fn of_connect(place: &str, error: &io::Error) -> Failure {
+    let message = format!("{place}: cannot connect: {error}");
     match error.kind() {
         io::ErrorKind::ConnectionRefused
         | io::ErrorKind::ConnectionReset
@@ -20,17 +19,17 @@ pub fn of_connect(whom: &str, error: &io::Error) -> Failure {
     }
 }
 
-/// A nexus is of no use any more.
-pub fn of_nexus(whom: &str, error: &NexusError) -> Failure {
+/// The nexus failed.
+pub fn of_nexus(place: &str, error: &NexusError) -> Failure {
     match error {
-        NexusError::Session(error) => of_session(whom, error),
-        NexusError::Survey(error) => of_survey(whom, error),
+        NexusError::Session(error) => of_session(place, error),
+        NexusError::Survey(error) => of_survey(place, error),
     }
 }
 
 /// The LU cannot be used.
-pub fn of_survey(whom: &str, error: &SurveyError) -> Failure {
-    let message = format!("{whom}: {error}");
+pub fn of_survey(place: &str, error: &SurveyError) -> Failure {
+    let message = format!("{place}: {error}");
     match error {
         SurveyError::NoDisk { .. } => Failure::usage(message, "name a LUN that is a disk"),
         _ => Failure::peer(message, "look at the array's own log"),
@@ -38,8 +37,8 @@ pub fn of_survey(whom: &str, error: &SurveyError) -> Failure {
 }
 
 /// The session was refused or lost.
-pub fn of_session(whom: &str, error: &SessionError) -> Failure {
-    Failure::peer(format_args!("{whom}: {error}"), hint_of(error))
+pub fn of_session(place: &str, error: &SessionError) -> Failure {
+    Failure::peer(format_args!("{place}: {error}"), hint_of(error))
 }
 
 fn hint_of(error: &SessionError) -> &'static str {

@@ -1,11 +1,12 @@
-//! When samples are due: at the start instant and every interval after it, so that all engines of a gang sample together.
+//! Schedule of the samples: due at the start instant and every interval after it, so that all
+//! engines of a gang sample together.
 use std::time::Duration;
 
 use hakaru_units::Time;
 
 use crate::failure::Failure;
 
-/// The instants of one engine's samples.
+/// Sampling instants of one engine.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
     interval: Duration,
@@ -26,7 +27,7 @@ impl Schedule {
         Ok(Schedule::every(Duration::from_millis(interval_ms.into())))
     }
 
-    /// As [`Schedule::new`], with a distance that has been checked and is not nought.
+    /// As [`Schedule::new`], with an interval that was checked and is not zero.
     pub fn every(interval: Duration) -> Schedule {
         Schedule {
             interval,
@@ -35,7 +36,7 @@ impl Schedule {
         }
     }
 
-    /// Instants that passed while the one before them was still waiting to be served: nothing was sampled for them.
+    /// Number of instants that passed without a sample because the sample before was late.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.missed
@@ -46,14 +47,14 @@ impl Schedule {
         self.next = Some(at);
     }
 
-    /// When the next one is due.
+    /// Instant of the next sample.
     #[must_use]
     pub fn next(&self) -> Option<Time> {
         self.next
     }
 
-    /// One is due; the next one is then due at the first instant of the grid after `now`, so that lateness neither adds up
-    /// nor is made up for by a burst.
+    /// Returns whether a sample is due. If so, the next one is due at the first instant of the grid
+    /// after `now`, so that delays neither accumulate nor cause a burst of samples.
     pub fn due(&mut self, now: Time) -> bool {
         let Some(next) = self.next.filter(|next| *next <= now) else {
             return false;
@@ -80,7 +81,7 @@ mod tests {
         assert_eq!(schedule.next(), Some(Time(2_000_000_500)));
         assert!(!schedule.due(Time(1_900_000_000)));
         assert!(schedule.due(Time(2_000_000_500)));
-        // That of 1 s, served by the sample at 1.7 s.
+        // The sample of 1 s, covered by the one at 1.7 s.
         assert_eq!(schedule.missed(), 1);
         assert!(schedule.due(Time(5_100_000_000)));
         assert_eq!(schedule.missed(), 3);

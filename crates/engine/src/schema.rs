@@ -1,10 +1,12 @@
-//! The contract as JSON Schema: what `hakaru-engine schema` prints and `schema/contract.schema.json` holds.
+//! The contract as JSON Schema: what `hakaru-engine schema` prints and
+//! `schema/contract.schema.json` holds.
 use hakaru_contract::{CONTRACT_VERSION, Command, Event};
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-/// One document whose `definitions` hold `Command`, `Event` and everything they are made of (JSON Schema draft 7,
-/// which every editor and validator reads). A line is valid if it is one or the other.
+/// One document whose `definitions` hold `Command`, `Event` and everything they are made of (JSON
+/// Schema draft 7, which every editor and validator reads). A line is valid if it is one or the
+/// other.
 #[must_use]
 pub fn contract() -> String {
     let mut generator = SchemaSettings::draft07().into_generator();

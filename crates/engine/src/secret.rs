@@ -1,4 +1,5 @@
-//! Secrets of CHAP, from the configuration or from files. No message says anything of a secret but its length.
+//! Secrets of CHAP, from the configuration or from files. Messages reveal the length of a secret at
+//! most.
 use std::fs::File;
 use std::io::Read;
 
@@ -12,10 +13,10 @@ use crate::failure::Failure;
 /// Longest file that may hold a secret, bytes: the longest secret and the end of its line.
 const FILE_LENGTH_MAX: usize = SECRET_LENGTH_MAX + 2;
 
-/// A name and its secret. `field` is where the configuration has it.
+/// Reads a name and its secret. `field` is the place in the configuration.
 ///
 /// # Errors
-/// The file cannot be read; the name or secret cannot be one.
+/// The file cannot be read, or the name or the secret is invalid.
 pub fn credentials(field: &str, user: &ChapUser) -> Result<Credentials, Failure> {
     let text = match &user.secret {
         SecretSource::Text { text } => text.clone(),
@@ -24,7 +25,7 @@ pub fn credentials(field: &str, user: &ChapUser) -> Result<Credentials, Failure>
     Credentials::new(&user.name, &text).map_err(|error| unusable(field, &error))
 }
 
-/// CHAP of an initiator.
+/// Builds an initiator's settings of CHAP.
 ///
 /// # Errors
 /// As [`credentials`]; both directions with one secret; no algorithm.
@@ -36,8 +37,8 @@ pub fn chap(config: &ChapConfig) -> Result<Chap, Failure> {
         .transpose()?;
     if config.algorithms.is_empty() {
         return Err(Failure::usage(
-            "chap.algorithms: none is left",
-            "leave it out, for SHA3-256 and SHA-256",
+            "chap.algorithms is empty",
+            "omit it for SHA3-256 and SHA-256",
         ));
     }
     let algorithms = config
@@ -147,9 +148,9 @@ mod tests {
         let long = "canary".repeat(1000);
         for contents in ["canary", "canary-canary\nmore", &long, "canary\u{7}canary"] {
             let failure = from_file(contents.as_bytes()).expect_err("refused");
-            let said = format!("{} {}", failure.message, failure.hint);
-            assert!(!said.contains("canary"), "{said}");
-            assert!(said.contains("users[0]"), "{said}");
+            let text = format!("{} {}", failure.message, failure.hint);
+            assert!(!text.contains("canary"), "{text}");
+            assert!(text.contains("users[0]"), "{text}");
         }
         assert!(from_file(b"\xff\xfe canary-canary").is_err());
     }

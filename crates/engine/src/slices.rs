@@ -1,9 +1,9 @@
-//! One allocation for the slices of every `sendmsg`, though each call's slices borrow from
-//! something else.
+//! Reuse of one allocation for the slices of every `sendmsg`, although each call's slices borrow
+//! from other data.
 use std::io::IoSlice;
 
-/// The same memory for slices of another lifetime: collecting an emptied vector in place keeps its
-/// allocation.
+/// Returns the same memory for slices of another lifetime. Collecting an emptied vector in place
+/// keeps its allocation.
 pub fn recycle<'a>(mut slices: Vec<IoSlice<'_>>) -> Vec<IoSlice<'a>> {
     slices.clear();
     slices

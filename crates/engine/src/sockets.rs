@@ -1,9 +1,9 @@
-//! Sockets under iSCSI sessions, whatever the sessions are for: connect, receive all that is ready,
-//! send all that is queued, timers.
+//! Sockets of iSCSI sessions, shared by the engines that are initiators: connecting, receiving,
+//! sending and timers.
 //!
-//! One receive buffer serves all sessions, since a session takes whatever it is given; one call
-//! carries everything a session has queued. Sockets are edge-triggered, so each event is served
-//! until the socket is drained or full.
+//! One receive buffer serves all sessions, because a session consumes all received bytes at once.
+//! One call sends everything that a session has queued. Sockets are edge-triggered, so each event
+//! is served until the socket is drained or full.
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{self, IoSlice};
@@ -18,20 +18,21 @@ use hakaru_units::Time;
 
 use crate::slices::recycle;
 
-/// Receive buffer. Larger ones fall out of the second-level cache between the kernel's copy and our
-/// look.
+/// Size of the receive buffer. A larger buffer falls out of the second-level cache between the
+/// kernel's copy and our parsing.
 const RECEIVE_BYTES: usize = 256 * 1024;
-/// Slices of one send; what has more goes in several.
+/// Slices of one send; more slices take several sends.
 const SLICES: usize = 128;
-/// Data segments that nobody looks at are thrown away inside the kernel if they have at least so
-/// many bytes: the calls for it cost as much as copying some KiB.
+/// Unwanted data segments of at least this length are discarded inside the kernel. The calls for
+/// that cost as much as copying some KiB.
 const DISCARD_MIN_BYTES: u32 = 32 * 1024;
-/// Received at once after that: the next header, and not also what would be thrown away.
+/// Size of the first receive after a discard: the next header, without data that would be
+/// discarded.
 const AFTER_DISCARD_BYTES: usize = 1024;
 
 /// The machines above the sockets, each by the number of its socket.
 pub trait Machines {
-    /// The connection stands.
+    /// The connection is established.
     fn handle_connected(&mut self, now: Time, index: usize);
     /// The connection could not be made.
     fn handle_unreachable(&mut self, index: usize, error: &io::Error);
@@ -39,28 +40,27 @@ pub trait Machines {
     fn handle_received(&mut self, now: Time, index: usize, bytes: &[u8]);
     /// The connection ended; `why` completes "connection lost …".
     fn handle_closed(&mut self, now: Time, index: usize, why: &'static str);
-    /// Something may be due.
+    /// A timer has expired.
     fn handle_timeout(&mut self, now: Time, index: usize);
-    /// When that is wanted next.
+    /// Instant of the machine's next timer.
     fn poll_timeout(&self, index: usize) -> Option<Time>;
-    /// What is to be sent.
+    /// Returns the machine's queue of bytes to be sent.
     fn transmit(&mut self, index: usize) -> &mut Transmit;
     /// Returns the session of a socket.
     fn session(&self, index: usize) -> &Session;
-    /// The end of every service: tells its owner what has come up. An address: connect again,
-    /// there.
+    /// Called after every service of a machine: forwards its events to its owner. Returns the
+    /// address if the machine is to connect again.
     fn settle(&mut self, index: usize) -> Option<SocketAddr>;
-    /// Another machine that may have something to send by now, if serving this one can bring that
-    /// about.
+    /// Returns another machine that may have bytes to send because this one was served.
     fn poll_transmit(&mut self, _index: usize) -> Option<usize> {
         None
     }
 }
 
 enum Link {
-    /// Not yet begun.
+    /// No attempt has begun.
     Waiting,
-    /// The attempt must have ended by then.
+    /// Socket and deadline of the attempt.
     Connecting(Socket, Time),
     Up {
         socket: Socket,
@@ -73,9 +73,9 @@ enum Link {
 struct Place {
     address: SocketAddr,
     link: Link,
-    /// Earliest timer that is set for it.
+    /// Earliest timer that is set for this socket.
     armed: Time,
-    /// What came last was thrown away.
+    /// The last data were discarded in the kernel.
     discarded: bool,
 }
 
@@ -93,7 +93,7 @@ pub struct Sockets<'r> {
 }
 
 impl<'r> Sockets<'r> {
-    /// None yet; a connection attempt may take as long as `timeout`.
+    /// Starts without sockets. A connection attempt may take up to `timeout`.
     pub fn new(reactor: &'r Reactor, timeout: Duration, options: SocketOptions) -> Sockets<'r> {
         Sockets {
             reactor,
@@ -106,7 +106,7 @@ impl<'r> Sockets<'r> {
         }
     }
 
-    /// Adds one to `address`, numbered from 0 in order.
+    /// Adds a socket to `address`. Sockets are numbered from 0 in order.
     pub fn add(&mut self, address: SocketAddr) {
         self.places.push(Place {
             address,
@@ -116,12 +116,12 @@ impl<'r> Sockets<'r> {
         });
     }
 
-    /// How many there are.
+    /// Returns the number of sockets.
     pub fn count(&self) -> usize {
         self.places.len()
     }
 
-    /// The connected socket, if it is.
+    /// Returns the socket if it is connected.
     pub fn socket(&self, index: usize) -> Option<&Socket> {
         match &self.places[index].link {
             Link::Up { socket, .. } => Some(socket),
@@ -129,12 +129,12 @@ impl<'r> Sockets<'r> {
         }
     }
 
-    /// When [`Sockets::handle_timeouts`] is wanted next.
+    /// Instant at which [`Sockets::handle_timeouts`] is due.
     pub fn poll_timeout(&self) -> Time {
         self.timers.peek().map_or(Time::MAX, |&Reverse((at, _))| at)
     }
 
-    /// Timers that have come by `now`.
+    /// Handles the timers that expired by `now`.
     pub fn handle_timeouts(&mut self, now: Time, machines: &mut impl Machines) {
         while let Some(&Reverse((at, index))) = self.timers.peek()
             && at <= now
@@ -159,7 +159,7 @@ impl<'r> Sockets<'r> {
         }
     }
 
-    /// Serves the socket that the event is about. Whether anything was received.
+    /// Serves the socket of the event. Returns whether any data were received.
     pub fn handle_event(&mut self, event: Event, machines: &mut impl Machines) -> bool {
         let index = event.token.0 as usize;
         let Some(place) = self.places.get_mut(index) else {
@@ -199,16 +199,16 @@ impl<'r> Sockets<'r> {
         }
     }
 
-    /// Sends what is queued, tells what has come up, sets the timer: the end of every service of a
-    /// machine, and of all that it has brought about.
+    /// Ends the service of a machine, and of the machines that it affects: sends the queued bytes,
+    /// forwards the events, sets the timer.
     pub fn flush(&mut self, index: usize, machines: &mut impl Machines) {
-        self.flush_one(index, machines);
+        self.flush_socket(index, machines);
         while let Some(other) = machines.poll_transmit(index) {
-            self.flush_one(other, machines);
+            self.flush_socket(other, machines);
         }
     }
 
-    fn flush_one(&mut self, index: usize, machines: &mut impl Machines) {
+    fn flush_socket(&mut self, index: usize, machines: &mut impl Machines) {
         self.send(index, machines);
         while let Some(address) = machines.settle(index) {
             self.places[index].address = address;
@@ -246,8 +246,8 @@ impl<'r> Sockets<'r> {
         machines.handle_unreachable(index, error);
     }
 
-    /// Receives until the socket is drained; if `closed`, to the end of the stream, of which
-    /// nothing will tell again. Whether there was anything.
+    /// Receives until the socket is drained. If `closed`, receives to the end of the stream,
+    /// because no further event will announce it. Returns whether any data were received.
     fn receive(&mut self, index: usize, closed: bool, machines: &mut impl Machines) -> bool {
         let mut any = false;
         loop {
@@ -305,7 +305,7 @@ impl<'r> Sockets<'r> {
         }
     }
 
-    /// Sets a timer unless an earlier one is set, which will look again.
+    /// Sets a timer unless an earlier one is set, which sets it again.
     fn arm(&mut self, index: usize, at: Time) {
         let place = &mut self.places[index];
         if at < place.armed {
@@ -315,7 +315,7 @@ impl<'r> Sockets<'r> {
     }
 }
 
-/// One call with what is queued; whether the socket took all of it.
+/// Sends the queued bytes with one call. Returns whether the socket accepted all of them.
 fn send_once(
     socket: &Socket,
     transmit: &mut Transmit,

@@ -1,13 +1,13 @@
-//! What the kernel's TCP says of an engine's own connections, summed over those that belong together.
+//! The kernel's TCP counters of an engine's own connections, summed per group of connections.
 use std::collections::BTreeMap;
 
 use hakaru_runtime::net::Socket;
 use hakaru_runtime::net::tcp_info::{self, TcpInfo, Unwrapped};
 
-/// A field, and how it is told: its name on the contract and a factor.
+/// A counter of the contract: name, field of `TCP_INFO`, and the factor to the contract's unit.
 type Field = (&'static str, fn(&TcpInfo) -> Option<u64>, u64);
 
-/// Sums over the connections.
+/// Counters that are summed over the connections.
 const SUMS: [Field; 17] = [
     ("retransmits", |i| i.retransmits, 1),
     ("retransmitted_bytes", |i| i.retransmitted_bytes, 1),
@@ -44,18 +44,18 @@ const SUMS: [Field; 17] = [
     ("delivery_bytes_per_s_now", |i| i.delivery_bytes_per_s, 1),
 ];
 
-/// The largest of the connections.
+/// Counters of which the largest over the connections is reported.
 const LARGEST: [Field; 2] = [
     ("rtt_us_now", |i| i.rtt_us, 1),
     ("rto_us_now", |i| i.rto_us, 1),
 ];
 
-/// What TCP last said of each connection of an engine; one that is gone says what it said last.
+/// Last `TCP_INFO` of each connection of an engine. A closed connection keeps its last values.
 #[derive(Debug, Default)]
 pub struct TcpLog(Vec<(TcpInfo, Unwrapped)>);
 
 impl TcpLog {
-    /// Takes down what TCP says of connection `index` now.
+    /// Reads and stores the `TCP_INFO` of connection `index`.
     pub fn read(&mut self, index: usize, socket: &Socket) {
         if self.0.len() <= index {
             self.0.resize_with(index + 1, Default::default);
@@ -66,14 +66,14 @@ impl TcpLog {
         }
     }
 
-    /// The connection is gone, and its place another's.
+    /// Clears the values of a closed connection whose index is used again.
     pub fn forget(&mut self, index: usize) {
         if let Some(place) = self.0.get_mut(index) {
             *place = Default::default();
         }
     }
 
-    /// What it last said of some connections.
+    /// Last values of some connections.
     pub fn of(&self, indices: std::ops::Range<usize>) -> impl Iterator<Item = &TcpInfo> + Clone {
         let known = self.0.len();
         self.0[indices.start.min(known)..indices.end.min(known)]
@@ -82,12 +82,12 @@ impl TcpLog {
     }
 }
 
-/// The counters of connections that belong together. What the kernel does not tell is left out.
+/// Counters of a group of connections. Counters that the kernel does not report are left out.
 pub fn counters<'a>(streams: impl Iterator<Item = &'a TcpInfo> + Clone) -> BTreeMap<String, f64> {
     let mut counters = BTreeMap::new();
     for (name, field, factor) in SUMS {
-        let told = streams.clone().filter_map(field);
-        if let Some(sum) = told.reduce(|a, b| a + b) {
+        let values = streams.clone().filter_map(field);
+        if let Some(sum) = values.reduce(|a, b| a + b) {
             counters.insert(name.to_owned(), (sum * factor) as f64);
         }
     }
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_are_summed_and_what_is_not_told_is_left_out() {
+    fn streams_are_summed_and_counters_that_the_kernel_does_not_report_are_left_out() {
         let stream = |rtt_us, acked_bytes| TcpInfo {
             rtt_us: Some(rtt_us),
             acked_bytes: Some(acked_bytes),

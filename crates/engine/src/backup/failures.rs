@@ -1,5 +1,4 @@
-//! What went wrong with a job, as a failure of the engine: whose doing, which job, where, what to
-//! do.
+//! Failures of a job as failures of the engine: class, message with the job and the LU, hint.
 use std::io;
 
 use hakaru_backup::{Job, JobError, Side};
@@ -9,13 +8,13 @@ use hakaru_contract::{ConfigError, ErrorClass};
 use crate::failure::Failure;
 use crate::nexus_failure;
 
-/// A configuration that cannot be.
+/// The configuration is invalid.
 pub fn usage_of(error: &ConfigError) -> Failure {
     Failure::usage(error, &error.hint)
 }
 
 /// `vm1, destination (LUN 0 of iqn.… at 192.0.2.1:3260)`.
-fn whom(job: &BackupJob, side: Side) -> String {
+fn place_of(job: &BackupJob, side: Side) -> String {
     let lu = match side {
         Side::Source => &job.source,
         Side::Destination => &job.destination,
@@ -29,23 +28,27 @@ fn place(lu: &Lu) -> String {
 
 /// A portal cannot be reached.
 pub fn of_connect(job: &BackupJob, side: Side, error: &io::Error) -> Failure {
-    nexus_failure::of_connect(&whom(job, side), error)
+    nexus_failure::of_connect(&place_of(job, side), error)
 }
 
-/// The job cannot go on, or its copy is no copy. Says how much of it had been written.
+/// The job failed, or its copy differs from the source. The message states how much had been
+/// written.
 pub fn of_job(job: &Job, error: &JobError) -> Failure {
     let config = job.config();
     let mut failure = match error {
-        JobError::Nexus { side, error } => nexus_failure::of_nexus(&whom(config, *side), error),
+        JobError::Nexus { side, error } => nexus_failure::of_nexus(&place_of(config, *side), error),
         JobError::Config(error) => Failure::usage(error, &error.hint),
         JobError::ReadOnly => Failure::usage(
-            format_args!("{}: it is write-protected", whom(config, Side::Destination)),
+            format_args!(
+                "{}: it is write-protected",
+                place_of(config, Side::Destination)
+            ),
             "name a destination LU that takes writes",
         ),
         JobError::Full { offset_bytes } => Failure::peer(
             format_args!(
                 "{}: no space left at byte {offset_bytes} of the copy",
-                whom(config, Side::Destination)
+                place_of(config, Side::Destination)
             ),
             "enlarge the pool behind the destination, or copy less",
         ),
@@ -78,8 +81,8 @@ pub fn of_job(job: &Job, error: &JobError) -> Failure {
     };
     let written = job.counters().written_bytes;
     if written > 0 && !matches!(error, JobError::Mismatch { .. }) {
-        let told = format!("; {written} bytes of the copy had been written and acknowledged");
-        failure.message.push_str(&told);
+        let progress = format!("; {written} bytes of the copy had been written and acknowledged");
+        failure.message.push_str(&progress);
     }
     failure
 }

@@ -27,21 +27,21 @@ const LOGINS_MAX: usize = 64;
 pub struct Jobs<'r> {
     sockets: Sockets<'r>,
     crew: Crew,
-    /// Jobs before this one have begun to log in.
+    /// Number of jobs that have begun to log in.
     opened: usize,
-    /// What TCP last said of each socket.
+    /// Last TCP counters of each socket.
     tcp: TcpLog,
 }
 
-/// The jobs, and what has come of them.
+/// The jobs and their state.
 #[derive(Default)]
 struct Crew {
     jobs: Vec<Job>,
-    /// Of each socket: its job and leg.
+    /// Job and leg of each socket.
     legs: Vec<(usize, Leg)>,
-    /// Of each job: its first socket.
+    /// First socket of each job.
     first: Vec<usize>,
-    /// Where a socket is to connect again.
+    /// New address of each redirected socket.
     redirects: Vec<Option<SocketAddr>>,
     latencies: Latencies,
     ready: usize,
@@ -50,7 +50,7 @@ struct Crew {
     logged_out: usize,
     /// The first failure that ends the engine at once.
     fatal: Option<Failure>,
-    /// The first copy that is none: told when all were looked at.
+    /// Failure of the first copy that differs; reported after all copies were verified.
     mismatch: Option<Failure>,
 }
 
@@ -86,7 +86,7 @@ impl<'r> Jobs<'r> {
         })
     }
 
-    /// Lets more jobs log in.
+    /// Starts the login of more jobs.
     pub fn open_more(&mut self) {
         while self.opened < self.crew.jobs.len() && self.logging_in() < LOGINS_MAX {
             let job = self.opened;
@@ -98,7 +98,7 @@ impl<'r> Jobs<'r> {
         }
     }
 
-    /// Sessions of jobs that have begun to log in and are not ready; jobs get ready about in order.
+    /// Returns the number of sessions that are logging in. Jobs become ready about in order.
     fn logging_in(&self) -> usize {
         let open = &self.crew.jobs[self.crew.ready.min(self.opened)..self.opened];
         open.iter().map(|job| job.legs().count()).sum()
@@ -108,12 +108,12 @@ impl<'r> Jobs<'r> {
         self.crew.ready == self.crew.jobs.len()
     }
 
-    /// Every job has written what it read, and has it on stable storage.
+    /// Returns whether every job has written all data that it read, to stable storage.
     pub fn all_copied(&self) -> bool {
         self.crew.copied == self.crew.jobs.len()
     }
 
-    /// Every copy that is to be verified has been.
+    /// Returns whether every copy that is to be verified has been.
     pub fn all_verified(&self) -> bool {
         let wanted = self.jobs().filter(|job| job.config().verify).count();
         self.crew.verified == wanted
@@ -123,7 +123,7 @@ impl<'r> Jobs<'r> {
         self.crew.logged_out == self.crew.legs.len()
     }
 
-    /// Does something to every job.
+    /// Calls `act` for every job.
     pub fn each(&mut self, now: Time, act: impl Fn(&mut Job, Time, &mut Latencies)) {
         for job in 0..self.crew.jobs.len() {
             act(&mut self.crew.jobs[job], now, &mut self.crew.latencies);
@@ -139,17 +139,17 @@ impl<'r> Jobs<'r> {
         &mut self.crew.latencies
     }
 
-    /// The failure that ends the engine at once.
+    /// Returns the failure that ends the engine at once.
     pub fn take_fatal(&mut self) -> Option<Failure> {
         self.crew.fatal.take()
     }
 
-    /// The failure of a copy that is none.
+    /// Returns the failure of the first copy that differs.
     pub fn take_mismatch(&mut self) -> Option<Failure> {
         self.crew.mismatch.take()
     }
 
-    /// When [`Jobs::handle_timeouts`] is wanted next.
+    /// Instant at which [`Jobs::handle_timeouts`] is due.
     pub fn poll_timeout(&self) -> Time {
         self.sockets.poll_timeout()
     }
@@ -162,8 +162,8 @@ impl<'r> Jobs<'r> {
         self.sockets.handle_event(event, &mut self.crew);
     }
 
-    /// What TCP says of each job's connections, as entity and counters. A connection that is gone
-    /// says what it said last.
+    /// Visits the TCP counters of each job's connections, as entity and counters. A closed
+    /// connection keeps its last values.
     pub fn visit_tcp(&mut self, see: &mut dyn FnMut(String, BTreeMap<String, f64>)) {
         for index in 0..self.sockets.count() {
             if let Some(socket) = self.sockets.socket(index) {
@@ -180,10 +180,9 @@ impl<'r> Jobs<'r> {
         }
     }
 
-    /// What `ready` tells: both LUs and the keys of the first job, and where the parts of every
-    /// copy lie.
-    pub fn found(&self) -> BTreeMap<String, Value> {
-        let mut found = BTreeMap::from([
+    /// Facts for `ready`: both LUs and the keys of the first job, and the parts of every copy.
+    pub fn facts(&self) -> BTreeMap<String, Value> {
+        let mut facts = BTreeMap::from([
             ("jobs".to_owned(), json!(self.crew.jobs.len())),
             ("sessions".to_owned(), json!(self.crew.legs.len())),
         ]);
@@ -192,11 +191,11 @@ impl<'r> Jobs<'r> {
                 .into_iter()
                 .zip(job.legs())
             {
-                let told = json!({
+                let lu_facts = json!({
                     "lu": job.facts(side).map(describe_lu),
                     "negotiated": describe_keys(job.session(leg).agreed()),
                 });
-                found.insert(side.name().to_owned(), told);
+                facts.insert(side.name().to_owned(), lu_facts);
             }
         }
         let parts: BTreeMap<&str, Value> = self
@@ -212,8 +211,8 @@ impl<'r> Jobs<'r> {
                 (job.config().name.as_str(), Value::Array(parts.collect()))
             })
             .collect();
-        found.insert("parts".to_owned(), json!(parts));
-        found
+        facts.insert("parts".to_owned(), json!(parts));
+        facts
     }
 }
 

@@ -1,4 +1,4 @@
-//! Counters and histograms of all jobs, put into the words of the contract.
+//! Counters and histograms of all jobs, as the contract defines them.
 use std::collections::BTreeMap;
 
 use hakaru_backup::{Counters, Job};
@@ -13,7 +13,7 @@ use crate::control::Control;
 /// Entity of all jobs together.
 const ALL: &str = "backups";
 
-/// Takes samples and knows what was measured.
+/// Samples the jobs and keeps the totals of the measuring phase.
 #[derive(Default)]
 pub struct Meter {
     measuring: bool,
@@ -22,13 +22,13 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// The measuring phase begins, after the sample on this instant.
+    /// Begins the measuring phase, after the sample of this instant.
     pub fn begin(&mut self, now: Time) {
         self.measuring = true;
         (self.begin, self.end) = (now, now);
     }
 
-    /// It ends, after the sample on this instant.
+    /// Ends the measuring phase, after the sample of this instant.
     pub fn end(&mut self, now: Time) {
         if self.measuring {
             self.end = now;
@@ -36,8 +36,7 @@ impl Meter {
         self.measuring = false;
     }
 
-    /// Takes a sample and gives it out: the sum, each job, its connections, the interval's
-    /// histograms.
+    /// Takes and sends a sample: the sum, each job and its connections, the interval's histograms.
     pub fn sample(&mut self, at: Time, jobs: &mut Jobs<'_>, control: &Control) {
         let mut counters = BTreeMap::new();
         let mut sum = Counters::default();
@@ -63,7 +62,7 @@ impl Meter {
         control.sample_later(at, move || (counters.clone(), encode(&read, &write)));
     }
 
-    /// Says what the jobs came to, as far as they went.
+    /// Sends the results of the jobs, complete or not.
     pub fn result(&self, jobs: &mut Jobs<'_>, control: &Control) {
         let mut values = BTreeMap::new();
         let mut put = |name: &str, value: f64| {
@@ -94,7 +93,7 @@ impl Meter {
     }
 }
 
-/// What one job came to; names without `/` are summed over the jobs.
+/// Visits the values of one job. Names without `/` are summed over the jobs.
 fn visit_job(job: &Job, put: &mut dyn FnMut(&str, f64)) {
     let (config, counters) = (job.config(), job.counters());
     let name = &config.name;

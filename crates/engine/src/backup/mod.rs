@@ -1,13 +1,14 @@
 //! The `backup` engine: image backup jobs in one thread, each over iSCSI sessions of its own.
 //!
 //! 1. check the configuration, log in and survey every LU, see that every image fits: `ready`;
-//! 2. at the instant of `start` every job begins: `measure`, until all are done, the time is over or `stop` comes; then `drain`: what was read is
-//!    written and flushed;
-//! 3. `verify`: the copies that are to be are read back and compared; not after a `stop`;
+//! 2. at the instant of `start` every job begins: `measure`, until all jobs are done, the time is over
+//!    or `stop` arrives; then `drain`: data in memory are written and flushed;
+//! 3. `verify`: copies configured for it are read back and compared; skipped after a `stop`;
 //! 4. the sessions log out: `result`.
 //!
-//! A job that fails ends the engine with an error that names it: what the others did without it is
-//! no measurement. Compression and digests are done by the same thread, as its CPU time tells.
+//! A job that fails ends the engine with an error that names it, because results without that job
+//! are no valid measurement. Compression and digests run on the same thread and are part of its CPU
+//! time.
 mod failures;
 mod jobs;
 mod meter;
@@ -30,14 +31,14 @@ use crate::secret;
 
 /// Events taken from the reactor at a time.
 const EVENTS: usize = 256;
-/// Time for sessions to log out; targets that do not answer are left.
+/// Time for sessions to log out; targets that do not answer are abandoned.
 const LOGOUT_PATIENCE: Duration = Duration::from_secs(3);
 
-/// Is the `backup` engine until its work is done.
+/// Runs the `backup` engine until its work is done.
 ///
 /// # Errors
-/// A configuration that cannot be, LUs that do not fit, a lost session, a read or write that
-/// failed, a copy that differs.
+/// An invalid configuration, LUs that do not fit, a lost session, a failed read or write, or a copy
+/// that differs.
 pub fn run(config: &BackupConfig, reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
     config.validate().map_err(|e| usage_of(&e))?;
     let mut engine = Engine::new(config, reactor)?;
@@ -51,7 +52,7 @@ pub fn run(config: &BackupConfig, reactor: &Reactor, control: &mut Control) -> R
     let outcome = outcome.and_then(|()| engine.jobs.take_mismatch().map_or(Ok(()), Err));
     match &outcome {
         Ok(()) => engine.meter.result(&mut engine.jobs, control),
-        // Counters until the failure are evidence.
+        // The counters up to the failure help to find its cause.
         Err(_) => engine.sample(clock::now(), control),
     }
     outcome
@@ -63,7 +64,7 @@ struct Engine<'r> {
     jobs: Jobs<'r>,
     samples: Schedule,
     meter: Meter,
-    /// Told to stop.
+    /// A `stop` has arrived.
     stopped: bool,
 }
 
@@ -91,7 +92,7 @@ impl<'r> Engine<'r> {
         })
     }
 
-    /// Logs every job in, tells what was found. `false` if told to stop meanwhile.
+    /// Logs every job in and sends `ready`. Returns `false` if a `stop` arrived.
     fn prepare(&mut self, control: &mut Control) -> Result<bool, Failure> {
         self.jobs.open_more();
         while !self.jobs.all_ready() {
@@ -103,11 +104,11 @@ impl<'r> Engine<'r> {
                 None => self.jobs.open_more(),
             }
         }
-        control.ready(self.jobs.found());
+        control.ready(self.jobs.facts());
         Ok(true)
     }
 
-    /// From `ready` to the last logout.
+    /// Runs the jobs, from `ready` to the last logout.
     fn work(&mut self, config: &BackupConfig, control: &mut Control) -> Result<(), Failure> {
         if let Some(start) = self.wait_for_start(control)? {
             self.copy(config, start, control)?;
@@ -119,7 +120,8 @@ impl<'r> Engine<'r> {
         self.log_out(control)
     }
 
-    /// Sessions are kept alive until the instant has come. `None` if told to stop meanwhile.
+    /// Waits for `start` and its instant and keeps the sessions alive. Returns `None` after a
+    /// `stop`.
     fn wait_for_start(&mut self, control: &mut Control) -> Result<Option<Time>, Failure> {
         let mut start = Time::MAX;
         loop {
@@ -134,7 +136,7 @@ impl<'r> Engine<'r> {
         }
     }
 
-    /// `measure` and `drain`.
+    /// Runs the phases `measure` and `drain`.
     fn copy(
         &mut self,
         config: &BackupConfig,
@@ -169,7 +171,7 @@ impl<'r> Engine<'r> {
         Ok(())
     }
 
-    /// A phase begins; counters change phase on the same instant.
+    /// Begins a phase; counters change phase at the same instant.
     fn enter(&mut self, phase: &str, control: &mut Control) {
         let now = clock::now();
         self.samples.due(now);
@@ -182,7 +184,7 @@ impl<'r> Engine<'r> {
         control.phase(phase, now);
     }
 
-    /// A turn of the loop, not longer than until the next sample or `until`.
+    /// Runs one turn of the loop, until the next sample or `until` at the latest.
     fn step(&mut self, control: &mut Control, until: Time) -> Result<(), Failure> {
         let until = until.min(self.samples.next().unwrap_or(Time::MAX));
         if self.turn(control, until)? == Some(Order::Stop) {
@@ -208,8 +210,7 @@ impl<'r> Engine<'r> {
         Ok(())
     }
 
-    /// Waits until something happens or `until` has come, and serves what happened. Gives the order
-    /// that came, if one did.
+    /// Waits for events until `until` and serves them. Returns the order that arrived, if any.
     fn turn(&mut self, control: &mut Control, until: Time) -> Result<Option<Order>, Failure> {
         let until = until.min(self.jobs.poll_timeout());
         control.wait(

@@ -3,10 +3,10 @@ use hakaru_fabric::OutFrame;
 use hakaru_runtime::packet::{BATCH, Cut, Offload, Outgoing, Packets};
 use hakaru_units::Time;
 
-/// What goes out to one interface in one call.
+/// A batch of frames that one call writes to one interface.
 pub(super) struct Leaving {
     frames: Vec<OutFrame>,
-    /// Headers that were written anew, one for each frame that may be.
+    /// Rewritten headers, one slot per frame of a full batch.
     heads: Vec<Vec<u8>>,
     dues: Vec<Time>,
 }
@@ -22,8 +22,10 @@ impl Default for Leaving {
 }
 
 impl Leaving {
-    /// So many packets for one interface are worth handing to the writer's thread. Fewer are written where they are, super-frames too: those are little
-    /// but copying, which is faster where the bytes were read, and on two processors the hosts' own copying needs the other.
+    /// Least number of packets worth handing to the writer's thread. Smaller batches are written by
+    /// the thread that read them, super-frames too: writing those is mostly copying, which is
+    /// faster on the processor that has the bytes in its cache, and on two processors the hosts
+    /// need the other one for their own copying.
     const HANDED_OVER_MIN: usize = 16;
 
     pub(super) fn push(&mut self, frame: OutFrame) {
@@ -39,12 +41,13 @@ impl Leaving {
         self.frames.len() >= BATCH
     }
 
-    /// Waking up another thread for it pays.
+    /// Returns whether the batch is large enough to wake the writer's thread for it.
     pub(super) fn is_much(&self) -> bool {
         self.frames.len() >= Self::HANDED_OVER_MIN
     }
 
-    /// When each was due; until it is cleared, also after they were released.
+    /// Due instants of the frames. Kept until the batch is cleared, also after the frames were
+    /// released.
     pub(super) fn dues(&self) -> &[Time] {
         &self.dues
     }

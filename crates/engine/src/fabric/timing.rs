@@ -1,25 +1,27 @@
-//! When the shell of the `fabric` engine wakes up and begins to write, so that frames reach an interface at their instants.
+//! Lead times of the `fabric` engine: how long before a frame is due its write begins, so that the
+//! frame reaches the interface on time.
 use std::time::Duration;
 
 use hakaru_units::Time;
 
-/// How long before an instant to begin to write a frame, so that the interface has it then. Each interface has its own: what is behind it, which takes
-/// the frame in the same call, differs.
+/// Lead time of one interface: how long before its due instant a write begins. Interfaces differ,
+/// because the receiver behind an interface takes the frame within the same call.
 ///
-/// After a pause the code and data of a write, the kernel's too, have left the caches and are slow to come back: 5 to 50 µs, as the
-/// interface's own stamp says, where a frame behind others takes two. What is written after a pause begins its way earlier by the median of what the last of
-/// them took: half of them are early, by what they were faster, half late, and the delay on average is the one that was asked for. What follows another
-/// closely begins at its instant.
+/// After a pause the code and data of a write, the kernel's included, have left the caches. The
+/// write then takes 5 to 50 µs (measured with the interface's own time stamps), where a frame that
+/// follows others takes 2 µs. The first write after a pause therefore begins earlier by the median
+/// duration of the last such writes: half of the frames are early, half late, and the mean delay is
+/// the configured one. A frame that follows another one closely is written at its due instant.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lead {
-    /// What the last writes after a pause took, ns; the oldest is at `next`.
+    /// Durations of the last writes after a pause, ns; the oldest is at `next`.
     took: [u64; Lead::KEPT],
-    /// How many of those there are.
+    /// Number of durations recorded.
     known: usize,
     next: usize,
-    /// Their median, ns.
+    /// Median of the durations, ns.
     ns: u64,
-    /// When something was written to this interface last.
+    /// Instant of the last write to this interface.
     wrote: Time,
 }
 
@@ -28,7 +30,7 @@ impl Lead {
     const NS_MAX: u64 = 60_000;
     const PAUSE_NS: u64 = 200_000;
 
-    /// When to begin to write what is due at `due`, as things stand.
+    /// Instant at which to begin writing a frame that is due at `due`.
     pub(super) fn begin(&self, due: Time) -> Time {
         if self.after_pause(due) {
             Time(due.as_ns().saturating_sub(self.ns))
@@ -37,22 +39,22 @@ impl Lead {
         }
     }
 
-    /// Whether what is written at `at` is the first after a pause.
+    /// Returns whether a write at `at` is the first after a pause.
     pub(super) fn after_pause(&self, at: Time) -> bool {
         at.ns_since(self.wrote) > Self::PAUSE_NS
     }
 
-    /// What is written after a pause should be known so much before it is due.
+    /// Returns the lead time of a write after a pause.
     pub(super) fn duration(&self) -> Duration {
         Duration::from_nanos(self.ns)
     }
 
-    /// Something was written.
+    /// Notes the instant of a write.
     pub(super) fn wrote(&mut self, at: Time) {
         self.wrote = at;
     }
 
-    /// What was written after a pause took so long to reach the interface.
+    /// Notes how long a write after a pause took to reach the interface, ns.
     pub(super) fn took(&mut self, ns: u64) {
         self.took[self.next] = ns;
         self.next = (self.next + 1) % Self::KEPT;
@@ -78,7 +80,7 @@ mod tests {
         assert_eq!(
             lead.duration(),
             Duration::from_micros(10),
-            "one that took long does not last"
+            "one slow write does not move the median"
         );
         for n in 0..20_000_u64 {
             lead.took(10_000 + n * 7919 % 100 * 100);

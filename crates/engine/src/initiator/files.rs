@@ -40,15 +40,15 @@ pub struct Files {
     queue: FileQueue<PageBuffer>,
     settings: Arc<Settings>,
     places: Vec<Place>,
-    /// Has ended and is still to be handled: what the page cache holds ends while it is handed
-    /// over.
+    /// A completed request still to be handled. A request that the page cache serves completes
+    /// during its submission.
     next_done: Option<FileDone<PageBuffer>>,
 }
 
 impl Files {
     pub fn new(reactor: &Reactor, settings: Arc<Settings>) -> Result<Files, Failure> {
         let queue = FileQueue::new(reactor, TOKEN)
-            .or_environment("make a queue for files", "raise the limit of open files")?;
+            .or_environment("create a queue for files", "raise the limit of open files")?;
         Ok(Files {
             queue,
             settings,
@@ -57,15 +57,15 @@ impl Files {
         })
     }
 
-    /// Opens the destination of a VM, `index`th of the configuration. Nothing is made: a load has
-    /// no business making files.
+    /// Opens the destination of a VM, the `index`th of the configuration. Never creates a file: a
+    /// mistyped path must fail.
     pub fn add(&mut self, vm: &Vm, index: usize) -> Result<(), Failure> {
         let Destination::File { path, direct } = &vm.destination else {
-            unreachable!("the caller looked")
+            unreachable!("the caller checked the destination")
         };
         let writes = vm.pattern.read_percent < 100;
         let hint =
-            "make it first (`truncate -s 1G FILE`); `direct` needs a file system that has it";
+            "create it first (`truncate -s 1G FILE`); `direct` needs a file system with direct I/O";
         let opened = FileHandle::open(Path::new(path), writes, *direct)
             .and_then(|file| Ok((file.size_bytes()?, file.block_bytes()?, file)));
         let (capacity_bytes, block_bytes, file) =
@@ -99,8 +99,8 @@ impl Files {
         self.places.len()
     }
 
-    /// What `ready` tells.
-    pub fn found(&self) -> BTreeMap<String, Value> {
+    /// Facts for `ready`.
+    pub fn facts(&self) -> BTreeMap<String, Value> {
         let Some(first) = self.places.first() else {
             return BTreeMap::new();
         };
@@ -134,7 +134,7 @@ impl Files {
         }
     }
 
-    /// When [`Files::serve`] is wanted next.
+    /// Instant at which [`Files::serve`] is due.
     pub fn poll_timeout(&self) -> Time {
         if self.next_done.is_some() {
             return Time::ZERO;
@@ -148,7 +148,7 @@ impl Files {
             .unwrap_or(Time::MAX)
     }
 
-    /// Takes the event if it is the queue's.
+    /// Handles the event if it is the queue's. Returns whether it is.
     pub fn handle_event(&mut self, event: Event) -> bool {
         if event.token == TOKEN {
             self.queue.handle_event();
@@ -156,7 +156,7 @@ impl Files {
         event.token == TOKEN
     }
 
-    /// Takes what has ended, begins what is due.
+    /// Handles completed requests and begins those that are due.
     pub fn serve(&mut self, ledger: &mut Ledger) {
         if self.places.is_empty() {
             return;
@@ -218,7 +218,7 @@ impl Files {
 }
 
 impl Place {
-    /// A buffer for the request, filled if it is a write.
+    /// Returns a buffer for the request, filled if it is a write.
     fn prepare(&mut self, request: &Request, payload: &Payload) -> Result<PageBuffer, Failure> {
         let access = request.access;
         let mut buffer = match self.spare.entry(access.length_bytes).or_default().pop() {

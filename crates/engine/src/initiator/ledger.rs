@@ -5,10 +5,10 @@ use hakaru_stats::Latencies;
 use crate::control::Control;
 use crate::failure::Failure;
 
-/// Failed requests that are reported one by one; all are counted.
+/// Failed requests that are reported individually; all are counted.
 const COMPLAINTS_MAX: usize = 8;
 
-/// The ledger.
+/// Latencies of all requests, and failures to be reported.
 #[derive(Default)]
 pub struct Ledger {
     pub latencies: Latencies,

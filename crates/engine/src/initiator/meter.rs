@@ -1,4 +1,4 @@
-//! Counters and histograms of all VMs, put into the words of the contract.
+//! Counters and histograms of all VMs, as the contract defines them.
 use std::collections::BTreeMap;
 
 use hakaru_contract::NamedHistogram;
@@ -12,19 +12,19 @@ use super::phases::Phase;
 use super::sessions::Sessions;
 use crate::control::Control;
 
-/// VMs that appear one by one in every sample; more appear in the last one only, so that samples
-/// stay small.
+/// Up to this number of VMs, each VM appears in every sample. More VMs appear in the last sample
+/// only, to keep samples small.
 const VMS_SAMPLED_MAX: usize = 256;
 /// Entity of all VMs together.
 const ALL: &str = "vms";
 
-/// Takes samples and knows what was measured.
+/// Samples the VMs and keeps the totals of the measuring phase.
 pub struct Meter {
     each: bool,
     phase: Option<Phase>,
-    /// Sums at the last sample, which lies on the border where a phase changed.
+    /// Sums at the last sample. A sample is taken at every change of phase.
     now: Counters,
-    /// Sums and instants where the measuring phase began and ended.
+    /// Instant and sums at the begin of the measuring phase.
     begin: (Time, Counters),
     end: (Time, Counters),
 }
@@ -41,7 +41,7 @@ impl Meter {
         }
     }
 
-    /// A phase begins, on the instant of the sample that was just taken.
+    /// Begins a phase at the instant of the sample that was just taken.
     pub fn enter(&mut self, phase: Phase, now: Time) {
         self.phase = Some(phase);
         match phase {
@@ -51,7 +51,7 @@ impl Meter {
         }
     }
 
-    /// Takes a sample and gives it out: sums, VMs one by one (always in the `last`), the interval's
+    /// Takes and sends a sample: sums, each VM (always in the `last` sample), the interval's
     /// histograms.
     pub fn sample(
         &mut self,
@@ -92,7 +92,7 @@ impl Meter {
         });
     }
 
-    /// Says what the measuring phase came to, as far as it went.
+    /// Sends the results of the measuring phase, complete or not.
     pub fn result(&self, latencies: &Latencies, control: &Control) {
         let measured = self.end.1.since(&self.begin.1);
         let mut values = named(&measured);

@@ -1,12 +1,14 @@
 //! The `initiator` engine: many VMs in one thread, each over an iSCSI session of its own or on a
 //! file or block device.
 //!
-//! 1. check the configuration, log in (a bounded number at a time) and survey every LU, open every file: `ready`;
-//! 2. at the instant of `start` every VM begins: `warmup`, `measure`, `drain`, a sample per interval and one on each border;
+//! 1. check the configuration, log in (a bounded number at a time) and survey every LU, open every
+//!    file: `ready`;
+//! 2. at the instant of `start` every VM begins: `warmup`, `measure`, `drain`, with a sample per
+//!    interval and at each border;
 //! 3. requests in flight end, sessions log out: `result`.
 //!
-//! A VM that is lost ends the engine at once with an error that names it: what the others did
-//! without it is no measurement.
+//! A VM that is lost ends the engine at once with an error that names it, because results without
+//! that VM are no valid measurement.
 mod failures;
 mod files;
 mod ledger;
@@ -40,7 +42,7 @@ const EVENTS: usize = 1024;
 /// Longest poll of a lone busy socket before sleeping. Falling asleep and waking up costs the cores
 /// of both ends about as much, and it delays the answer.
 const LINGER: Duration = Duration::from_micros(10);
-/// Time for sessions to log out; targets that do not answer are left.
+/// Time for sessions to log out; targets that do not answer are abandoned.
 const LOGOUT_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Runs the `initiator` engine until its work is done.
@@ -63,7 +65,7 @@ pub fn run(
         }
     });
     if outcome.is_err() {
-        // Counters until the failure are evidence.
+        // The counters up to the failure help to find its cause.
         engine.sample(clock::now(), true, control);
     } else {
         engine.meter.result(&engine.ledger.latencies, control);
@@ -78,7 +80,7 @@ struct Engine<'r> {
     files: Files,
     ledger: Ledger,
     meter: Meter,
-    /// When the last turn had served its events.
+    /// Instant at which the last turn had served its events.
     now: Time,
 }
 
@@ -89,8 +91,7 @@ impl<'r> Engine<'r> {
             chap: config.chap.as_ref().map(secret::chap).transpose()?,
             timeout: Duration::from_secs_f64(config.command_timeout_s),
             payload: Payload::new(config.longest_request_bytes(), config.vms[0].seed),
-            // Stamps of this run differ from those of the run before, whatever the seed: by the
-            // clock.
+            // From the clock, so that stamps of two runs with the same seed differ.
             verify_run: config.verify.then(|| (clock::now().as_ns() >> 10) as u32),
             commands: CommandLimits::of(config),
         });
@@ -124,7 +125,7 @@ impl<'r> Engine<'r> {
         })
     }
 
-    /// Logs every VM in, tells what was found. `false` if told to stop meanwhile.
+    /// Logs every VM in and sends `ready`. Returns `false` if a `stop` arrived.
     fn prepare(&mut self, control: &mut Control) -> Result<bool, Failure> {
         self.sessions.open_more(&mut self.ledger);
         while !self.sessions.all_ready() {
@@ -136,17 +137,17 @@ impl<'r> Engine<'r> {
                 None => self.sessions.open_more(&mut self.ledger),
             }
         }
-        let mut found: BTreeMap<String, Value> = self.sessions.found();
-        found.extend(self.files.found());
-        found.insert(
+        let mut facts: BTreeMap<String, Value> = self.sessions.facts();
+        facts.extend(self.files.facts());
+        facts.insert(
             "vms".to_owned(),
             json!(self.sessions.count() + self.files.count()),
         );
-        control.ready(found);
+        control.ready(facts);
         Ok(true)
     }
 
-    /// From `ready` to the last logout.
+    /// Runs the load, from `ready` to the last logout.
     fn load(&mut self, config: &InitiatorConfig, control: &mut Control) -> Result<(), Failure> {
         if let Some(start) = self.wait_for_start(control)? {
             let mut phases = Phases::new(config, start)?;
@@ -169,8 +170,8 @@ impl<'r> Engine<'r> {
         self.log_out(control)
     }
 
-    /// Pauses, so that one wait finds several answers; see [`Coalescing`]. Not beyond `until` or a
-    /// timer.
+    /// Pauses, so that one wait returns several answers; see [`Coalescing`]. Ends at `until` or the
+    /// next timer.
     fn coalesce_answers(&self, until: Time) {
         let until = until
             .min(self.sessions.poll_timeout())
@@ -179,8 +180,8 @@ impl<'r> Engine<'r> {
         self.waiter.coalesce(self.now, recent_ns, until);
     }
 
-    /// A sample is due, or a phase ends and the next begins; counters and phase then change on the
-    /// same instant.
+    /// Takes the sample of a border, and begins the phase that starts there. Counters and phase
+    /// change at the same instant.
     fn pass_border(&mut self, now: Time, phases: &mut Phases, control: &mut Control) {
         self.sample(now, false, control);
         if let Some(phase) = phases.pass(now) {
@@ -200,13 +201,15 @@ impl<'r> Engine<'r> {
         );
     }
 
-    /// Sessions are kept alive until the instant has come. `None` if told to stop meanwhile.
+    /// Waits for `start` and its instant and keeps the sessions alive. Returns `None` after a
+    /// `stop`.
     fn wait_for_start(&mut self, control: &mut Control) -> Result<Option<Time>, Failure> {
         let mut start = Time::MAX;
         loop {
             match self.turn(control, start)? {
                 Some(Order::Stop) => return Ok(None),
-                // An instant that has passed means now (contract); the phases tell when it was.
+                // An instant in the past means now (contract); the events of the phases report the
+                // actual one.
                 Some(Order::Start(at)) => start = at.max(clock::now()),
                 None => {}
             }
@@ -239,8 +242,7 @@ impl<'r> Engine<'r> {
         Ok(())
     }
 
-    /// Waits until something happens or `until` has come, and serves what happened. Gives the order
-    /// that came, if one did.
+    /// Waits for events until `until` and serves them. Returns the order that arrived, if any.
     fn turn(&mut self, control: &mut Control, until: Time) -> Result<Option<Order>, Failure> {
         let until = until
             .min(self.sessions.poll_timeout())

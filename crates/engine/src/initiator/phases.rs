@@ -1,5 +1,5 @@
-//! When what begins: phases of the load and instants of samples, all counted from the instant of
-//! `start`.
+//! Schedule of a load: begins of its phases and instants of its samples, counted from the instant
+//! of `start`.
 use std::time::Duration;
 
 use hakaru_contract::initiator::InitiatorConfig;
@@ -11,16 +11,16 @@ use crate::sampling::Schedule;
 /// A phase of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Load that does not count.
+    /// Load that is not measured.
     Warmup,
-    /// Load that counts.
+    /// Load that is measured.
     Measure,
     /// No new requests.
     Drain,
 }
 
 impl Phase {
-    /// Its name on the contract.
+    /// Name of the phase in the contract.
     pub fn name(self) -> &'static str {
         match self {
             Phase::Warmup => "warmup",
@@ -33,17 +33,17 @@ impl Phase {
 /// The schedule. A border is an instant at which a sample is taken; a phase may begin there.
 #[derive(Debug)]
 pub struct Phases {
-    /// Phases still to be entered, the next one last, and when.
+    /// Instants and phases still to be entered, the next one last.
     ahead: Vec<(Time, Phase)>,
     samples: Schedule,
 }
 
 impl Phases {
-    /// The schedule of a load that starts at `start`. Without warm-up there is no such phase;
-    /// without a measuring time the measuring phase lasts until [`Phases::stop`].
+    /// The schedule of a load that starts at `start`. A warm-up time of zero omits that phase.
+    /// Without a measuring time, the measuring phase lasts until [`Phases::stop`].
     ///
     /// # Errors
-    /// A distance of samples that is out of bounds.
+    /// The sample interval is out of bounds.
     pub fn new(config: &InitiatorConfig, start: Time) -> Result<Phases, Failure> {
         let measure = start + Duration::from_secs_f64(config.warmup_s);
         let drain = match config.measure_s {
@@ -59,12 +59,12 @@ impl Phases {
         Ok(Phases { ahead, samples })
     }
 
-    /// The load ends at the next border.
+    /// Ends the load at the next border.
     pub fn stop(&mut self) {
         self.ahead = vec![(Time::ZERO, Phase::Drain)];
     }
 
-    /// The next border; `None` once the load has ended.
+    /// Returns the next border; `None` once the load has ended.
     pub fn next_border(&self) -> Option<Time> {
         let phase = self.ahead.last().map(|&(at, _)| at)?;
         Some(
@@ -74,8 +74,8 @@ impl Phases {
         )
     }
 
-    /// A border has come. Gives the phase that begins on it; of several that are due at once, the
-    /// last.
+    /// Passes a border. Returns the phase that begins there; the last one if several are due at
+    /// once.
     pub fn pass(&mut self, now: Time) -> Option<Phase> {
         let mut entered = None;
         while let Some((_, phase)) = self.ahead.pop_if(|(at, _)| *at <= now) {

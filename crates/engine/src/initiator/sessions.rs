@@ -1,5 +1,5 @@
-//! The VMs that speak iSCSI, over the engine's sockets: session `leg` of VM `vm` has socket `vm *
-//! sessions + leg`.
+//! VMs on iSCSI, over the engine's sockets: session `leg` of VM `vm` has socket
+//! `vm * sessions + leg`.
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -24,9 +24,9 @@ use crate::tcp::{self, TcpLog};
 /// Sessions that log in at the same time: enough to hide the round trips, few enough for any
 /// target's backlog.
 const LOGINS_MAX: usize = 64;
-/// VMs of whose connections TCP is told one by one.
+/// Up to this number of VMs, TCP counters are reported per VM.
 const TCP_VMS_MAX: usize = 16;
-/// Sessions of which TCP is told at all.
+/// Up to this number of sessions, TCP counters are reported.
 const TCP_SESSIONS_MAX: usize = 1024;
 
 /// All iSCSI VMs of the engine.
@@ -34,9 +34,9 @@ pub struct Sessions<'r> {
     sockets: Sockets<'r>,
     settings: Arc<Settings>,
     crowd: Crowd,
-    /// VMs before this one have begun to log in.
+    /// Number of VMs that have begun to log in.
     opened: usize,
-    /// What TCP last said of each socket.
+    /// Last TCP counters of each socket.
     tcp: TcpLog,
 }
 
@@ -44,17 +44,17 @@ pub struct Sessions<'r> {
 #[derive(Default)]
 struct Crowd {
     vms: Vec<IscsiVm>,
-    /// Sessions of each.
+    /// Sessions per VM.
     legs: usize,
     /// VM and leg of each socket.
     places: Vec<(usize, usize)>,
     ready: usize,
     ended: usize,
-    /// What the first session found, for `ready`.
-    found: BTreeMap<String, Value>,
+    /// Facts of the first session, for `ready`.
+    facts: BTreeMap<String, Value>,
 }
 
-/// The VMs and where they leave what they have done.
+/// The VMs and the ledger of their requests.
 struct Served<'a> {
     crowd: &'a mut Crowd,
     ledger: &'a mut Ledger,
@@ -78,10 +78,10 @@ impl<'r> Sessions<'r> {
         }
     }
 
-    /// Adds a VM, `index`th of the configuration.
+    /// Adds a VM, the `index`th of the configuration.
     pub fn add(&mut self, vm: Arc<Vm>, index: usize) -> Result<(), Failure> {
         let Destination::Iscsi { portal, .. } = &vm.destination else {
-            unreachable!("the caller looked")
+            unreachable!("the caller checked the destination")
         };
         let address = portal.parse().map_err(|_| {
             Failure::usage(
@@ -98,12 +98,12 @@ impl<'r> Sessions<'r> {
         Ok(())
     }
 
-    /// VMs.
+    /// Returns the number of VMs.
     pub fn count(&self) -> usize {
         self.crowd.vms.len()
     }
 
-    /// Sessions of all of them.
+    /// Returns the number of sessions of all VMs.
     pub fn sessions(&self) -> usize {
         self.sockets.count()
     }
@@ -116,7 +116,7 @@ impl<'r> Sessions<'r> {
         self.crowd.ended == self.count()
     }
 
-    /// Lets more VMs log in, as many as may at a time.
+    /// Starts the login of more VMs, up to the limit of concurrent logins.
     pub fn open_more(&mut self, ledger: &mut Ledger) {
         let legs = self.crowd.legs;
         while self.opened < self.count()
@@ -131,7 +131,7 @@ impl<'r> Sessions<'r> {
         }
     }
 
-    /// Every VM's load begins.
+    /// Begins every VM's load.
     pub fn begin(&mut self, ledger: &mut Ledger) {
         for vm in 0..self.count() {
             self.crowd.vms[vm].begin(clock::now());
@@ -139,17 +139,17 @@ impl<'r> Sessions<'r> {
         }
     }
 
-    /// No VM makes another request.
+    /// Stops issuing requests.
     pub fn end(&mut self) {
         self.crowd.vms.iter_mut().for_each(IscsiVm::end);
     }
 
-    /// Requests in flight, all VMs together.
+    /// Returns the number of requests in flight of all VMs.
     pub fn in_flight(&self) -> usize {
         self.crowd.vms.iter().map(IscsiVm::in_flight).sum()
     }
 
-    /// Every session logs out.
+    /// Logs out every session.
     pub fn log_out(&mut self, ledger: &mut Ledger) {
         for vm in 0..self.count() {
             self.crowd.vms[vm].log_out(clock::now(), &mut ledger.latencies);
@@ -164,9 +164,9 @@ impl<'r> Sessions<'r> {
         }
     }
 
-    /// What TCP says of the VMs' connections, as entity and counters: VM by VM if they are few,
-    /// else of all together. Of too many, nothing: reading takes a microsecond each, during which
-    /// no session is served.
+    /// Visits the TCP counters of the VMs' connections, as entity and counters: per VM up to
+    /// [`TCP_VMS_MAX`] VMs, otherwise summed over all. Above [`TCP_SESSIONS_MAX`] sessions there
+    /// are none: reading takes a microsecond per session, during which no session is served.
     pub fn visit_tcp(&mut self, see: &mut dyn FnMut(String, BTreeMap<String, f64>)) {
         if !(1..=TCP_SESSIONS_MAX).contains(&self.sessions()) {
             return;
@@ -188,39 +188,39 @@ impl<'r> Sessions<'r> {
         }
     }
 
-    /// What `ready` tells: sessions, and of the first of them the LU, the keys and the socket.
-    pub fn found(&self) -> BTreeMap<String, Value> {
-        let mut found = self.crowd.found.clone();
-        found.insert("sessions".to_owned(), json!(self.sessions()));
+    /// Facts for `ready`: the number of sessions, and LU, keys and socket of the first session.
+    pub fn facts(&self) -> BTreeMap<String, Value> {
+        let mut facts = self.crowd.facts.clone();
+        facts.insert("sessions".to_owned(), json!(self.sessions()));
         let socket = (self.sessions() > 0)
             .then(|| self.sockets.socket(0))
             .flatten();
-        if let Some(Ok(facts)) = socket.map(SocketFacts::of) {
-            found.insert("socket".to_owned(), describe_socket(&facts));
+        if let Some(Ok(socket)) = socket.map(SocketFacts::of) {
+            facts.insert("socket".to_owned(), describe_socket(&socket));
         }
-        found
+        facts
     }
 
-    /// When [`Sessions::handle_timeouts`] is wanted next.
+    /// Instant at which [`Sessions::handle_timeouts`] is due.
     pub fn poll_timeout(&self) -> Time {
         self.sockets.poll_timeout()
     }
 
-    /// Timers that have come by `now`.
+    /// Handles the timers that expired by `now`.
     pub fn handle_timeouts(&mut self, now: Time, ledger: &mut Ledger) {
         let crowd = &mut self.crowd;
         self.sockets
             .handle_timeouts(now, &mut Served { crowd, ledger });
     }
 
-    /// Serves the socket that the event is about. Whether anything was received.
+    /// Serves the socket of the event. Returns whether any data were received.
     pub fn handle_event(&mut self, event: Event, ledger: &mut Ledger) -> bool {
         let crowd = &mut self.crowd;
         self.sockets
             .handle_event(event, &mut Served { crowd, ledger })
     }
 
-    /// Sends what a VM has to send, over whichever of its sessions.
+    /// Sends a VM's queued bytes over all of its sessions.
     fn flush(&mut self, vm: usize, ledger: &mut Ledger) {
         let crowd = &mut self.crowd;
         let first = vm * crowd.legs;
@@ -229,7 +229,7 @@ impl<'r> Sessions<'r> {
 }
 
 impl Crowd {
-    /// VM and leg of a socket.
+    /// Returns VM and leg of a socket.
     fn place(&self, index: usize) -> (usize, usize) {
         self.places[index]
     }
@@ -294,16 +294,20 @@ impl Machines for Served<'_> {
             match event {
                 VmEvent::Ready(facts) => {
                     crowd.ready += 1;
-                    if crowd.found.is_empty() {
+                    if crowd.facts.is_empty() {
                         let keys = describe_keys(vm.session(0).agreed());
-                        crowd.found.insert("lu".into(), describe_lu(&facts));
-                        crowd.found.insert("negotiated".into(), keys);
+                        crowd.facts.insert("lu".into(), describe_lu(&facts));
+                        crowd.facts.insert("negotiated".into(), keys);
                     }
                 }
-                // It comes from the leg that is served: nobody else could have told of it.
-                VmEvent::Redirected { leg: told, address } => match address.parse() {
+                // The event comes from the leg that is being served, because only that leg received
+                // data.
+                VmEvent::Redirected {
+                    leg: redirected,
+                    address,
+                } => match address.parse() {
                     Ok(portal) => {
-                        debug_assert_eq!(told, leg);
+                        debug_assert_eq!(redirected, leg);
                         return Some(portal);
                     }
                     Err(_) => {

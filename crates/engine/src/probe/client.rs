@@ -19,9 +19,9 @@ const MESSAGE_BYTES: usize = 64;
 const WARM_UP_TRIPS: u32 = 10;
 /// Time within which the server must answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Pause between phases, in which the queues that the phase before filled drain. Each phase begins at
-/// an instant counted from `start`, so that probes started together measure the same period and their
-/// rates add up.
+/// Pause between phases, in which the queues that the phase before filled drain. Each phase begins
+/// at an instant counted from `start`, so that probes started together measure the same period and
+/// their rates add up.
 const SETTLE: Duration = Duration::from_millis(100);
 /// Share of a direction's time, at its begin, that is left out.
 const RAMP_UP_SHARE: f64 = 0.2;

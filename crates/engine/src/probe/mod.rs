@@ -1,10 +1,10 @@
-//! The `probe` engine: measures a path before it is trusted. A server answers any number of clients;
-//! a client measures round-trip time, the rate to the server and the rate back, one after the other.
-//! `protocol.rs` has the bytes that they exchange.
+//! The `probe` engine: measures a path before it is trusted. A server answers any number of
+//! clients; a client measures round-trip time, the rate to the server and the rate back, one after
+//! the other. `protocol.rs` has the bytes that they exchange.
 //!
 //! **Rates are measured where bytes arrive**, from arrival to arrival, so that bytes waiting in a
-//! buffer do not count. The first fifth of the time is left out: TCP is still finding its rate then,
-//! and queues are filling. The result is the median of ten slices of the rest.
+//! buffer do not count. The first fifth of the time is left out: TCP is still finding its rate
+//! then, and queues are filling. The result is the median of ten slices of the rest.
 mod client;
 mod protocol;
 mod server;

@@ -15,8 +15,8 @@ use crate::failure::{Failure, OrEnvironment};
 
 const LISTENER: Token = Token(0);
 
-/// Interval of the reports of a draining connection: 20 reports in the shortest sensible measurement,
-/// and 3 kB/s on the way back.
+/// Interval of the reports of a draining connection: 20 reports in the shortest sensible
+/// measurement, and 3 kB/s on the way back.
 const REPORT_EVERY: Duration = Duration::from_millis(5);
 
 /// Chunks moved for one connection before the others get their turn.
@@ -172,7 +172,8 @@ impl Server<'_> {
 }
 
 impl Client {
-    /// Moves one chunk. Returns `Ok(false)` at the end of the stream, or if the first byte is unknown.
+    /// Moves one chunk. Returns `Ok(false)` at the end of the stream, or if the first byte is
+    /// unknown.
     fn step(&mut self, buffer: &mut [u8]) -> io::Result<bool> {
         match &mut self.duty {
             None => {
@@ -201,8 +202,8 @@ impl Client {
                 let now = clock::now();
                 if now >= *report_at {
                     *report_at = now + REPORT_EVERY;
-                    // Reports are few and small: they fit the socket's buffer unless the client
-                    // reads none at all.
+                    // Reports are few and small, so they fit the socket's buffer unless the client
+                    // never reads them.
                     let report = Report {
                         at: now,
                         total: *total,

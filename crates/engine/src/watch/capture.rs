@@ -1,4 +1,5 @@
-//! A capture beside the counters: a thread that moves packets from the kernel's ring to files, so that neither a slow disk nor much traffic delays a sample.
+//! Packet capture: a thread that moves packets from the kernel's ring to files, so that neither a
+//! slow disk nor heavy traffic delays a sample.
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -14,21 +15,21 @@ use serde_json::{Value, json};
 use super::capture_files::CaptureFiles;
 use crate::failure::{Failure, OrEnvironment};
 
-/// How soon the thread sees that it is to stop; packets are not later for it.
+/// Interval at which the thread looks for a stop request. Packets do not wait for it.
 const STOP_SEEN: Duration = Duration::from_millis(50);
-/// The kernel hands the last packets on well within this.
+/// Limit for draining the ring after the stop; the kernel needs far less.
 const DRAINED_BY: Duration = Duration::from_secs(1);
 
 /// A running capture.
 pub struct Capture {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<Result<(), Failure>>>,
-    found: Value,
+    facts: Value,
     began: (u64, u64),
     cut_short: bool,
 }
 
-/// What the thread tells while it runs.
+/// State that the capturing thread shares with the engine.
 #[derive(Debug, Default)]
 struct Shared {
     stop: AtomicBool,
@@ -40,7 +41,7 @@ struct Shared {
 }
 
 impl Capture {
-    /// Opens the ring and the first file. Packets are captured from now on.
+    /// Opens the ring and the first file, and starts capturing.
     ///
     /// # Errors
     /// A setting is out of bounds; the interface or the file cannot be opened.
@@ -51,7 +52,7 @@ impl Capture {
             snap_bytes: config.snap_bytes,
             ports: config.ports.clone(),
         };
-        // Before the file, which would replace another for nothing.
+        // Before the file is created: a failure here must not overwrite an existing file.
         let ring = CaptureRing::open(&config.interface, &options)
             .map_err(|error| not_opened(&config.interface, &error))?;
         let (monotonic, realtime) = clock::now_and_realtime_ns();
@@ -65,7 +66,7 @@ impl Capture {
         Ok(Capture {
             shared,
             thread: Some(thread),
-            found: json!({
+            facts: json!({
                 "interface": config.interface,
                 "file": config.file,
                 "monotonic_ns": monotonic.0,
@@ -76,12 +77,13 @@ impl Capture {
         })
     }
 
-    /// For `ready`. The two clocks were read together: they place the packets, which carry real time, among the samples.
-    pub fn found(&self) -> Value {
-        self.found.clone()
+    /// Facts for `ready`. Both clocks were read together: they relate the packets' real time to the
+    /// samples' monotonic time.
+    pub fn facts(&self) -> Value {
+        self.facts.clone()
     }
 
-    /// What it came to so far.
+    /// Returns the counters so far.
     pub fn counters(&self) -> BTreeMap<String, f64> {
         let shared = &self.shared;
         let values = [
@@ -96,7 +98,7 @@ impl Capture {
         BTreeMap::from(values)
     }
 
-    /// Why it ended although nobody asked, once.
+    /// Returns, once, the failure that ended the capture early.
     pub fn poll_failure(&mut self) -> Option<Failure> {
         if self.thread.as_ref().is_some_and(JoinHandle::is_finished) {
             return self.join().err();
@@ -104,23 +106,24 @@ impl Capture {
         None
     }
 
-    /// Ends it; what it came to is then final, whether it could be written to the end or not.
+    /// Ends the capture. The counters are final afterwards, also after an error.
     ///
     /// # Errors
-    /// It could not.
+    /// The capture could not be written completely.
     pub fn finish(&mut self) -> Result<(), Failure> {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.join()
     }
 
-    /// By how much the real-time clock was set while it ran, ns: packets before and after that are this much too far apart.
+    /// Step of the real-time clock during the capture, ns. Time stamps before and after the step
+    /// are off from each other by this much.
     pub fn clock_set_ns(&self) -> f64 {
         let (monotonic, realtime) = clock::now_and_realtime_ns();
         let passed = monotonic.0 as i128 - i128::from(self.began.0);
         (i128::from(realtime) - i128::from(self.began.1) - passed) as f64
     }
 
-    /// It ended before it was told to, or could not be written to the end.
+    /// Returns whether the capture ended before its stop, or could not be written completely.
     pub fn is_cut_short(&self) -> bool {
         self.cut_short
     }
@@ -129,7 +132,7 @@ impl Capture {
         let Some(thread) = self.thread.take() else {
             return Ok(());
         };
-        // A panic there has ended the process already (`contain`).
+        // A panic in the thread has already ended the process (`contain`).
         let done = thread.join().expect("the capture thread does not panic");
         self.cut_short = done.is_err();
         done
@@ -160,7 +163,7 @@ fn check(config: &CaptureConfig) -> Result<(), Failure> {
     match (config.files_max, config.rotate_bytes) {
         (Some(_), None) => Err(Failure::usage(
             "capture.files_max without rotate_bytes",
-            "say at which size a file is followed by another",
+            "set rotate_bytes, the size at which a new file begins",
         )),
         (Some(files), _) => within("files_max", files.into(), 2, 10_000),
         (None, _) => Ok(()),
@@ -176,11 +179,11 @@ fn not_opened(interface: &str, error: &io::Error) -> Failure {
             )
         }
         io::ErrorKind::PermissionDenied => {
-            "capturing wants CAP_NET_RAW: be root, or in a network namespace that this user made"
+            "capturing needs CAP_NET_RAW: run as root, or in a network namespace that this user created"
                 .to_owned()
         }
-        io::ErrorKind::NetworkDown => "bring the interface up before".to_owned(),
-        io::ErrorKind::OutOfMemory => "make capture.ring_bytes smaller".to_owned(),
+        io::ErrorKind::NetworkDown => "bring the interface up first".to_owned(),
+        io::ErrorKind::OutOfMemory => "lower capture.ring_bytes".to_owned(),
         _ => "name another interface".to_owned(),
     };
     Failure::environment(
@@ -189,7 +192,7 @@ fn not_opened(interface: &str, error: &io::Error) -> Failure {
     )
 }
 
-/// Their names, for the one who named another.
+/// Names of the namespace's interfaces, for the hint.
 fn interfaces() -> String {
     let table = std::fs::read_to_string("/proc/self/net/dev").unwrap_or_default();
     let names = table
@@ -198,43 +201,43 @@ fn interfaces() -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// The thread.
+/// Main function of the capturing thread.
 fn capture(mut ring: CaptureRing, mut files: CaptureFiles, shared: &Shared) -> Result<(), Failure> {
     while !shared.stop.load(Ordering::Relaxed) {
         take(&mut ring, &mut files, shared)?;
         ring.wait(STOP_SEEN).or_environment(
-            "go on capturing",
-            "the interface was removed; what was captured until then is in the file",
+            "continue the capture",
+            "the interface was removed; the packets captured before that are in the file",
         )?;
     }
-    let counted = "look at what the kernel says of packet sockets";
-    ring.stop().or_environment("end the capture", counted)?;
+    let hint = "see dmesg for messages about packet sockets";
+    ring.stop().or_environment("end the capture", hint)?;
     let began = Instant::now();
-    // What had come when the stop did lies in blocks that the kernel still has.
+    // Packets that arrived before the stop may be in blocks that the kernel still owns.
     while take(&mut ring, &mut files, shared)? > 0 && began.elapsed() < DRAINED_BY {
         ring.wait(CaptureRing::SETTLES_IN)
-            .or_environment("end the capture", counted)?;
+            .or_environment("end the capture", hint)?;
     }
     files.finish()?;
-    tell(&files, shared);
+    publish(&files, shared);
     Ok(())
 }
 
-/// Writes what is ready; packets that are in the ring and were not.
+/// Writes the packets that are ready. Returns the number of packets still in the ring.
 fn take(ring: &mut CaptureRing, files: &mut CaptureFiles, shared: &Shared) -> Result<u64, Failure> {
     let written = ring.take(&mut |packet| files.write(&packet));
-    // A killed capture has all but what came last.
+    // Flushed, so that a capture that is killed lacks only its last packets.
     let written = written.and_then(|()| files.flush());
     let (received, dropped) = ring
         .counts()
-        .or_environment("count what was captured", "look at the kernel's log")?;
+        .or_environment("read the counts of captured packets", "see dmesg")?;
     files.note_dropped(dropped);
-    tell(files, shared);
+    publish(files, shared);
     written?;
     Ok(received.saturating_sub(dropped + files.packets()))
 }
 
-fn tell(files: &CaptureFiles, shared: &Shared) {
+fn publish(files: &CaptureFiles, shared: &Shared) {
     shared.packets.store(files.packets(), Ordering::Relaxed);
     shared.dropped.store(files.dropped(), Ordering::Relaxed);
     shared.written_bytes.store(files.bytes(), Ordering::Relaxed);

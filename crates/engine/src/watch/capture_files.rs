@@ -1,7 +1,9 @@
-//! The files of a capture: pcapng (draft-ietf-opsawg-pcapng), little-endian, times in nanoseconds, one section and one interface each; rotated by size.
+//! The files of a capture: pcapng (draft-ietf-opsawg-pcapng), little-endian, times in nanoseconds,
+//! one section and one interface each; rotated by size.
 //!
-//! Each ends with what was dropped while it was written. A file that was not finished (the process was killed, the disk was full) lacks that; it is readable all the
-//! same, up to a packet that may be cut.
+//! Each file ends with the number of packets dropped while it was written. A file that was not
+//! finished (the process was killed, the disk was full) lacks that number. It is still readable, up
+//! to a last packet that may be truncated.
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -17,10 +19,10 @@ const INTERFACE_DESCRIPTION: u32 = 1;
 const INTERFACE_STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
 const LINKTYPE_ETHERNET: u16 = 1;
-/// Packets follow one another closely: many go to the system at once.
+/// Size of the write buffer: many packets per system call.
 const BUFFER_BYTES: usize = 1 << 18;
 
-/// The file being written, and what there is to know for the next.
+/// The file being written, and the settings of the files that follow.
 pub struct CaptureFiles {
     path: PathBuf,
     interface: String,
@@ -41,10 +43,11 @@ pub struct CaptureFiles {
 }
 
 impl CaptureFiles {
-    /// Opens the first file. `monotonic` and `realtime_ns` are one instant on both clocks, which is noted in each file.
+    /// Opens the first file. `monotonic` and `realtime_ns` are one instant on both clocks; each
+    /// file records it.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn create(
         config: &CaptureConfig,
         monotonic: Time,
@@ -91,7 +94,7 @@ impl CaptureFiles {
         }
         (self.packets, self.file_packets) = (self.packets + 1, self.file_packets + 1);
         self.last_ns = self.last_ns.max(packet.realtime_ns);
-        // A tag that the kernel took out stands again where it was, behind the addresses.
+        // Puts a VLAN tag that the kernel removed back in place, behind the addresses.
         let (addresses, rest) = packet.bytes.split_at(packet.bytes.len().min(12));
         let tag = packet.tag.filter(|_| addresses.len() == 12);
         let tag_bytes = if tag.is_some() { 4 } else { 0 };
@@ -119,7 +122,7 @@ impl CaptureFiles {
         self.dropped = dropped;
     }
 
-    /// Lets others see what was written.
+    /// Flushes the write buffer to the file.
     ///
     /// # Errors
     /// The disk is full, or fails.
@@ -146,7 +149,7 @@ impl CaptureFiles {
         self.dropped
     }
 
-    /// Size of all files, the deleted ones too.
+    /// Size of all files, deleted ones included.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -165,7 +168,7 @@ impl CaptureFiles {
             && let Some(old) = self.number.checked_sub(most.into()).filter(|&old| old > 0)
         {
             let old = numbered(&self.path, old);
-            // Somebody may have taken it away.
+            // The file may have been deleted by someone else.
             match std::fs::remove_file(&old) {
                 Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
                 _ => Ok(()),
@@ -220,7 +223,7 @@ impl CaptureFiles {
         self.flush()
     }
 
-    /// Type, and room for the length.
+    /// Begins a block: its type, and space for its length.
     fn begin_block(&mut self, kind: u32) -> &mut Vec<u8> {
         self.block.clear();
         put(&mut self.block, kind);
@@ -247,7 +250,7 @@ impl CaptureFiles {
     }
 }
 
-/// The name of the `number`th file of a capture that is rotated.
+/// Name of the `number`th file of a rotated capture.
 fn numbered(file: &Path, number: u64) -> PathBuf {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let extension = file.extension().unwrap_or_default().to_string_lossy();

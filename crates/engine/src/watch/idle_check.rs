@@ -1,10 +1,12 @@
-//! Whether the kernel hands over what happens while a CPU has nothing to do.
+//! Check that the kernel delivers events that occur while a CPU is idle.
 //!
-//! A timer of TCP often fires on an idle CPU, so its events are those of the CPU's idle task. There are kernels whose `perf_event_open` hands over
-//! none of some CPU's idle task, without a word (seen on a 6.18 of a cloud provider, on one CPU of two). A trace that misses timeouts must not be
-//! taken for one that has them all, so it is tried: a CPU switches to its idle task, told by the task that was running, and back again, told by the
-//! idle task. Only the first being heard proves the second deaf. A CPU that is always busy does neither, and nothing is lost on it; it stays
-//! in question until it has had a rest.
+//! A timer of TCP often fires on an idle CPU, so its events belong to the CPU's idle task. On some
+//! kernels `perf_event_open` silently drops all events of some CPU's idle task (seen on a 6.18 of a
+//! cloud provider, on one CPU of two). A trace that misses timeouts must not pass for a complete
+//! one. The check counts two events per CPU: the switch to the idle task, recorded by the task that
+//! was running, and the switch back, recorded by the idle task. A CPU with switches to the idle
+//! task but none back loses the idle task's events. A CPU that is always busy has neither and loses
+//! nothing; it stays undecided until it has been idle.
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -14,13 +16,13 @@ use hakaru_runtime::trace::tracefs::Tracefs;
 use hakaru_watch::trace::{Format, records};
 
 const RING_BYTES: usize = 64 << 10;
-/// An idle CPU is entered and left once in each.
+/// Sleeps per CPU; each enters and leaves the idle task once.
 const SLEEPS: usize = 4;
 const SLEEP: Duration = Duration::from_micros(500);
 
-/// CPUs in question, and what was found of the others.
+/// Undecided CPUs, and the result for the others.
 pub struct IdleCheck {
-    /// `None` once every CPU is known, or where it cannot be tried.
+    /// `None` once every CPU is decided, or if the check is impossible.
     switches: Option<Switches>,
     unheard: usize,
 }
@@ -28,12 +30,13 @@ pub struct IdleCheck {
 struct Switches {
     into_idle: TraceRings,
     out_of_idle: TraceRings,
-    /// Of the CPUs in question, so far.
+    /// Switches to and from the idle task, by undecided CPU.
     counts: HashMap<u32, (usize, usize)>,
 }
 
 impl IdleCheck {
-    /// Tries every CPU at once: this thread sleeps on each that it may use, some 2 ms.
+    /// Checks every CPU at once: this thread sleeps on each CPU that it may use, about 2 ms in
+    /// total.
     pub fn begin(tracefs: &Tracefs) -> IdleCheck {
         let text = tracefs.read("events/sched/sched_switch/format");
         let id = text.ok().and_then(|text| Some(Format::parse(&text)?.id));
@@ -52,14 +55,14 @@ impl IdleCheck {
         check
     }
 
-    /// Decides on those that have had a rest since.
+    /// Decides on the CPUs that have been idle meanwhile.
     pub fn look(&mut self) {
         let Some(switches) = &mut self.switches else {
             return;
         };
         switches.count();
         switches.counts.retain(|_, (entered, left)| {
-            // The last entry may not have been left yet.
+            // The CPU may still be in its last idle period.
             let decided = *left > 0 || *entered > 1;
             self.unheard += usize::from(decided && *left == 0);
             !decided
@@ -69,7 +72,7 @@ impl IdleCheck {
         }
     }
 
-    /// CPUs of which nothing is heard while they are idle.
+    /// Number of CPUs whose events are lost while they are idle.
     pub fn unheard(&self) -> usize {
         self.unheard
     }
@@ -89,7 +92,7 @@ impl Switches {
         })
     }
 
-    /// Entries first: one that is counted has been left by the time that the exits are, or is the last.
+    /// Counts entries before exits: every counted entry but the last has its exit by then.
     fn count(&mut self) {
         let counts = &mut self.counts;
         self.into_idle.drain(&mut |cpu, bytes| {

@@ -1,8 +1,8 @@
 //! The `watch` engine: reads the counters of the node it runs in, once per interval.
 //!
-//! Interfaces and TCP are those of its network namespace (`--netns`). CPUs, interrupts, memory and pressure belong to the machine,
-//! whatever the namespace; one watch per machine reads them. Single TCP connections are watched beside it, at an interval of their own, and
-//! packets are captured by a thread of its own.
+//! Interfaces and TCP are those of its network namespace (`--netns`). CPUs, interrupts, memory and
+//! pressure belong to the machine, not to a namespace; one watch per machine reads them. Single TCP
+//! connections are read at an interval of their own, and a thread of its own captures packets.
 mod capture;
 mod capture_files;
 mod idle_check;
@@ -27,7 +27,7 @@ use tcp::TcpWatcher;
 /// Runs the engine until `stop`.
 ///
 /// # Errors
-/// A setting is out of bounds; procfs is not there; what is to be watched or captured cannot be.
+/// A setting is out of bounds, procfs is not mounted, or TCP or an interface cannot be watched.
 pub fn run(config: &WatchConfig, reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
     let mut samples = Schedule::new(config.sample_interval_ms)?;
     let sources = readable_sources(config.machine)?;
@@ -36,15 +36,15 @@ pub fn run(config: &WatchConfig, reactor: &Reactor, control: &mut Control) -> Re
         Some(tcp) => Some(TcpWatcher::open(tcp, reactor)?),
         None => None,
     };
-    let mut found = BTreeMap::from([("files".to_owned(), json!(files))]);
+    let mut facts = BTreeMap::from([("files".to_owned(), json!(files))]);
     if let Some(watcher) = &watcher {
-        found.insert("tcp".to_owned(), watcher.found());
+        facts.insert("tcp".to_owned(), watcher.facts());
     }
     let mut capture = config.capture.as_ref().map(Capture::begin).transpose()?;
     if let Some(capture) = &capture {
-        found.insert("capture".to_owned(), capture.found());
+        facts.insert("capture".to_owned(), capture.facts());
     }
-    control.ready(found);
+    control.ready(facts);
     let mut waiter = Waiter::sleeping(4);
     loop {
         let tcp_next = watcher.as_ref().and_then(TcpWatcher::next);
@@ -83,7 +83,7 @@ pub fn run(config: &WatchConfig, reactor: &Reactor, control: &mut Control) -> Re
         }
         if samples.due(clock::now()) {
             sample(&sources, watcher.as_ref(), capture.as_ref(), control);
-            // A capture that fails spoils no sample.
+            // A failed capture does not affect the samples.
             if let Some(failure) = capture.as_mut().and_then(Capture::poll_failure) {
                 control.error(&failure, false);
             }
@@ -91,7 +91,7 @@ pub fn run(config: &WatchConfig, reactor: &Reactor, control: &mut Control) -> Re
     }
 }
 
-/// What the watch of TCP and the capture came to.
+/// Final values of the TCP watch and the capture.
 fn result(watcher: Option<&TcpWatcher>, capture: Option<&Capture>) -> BTreeMap<String, f64> {
     let tcp = watcher.map(TcpWatcher::counters).unwrap_or_default();
     let cumulative = tcp.into_iter().filter(|(name, _)| !name.ends_with("_now"));
@@ -108,7 +108,7 @@ fn result(watcher: Option<&TcpWatcher>, capture: Option<&Capture>) -> BTreeMap<S
     values
 }
 
-/// A file and how it is parsed.
+/// A file of procfs and its parser.
 struct Source {
     path: &'static str,
     parse: fn(&str, &mut Visit<'_>),
@@ -161,8 +161,9 @@ static MACHINE: [Source; 7] = [
     },
 ];
 
-/// The files that will be read. Without the interfaces there is nothing to watch; any other file may be missing (kernels
-/// without pressure accounting, containers that hide the machine), and then its counters are.
+/// The files that will be read. Without the interfaces there is nothing to watch; any other file
+/// may be missing (kernels without pressure accounting, containers that hide the machine), and then
+/// its counters are.
 fn readable_sources(machine: bool) -> Result<Vec<&'static Source>, Failure> {
     fs::read_to_string(INTERFACES.path).or_environment(
         format_args!("read {}", INTERFACES.path),
@@ -185,7 +186,7 @@ fn sample(
     let at = clock::now();
     let mut counters = Counters::new();
     for source in sources {
-        // A file that vanishes meanwhile leaves a gap in its series.
+        // A file that disappears leaves a gap in its series.
         let Ok(text) = fs::read_to_string(source.path) else {
             continue;
         };

@@ -1,4 +1,4 @@
-//! The file that a TCP watch writes its series to: in large pieces, up to a limit.
+//! File of the time series of a TCP watch, written in large pieces up to a limit.
 use std::fs::File;
 use std::io::Write as _;
 
@@ -6,7 +6,7 @@ use hakaru_watch::series::{self, Series};
 
 use crate::failure::{Failure, OrEnvironment};
 
-/// Written at once: few system calls while the load runs, little lost if the process is killed.
+/// Bytes per write: few system calls while the load runs, little lost if the process is killed.
 const PIECE_BYTES: usize = 256 << 10;
 const HINT: &str = "free some space, or name another file";
 
@@ -39,7 +39,7 @@ impl SeriesFile {
         })
     }
 
-    /// Takes what the series has collected, once it is worth a write.
+    /// Writes the collected records of the series once they fill a write.
     pub fn take(&mut self, series: &mut Series) -> Result<(), Failure> {
         if series.bytes() < PIECE_BYTES {
             return Ok(());
@@ -47,14 +47,14 @@ impl SeriesFile {
         self.flush(series)
     }
 
-    /// Writes what the series has collected.
+    /// Writes the collected records of the series.
     pub fn flush(&mut self, series: &mut Series) -> Result<(), Failure> {
         self.piece.clear();
         let records = series.take(&mut self.piece);
         let bytes = self.bytes + self.piece.len() as u64;
         if bytes > self.bytes_max {
             self.dropped += records;
-            // What is smaller might still fit, and would hide that something is missing before it.
+            // A smaller block might still fit, but it would hide the gap before it.
             self.bytes = self.bytes_max;
             return Ok(());
         }
@@ -66,7 +66,8 @@ impl SeriesFile {
         Ok(())
     }
 
-    /// Bytes, records written and records dropped since the file has reached its limit.
+    /// Returns bytes written, records written, and records dropped after the file reached its
+    /// limit.
     pub fn totals(&self) -> (u64, u64, u64) {
         (self.bytes, self.records, self.dropped)
     }

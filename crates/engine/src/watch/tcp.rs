@@ -1,8 +1,8 @@
 //! Watching single TCP connections: the shell around `hakaru_watch::tcp_sockets`.
 //!
-//! Every interval it empties the tracepoints' rings, asks for each connection that it knows by name, and now and then for all connections of
-//! the wanted ports, so that it learns of new ones (a dump walks the table of the whole machine; where tracing is on, a new
-//! connection's first segment tells of it at once).
+//! Every interval it drains the tracepoints' rings and reads each known connection. From time to
+//! time it dumps all connections of the watched ports to discover new ones. A dump walks the table
+//! of the whole machine. With tracing, the first segment of a new connection announces it at once.
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -24,9 +24,10 @@ use crate::sampling::Schedule;
 pub const TRACE: Token = Token(1);
 
 const INTERVALS_US: std::ops::RangeInclusive<u32> = 1000..=60_000_000;
-/// Sockets asked for in one message: their answers must fit into the socket's buffer (some 2 KiB each of 208 KiB).
+/// Sockets requested in one message: their answers (about 2 KiB each) must fit into the socket's
+/// buffer of 208 KiB.
 const ASKED_AT_ONCE: usize = 32;
-/// Distance of dumps at least; and they take at most a hundredth of the time.
+/// Least interval between two dumps. Dumps also take at most 1 % of the time.
 const DUMPS_APART: Duration = Duration::from_millis(100);
 const DUMP_SHARE: u64 = 100;
 const ENOENT: i32 = 2;
@@ -57,13 +58,13 @@ impl TcpWatcher {
         let diag = SockDiag::open()
             .or_environment("ask the kernel for TCP sockets", "load the module tcp_diag")?;
         let opened = match config.trace {
-            TcpTrace::Off => Err("it was not asked for".to_owned()),
+            TcpTrace::Off => Err("tracing is off in the configuration".to_owned()),
             TcpTrace::Auto | TcpTrace::On => Trace::open(&config.ports),
         };
         let (trace, why_not_traced) = match opened {
             Ok(trace) => (Some(trace), None),
             Err(why) if config.trace == TcpTrace::On => {
-                let hint = "run it as root outside of containers, or let `trace` be `auto`";
+                let hint = "run as root outside of containers, or set `trace` to `auto`";
                 return Err(Failure::environment(
                     format_args!("cannot trace TCP: {why}"),
                     hint,
@@ -99,8 +100,8 @@ impl TcpWatcher {
         })
     }
 
-    /// For `ready`.
-    pub fn found(&self) -> Value {
+    /// Facts for `ready`.
+    pub fn facts(&self) -> Value {
         let events = self.trace.as_ref().map(Trace::names);
         json!({
             "file": self.path,
@@ -111,12 +112,12 @@ impl TcpWatcher {
         })
     }
 
-    /// Begins at `at` (readings) and now (events).
+    /// Starts readings at `at`, and events now.
     pub fn start(&mut self, at: Time) -> Result<(), Failure> {
         self.schedule.start(at);
         if let Some(trace) = &self.trace {
             let enabled = trace.rings().enable();
-            enabled.or_environment("begin to trace TCP", "let `trace` be `off`")?;
+            enabled.or_environment("begin to trace TCP", "set `trace` to `off`")?;
         }
         Ok(())
     }
@@ -125,7 +126,8 @@ impl TcpWatcher {
         self.schedule.next()
     }
 
-    /// Reads what is due; with `events_wait` the events at any rate.
+    /// Takes the readings that are due. With `events_wait` reads the events even if no reading is
+    /// due.
     pub fn handle(&mut self, now: Time, events_wait: bool) -> Result<(), Failure> {
         let due = self.schedule.due(now);
         if due || events_wait {
@@ -134,7 +136,7 @@ impl TcpWatcher {
         Ok(())
     }
 
-    /// The last reading, and all to the file.
+    /// Takes the last reading and writes everything to the file.
     pub fn finish(&mut self) -> Result<(), Failure> {
         self.read(self.schedule.next().is_some())?;
         self.sockets.finish();
@@ -167,7 +169,7 @@ impl TcpWatcher {
 
     fn read(&mut self, sockets_due: bool) -> Result<(), Failure> {
         let before = process::thread_cpu_ns();
-        // Before the sockets are asked for: whoever an event tells of is then read at once.
+        // Before the sockets are read, so that a connection seen in an event is read at once.
         self.read_events()?;
         if sockets_due {
             let ids = self.sockets.ids();
@@ -247,13 +249,14 @@ impl TcpWatcher {
         Ok(())
     }
 
-    /// Reads all sockets of the wanted ports, and takes up those that are new.
+    /// Reads all sockets of the watched ports and adds the new ones.
     fn look_for_new(&mut self) -> Result<(), Failure> {
         for family in self.families.clone() {
             self.requests.clear();
             self.sequence = self.sequence.wrapping_add(1);
             sock_diag::emit_dump(family, &self.ports, self.sequence, &mut self.requests);
-            // A part is made while the part before it is fetched, the first while it is asked for.
+            // The kernel makes each part of a dump while the part before it is received, and the
+            // first part during the request.
             let mut asked = clock::now();
             let sent = self.diag.send(&self.requests);
             sent.or_environment("ask the kernel for TCP sockets", "load the module tcp_diag")?;
@@ -265,12 +268,13 @@ impl TcpWatcher {
         Ok(())
     }
 
-    /// Takes the parts of a dump; errno if it was refused.
+    /// Receives the parts of a dump. Returns the errno if the kernel refused it.
     fn receive_dump(&mut self, asked: &mut Time) -> Result<Option<i32>, Failure> {
         loop {
             let next_asked = clock::now();
             let Ok(Some(datagram)) = self.diag.receive() else {
-                // Sockets came or went in such numbers that the dump was given up; the next one finds them.
+                // The table changed too much for a consistent dump; the next dump finds the
+                // sockets.
                 return Ok(None);
             };
             let at = span(*asked, next_asked);
@@ -307,13 +311,13 @@ fn span(from: Time, to: Time) -> (u64, u32) {
 fn check(config: &TcpWatch) -> Result<(), Failure> {
     let hint = "correct the configuration";
     if !INTERVALS_US.contains(&config.interval_us) {
-        let found = config.interval_us;
-        let message = format!("tcp.interval_us is {found}; it must be 1000 to 60000000");
+        let interval_us = config.interval_us;
+        let message = format!("tcp.interval_us is {interval_us}; it must be 1000 to 60000000");
         return Err(Failure::usage(message, hint));
     }
     if config.ports.len() > PORTS_MAX {
-        let found = config.ports.len();
-        let message = format!("tcp.ports has {found} ports; {PORTS_MAX} is the most");
+        let count = config.ports.len();
+        let message = format!("tcp.ports has {count} ports; at most {PORTS_MAX} are allowed");
         return Err(Failure::usage(message, hint));
     }
     if config.ports.contains(&0) {

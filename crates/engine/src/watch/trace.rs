@@ -5,13 +5,14 @@ use hakaru_watch::trace::{Format, Layouts, Record, TcpEvent, TracepointKind, rec
 
 use super::idle_check::IdleCheck;
 
-/// Of each CPU. A record takes some 170 bytes, and a flow of 10 Gbit/s makes 40 000 a second: what comes while this process is kept waiting for half a second.
+/// Ring of each CPU. A record takes about 170 bytes and a flow of 10 Gbit/s produces 40 000 records
+/// a second, so the ring holds half a second of them while this process does not run.
 const RING_BYTES: usize = 4 << 20;
 
 pub struct Trace {
     rings: TraceRings,
     layouts: Layouts,
-    /// Names of those that this kernel has.
+    /// Names of the tracepoints that this kernel has.
     names: Vec<&'static str>,
     idle_check: IdleCheck,
     events: Vec<TcpEvent>,
@@ -21,10 +22,10 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Why not, in words.
+    /// Opens the tracepoints. The error is the reason as text.
     pub fn open(ports: &[u16]) -> Result<Trace, String> {
         let tracefs = Tracefs::open().map_err(|e| {
-            format!("the kernel's tracefs cannot be read ({e}): it takes CAP_SYS_ADMIN of the machine itself, not of a user namespace")
+            format!("the kernel's tracefs cannot be read ({e}): this needs CAP_SYS_ADMIN on the machine itself, not in a user namespace")
         })?;
         let mut layouts = Layouts::default();
         let (mut ids, mut names) = (Vec::new(), Vec::new());
@@ -62,7 +63,9 @@ impl Trace {
             })
             .collect();
         let rings = TraceRings::open(&points, RING_BYTES).map_err(|e| {
-            format!("the kernel refuses to trace ({e}): it takes CAP_PERFMON of the machine itself")
+            format!(
+                "the kernel refuses to trace ({e}): this needs CAP_PERFMON on the machine itself"
+            )
         })?;
         Ok(Trace {
             rings,
@@ -80,12 +83,12 @@ impl Trace {
         &self.names
     }
 
-    /// See [`IdleCheck`]; to be looked at now and then.
+    /// The [`IdleCheck`], to be updated regularly.
     pub fn idle_check(&mut self) -> &mut IdleCheck {
         &mut self.idle_check
     }
 
-    /// CPUs of which nothing is heard while they are idle.
+    /// Number of CPUs whose events are lost while they are idle.
     pub fn unheard_cpus(&self) -> usize {
         self.idle_check.unheard()
     }
@@ -94,12 +97,14 @@ impl Trace {
         &self.rings
     }
 
-    /// Events so far that the kernel could not hand over, and events that were handed over and not understood.
+    /// Returns the number of events that the kernel lost so far, and of events that could not be
+    /// parsed.
     pub fn missing(&self) -> (u64, u64) {
         (self.lost, self.not_understood)
     }
 
-    /// What happened since, in order, and when how many events were lost.
+    /// Returns the events after the last call, in order of time, and the losses: instant (ns) and
+    /// number of lost events.
     pub fn read(&mut self) -> (&[TcpEvent], &[(u64, u64)]) {
         let Trace {
             rings,
@@ -126,7 +131,7 @@ impl Trace {
                 }
             }
         });
-        // Each CPU's are in order, and one socket's may come from several.
+        // The events of each CPU are in order, but one socket's events may come from several CPUs.
         events.sort_by_key(|event| event.at_ns);
         (events, losses)
     }
