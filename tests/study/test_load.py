@@ -101,6 +101,35 @@ def test_refusal_says_where_what_and_what_would_do(
         assert abs(int(e.value.message.removeprefix(f"{path}:").split(":")[0]) - int(line)) <= 1
 
 
+BACKUP = study_paths()["backup-mismatch"].read_text()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "at", "message", "hint"),
+    [
+        ("rpm: 7200", "rpms: 7200", "rpms", "unknown field", "did you mean 'rpm'?"),
+        ("            heads: 10\n", "", "kind: hdd", "heads: missing", "add `heads:` here"),
+        ("queue_depth: 64", "queue_depth: many", "many", "input should be a valid integer (found 'many')", ""),
+        ("seek_full_ms: 18", "seek_full_ms: 18000", "18000", "should be at most 1000 (found 18000)", ""),
+        ("name: sata-ssd-960", "name: sata-ssd-96", "sata-ssd-96}", "no drive 'sata-ssd-96'; did you mean", ""),
+        ("command_us: 60, data", "command: 60, data", "command: 60", "unknown field", "did you mean 'command_us'?"),
+        ("drives: 9", "drives: 2", "raid: raid5", "raid5 needs at least 3 drives (found 2)", ""),
+        ("seek_track_ms: 0.5", "seek_track_ms: 9.5", "kind: hdd", "should rise in this order", ""),
+    ],
+)
+def test_wrong_parameter_of_a_drive_model_is_named_with_line_and_column(
+    write: Callable[[str], str], old: str, new: str, at: str, message: str, hint: str
+) -> None:
+    assert BACKUP.count(old) == 1, old
+    text = BACKUP.replace(old, new)
+    path = write(text)
+    with pytest.raises(UsageError) as e:
+        load(path)
+    lines = [line for line in e.value.message.splitlines() if line.startswith(f"{path}:{place_of(text, at)}: arrays.")]
+    assert any(message in line for line in lines), e.value.message
+    assert hint in e.value.hint
+
+
 def test_unknown_field_is_named_with_line_and_column(write: Callable[[str], str]) -> None:
     text = edited("  hosts: 4", "  host: 4")
     path = write(text)

@@ -68,7 +68,7 @@ def engine_model(model: NoModel | PresetModel | InlineModel) -> contract.Model:
         return contract.PresetModel(name=model.name)
     if isinstance(model, NoModel):
         return contract.NoModel()
-    return contract.ArrayModel.model_validate(model.model_dump())
+    return model
 
 
 def _lu(lu: Lu, fill_seed: int) -> contract.LuConfig:

@@ -84,7 +84,7 @@ def _lus(place: tuple[str | int, ...], array: ArraySpec) -> Iterator[Problem]:
             yield (*place, "lus", i), "placement is missing", "say on which RAID group the LU lies"
     yield from _overlaps(place, array)
     model = array.model
-    groups = len((model.model_extra or {}).get("groups") or []) if isinstance(model, InlineModel) else None
+    groups = len(model.groups) if isinstance(model, InlineModel) else None
     for i, lu in enumerate(array.lus):
         if groups is not None and lu.placement and lu.placement.group >= groups:
             yield (*place, "lus", i, "placement", "group"), f"the model has {groups} groups, counted from 0", ""

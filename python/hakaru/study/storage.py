@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from hakaru.engine.contract.array import ARRAY_PRESETS
+from hakaru.engine.contract.drive import ArrayModel as InlineModel
 from hakaru.study.part import Id, Part
 from hakaru.suggest import did_you_mean
 from hakaru.units import Size
@@ -34,16 +35,6 @@ class PresetModel(Part):
         if name not in ARRAY_PRESETS:
             raise ValueError(f"there is no preset {name!r}; {did_you_mean(name, ARRAY_PRESETS)}")
         return name
-
-
-class InlineModel(BaseModel):
-    """A timing model with every parameter (`drive.config.ArrayModel` of the contract); the engine
-    checks it.
-    """
-
-    model_config = ConfigDict(extra="allow", strict=True, frozen=True, allow_inf_nan=False)
-
-    kind: Literal["array"]
 
 
 ArrayModel = Annotated[NoModel | PresetModel | InlineModel, Field(discriminator="kind")]

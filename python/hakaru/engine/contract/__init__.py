@@ -29,7 +29,6 @@ from hakaru.engine.contract.access import (
 )
 from hakaru.engine.contract.array import (
     ArrayConfig,
-    ArrayModel,
     FileStore,
     GroupConfig,
     LuConfig,
@@ -43,6 +42,7 @@ from hakaru.engine.contract.array import (
     ThinStore,
 )
 from hakaru.engine.contract.backup import BackupConfig, BackupJob, Compression, Lu, NoCompression, Zstd
+from hakaru.engine.contract.drive import ArrayModel
 from hakaru.engine.contract.fabric import (
     BurstLoss,
     Direction,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from hakaru.engine.contract.access import AccessConfig
+from hakaru.engine.contract.drive import ArrayModel
 from hakaru.engine.contract.initiator import LoginKeys, SocketOptions
 from hakaru.engine.contract.part import Message
 from hakaru.login_defaults import TARGET
@@ -101,18 +102,6 @@ class PresetModel(Message):
 
     kind: Literal["preset"] = "preset"
     name: str
-
-
-class ArrayModel(BaseModel):
-    """A timing model with every parameter. Python passes it on; the engine checks it
-    (`drive::config::ArrayModel`).
-    """
-
-    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
-
-    kind: Literal["array"] = "array"
-    controller: dict[str, Any]
-    groups: list[dict[str, Any]]
 
 
 Model = Annotated[NoModel | PresetModel | ArrayModel, Field(discriminator="kind")]
