@@ -17,7 +17,7 @@ WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 # Files that take longest are begun first.
 LONGEST := tests/run tests/conformance tests/lab tests/array
 
-.PHONY: demo test setup lint test-rust test-python test-guests bench crash storms fuzz schema limits figure clean
+.PHONY: demo test setup lint test-rust test-python test-guests test-long bench crash storms fuzz schema limits figure clean
 
 demo: setup
 	$(BIN)/hakaru run vm-sweep --quick
@@ -72,6 +72,20 @@ test-python: $(VENV)/.package $(TEST_ENGINE)
 test-guests: $(VENV)/.package $(TEST_ENGINE)
 	$(TESTED) tests/guests
 
+# The long forms of checks that the gate runs in a short form: `crash` and `storms`; crates/pool with sixteen times the
+# images per power cut, twenty times the simulated seeds and fifty times the damages; all damages at all packets in
+# crates/dissect; property tests with CASES cases (gate: 256), in Python with 5000 (gate: 100). Reckon with hours on two
+# processors. Stops at the first failure; HAKARU_LONG=1 gives a single test its long form.
+CASES ?= 8192
+test-long: crash storms $(TEST_ENGINE)
+	HAKARU_LONG=1 cargo test --quiet --package hakaru-pool --tests
+	HAKARU_LONG=1 PROPTEST_CASES=$(CASES) cargo test --quiet --package hakaru-dissect --tests
+	PROPTEST_CASES=$(CASES) cargo test --quiet $(addprefix --package hakaru-,$(PROPERTIES)) --lib --tests
+	HAKARU_LONG=1 $(TESTED) $$(grep -rl "from hypothesis import" tests --include="test_*.py")
+
+# Crates with property tests, apart from hakaru-dissect.
+PROPERTIES := fabric iscsi-session iscsi-target load send-queue wire
+
 # Ratios against peers in one run; the table on stdout, everything in results/bench.json.
 # BASELINE=DIR compares every figure with that of an earlier commit's checkout, after `make setup` there; the table on
 # stdout, everything in results/baseline.json.
@@ -80,12 +94,12 @@ bench: setup
 
 # The array killed two hundred times under load; the figures on stdout.
 crash: setup
-	HAKARU_KILLS=200 cargo test -p hakaru-engine --release --test crash -- --nocapture
+	HAKARU_LONG=1 cargo test -p hakaru-engine --release --test crash -- --nocapture
 
 # Storms, races and flipped bits as long and as large as docs/reference/faults.md names them; the tables on stdout.
 storms: setup
-	HAKARU_STORMS=full cargo test -p hakaru-engine --release --test storms -- --nocapture
-	HAKARU_STORMS=full cargo test -p hakaru-world --release --test digests -- --nocapture
+	HAKARU_LONG=1 cargo test -p hakaru-engine --release --test storms -- --nocapture
+	HAKARU_LONG=1 cargo test -p hakaru-world --release --test digests -- --nocapture
 
 fuzz: setup
 	fuzz/run.sh

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from tests.fixtures.make_run import make_run
 
 # How long an example takes says something about the machine, nothing about hakaru.
 settings.register_profile("hakaru", deadline=None)
-settings.load_profile("hakaru")
+# `make test-long`: fifty times the examples, other ones every time.
+settings.register_profile("long", deadline=None, max_examples=5000)
+settings.load_profile("long" if "HAKARU_LONG" in os.environ else "hakaru")
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ def encoded_in(hdr: HdrHistogram, values: list[int]) -> str:
     return str(hdr.encode().decode())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings().max_examples // 3)
 @given(st.lists(latencies, min_size=1, max_size=4))
 def test_histograms_with_room_for_no_more_than_they_hold_merge_as_hdrhistogram_adds(parts: list[list[int]]) -> None:
     texts = [encoded_in(HdrHistogram(1, max(2, *values), 3), values) for values in parts]
@@ -37,7 +37,7 @@ def test_histograms_with_room_for_no_more_than_they_hold_merge_as_hdrhistogram_a
         assert getattr(merged, what)() == getattr(expected, what)()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings().max_examples // 3)
 @given(st.lists(latencies, min_size=1, max_size=4), st.randoms())
 def test_order_of_merging_does_not_matter(parts: list[list[int]], random: object) -> None:
     texts = [encoded(p) for p in parts]
@@ -48,7 +48,7 @@ def test_order_of_merging_does_not_matter(parts: list[list[int]], random: object
     assert merge(texts).get_total_count() == sum(map(len, parts))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings().max_examples // 3)
 @given(latencies, st.lists(st.floats(0.001, 99.999), min_size=1, max_size=5))
 def test_percentiles_are_those_of_hdrhistogram(values: list[int], percents: list[float]) -> None:
     hdr = merge([encoded(values)])

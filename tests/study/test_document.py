@@ -77,7 +77,7 @@ def test_a_few_aliases_are_allowed() -> None:
     assert parse_document(b"a: &x {b: 1}\nc: *x\n", "s.yaml").data == {"a": {"b": 1}, "c": {"b": 1}}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=settings().max_examples * 3)
 @given(st.binary(max_size=300) | st.text("{}[]&*!:-,#'\"ab1 \n?|>%@`", max_size=120).map(str.encode))
 def test_any_bytes_give_data_or_a_usage_error_with_a_place(raw: bytes) -> None:
     try:

@@ -165,7 +165,6 @@ fn rates() -> impl Strategy<Value = Option<u64>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
     /// Reporting ahead changes neither frames nor places nor instants of arrivals.
     #[test]
     fn reporting_ahead_changes_no_arrival(

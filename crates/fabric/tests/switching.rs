@@ -412,7 +412,7 @@ fn what_cannot_be_is_refused_with_the_bounds() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 4))]
     /// For any frames and impairments: every frame is accounted for, and a seed determines the
     /// history.
     #[test]

@@ -314,7 +314,7 @@ fn check_status(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases * 6 / 5))]
 
     #[test]
     fn block_commands_do_to_an_lu_what_they_do_to_a_byte_array(

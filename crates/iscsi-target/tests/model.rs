@@ -194,7 +194,7 @@ fn write(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases * 3 / 8))]
 
     #[test]
     fn what_is_written_is_read_under_all_terms(terms in terms(), accesses in vec(access(), 1..24)) {
@@ -304,7 +304,7 @@ fn near_pdu() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 384, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases * 3 / 2))]
 
     #[test]
     fn no_bytes_disturb_another_session(

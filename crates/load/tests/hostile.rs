@@ -68,7 +68,7 @@ fn exhaust(peer: &mut Peer) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #![proptest_config(ProptestConfig::with_cases(16 * ProptestConfig::default().cases))]
 
     #[test]
     fn no_answer_in_full_feature_phase_panics(

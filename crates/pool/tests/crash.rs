@@ -14,7 +14,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use support::oracle::{BLOCK, Model, stamps};
 use support::recovery::{disks, fill, of_memory, recover, recover_planted, use_up};
-use support::{Driver, PAGE, Planted};
+use support::{Driver, PAGE, Planted, scale};
 
 const PAGE_BLOCKS: u64 = PAGE / BLOCK as u64;
 /// Data pages of each group.
@@ -304,7 +304,7 @@ fn cut_off_all(workloads: &[Vec<Op>], planted: Planted, samples: usize) -> (usiz
 
 #[test]
 fn no_crash_in_any_workload_of_two_operations_loses_or_mixes_anything() {
-    let (crashes, wrong) = cut_off_all(&workloads(), Planted::default(), 4);
+    let (crashes, wrong) = cut_off_all(&workloads(), Planted::default(), scale(4, 64));
     println!("{} workloads, {crashes} crashes", workloads().len());
     assert!(
         crashes > 10_000,
@@ -329,7 +329,7 @@ fn longer_random_workloads_lose_and_mix_nothing() {
                 .collect()
         })
         .collect();
-    let (crashes, wrong) = cut_off_all(&longer, Planted::default(), 4);
+    let (crashes, wrong) = cut_off_all(&longer, Planted::default(), scale(4, 64));
     println!("{} workloads, {crashes} crashes", longer.len());
     assert_eq!(wrong, Vec::<String>::new());
 }
@@ -399,7 +399,7 @@ fn crashes_during_recovery_change_nothing() {
         let crash = run.recorder.crash(position);
         let mut image = crash.torn_image(&mut || random.next_u64() & 1 == 0);
         let mut first = None;
-        for again in 0..10 {
+        for again in 0..scale(10, 200) {
             let recorder = Recorder::new();
             let recorded = image
                 .iter()

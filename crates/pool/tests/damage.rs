@@ -14,7 +14,7 @@ use hakaru_pool::{Fault, Finding, GroupId, Object, OpenError, PoolConfig, Volume
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition};
-use support::{Disks, Driver, PAGE};
+use support::{Disks, Driver, PAGE, scale};
 
 /// Returns the disks of a pool with a volume, a snapshot of it and a second group: metadata, `g0`,
 /// `g1`.
@@ -451,7 +451,7 @@ fn damage_at_random_is_refused_or_harmless() {
         .collect();
     let mut random = Pcg64::seed_from_u64(5);
     let (mut refused, mut harmless) = (0, 0);
-    for turn in 0..2000 {
+    for turn in 0..scale(2000, 100_000) {
         let mut bytes = whole.clone();
         for _ in 0..random.random_range(1..4) {
             let sector = used[random.random_range(0..used.len())] * 512;

@@ -14,7 +14,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use support::oracle::{BLOCK, Model, stamps};
 use support::recovery::{disks, of_memory, recover, use_up};
-use support::{Driver, PAGE};
+use support::{Driver, PAGE, scale};
 
 const PAGE_BLOCKS: u64 = PAGE / BLOCK as u64;
 const VOLUME_BLOCKS: u64 = 6 * PAGE_BLOCKS + 3;
@@ -464,13 +464,11 @@ impl Simulation {
     }
 }
 
-/// Number of runs, each cut off at six images: half a minute in a test build.
-const RUNS: u64 = 200;
-
 #[test]
 fn concurrent_requests_in_any_order_lose_and_mix_nothing() {
     let (mut full, mut waited) = (0, 0);
-    for seed in 0..RUNS {
+    // Each seed is cut off at six images: half a minute for 200 of them in a test build.
+    for seed in 0..scale(200, 4000) {
         let mut simulation = Simulation::new(seed);
         let steps = simulation.random.random_range(50..600);
         for _ in 0..steps {
@@ -490,7 +488,7 @@ fn concurrent_requests_in_any_order_lose_and_mix_nothing() {
 
 #[test]
 fn every_request_completes_once_all_actions_are_done() {
-    for seed in 1000..1060 {
+    for seed in 10_000..scale(10_060, 12_000) {
         let mut simulation = Simulation::new(seed);
         for _ in 0..300 {
             simulation.step();

@@ -24,9 +24,9 @@ const BLOCKS: u64 = 512;
 const BYTES: usize = 4096;
 const DEPTH: usize = 8;
 /// Returns the number of PDUs sent in each direction per combination of digests, and N if one PDU
-/// in N is damaged. `make storms` runs as many as the catalogue requires (`HAKARU_STORMS=full`).
+/// in N is damaged. `make storms` runs as many as the catalogue requires (`HAKARU_LONG`).
 fn scale() -> (u64, u64) {
-    let full = std::env::var_os("HAKARU_STORMS").is_some_and(|value| value == "full");
+    let full = std::env::var_os("HAKARU_LONG").is_some();
     if full {
         (10_000_000, 100_000)
     } else {

@@ -4,7 +4,8 @@
 //! instant (after so many answers) the array is killed. Then the pool is checked, the array started again, and everything
 //! read twice: each block must hold one of the values that it may hold ([`oracle`]), a snapshot what it held before.
 //!
-//! `HAKARU_KILLS` says how often (default 10, `make crash` 200); `HAKARU_SEED` gives another run.
+//! `HAKARU_KILLS` is the number of kills (default 10; 200 where `HAKARU_LONG` is set, as `make crash`
+//! does); `HAKARU_SEED` gives another run.
 mod load;
 mod oracle;
 #[path = "../support/mod.rs"]
@@ -226,7 +227,15 @@ fn read_stamps(client: &mut Client, lun: u8) -> Vec<u64> {
 }
 
 fn kill_again_and_again(name: &str, group_bytes: u64, page_bytes: u64) {
-    let (kills, seed) = (setting("HAKARU_KILLS", 10), setting("HAKARU_SEED", 1));
+    let default_kills = if std::env::var_os("HAKARU_LONG").is_some() {
+        200
+    } else {
+        10
+    };
+    let (kills, seed) = (
+        setting("HAKARU_KILLS", default_kills),
+        setting("HAKARU_SEED", 1),
+    );
     let scratch = Scratch::new(name);
     let mut trial = Trial::new(&scratch, group_bytes, page_bytes, seed);
     let mut array = trial.reopen_first();

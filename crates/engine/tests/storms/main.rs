@@ -2,7 +2,7 @@
 //! its reads must succeed, and its latency is told. Absolute speeds are not asserted: they are the machine's.
 //!
 //! `cargo test -p hakaru-engine --test storms -- --nocapture` prints the table. `make storms` runs them as long and as large as the
-//! catalogue asks, which takes minutes (`HAKARU_STORMS=full`).
+//! catalogue asks, which takes minutes (`HAKARU_LONG`).
 
 mod array;
 mod client;
@@ -39,7 +39,7 @@ const CASES: &[Case] = &[
 
 /// `brief` as part of all tests, `full` where the storms are what is asked for.
 fn scale<T>(brief: T, full: T) -> T {
-    if std::env::var_os("HAKARU_STORMS").is_some_and(|asked| asked == "full") {
+    if std::env::var_os("HAKARU_LONG").is_some() {
         full
     } else {
         brief

@@ -16,6 +16,15 @@ use hakaru_pool::{
 };
 use hakaru_units::Time;
 
+/// `short` in the gate, `long` where `HAKARU_LONG` is set (`make test-long`).
+pub fn scale<T>(short: T, long: T) -> T {
+    if std::env::var_os("HAKARU_LONG").is_some() {
+        long
+    } else {
+        short
+    }
+}
+
 pub const PAGE: u64 = 64 << 10;
 pub const UUID: [u8; 16] = *b"sixteen bytes ok";
 
