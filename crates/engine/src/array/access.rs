@@ -1,4 +1,4 @@
-//! Who may use the array, and where it may listen: the configuration's words turned into the target's, and checked.
+//! The access list, and the addresses that the array may listen on, checked.
 use std::net::{IpAddr, SocketAddr};
 
 use hakaru_contract::{AccessConfig, AccessRule, ArrayConfig, ChapAlgorithm};
@@ -10,7 +10,8 @@ use crate::secret::{algorithm, credentials};
 /// The access list, with every secret read.
 ///
 /// # Errors
-/// A secret that cannot be had or used; an address that is none; users or rules that contradict each other.
+/// A secret is missing or unusable, an address is invalid, or users and rules contradict each
+/// other.
 pub fn access(config: &AccessConfig) -> Result<Access, Failure> {
     let users = config.users.iter().enumerate();
     let users = users.map(|(at, user)| credentials(&format!("access.users[{at}]"), user));
@@ -60,11 +61,11 @@ fn rule(at: usize, rule: &AccessRule) -> Result<Rule, Failure> {
     })
 }
 
-/// Refuses to listen where others than this machine or a lab of its own could reach it, unless that was asked for, everyone proves who they are, and a
-/// list says who may come.
+/// Refuses addresses that other machines can reach, unless the configuration allows that, all
+/// initiators authenticate, and there is an access list.
 ///
 /// # Errors
-/// What is missing.
+/// One of the three is missing.
 pub fn check_exposure(
     config: &ArrayConfig,
     addresses: &[SocketAddr],
@@ -105,7 +106,7 @@ fn is_local(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-/// What to say to an array that takes responses made with a broken hash.
+/// The warning about a configuration that accepts CHAP responses made with a broken hash.
 pub fn weakness(config: &AccessConfig) -> Option<Failure> {
     let weak = config
         .algorithms

@@ -1,4 +1,5 @@
-//! One initiator's connection: its socket, and what the shell must remember since events are told once.
+//! One initiator's connection: its socket, and the readiness that edge-triggered events report only
+//! once.
 use std::io::{self, IoSlice};
 
 use hakaru_iscsi_target::{ConnectionId, Segment, Target};
@@ -12,33 +13,34 @@ use crate::slices::recycle;
 
 /// A connection.
 pub struct Connection {
-    /// What the target calls it.
+    /// Id in the target.
     pub id: ConnectionId,
     socket: Socket,
-    /// The socket may hold bytes that no further event will tell of: a turn ended early, or the target wanted no more.
+    /// The socket may hold bytes that no further event reports: a turn ended early, or the target
+    /// wanted no more.
     unread: bool,
-    /// The peer has closed its side: a short read no longer means that nothing follows, for the end follows.
+    /// The peer has closed its side: after a short read the end of the stream is still to be read.
     ending: bool,
-    /// The socket's buffer was full; it will tell when there is room.
+    /// The socket's buffer was full; an event reports when there is room.
     blocked: bool,
-    /// Pages that were lent to the kernel and that the socket has not taken yet.
+    /// Pages lent to the kernel that the socket has not taken yet.
     pipe: Option<PagePipe>,
 }
 
 /// How a turn of receiving ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Nothing was there, or the target wants nothing for now.
+    /// Nothing was there, or the target wants nothing at present.
     Nothing,
     /// Nothing more is there.
     Over,
-    /// There may be more; others come first.
+    /// More may be there; other connections come first.
     More,
     /// The connection is gone.
     Closed,
 }
 
-/// Receives in one turn before others have theirs. Each takes at most a buffer full.
+/// Receives in one turn before other connections have theirs. Each fills at most one buffer.
 const RECEIVES_PER_TURN: u32 = 4;
 
 impl Connection {
@@ -59,7 +61,7 @@ impl Connection {
         &self.socket
     }
 
-    /// Notes what the reactor told.
+    /// Records an event of the reactor.
     pub fn handle_event(&mut self, event: hakaru_runtime::Event) {
         self.unread |= event.readable;
         self.ending |= event.closed;
@@ -71,7 +73,7 @@ impl Connection {
         self.unread
     }
 
-    /// Gives the target what the socket has, through `buffer`.
+    /// Passes received bytes to the target, through `buffer`.
     pub fn receive(&mut self, now: Time, target: &mut Target, buffer: &mut [u8]) -> Turn {
         let mut turn = Turn::Nothing;
         for _ in 0..RECEIVES_PER_TURN {
@@ -103,7 +105,8 @@ impl Connection {
         lending.discard(self.pipe);
     }
 
-    /// Sends what is ready: headers and the LUs' own memory gathered into as few calls as possible (mostly one), large pieces of that memory lent.
+    /// Sends what is ready: headers and memory of the LUs gathered into as few calls as possible
+    /// (mostly one), large pieces of that memory without a copy.
     ///
     /// # Errors
     /// The connection is gone.

@@ -1,7 +1,8 @@
-//! Reads that are sent without a copy: the LU's own pages are lent to the kernel, piece by piece.
+//! Zero-copy send of reads: pages of the LU are lent to the kernel, piece by piece.
 //!
-//! Copying is half of what an array does at 1 MiB per read. Below [`PIECE_MIN_BYTES`] the two more system calls for each piece cost more than
-//! the copy, so that smaller ones are gathered with their headers into one `sendmsg` as ever.
+//! Copying is half of the array's work at 1 MiB per read. Below [`PIECE_MIN_BYTES`] the two extra
+//! system calls of each piece cost more than the copy, so smaller pieces are gathered with their
+//! headers into one `sendmsg`.
 use std::io;
 
 use hakaru_iscsi_target::{ConnectionId, Segment, Target};
@@ -23,11 +24,11 @@ pub struct Lending {
     /// Pipes that exist, in use or not.
     made: u32,
     pipes_max: u32,
-    /// The system lets us.
+    /// The system permits zero-copy sends.
     possible: bool,
 }
 
-/// What came of an attempt to lend.
+/// Result of an attempt to lend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
     /// Pages are in the pipe.
@@ -62,7 +63,7 @@ impl Lending {
         }
     }
 
-    /// Lends as much as fits the pipe in `slot`, or a spare one, of what comes first.
+    /// Lends as much of the first segment as fits the pipe in `slot`, or a spare one.
     pub fn lend(
         &mut self,
         id: ConnectionId,
@@ -112,7 +113,7 @@ impl Lending {
         })
     }
 
-    /// Sends what is lent; a pipe that is empty then is there for others.
+    /// Sends lent pages; returns an emptied pipe to the spare ones.
     ///
     /// # Errors
     /// As [`PagePipe::send`].
@@ -132,14 +133,14 @@ impl Lending {
         Ok(sent)
     }
 
-    /// A connection has ended: what its pipe still holds is not for another.
+    /// Closes the pipe of a connection that has ended, because it may still hold pages.
     pub fn discard(&mut self, pipe: Option<PagePipe>) {
         self.made -= u32::from(pipe.is_some());
     }
 }
 
-/// Whether lending will fail every time: a filter of system calls forbids it, the system lacks it, or its pages have another size. Any other error, such
-/// as a lack of memory, concerns one segment.
+/// Whether lending will fail every time: a filter of system calls forbids it, the system lacks it,
+/// or its pages have another size. Any other error, such as a lack of memory, concerns one segment.
 fn is_permanent(error: &io::Error) -> bool {
     matches!(
         error.kind(),

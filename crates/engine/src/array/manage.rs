@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::figures::{lus_figures, pool_figures, pools_figures, volume_figures};
 use super::orders::{Answer, Completion, Pending, PoolPart};
+use super::reports::report_space;
 use super::storage::Ordered;
 use super::{Shell, pools, setup, validate};
 use crate::control::Control;
@@ -49,7 +50,8 @@ struct CopyOrder {
 }
 
 impl Shell<'_> {
-    /// Takes the operator's orders, and the pools' answers to those before. Whether there were any.
+    /// Begins the operator's new orders and continues those that a pool has answered. Returns
+    /// whether there were any.
     pub(super) fn manage(&mut self, now: Time, control: &mut Control) -> bool {
         let mut moved = false;
         while let Some((id, action)) = control.poll_managing() {
@@ -349,7 +351,7 @@ impl Shell<'_> {
         let description = setup::describe(lu, None, reservations, traits)?;
         self.storage.core.attach(lu.lun, opened);
         self.target.add_lu(description);
-        self.tell_space(pool);
+        report_space(pool, &self.storage, &mut self.target);
         Ok(self.volume_answer(pool, volume))
     }
 

@@ -1,32 +1,32 @@
 //! The `array` engine: an iSCSI target behind real sockets.
 //!
-//! One owner, one loop, one thread. Event sources: orders (stdin, signals), listeners, sockets, the model's and the
-//! target's deadlines, the next sample. A turn of the loop takes all that came in, lets the target and the storage settle, and
-//! sends all that is ready: with thirty-two commands in one segment that is one `recvmsg`, one `sendmsg` and one
-//! `epoll_pwait2` for the thirty-two. Nothing spins unless the configuration asks for it (`spin_us`). The downside: one core is
-//! the most an array can use.
+//! One owner, one loop, one thread. Event sources: orders (stdin, signals), listeners, sockets, the
+//! deadlines of model and target, the next sample. A turn of the loop receives all pending input,
+//! lets target and storage settle, and sends all that is ready: thirty-two commands in one segment
+//! need one `recvmsg`, one `sendmsg` and one `epoll_pwait2`. Busy polling happens only if the
+//! configuration asks for it (`spin_us`). The downside: an array uses at most one core.
 //!
 //! | file | what it is |
 //! |---|---|
 //! | `validate.rs` | the configuration checked |
 //! | `setup.rs` | the configuration turned into parts |
-//! | `access.rs` | who may use it, and where it may listen |
+//! | `access.rs` | access list and permitted addresses |
 //! | `lu_file.rs` | the file or block device behind an LU |
 //! | `path_hint.rs` | advice for each way that a path can fail |
 //! | `manage.rs` | the operator's orders while it serves |
-//! | `orders.rs` | those of them that pools work on |
+//! | `orders.rs` | orders that pools work on |
 //! | `tokens.rs` | the sources of events |
 //! | `check.rs` | a pool that no array has open, checked |
 //! | `pools.rs` | the pools opened and grown to what was configured |
 //! | `figures.rs` | pools, volumes and LUs in figures |
-//! | `accept.rs` | listeners, and the connections that they give |
+//! | `accept.rs` | listeners and accept(2) |
 //! | `refusals.rs` | refused logins, for the operator |
 //! | `connection.rs` | one socket: receiving in turns, sending gathered |
 //! | `descriptors.rs` | open files divided among sessions, logins and pipes |
-//! | `lending.rs` | large reads sent without a copy |
-//! | `tell.rs` | what initiators and operator are told, counters |
-//! | `tcp.rs` | what TCP says of the connections |
-//! | `storage/` | does what the stores behind the LUs ask for |
+//! | `lending.rs` | zero-copy send of large reads |
+//! | `reports.rs` | reports of pools to initiators and operator, counters |
+//! | `tcp.rs` | TCP counters of the connections |
+//! | `storage/` | file I/O, commits and reservations for the stores behind the LUs |
 mod accept;
 mod access;
 mod check;
@@ -40,10 +40,10 @@ mod orders;
 mod path_hint;
 mod pools;
 mod refusals;
+mod reports;
 mod setup;
 mod storage;
 mod tcp;
-mod tell;
 mod tokens;
 mod validate;
 
@@ -70,22 +70,26 @@ use self::descriptors::Descriptors;
 use self::lending::Lending;
 use self::orders::Orders;
 use self::refusals::RefusalLog;
+use self::reports::PoolReports;
 use self::storage::Storage;
 use self::tcp::Tcp;
 use self::tokens::{FILES, KEEPER, LISTENERS, STORES};
 use crate::contain::contain;
-use crate::control::{Control, Order};
+use crate::control::{Control, Counters, Order};
 use crate::description::describe_socket;
 use crate::failure::{Failure, OrEnvironment};
 use crate::sampling::Schedule;
 
-/// One buffer for all connections: it fits the second-level cache, and 32 commands with 4 KiB each fit it.
+/// Receive buffer of all connections, bytes. It fits the second-level cache, and holds 32 commands
+/// with 4 KiB each.
 const RECEIVE_BYTES: usize = 256 << 10;
 
-/// Rounds of accesses and their answers before the sockets are looked at again: some 50 us where all is done at once.
+/// Rounds of accesses and their answers before the sockets have their turn: some 50 us if every
+/// access completes at once.
 const ROUNDS_PER_TURN: usize = 64;
 
-/// Work of long commands (WRITE SAME, SANITIZE, UNMAP, EXTENDED COPY) before the sockets are looked at again, bytes: below a millisecond.
+/// Work of long commands (WRITE SAME, SANITIZE, UNMAP, EXTENDED COPY) before the sockets have their
+/// turn, bytes: below a millisecond.
 const BACKGROUND_BYTES_PER_TURN: u64 = 1 << 20;
 
 /// Events taken from the reactor at a time.
@@ -101,7 +105,7 @@ const GOODBYE: Duration = Duration::from_secs(2);
 /// Runs the engine until `stop`.
 ///
 /// # Errors
-/// The configuration cannot be; an address cannot be bound; memory or a file cannot be had.
+/// The configuration is invalid, an address cannot be bound, or memory or a file is not available.
 pub fn run(config: &ArrayConfig, reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
     let mut shell = Shell::new(config, reactor)?;
     control.ready(shell.found(config)?);
@@ -113,7 +117,7 @@ pub fn run(config: &ArrayConfig, reactor: &Reactor, control: &mut Control) -> Re
     shell.serve(&mut waiter, control)
 }
 
-/// The waiting of a lone request costs least with a guess; `spin_us` trades a core for latency.
+/// Adaptive waiting costs a lone request least; `spin_us` trades a core for latency.
 fn wait_policy(config: &ArrayConfig) -> WaitPolicy {
     if config.spin_us > 0 {
         let awake = Duration::from_micros(config.spin_us.into());
@@ -134,19 +138,18 @@ struct Shell<'r> {
     /// Indexed by [`ConnectionId::index`].
     connections: Vec<Option<Connection>>,
     open: usize,
-    /// The last turn ended before all had moved.
+    /// The last turn ended before everything had settled.
     unsettled: bool,
     tcp: Tcp,
     /// Connections whose turn ended with more to receive.
     again: VecDeque<ConnectionId>,
-    /// A connection had something to receive in this turn, or had ended.
+    /// A connection received data in this turn, or has ended.
     received: bool,
     buffer: Box<[u8]>,
     slices: Vec<IoSlice<'static>>,
     lending: Lending,
     orders: Orders,
-    /// Of each pool: bytes in use when the target was last told.
-    space_told: Vec<u64>,
+    pool_reports: PoolReports,
     samples: Schedule,
     /// Connections, sessions and pipes that were possible at start.
     descriptors: Descriptors,
@@ -201,14 +204,14 @@ impl<'r> Shell<'r> {
             slices: Vec::new(),
             lending: Lending::new(descriptors.pipes_max),
             orders: Orders::default(),
-            space_told: vec![u64::MAX; config.pools.len()],
+            pool_reports: PoolReports::new(config.pools.len()),
             samples: Schedule::new(config.sample_interval_ms)?,
             descriptors,
             failures: Vec::new(),
         })
     }
 
-    /// What `ready` tells.
+    /// The figures that `ready` reports.
     fn found(&self, config: &ArrayConfig) -> Result<BTreeMap<String, Value>, Failure> {
         let addresses = self.acceptor.addresses()?;
         let portals: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
@@ -263,7 +266,10 @@ impl<'r> Shell<'r> {
             while self.manage(now, control) {
                 self.settle(now);
             }
-            self.tell(control);
+            let failures = self
+                .pool_reports
+                .report(&mut self.storage, &mut self.target);
+            self.failures.extend(failures);
             while let Some(refusal) = self.target.poll_refusal() {
                 self.failures.extend(self.refusals.report(now, &refusal));
             }
@@ -292,7 +298,7 @@ impl<'r> Shell<'r> {
         }
     }
 
-    /// When the loop must run again even if nothing comes in.
+    /// When the loop must run again without an event.
     fn deadline(&self, stop_by: Option<Time>) -> Option<Time> {
         if self.unsettled || !self.again.is_empty() {
             return Some(Time::ZERO);
@@ -323,7 +329,8 @@ impl<'r> Shell<'r> {
             return self.accept(now, (token - LISTENERS) as usize);
         }
         let index = token as usize;
-        // Events of a connection that was closed in this very turn find nobody, or a newer one that reads in vain.
+        // After a close in this turn the index is free, or belongs to a newer connection, whose
+        // read then returns nothing.
         let Some(Some(connection)) = self.connections.get_mut(index) else {
             return;
         };
@@ -397,7 +404,7 @@ impl<'r> Shell<'r> {
         self.failures.push(Failure::new(
             ErrorClass::Internal,
             format_args!("a session was ended by a defect of hakaru: {panic}"),
-            "the other sessions go on, but do not trust this run; please report it",
+            "the other sessions continue, but do not trust this run; please report the defect",
         ));
     }
 
@@ -432,8 +439,9 @@ impl<'r> Shell<'r> {
         }
     }
 
-    /// Moves accesses, answers and closings until nothing moves: an answer that was taken may let a command begin. A command of thousands of
-    /// accesses that are done at once (UNMAP of a whole LU) goes on after the sockets had a look. Whether anything moved.
+    /// Moves accesses, answers and closings until nothing moves: an answer that was sent may let a
+    /// command begin. A command of thousands of accesses that complete at once (UNMAP of a whole
+    /// LU) continues after the sockets had their turn. Returns whether anything moved.
     fn settle(&mut self, now: Time) -> bool {
         self.unsettled = true;
         let mut background_left_bytes = BACKGROUND_BYTES_PER_TURN;
@@ -468,5 +476,24 @@ impl<'r> Shell<'r> {
             }
         }
         true
+    }
+    /// Sends the counters as of now.
+    fn sample(&mut self, control: &Control) {
+        let now = clock::now();
+        control.sample(now, self.counters(now), Vec::new());
+    }
+
+    fn counters(&mut self, now: Time) -> Counters {
+        let tcp = self.tcp.counters(&self.connections, self.open);
+        reports::counters(now, &mut self.storage, &self.target, tcp)
+    }
+
+    /// Flushes the pools and sends the totals of all LUs and sessions.
+    fn finish(&mut self, control: &Control) -> Result<(), Failure> {
+        pools::flush(&mut self.storage, self.reactor)?;
+        let now = clock::now();
+        let totals = reports::totals(self.counters(now));
+        control.result(now, totals, Vec::new());
+        Ok(())
     }
 }

@@ -42,17 +42,17 @@ pub enum PoolFailure {
     /// Its metadata or headers cannot be, or say no.
     #[error("the pool in {directory} cannot be opened: {error}")]
     Open {
-        /// Where.
+        /// The directory of the pool.
         directory: PathBuf,
-        /// Why.
+        /// The cause.
         error: OpenError,
     },
     /// A file cannot be made, opened, read or written.
     #[error("{path}: {error}")]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
 }
