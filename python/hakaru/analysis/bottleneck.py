@@ -73,14 +73,14 @@ def judge_sweep(stages: Stages, sweep: Sweep) -> SweepVerdict:
     # other rule knows.
     test_setup = peak.verdict if peak.verdict.limiter == "fabric" else None
     capacity = None if test_setup else _earliest(stages, sweep, peak, last)
-    found = test_setup or capacity or (peak.verdict if peak.verdict.limiter != UNDETERMINED else None)
-    found = found or _earliest(stages, sweep, peak, math.inf) or peak.verdict
-    resource = found.resource
-    at_peak = _at(stages, peak, found)
+    verdict = test_setup or capacity or (peak.verdict if peak.verdict.limiter != UNDETERMINED else None)
+    verdict = verdict or _earliest(stages, sweep, peak, math.inf) or peak.verdict
+    resource = verdict.resource
+    at_peak = _at(stages, peak, verdict)
     return SweepVerdict(
         at_peak,
         peak.evidence,
-        _reached(stages, sweep, found.limiter),
+        _reached(stages, sweep, verdict.limiter),
         {_plain(sweep.level(p)): p.percent(resource) for p in sweep.points} if resource else {},
         peak.members.get(resource) if resource else None,
     )

@@ -233,8 +233,8 @@ def turns(path: Path, exchange: Exchange, vms: int = 1) -> Bound | None:
 
 def bounds(path: Path, exchange: Exchange, window_bytes: float | None = None, vms: int = 1) -> list[Bound]:
     """Every bound that there is, the lowest first. `window_bytes`: of all VMs together."""
-    found = [link(path, exchange), window(path, window_bytes), turns(path, exchange, vms)]
-    return sorted((b for b in found if b is not None), key=lambda b: b.bytes_per_s)
+    bounds = [link(path, exchange), window(path, window_bytes), turns(path, exchange, vms)]
+    return sorted((b for b in bounds if b is not None), key=lambda b: b.bytes_per_s)
 
 
 def _seconds(path: Path, octets: float) -> float:

@@ -15,7 +15,7 @@ from hakaru.analysis.run_data import Repetition
 def of_repetition(repetition: Repetition) -> list[Cache]:
     """One element per array with a modelled cache that took writes, the longest wait first."""
     counters, (start, end) = repetition.counters, repetition.window
-    found = []
+    caches = []
     for node in counters.nodes("array"):
         series = {n: counters.get(node, "array", "cache", n) for n in ("stall_ns", "queue_ns", "writes")}
         stalled, present, writes = (s.increase(start, end) if s else 0.0 for s in series.values())
@@ -27,8 +27,8 @@ def of_repetition(repetition: Repetition) -> list[Cache]:
         inside = (pending.at_ns >= start) & (pending.at_ns <= end)
         most = float(limit.value[-1])
         filled = 100 * float(np.mean(pending.value[inside])) / most if inside.any() and most > 0 else 0.0
-        found.append(Cache(filled, min(100.0, 100 * stalled / present)))
-    return sorted(found, key=lambda cache: -cache.stalled_percent)
+        caches.append(Cache(filled, min(100.0, 100 * stalled / present)))
+    return sorted(caches, key=lambda cache: -cache.stalled_percent)
 
 
 def mean(caches: Sequence[Cache]) -> Cache | None:

@@ -20,7 +20,7 @@ def captures_of(run: RunData) -> list[dict[str, Any]]:
     newer ones, with their packets; `cut_short`: it ended before the measuring did.
     """
     reader = RunReader(run.directory)
-    found = []
+    captures = []
     for point in run.points:
         for record in run.records(str(point["point"])):
             files = reader.captures(str(point["point"]), int(record["repetition"]))
@@ -29,7 +29,7 @@ def captures_of(run: RunData) -> list[dict[str, Any]]:
                     stem = f"{point['point']}-{record['repetition']}-{engine['node']}"
                     own = [file for file in files if re.fullmatch(rf"{re.escape(stem)}(-\d{{5,}})?", file.stem)]
                     values = engine["values"]
-                    found.append(
+                    captures.append(
                         {
                             "point": str(point["point"]),
                             "repetition": int(record["repetition"]),
@@ -42,4 +42,4 @@ def captures_of(run: RunData) -> list[dict[str, Any]]:
                             "cut_short": bool(values.get("capture_cut_short")),
                         }
                     )
-    return found
+    return captures

@@ -54,15 +54,15 @@ def of_point(values: dict[str, list[float]], planned: int, failed: int, metric: 
     result.
     """
     rates = [v for v in values.get(metric, []) if math.isfinite(v)]
-    found = []
+    caveats = []
     if failed:
-        found.append(Caveat("repetition_failed", {"failed": failed, "planned": planned}))
+        caveats.append(Caveat("repetition_failed", {"failed": failed, "planned": planned}))
     if not rates:
-        return [*found, Caveat("no_data")]
+        return [*caveats, Caveat("no_data")]
     if len(rates) < REPETITIONS_MIN:
-        found.append(Caveat("few_repetitions", {"n": len(rates)}))
+        caveats.append(Caveat("few_repetitions", {"n": len(rates)}))
     if len(rates) > 1 and np.mean(rates) > 0:
         spread = float(stats.variation(rates, ddof=1))
         if spread > CV_MAX:
-            found.append(Caveat("noisy", {"percent": 100 * spread}))
-    return found
+            caveats.append(Caveat("noisy", {"percent": 100 * spread}))
+    return caveats

@@ -50,8 +50,8 @@ def expectation_found(language: str, outcome: Outcome, units: Mapping[str, str])
         values["found"] = _either(language, [say(language, f"limiter.{f}") for f in dict.fromkeys(values["found"])])
     if outcome.message == "expect.bound":
         values["unit"] = _unit(units.get(values["metric"], ""))
-    found = say(language, f"{outcome.message}.found", values)
-    return found if outcome.held is not None else say(language, "expect.unclear", {"found": found})
+    text = say(language, f"{outcome.message}.found", values)
+    return text if outcome.held is not None else say(language, "expect.unclear", {"found": text})
 
 
 def _bound(language: str, values: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from hakaru.analysis.bottleneck import SweepVerdict
 from hakaru.analysis.points import Point
 from hakaru.analysis.reference import Comparison
 from hakaru.analysis.rules.judge import words
-from hakaru.analysis.rules.limits import TESTER, limit_of
+from hakaru.analysis.rules.limits import TEST_SETUP, limit_of
 from hakaru.analysis.sweep import NEAR_PEAK, Sweep
 from hakaru.wording import LANGUAGES, say, tenths
 
@@ -154,32 +154,36 @@ def _decline(sweep: Sweep) -> Found | None:
     return "decline", write, None, evidence
 
 
-def _limiter(sweep: Sweep, found: SweepVerdict) -> Found:
-    evidence, verdict = found.to_json(), found.verdict
+def _limiter(sweep: Sweep, sweep_verdict: SweepVerdict) -> Found:
+    evidence, verdict = sweep_verdict.to_json(), sweep_verdict.verdict
 
     def write(language: str) -> str:
         if verdict.values.get("reason") == "no_points":
             return say(language, "because.undetermined.no_points")
-        parts = words(language, verdict, found.evidence)
+        parts = words(language, verdict, sweep_verdict.evidence)
         if verdict.rule is None:
             return sentences.sentences(language, *parts)
-        if found.member is not None:
-            parts.append(say(language, "finding.limiter.member", {"member": found.member.replace("/", " ")}))
-        if verdict.rule.is_capacity and len(sweep.measured()) > 1 and found.reached_at is not None:
-            reached = sentences.level(language, sweep.over, found.reached_at)
-            later = found.reached_at > sweep.level(sweep.near_peak()[-1])
+        if sweep_verdict.member is not None:
+            parts.append(say(language, "finding.limiter.member", {"member": sweep_verdict.member.replace("/", " ")}))
+        if verdict.rule.is_capacity and len(sweep.measured()) > 1 and sweep_verdict.reached_at is not None:
+            reached = sentences.level(language, sweep.over, sweep_verdict.reached_at)
+            later = sweep_verdict.reached_at > sweep.level(sweep.near_peak()[-1])
             message = "finding.limiter.reached.later" if later else "finding.limiter.reached"
             parts.append(say(language, message, {"level": reached}))
-        return sentences.sentences(language, *parts, *_beside(language, found))
+        return sentences.sentences(language, *parts, *_beside(language, sweep_verdict))
 
     return "limiter", write, verdict.limiter, evidence | {"over": sweep.over}
 
 
-def _beside(language: str, found: SweepVerdict) -> list[str]:
+def _beside(language: str, sweep_verdict: SweepVerdict) -> list[str]:
     """The next device or link, and a machine that was used up as well."""
-    own = (found.resource or "").partition("/")[0]
-    others = {r: p for r, p in found.evidence.used.items() if r != found.resource and r.partition("/")[0] != own}
-    devices = {r: p for r, p in others.items() if r not in TESTER}
+    own = (sweep_verdict.resource or "").partition("/")[0]
+    others = {
+        r: p
+        for r, p in sweep_verdict.evidence.used.items()
+        if r != sweep_verdict.resource and r.partition("/")[0] != own
+    }
+    devices = {r: p for r, p in others.items() if r not in TEST_SETUP}
     parts = []
     if devices:
         second = max(devices, key=lambda r: devices[r])

@@ -51,22 +51,22 @@ def merge(encoded: Iterable[str]) -> HdrHistogram:
     return total
 
 
-def _add(total: HdrHistogram, one: HdrHistogram) -> None:
+def _add(total: HdrHistogram, histogram: HdrHistogram) -> None:
     """As `HdrHistogram.add`, which walks every counter in Python where the two do not have the same
     room.
 
     The engine gives a histogram room for no more than it holds. With the same precision the
     counters of both stand in the same order, so that they can be added at once.
     """
-    alike = (total.unit_magnitude, total.sub_bucket_count) == (one.unit_magnitude, one.sub_bucket_count)
-    sums, counts = np.ctypeslib.as_array(total.counts), np.ctypeslib.as_array(one.counts)
+    alike = (total.unit_magnitude, total.sub_bucket_count) == (histogram.unit_magnitude, histogram.sub_bucket_count)
+    sums, counts = np.ctypeslib.as_array(total.counts), np.ctypeslib.as_array(histogram.counts)
     if not alike or len(counts) > len(sums):
-        total.add(one)  # counts each value anew, or says that it does not fit
+        total.add(histogram)  # counts each value anew, or says that it does not fit
         return
     sums[: len(counts)] += counts
-    total.total_count += one.get_total_count()
-    total.max_value = max(total.max_value, one.get_max_value())
-    total.min_value = min(total.get_min_value(), one.get_min_value())
+    total.total_count += histogram.get_total_count()
+    total.max_value = max(total.max_value, histogram.get_max_value())
+    total.min_value = min(total.get_min_value(), histogram.get_min_value())
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ def of_run(
     }
 
 
-def mark_test_setup_limited(one: Sweep, verdict: SweepVerdict) -> None:
+def mark_test_setup_limited(sweep: Sweep, verdict: SweepVerdict) -> None:
     """Marks every point at which the test setup was at its limit, if it is the bottleneck of the
     sweep.
     """
@@ -100,7 +100,7 @@ def mark_test_setup_limited(one: Sweep, verdict: SweepVerdict) -> None:
         return
     names = {"generator_cpu": "generator_saturated", "fabric": "fabric_saturated"}
     name = names.get(verdict.limiter, "machine_saturated")
-    for point in one.points:
+    for point in sweep.points:
         percent = point.percent(verdict.resource)
         marked = any(c.name == name for c in point.caveats)
         if percent is not None and percent >= limit_of(verdict.resource) and not marked:
@@ -111,15 +111,15 @@ def _study(study: Study) -> dict[str, Any]:
     return study.model_dump(mode="json", include={"id", "title", "question", "expectation", "origin"})
 
 
-def describe_sweep(one: Sweep, verdict: SweepVerdict) -> dict[str, Any]:
+def describe_sweep(sweep: Sweep, verdict: SweepVerdict) -> dict[str, Any]:
     """One element of `sweeps` of the report."""
-    peak = one.peak()
+    peak = sweep.peak()
     return {
-        "over": one.over,
-        "where": dict(one.where),
-        "points": [p.id for p in one.points],
+        "over": sweep.over,
+        "where": dict(sweep.where),
+        "points": [p.id for p in sweep.points],
         "peak": peak.id if peak else None,
-        "near_peak": [p.id for p in one.near_peak()],
+        "near_peak": [p.id for p in sweep.near_peak()],
         "limiter": verdict.limiter,
         "resource": verdict.resource,
     }
@@ -130,24 +130,24 @@ def _point(point: Point, series: tcp_pass.TcpSeries | None) -> dict[str, Any]:
     return described | ({"tcp_series": series.to_json()} if series is not None else {})
 
 
-def _caveat(one: Caveat) -> dict[str, Any]:
-    texts = {"text" if lang == "en" else f"text_{lang}": sentences.caveat(lang, one) for lang in LANGUAGES}
-    return one.to_json() | texts
+def _caveat(caveat: Caveat) -> dict[str, Any]:
+    texts = {"text" if lang == "en" else f"text_{lang}": sentences.caveat(lang, caveat) for lang in LANGUAGES}
+    return caveat.to_json() | texts
 
 
-def _outcome(one: expectations.Outcome, several: bool, units: Mapping[str, str]) -> dict[str, Any]:
+def _outcome(outcome: expectations.Outcome, several: bool, units: Mapping[str, str]) -> dict[str, Any]:
     texts: dict[str, Any] = {}
     for language in LANGUAGES:
         suffix = "" if language == "en" else f"_{language}"
-        texts[f"text{suffix}"] = expectation_words.expectation(language, one, several, units)
-        texts[f"found{suffix}"] = expectation_words.expectation_found(language, one, units)
-    return {"kind": one.expect["kind"], "held": one.held, **texts, "evidence": one.evidence}
+        texts[f"text{suffix}"] = expectation_words.expectation(language, outcome, several, units)
+        texts[f"found{suffix}"] = expectation_words.expectation_found(language, outcome, units)
+    return {"kind": outcome.expect["kind"], "held": outcome.held, **texts, "evidence": outcome.evidence}
 
 
 def _run_caveats(run: RunData, compared: bool) -> list[Caveat]:
     """Caveats about the run as a whole."""
-    found = [c for c in map(Caveat.from_json, run.run.get("caveats") or []) if c is not None]
-    return [*found, Caveat("published_differs")] if compared else found
+    caveats = [c for c in map(Caveat.from_json, run.run.get("caveats") or []) if c is not None]
+    return [*caveats, Caveat("published_differs")] if compared else caveats
 
 
 def link_checks(lab: dict[str, Any]) -> list[dict[str, Any]]:

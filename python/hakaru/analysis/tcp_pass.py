@@ -58,13 +58,13 @@ class TcpSeries:
 
 def of_point(run: RunData, point: str) -> TcpSeries | None:
     """The series of a point's repetitions; None where the run watched no TCP."""
-    found = TcpSeries()
+    series = TcpSeries()
     for record in run.records(point):
         measure = record.get("measure") or {}
         table = run.tcp_series(point, int(record["repetition"]))
         if table is not None and table.num_rows and set(table.column_names) >= NEEDED and measure:
-            found.add(table, (int(measure["start_ns"]), int(measure["end_ns"])))
-    return found if found.repetitions else None
+            series.add(table, (int(measure["start_ns"]), int(measure["end_ns"])))
+    return series if series.repetitions else None
 
 
 def finding(factors: dict[str, Any], series: TcpSeries, several: bool) -> Finding | None:

@@ -41,10 +41,10 @@ class Timeout:
 
 def timeouts(table: pa.Table) -> list[Timeout]:
     """In the order of their instants; several firings in a row are several."""
-    found: list[Timeout] = []
+    timeouts: list[Timeout] = []
     for key, rows in _connections(table):
-        found += _of_connection(key, rows)
-    return sorted(found, key=lambda timeout: timeout.at_ns)
+        timeouts += _of_connection(key, rows)
+    return sorted(timeouts, key=lambda timeout: timeout.at_ns)
 
 
 def _connections(table: pa.Table) -> Iterator[tuple[tuple[str, str, str], pa.Table]]:

@@ -125,12 +125,12 @@ def _repetitions(point: Json) -> int:
 
 
 def _notices(summary: Json, language: str) -> list[str]:
-    found = []
+    notices = []
     if summary["run"].get("status") in ("running", "interrupted"):
-        found.append(say(language, f"status.{summary['run']['status']}"))
+        notices.append(say(language, f"status.{summary['run']['status']}"))
     if not summary["valid"]:
-        found.append(say(language, "status.invalid"))
-    return found
+        notices.append(say(language, "status.invalid"))
+    return notices
 
 
 def _answer(summary: Json, language: str) -> list[Json]:
@@ -148,25 +148,25 @@ def _method(inputs: Inputs, summary: Json, language: str) -> list[str]:
     study, run = _clean_all(inputs.study), summary["run"]
     measure = study.get("measure") or {}
     points = len(summary["points"])
-    found = []
+    texts = []
     if measure:
         counts = {"points": points, "repetitions": measure.get("repetitions", "–"), "seed": str(study.get("seed"))}
-        found.append(say(language, "method.points", counts))
-    found += kind.of(run["kind"]).method(summary, study, _clean_all(inputs.lab), language)
+        texts.append(say(language, "method.points", counts))
+    texts += kind.of(run["kind"]).method(summary, study, _clean_all(inputs.lab), language)
     # The arrays of a site are what they are; the study's own are not part of such a run.
     arrays = {} if inputs.lab.get("site") else study.get("arrays") or {"": study.get("array") or {}}
     for array in arrays.values():
         model = array.get("model") or {}
         if model:
             name = model.get("name") or model.get("kind")
-            found.append(say(language, "method.array", {"model": name, "lus": len(array.get("lus") or [])}))
-    found.append(say(language, "method.statistics"))
+            texts.append(say(language, "method.array", {"model": name, "lus": len(array.get("lus") or [])}))
+    texts.append(say(language, "method.statistics"))
     origins = dict.fromkeys(p["origin"] for p in summary["points"])
-    found += [say(language, f"method.origin.{o}") for o in origins if o in ("measured", "emulated", "simulated")]
+    texts += [say(language, f"method.origin.{o}") for o in origins if o in ("measured", "emulated", "simulated")]
     if run.get("quick"):
-        found.append(say(language, "method.quick"))
+        texts.append(say(language, "method.quick"))
     took = _minutes(run)
-    return [*found, say(language, "method.took", {"minutes": tenths(took, language)})] if took else found
+    return [*texts, say(language, "method.took", {"minutes": tenths(took, language)})] if took else texts
 
 
 def _minutes(run: Json) -> float | None:
@@ -202,9 +202,9 @@ def _finding(finding: Json, language: str) -> Json:
     return {"kind": finding["kind"], "text": text, "evidence": shown, "evidence_of": say(language, heading)}
 
 
-def _expectation(one: Json, language: str) -> Json:
-    verdict = {True: "held", False: "breached", None: "unknown"}[one["held"]]
-    texts = {"text": one[_key("text", language)], "found": one[_key("found", language)]}
+def _expectation(expectation: Json, language: str) -> Json:
+    verdict = {True: "held", False: "breached", None: "unknown"}[expectation["held"]]
+    texts = {"text": expectation[_key("text", language)], "found": expectation[_key("found", language)]}
     return texts | {"verdict": verdict, "word": say(language, f"verdict.{verdict}")}
 
 
@@ -217,7 +217,7 @@ def _caveats(summary: Json, letters: dict[str, str], language: str) -> list[Json
     """Each caveat once: its text (of several the one with the largest number) and the points that
     it is about.
     """
-    found = [_caveat([c], "", [say(language, "caveats.run")], language) for c in summary["caveats"]]
+    caveats = [_caveat([c], "", [say(language, "caveats.run")], language) for c in summary["caveats"]]
     own = kind.of(summary["run"]["kind"])
     by_point = {i: (Sweep(summary, s), i) for s, raw in enumerate(summary["sweeps"]) for i in raw["points"]}
     for name, letter in letters.items():
@@ -225,9 +225,9 @@ def _caveats(summary: Json, letters: dict[str, str], language: str) -> list[Json
         places = [_place(point, by_point, own, language) for point, _ in about]
         if len(places) == len(summary["points"]) > 3:
             places = [say(language, "caveats.all")]
-        found.append(_caveat([c for _, c in about], letter, places, language))
+        caveats.append(_caveat([c for _, c in about], letter, places, language))
     order = ("invalid", "warning", "note")
-    return sorted(found, key=lambda e: order.index(e["severity"]))
+    return sorted(caveats, key=lambda e: order.index(e["severity"]))
 
 
 def _caveat(several: list[Json], letter: str, places: list[str], language: str) -> Json:

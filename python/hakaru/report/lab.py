@@ -137,16 +137,16 @@ def _known(language: str, message: str, name: object) -> str:
     return say(language, message) if has(message) else str(name or "")
 
 
-def _tcp(one: Json, clean: Callable[[object], str], language: str) -> Json:
+def _tcp(setting: Json, clean: Callable[[object], str], language: str) -> Json:
     """One TCP that the lab had: its age, what was set, what could not be undone."""
-    found = {**(one.get("set") or {}), **(one.get("found") or {})}
-    control = [str(r["congestion_control"]) for r in one.get("routes") or [] if r.get("congestion_control")]
-    settings = [f"{name.rpartition('/')[2]} {value}" for name, value in found.items()]
+    values = {**(setting.get("set") or {}), **(setting.get("found") or {})}
+    control = [str(r["congestion_control"]) for r in setting.get("routes") or [] if r.get("congestion_control")]
+    settings = [f"{name.rpartition('/')[2]} {value}" for name, value in values.items()]
     return {
-        "stack": clean(one.get("stack", "")),
+        "stack": clean(setting.get("stack", "")),
         "control": clean(", ".join(dict.fromkeys(control))),
         "settings": clean(", ".join(settings)) or say(language, "lab.tcp.untouched"),
-        "remains": clean("; ".join(_remains(text, language) for text in one.get("remains") or [])),
+        "remains": clean("; ".join(_remains(text, language) for text in setting.get("remains") or [])),
     }
 
 

@@ -92,8 +92,8 @@ def estimate(expanded: Expanded, lab: LabPlan | None) -> Estimate:
 def _variants(studies: Iterable[Study], lab: LabPlan) -> set[tuple[Hashable, ...]]:
     """States that points put the links into, besides the first: each is checked once."""
     plans = {plan_lab(study.lab) for study in studies}
-    states = {tuple(one.key for one in rounds_of(plan)) for plan in plans}
-    return states - {tuple(one.key for one in rounds_of(lab))}
+    states = {tuple(round_.key for round_ in rounds_of(plan)) for plan in plans}
+    return states - {tuple(round_.key for round_ in rounds_of(lab))}
 
 
 def _captured_bytes(study: Study, hosts: int, arrays: int) -> int:

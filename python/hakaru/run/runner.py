@@ -302,8 +302,8 @@ class Run:
         resumed = self._prepared.resumed
         if resumed is None or not (resumed / "lab.json").is_file():
             return []
-        found: list[dict[str, Any]] = RunReader(resumed).read("lab.json").get("variants") or []
-        return found
+        variants: list[dict[str, Any]] = RunReader(resumed).read("lab.json").get("variants") or []
+        return variants
 
     def _caveat(self, caveat: Caveat) -> None:
         """Once in run.json, however often the run is resumed."""
@@ -317,8 +317,8 @@ class Run:
     async def _repetitions(self, writer: RunWriter, place: Place) -> None:
         for turn in self._left:
             if not place.is_known(self._expanded, turn):
-                what = f"measuring the links that {turn.point.id} changes"
-                self._watch.phase("check", what, self._clock.left_s(self._left))
+                label = f"measuring the links that {turn.point.id} changes"
+                self._watch.phase("check", label, self._clock.left_s(self._left))
             self._watch.turn(turn, len(self._done), self._total, self._clock.left_s(self._left))
             began = time.monotonic()
             outcome = await self._repetition(place, turn, writer.series_folder(self._expanded.study.watch is not None))
@@ -327,8 +327,8 @@ class Run:
             if outcome.rates is not None:
                 self._watch.result(turn, outcome.rates)
             self._clock.took(turn, time.monotonic() - began)
-            found = next((e["version"] for e in outcome.record["engines"]), None)
-            self._meta["versions"]["hakaru_engine"] = found
+            version = next((e["version"] for e in outcome.record["engines"]), None)
+            self._meta["versions"]["hakaru_engine"] = version
             self._watch.event(
                 "repetition", **{k: outcome.record[k] for k in ("point", "repetition", "factors", "measure", "caveats")}
             )

@@ -158,22 +158,22 @@ def series_table(node: str, series: Series) -> pa.Table:
 
 def _rows(node: str, source: str, records: np.ndarray[Any, Any], by_number: Mapping[int, Any]) -> pa.Table:
     names = records.dtype.names or ()
-    found: dict[str, pa.Array] = {
+    columns: dict[str, pa.Array] = {
         "node": _constant(node, len(records)),
         "source": _constant(source, len(records)),
     }
     if "socket" in names:
-        found |= _socket_columns(records["socket"], by_number)
+        columns |= _socket_columns(records["socket"], by_number)
     for field in TCP:
-        if field.name in found:
+        if field.name in columns:
             continue
         if field.name not in names:
-            found[field.name] = pa.nulls(len(records), field.type)
+            columns[field.name] = pa.nulls(len(records), field.type)
         elif field.name in _WORDS:
-            found[field.name] = _words(records[field.name], _WORDS[field.name])
+            columns[field.name] = _words(records[field.name], _WORDS[field.name])
         else:
-            found[field.name] = _numbers(records[field.name])
-    return pa.Table.from_arrays([found[field.name] for field in TCP], schema=TCP)
+            columns[field.name] = _numbers(records[field.name])
+    return pa.Table.from_arrays([columns[field.name] for field in TCP], schema=TCP)
 
 
 def _constant(word: str, rows: int) -> pa.Array:

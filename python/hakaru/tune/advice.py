@@ -111,34 +111,34 @@ UDEV = "/etc/udev/rules.d/90-iscsi.rules"
 
 
 def _initiator(chosen: Settings, writes: bool) -> dict[str, str]:
-    found = {key: _text(chosen[name]) for name, key in INITIATOR_KEYS.items() if name in chosen}
+    settings = {key: _text(chosen[name]) for name, key in INITIATOR_KEYS.items() if name in chosen}
     if SEGMENT in chosen and not writes:
-        found["node.conn[0].iscsi.MaxRecvDataSegmentLength"] = _text(chosen[SEGMENT])
+        settings["node.conn[0].iscsi.MaxRecvDataSegmentLength"] = _text(chosen[SEGMENT])
     if "commands" in chosen:
         commands = int(chosen["commands"])
-        found["node.session.queue_depth"] = str(min(commands, QUEUE_DEPTH_MAX))
-        found["node.session.cmds_max"] = str(min(2048, max(128, 1 << commands.bit_length())))
+        settings["node.session.queue_depth"] = str(min(commands, QUEUE_DEPTH_MAX))
+        settings["node.session.cmds_max"] = str(min(2048, max(128, 1 << commands.bit_length())))
     buffer = chosen.get("send_buffer" if writes else "receive_buffer")
     if buffer is not None:
         # One number for SO_SNDBUF and SO_RCVBUF; 0 leaves both to the kernel.
-        found["node.conn[0].tcp.window_size"] = "0" if buffer == AUTO else str(buffer)
-    return found
+        settings["node.conn[0].tcp.window_size"] = "0" if buffer == AUTO else str(buffer)
+    return settings
 
 
 def _target(chosen: Settings, writes: bool) -> dict[str, str]:
-    found = {key: _text(chosen[name]) for name, key in TARGET_KEYS.items() if name in chosen}
+    settings = {key: _text(chosen[name]) for name, key in TARGET_KEYS.items() if name in chosen}
     if SEGMENT in chosen and writes:
-        found["MaxRecvDataSegmentLength"] = _text(chosen[SEGMENT])
-    return found
+        settings["MaxRecvDataSegmentLength"] = _text(chosen[SEGMENT])
+    return settings
 
 
 def _lio(target: Mapping[str, str], chosen: Settings) -> list[tuple[str, str]]:
     """LIO's parameters; it takes no more commands of a session than an attribute says, 64 by
     default.
     """
-    found = [(f"parameter {key}", value) for key, value in target.items()]
+    lines = [(f"parameter {key}", value) for key, value in target.items()]
     commands = int(chosen.get("commands", 0))
-    return [*found, ("attribute default_cmdsn_depth", str(commands))] if commands > LIO_COMMANDS else found
+    return [*lines, ("attribute default_cmdsn_depth", str(commands))] if commands > LIO_COMMANDS else lines
 
 
 def _sysctl(chosen: Settings, machine: Machine, writes: bool, *, initiator: bool) -> list[str]:
@@ -193,6 +193,6 @@ def _quoted(name: str) -> str:
     return f"'{name}'" if "[" in name else name
 
 
-def describe(found: Iterable[Block]) -> list[Mapping[str, object]]:
+def describe(blocks: Iterable[Block]) -> list[Mapping[str, object]]:
     """As JSON."""
-    return [{"name": block.name, "file": block.file, "text": block.text} for block in found]
+    return [{"name": block.name, "file": block.file, "text": block.text} for block in blocks]

@@ -90,7 +90,7 @@ def contributions(best: Rounds, switched: Mapping[str, Rounds]) -> list[Contribu
     table = [_logs(best), *(_logs(switched[name]) for name in names)]
     polished = without_rounds(table)
     spread, freedom = _spread(polished)
-    found = []
+    contributions = []
     for name, row in zip(names, polished[1:], strict=True):
         of_best, of_knob = _present(polished[0]), _present(row)
         ratio = median(of_knob) - median(of_best)
@@ -99,8 +99,8 @@ def contributions(best: Rounds, switched: Mapping[str, Rounds]) -> list[Contribu
             half = _t(freedom) * spread * math.hypot(_error(len(of_knob)), _error(len(of_best)))
             low, high = _loss(ratio + half), _loss(ratio - half)
         measured = _present(switched[name])
-        found.append(Contribution(name, _loss(ratio), low, high, median(measured), len(measured)))
-    return sorted(found, key=lambda one: -one.loss_percent)
+        contributions.append(Contribution(name, _loss(ratio), low, high, median(measured), len(measured)))
+    return sorted(contributions, key=lambda one: -one.loss_percent)
 
 
 def without_rounds(table: Sequence[Rounds]) -> list[list[float | None]]:

@@ -30,11 +30,11 @@ def trials_of(directory: Path, setup: Setup) -> list[Trial]:
 def trial_of(run: RunData, record: dict[str, Any], setup: Setup) -> Trial:
     """One trial, its throughput computed from its samples as for any point."""
     of = record[RECORD]
-    found = next(r for r in run.repetitions(record["point"]) if r.number == record["repetition"])
+    repetition = next(r for r in run.repetitions(record["point"]) if r.number == record["repetition"])
     rate, caveats = None, list[Caveat]()
-    if found.done:
-        rate, caveats = kind.of_run(run).rate(run, found, record["factors"])
-        caveats = [*found.caveats, *caveats]
+    if repetition.done:
+        rate, caveats = kind.of_run(run).rate(run, repetition, record["factors"])
+        caveats = [*repetition.caveats, *caveats]
     return Trial(
         phase=of["phase"],
         settings=settle(setup.space, of["settings"]),
@@ -55,10 +55,10 @@ def with_measured(setup: Setup, run: RunData, first: dict[str, Any]) -> Setup:
     """
     if setup.conditions.rtt_ns is not None:
         return setup
-    found = next(r for r in run.repetitions(first["point"]) if r.number == first["repetition"])
-    if not found.done:
+    repetition = next(r for r in run.repetitions(first["point"]) if r.number == first["repetition"])
+    if not repetition.done:
         return setup
-    series = [s for _, s in found.counters.select(engine="initiator", entity="tcp/", name="rtt_us_now")]
+    series = [s for _, s in repetition.counters.select(engine="initiator", entity="tcp/", name="rtt_us_now")]
     least = min((float(s.value[s.value > 0].min()) for s in series if (s.value > 0).any()), default=None)
     if least is None:
         return setup

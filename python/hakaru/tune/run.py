@@ -145,8 +145,8 @@ class TuningRun(Run):
             outcome = await self._repetition(place, turn, folder)
         except LostError as e:
             return Outcome(self._failed(place, turn, e), Samples(), Histograms(), {})
-        found = next((e["version"] for e in outcome.record["engines"]), None)
-        self._meta["versions"]["hakaru_engine"] = found
+        version = next((e["version"] for e in outcome.record["engines"]), None)
+        self._meta["versions"]["hakaru_engine"] = version
         return outcome
 
     def _failed(self, place: Place, turn: Repetition, error: LostError) -> dict[str, Any]:

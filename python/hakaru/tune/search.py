@@ -66,7 +66,7 @@ class Search:
         """Which trial is best: the fastest, or of those that are fast enough the one with the least
         memory.
         """
-        measured = [i for i, one in enumerate(tried) if one.mb_per_s is not None]
+        measured = [i for i, trial in enumerate(tried) if trial.mb_per_s is not None]
         if not measured:
             return None
         fastest = max(measured, key=lambda i: _rate(tried[i]))
@@ -88,10 +88,10 @@ class Search:
                 best = now
         return len(tried) - 1 - last
 
-    def _is_better(self, one: Tried, other: Tried) -> bool:
-        if _rate(one) >= BETTER * _rate(other):
+    def _is_better(self, trial: Tried, other: Tried) -> bool:
+        if _rate(trial) >= BETTER * _rate(other):
             return True
-        return self.goal == "memory" and self.memory(one.settings) * BETTER <= self.memory(other.settings)
+        return self.goal == "memory" and self.memory(trial.settings) * BETTER <= self.memory(other.settings)
 
     def propose(self, tried: Sequence[Tried]) -> dict[str, Value]:
         """The next setting. Raises EnvironmentError_ where optuna is not installed and is
@@ -113,8 +113,8 @@ class Search:
         optuna = _optuna()
         distributions = {knob.name: _distribution(optuna, knob) for knob in self.space}
         told = [
-            optuna.trial.create_trial(params=self._params(one.settings), distributions=distributions, value=score)
-            for one, score in zip(tried, self.scores(tried), strict=True)
+            optuna.trial.create_trial(params=self._params(trial.settings), distributions=distributions, value=score)
+            for trial, score in zip(tried, self.scores(tried), strict=True)
         ]
         # All that is drawn follows from the seed and how many trials there were.
         seed = (self.seed * 1_000_003 + len(tried)) % (1 << 32)
@@ -122,8 +122,8 @@ class Search:
             direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=1)
         )
         study.add_trials(told)
-        seen = [settle(self.space, one.settings) for one in tried]
-        least = WORTH * max((_rate(one) for one in tried), default=0.0) * 1e6
+        seen = [settle(self.space, trial.settings) for trial in tried]
+        least = WORTH * max((_rate(trial) for trial in tried), default=0.0) * 1e6
         drawn: list[tuple[float, dict[str, Value]]] = []
         for attempt in range(PROPOSALS_MAX):
             if attempt < ESTIMATED or self.best(tried) is None:
@@ -135,7 +135,7 @@ class Search:
                 drawn.append((self._bound(settings), settings))
                 if drawn[-1][0] >= least:
                     return settings
-        return max(drawn, key=lambda one: one[0])[1] if drawn else self._again(tried)
+        return max(drawn, key=lambda trial: trial[0])[1] if drawn else self._again(tried)
 
     def _bound(self, settings: Settings) -> float:
         """What closed forms say a setting cannot exceed; infinite where the path is not known."""
@@ -179,11 +179,11 @@ class Search:
         A trial that failed has 0. Above 1 a score rises by 1 from the most memory seen to the
         least.
         """
-        top = max((_rate(one) for one in tried), default=0.0)
-        shares = [_rate(one) / top if top else 0.0 for one in tried]
+        top = max((_rate(trial) for trial in tried), default=0.0)
+        shares = [_rate(trial) / top if top else 0.0 for trial in tried]
         if self.goal == "throughput":
             return shares
-        memories = [log2(max(1, self.memory(one.settings))) for one in tried]
+        memories = [log2(max(1, self.memory(trial.settings))) for trial in tried]
         low, span = min(memories), max(memories) - min(memories) or 1.0
         return [
             share if share < ENOUGH else 1 + (1 - (memory - low) / span)
@@ -191,8 +191,8 @@ class Search:
         ]
 
 
-def _rate(one: Tried) -> float:
-    return one.mb_per_s or 0.0
+def _rate(trial: Tried) -> float:
+    return trial.mb_per_s or 0.0
 
 
 def _optuna() -> Any:

@@ -67,12 +67,12 @@ def peer_from(text: str, conditions: Conditions, space: Space, machine: Machine,
     limit: the limit of the lab is not turned. The requests outstanding, where they are a knob, are
     not the peer's but follow the best.
     """
-    found = _of(text, "--against")
-    if found.buffer_max is not None:
-        size = found.buffer_max // 2  # the kernel doubles what it is asked for
-        grown = {n: size for n in BUFFERS if getattr(found, n) == AUTO}
-        found = replace(found, **grown)  # type: ignore[arg-type]
-    theirs = defaults_of(space_of(conditions, found, machine, lab=lab))
+    defaults = _of(text, "--against")
+    if defaults.buffer_max is not None:
+        size = defaults.buffer_max // 2  # the kernel doubles what it is asked for
+        grown = {n: size for n in BUFFERS if getattr(defaults, n) == AUTO}
+        defaults = replace(defaults, **grown)  # type: ignore[arg-type]
+    theirs = defaults_of(space_of(conditions, defaults, machine, lab=lab))
     return settle(space, {knob.name: theirs[knob.name] for knob in space})
 
 

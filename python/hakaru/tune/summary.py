@@ -33,8 +33,8 @@ def analyse(run: RunData) -> tuple[list[Point], list[Finding], Json, bool]:
     # none.
     made = {t.point for t in trials}
     analysed = kind.of_run(run).points(run, [raw for raw in run.points if raw["point"] in made])
-    found = describe(setup, trials, run.run)
-    return analysed, findings(setup, found), found, _valid(setup, trials)
+    tuning = describe(setup, trials, run.run)
+    return analysed, findings(setup, tuning), tuning, _valid(setup, trials)
 
 
 def describe(setup: Setup, trials: list[Trial], run: Json) -> Json:
@@ -164,16 +164,16 @@ def _valid(setup: Setup, trials: list[Trial]) -> bool:
 
 def findings(setup: Setup, found: Json) -> list[Finding]:
     """What came of it, in sentences."""
-    said: list[Finding] = []
+    findings_: list[Finding] = []
 
     def add(kind: str, message: str, values: Json, evidence: Json | None = None) -> None:
         texts = {language: say(language, f"tuning.{message}", _named(values, language)) for language in LANGUAGES}
-        said.append(Finding(kind, {}, texts, None, evidence or {}))
+        findings_.append(Finding(kind, {}, texts, None, evidence or {}))
 
     default, best, advised = found["default"], found["best"], found["advised"]
     if best is None:
         add("tuning_failed", "none", {})
-        return said
+        return findings_
     rate, before = best["mb_per_s"], default["mb_per_s"]["median"]
     values = {"mb": rate["median"], "default": before, "times": rate["median"] / before if before else None}
     spread = {name: rate[name] for name in ("least", "most", "n")}
@@ -189,12 +189,17 @@ def findings(setup: Setup, found: Json) -> list[Finding]:
     if found["ended"]:
         count = sum(t["phase"] == "search" for t in found["trials"])
         add("tuning_ended", f"ended.{found['ended']}", {"trials": count})
-    for one in found["contributions"]:
-        if one["contributes"]:
-            values = {"knob": one["knob"], "to": one["to"], "back": one["from"], "loss": one["loss_percent"]}
-            interval = {"low": one["low"], "high": one["high"]}
-            message = "knob" if one["low"] is None else "knob.interval"
-            add("tuning_knob", message, values | interval, {"knob": one["knob"]} | interval)
+    for contribution in found["contributions"]:
+        if contribution["contributes"]:
+            values = {
+                "knob": contribution["knob"],
+                "to": contribution["to"],
+                "back": contribution["from"],
+                "loss": contribution["loss_percent"],
+            }
+            interval = {"low": contribution["low"], "high": contribution["high"]}
+            message = "knob" if contribution["low"] is None else "knob.interval"
+            add("tuning_knob", message, values | interval, {"knob": contribution["knob"]} | interval)
     small = [c for c in found["contributions"] if c["measurable"] and not c["contributes"]]
     unseen = [c for c in found["contributions"] if not c["measurable"]]
     for message, some in (("small", small), ("unmeasurable", unseen)):
@@ -209,7 +214,7 @@ def findings(setup: Setup, found: Json) -> list[Finding]:
         add("tuning_kept", "kept", {"knobs": kept})
     if advised and advised["confirmed"] and idle:
         add("tuning_advised", "advised", {"mb": advised["mb_per_s"]["median"]})
-    return said
+    return findings_
 
 
 def _named(values: Json, language: str) -> Json:

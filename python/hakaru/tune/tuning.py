@@ -119,7 +119,7 @@ class Tuning:
             # What is certain to be worth trying is tried whatever the time.
             return None
         reachable = reachable_bytes_per_s(self.search.conditions, self.search.space)
-        fastest = max((one.mb_per_s or 0.0 for one in tried), default=0.0)
+        fastest = max((trial.mb_per_s or 0.0 for trial in tried), default=0.0)
         if self.search.goal == "throughput" and reachable is not None and fastest * 1e6 >= NEAR * reachable:
             return "reached"
         if len(tried) >= self.limits.trials:
@@ -171,11 +171,11 @@ class Tuning:
 
     def contributions(self, trials: Sequence[Trial]) -> list[Contribution]:
         """What each knob is worth, of those that were measured."""
-        return [one for one in self._compared(trials) if one.knob != PEER]
+        return [contribution for contribution in self._compared(trials) if contribution.knob != PEER]
 
     def against_peer(self, trials: Sequence[Trial]) -> Contribution | None:
         """What taking the peer in place of the best costs; below 0 where the peer is faster."""
-        return next((one for one in self._compared(trials) if one.knob == PEER), None)
+        return next((contribution for contribution in self._compared(trials) if contribution.knob == PEER), None)
 
     def _compared(self, trials: Sequence[Trial]) -> list[Contribution]:
         values: dict[str | None, list[float | None]] = {}

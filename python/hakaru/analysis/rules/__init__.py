@@ -14,11 +14,11 @@ together.
 
 from hakaru.analysis.rules.evidence import Evidence, Flow, Port
 from hakaru.analysis.rules.judge import Stages, all_holding, judge, verdicts_of, words
-from hakaru.analysis.rules.limits import TESTER, fill_of, limit_of
+from hakaru.analysis.rules.limits import TEST_SETUP, fill_of, limit_of
 from hakaru.analysis.rules.rule import UNDETERMINED, Rule, Verdict
 
 __all__ = [
-    "TESTER",
+    "TEST_SETUP",
     "UNDETERMINED",
     "Evidence",
     "Flow",

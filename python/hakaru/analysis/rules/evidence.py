@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from hakaru.analysis.bounds import Bound
-from hakaru.analysis.rules.limits import SUMS, TESTER, limit_of
+from hakaru.analysis.rules.limits import SUMS, TEST_SETUP, limit_of
 
 FLOW_SHARE_MIN = 0.25
 """A direction that carries less than this share of the payload does not decide."""
@@ -196,7 +196,7 @@ class Evidence:
     @property
     def watched(self) -> dict[str, float]:
         """Devices and links, without processors of this machine."""
-        return {r: p for r, p in self.used.items() if r not in TESTER}
+        return {r: p for r, p in self.used.items() if r not in TEST_SETUP}
 
     def bound(self, name: str) -> Bound | None:
         """A closed form by its name."""

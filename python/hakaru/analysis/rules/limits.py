@@ -18,7 +18,7 @@ copy; a process has no more than one processor.
 """
 SUMS = ("drives_average", "group/")
 """Resources that only sum up others: never at a limit of their own."""
-TESTER = ("cpu/initiator", "cpu/backup", "cpu/array", "cpu/fabric", "cpu/machine")
+TEST_SETUP = ("cpu/initiator", "cpu/backup", "cpu/array", "cpu/fabric", "cpu/machine")
 """Processors of this machine: none of them is a part of the system under test."""
 
 

@@ -84,11 +84,11 @@ def _overflow(language: str, _: Verdict, evidence: Evidence) -> list[str]:
 def _marked(language: str, _: Verdict, evidence: Evidence) -> list[str]:
     assert evidence.port is not None, "the rule held"
     values = _port(language, evidence) | {"marked": count(evidence.port.marked)}
-    found = [say(language, "because.congestion_marks", values), _elsewhere(language, evidence)]
+    parts = [say(language, "because.congestion_marks", values), _elsewhere(language, evidence)]
     if evidence.unused_percent is not None:
         unused = {"unused": tenths(evidence.unused_percent, language)}
-        found.append(say(language, "because.congestion_marks.unused", unused))
-    return found
+        parts.append(say(language, "because.congestion_marks.unused", unused))
+    return parts
 
 
 def _port(language: str, evidence: Evidence) -> dict[str, object]:

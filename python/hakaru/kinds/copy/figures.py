@@ -28,11 +28,11 @@ def of_run(summary: Summary, language: str) -> list[Figure]:
     plain = [p for p in plain_points(summary) if p["metrics"]["mb_per_s"]["mean"] is not None]
     if not plain:
         return []
-    found = [_patterns(summary, plain, language), *_jobs(summary, plain, language)]
-    found += [_map(summary, i, language) for i in range(len(summary["maps"]))]
-    found += _changes(summary, language)
+    figures = [_patterns(summary, plain, language), *_jobs(summary, plain, language)]
+    figures += [_map(summary, i, language) for i in range(len(summary["maps"]))]
+    figures += _changes(summary, language)
     slow = slow_point(summary)
-    return found + (_over_time(slow, language) if slow else [])
+    return figures + (_over_time(slow, language) if slow else [])
 
 
 def slow_point(summary: Summary) -> Json | None:
@@ -120,9 +120,9 @@ def _jobs(summary: Summary, plain: list[Json], language: str) -> list[Figure]:
 
 
 def _map(summary: Summary, index: int, language: str) -> Figure:
-    one = summary["maps"][index]
-    streams = sorted({c["streams"] for c in one["cells"]})
-    buffers = sorted({c["buffer_bytes"] for c in one["cells"]})
+    map_ = summary["maps"][index]
+    streams = sorted({c["streams"] for c in map_["cells"]})
+    buffers = sorted({c["buffer_bytes"] for c in map_["cells"]})
     cells = [
         Cell(
             streams.index(c["streams"]),
@@ -131,14 +131,14 @@ def _map(summary: Summary, index: int, language: str) -> Figure:
             number(c["mb_per_s"], language),
             c["collapsed"],
         )
-        for c in one["cells"]
+        for c in map_["cells"]
     ]
     axes = (say(language, "axis.streams"), say(language, "axis.buffer"))
     columns, rows = [str(s) for s in streams], [format_size(b) for b in buffers]
-    title = say(language, "figure.map", {"series": sentences.series(one["where"], language)})
+    title = say(language, "figure.map", {"series": sentences.series(map_["where"], language)})
     by_id = {p["point"]: p for p in summary["points"]}
-    caption = note([by_id[c["point"]] for c in one["cells"]], language, "map")
-    caption += say(language, "figure.map.framed", {"percent": one["collapse_percent"]})
+    caption = note([by_id[c["point"]] for c in map_["cells"]], language, "map")
+    caption += say(language, "figure.map.framed", {"percent": map_["collapse_percent"]})
     return Figure(f"map_{index + 1}", title, caption, lambda size: charts.heat(cells, columns, rows, axes, size))
 
 

@@ -123,8 +123,8 @@ def method(study: Json, lab: Json, language: str) -> list[str]:
     copy = study.get("load") or {}
     values = {k: copy.get(k, "–") for k in ("jobs", "image", "block", "depth", "streams", "time_limit")}
     ends = {k: (copy.get(n) or {}).get("array", "–") for k, n in (("source", "from"), ("target", "to"))}
-    found = [say(language, "method.backup", values | ends)]
+    texts = [say(language, "method.backup", values | ends)]
     backend = (lab.get("backend") or {}).get("name")
     if backend in ("fabric", "kernel"):
-        found.append(say(language, f"method.network.{backend}"))
-    return found
+        texts.append(say(language, f"method.network.{backend}"))
+    return texts

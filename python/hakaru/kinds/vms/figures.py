@@ -42,7 +42,7 @@ def _axes(sweep: Sweep, language: str, y: str) -> Axes:
 
 
 def _throughput(sweep: Sweep, language: str) -> list[Figure]:
-    found = []
+    figures = []
     for metric, unit, published, factor in (
         ("iops", say(language, "unit.iops"), "iops", 1.0),
         ("mb_per_s", "MB/s", "mib_per_s", MIB_IN_MB),
@@ -52,8 +52,8 @@ def _throughput(sweep: Sweep, language: str) -> list[Figure]:
         if theirs:
             title = sweep.reference_title(language)
             series.append(Line(title, theirs, charts.THEIRS, (6, 3), "square", hollow=True))
-        found.append(_figure(sweep, language, metric, series, unit))
-    return found
+        figures.append(_figure(sweep, language, metric, series, unit))
+    return figures
 
 
 def _figure(sweep: Sweep, language: str, name: str, series: list[Line], unit: str) -> Figure:

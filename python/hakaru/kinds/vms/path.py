@@ -63,7 +63,7 @@ def chief_findings(summary: Json) -> list[Json]:
 
 def tiles(summary: Json, language: str) -> list[Json]:
     """The rate of each setting at that distance, and what limits it."""
-    found = []
+    findings = []
     for point in _chief_points(summary)[:TILES_MAX]:
         metrics = point["metrics"]
         limiter, percent = say(language, f"limiter.{point['limiter']}"), metrics["payload_percent"]["mean"]
@@ -71,8 +71,8 @@ def tiles(summary: Json, language: str) -> list[Json]:
         small = limiter if percent is None else say(language, "tile.distance.share", share)
         value = f"{number(metrics['mb_per_s']['mean'], language)} MB/s"
         title = say(language, "tile.distance", {"series": path_figures.label(summary, point)})
-        found.append({"title": title, "value": value, "small": small})
-    return found
+        findings.append({"title": title, "value": value, "small": small})
+    return findings
 
 
 def tables(summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:

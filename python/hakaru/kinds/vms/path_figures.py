@@ -32,11 +32,11 @@ def of_run(summary: Summary, language: str) -> list[Figure]:
     measured = [p for p in summary["points"] if p["metrics"]["mb_per_s"]["mean"] is not None]
     if not measured:
         return []
-    found = [_throughput(summary, curves, i, language) for i, curves in enumerate(groups(summary))]
+    figures = [_throughput(summary, curves, i, language) for i, curves in enumerate(groups(summary))]
     shown = bar_points(summary)
     for name, parts in (("phases", PHASES), ("tcp", tuple(f"tcp_{s}" for s in SHARES))):
-        found += _shares(summary, shown, name, parts, language)
-    return found + _window(summary, shown, language)
+        figures += _shares(summary, shown, name, parts, language)
+    return figures + _window(summary, shown, language)
 
 
 def groups(summary: Summary) -> list[list[Json]]:

@@ -147,7 +147,7 @@ def rounds_of(plan: LabPlan) -> list[Round]:
             if len(hosts) > 1:
                 every = _round(plan, link, pairs)
                 # Without a limit there is nothing to compare with.
-                asked = [one.to_array for one in alone if one.to_array is not None]
+                asked = [way_.to_array for way_ in alone if way_.to_array is not None]
                 if every.to_array is not None and every.to_array > max(asked, default=every.to_array):
                     found.append(every)
     return found

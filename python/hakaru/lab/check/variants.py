@@ -52,14 +52,14 @@ class Variants:
 
     def __init__(self, plan: LabPlan, checks: Sequence[LinkCheck], earlier: Sequence[Json] = ()) -> None:
         self._first = plan
-        self._known = dict(zip([one.key for one in rounds_of(plan)], checks, strict=True))
+        self._known = dict(zip([round_.key for round_ in rounds_of(plan)], checks, strict=True))
         self._first_keys = frozenset(self._known)
         self._variants: dict[Hashable, Variant] = {}
         self._earlier = list(earlier)
 
     def is_known(self, plan: LabPlan) -> bool:
         """Whether the links of a plan have been checked as they are there."""
-        return all(one.key in self._known for one in rounds_of(plan))
+        return all(round_.key in self._known for round_ in rounds_of(plan))
 
     async def take_on(self, lab: Lab, point: str) -> list[LinkCheck]:
         """Checks of the ways that are not as in the first plan, measured now unless they have been.
@@ -67,7 +67,7 @@ class Variants:
         Raises EnvironmentError_ with the point where this machine carries too little, and as
         engines do.
         """
-        keys = [one.key for one in rounds_of(lab.plan)]
+        keys = [round_.key for round_ in rounds_of(lab.plan)]
         other = tuple(key for key in keys if key not in self._first_keys)
         if not other:
             return []
@@ -93,14 +93,14 @@ class Variants:
         first.
         """
         now = [variant.describe() for variant in self._variants.values()]
-        found = []
+        kept = []
         for before in self._earlier:
             again = next((one for one in now if one["links"] == before["links"]), None)
             if again is None:
-                found.append(before)
+                kept.append(before)
             else:
                 again["points"] = sorted({*before["points"], *again["points"]})
-        return [*found, *now]
+        return [*kept, *now]
 
 
 def _changed(first: LabPlan, now: LabPlan) -> Json:

@@ -118,7 +118,7 @@ def _free_subnets(
     if len(given) < vlans:
         prefix_length = plan_subnets(spec.network, vlans, nodes)[0].prefixlen
         for subnet in ipaddress.IPv4Network(spec.network).subnets(new_prefix=prefix_length):
-            if not any(subnet.overlaps(one) for one in given):
+            if not any(subnet.overlaps(other) for other in given):
                 yield subnet
         raise ImpossibleLabError(
             f"network {spec.network} has no room for the VLANs that name no subnet", "give them subnets", ("network",)
@@ -189,10 +189,10 @@ def _check_port(name: str, link: LinkSpec, vlans: _Vlans, *, between_switches: b
     if link.vlan is None and not link.vlans:
         known = ", ".join(vlans.ids)
         if between_switches or link.vlans is not None:
-            what, hint = f"link {name!r} is a trunk without VLANs", f"say which it carries: `vlans: [{known}]`"
+            message, hint = f"link {name!r} is a trunk without VLANs", f"say which it carries: `vlans: [{known}]`"
         else:
-            what, hint = f"link {name!r} is in no VLAN", f"say which: `vlan:` with one of {known}"
-        raise ImpossibleLabError(what, hint, (*path, "vlans") if link.vlans is not None else path)
+            message, hint = f"link {name!r} is in no VLAN", f"say which: `vlan:` with one of {known}"
+        raise ImpossibleLabError(message, hint, (*path, "vlans") if link.vlans is not None else path)
     for i, vlan in enumerate(link.vlans or ()):
         vlans.check(vlan, (*path, "vlans", i))
         if vlan in (link.vlans or ())[:i]:
@@ -224,7 +224,7 @@ def _given_to_nodes(ends: Sequence[NodeEnd], vlans: _Vlans) -> dict[tuple[str, s
                 path,
             )
         asked = {carried[0]: address} if isinstance(address, str) else address or {}
-        for vlan, one in asked.items():
+        for vlan, address_ in asked.items():
             place = path if isinstance(address, str) else (*path, vlan)
             vlans.check(vlan, place)
             if vlan not in carried:
@@ -233,7 +233,7 @@ def _given_to_nodes(ends: Sequence[NodeEnd], vlans: _Vlans) -> dict[tuple[str, s
                     "put it into that VLAN, or leave the address out",
                     place,
                 )
-            given[end.name, vlan] = vlans.take(vlan, one, f"{end.link.node!r}", place)
+            given[end.name, vlan] = vlans.take(vlan, address_, f"{end.link.node!r}", place)
     return given
 
 

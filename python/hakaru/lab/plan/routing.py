@@ -159,17 +159,17 @@ def _table(router: Switch, address: str) -> tuple[RouterInterface | None, Static
     longest prefix.
     """
     target = ipaddress.ip_address(address)
-    found: list[tuple[int, RouterInterface | None, StaticRoute | None]] = []
+    candidates: list[tuple[int, RouterInterface | None, StaticRoute | None]] = []
     for interface in router.interfaces:
         network = _network(interface)
         if target in network:
-            found.append((network.prefixlen, interface, None))
+            candidates.append((network.prefixlen, interface, None))
     for route in router.routes:
         network = ipaddress.IPv4Network(route.network)
         if target in network:
-            found.append((network.prefixlen, None, route))
+            candidates.append((network.prefixlen, None, route))
     # Among prefixes of one length a subnet comes before a route, as the fabric has it.
-    _, connected, static = max(found, key=lambda one: (one[0], one[1] is not None), default=(0, None, None))
+    _, connected, static = max(candidates, key=lambda one: (one[0], one[1] is not None), default=(0, None, None))
     return connected, static
 
 

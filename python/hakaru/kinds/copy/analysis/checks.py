@@ -24,7 +24,7 @@ from hakaru.kinds.copy.analysis.setup import Setup
 def of_repetition(repetition: Repetition, setup: Setup, use: dict[str, Use]) -> list[Caveat]:
     """Every check of one repetition that was done."""
     counters = repetition.counters
-    found = [
+    caveats = [
         *_clock(counters),
         *_errors(counters),
         *_bytes(counters, setup),
@@ -32,8 +32,8 @@ def of_repetition(repetition: Repetition, setup: Setup, use: dict[str, Use]) -> 
         *emulated.of_repetition(repetition, use),
     ]
     if "cpu/backup" in use and use["cpu/backup"].percent > limit_of("cpu/backup"):
-        found.append(Caveat("generator_saturated", {"percent": use["cpu/backup"].percent}))
-    return [*found, *checks.machine(counters, repetition.window, use), *checks.dropped(counters, repetition.window)]
+        caveats.append(Caveat("generator_saturated", {"percent": use["cpu/backup"].percent}))
+    return [*caveats, *checks.machine(counters, repetition.window, use), *checks.dropped(counters, repetition.window)]
 
 
 def _clock(counters: Counters) -> Iterator[Caveat]:

@@ -154,8 +154,8 @@ def _ratio(group: list[CopyPoint], comparisons: list[Comparison]) -> Finding | N
 def _published(group: list[CopyPoint], comparisons: list[Comparison]) -> list[CopyPoint]:
     over = next(iter(group[0].factors))
     levels = {str(r.level) for c in comparisons if c.metric == "mb_per_s" and c.over == over for r in c.rows}
-    found = [p for p in group if str(p.factors[over]) in levels]
-    return found if len(found) > 1 else []
+    points = [p for p in group if str(p.factors[over]) in levels]
+    return points if len(points) > 1 else []
 
 
 def _published_ratio(comparisons: list[Comparison], fast: CopyPoint, slow: CopyPoint, over: str) -> float | None:
@@ -198,12 +198,12 @@ def _tcp_age(old: CopyPoint, new: CopyPoint) -> Finding:
 # --- The map, and the way out
 
 
-def _collapse(one: Map) -> Finding:
-    least = {s: one.least_buffer(s) for s in one.streams}
-    inside = sum(c.collapsed for c in one.cells)
+def _collapse(map_: Map) -> Finding:
+    least = {s: map_.least_buffer(s) for s in map_.streams}
+    inside = sum(c.collapsed for c in map_.cells)
 
     def write(language: str) -> str:
-        total = {"inside": inside, "total": len(one.cells), "percent": COLLAPSE_PERCENT}
+        total = {"inside": inside, "total": len(map_.cells), "percent": COLLAPSE_PERCENT}
         parts = [say(language, "backup.collapse" if inside else "backup.collapse.none", total)]
         for streams, buffer in least.items() if inside else ():
             values = {"count": streams, "buffer": format_size(buffer) if buffer else "–"}
@@ -211,7 +211,7 @@ def _collapse(one: Map) -> Finding:
         return sentences.sentences(language, *parts)
 
     return _finding(
-        "collapse", one.where, write, {"collapse_percent": COLLAPSE_PERCENT, "least_buffer_bytes": _texts(least)}
+        "collapse", map_.where, write, {"collapse_percent": COLLAPSE_PERCENT, "least_buffer_bytes": _texts(least)}
     )
 
 

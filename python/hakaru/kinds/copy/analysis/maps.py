@@ -68,8 +68,8 @@ class Map:
 
     def column(self, streams: int) -> list[Cell]:
         """Cells of one number of streams that have a value, by rising buffer."""
-        found = [c for c in self.cells if c.streams == streams and c.path_percent is not None]
-        return sorted(found, key=lambda c: c.buffer_bytes)
+        cells = [c for c in self.cells if c.streams == streams and c.path_percent is not None]
+        return sorted(cells, key=lambda c: c.buffer_bytes)
 
     def least_buffer(self, streams: int) -> int | None:
         """The smallest buffer from which on no larger one tried collapses; None where the largest

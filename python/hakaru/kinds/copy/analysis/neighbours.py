@@ -60,8 +60,8 @@ def variables_places(study: Study) -> list[set[str]]:
 
 def differing(a: CopyPoint, b: CopyPoint) -> set[str]:
     """Places in which two points differ."""
-    one, other = a.setup.settings, b.setup.settings
-    return {p for p in one.keys() | other.keys() if one.get(p) != other.get(p)}
+    before, other = a.setup.settings, b.setup.settings
+    return {p for p in before.keys() | other.keys() if before.get(p) != other.get(p)}
 
 
 def change(study: Study, a: CopyPoint, b: CopyPoint) -> Change | None:

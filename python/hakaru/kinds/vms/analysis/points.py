@@ -217,9 +217,9 @@ def _agreed(repetition: Repetition) -> dict[str, Any]:
     return {}
 
 
-def _shares(mb_per_s: float, found: list[Bound]) -> dict[str, float]:
-    link = next((b.bytes_per_s for b in found if b.name == "link"), None)
-    least = found[0].bytes_per_s if found else None
+def _shares(mb_per_s: float, bounds: list[Bound]) -> dict[str, float]:
+    link = next((b.bytes_per_s for b in bounds if b.name == "link"), None)
+    least = bounds[0].bytes_per_s if bounds else None
     return {
         "payload_percent": 1e8 * mb_per_s / link if link else flows.NAN,
         "bound_mb_per_s": least / 1e6 if least else flows.NAN,
