@@ -6,7 +6,7 @@ use thiserror::Error;
 use crate::router::network;
 use hakaru_contract::fabric::{
     Direction, Discipline, End, FabricConfig, Jitter, LinkConfig, Loss, RouterConfig,
-    RouterInterface,
+    RouterInterface, SwitchConfig,
 };
 
 /// An invalid value: its place, the problem, and the valid values.
@@ -31,35 +31,7 @@ pub(crate) fn validate(config: &FabricConfig) -> Result<(), ConfigError> {
     for switch in &config.switches {
         let place = format!("switch {:?}", switch.name);
         unique(&mut names, &place, &switch.name)?;
-        within(
-            &format!("{place}: addresses_max"),
-            switch.addresses_max.into(),
-            1.0,
-            1e6,
-        )?;
-        within(
-            &format!("{place}: address_age_s"),
-            switch.address_age_s.into(),
-            1.0,
-            1e6,
-        )?;
-        if let Some(router) = &switch.router {
-            check_router(&format!("{place}: router"), router)?;
-        }
-        if let Some(shared) = switch.shared_buffer {
-            within(
-                &format!("{place}: shared_buffer.bytes"),
-                shared.bytes as f64,
-                1600.0,
-                1e12,
-            )?;
-            within(
-                &format!("{place}: shared_buffer.alpha"),
-                shared.alpha,
-                1.0 / 128.0,
-                16.0,
-            )?;
-        }
+        check_switch(&place, switch)?;
     }
     let (mut names, mut interfaces) = (BTreeSet::new(), BTreeSet::new());
     // Switches that are joined already have the same number.
@@ -118,13 +90,46 @@ pub(crate) fn validate(config: &FabricConfig) -> Result<(), ConfigError> {
     Ok(())
 }
 
+fn check_switch(place: &str, switch: &SwitchConfig) -> Result<(), ConfigError> {
+    within(
+        &format!("{place}: addresses_max"),
+        switch.addresses_max.into(),
+        1.0,
+        1e6,
+    )?;
+    within(
+        &format!("{place}: address_age_s"),
+        switch.address_age_s.into(),
+        1.0,
+        1e6,
+    )?;
+    if let Some(router) = &switch.router {
+        check_router(&format!("{place}: router"), router)?;
+    }
+    if let Some(shared) = switch.shared_buffer {
+        within(
+            &format!("{place}: shared_buffer.bytes"),
+            shared.bytes as f64,
+            1600.0,
+            1e12,
+        )?;
+        within(
+            &format!("{place}: shared_buffer.alpha"),
+            shared.alpha,
+            1.0 / 128.0,
+            16.0,
+        )?;
+    }
+    Ok(())
+}
+
 fn check_allowed(place: &str, vlan: Option<u16>, allowed: &[u16]) -> Result<(), ConfigError> {
     if let Some(vlan) = vlan {
         let problem = format!("it is an access port of VLAN {vlan}, and has `allowed`");
         return Err(error(
             place,
             problem,
-            "`allowed` is for trunks: let `vlan` be null",
+            "`allowed` is for trunks: set `vlan` to null",
         ));
     }
     if allowed.is_empty() {
@@ -150,36 +155,8 @@ fn check_router(place: &str, router: &RouterConfig) -> Result<(), ConfigError> {
         0.0,
         4096.0,
     )?;
-    for (index, of) in router.interfaces.iter().enumerate() {
-        let place = format!("{place}: interface {}", of.address);
-        within(&format!("{place}: vlan"), of.vlan.into(), 1.0, 4094.0)?;
-        within(
-            &format!("{place}: prefix_length"),
-            of.prefix_length.into(),
-            1.0,
-            31.0,
-        )?;
-        within(
-            &format!("{place}: mtu_bytes"),
-            of.mtu_bytes.into(),
-            576.0,
-            65_535.0,
-        )?;
-        for other in &router.interfaces[..index] {
-            let shorter = of.prefix_length.min(other.prefix_length);
-            if other.vlan == of.vlan {
-                let problem = format!("{} is in VLAN {} as well", other.address, of.vlan);
-                return Err(error(&place, problem, "one address in each VLAN"));
-            }
-            if network(of.address, shorter) == network(other.address, shorter) {
-                let problem = format!("its network overlaps that of {}", other.address);
-                return Err(error(
-                    &place,
-                    problem,
-                    "each interface in a network of its own",
-                ));
-            }
-        }
+    for (index, interface) in router.interfaces.iter().enumerate() {
+        check_router_interface(place, interface, &router.interfaces[..index])?;
     }
     for route in &router.routes {
         let place = format!(
@@ -201,6 +178,48 @@ fn check_router(place: &str, router: &RouterConfig) -> Result<(), ConfigError> {
                 &place,
                 problem,
                 "`via` is in the network of one of `interfaces`",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_router_interface(
+    place: &str,
+    interface: &RouterInterface,
+    earlier: &[RouterInterface],
+) -> Result<(), ConfigError> {
+    let place = format!("{place}: interface {}", interface.address);
+    within(
+        &format!("{place}: vlan"),
+        interface.vlan.into(),
+        1.0,
+        4094.0,
+    )?;
+    within(
+        &format!("{place}: prefix_length"),
+        interface.prefix_length.into(),
+        1.0,
+        31.0,
+    )?;
+    within(
+        &format!("{place}: mtu_bytes"),
+        interface.mtu_bytes.into(),
+        576.0,
+        65_535.0,
+    )?;
+    for other in earlier {
+        let shorter = interface.prefix_length.min(other.prefix_length);
+        if other.vlan == interface.vlan {
+            let problem = format!("{} is in VLAN {} as well", other.address, interface.vlan);
+            return Err(error(&place, problem, "one address in each VLAN"));
+        }
+        if network(interface.address, shorter) == network(other.address, shorter) {
+            let problem = format!("its network overlaps that of {}", other.address);
+            return Err(error(
+                &place,
+                problem,
+                "each interface in a network of its own",
             ));
         }
     }
@@ -253,7 +272,13 @@ fn check_direction(
         0.0,
         1e7,
     )?;
-    match direction.jitter {
+    check_jitter(place, direction.jitter)?;
+    check_loss(place, direction.loss)?;
+    check_queue(place, link, direction)
+}
+
+fn check_jitter(place: &str, jitter: Jitter) -> Result<(), ConfigError> {
+    match jitter {
         Jitter::None => {}
         Jitter::Uniform { max_us: us } | Jitter::Exponential { mean_us: us } => {
             within(&format!("{place}.jitter"), us, 0.0, 1e7)?
@@ -271,7 +296,11 @@ fn check_direction(
             )?;
         }
     }
-    match direction.loss {
+    Ok(())
+}
+
+fn check_loss(place: &str, loss: Loss) -> Result<(), ConfigError> {
+    match loss {
         Loss::None => {}
         Loss::Random { percent } => within(&format!("{place}.loss.percent"), percent, 0.0, 100.0)?,
         Loss::Bursts {
@@ -299,6 +328,10 @@ fn check_direction(
             )?;
         }
     }
+    Ok(())
+}
+
+fn check_queue(place: &str, link: &LinkConfig, direction: &Direction) -> Result<(), ConfigError> {
     let frame = u64::from(link.mtu_bytes) + FRAME_OVERHEAD_BYTES;
     if direction.queue.bytes < frame {
         let problem = format!(
