@@ -203,14 +203,16 @@ fn report_session((ends, first, connection): &(Ends, SocketAddr, Connection)) ->
     let addresses = [*first, second];
     let (session, tally) = (&connection.session, &connection.session.tally);
     let login = session.login.as_ref();
-    let said = |key| login.and_then(|login| Some(login.said(key, Sender::Initiator)?.to_owned()));
+    let declared = |key| {
+        login.and_then(|login| Some(login.declared_value(key, Sender::Initiator)?.to_owned()))
+    };
     let trip = connection.handshake.round_trip();
     let request = session.names.map(|(request, _)| request);
     SessionReport {
         initiator: addresses[connection.initiator()].to_string(),
         target: addresses[1 - connection.initiator()].to_string(),
-        initiator_name: said(Key::InitiatorName),
-        target_name: said(Key::TargetName),
+        initiator_name: declared(Key::InitiatorName),
+        target_name: declared(Key::TargetName),
         isid: request.map(|request| request.isid.0.map(|byte| format!("{byte:02x}")).concat()),
         cid: request.map(|request| request.cid),
         login_status: session

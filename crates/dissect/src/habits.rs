@@ -45,7 +45,7 @@ impl Habits {
         last: Option<u32>,
     ) -> Option<u32> {
         let seen = self.data_length_max[receiver.other() as usize];
-        let declared = || login?.declared(Key::MaxRecvDataSegmentLength, receiver);
+        let declared = || login?.declared_number(Key::MaxRecvDataSegmentLength, receiver);
         let length = last
             .or(Some(seen).filter(|&seen| seen > 0))
             .or_else(declared)?;

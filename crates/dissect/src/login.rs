@@ -15,7 +15,7 @@ pub(crate) struct Login {
     texts: [TextBuffer; 2],
     /// A piece of a text was cut off or malformed: keys may be missing.
     incomplete: bool,
-    said: BTreeMap<Key, [Option<String>; 2]>,
+    declared: BTreeMap<Key, [Option<String>; 2]>,
 }
 
 /// Header and data digests are in use.
@@ -53,7 +53,7 @@ impl Login {
             if let Some(key) = kept
                 && !matches!(value, "Reject" | "Irrelevant" | "NotUnderstood")
             {
-                self.said.entry(key).or_default()[sender as usize] = Some(value.to_owned());
+                self.declared.entry(key).or_default()[sender as usize] = Some(value.to_owned());
             }
         }
     }
@@ -64,8 +64,8 @@ impl Login {
     }
 
     /// Value that a side declared.
-    pub(crate) fn said(&self, key: Key, sender: Sender) -> Option<&str> {
-        self.said.get(&key)?[sender as usize].as_deref()
+    pub(crate) fn declared_value(&self, key: Key, sender: Sender) -> Option<&str> {
+        self.declared.get(&key)?[sender as usize].as_deref()
     }
 
     /// The digests that hold; `None` where a part of the login is missing.
@@ -83,14 +83,14 @@ impl Login {
     }
 
     /// The number that a side declared for itself.
-    pub(crate) fn declared(&self, key: Key, sender: Sender) -> Option<u32> {
-        u32::try_from(parse_number(self.said(key, sender)?)?).ok()
+    pub(crate) fn declared_number(&self, key: Key, sender: Sender) -> Option<u32> {
+        u32::try_from(parse_number(self.declared_value(key, sender)?)?).ok()
     }
 
     /// The value that holds for a negotiated key; `None` if neither side named it, and its default
     /// holds.
     fn holds(&self, key: Key) -> Option<String> {
-        let [initiator, target] = self.said.get(&key)?;
+        let [initiator, target] = self.declared.get(&key)?;
         let (Some(a), Some(b)) = (initiator, target) else {
             // An offer that was not answered is not agreed on.
             return None;
@@ -112,10 +112,10 @@ impl Login {
     /// behind its name.
     pub(crate) fn negotiated(&self) -> BTreeMap<String, String> {
         let mut negotiated = BTreeMap::new();
-        for (&key, said) in &self.said {
+        for (&key, values) in &self.declared {
             match key.rule().kind {
                 Kind::Number { .. } => {
-                    for (side, value) in ["initiator", "target"].iter().zip(said) {
+                    for (side, value) in ["initiator", "target"].iter().zip(values) {
                         if let Some(value) = value {
                             negotiated.insert(format!("{} ({side})", key.name()), value.clone());
                         }

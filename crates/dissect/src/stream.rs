@@ -56,7 +56,7 @@ pub struct StreamCounters {
     /// Segments that filled a hole later than another order on the way explains: lost before the
     /// place of capture, and sent again.
     pub late_segments: u64,
-    /// Longest time for which later segments waited for such a one, ns.
+    /// Longest time for which later segments waited for a late segment, ns.
     pub late_max_ns: u64,
     /// Bytes that the peer acknowledged and the capture lacks.
     pub missing_bytes: u64,

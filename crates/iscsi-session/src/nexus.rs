@@ -145,9 +145,8 @@ impl Nexus {
         &self.config
     }
 
-    /// A session ID that is unique within the engine by `index`, as long as there are at most 65
-    /// 536, and hard to meet twice by `seed`; between engines, it is told apart by the initiator's
-    /// name.
+    /// Session ID. `index` makes it unique within the engine, up to 65 536 sessions; `seed` makes a
+    /// collision with an earlier run unlikely. The initiator's name distinguishes engines.
     #[must_use]
     pub fn isid(seed: u64, index: usize) -> Isid {
         Isid::random((seed as u32) ^ ((index >> 16) as u32) << 16, index as u16)

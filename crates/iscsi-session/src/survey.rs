@@ -54,7 +54,7 @@ pub enum SurveyError {
     Answer {
         /// The command.
         command: &'static str,
-        /// What came.
+        /// Description of the answer.
         what: String,
     },
     /// There is no such LU, or it is no disk.
@@ -62,9 +62,9 @@ pub enum SurveyError {
     NoDisk {
         /// The LUN asked for.
         lun: u16,
-        /// What it is.
+        /// Type of the LU.
         what: String,
-        /// What there is.
+        /// LUNs of the target.
         luns: Vec<u16>,
     },
 }

@@ -1,5 +1,5 @@
-//! The send queue of a session: header bytes by copy, the data of writes by reference, and marks that
-//! report when bytes were sent.
+//! The send queue of a session: header bytes by copy, the data of writes by reference, and marks
+//! that report when bytes were sent.
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl Payload for Data {
 
 /// A queue of bytes to send, in order.
 ///
-/// Commands without data lie side by side, so a batch of reads is one slice whatever their number.
+/// Commands without data are adjacent, so a batch of reads is one slice, however many they are.
 #[derive(Debug, Default)]
 pub struct Transmit {
     queue: SendQueue<Data>,

@@ -1,5 +1,4 @@
-//! Data-In that comes in parts: what of it nobody will look at, and when its status counts as
-//! received.
+//! Data-In that arrives in parts: its unwanted bytes, and when its status counts as received.
 mod peer;
 
 use hakaru_contract::LoginKeys;

@@ -286,7 +286,7 @@ fn credentials(of: (&str, &str)) -> Credentials {
     Credentials::new(of.0, of.1).unwrap()
 }
 
-/// A session that has offered CHAP, got it agreed, and said which algorithms it knows.
+/// A session that has offered CHAP.
 fn offers_chap(mutual: bool) -> Peer {
     let target = mutual.then(|| credentials(OWN));
     let chap = Chap::new(
@@ -310,7 +310,7 @@ fn offers_chap(mutual: bool) -> Peer {
     peer
 }
 
-fn asked(peer: &mut Peer) -> Vec<(String, String)> {
+fn challenged_keys(peer: &mut Peer) -> Vec<(String, String)> {
     peer.answer_login(SECURITY, None, &[("AuthMethod", "CHAP")]);
     assert_eq!(peer.take().pairs(), [("CHAP_A".into(), "8,7".into())]);
     peer.answer_login(
@@ -325,8 +325,8 @@ fn asked(peer: &mut Peer) -> Vec<(String, String)> {
 fn chap_answers_the_challenge_and_asks_one_where_the_target_must_prove_itself() {
     for mutual in [false, true] {
         let mut peer = offers_chap(mutual);
-        let said = asked(&mut peer);
-        let value = |key: &str| said.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str());
+        let keys = challenged_keys(&mut peer);
+        let value = |key: &str| keys.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str());
         let challenge = Challenge::parse(Algorithm::Sha256, "3", "0x0102030405").unwrap();
         assert_eq!(value("CHAP_N"), Some("vm"));
         assert_eq!(
@@ -406,7 +406,7 @@ fn a_target_that_does_not_ask_or_not_prove_is_not_logged_in_to() {
     for keys in proofs {
         for next in [None, Some(OPERATIONAL)] {
             let mut peer = offers_chap(true);
-            asked(&mut peer);
+            challenged_keys(&mut peer);
             peer.answer_login(SECURITY, next, keys);
             let error = lost(&mut peer).to_string();
             assert!(error.contains("prove") || error.contains("keys"), "{error}");
@@ -417,9 +417,9 @@ fn a_target_that_does_not_ask_or_not_prove_is_not_logged_in_to() {
 #[test]
 fn the_right_proof_under_another_name_is_not_taken() {
     let mut peer = offers_chap(true);
-    let said = asked(&mut peer);
+    let keys = challenged_keys(&mut peer);
     let value = |key: &str| {
-        said.iter()
+        keys.iter()
             .find(|(k, _)| k == key)
             .map(|(_, v)| v.as_str())
             .unwrap()

@@ -96,7 +96,7 @@ pub struct TcpInfo {
 }
 
 impl TcpInfo {
-    /// Of the structure's bytes, as many as the kernel gave.
+    /// Parses the structure. `bytes` are those that the kernel filled; older kernels fill fewer.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> TcpInfo {
         let u8_at = |at| number(bytes, at, 1);

@@ -20,9 +20,9 @@ pub(super) enum Work {
     },
     /// A page of all planes from the buffer, or of a command that waits for it.
     Program { command: Option<usize> },
-    /// Garbage collection: `reads` pages read to collect what fills one, out for the check and back
-    /// in, and that one programmed. The way over the channel costs the die time, but does not keep
-    /// others off the channel.
+    /// Garbage collection: `reads` pages are read to fill one page, transferred for the check and
+    /// back, and that page is programmed. The transfer costs the die time, but does not occupy the
+    /// channel.
     Move { reads: f64 },
     /// A block of all planes.
     Erase,

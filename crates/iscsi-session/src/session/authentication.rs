@@ -16,8 +16,8 @@ pub struct Chap {
 }
 
 impl Chap {
-    /// `target`: who the target must prove to be. `algorithms`: offered, best first. `entropy`
-    /// fills a slice with bytes that nobody can foresee.
+    /// `target`: credentials that the target must prove. `algorithms`: offered, best first.
+    /// `entropy` fills a slice with unpredictable bytes.
     ///
     /// # Errors
     /// [`SecretError::Same`]: both directions with one secret.
@@ -71,8 +71,8 @@ impl Proving {
         matches!(self.step, Step::Done)
     }
 
-    /// Takes the CHAP keys of a whole answer of the security stage, appends what is to be said
-    /// next, and tells whether that is the last.
+    /// Handles the CHAP keys of a complete answer of the security stage and appends our next keys.
+    /// Returns whether those are the last.
     pub(super) fn take(
         &mut self,
         method: Option<AuthMethod>,
@@ -81,7 +81,7 @@ impl Proving {
     ) -> Result<bool, SessionError> {
         if method != Some(AuthMethod::Chap) {
             return Err(SessionError::Authentication(
-                "the target does not take CHAP",
+                "the target does not accept CHAP",
             ));
         }
         let value = |wanted: Key| {

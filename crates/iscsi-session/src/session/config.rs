@@ -1,4 +1,4 @@
-//! What a session is made from, and what it reports.
+//! Configuration and events of a session.
 use std::time::Duration;
 
 use hakaru_contract::LoginKeys;
@@ -42,10 +42,10 @@ pub struct SessionConfig {
 pub enum Event {
     /// Full feature phase: tasks are carried out.
     LoggedIn,
-    /// The target is to be found elsewhere: `address:port` (or with a host name). The session has
-    /// ended; make another.
+    /// The target moved to another portal: `address:port` (or with a host name). The session has
+    /// ended; the caller makes another.
     Redirected {
-        /// Where.
+        /// The other portal.
         address: String,
     },
     /// Answer of a discovery session.
@@ -56,7 +56,7 @@ pub enum Event {
     Lost(SessionError),
 }
 
-/// A target that a discovery session told of.
+/// A target that a discovery session reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoveredTarget {
     /// Its iSCSI name.

@@ -25,13 +25,13 @@ pub(super) enum Progress {
     LoggedIn(Agreed),
 }
 
-/// A login under way.
+/// A login in progress.
 #[derive(Debug)]
 pub(super) struct Login {
     negotiation: Negotiation,
     proving: Option<Proving>,
     stage: Stage,
-    /// What the next request says.
+    /// Text of the next request.
     outgoing: Vec<u8>,
     incoming: TextBuffer,
     responses: u32,
@@ -162,8 +162,7 @@ impl Login {
         }
     }
 
-    /// Goes on with CHAP, if that is how we log in. `leaves`: the target lets us go on to the next
-    /// stage.
+    /// Continues CHAP, if the login uses it. `leaves`: the target permits the next stage.
     fn prove(&mut self, leaves: bool) -> Result<bool, SessionError> {
         let Some(proving) = &mut self.proving else {
             return Ok(true);

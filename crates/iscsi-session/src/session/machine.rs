@@ -215,7 +215,7 @@ impl Session {
         self.commands.busies()
     }
 
-    /// The session has ended, one way or the other: the connection is of no use any more.
+    /// Returns whether the session has ended, for any reason, and the connection is of no more use.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         matches!(self.phase, Phase::Ended)
@@ -312,8 +312,8 @@ impl Session {
         Ok(())
     }
 
-    /// Of what comes next, bytes that [`Session::handle_received`] will count and not look at: read
-    /// data that nobody keeps, in a data segment of at least `segment_min` bytes.
+    /// Number of the next bytes that [`Session::handle_received`] will only count: read data that
+    /// the caller does not keep, in a data segment of at least `segment_min` bytes.
     #[must_use]
     pub fn unwanted_bytes(&self, segment_min: u32) -> usize {
         match self.receiving {
@@ -452,7 +452,7 @@ impl Session {
         }
         self.discovery.extend(&self.collected)?;
         if !pdu.is_final {
-            // An empty request with the target's tag asks it to go on (RFC 7143 section 11.10.4).
+            // An empty request with the target's tag requests the rest (RFC 7143 section 11.10.4).
             self.link.push_text(pdu.lun, pdu.ttt, &[]);
             return Ok(());
         }

@@ -28,7 +28,7 @@ pub struct Phases {
     pub transfer_ns: u64,
     /// All data is out, or in, and the status is not here.
     pub response_ns: u64,
-    /// R2Ts that came.
+    /// R2Ts received.
     pub r2ts: u32,
 }
 
@@ -82,22 +82,22 @@ enum Phase {
     Response,
 }
 
-/// The clock of one command.
+/// Time accounting of one command.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     phase: Phase,
     since: Time,
     /// Time spent in each phase, complete until `since`.
     spent_ns: [u64; 5],
-    /// R2Ts that came.
+    /// R2Ts received.
     r2ts: u32,
-    /// Bytes that it sends in all; 0: it reads, or moves none.
+    /// Total bytes that the command sends; 0 for a read or a command without data.
     length: u32,
-    /// Of them, those that go unasked.
+    /// Unsolicited bytes among them.
     unasked: u32,
-    /// Bytes of data that are out.
+    /// Bytes of data sent so far.
     out: u32,
-    /// Bursts that were asked for and have not begun.
+    /// Bursts requested by R2Ts that have not begun.
     asked: u32,
     /// Data is going out.
     sending: bool,
@@ -119,18 +119,18 @@ impl Clock {
         }
     }
 
-    /// It is queued to be sent, with so much data that goes unasked.
+    /// Notes that the command was queued with `unasked` bytes of unsolicited data.
     pub(super) fn queue(&mut self, unasked: u32) {
         self.unasked = unasked;
     }
 
-    /// It begins anew.
+    /// Resets the accounting because the command is sent again.
     pub(super) fn rewind(&mut self, now: Time) {
         self.enter(now, Phase::Waiting);
         (self.out, self.asked, self.sending) = (0, 0, false);
     }
 
-    /// Something of it is out.
+    /// Notes that the kernel accepted the bytes up to `mark`.
     #[inline]
     pub(super) fn pass(&mut self, at: Time, mark: Mark) {
         match mark.passage {

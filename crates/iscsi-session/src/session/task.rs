@@ -46,7 +46,7 @@ impl TaskData {
 /// A SCSI command to carry out.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// The caller's name for it, given back in [`Done`].
+    /// The caller's name of the task, returned in [`Done`].
     pub tag: u32,
     /// Logical unit.
     pub lun: Lun,
@@ -72,8 +72,8 @@ pub struct Done {
     pub result: Result<u32, TaskError>,
     /// How long it was where.
     pub phases: Phases,
-    /// What was read, where the caller asked to keep it. [`super::Session::recycle`] takes the
-    /// buffer back.
+    /// Data of a read that the caller asked to keep. [`super::Session::recycle`] takes the buffer
+    /// back.
     pub data: Vec<u8>,
 }
 
@@ -109,7 +109,7 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// What a slot holds before its first task.
+    /// Initial content of a slot.
     fn nothing() -> Live {
         Live {
             task: Task {
@@ -155,8 +155,8 @@ impl Live {
         self.kept.clear();
     }
 
-    /// It has ended: its tag names it no more, and it lets go of the data that it sent. What it has
-    /// come to lies here until it is taken away.
+    /// Ends the task: its tag becomes invalid and its sent data are released. The result stays here
+    /// until the caller takes it.
     #[inline]
     pub(super) fn end(&mut self, now: Time) {
         self.clock.end(now);
@@ -165,7 +165,7 @@ impl Live {
     }
 }
 
-/// A place for a task. Tasks begin and end where they lie: they are too large to be moved about.
+/// A slot for a task. Tasks are too large to move, so each begins and ends in its slot.
 #[derive(Debug)]
 struct Slot {
     /// Counts the uses of the slot, so that a tag of the past never names a task of the present.
@@ -255,8 +255,8 @@ impl Tasks {
     pub(super) fn find(&mut self, itt: Itt) -> Option<(u16, &mut Live)> {
         let (generation, slot) = ((itt.0 >> 16) as u16, itt.0 as u16);
         let there = self.slots.get_mut(usize::from(slot))?;
-        let found = there.generation == generation && there.live.stage == Stage::Sent;
-        found.then_some((slot, &mut there.live))
+        let is_current = there.generation == generation && there.live.stage == Stage::Sent;
+        is_current.then_some((slot, &mut there.live))
     }
 
     /// The task in `slot`, if one is there that has not ended.

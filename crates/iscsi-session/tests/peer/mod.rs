@@ -1,5 +1,5 @@
-//! The other end of a session under test: reads what the session sends, and sends what a test tells
-//! it to, right or wrong.
+//! The other end of a session under test: reads the PDUs of the session and sends the PDUs of the
+//! test, valid or not.
 #![allow(dead_code)] // Each test crate uses a part of it.
 
 use std::collections::VecDeque;
@@ -66,7 +66,7 @@ pub fn config(keys: LoginKeys) -> SessionConfig {
 }
 
 impl Peer {
-    /// A session whose connection stands at second 100.
+    /// A session whose connection is established at second 100.
     pub fn connected(config: SessionConfig) -> Peer {
         let mut session = Session::new(config);
         let time = Time(100_000_000_000);
@@ -106,7 +106,7 @@ impl Peer {
         peer
     }
 
-    /// Time passes, and the session is told.
+    /// Advances the time and notifies the session.
     pub fn pass(&mut self, time: Duration) {
         self.time += time;
         self.session.handle_timeout(self.time);

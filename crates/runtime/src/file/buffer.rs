@@ -8,7 +8,7 @@ use memmap2::MmapMut;
 ///
 /// # Safety
 /// Between calls of [`StableBuffer::bytes_mut`] neither address nor length of the bytes may change,
-/// as long as nobody changes the buffer; moving it is no change.
+/// unless the buffer itself is changed. Moving the buffer is no change.
 pub unsafe trait StableBuffer: Send + 'static {
     /// The bytes.
     fn bytes_mut(&mut self) -> &mut [u8];

@@ -106,15 +106,14 @@ impl Disk for FileDisk {
             offset_bytes,
             length_bytes,
         ) {
-            // Such a file system gives space when it is written, and there is no way to have it
-            // before.
+            // This file system allocates space only when it is written.
             Err(Errno::OPNOTSUPP) => Ok(()),
             other => Ok(other?),
         }
     }
 }
 
-/// Why a pool's folder could not be locked.
+/// Error of locking a pool's folder.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another process has it.
@@ -122,7 +121,7 @@ pub enum LockError {
     InUse {
         /// The folder.
         path: PathBuf,
-        /// The other process, if it has said.
+        /// Number of the other process, if known.
         pid: Option<u32>,
     },
     /// The lock cannot be made.

@@ -131,38 +131,37 @@ impl FileHandle {
         let status = statx(&self.0, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
         match status.map_or(0, |s| s.stx_dio_offset_align.max(s.stx_dio_mem_align)) {
             0 => 4096,
-            told => told.max(512),
+            alignment => alignment.max(512),
         }
     }
 
-    /// Reads `buffer.len()` bytes if that needs no waiting; `false` if it would, or ends early for
-    /// whatever reason.
+    /// Reads `buffer.len()` bytes if that does not block. Returns `false` if it would block, or if
+    /// the read was short or failed.
     pub fn read_at_once(&self, offset: u64, buffer: &mut [u8]) -> bool {
         let wanted = buffer.len();
         let slices = &mut [io::IoSliceMut::new(buffer)];
         matches!(preadv2(&self.0, slices, offset, ReadWriteFlags::NOWAIT), Ok(n) if n == wanted)
     }
 
-    /// Writes all of `data` if that needs no waiting; `false` if it would, or ends early for
-    /// whatever reason: write it again then, the slow way.
+    /// Writes all of `data` if that does not block. Returns `false` if it would block, or if the
+    /// write was short or failed; the caller then writes `data` again through a queue.
     pub fn write_at_once(&self, offset: u64, data: &[u8]) -> bool {
         let slices = &[io::IoSlice::new(data)];
         matches!(pwritev2(&self.0, slices, offset, ReadWriteFlags::NOWAIT), Ok(n) if n == data.len())
     }
 
-    /// Bytes of the medium that the file takes; `None` if it is no regular file.
+    /// Bytes that the file occupies on the medium; `None` if it is not a regular file.
     #[must_use]
     pub fn taken_bytes(&self) -> Option<u64> {
         let status = fstat(&self.0).ok()?;
         let regular = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;
-        // Counted in units of 512 bytes, whatever the file system's block.
+        // `st_blocks` counts units of 512 bytes on every file system.
         regular.then_some(status.st_blocks as u64 * 512)
     }
 
-    /// What of a range takes space, from its beginning on: at most `extents_max` extents that
-    /// follow one another and differ in turn. A block device, and a file system that cannot tell,
-    /// have no holes. Waits for changes of the file that are under way (a hole of 256 MiB takes
-    /// some 40 ms).
+    /// Data and holes of a range, from its start: at most `extents_max` adjacent extents,
+    /// alternately data and hole. A block device, or a file system that does not report holes, has
+    /// none. Waits for changes of the file that are under way (a hole of 256 MiB takes some 40 ms).
     ///
     /// # Errors
     /// The file system's.

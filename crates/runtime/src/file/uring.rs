@@ -227,7 +227,7 @@ mod tests {
 
     /// Replaces the file behind descriptor `to`.
     fn duplicate(from: i32, to: i32) {
-        // SAFETY: both descriptors are open, and stay owned by whoever owns them now.
+        // SAFETY: both descriptors are open, and their owners stay the same.
         assert_eq!(unsafe { libc::dup2(from, to) }, to);
     }
 

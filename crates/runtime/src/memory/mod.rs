@@ -128,7 +128,7 @@ impl SparseMemory {
         self.zero(start, first);
         self.zero(last, end);
         // SAFETY: the memory is anonymous and private, and borrowed for writing: after the call it
-        // reads as zeros, which is what the caller asked for, and nobody holds a reference into it.
+        // reads as zeros, as the caller requested, and there is no reference into it.
         let given = last == first
             || unsafe {
                 self.map
@@ -210,8 +210,8 @@ impl SparseMemory {
             self.map[first..start].to_vec(),
             self.map[end..last].to_vec(),
         );
-        // SAFETY: the memory is anonymous and private, and borrowed for writing: nobody in this
-        // process holds a reference into it.
+        // SAFETY: the memory is anonymous and private, and borrowed for writing, so this process
+        // has no other reference into it.
         let given = unsafe {
             self.map
                 .unchecked_advise_range(UncheckedAdvice::DontNeed, first, last - first)

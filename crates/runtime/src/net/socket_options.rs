@@ -62,8 +62,8 @@ pub fn apply(options: &SocketOptions, socket: impl AsFd) -> io::Result<()> {
     set_int(fd, IPPROTO_TCP, libc::TCP_NODELAY, options.no_delay.into())
 }
 
-/// Sets the congestion control again: a connection takes that of its route when it is made
-/// (`tcp_ca_dst_init`, `tcp_ca_openreq_child`), whatever the socket was told before.
+/// Sets the congestion control again. A new connection takes the one of its route
+/// (`tcp_ca_dst_init`, `tcp_ca_openreq_child`) and ignores the earlier setting of the socket.
 ///
 /// # Errors
 /// As [`apply`].

@@ -6,8 +6,8 @@
 //! (`PACKET_COPY_THRESH`). Long packets are then copied once, and slots need not be 65 000 bytes
 //! long.
 //!
-//! Version 3, which [`crate::packet::capture`] uses, delivers packets in blocks, milliseconds late; version
-//! 2 delivers each at once.
+//! Version 3, which [`crate::packet::capture`] uses, delivers packets in blocks, milliseconds late;
+//! version 2 delivers each at once.
 use std::io;
 use std::mem::{offset_of, size_of};
 use std::os::fd::OwnedFd;
@@ -77,17 +77,17 @@ impl ReceiveRing {
         // SAFETY: the word lies in the map, is aligned, and is shared with the kernel by atomic
         // access on both sides.
         let status = unsafe { AtomicU32::from_ptr(start.cast()) };
-        let told = status.load(Ordering::Acquire);
-        if told & libc::TP_STATUS_USER == 0 {
+        let flags = status.load(Ordering::Acquire);
+        if flags & libc::TP_STATUS_USER == 0 {
             return None;
         }
         // SAFETY: the slot lies in the map, which lives as long as `self`; until the status is set
-        // back, which is after the last use of the slice, neither the kernel nor anybody here
+        // back, which is after the last use of the slice, neither the kernel nor this process
         // writes to it. The status, which is read atomically, is not part of it.
         let rest = unsafe {
             std::slice::from_raw_parts(start.wrapping_add(4).cast_const(), SLOT_BYTES - 4)
         };
-        let taken = take(slot_of(told, rest));
+        let taken = take(slot_of(flags, rest));
         status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.next = (self.next + 1) % SLOTS;
         Some(taken)

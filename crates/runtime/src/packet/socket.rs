@@ -78,8 +78,8 @@ impl PacketSocket {
         // of.
         set(&send, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1_i32)?;
         // Time stamps are reported for messages that request one.
-        let told = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_OPT_TSONLY;
-        set(&send, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &told)?;
+        let flags = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+        set(&send, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags)?;
         let (forced, plain) = (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF);
         set_size(&send, forced, plain, SEND_BUFFER_BYTES)?;
         bind(&send, index, 0)?;

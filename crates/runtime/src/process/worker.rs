@@ -102,13 +102,13 @@ mod tests {
             });
         }
         let mut events = Events::with_capacity(1);
-        let mut told = Vec::new();
-        while told.len() < 100 {
+        let mut done = Vec::new();
+        while done.len() < 100 {
             reactor.wait(&mut events, None).unwrap();
             worker.handle_event();
-            told.extend(std::iter::from_fn(|| worker.poll_done()));
+            done.extend(std::iter::from_fn(|| worker.poll_done()));
         }
-        assert_eq!(told, (1..=100).collect::<Vec<usize>>());
+        assert_eq!(done, (1..=100).collect::<Vec<usize>>());
         let (report, reported) = mpsc::channel();
         worker.submit(move |state| {
             report.send(state.len()).unwrap();

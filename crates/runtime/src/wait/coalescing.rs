@@ -1,4 +1,4 @@
-//! How long an initiator waits between two looks at its sockets, so that one look finds several
+//! Pause of an initiator between two polls of its sockets, so that one poll returns several
 //! answers.
 use std::time::Duration;
 

@@ -150,8 +150,8 @@ impl CaptureRing {
                 break;
             }
             // SAFETY: the block lies in the map, which lives as long as `self`; until the status is
-            // set back, which is after the last use of the slice, neither the kernel nor anybody
-            // here writes to it.
+            // set back, which is after the last use of the slice, neither the kernel nor this
+            // process writes to it.
             let block = unsafe { std::slice::from_raw_parts(start.cast_const(), BLOCK_BYTES) };
             let done = packets_of(block, handle);
             status.store(libc::TP_STATUS_KERNEL, Ordering::Release);

@@ -425,13 +425,13 @@ fn offers_left_unanswered_hold_where_the_offer_decides() {
 fn target_may_offer_too() {
     let (mut initiator, _) = initiator(Offer::default());
     let mut reply = Vec::new();
-    let said = text(&[
+    let keys = text(&[
         ("TaskReporting", "RFC3720"),
         ("TargetAlias", "disks"),
         ("TargetPortalGroupTag", "1"),
         ("X-what", "?"),
     ]);
-    initiator.receive(OPERATIONAL, &said, &mut reply).unwrap();
+    initiator.receive(OPERATIONAL, &keys, &mut reply).unwrap();
     assert_eq!(
         pairs(&reply),
         [("TaskReporting", "RFC3720"), ("X-what", "NotUnderstood")]
