@@ -4,6 +4,8 @@
 //! RFC 7143 leaves many bits of every header reserved, so 48 bytes of anything else hardly ever
 //! pass. Bytes of zeros, the most frequent data of all, do not: a header without the F bit is a
 //! Data-Out or Data-In with data, or begins a sequence of text.
+use std::ops::Range;
+
 use hakaru_wire::iscsi::{
     Bhs, DataIn, DataOut, Itt, Opcode, R2t, ScsiCommand, ScsiResponse, TargetNumbers,
 };
@@ -38,13 +40,22 @@ pub(crate) fn is_header(bhs: &Bhs, sender: Option<Sender>) -> bool {
 }
 
 fn fields_fit(bhs: &Bhs, opcode: Opcode) -> bool {
-    let bytes = bhs.as_bytes();
-    let zero = |range: std::ops::Range<usize>| bytes[range].iter().all(|&byte| byte == 0);
-    let length = bhs.data_segment_length();
-    let from_target = Sender::of(opcode) == Sender::Target;
-    if from_target && bytes[0] & 0x40 != 0 {
-        return false;
+    match Sender::of(opcode) {
+        Sender::Initiator => request_fits(bhs, opcode),
+        Sender::Target => bhs.as_bytes()[0] & 0x40 == 0 && response_fits(bhs, opcode),
     }
+}
+
+/// Whether the bytes of a range of the header are 0.
+fn is_zero(bhs: &Bhs, range: Range<usize>) -> bool {
+    bhs.as_bytes()[range].iter().all(|&byte| byte == 0)
+}
+
+/// Checks the fields of an initiator's PDU.
+fn request_fits(bhs: &Bhs, opcode: Opcode) -> bool {
+    let bytes = bhs.as_bytes();
+    let zero = |range| is_zero(bhs, range);
+    let length = bhs.data_segment_length();
     match opcode {
         Opcode::ScsiCommand => {
             ScsiCommand::parse(bhs).is_ok_and(|command| {
@@ -67,6 +78,38 @@ fn fields_fit(bhs: &Bhs, opcode: Opcode) -> bool {
                 && zero(32..36)
                 && zero(44..48)
         }
+        Opcode::LoginRequest => {
+            bytes[0] == 0x43
+                && zero(2..4)
+                && login_flags_fit(bytes[1])
+                && text_fits(length)
+                && zero(32..48)
+        }
+        Opcode::TextRequest => {
+            text_flags_fit(bytes[1])
+                && zero(2..4)
+                && text_fits(length)
+                && bhs.itt() != Itt::RESERVED
+                && zero(32..48)
+        }
+        Opcode::TaskManagementRequest => {
+            bytes[1] > 0x80 && bytes[1] <= 0x8e && zero(2..4) && length == 0
+        }
+        Opcode::LogoutRequest => {
+            bytes[1] & 0x80 != 0 && bytes[1] <= 0x82 && zero(2..4) && length == 0 && zero(32..48)
+        }
+        Opcode::Snack => bytes[1] & 0xf0 == 0x80 && zero(2..4) && length == 0 && zero(32..40),
+        Opcode::NopOut => nop_fits(bhs),
+        _ => false,
+    }
+}
+
+/// Checks the fields of a target's PDU.
+fn response_fits(bhs: &Bhs, opcode: Opcode) -> bool {
+    let bytes = bhs.as_bytes();
+    let zero = |range| is_zero(bhs, range);
+    let length = bhs.data_segment_length();
+    match opcode {
         Opcode::DataIn => {
             DataIn::parse(bhs).is_ok_and(|data| {
                 data.itt != Itt::RESERVED
@@ -86,13 +129,6 @@ fn fields_fit(bhs: &Bhs, opcode: Opcode) -> bool {
                 && bytes[2] <= 1
                 && length <= TEXT_LENGTH_MAX
         }
-        Opcode::LoginRequest => {
-            bytes[0] == 0x43
-                && zero(2..4)
-                && login_flags_fit(bytes[1])
-                && text_fits(length)
-                && zero(32..48)
-        }
         // The status is four bytes from 36 on: a class of 0 to 3, and a detail below 0x20.
         Opcode::LoginResponse => {
             zero(2..4)
@@ -103,13 +139,6 @@ fn fields_fit(bhs: &Bhs, opcode: Opcode) -> bool {
                 && zero(20..24)
                 && zero(38..48)
         }
-        Opcode::TextRequest => {
-            text_flags_fit(bytes[1])
-                && zero(2..4)
-                && text_fits(length)
-                && bhs.itt() != Itt::RESERVED
-                && zero(32..48)
-        }
         Opcode::TextResponse => {
             text_flags_fit(bytes[1])
                 && zero(2..4)
@@ -118,20 +147,6 @@ fn fields_fit(bhs: &Bhs, opcode: Opcode) -> bool {
                 && window_fits(numbers(bytes))
                 && zero(36..48)
         }
-        Opcode::NopOut | Opcode::NopIn => {
-            bytes[1] == 0x80
-                && zero(2..4)
-                && length <= TEXT_LENGTH_MAX
-                && (bhs.itt() != Itt::RESERVED || bhs.ttt().0 != 0)
-                && (!from_target || window_fits(numbers(bytes)))
-                && zero(36..48)
-        }
-        Opcode::TaskManagementRequest => {
-            bytes[1] > 0x80 && bytes[1] <= 0x8e && zero(2..4) && length == 0
-        }
-        Opcode::LogoutRequest => {
-            bytes[1] & 0x80 != 0 && bytes[1] <= 0x82 && zero(2..4) && length == 0 && zero(32..48)
-        }
         Opcode::TaskManagementResponse | Opcode::LogoutResponse => {
             bytes[1] == 0x80
                 && bytes[3] == 0
@@ -139,7 +154,6 @@ fn fields_fit(bhs: &Bhs, opcode: Opcode) -> bool {
                 && window_fits(numbers(bytes))
                 && bhs.itt() != Itt::RESERVED
         }
-        Opcode::Snack => bytes[1] & 0xf0 == 0x80 && zero(2..4) && length == 0 && zero(32..40),
         Opcode::AsyncMessage => {
             bytes[1] == 0x80
                 && zero(2..4)
@@ -149,7 +163,18 @@ fn fields_fit(bhs: &Bhs, opcode: Opcode) -> bool {
         Opcode::Reject => {
             bytes[1] == 0x80 && bytes[3] == 0 && length >= 48 && bytes[16..20] == [0xff; 4]
         }
+        Opcode::NopIn => nop_fits(bhs) && window_fits(numbers(bytes)),
+        _ => false,
     }
+}
+
+/// Checks the fields that a NOP-Out and a NOP-In share.
+fn nop_fits(bhs: &Bhs) -> bool {
+    bhs.as_bytes()[1] == 0x80
+        && is_zero(bhs, 2..4)
+        && bhs.data_segment_length() <= TEXT_LENGTH_MAX
+        && (bhs.itt() != Itt::RESERVED || bhs.ttt().0 != 0)
+        && is_zero(bhs, 36..48)
 }
 
 /// T and C exclude each other, CSG and NSG are 0, 1 or 3, and without T there is no NSG (RFC 7143
