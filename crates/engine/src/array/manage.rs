@@ -5,17 +5,21 @@
 use std::collections::BTreeMap;
 
 use hakaru_contract::{GroupConfig, LuConfig, ManageAction, PortState, StoreConfig};
+use hakaru_iscsi_target::Target;
 use hakaru_pool::{Failure as Refusal, Outcome, Request, VolumeId};
 use hakaru_store::{Lu, Place, Store};
 use hakaru_units::Time;
 use hakaru_wire::scsi::AccessState;
 use serde_json::{Value, json};
 
+use super::accept::Acceptor;
+use super::descriptors::Descriptors;
 use super::figures::{lus_figures, pool_figures, pools_figures, volume_figures};
-use super::orders::{Answer, Completion, Pending, PoolPart};
+use super::lending::Lending;
+use super::orders::{Answer, Completion, Orders, Pending, PoolPart};
 use super::reports::report_space;
-use super::storage::Ordered;
-use super::{Shell, pools, setup, validate};
+use super::storage::{Ordered, Storage};
+use super::{pools, setup, validate};
 use crate::control::Control;
 use crate::failure::Failure;
 
@@ -49,10 +53,24 @@ struct CopyOrder {
     quota_bytes: Option<u64>,
 }
 
-impl Shell<'_> {
+/// The parts of the array that orders of the operator read and change.
+pub struct OrderExecutor<'a> {
+    pub target: &'a mut Target,
+    pub storage: &'a mut Storage,
+    /// Orders that pools work on.
+    pub orders: &'a mut Orders,
+    pub acceptor: &'a Acceptor<'a>,
+    pub lending: &'a Lending,
+    /// Connections, sessions and pipes that were possible at start.
+    pub descriptors: Descriptors,
+    /// Open connections.
+    pub open: usize,
+}
+
+impl OrderExecutor<'_> {
     /// Begins the operator's new orders and continues those that a pool has answered. Returns
     /// whether there were any.
-    pub(super) fn manage(&mut self, now: Time, control: &mut Control) -> bool {
+    pub fn execute(&mut self, now: Time, control: &mut Control) -> bool {
         let mut moved = false;
         while let Some((id, action)) = control.poll_managing() {
             moved = true;
@@ -74,11 +92,6 @@ impl Shell<'_> {
             }
         }
         moved
-    }
-
-    /// Whether there are orders whose pools have not answered yet.
-    pub(super) fn orders_under_way(&self) -> bool {
-        !self.orders.is_empty()
     }
 
     fn advance_order(&mut self, now: Time, id: u64, progress: Progress, control: &Control) {
@@ -154,7 +167,7 @@ impl Shell<'_> {
             return Err(pools::refused(name, &object, Refusal::NameTaken));
         }
         drop(groups);
-        let request = pools::prepare(&mut self.storage, pool, group)?;
+        let request = pools::prepare(self.storage, pool, group)?;
         if !self.reserve_descriptors() {
             self.forget_group(pool);
             return Err(Failure::environment(
@@ -175,7 +188,7 @@ impl Shell<'_> {
     /// Lowers the bounds on connections and sessions, because group files use descriptors too.
     /// Returns `false` if fewer fit now than are open.
     fn reserve_descriptors(&mut self) -> bool {
-        let now = self.descriptors.again(self.open, &self.lending);
+        let now = self.descriptors.again(self.open, self.lending);
         self.target
             .set_connections_max(now.connections_max.max(1), now.sessions_max.max(1));
         let sessions = self.target.sessions_now();
@@ -212,7 +225,7 @@ impl Shell<'_> {
             unreachable!("only thin LUs are created");
         };
         let object = volume_object(name);
-        match pools::next_step(&self.storage, pool, &lu)? {
+        match pools::next_step(self.storage, pool, &lu)? {
             Some(request) => {
                 let part = PoolPart {
                     pool,
@@ -323,7 +336,7 @@ impl Shell<'_> {
             }
             (Completion::AnswerVolume, _) => BTreeMap::new(),
             (Completion::AnswerPool, _) => {
-                let figures = pool_figures(&self.storage, pool);
+                let figures = pool_figures(self.storage, pool);
                 BTreeMap::from([("pool".to_owned(), figures)])
             }
             (Completion::Withdraw(volume), _) => {
@@ -346,12 +359,12 @@ impl Shell<'_> {
             identity: Some(self.storage.core.volume_identity(pool, volume)),
             unmaps: 0,
         };
-        let traits = setup::traits(&self.storage, &opened);
+        let traits = setup::traits(self.storage, &opened);
         let reservations = self.storage.start_reservations(lu.lun, &opened);
         let description = setup::describe(lu, None, reservations, traits)?;
         self.storage.core.attach(lu.lun, opened);
         self.target.add_lu(description);
-        report_space(pool, &self.storage, &mut self.target);
+        report_space(pool, self.storage, self.target);
         Ok(self.volume_answer(pool, volume))
     }
 
@@ -400,7 +413,7 @@ impl Shell<'_> {
     }
 
     fn volume_answer(&self, pool: usize, volume: VolumeId) -> BTreeMap<String, Value> {
-        let figures = volume_figures(&self.storage, pool, volume);
+        let figures = volume_figures(self.storage, pool, volume);
         BTreeMap::from([("volume".to_owned(), figures)])
     }
 
@@ -415,8 +428,8 @@ impl Shell<'_> {
             })
             .collect();
         BTreeMap::from([
-            ("pools".to_owned(), json!(pools_figures(&self.storage))),
-            ("lus".to_owned(), json!(lus_figures(&self.storage))),
+            ("pools".to_owned(), json!(pools_figures(self.storage))),
+            ("lus".to_owned(), json!(lus_figures(self.storage))),
             ("portals".to_owned(), json!(portals)),
             ("sessions_now".to_owned(), json!(self.target.sessions_now())),
         ])

@@ -68,6 +68,7 @@ use self::accept::{Accept, Acceptor};
 use self::connection::{Connection, Turn};
 use self::descriptors::Descriptors;
 use self::lending::Lending;
+use self::manage::OrderExecutor;
 use self::orders::Orders;
 use self::refusals::RefusalLog;
 use self::reports::PoolReports;
@@ -263,7 +264,7 @@ impl<'r> Shell<'r> {
             self.storage.handle_timeout(now, &mut self.target);
             let moved = self.settle(now);
             waiter.end_turn(now, self.received, moved);
-            while self.manage(now, control) {
+            while self.order_executor().execute(now, control) {
                 self.settle(now);
             }
             let failures = self
@@ -291,10 +292,22 @@ impl<'r> Shell<'r> {
                 self.sample(control);
             }
             if stop_by.is_some_and(|by| (self.open == 0 && !self.unsettled) || now >= by)
-                && !self.orders_under_way()
+                && self.orders.is_empty()
             {
                 return self.finish(control);
             }
+        }
+    }
+
+    fn order_executor(&mut self) -> OrderExecutor<'_> {
+        OrderExecutor {
+            target: &mut self.target,
+            storage: &mut self.storage,
+            orders: &mut self.orders,
+            acceptor: &self.acceptor,
+            lending: &self.lending,
+            descriptors: self.descriptors,
+            open: self.open,
         }
     }
 
