@@ -129,5 +129,10 @@ def test_at_the_array_the_round_trip_lies_behind_the_r2t(hakaru: Hakaru, tmp_pat
     array, host = ends["p01-1-array.pcapng"], ends["p01-1-kvm.pcapng"]
     assert array["from_initiator"]["pdus"] == host["from_initiator"]["pdus"]
     assert array["from_target"]["pdus"] == host["from_target"]["pdus"]
-    assert array["writes"]["phases"]["r2t_to_data"]["sum_ns"] >= 0.95 * RTT_NS * host["writes"]["r2ts"]
+    # A command whose packets TCP repeated on a busy machine is counted and not timed, at either end.
+    for end in (array, host):
+        assert end["writes"]["commands"] > 5
+        if end["from_initiator"]["retransmitted_segments"] == end["from_target"]["retransmitted_segments"] == 0:
+            assert end["commands_not_whole"] == 0
+    assert array["writes"]["phases"]["r2t_to_data"]["sum_ns"] >= 0.95 * RTT_NS * array["writes"]["r2ts"]
     assert host["writes"]["phases"]["r2t_to_data"]["sum_ns"] < SHARE * host["writes"]["latency_sum_ns"]

@@ -8,7 +8,7 @@ from hakaru.login_defaults import TARGET
 
 
 def socket_options(socket: Socket) -> contract.SocketOptions:
-    """Of either end."""
+    """Socket options of either end."""
     return contract.SocketOptions(
         send_buffer_bytes=socket.send_buffer,
         receive_buffer_bytes=socket.receive_buffer,
@@ -19,21 +19,16 @@ def socket_options(socket: Socket) -> contract.SocketOptions:
 
 
 def login_keys(end: InitiatorEnd) -> contract.LoginKeys:
-    """What every VM's initiator offers."""
-    return contract.LoginKeys(
-        max_recv_data_segment_length=end.max_recv_data_segment_length,
-        max_burst_length=end.max_burst_length,
-        first_burst_length=end.first_burst_length,
-        initial_r2t=end.initial_r2t,
-        immediate_data=end.immediate_data,
-        max_outstanding_r2t=end.max_outstanding_r2t,
-        header_digest=end.header_digest,
-        data_digest=end.data_digest,
-    )
+    """Login keys that the initiator of every VM offers."""
+    return _keys(end, end.header_digest, end.data_digest)
 
 
 def target_keys(end: TargetEnd) -> contract.LoginKeys:
-    """What the array declares and agrees to."""
+    """Login keys that the array declares and agrees to, with its default digests."""
+    return _keys(end, TARGET.header_digest, TARGET.data_digest)
+
+
+def _keys(end: InitiatorEnd | TargetEnd, header_digest: bool, data_digest: bool) -> contract.LoginKeys:
     return contract.LoginKeys(
         max_recv_data_segment_length=end.max_recv_data_segment_length,
         max_burst_length=end.max_burst_length,
@@ -41,6 +36,6 @@ def target_keys(end: TargetEnd) -> contract.LoginKeys:
         initial_r2t=end.initial_r2t,
         immediate_data=end.immediate_data,
         max_outstanding_r2t=end.max_outstanding_r2t,
-        header_digest=TARGET.header_digest,
-        data_digest=TARGET.data_digest,
+        header_digest=header_digest,
+        data_digest=data_digest,
     )
