@@ -137,10 +137,10 @@ class Bench:
         """hakaru at both ends against tgt under iscsi-perf and the ceiling; the initiator's cost
         against tgt.
 
-        The cost is told three times: as the initiator is by default (answers that come within 64
-        us, and within a tenth of what a request takes, are taken together), with `coalesce_us` 0
-        (every answer is taken at once), and with a quarter of what a request takes, up to 500 us:
-        least CPU, latencies told up to 25 % too long.
+        The cost is measured with three settings. By default the initiator takes answers together
+        that arrive within 64 us and a tenth of a request's time. With `coalesce_us` 0 it takes
+        every answer at once. With a quarter of a request's time, up to 500 us, it uses the least
+        CPU and reports latencies up to 25 % too long.
 
         1 MiB reads with the same initiator at both targets: it throws the data away inside the
         kernel, so that the targets are compared and not the clients' copying.

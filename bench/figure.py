@@ -1,5 +1,5 @@
-"""A figure of the benchmark: what was measured in every round, beside its peers, and how it is
-told.
+"""A figure of the benchmark: the values of every round beside those of its peers, and its line in
+the table.
 """
 
 from __future__ import annotations

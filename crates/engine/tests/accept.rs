@@ -110,7 +110,7 @@ fn an_array_whose_descriptors_suffice_for_no_session_says_so() {
         json!([{"lun": 0, "size_bytes": MIB, "block_bytes": 512, "store": {"kind": "memory"}}]);
     let started = Array::try_start_inside(&descriptor_limit(64), &config(lus, json!([])));
     let Err((error, code)) = started else {
-        panic!("it serves nobody");
+        panic!("the array accepted no login");
     };
     assert_eq!(
         (&error["class"], code),
