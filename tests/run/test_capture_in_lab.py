@@ -129,7 +129,7 @@ def test_at_the_array_the_round_trip_lies_behind_the_r2t(hakaru: Hakaru, tmp_pat
     array, host = ends["p01-1-array.pcapng"], ends["p01-1-kvm.pcapng"]
     assert array["from_initiator"]["pdus"] == host["from_initiator"]["pdus"]
     assert array["from_target"]["pdus"] == host["from_target"]["pdus"]
-    # A command whose packets TCP repeated on a busy machine is counted and not timed, at either end.
+    # A command whose packets TCP repeated is counted, but not timed, at that end.
     for end in (array, host):
         assert end["writes"]["commands"] > 5
         if end["from_initiator"]["retransmitted_segments"] == end["from_target"]["retransmitted_segments"] == 0:
