@@ -45,7 +45,7 @@ def base(setup: Setup) -> dict[str, Any]:
         "title": {"en": "Tuning of iSCSI and TCP", "ja": "iSCSI と TCP のチューニング"},
         "question": {
             "en": f"Which settings carry {_load(setup)} best over {_path(setup)}?",
-            "ja": f"{_path(setup)} のパスで {_load(setup)} に最適な設定は何か。",
+            "ja": f"{_path_ja(setup)}で、{_load_ja(setup)}に最適な設定は何か。",
         },
         "expectation": {
             "en": "Buffers of twice rate x round trip, bursts of a block and no R2T before the first data come near "
@@ -168,16 +168,31 @@ def _lab(setup: Setup) -> dict[str, Any]:
 
 
 def _load(setup: Setup) -> str:
+    """The load in English: "writes of 4 MiB at depth 1"."""
     c = setup.conditions
-    depth = "" if c.depth is None else f", depth {c.depth}"
-    return f"{c.op} {format_size(c.block_bytes)}{depth}"
+    depth = "" if c.depth is None else f" at depth {c.depth}"
+    return f"{c.op}s of {format_size(c.block_bytes)}{depth}"
+
+
+def _load_ja(setup: Setup) -> str:
+    c = setup.conditions
+    depth = "" if c.depth is None else f"（未完了要求数 {c.depth}）"
+    return f"{format_size(c.block_bytes)} の{'書き込み' if c.op == 'write' else '読み出し'}{depth}"
 
 
 def _path(setup: Setup) -> str:
+    """The path in English: "1 Gbit/s, RTT 20 ms, loss 0.1 %"."""
+    loss = setup.conditions.loss_percent
+    return ", ".join([*_rate_and_rtt(setup), *([f"loss {loss:g} %"] if loss else [])]) or "a real path"
+
+
+def _path_ja(setup: Setup) -> str:
+    loss = setup.conditions.loss_percent
+    parts = [*_rate_and_rtt(setup), *([f"片道の損失 {loss:g} %"] if loss else [])]
+    return f"{'、'.join(parts)} のパス" if parts else "実機のパス"
+
+
+def _rate_and_rtt(setup: Setup) -> list[str]:
     c = setup.conditions
-    parts = [
-        None if c.rate_bits_per_s is None else format_rate(c.rate_bits_per_s),
-        None if c.rtt_ns is None else f"RTT {format_duration(c.rtt_ns)}",
-        f"loss {c.loss_percent:g} %" if c.loss_percent else None,
-    ]
-    return ", ".join(part for part in parts if part) or "a real path"
+    rate = [] if c.rate_bits_per_s is None else [format_rate(c.rate_bits_per_s)]
+    return rate + ([] if c.rtt_ns is None else [f"RTT {format_duration(c.rtt_ns)}"])
