@@ -37,9 +37,9 @@ pub(crate) struct Channel {
     /// Queues that have paused this channel.
     stops: u32,
     stopped_at: Time,
-    /// 802.3x is on.
+    /// Whether 802.3x is enabled.
     pub(crate) pause: bool,
-    /// It leaves a switch by a trunk: frames carry tags.
+    /// Whether the channel leaves a switch by a trunk, so that frames carry tags.
     pub(crate) is_trunk: bool,
     counters: ChannelCounters,
 }
@@ -48,7 +48,7 @@ pub(crate) struct Channel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Busy {
     pub(crate) free_at: Time,
-    /// When the first 64 bytes of the first frame will have arrived.
+    /// Instant at which the first 64 bytes of the first frame will have arrived.
     pub(crate) header_at: Time,
 }
 
@@ -163,14 +163,14 @@ impl Channel {
         self.freed_at
     }
 
-    /// Frames have reached the other end.
+    /// Records that frames have reached the other end.
     pub(crate) fn arrived(&mut self, train: &Train) {
         self.counters.frames_out += u64::from(train.count);
         self.counters.bytes_out += train.bytes();
         self.counters.frames_now -= u64::from(train.count);
     }
 
-    /// Pauses this channel for a queue at its other end.
+    /// Pauses this channel on behalf of a queue at its other end.
     pub(crate) fn stop(&mut self, now: Time) {
         if self.stops == 0 {
             self.counters.pauses += 1;
@@ -179,7 +179,7 @@ impl Channel {
         self.stops += 1;
     }
 
-    /// Ends the pause of one of those queues.
+    /// Ends the pause requested by one queue at the other end.
     pub(crate) fn resume(&mut self, now: Time) {
         self.stops -= 1;
         if self.stops == 0 {
@@ -206,7 +206,7 @@ impl Channel {
         self.queue.take_depths()
     }
 
-    /// The depths of all intervals that were taken.
+    /// Depths of all completed intervals.
     pub(crate) fn depths(&self) -> Option<&Histogram> {
         self.queue.depths()
     }

@@ -3,18 +3,18 @@
 /// Frames that were dropped, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drops {
-    /// No room in the queue.
+    /// Queue overflow.
     pub buffer: u64,
-    /// Early, by RED.
+    /// Early drops by RED.
     pub early: u64,
-    /// Lost on the line, as asked.
+    /// Configured loss on the line.
     pub loss: u64,
-    /// Longer than the link's MTU.
+    /// Frames longer than the link's MTU.
     pub mtu: u64,
 }
 
 impl Drops {
-    /// All of them.
+    /// Sum over all causes.
     #[must_use]
     pub const fn all(&self) -> u64 {
         self.buffer + self.early + self.loss + self.mtu
@@ -32,33 +32,33 @@ impl Drops {
 /// any instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelCounters {
-    /// Offered to the queue.
+    /// Frames offered to the queue.
     pub frames_in: u64,
     /// Bytes of those frames with FCS.
     pub bytes_in: u64,
-    /// Arrived at the other end.
+    /// Frames that arrived at the other end.
     pub frames_out: u64,
     /// Bytes of those frames with FCS.
     pub bytes_out: u64,
-    /// Dropped.
+    /// Dropped frames.
     pub drops: Drops,
-    /// Doubled on the line, as asked.
+    /// Frames duplicated on the line, as configured.
     pub duplicated: u64,
-    /// With a bit turned over, as asked.
+    /// Frames with a flipped bit, as configured.
     pub corrupted: u64,
-    /// Marked with "congestion experienced" (ECN).
+    /// Frames marked with "congestion experienced" (ECN).
     pub marked: u64,
     /// Pauses that the other end requested (802.3x).
     pub pauses: u64,
-    /// How long it was stopped, ns.
+    /// Time for which the channel was paused, ns.
     pub paused_ns: u64,
-    /// How long the serialiser was busy, ns.
+    /// Time for which the serialiser was busy, ns.
     pub busy_ns: u64,
-    /// Waiting, being sent or on the line.
+    /// Frames queued, being sent or on the line.
     pub frames_now: u64,
-    /// Waiting or being sent.
+    /// Bytes queued or being sent.
     pub queue_bytes_now: u64,
-    /// Longest queue, bytes, in the interval since the previous visit.
+    /// Longest queue since the counters were last read, bytes.
     pub queue_peak_bytes_now: u64,
 }
 
@@ -95,28 +95,28 @@ impl ChannelCounters {
 pub struct SwitchCounters {
     /// Frames received at its ports.
     pub frames_in: u64,
-    /// Passed on to its ports.
+    /// Frames forwarded to its ports.
     pub frames_out: u64,
     /// Extra copies of frames without a known receiver, which leave through several ports.
     pub copied: u64,
-    /// Begun by its router: ARP and ICMP.
+    /// Frames originated by its router: ARP and ICMP.
     pub originated: u64,
-    /// Meant for its router itself.
+    /// Frames addressed to its router.
     pub taken: u64,
-    /// With a tag where none is expected.
+    /// Frames with a tag that the port does not accept.
     pub dropped_vlan: u64,
-    /// Frames whose receiver is behind the port they came from, or behind no other port of the
-    /// VLAN, or frames for bridges alone.
+    /// Frames without an egress port: the receiver is behind the ingress port, the VLAN has no
+    /// other port, or the address is reserved for bridges.
     pub dropped_filtered: u64,
-    /// Time to live was over.
+    /// Frames with an expired time to live.
     pub dropped_ttl: u64,
     /// Frames without a route in its router.
     pub dropped_no_route: u64,
-    /// The next host or router on the way did not answer ARP.
+    /// Frames whose next hop did not answer ARP.
     pub dropped_unresolved: u64,
     /// Frames longer than its router may forward.
     pub dropped_mtu: u64,
-    /// Waiting for an answer to ARP.
+    /// Frames waiting for an ARP reply.
     pub frames_now: u64,
 }
 
@@ -130,7 +130,7 @@ impl SwitchCounters {
         }
     }
 
-    /// Dropped, for whatever cause.
+    /// Frames dropped, all causes.
     #[must_use]
     pub const fn dropped(&self) -> u64 {
         self.dropped_vlan

@@ -43,7 +43,7 @@ impl Delivery {
 }
 
 impl OutFrame {
-    /// When it should leave: the instant at which its first frames arrived.
+    /// Instant at which the frame should leave: the arrival of its first frames.
     #[must_use]
     pub const fn due(&self) -> Time {
         self.due
@@ -70,13 +70,14 @@ impl OutFrame {
         })
     }
 
-    /// Of UDP datagrams, not of a TCP segment, if it is to be cut.
+    /// Whether a super-frame consists of UDP datagrams instead of a TCP segment.
     #[must_use]
     pub fn is_udp(&self) -> bool {
         self.train.packet.is_udp()
     }
 
-    /// Where its L4 checksum is missing, as in [`crate::Packet::new`]; `None`: it is filled in.
+    /// Position of the missing L4 checksum, as in [`crate::Packet::new`]; `None`: the checksum is
+    /// filled in.
     #[must_use]
     pub fn checksum(&self) -> Option<(u16, u16)> {
         let (start, offset) = self.train.packet.checksum()?;
@@ -86,8 +87,8 @@ impl OutFrame {
         Some(((i32::from(start) + self.tag_shift()) as u16, offset))
     }
 
-    /// Emits the Ethernet frame, or super-frame, without FCS in two parts: `head`, whose former
-    /// content is discarded, and the returned body. Unchanged bytes are returned, not copied.
+    /// Emits the Ethernet frame, or super-frame, without FCS in two parts: `head`, which is cleared
+    /// first, and the returned body. Unchanged bytes are returned, not copied.
     pub fn emit<'a>(&'a self, head: &mut Vec<u8>) -> &'a [u8] {
         head.clear();
         let Train {
@@ -154,7 +155,7 @@ impl OutFrame {
         }
     }
 
-    /// By how many bytes its headers are longer than the packet's.
+    /// Number of bytes by which the headers are longer than the packet's.
     fn tag_shift(&self) -> i32 {
         4 * (i32::from(self.tag.is_some()) - i32::from(self.train.packet.tag().is_some()))
     }

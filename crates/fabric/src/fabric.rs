@@ -39,7 +39,7 @@ pub struct Fabric {
     /// Link `n` has channels `2n` (a to b) and `2n + 1`.
     channels: Vec<Channel>,
     names: Vec<String>,
-    /// Where each channel ends.
+    /// End point of each channel.
     sinks: Vec<Sink>,
     switches: Vec<Switch>,
     switch_names: Vec<String>,
@@ -52,7 +52,7 @@ pub struct Fabric {
     rng: Pcg64,
     route: Vec<usize>,
     arrivals: Vec<(Time, Train)>,
-    /// Everything until here has happened.
+    /// Instant up to which all events have been handled.
     now: Time,
     /// Lead time with which frames are reported before they reach an interface.
     ahead_ns: u64,
@@ -67,20 +67,20 @@ pub struct Fabric {
 /// entered. They enter late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lateness {
-    /// How many.
+    /// Number of packets.
     pub packets: u64,
-    /// By how much, together, ns.
+    /// Sum of their delays, ns.
     pub ns: u64,
 }
 
-/// Where a channel ends.
+/// End point of a channel.
 #[derive(Clone, Copy, Debug)]
 enum Sink {
     Port(usize),
     Switch { switch: usize, port: usize },
 }
 
-/// An interface of the shell's.
+/// An interface of the shell.
 #[derive(Debug)]
 struct Port {
     name: String,
@@ -214,10 +214,10 @@ impl Fabric {
         }
     }
 
-    /// Reports frames to an interface up to `by` before they arrive, for a shell whose writing
-    /// takes time and that wants to start before [`OutFrame::due`]. Only frames that nothing can
-    /// change any more are reported early: frames on the line, and frames that no other frame can
-    /// meet in the switch before it (see `is_settled`).
+    /// Reports frames to an interface up to `by` before they arrive. A shell that needs time to
+    /// write can then start before [`OutFrame::due`]. Only frames that nothing can change any more
+    /// are reported early: frames on the line, and frames that no other frame can meet in the
+    /// switch before it (see `is_settled`).
     pub fn report_ahead(&mut self, by: Duration) {
         self.ahead_ns = by.as_nanos() as u64;
     }
@@ -257,7 +257,7 @@ impl Fabric {
         let late = if in_time { 0 } else { self.now.ns_since(at) };
         self.lateness.packets += u64::from(late > 0);
         self.lateness.ns += late;
-        // Behind the packets sent before it.
+        // The packet queues behind the packets sent before it.
         let enters = (at + Duration::from_nanos(late))
             .max(*entering_at)
             .max(channel.freed_at());
@@ -266,7 +266,7 @@ impl Fabric {
         self.schedule(enters, EventKind::Enter { port, train });
     }
 
-    /// Lets everything happen that happens until `now`.
+    /// Handles all events up to `now`.
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some((at, kind)) = self.events.pop_until(now) {
             match kind {
@@ -288,13 +288,13 @@ impl Fabric {
         self.now = self.now.max(now);
     }
 
-    /// When [`Fabric::handle_timeout`] is wanted next.
+    /// Returns the instant of the next call of [`Fabric::handle_timeout`].
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         self.events.next()
     }
 
-    /// The next frame, or super-frame, that goes out to interface `port`.
+    /// Returns the next frame, or super-frame, to write to interface `port`.
     pub fn poll_frame(&mut self, port: usize) -> Option<OutFrame> {
         self.ports[port].delivery.pop()
     }
@@ -335,7 +335,7 @@ impl Fabric {
         all.filter_map(|(name, depths)| Some((name, depths?)))
     }
 
-    /// The sum of the intervals that were taken.
+    /// Depths of all completed intervals.
     pub fn queue_depths(&self) -> impl Iterator<Item = (&str, &Histogram)> {
         let channels = self.channels.iter().map(Channel::depths);
         let all = self.names.iter().map(String::as_str).zip(channels);

@@ -12,7 +12,7 @@ const UDP_HEADER_BYTES: usize = 8;
 const FIN_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
 
-/// Where the IP header begins, and its version.
+/// Returns the offset of the IP header and the IP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ip {
     V4 { at: usize, header: usize },
@@ -34,7 +34,7 @@ pub(crate) fn ethertype(bytes: &[u8]) -> Option<(u16, usize)> {
     }
 }
 
-/// Where an IPv4 header begins, and its length.
+/// Returns the offset and the length of an IPv4 header.
 pub(crate) fn ipv4(bytes: &[u8]) -> Option<(usize, usize)> {
     match ip(bytes)? {
         Ip::V4 { at, header } => Some((at, header)),
@@ -86,7 +86,7 @@ pub(crate) fn ecn(bytes: &[u8]) -> Option<u8> {
     }
 }
 
-/// The transport's protocol and where its header begins.
+/// Returns the transport protocol and the offset of its header.
 fn transport(bytes: &[u8]) -> Option<(u8, usize)> {
     Some(match ip(bytes)? {
         Ip::V4 { at, header } => (bytes[at + 9], at + header),
@@ -94,7 +94,7 @@ fn transport(bytes: &[u8]) -> Option<(u8, usize)> {
     })
 }
 
-/// Where the payload of a TCP segment or a UDP datagram begins.
+/// Returns the offset of the payload of a TCP segment or a UDP datagram.
 pub(crate) fn payload_at(bytes: &[u8]) -> Option<usize> {
     let (protocol, at) = transport(bytes)?;
     let header = match protocol {
@@ -115,7 +115,8 @@ pub(crate) fn is_udp(bytes: &[u8]) -> bool {
     transport(bytes).is_some_and(|(protocol, _)| protocol == UDP)
 }
 
-/// Where the checksum of TCP or UDP begins to count, and how far from there it is stored.
+/// Returns the first byte that the TCP or UDP checksum covers and the distance from there to the
+/// checksum field.
 pub(crate) fn checksum_at(bytes: &[u8]) -> Option<(usize, usize)> {
     match transport(bytes)? {
         (TCP, at) => Some((at, 16)),
@@ -217,7 +218,7 @@ fn pseudo_header(bytes: &[u8], ip: Ip, protocol: u8, length: u32) -> u64 {
     sum_of(addresses) + u64::from(protocol) + u64::from(length)
 }
 
-/// Of 16-bit words in network order (RFC 1071).
+/// One's complement sum of 16-bit words in network order (RFC 1071).
 fn sum_of(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<2>();
     let sum: u64 = words

@@ -6,7 +6,7 @@ use crate::headers;
 pub(crate) struct Hop {
     pub(crate) destination: [u8; 6],
     pub(crate) source: [u8; 6],
-    /// By how much the time to live is less.
+    /// Number by which the time to live is reduced.
     pub(crate) hops: u8,
 }
 

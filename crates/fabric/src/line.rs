@@ -18,9 +18,10 @@ pub(crate) struct Line {
     corrupt: f64,
     reorder: f64,
     reorder_ns: u64,
-    /// Frames arrive in order: none before this.
+    /// Earliest arrival of the next frame: frames arrive in order.
     last: Time,
-    /// Anything but a delay is asked for, so each frame goes by itself.
+    /// Whether any impairment other than a delay is configured, so that each frame is sent
+    /// separately.
     frame_by_frame: bool,
 }
 

@@ -12,7 +12,7 @@ use crate::hop::Hop;
 
 /// Frame check sequence.
 const FCS_BYTES: u32 = 4;
-/// A shorter frame is padded.
+/// Length to which shorter frames are padded.
 const FRAME_BYTES_MIN: u32 = 64;
 /// An 802.1Q tag.
 pub(crate) const TAG_BYTES: u32 = 4;
@@ -21,7 +21,7 @@ const GAP_BYTES: u32 = 20;
 /// Ethernet header without tag.
 pub(crate) const ETHERNET_BYTES: usize = 14;
 
-/// How a super-frame is to be cut.
+/// Segmentation of a super-frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segmentation {
     /// Ethernet, IP and TCP (or UDP) headers, which every frame repeats, bytes.
@@ -36,7 +36,7 @@ pub struct Packet {
     bytes: Vec<u8>,
     segmentation: Option<Segmentation>,
     frames: u32,
-    /// Of its first frame (all but the last are as long) and of its last, with FCS.
+    /// Lengths with FCS of the first frame (all but the last are as long) and of the last.
     frame_bytes: [u32; 2],
     tag: Option<u16>,
     /// Receives the bytes when the packet is dropped.
@@ -59,7 +59,7 @@ impl Bin {
 }
 
 impl PartialEq for Bin {
-    /// The same bin.
+    /// Returns another handle of the same bin.
     fn eq(&self, other: &Bin) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -80,16 +80,17 @@ impl Drop for Packet {
 /// Reason why bytes are not a valid packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PacketError {
-    /// Shorter than an Ethernet header, or than the headers that the segmentation declares.
+    /// The packet is shorter than an Ethernet header, or than the headers that the segmentation
+    /// declares.
     #[error("a packet of {0} bytes is shorter than its headers")]
     Short(usize),
-    /// An empty checksum field that is not in the headers.
+    /// The declared checksum field is not in the headers.
     #[error("a checksum that is missing outside of the headers")]
     Checksum,
-    /// No payload in a frame.
+    /// A frame has no payload.
     #[error("a super-frame with frames of no payload")]
     NoPayload,
-    /// A super-frame of another protocol.
+    /// The super-frame is neither TCP nor UDP.
     #[error("a super-frame of neither TCP nor UDP")]
     NotCut,
 }
@@ -150,8 +151,8 @@ impl Packet {
         self
     }
 
-    /// Creates a super-frame of TCP or UDP whose frames carry `payload_bytes` each. The end of its
-    /// headers is read from them.
+    /// Creates a super-frame of TCP or UDP with `payload_bytes` per frame. The headers are parsed
+    /// for their length.
     ///
     /// # Errors
     /// The packet is neither IPv4 nor IPv6, or as for [`Packet::new`].
@@ -171,25 +172,25 @@ impl Packet {
         )
     }
 
-    /// As handed over.
+    /// Bytes as received from the interface.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Frames that it is on a wire.
+    /// Number of frames that the packet represents on a wire.
     #[must_use]
     pub const fn frames(&self) -> u32 {
         self.frames
     }
 
-    /// How it is cut.
+    /// Segmentation of the packet.
     #[must_use]
     pub const fn segmentation(&self) -> Option<Segmentation> {
         self.segmentation
     }
 
-    /// Where the L4 checksum is missing.
+    /// Position of the missing L4 checksum.
     #[must_use]
     pub const fn checksum(&self) -> Option<(u16, u16)> {
         self.checksum
@@ -253,15 +254,15 @@ fn tag(bytes: &[u8]) -> Option<u16> {
 pub(crate) struct Train {
     pub(crate) packet: Arc<Packet>,
     pub(crate) first: u32,
-    /// At least 1.
+    /// Number of frames, at least 1.
     pub(crate) count: u32,
-    /// VLAN that it travels in; 0 outside of switches.
+    /// VLAN of the train; 0 outside of switches.
     pub(crate) vlan: u16,
-    /// Its frames carry an 802.1Q tag on the link they are on.
+    /// Whether the frames carry an 802.1Q tag on the current link.
     tagged: bool,
-    /// Congestion was experienced (ECN).
+    /// Whether congestion was experienced (ECN).
     pub(crate) marked: bool,
-    /// The bit of the payload that is turned over.
+    /// Bit of the payload that is flipped.
     pub(crate) corrupt: Option<u32>,
     /// Changes made by routers.
     pub(crate) hop: Option<Hop>,
@@ -337,17 +338,17 @@ impl Train {
         }
     }
 
-    /// Bytes that pass while it is sent: preambles and gaps too.
+    /// Bytes on the wire, with preambles and gaps.
     pub(crate) fn wire_bytes(&self) -> u64 {
         self.bytes() + u64::from(GAP_BYTES) * u64::from(self.count)
     }
 
-    /// The longest of its frames.
+    /// Returns the length of the longest frame.
     pub(crate) fn longest_bytes(&self) -> u32 {
         self.frame_bytes(self.first)
     }
 
-    /// Its first frame; the rest, perhaps none, stays.
+    /// Removes and returns the first frame. The train keeps the rest, which may be empty.
     pub(crate) fn take_one(&mut self) -> Train {
         let front = Train {
             count: 1,
@@ -367,7 +368,7 @@ impl Train {
             && next.corrupt.is_none()
     }
 
-    /// Its first `count` frames; the rest stays.
+    /// Removes and returns the first `count` frames. The train keeps the rest.
     pub(crate) fn take_front(&mut self, count: u32) -> Train {
         debug_assert!(count > 0 && count < self.count);
         let front = Train {
@@ -386,7 +387,7 @@ pub struct OutFrame {
     pub(crate) train: Train,
     /// VLAN tag to insert.
     pub(crate) tag: Option<u16>,
-    /// When its first frames arrived.
+    /// Instant at which the first frames arrived.
     pub(crate) due: Time,
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct EgressQueue {
     depths: Option<Box<Latency>>,
 }
 
-/// The average length that RED goes by.
+/// Average length that RED uses.
 #[derive(Debug, Default)]
 struct Average {
     bytes: f64,
@@ -36,7 +36,7 @@ struct Average {
     spared: u32,
 }
 
-/// How long a queue may get.
+/// Limit of a queue's length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Room {
     /// No limit: the queue pauses its source instead of dropping.
@@ -106,7 +106,7 @@ impl EgressQueue {
         self.limit_bytes
     }
 
-    /// The least length at which something happens to frames.
+    /// Returns the least length at which frames are dropped or marked.
     pub(crate) fn threshold_bytes(&self) -> u64 {
         let early = match self.discipline {
             Discipline::TailDrop => u64::MAX,
@@ -127,7 +127,7 @@ impl EgressQueue {
         Some(depths).filter(|depths| !depths.is_empty())
     }
 
-    /// The depths of all intervals that were taken.
+    /// Depths of all completed intervals.
     pub(crate) fn depths(&self) -> Option<&Histogram> {
         self.depths.as_deref().map(Latency::total)
     }
@@ -151,7 +151,7 @@ impl EgressQueue {
         }
     }
 
-    /// Takes the frames that there is room for. `limit_bytes`: how long the queue may get now.
+    /// Admits the frames that fit. `limit_bytes`: the current limit of the queue.
     pub(crate) fn take(
         &mut self,
         now: Time,
@@ -254,7 +254,7 @@ impl EgressQueue {
         self.waiting.pop_front()
     }
 
-    /// These bytes were sent.
+    /// Removes bytes that were sent.
     pub(crate) fn sent(&mut self, now: Time, bytes: u64) {
         self.bytes -= bytes;
         if self.bytes == 0 {
@@ -277,7 +277,7 @@ impl Average {
         serve_ns: f64,
         rng: &mut Pcg64,
     ) -> bool {
-        // While the queue was empty the average went down as if small frames had passed.
+        // The average decays over an idle time as if small frames had passed.
         if let Some(since) = self.empty_since.take() {
             let passed = now.ns_since(since) as f64 / serve_ns.max(1.0);
             self.bytes *= (1.0 - weight).powf(passed);

@@ -30,7 +30,7 @@ const ARP_REQUESTS: u32 = 3;
 /// Decision on a train.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is not the router's: the switch passes it on within its VLAN.
+    /// The switch forwards the train within its VLAN.
     Bridge,
     /// The router consumed it; its output is available from [`Router::poll_output`].
     Taken,
@@ -52,7 +52,7 @@ pub(crate) struct RouterCounters {
 pub(crate) struct Router {
     mac: [u8; 6],
     interfaces: Vec<Interface>,
-    /// The longest prefix first.
+    /// Routes, longest prefix first.
     routes: Vec<Route>,
     neighbours: BTreeMap<Ipv4Addr, Neighbour>,
     output: VecDeque<(u16, Train)>,
@@ -86,7 +86,7 @@ enum Neighbour {
     },
 }
 
-/// The bits of an address that a prefix of this length leaves.
+/// Returns the network mask of a prefix length.
 pub(crate) fn network(address: Ipv4Addr, prefix_length: u8) -> u32 {
     let host_bits = 32 - u32::from(prefix_length.min(32));
     // A shift by all 32 bits leaves nothing.
@@ -140,20 +140,20 @@ impl Router {
 
     /// Handles a train received in `vlan`.
     pub(crate) fn handle_train(&mut self, now: Time, vlan: u16, train: &Train) -> Verdict {
-        let mine = train.destination() == self.mac;
+        let for_router = train.destination() == self.mac;
         if let Some(arp) = frames::parse_arp(train.packet.bytes()) {
             self.handle_arp(vlan, &arp);
             // A broadcast also concerns others in the VLAN.
-            if mine {
+            if for_router {
                 self.counters.taken += u64::from(train.count);
             }
-            return if mine {
+            return if for_router {
                 Verdict::Taken
             } else {
                 Verdict::Bridge
             };
         }
-        if !mine {
+        if !for_router {
             return Verdict::Bridge;
         }
         let Some(ip) = frames::parse_ipv4(train) else {
@@ -172,7 +172,7 @@ impl Router {
         Verdict::Taken
     }
 
-    /// Something addressed to the router itself: it answers echoes, and takes the rest.
+    /// Handles a packet addressed to the router: answers echo requests and consumes the rest.
     fn answer(&mut self, vlan: u16, train: &Train, ip: &frames::Ipv4) {
         self.counters.taken += u64::from(train.count);
         if let Some(bytes) = frames::echo_reply(train, ip, self.mac) {
@@ -308,12 +308,12 @@ impl Router {
         }
     }
 
-    /// The next train that the router sends, and the VLAN.
+    /// Returns the next train that the router sends, and its VLAN.
     pub(crate) fn poll_output(&mut self) -> Option<(u16, Train)> {
         self.output.pop_front()
     }
 
-    /// When [`Router::handle_timeout`] is wanted next.
+    /// Returns the instant of the next call of [`Router::handle_timeout`].
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
         let again = |neighbour: &Neighbour| match neighbour {
             Neighbour::Known(_) => None,
@@ -322,8 +322,8 @@ impl Router {
         self.neighbours.values().filter_map(again).min()
     }
 
-    /// Repeats requests to neighbours that did not answer, and drops the frames for those that
-    /// never do.
+    /// Repeats requests to neighbours that did not answer, and drops the frames of neighbours that
+    /// never answer.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         let due = |neighbour: &Neighbour| matches!(neighbour, Neighbour::Asked { again_at, .. } if *again_at <= now);
         let late: Vec<Ipv4Addr> = self

@@ -54,7 +54,7 @@ fn address(bytes: &[u8], at: usize) -> Option<Ipv4Addr> {
         .map(|four| Ipv4Addr::from(*four))
 }
 
-/// `None`: it is no ARP for IPv4 over Ethernet.
+/// `None` unless the frame is ARP for IPv4 over Ethernet.
 pub(crate) fn parse_arp(bytes: &[u8]) -> Option<Arp> {
     let (kind, at) = headers::ethertype(bytes)?;
     let arp = bytes.get(at..at + ARP_BYTES).filter(|_| kind == 0x0806)?;
@@ -72,7 +72,7 @@ pub(crate) fn parse_arp(bytes: &[u8]) -> Option<Arp> {
     })
 }
 
-/// `None`: it is no IPv4.
+/// `None` unless the frame is IPv4.
 pub(crate) fn parse_ipv4(train: &Train) -> Option<Ipv4> {
     let bytes = train.packet.bytes();
     let (at, header_bytes) = headers::ipv4(bytes)?;
@@ -146,7 +146,7 @@ fn icmp(
     bytes
 }
 
-/// The answer to an echo; `None` if it is none, or in pieces.
+/// Returns the reply to an echo request; `None` for other packets and for fragments.
 pub(crate) fn echo_reply(train: &Train, ip: &Ipv4, mac: [u8; 6]) -> Option<Vec<u8>> {
     let packet = train.packet.bytes().get(ip.at..)?;
     let total = usize::from(u16::from_be_bytes([packet[2], packet[3]]));
@@ -165,9 +165,9 @@ pub(crate) fn echo_reply(train: &Train, ip: &Ipv4, mac: [u8; 6]) -> Option<Vec<u
     ))
 }
 
-/// Emits an ICMP error that quotes the IP header and the 8 bytes behind it. Returns `None` where
-/// RFC 1812 forbids an error: about ICMP errors, later fragments, and packets not from or to a
-/// single host.
+/// Emits an ICMP error that quotes the IP header and the 8 bytes behind it. Returns `None` if RFC
+/// 1812 forbids an error: about ICMP errors, later fragments, and packets not from or to a single
+/// host.
 pub(crate) fn icmp_error(
     train: &Train,
     ip: &Ipv4,
@@ -180,10 +180,14 @@ pub(crate) fn icmp_error(
     headers::age(&mut head, train.hop.map_or(0, |hop| hop.hops));
     let begin = ip.at + ip.header_bytes;
     let is_query = ip.protocol != ICMP || matches!(head.get(begin), Some(&(0 | ECHO | 13..=18)));
-    let one = |address: Ipv4Addr| {
+    let is_single_host = |address: Ipv4Addr| {
         !address.is_multicast() && !address.is_broadcast() && !address.is_unspecified()
     };
-    if !is_query || !ip.first_fragment || !one(ip.source) || !one(ip.destination) {
+    if !is_query
+        || !ip.first_fragment
+        || !is_single_host(ip.source)
+        || !is_single_host(ip.destination)
+    {
         return None;
     }
     let quoted = head.get(ip.at..(begin + 8).min(head.len()))?;

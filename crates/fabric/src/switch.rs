@@ -1,4 +1,4 @@
-//! A learning switch: which ports a frame goes to.
+//! A learning switch: selection of the egress ports of a frame.
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -17,7 +17,7 @@ pub(crate) struct Switch {
     pub(crate) shared: Option<SharedBuffer>,
     pub(crate) ports: Vec<SwitchPort>,
     pub(crate) router: Option<Router>,
-    /// For when the router's next timeout is an event.
+    /// Instant for which the router's next timeout is scheduled.
     pub(crate) router_at: Option<Time>,
     pub(crate) counters: SwitchCounters,
     addresses_max: usize,
@@ -65,11 +65,11 @@ impl Hasher for AddressHasher {
 /// A port of a switch: an end of a link.
 #[derive(Clone, Debug)]
 pub(crate) struct SwitchPort {
-    /// The channel that goes out of it.
+    /// Egress channel.
     pub(crate) egress: usize,
     /// VLAN of untagged frames; `None`: a trunk.
     pub(crate) vlan: Option<u16>,
-    /// Of a trunk: VLANs that pass; `None`: all.
+    /// VLANs allowed on a trunk; `None`: all.
     pub(crate) allowed: Option<BTreeSet<u16>>,
 }
 
@@ -117,12 +117,12 @@ impl Switch {
         }
     }
 
-    /// The tag that a frame of `vlan` carries out of `port`.
+    /// Returns the tag that a frame of `vlan` carries when it leaves `port`.
     pub(crate) fn tag_of(&self, port: usize, vlan: u16) -> Option<u16> {
         (self.ports[port].vlan.is_none() && vlan != 1).then_some(vlan)
     }
 
-    /// Notes where the sender is.
+    /// Learns the sender's port.
     pub(crate) fn learn(&mut self, now: Time, port: usize, source: [u8; 6], vlan: u16) {
         if source[0] & MULTICAST != 0 {
             return;
@@ -161,14 +161,14 @@ impl Switch {
         }
     }
 
-    /// The port behind which an address is, as far as it is known.
+    /// Returns the port learned for an address.
     pub(crate) fn known(&self, now: Time, address: [u8; 6], vlan: u16) -> Option<usize> {
         let learned = self.learned.get(&Address::new(address, vlan))?;
         (now.ns_since(learned.seen) < self.age_ns).then_some(learned.port)
     }
 
-    /// Finds the ports through which a frame leaves. None if its receiver is behind the port it
-    /// came from, or if it is for bridges alone.
+    /// Finds the ports through which a frame leaves. There is none if the receiver is behind the
+    /// ingress port, or if the address is reserved for bridges.
     pub(crate) fn route(
         &self,
         now: Time,
@@ -178,7 +178,7 @@ impl Switch {
         out: &mut Vec<usize>,
     ) {
         out.clear();
-        // Pause frames, spanning tree, LLDP: no bridge passes them on (IEEE 802.1Q, table 8-1).
+        // Bridges do not forward pause frames, spanning tree and LLDP (IEEE 802.1Q, table 8-1).
         if destination[..5] == [0x01, 0x80, 0xc2, 0, 0] && destination[5] < 0x10 {
             return;
         }

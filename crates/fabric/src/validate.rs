@@ -376,7 +376,7 @@ fn check_queue(place: &str, link: &LinkConfig, direction: &Direction) -> Result<
 }
 
 fn within(place: &str, value: f64, low: f64, high: f64) -> Result<(), ConfigError> {
-    // Not a number is within nothing.
+    // NaN is within no bounds.
     if (low..=high).contains(&value) {
         return Ok(());
     }

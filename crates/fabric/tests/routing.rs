@@ -121,7 +121,7 @@ impl Net {
     }
 }
 
-/// A fabric whose router knows both hosts.
+/// A fabric with a router that has resolved both hosts.
 fn acquainted(mtu_bytes: u32) -> Net {
     let mut net = Net::new(mtu_bytes);
     for (n, own, router) in [(1, "10.0.1.1", "10.0.1.254"), (2, "10.0.2.2", "10.0.2.254")] {
@@ -195,7 +195,7 @@ fn a_full_frame_is_routed_over_a_trunk_whose_tag_is_not_the_packets() {
         fabric: Fabric::new(&config).unwrap(),
         now: Time::ZERO,
     };
-    // From host 2, whose VLAN is tagged on the trunk, to host 1, whose VLAN is not.
+    // From host 2 (VLAN tagged on the trunk) to host 1 (VLAN untagged).
     net.exchange(0, arp(1, (1, "10.0.1.1"), (UNKNOWN, "10.0.1.254")));
     net.exchange(1, arp(1, (2, "10.0.2.2"), (UNKNOWN, "10.0.2.254")));
     let before = counters(&mut net.fabric, "trunk/a-b").bytes_out;
@@ -215,7 +215,7 @@ fn what_a_neighbour_is_sent_waits_until_it_answers() {
     assert_eq!(
         (seen.len(), *port),
         (1, 1),
-        "one question, in the right VLAN"
+        "one ARP request, in the right VLAN"
     );
     assert_eq!((&asked[..6], asked[21]), (&UNKNOWN[..], 1));
     assert_eq!(asked[38..42], [10, 0, 2, 2]);
@@ -240,7 +240,7 @@ fn a_neighbour_that_never_answers_is_unreachable() {
     assert_eq!(
         (asked, replies.len()),
         (2, 1),
-        "two more questions, one complaint"
+        "two more ARP requests, one ICMP error"
     );
     assert_eq!(replies[0].1[34..36], [3, 1]);
     let switch = net.switch();
@@ -349,7 +349,7 @@ fn what_is_not_for_the_router_stays_in_its_vlan() {
     assert_eq!(
         c.dropped_filtered,
         2 + 1,
-        "both questions found nobody else in their VLAN"
+        "no other host of the VLAN received the ARP requests"
     );
 }
 

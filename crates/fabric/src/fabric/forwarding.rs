@@ -80,7 +80,7 @@ impl Fabric {
         let Some(out) = of.known(at, train.destination(), vlan) else {
             return false;
         };
-        // Without a rate nothing ever waits there.
+        // A channel without a rate has no queue.
         let others = of.ports.iter().enumerate();
         self.channels[of.ports[out].egress]
             .rate_bits_per_s()
@@ -121,7 +121,7 @@ impl Fabric {
         }
     }
 
-    /// Sends the pending output of a router. `from`: the channel whose train caused it.
+    /// Sends the pending output of a router. `from`: the channel of the train that caused it.
     fn routed(&mut self, now: Time, from: Option<usize>, switch: usize, complete_at: Time) {
         let output = |fabric: &mut Fabric| fabric.switches[switch].router.as_mut()?.poll_output();
         while let Some((vlan, mut train)) = output(self) {
@@ -211,7 +211,7 @@ impl Fabric {
         }
     }
 
-    /// How long a channel's queue may get now.
+    /// Returns the current limit of a channel's queue.
     pub(super) fn limit_bytes(&self, channel: usize) -> u64 {
         let queue = self.channels[channel].queue();
         self.room(channel)
