@@ -67,7 +67,7 @@ impl Drive {
         }
     }
 
-    /// Its counters as of `now`.
+    /// Returns the counters as of `now`.
     pub(crate) fn usage(&mut self, now: Time) -> &Usage {
         match self {
             Drive::Hdd(hdd) => {
@@ -78,7 +78,7 @@ impl Drive {
         }
     }
 
-    /// Calls `visit` for each of its counters.
+    /// Calls `visit` for each counter.
     pub(crate) fn visit_counters(
         &mut self,
         now: Time,

@@ -27,7 +27,7 @@ pub(crate) struct Geometry {
     pub(crate) skew_ns: u64,
 }
 
-/// Where a transfer begins.
+/// Start of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Location {
     pub(crate) cylinder: u32,
@@ -78,7 +78,7 @@ impl Geometry {
         SeekCurve::new(hdd, self.cylinders)
     }
 
-    /// Where byte `offset` lies; `offset` is below the capacity.
+    /// Returns the position of byte `offset`, which is below the capacity.
     pub(crate) fn locate(&self, offset: u64) -> Location {
         let zone = &self.zones[self.zones.partition_point(|z| z.first_byte <= offset) - 1];
         let in_zone = offset - zone.first_byte;
@@ -94,7 +94,7 @@ impl Geometry {
         }
     }
 
-    /// Time to transfer `length` bytes that begin at `at`, switches to following tracks included. A
+    /// Returns the time to transfer `length` bytes that begin at `at`, track switches included. A
     /// transfer into the next zone is charged at the rate of the zone where it began.
     pub(crate) fn transfer_ns(&self, at: &Location, length: u64) -> u64 {
         let crossings = (at.offset_in_track + length.max(1) - 1) / at.track_bytes;

@@ -45,7 +45,7 @@ pub(crate) struct HddDrive {
     head: u32,
     /// Commands that the drive has taken, at most `queue_depth`, in order of arrival.
     queue: Vec<Queued>,
-    /// Commands that wait in the array, in order of arrival.
+    /// Commands queued in the array, in order of arrival.
     waiting: VecDeque<Queued>,
     in_service: Option<InService>,
     /// Choices made by access time since an overdue command was last served.
@@ -54,8 +54,8 @@ pub(crate) struct HddDrive {
 }
 
 impl HddDrive {
-    /// A drive whose platter stands at `phase` (0 to 1 of a revolution) at the origin, its head
-    /// over the outermost cylinder.
+    /// Creates a drive with its platter at `phase` (0 to 1 of a revolution) at the origin, and its
+    /// head over the outermost cylinder.
     pub(crate) fn new(hdd: &Hdd, phase: f64) -> HddDrive {
         let geometry = Geometry::new(hdd);
         HddDrive {
@@ -141,7 +141,7 @@ impl HddDrive {
         Some(ends)
     }
 
-    /// Place in the queue of the command to serve next; the queue is not empty.
+    /// Returns the index of the command to serve next; the queue is not empty.
     fn choose(&mut self, now: Time) -> usize {
         if now.ns_since(self.queue[0].arrived) >= self.age_limit_ns {
             self.choices_since_overdue += 1;
@@ -153,7 +153,7 @@ impl HddDrive {
         self.soonest(now)
     }
 
-    /// The command whose transfer can begin first; of equals, the oldest.
+    /// Returns the index of the command with the earliest possible transfer; of equals, the oldest.
     fn soonest(&self, now: Time) -> usize {
         let mut best = (u64::MAX, 0);
         for (place, queued) in self.queue.iter().enumerate() {
@@ -169,7 +169,7 @@ impl HddDrive {
         best.1
     }
 
-    /// Seek or head switch, and settling.
+    /// Returns the time of a seek or head switch, with settling.
     fn positioning_ns(&self, at: &Location, op: Op) -> u64 {
         let settle = if op == Op::Write {
             self.write_settle_ns
@@ -183,7 +183,7 @@ impl HddDrive {
         }
     }
 
-    /// Wait, once positioned, until the first byte comes under the head.
+    /// Returns the rotational latency after positioning.
     fn rotation_ns(&self, now: Time, at: &Location, op: Op) -> u64 {
         let revolution = self.geometry.revolution_ns;
         let under_head = (now.0 + self.positioning_ns(at, op) + self.phase_ns) % revolution;

@@ -6,17 +6,17 @@
 //! a [`Request`] (read, write, unmap or flush of a range of one RAID group),
 //! [`Array::poll_timeout`] returns when [`Array::handle_timeout`] has to be called next, and
 //! [`Array::poll_completion`] returns what has completed. Time is integer nanoseconds handed in by
-//! the caller. The only randomness is where each platter stands at the origin of time and what a
-//! flash drive was overwritten with before; both are drawn from the seed. A late call does not
-//! change the model: events happen at their own instants.
+//! the caller. The only randomness is the angle of each platter at the origin of time and the
+//! earlier content of a flash drive; both are drawn from the seed. A late call does not change the
+//! model: events happen at their own instants.
 //!
 //! # Path of one request through [`Array`]
 //!
 //! 1. The data of a write comes in through the port, if there is one (`array.rs`).
 //! 2. The controller spends its cost on the command, one command at a time (`array.rs`).
-//! 3. The cache, if there is one, answers it, lets it wait, or asks the groups on its behalf
+//! 3. The cache, if there is one, answers it, queues it, or accesses the groups on its behalf
 //!    (`cache/`).
-//! 4. The RAID group finds where the range lies (`extents.rs`) and turns it into drive commands
+//! 4. The RAID group maps the range (`extents.rs`) and turns it into drive commands
 //!    (`raid.rs`), which the group runs (`groups.rs`): at most two rounds, reads of old data and
 //!    parity, then writes.
 //! 5. A hard disk picks the command that it reaches soonest, unless one has waited too long

@@ -1,4 +1,4 @@
-//! How a RAID group turns a request into drive commands.
+//! Mapping of a RAID group's requests to drive commands.
 //!
 //! RAID 5 is left-symmetric (the layout of Linux md and of most arrays): in row `r` of `n` drives
 //! the parity is on drive `n − 1 − r mod n`, and the row's data units follow on the drives after
@@ -75,8 +75,8 @@ impl Layout {
         drive_bytes / self.unit * self.unit * self.data_drives()
     }
 
-    /// Drive commands for a request. `mirror(pair)` says which half of a mirrored pair a read goes
-    /// to.
+    /// Returns the drive commands for a request. `mirror(pair)` selects the half of a mirrored pair
+    /// for a read.
     pub(crate) fn plan(
         &self,
         op: Op,
@@ -171,7 +171,7 @@ impl Layout {
         stages
     }
 
-    /// Updates part of a row: reads what it takes to compute the new parity, then writes data and
+    /// Updates part of a row: reads the data needed to compute the new parity, then writes data and
     /// parity.
     ///
     /// Either the old data and parity are read (read-modify-write), or the rest of the row

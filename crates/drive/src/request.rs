@@ -27,10 +27,9 @@ pub struct Request {
     pub op: Op,
     /// First byte of the group's usable space.
     pub offset_bytes: u64,
-    /// Bytes; 0 costs the controller's time alone. Of a flush, the range that is to be on stable
-    /// storage.
+    /// Bytes; 0 costs only the controller's time. For a flush, the range to put on stable storage.
     pub length_bytes: u64,
-    /// Of a write: complete when it is where a power cut does not reach it (force unit access).
+    /// Force unit access: a write is complete only when it survives a power cut.
     pub fua: bool,
 }
 

@@ -261,7 +261,7 @@ impl Router {
             return;
         };
         let for_us = arp.target == own.address;
-        // RFC 826: who is known already is brought up to date; who asks for us is noted.
+        // RFC 826: updates a known sender, and learns a sender that requests the router's address.
         let known = self.neighbours.contains_key(&arp.sender);
         if (for_us || known) && !arp.sender.is_unspecified() && arp.sender != own.address {
             let before = self

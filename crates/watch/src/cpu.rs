@@ -1,4 +1,4 @@
-//! `/proc/stat`: where the CPUs' time went.
+//! `/proc/stat`: use of the CPUs' time.
 use crate::Visit;
 
 /// Counters, and the fields of a `cpu` line (proc_stat(5)) that they sum. `guest` and `guest_nice`,

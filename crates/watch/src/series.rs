@@ -4,8 +4,8 @@
 //! A file is one line of JSON, then blocks. The line names the format and each kind of record with
 //! its columns (name, type, in byte order, without gaps). A block is kind and number of records
 //! (`u32` each), then the records. Everything is little-endian. A number with all bits set is
-//! missing. `sN` is text of N bytes, padded with zeros. A file whose writer was killed ends in the
-//! middle of a block; the blocks before it are whole.
+//! missing. `sN` is text of N bytes, padded with zeros. A file may end in the middle of a block if
+//! its writer was killed; the blocks before it are whole.
 use std::fmt::Write as _;
 
 use crate::sock_diag::Socket;

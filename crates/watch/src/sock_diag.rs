@@ -26,7 +26,7 @@ const IPPROTO_TCP: u8 = 6;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 
-/// Attributes of an answer, each asked for by bit `number - 1` of the request.
+/// Attributes of an answer, each requested by bit `number - 1` of the request.
 const ATTRIBUTE_INFO: u16 = 2;
 const ATTRIBUTE_CONGESTION: u16 = 4;
 const ATTRIBUTE_MEMORY: u16 = 7;
@@ -46,7 +46,7 @@ const JUMP: u8 = 1;
 /// limited to a page of text.
 pub const PORTS_MAX: usize = 64;
 
-/// Family of sockets, as each is asked for apart.
+/// Address family of sockets. Each family takes a request of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// IPv4.
@@ -91,13 +91,13 @@ impl SocketId {
         SocketId { family, id }
     }
 
-    /// The own address.
+    /// Returns the local address.
     #[must_use]
     pub fn local(&self) -> SocketAddr {
         self.address(0, 4)
     }
 
-    /// The peer's address.
+    /// Returns the peer's address.
     #[must_use]
     pub fn peer(&self) -> SocketAddr {
         self.address(2, 20)
@@ -221,10 +221,10 @@ pub enum Answer {
     /// End of a dump. `interrupted`: sockets were added or removed meanwhile, so some may be
     /// missing.
     Done {
-        /// See above.
+        /// Whether sockets were added or removed during the dump.
         interrupted: bool,
     },
-    /// Nothing, and why (errno): of a single socket 2 (ENOENT), it is no longer there.
+    /// Refusal with an errno: 2 (ENOENT) if a single socket no longer exists.
     Refused(i32),
 }
 

@@ -25,7 +25,7 @@ pub struct TcpInfo {
     pub app_limited: Option<u64>,
     /// Retransmission timeout now, µs.
     pub rto_us: Option<u64>,
-    /// Longest segment it sends, bytes of payload.
+    /// Maximum payload of a sent segment, bytes.
     pub segment_bytes: Option<u64>,
     /// Segments sent and not yet acknowledged now.
     pub unacked_segments: Option<u64>,
@@ -72,7 +72,7 @@ pub struct TcpInfo {
     pub receive_window_limited_us: Option<u64>,
     /// Time stalled by the own send buffer, µs.
     pub send_buffer_limited_us: Option<u64>,
-    /// Segments delivered whose acknowledgement echoed an ECN mark (Linux 4.18).
+    /// Delivered segments that were acknowledged with an ECN echo (Linux 4.18).
     pub delivered_ce: Option<u64>,
     /// Bytes of payload sent, with retransmissions (Linux 4.19).
     pub sent_bytes: Option<u64>,

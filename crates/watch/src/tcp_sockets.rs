@@ -51,7 +51,7 @@ struct Known {
     segment_bytes: Option<u64>,
     congestion_control: Option<String>,
     place: Option<u64>,
-    /// It was there from this instant on, for certain.
+    /// Earliest instant at which the socket is known to exist.
     since_ns: u64,
     /// See above.
     waiting: Vec<TcpEvent>,
@@ -67,25 +67,25 @@ impl TcpSockets {
             .collect()
     }
 
-    /// It is watched.
+    /// Returns whether the socket is watched.
     #[must_use]
     pub fn knows(&self, cookie: u64) -> bool {
         self.known.contains_key(&cookie)
     }
 
-    /// How many are watched now.
+    /// Returns the number of watched sockets.
     #[must_use]
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// None is.
+    /// Returns whether no socket is watched.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 
-    /// Sockets seen so far.
+    /// Returns the number of sockets seen so far.
     #[must_use]
     pub fn seen(&self) -> u32 {
         self.last_number
@@ -154,7 +154,7 @@ impl TcpSockets {
         true
     }
 
-    /// The namespace has no socket of that cookie (any more).
+    /// Records that the namespace has no socket with that cookie (any more).
     pub fn handle_gone(&mut self, cookie: u64) {
         if let Some(known) = self.known.remove(&cookie) {
             self.order.retain(|of| *of != cookie);
@@ -381,7 +381,7 @@ mod tests {
         recorded(&mut series);
         sockets.handle_event(&event(None, 0x1000, LOSS), &mut series);
         assert_eq!(recorded(&mut series), 0);
-        // Of other addresses it would not have been taken either.
+        // An event with other addresses would have been rejected too.
         sockets.handle_event(&event(Some(7), 0x1000, PROBE), &mut series);
         let mut other = event(None, 0x1000, LOSS);
         other.local = "10.0.0.1:40001".parse().unwrap();
@@ -402,7 +402,7 @@ mod tests {
         assert_eq!(asked, [socket(7).id]);
         sockets.handle_gone(7);
         assert!(sockets.unknown(&events).is_empty());
-        // A dump finds it all the same, should it ever be there.
+        // A dump would still return the socket if it appeared later.
         sockets.handle_socket((1, 0), &socket(7), &mut series);
         assert_eq!(sockets.ids(), asked);
         sockets.handle_gone(7);

@@ -7,12 +7,12 @@ pub struct TcpState(pub u8);
 impl TcpState {
     /// Data flows.
     pub const ESTABLISHED: TcpState = TcpState(1);
-    /// Only the memory of a connection.
+    /// Remainder of a closed connection.
     pub const TIME_WAIT: TcpState = TcpState(6);
     /// Waits for connections.
     pub const LISTEN: TcpState = TcpState(10);
 
-    /// In words, as RFC 9293 has them.
+    /// Returns the name of the state, as in RFC 9293.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         const NAMES: [&str; 12] = [
@@ -41,7 +41,7 @@ impl CongestionState {
     /// The retransmission timer has fired.
     pub const LOSS: CongestionState = CongestionState(4);
 
-    /// In words.
+    /// Returns the name of the state.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         const NAMES: [&str; 5] = ["open", "disorder", "window_reduced", "recovery", "loss"];

@@ -21,7 +21,7 @@ pub(crate) enum Action {
         offset_bytes: u64,
         length_bytes: u64,
     },
-    /// The request has been served; `hit`: by the cache's memory, which takes its time.
+    /// The request has been served; `hit`: by the cache's memory, with its access time.
     Ready { request: usize, hit: bool },
 }
 

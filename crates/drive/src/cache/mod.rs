@@ -1,7 +1,7 @@
-//! A cache between the controller and the groups: which requests it answers, what it asks of the
-//! groups, and when.
+//! A cache between the controller and the groups: the requests that it answers, and its accesses to
+//! the groups.
 //!
-//! Timing only: it knows which sectors are held, not what is in them. A state machine like the
+//! Timing only: it knows the sectors held, not their data. A state machine like the
 //! others: [`Cache::handle_request`] takes a request from the controller, [`Cache::poll_action`]
 //! returns the next decision, [`Cache::handle_access_done`] reports that a group has finished an
 //! access. `array.rs` calls it. Reads are here; writes, flushes and destaging are in `write.rs`;
@@ -97,7 +97,7 @@ impl Cache {
         self.write_back.destage(&mut self.core, now);
     }
 
-    /// A group has done what an action asked of it.
+    /// Handles the end of an access that an action requested.
     pub(crate) fn handle_access_done(&mut self, now: Time, token: usize) {
         let Some(purpose) = self.core.end_access(token) else {
             return;
@@ -119,13 +119,12 @@ impl Cache {
         self.write_back.destage(&mut self.core, now);
     }
 
-    /// Called at an instant that [`Cache::poll_timeout`] gave, or earlier.
+    /// Handles an instant returned by [`Cache::poll_timeout`], or an earlier one.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         self.write_back.destage(&mut self.core, now);
     }
 
-    /// When a group will have been idle long enough to destage, if nothing is asked of it until
-    /// then.
+    /// Returns the instant at which a group will have been idle long enough to destage.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
         self.write_back.idle_destage_at(&self.core)
     }
@@ -135,12 +134,12 @@ impl Cache {
         self.core.poll_action()
     }
 
-    /// A request has left the cache, its time in memory included.
+    /// Records that a request has left the cache, after its time in memory.
     pub(crate) fn handle_left(&mut self, now: Time, op: Op, length_bytes: u64) {
         self.usage.leave(now, op, length_bytes, 0);
     }
 
-    /// Its counters, as of `now`.
+    /// Returns the counters as of `now`.
     pub(crate) fn visit_counters(&mut self, now: Time, visit: &mut dyn FnMut(&str, &str, f64)) {
         self.usage.advance(now);
         let counts = &self.core.counts;
@@ -227,8 +226,8 @@ impl Cache {
         }
     }
 
-    /// Fetches of which `range` needs something. What is left of it, no fetch brings: it is
-    /// appended to `rest`.
+    /// Returns the fetches that overlap `range`. The parts of it that no fetch brings are appended
+    /// to `rest`.
     fn on_the_way(
         &self,
         group: u32,

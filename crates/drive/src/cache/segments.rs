@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The finest that a cache knows: a bit each. SCSI's smallest block.
+/// Sector of the cache, one bit each: SCSI's smallest block.
 pub(super) const SECTOR_BYTES: u64 = 512;
 
 /// Group, and number of the segment in it.
@@ -22,20 +22,20 @@ pub(super) struct Segment {
     pub(super) valid: u128,
     /// Sectors newer than on the drives, and not being destaged.
     pub(super) dirty: u128,
-    /// Being written to the drives.
+    /// Sectors being written to the drives.
     pub(super) destaging: u128,
     /// Sectors read ahead and not requested yet.
     pub(super) ahead: u128,
     /// Requests that wait for the destage under way.
     pub(super) waits_for_destage: Vec<usize>,
-    /// Requests that wait for the destage after that: the first to take what is dirty now.
+    /// Requests that wait for the following destage, the first that includes the sectors dirty now.
     pub(super) waits_for_next: Vec<usize>,
     older: u32,
     newer: u32,
 }
 
 impl Segment {
-    /// Whether it holds data that the drives do not have yet.
+    /// Returns whether the segment holds data that the drives do not have yet.
     pub(super) fn is_pending(&self) -> bool {
         self.dirty | self.destaging != 0
     }
@@ -140,7 +140,7 @@ impl Segments {
         Some(slot)
     }
 
-    /// Forgets a clean segment.
+    /// Drops a clean segment.
     pub(super) fn remove(&mut self, slot: u32) {
         debug_assert!(!self.get(slot).is_pending());
         self.unlink(slot);
@@ -149,7 +149,7 @@ impl Segments {
         self.free.push(slot);
     }
 
-    /// A clean segment was used.
+    /// Records the use of a clean segment.
     pub(super) fn touch(&mut self, slot: u32) {
         if self.newest != slot {
             self.unlink(slot);

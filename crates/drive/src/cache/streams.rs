@@ -1,4 +1,4 @@
-//! Finds sequential readers, and says how far to read ahead of them.
+//! Detection of sequential readers, and the distance to read ahead of them.
 use std::ops::Range;
 
 /// Largest number of streams followed, over all groups; a new stream replaces the least recently
@@ -11,11 +11,11 @@ const SLACK: u64 = 4;
 #[derive(Clone, Debug)]
 struct Stream {
     group: u32,
-    /// Sector that the reader has come to.
+    /// Sector that the reader has reached.
     next: u64,
-    /// Reads that followed each other.
+    /// Number of consecutive reads.
     run: u32,
-    /// Sector up to which it has been read ahead.
+    /// Sector up to which data has been read ahead.
     ahead_until: u64,
     last_used: u64,
 }

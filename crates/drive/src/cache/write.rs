@@ -16,7 +16,7 @@ use super::core::{Core, Purpose};
 use super::segments::{Part, Place, SECTOR_BYTES, bytes};
 use crate::request::Op;
 
-/// A write for which there is not yet room.
+/// A write that waits for room.
 #[derive(Clone, Debug)]
 struct StalledWrite {
     request: usize,
@@ -42,7 +42,7 @@ pub(super) struct WriteBack {
     urgent: BTreeSet<Place>,
     /// Writes that wait for room, in order of arrival.
     stalled: VecDeque<StalledWrite>,
-    /// The high mark has been passed and the low one not yet reached.
+    /// Whether the high mark has been passed and the low mark not yet reached.
     above_mark: bool,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn write_through(
 }
 
 impl WriteBack {
-    /// No segment is dirty.
+    /// Returns whether no segment is dirty.
     pub(super) fn new(core: &Core) -> WriteBack {
         let share = core.config.write_pending_limit_percent / 100.0;
         WriteBack {
@@ -99,7 +99,7 @@ impl WriteBack {
             .sum()
     }
 
-    /// When a group will have been idle long enough to destage, if no request for it comes.
+    /// Returns the instant at which a group will have been idle long enough to destage.
     pub(super) fn idle_destage_at(&self, core: &Core) -> Option<Time> {
         core.groups
             .iter()
@@ -133,8 +133,8 @@ impl WriteBack {
         self.stalled.push_back(write);
     }
 
-    /// Takes as much of a write as there is room for. Returns whether the whole write was taken and
-    /// completed.
+    /// Admits as much of a write as there is room for. Returns whether the whole write was taken
+    /// and completed.
     fn accept(&mut self, core: &mut Core, write: &mut StalledWrite) -> bool {
         for part in core.segments.parts(write.group, write.rest.clone()) {
             if !self.make_dirty(core, part) {
@@ -176,7 +176,7 @@ impl WriteBack {
         true
     }
 
-    /// Discards what the cache holds of a range; dirty sectors of it are never written.
+    /// Discards the cached sectors of a range; dirty sectors of it are never written.
     pub(super) fn drop_range(&mut self, core: &mut Core, group: u32, sectors: &Range<u64>) {
         let size = core.segments.sectors();
         for (place, slot) in core.segments.within(group, sectors) {
@@ -282,7 +282,7 @@ impl WriteBack {
         }
     }
 
-    /// Destages a segment and what follows it without a gap.
+    /// Destages a segment and the dirty segments that follow it without a gap.
     fn start_destage(&mut self, core: &mut Core, place: Place) {
         let run = self.run_around(core, place);
         let group = place.0;
@@ -373,7 +373,7 @@ impl WriteBack {
         }
     }
 
-    /// A segment holds nothing any more that the drives do not have.
+    /// Records that the drives have all data of a segment.
     fn become_clean(&mut self, core: &mut Core, place: Place, slot: u32) {
         if !core.segments.get(slot).is_pending() && self.pending.remove(&place) {
             core.segments.link(slot);

@@ -48,7 +48,7 @@ pub(super) struct Dies {
     page_bytes: u64,
     /// Time of all dies on work that has begun.
     busy_ns: u64,
-    /// Of that, garbage collection.
+    /// Part of that time spent on garbage collection.
     pub(super) gc_ns: u64,
 }
 
@@ -71,7 +71,7 @@ impl Dies {
         self.dies.len() as u32
     }
 
-    /// Gives a die work; returns when it will be done if it can begin at once.
+    /// Submits work to a die; returns its end if it can start at once.
     pub(super) fn submit(&mut self, now: Time, die: u32, work: Work) -> Option<Time> {
         let state = &mut self.dies[die as usize];
         match work {
@@ -84,7 +84,7 @@ impl Dies {
         }
     }
 
-    /// Ends a die's work at its instant; returns it, and when the next will be done if some waits.
+    /// Ends a die's work at its instant; returns it, and the end of the next queued work.
     pub(super) fn end(&mut self, now: Time, die: u32) -> (Work, Option<Time>) {
         let (work, ends) = self.dies[die as usize]
             .now
@@ -94,7 +94,7 @@ impl Dies {
         (work, self.start_next(now, die))
     }
 
-    /// Sends bytes over a die's channel; returns when they are across.
+    /// Sends bytes over a die's channel; returns the end of the transfer.
     pub(super) fn transfer(&mut self, now: Time, die: u32, bytes: u64) -> Time {
         let ns = (bytes as f64 * self.channel_ns_per_byte) as u64;
         let channel = die as usize % self.channels.len();

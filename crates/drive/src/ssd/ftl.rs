@@ -30,9 +30,9 @@ const NOWHERE: u32 = u32::MAX;
 pub(super) struct Cost {
     /// Units that the host wrote.
     pub(super) written: u32,
-    /// Units that had to be moved for that.
+    /// Units moved by garbage collection for these writes.
     pub(super) moved: u32,
-    /// Blocks of [`BLOCK_UNITS`] that were emptied.
+    /// Emptied blocks of [`BLOCK_UNITS`].
     pub(super) emptied: u32,
 }
 
@@ -51,14 +51,14 @@ pub(super) struct Ftl {
     run: u64,
     /// Logical unit → block · `BLOCK_UNITS` + place in it.
     place_of: Vec<u32>,
-    /// The reverse map, including places whose unit has moved.
+    /// The reverse map, with stale entries for moved units.
     unit_at: Vec<u32>,
     /// Valid units in each block.
     valid: Vec<u32>,
     /// Blocks that are full.
     is_full: Vec<bool>,
     free: Vec<u32>,
-    /// Where the host's units go, and where moved ones go: block, and places filled in it.
+    /// Write positions of host units and of moved units: block, and places filled in it.
     host: (u32, u32),
     moved: (u32, u32),
 }
@@ -151,7 +151,7 @@ impl Ftl {
         (block, filled)
     }
 
-    /// Empties the full block with the fewest units of worth; returns how many.
+    /// Empties the full block with the fewest valid units; returns their number.
     fn collect(&mut self) -> u32 {
         let block = (0..self.valid.len())
             .filter(|&b| self.is_full[b])
@@ -219,7 +219,7 @@ mod tests {
             let units = 40_000_000_u64;
             let mut ftl = Ftl::new(units, spare);
             ftl.precondition(&mut rng);
-            // Followed units alone are drawn, so that the test takes seconds, not hours.
+            // Draws only followed units, so that the test takes seconds, not hours.
             let run = ftl.run;
             let logical = units / run;
             let writes = (0..2 * logical).map(|_| {

@@ -37,11 +37,11 @@ const SMOOTHING: f64 = 8.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// The controller has dealt with a command.
+    /// The controller has finished its part of a command.
     Started { command: usize },
     /// A write's data is in the drive.
     Received { command: usize },
-    /// A die has done its work.
+    /// A die has finished its work.
     DieDone { die: u32 },
     /// Part of a read has crossed its channel.
     Transferred { command: usize, bytes: u32 },
@@ -105,10 +105,10 @@ pub(crate) struct SsdDrive {
     waiting: VecDeque<Command>,
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     events_made: u64,
-    /// When it is going to be called.
+    /// Deadline reported to the caller.
     wakes: BTreeSet<Time>,
     done: Vec<usize>,
-    /// Written to flash: by the host, and moved.
+    /// Bytes written to flash: by the host, and by garbage collection.
     programmed_bytes: u64,
     moved_bytes: f64,
     usage: Usage,
@@ -174,7 +174,7 @@ impl SsdDrive {
         }
     }
 
-    /// Lets everything happen that is due, and pushes the commands that have ended.
+    /// Handles all events that are due, and pushes the commands that have ended.
     pub(crate) fn handle_wake(&mut self, now: Time, ended: &mut Vec<Command>) {
         self.wakes.remove(&now);
         while let Some(&Reverse((at, _, event))) = self.events.peek() {
@@ -454,7 +454,7 @@ impl SsdDrive {
         while self.moves_due >= units {
             self.moves_due -= units;
             self.moved_bytes += self.page_bytes as f64;
-            // A page of a block that is emptied is of worth in part: so many are read to fill one.
+            // Pages of an emptied block are only partly valid: this many are read to fill one.
             let reads = 1.0 / self.pace.worth.max(1.0 / units);
             let die = self.take_turn();
             self.give(now, die, Work::Move { reads });

@@ -10,7 +10,7 @@ use hakaru_units::{GIB, KIB, MIB, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
-/// Where the VMs' working sets lie on their groups.
+/// Placement of the VMs' working sets on their groups.
 #[derive(Clone, Copy, Debug)]
 pub struct Placement {
     pub region_bytes: u64,

@@ -8,7 +8,7 @@ use memmap2::MmapMut;
 ///
 /// # Safety
 /// Between calls of [`StableBuffer::bytes_mut`] neither address nor length of the bytes may change,
-/// unless the buffer itself is changed. Moving the buffer is no change.
+/// unless the buffer itself is changed. Moving the buffer does not count as a change.
 pub unsafe trait StableBuffer: Send + 'static {
     /// The bytes.
     fn bytes_mut(&mut self) -> &mut [u8];
@@ -28,12 +28,12 @@ unsafe impl StableBuffer for PageBuffer {
     }
 }
 
-/// Bytes that begin on a page, as `O_DIRECT` wants them.
+/// Page-aligned bytes, as `O_DIRECT` requires.
 #[derive(Debug)]
 pub struct PageBuffer(MmapMut);
 
 impl PageBuffer {
-    /// `length` zeroes, at least 1.
+    /// Allocates `length` zeroes, at least 1.
     ///
     /// # Errors
     /// No memory left.
@@ -55,9 +55,9 @@ impl DerefMut for PageBuffer {
     }
 }
 
-/// Bytes on their way to or from a file: a part of a caller's buffer, by way of a [`PageBuffer`]
-/// where the file wants its requests on page boundaries (`O_DIRECT`). The caller's whole buffer
-/// goes along and comes back.
+/// Bytes on their way to or from a file: a part of a caller's buffer, through a [`PageBuffer`] if
+/// the file requires page-aligned requests (`O_DIRECT`). The caller's whole buffer moves in and is
+/// returned at the end.
 #[derive(Debug, Default)]
 pub struct IoBuffer {
     bytes: Vec<u8>,
@@ -66,8 +66,8 @@ pub struct IoBuffer {
 }
 
 impl IoBuffer {
-    /// The `range` of `bytes`; by way of `page` if one is given. Bytes that are to be written are
-    /// copied there by [`IoBuffer::stage`].
+    /// Covers the `range` of `bytes`, through `page` if one is given. Bytes that are to be written
+    /// are copied there by [`IoBuffer::stage`].
     ///
     /// # Panics
     /// If the range is not within the bytes, or longer than the page buffer.
@@ -78,21 +78,21 @@ impl IoBuffer {
         IoBuffer { bytes, range, page }
     }
 
-    /// Before a write: brings the bytes to where they are written from.
+    /// Copies the bytes to the page buffer, if there is one. Call it before a write.
     pub fn stage(&mut self) {
         if let Some(page) = &mut self.page {
             page[..self.range.len()].copy_from_slice(&self.bytes[self.range.clone()]);
         }
     }
 
-    /// After a read: brings the bytes to where the caller wants them.
+    /// Copies the bytes read back to the caller's buffer. Call it after a read.
     pub fn unstage(&mut self) {
         if let Some(page) = &self.page {
             self.bytes[self.range.clone()].copy_from_slice(&page[..self.range.len()]);
         }
     }
 
-    /// The caller's buffer, and the page buffer for another use.
+    /// Returns the caller's buffer, and the page buffer for reuse.
     #[must_use]
     pub fn into_parts(self) -> (Vec<u8>, Option<PageBuffer>) {
         (self.bytes, self.page)
@@ -110,10 +110,10 @@ unsafe impl StableBuffer for IoBuffer {
     }
 }
 
-/// Page buffers that were used before.
+/// Free list of page buffers.
 #[derive(Debug, Default)]
 pub struct PageBuffers {
-    /// By the power of two that their length is.
+    /// Free buffers, indexed by the power of two of their length.
     free: [Vec<PageBuffer>; PageBuffers::CLASSES],
     held_bytes: usize,
 }
@@ -128,7 +128,7 @@ impl PageBuffers {
         (length.max(4096).next_power_of_two().trailing_zeros() - 12) as usize
     }
 
-    /// A buffer of at least `length` bytes, with anything in them.
+    /// Returns a buffer of at least `length` bytes with undefined content.
     ///
     /// # Errors
     /// No memory left.
@@ -141,7 +141,7 @@ impl PageBuffers {
         PageBuffer::new(4096 << class)
     }
 
-    /// Takes a buffer back.
+    /// Returns a buffer to the free list.
     pub fn give(&mut self, buffer: PageBuffer) {
         if self.held_bytes + buffer.len() <= PageBuffers::HELD_BYTES_MAX {
             self.held_bytes += buffer.len();

@@ -22,17 +22,17 @@ impl FileDisk {
     /// Opens a file for reading, and for writing too if `writable`.
     ///
     /// # Errors
-    /// It is not there or may not be opened.
+    /// The file does not exist or may not be opened.
     pub fn open(path: &Path, writable: bool) -> io::Result<FileDisk> {
         let file = OpenOptions::new().read(true).write(writable).open(path)?;
         Ok(FileDisk(file))
     }
 
-    /// Opens a file for reading and writing, made empty if absent. That it is there is on stable
-    /// storage.
+    /// Opens a file for reading and writing, created empty if absent. Its folder entry is then on
+    /// stable storage.
     ///
     /// # Errors
-    /// It may not be made or opened.
+    /// The file cannot be created or opened.
     pub fn create(path: &Path) -> io::Result<FileDisk> {
         let file = OpenOptions::new()
             .read(true)
@@ -48,7 +48,7 @@ impl FileDisk {
         Ok(FileDisk(file))
     }
 
-    /// Writes zeros over what takes space of a range.
+    /// Writes zeros over the allocated parts of a range.
     fn write_zeros(&self, offset_bytes: u64, length_bytes: u64) -> io::Result<()> {
         let zeros = vec![0; ZEROS_BYTES.min(length_bytes) as usize];
         let (mut at, end) = (offset_bytes, offset_bytes + length_bytes);
@@ -116,7 +116,7 @@ impl Disk for FileDisk {
 /// Error of locking a pool's folder.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another process has it.
+    /// Another process holds the lock.
     #[error("{} is in use by process {}", path.display(), pid.map_or("of unknown number".into(), |pid| pid.to_string()))]
     InUse {
         /// The folder.
@@ -124,17 +124,17 @@ pub enum LockError {
         /// Number of the other process, if known.
         pid: Option<u32>,
     },
-    /// The lock cannot be made.
+    /// The lock file cannot be created or locked.
     #[error("{}: {error}", path.display())]
     Io {
         /// The lock's file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         error: io::Error,
     },
 }
 
-/// A pool's folder, held alone until this goes or the process ends, however it ends.
+/// Exclusive lock on a pool's folder, held until it is dropped or the process ends for any reason.
 #[derive(Debug)]
 pub struct PoolLock {
     _file: File,

@@ -12,7 +12,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
 
-/// An open file or block device; clones are the same one. Closed with its last clone.
+/// An open file or block device. Clones share the descriptor, which the last clone closes.
 #[derive(Clone, Debug)]
 pub struct FileHandle(Arc<File>);
 
@@ -23,15 +23,16 @@ pub struct Extent {
     pub offset_bytes: u64,
     /// Bytes.
     pub length_bytes: u64,
-    /// It takes space; if not, it reads as zeros.
+    /// Whether the extent is allocated. A hole reads as zeros.
     pub mapped: bool,
 }
 
 impl FileHandle {
-    /// Opens what is there, for writing too if `writable`; `direct` bypasses the page cache.
+    /// Opens an existing file or device, for writing too if `writable`; `direct` bypasses the page
+    /// cache.
     ///
     /// # Errors
-    /// It is not there, may not be opened, or its file system has no `O_DIRECT`.
+    /// The file does not exist or may not be opened, or its file system has no `O_DIRECT`.
     pub fn open(path: &Path, writable: bool, direct: bool) -> io::Result<FileHandle> {
         let flags = if direct {
             OFlags::DIRECT
@@ -46,31 +47,32 @@ impl FileHandle {
         Ok(FileHandle(Arc::new(file)))
     }
 
-    /// Opens a file for reading and writing, made if absent, at least `size_bytes` long: what is
-    /// added is a hole. Held alone: a second process that asks is refused. `direct` bypasses the
+    /// Opens a file for reading and writing, created if absent, at least `size_bytes` long; added
+    /// bytes are a hole. The lock is exclusive: a second process is refused. `direct` bypasses the
     /// page cache.
     ///
     /// # Errors
-    /// It may not be made or opened, is in use (`ResourceBusy`), or cannot be that long; a block
-    /// device is shorter; its file system has no `O_DIRECT` (`InvalidInput`).
+    /// The file cannot be created or opened, is in use (`ResourceBusy`), or cannot be that long;
+    /// the block device is shorter; its file system has no `O_DIRECT` (`InvalidInput`).
     pub fn create(path: &Path, size_bytes: u64, direct: bool) -> io::Result<FileHandle> {
         let handle = FileHandle::open_exclusive(path, direct)?;
         handle.lengthen(size_bytes)?;
         Ok(handle)
     }
 
-    /// Opens a file for reading and writing, made if absent, or a block device, for this process
-    /// alone: a second process that asks is refused, and so is a device that is mounted. `direct`
-    /// bypasses the page cache.
+    /// Opens a file for reading and writing, created if absent, or a block device, with an
+    /// exclusive lock: a second process is refused, and so is a mounted device. `direct` bypasses
+    /// the page cache.
     ///
     /// # Errors
-    /// It may not be made or opened, is in use (`ResourceBusy`), or its file system has no
+    /// The file cannot be created or opened, is in use (`ResourceBusy`), or its file system has no
     /// `O_DIRECT` (`InvalidInput`).
     pub fn open_exclusive(path: &Path, direct: bool) -> io::Result<FileHandle> {
-        let is_device = fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
+        let is_device =
+            fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device());
         let mut flags = OFlags::empty();
         flags.set(OFlags::DIRECT, direct);
-        // Of a device, and only where nothing is made, this means: not while it is mounted.
+        // On an existing block device this flag (`O_EXCL`) refuses one that is mounted.
         flags.set(OFlags::EXCL, is_device);
         let file = OpenOptions::new()
             .read(true)
@@ -91,7 +93,7 @@ impl FileHandle {
     /// Makes the file at least `size_bytes` long; the added bytes are a hole.
     ///
     /// # Errors
-    /// It cannot be that long, or is a shorter block device.
+    /// The file cannot be that long, or the block device is shorter.
     pub fn lengthen(&self, size_bytes: u64) -> io::Result<()> {
         if self.size_bytes()? < size_bytes {
             self.0.set_len(size_bytes)?;
@@ -99,10 +101,10 @@ impl FileHandle {
         Ok(())
     }
 
-    /// Its length, of a block device too.
+    /// Returns the length of the file or block device, bytes.
     ///
     /// # Errors
-    /// It has none (a pipe).
+    /// The file has no length (a pipe).
     pub fn size_bytes(&self) -> io::Result<u64> {
         (&*self.0).seek(SeekFrom::End(0))
     }
@@ -111,7 +113,7 @@ impl FileHandle {
     /// system's value for a file opened `direct`, else 512.
     ///
     /// # Errors
-    /// It is neither a file nor a block device.
+    /// The handle is neither a file nor a block device.
     pub fn block_bytes(&self) -> io::Result<u32> {
         let direct = fcntl_getfl(&self.0)?.contains(OFlags::DIRECT);
         match FileType::from_raw_mode(fstat(&self.0)?.st_mode) {
@@ -150,7 +152,7 @@ impl FileHandle {
         matches!(pwritev2(&self.0, slices, offset, ReadWriteFlags::NOWAIT), Ok(n) if n == data.len())
     }
 
-    /// Bytes that the file occupies on the medium; `None` if it is not a regular file.
+    /// Returns the bytes that the file occupies on the medium; `None` if it is not a regular file.
     #[must_use]
     pub fn taken_bytes(&self) -> Option<u64> {
         let status = fstat(&self.0).ok()?;
@@ -160,11 +162,11 @@ impl FileHandle {
     }
 
     /// Data and holes of a range, from its start: at most `extents_max` adjacent extents,
-    /// alternately data and hole. A block device, or a file system that does not report holes, has
-    /// none. Waits for changes of the file that are under way (a hole of 256 MiB takes some 40 ms).
+    /// alternately data and hole. A block device, or a file system that does not report holes,
+    /// returns none. Blocks while the file is being changed (a hole of 256 MiB takes some 40 ms).
     ///
     /// # Errors
-    /// The file system's.
+    /// Errors of the file system.
     pub fn extents(
         &self,
         offset_bytes: u64,
@@ -172,22 +174,22 @@ impl FileHandle {
         extents_max: usize,
     ) -> io::Result<Vec<Extent>> {
         let end = offset_bytes + length_bytes;
-        let mut found: Vec<Extent> = Vec::new();
+        let mut extents: Vec<Extent> = Vec::new();
         let mut at = offset_bytes;
-        while at < end && found.len() < extents_max {
+        while at < end && extents.len() < extents_max {
             let (mapped, until) = self.extent_at(at)?;
             let until = until.min(end);
-            found.push(Extent {
+            extents.push(Extent {
                 offset_bytes: at,
                 length_bytes: until - at,
                 mapped,
             });
             at = until;
         }
-        Ok(found)
+        Ok(extents)
     }
 
-    /// Whether `at` takes space, and where that changes next.
+    /// Returns whether `at` is allocated, and the offset at which that changes next.
     fn extent_at(&self, at: u64) -> io::Result<(bool, u64)> {
         match rustix::fs::seek(&self.0, rustix::fs::SeekFrom::Data(at)) {
             Ok(data) if data > at => Ok((false, data)),

@@ -1,10 +1,10 @@
 //! Files and block devices beside a reactor: requests go into a [`FileQueue`], completions come
 //! out, nothing blocks.
 //!
-//! io_uring does the work where the kernel lets it, a small pool of threads where it does not
+//! io_uring does the work if the kernel permits it, a small pool of threads otherwise
 //! (container profiles and `kernel.io_uring_disabled` forbid it). Lists of extents always come from
 //! the threads: io_uring has no such operation, and the call waits for the lock of a file that is
-//! being changed. Both have the same face:
+//! being changed. Both have the same interface:
 //!
 //! ```text
 //! queue.submit(FileRequest { … });      any number
@@ -32,7 +32,7 @@ use self::uring::Uring;
 use crate::wait::Reactor;
 use crate::wait::Token;
 
-/// How long to wait before [`FileQueue::flush`] is tried again where [`FileQueue::must_retry`].
+/// Delay before [`FileQueue::flush`] is retried if [`FileQueue::must_retry`].
 pub const RETRY_AFTER: Duration = Duration::from_millis(1);
 
 /// Requests to files and their completions.
@@ -55,7 +55,7 @@ impl<B: StableBuffer> FileQueue<B> {
         })
     }
 
-    /// A queue on threads, whatever the kernel offers.
+    /// Creates a queue on threads, even if io_uring is available.
     ///
     /// # Errors
     /// No descriptors left.
@@ -67,7 +67,7 @@ impl<B: StableBuffer> FileQueue<B> {
         })
     }
 
-    /// `io_uring` or `threads`.
+    /// Returns `io_uring` or `threads`.
     #[must_use]
     pub fn backend(&self) -> &'static str {
         match self.uring {
@@ -76,7 +76,7 @@ impl<B: StableBuffer> FileQueue<B> {
         }
     }
 
-    /// Takes a request. With io_uring it begins at the next [`FileQueue::flush`].
+    /// Submits a request. With io_uring it starts at the next [`FileQueue::flush`].
     pub fn submit(&mut self, request: FileRequest<B>) {
         match &mut self.uring {
             Some(uring) if !matches!(request.op, FileOp::Extents { .. }) => uring.submit(request),
@@ -84,33 +84,33 @@ impl<B: StableBuffer> FileQueue<B> {
         }
     }
 
-    /// Lets everything submitted begin, and takes what ended at once.
+    /// Starts all submitted requests, and collects those that complete at once.
     pub fn flush(&mut self) {
         if let Some(uring) = &mut self.uring {
             uring.flush(&mut self.done);
         }
     }
 
-    /// Whether requests are left that the kernel would not take at the last flush. No event
+    /// Returns whether the kernel refused requests at the last flush. No event
     /// follows: flush again, by a timer.
     #[must_use]
     pub fn must_retry(&self) -> bool {
         self.uring.as_ref().is_some_and(|uring| uring.must_retry())
     }
 
-    /// The reactor reported the queue's token.
+    /// Handles the reactor's event for the queue's token.
     pub fn handle_event(&mut self) {
         self.flush();
         self.threads.reap(&mut self.done);
     }
 
-    /// The next finished request, in no particular order.
+    /// Returns the next finished request, in no particular order.
     pub fn poll_done(&mut self) -> Option<FileDone<B>> {
         self.done.pop_front()
     }
 }
 
-/// Whether this process may use io_uring.
+/// Returns whether this process may use io_uring.
 #[must_use]
 pub fn io_uring_is_available() -> bool {
     uring::probe().is_ok()
@@ -242,8 +242,8 @@ mod tests {
                 length_bytes: 64 << 10,
             };
             ask(punch, 128 << 10, Vec::new());
-            let found = file.extents(0, 1 << 20, 8).unwrap();
-            let shape: Vec<_> = found
+            let extents = file.extents(0, 1 << 20, 8).unwrap();
+            let shape: Vec<_> = extents
                 .iter()
                 .map(|e| (e.offset_bytes >> 10, e.length_bytes >> 10, e.mapped))
                 .collect();

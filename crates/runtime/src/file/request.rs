@@ -12,29 +12,28 @@ pub enum FileOp {
     Read,
     /// Write the whole buffer to the file.
     Write {
-        /// Only done when it is on stable storage.
+        /// Complete only when the data is on stable storage.
         durable: bool,
     },
-    /// Put everything written before on stable storage. The buffer is not looked at.
+    /// Put all completed writes on stable storage. The buffer is unused.
     Sync,
-    /// Give the range's space back; it reads as zeros from then on. The buffer is not looked at.
+    /// Deallocate the range, which then reads as zeros. The buffer is unused.
     /// `Unsupported` where the file system (or device) has no holes: write zeros then.
     Punch {
         /// Bytes, at least 1.
         length_bytes: u64,
     },
-    /// Make the range read as zeros but keep (or take) its space. The buffer is not looked at.
+    /// Make the range read as zeros and keep (or allocate) its space. The buffer is unused.
     /// `Unsupported` as for `Punch`.
     Zero {
         /// Bytes, at least 1.
         length_bytes: u64,
     },
-    /// List which parts of the range take space: see [`FileHandle::extents`]. The buffer is not
-    /// looked at.
+    /// List the allocated parts of the range: see [`FileHandle::extents`]. The buffer is unused.
     Extents {
         /// Bytes, at least 1.
         length_bytes: u64,
-        /// Extents in the answer, at most.
+        /// Maximum number of extents in the answer.
         extents_max: usize,
     },
 }
@@ -67,8 +66,8 @@ pub struct FileRequest<B> {
     pub op: FileOp,
     /// First byte.
     pub offset_bytes: u64,
-    /// As many bytes as it is long. With `O_DIRECT` address, length and offset are multiples of the
-    /// device's block.
+    /// Data; its length is that of the transfer. With `O_DIRECT` address, length and offset are
+    /// multiples of the device's block.
     pub buffer: B,
 }
 

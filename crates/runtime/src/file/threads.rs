@@ -21,7 +21,7 @@ const STACK_BYTES: usize = 128 << 10;
 pub(super) struct Threads<B: StableBuffer> {
     shared: Arc<Shared<B>>,
     threads: usize,
-    /// Requests whose completion was not taken.
+    /// Number of requests without a collected completion.
     pending: usize,
 }
 
@@ -115,7 +115,7 @@ impl<B: StableBuffer> Threads<B> {
         if self.pending == 0 {
             return;
         }
-        // Threads wake the reactor while they hold the lock: no wake is left without a completion.
+        // Threads wake the reactor while they hold the lock, so every wake has a completion.
         let mut work = self.shared.work();
         self.shared.waker.acknowledge();
         self.pending -= work.done.len();

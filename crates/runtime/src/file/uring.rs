@@ -18,7 +18,7 @@ const SUBMISSIONS: u32 = 256;
 /// Requests with the kernel at most, so that completions always find room. More wait here.
 const IN_FLIGHT_MAX: usize = 4096;
 
-/// A ring and what is with the kernel.
+/// A ring and the requests in flight in the kernel.
 pub(super) struct Uring<B: StableBuffer> {
     ring: IoUring,
     /// Indexed by the `user_data` of an entry. While a slot is taken the kernel may read and write
@@ -26,7 +26,7 @@ pub(super) struct Uring<B: StableBuffer> {
     /// what a dropped queue leaves behind.
     slots: Vec<Option<ManuallyDrop<InFlight<B>>>>,
     free: Vec<usize>,
-    /// Slots whose requests were done in part and have to be submitted again.
+    /// Slots of partly completed requests, to be submitted again.
     again: Vec<usize>,
     waiting: VecDeque<FileRequest<B>>,
     /// The kernel took no entries at the last attempt.
@@ -39,7 +39,7 @@ struct InFlight<B> {
     moved: usize,
 }
 
-/// Makes a ring and checks that it can do what is needed.
+/// Creates a ring and checks that it supports the needed operations.
 pub(super) fn probe() -> io::Result<IoUring> {
     let ring = IoUring::builder()
         .setup_clamp()
@@ -97,8 +97,8 @@ impl<B: StableBuffer> Uring<B> {
         }
     }
 
-    /// Whether entries are ready that the kernel did not take. No completion need follow, so
-    /// nothing but a timer leads to the next [`Uring::flush`].
+    /// Returns whether entries are ready that the kernel did not accept. No completion need follow,
+    /// so nothing but a timer leads to the next [`Uring::flush`].
     pub(super) fn must_retry(&self) -> bool {
         self.refused
     }
@@ -197,12 +197,12 @@ impl<B: StableBuffer> InFlight<B> {
         }
     }
 
-    /// Takes a completion; `None` if the rest must be asked for again.
+    /// Takes a completion; `None` if the rest must be submitted again.
     fn ended(&mut self, result: i32) -> Option<io::Result<()>> {
         match result {
             n if n == -libc::EINTR || n == -libc::EAGAIN => None,
             n if n < 0 => Some(Err(io::Error::from_raw_os_error(-n))),
-            // These move no bytes: 0 is all there is.
+            // These operations move no bytes and return 0.
             _ if !matches!(self.request.op, FileOp::Read | FileOp::Write { .. }) => Some(Ok(())),
             0 => Some(Err(io::ErrorKind::UnexpectedEof.into())),
             n => {

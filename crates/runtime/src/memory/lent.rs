@@ -11,14 +11,14 @@ pub(crate) struct Lent(HashMap<u64, LentPiece>);
 
 #[derive(Default)]
 pub(crate) struct LentPiece {
-    /// How often it is lent and will be taken back.
+    /// Number of loans that will be taken back.
     pub(crate) times: u32,
-    /// It was lent besides, and will not be.
+    /// Whether the piece also has a loan that will not be taken back.
     abandoned: bool,
 }
 
 impl Lent {
-    /// The pieces that a range touches, by number.
+    /// Returns the numbers of the pieces that a range touches.
     pub(crate) fn pieces(offset: u64, length: u64) -> std::ops::Range<u64> {
         offset / PIECE_BYTES..(offset + length).div_ceil(PIECE_BYTES)
     }
@@ -31,7 +31,7 @@ impl Lent {
         self.0.get(&piece)
     }
 
-    /// The piece has new pages, of which none is lent.
+    /// Records that the piece has new pages, none of them lent.
     pub(crate) fn forget(&mut self, piece: u64) {
         self.0.remove(&piece);
     }

@@ -17,12 +17,12 @@ use memmap2::{Advice, MmapMut, MmapOptions, UncheckedAdvice};
 use self::lent::{Lent, PIECE_BYTES};
 use self::page_pipe::PagePipe;
 
-/// Up to this size the mapping asks for 2 MiB pages; beyond it for none.
+/// Largest size at which the mapping requests 2 MiB pages.
 ///
 /// With huge pages a page-table walk is shorter and the zero page of never-written places is mapped
-/// 512 blocks at a time, but the first write of 4 KiB takes (and clears) 2 MiB. A small LU is worth
-/// it, it can be full at any rate; a large one is large *because* it is thin, and would swell up to
-/// 512 times under random writes.
+/// 512 blocks at a time, but the first write of 4 KiB takes (and clears) 2 MiB. That pays off for a
+/// small LU, which may fill up anyway. A large LU is usually thin, and would occupy up to 512 times
+/// the space under random writes.
 const HUGE_PAGES_UP_TO_BYTES: u64 = 1 << 30;
 
 /// Smallest unit that the kernel allocates and frees: a page of every architecture we run on
@@ -45,7 +45,7 @@ pub struct SparseMemory {
 }
 
 impl SparseMemory {
-    /// `size_bytes` of zeroes, at least 1.
+    /// Allocates `size_bytes` of zeroes, at least 1.
     ///
     /// # Errors
     /// `OutOfMemory` if the system promises no more than it has (`vm.overcommit_memory=2`,
@@ -63,7 +63,7 @@ impl SparseMemory {
         } else {
             Advice::NoHugePage
         };
-        // Advice only: a kernel built without huge pages refuses it and nothing is lost.
+        // Only a hint: a kernel built without huge pages refuses it.
         let _ = map.advise(pages);
         Ok(SparseMemory {
             map,
@@ -71,13 +71,13 @@ impl SparseMemory {
         })
     }
 
-    /// How many they are.
+    /// Returns the size, bytes.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.map.len() as u64
     }
 
-    /// The bytes from `offset` on.
+    /// Returns the bytes from `offset` on.
     ///
     /// # Panics
     /// If the range is not within the memory: the caller checks it.
@@ -136,7 +136,7 @@ impl SparseMemory {
             }
             .is_ok();
         if !given {
-            // Pages larger than ours, or locked ones: they must read as zeros all the same.
+            // Larger or locked pages are not freed, but must read as zeros.
             self.zero(first, last);
         }
     }
@@ -159,8 +159,8 @@ impl SparseMemory {
         if rustix::param::page_size() != PAGE_BYTES {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        // SAFETY: what was lent is not changed in place before it is taken back, which the next
-        // line notes.
+        // SAFETY: lent bytes are not changed in place before they are taken back; the next line
+        // records the loan.
         let taken = unsafe { pipe.give(self.bytes(offset, length)) }?;
         self.lent.add(offset, taken as u64);
         Ok(taken)
@@ -171,8 +171,8 @@ impl SparseMemory {
         self.lent.remove(offset, length);
     }
 
-    /// Ends a loan whose reader may still read at an unknown time: the next write to the range
-    /// replaces its pages.
+    /// Ends a loan without knowing when its reader is done: the next write to the range replaces
+    /// its pages.
     pub fn abandon(&mut self, offset: u64, length: u64) {
         self.lent.abandon(offset, length);
     }

@@ -1,9 +1,9 @@
 //! Memory on its way to a socket by reference: `vmsplice` puts pages into a pipe, `splice` moves
 //! them from there into the socket.
 //!
-//! Of the ways that Linux has to send memory without copying it, this is the only one that holds
-//! over loopback too: there `MSG_ZEROCOPY` copies after all. Per call it costs more than a copy of
-//! some 16 KiB, so it is for large pieces.
+//! Of the ways that Linux has to send memory without copying it, this is the only one that also
+//! works over loopback, where `MSG_ZEROCOPY` copies. Per call it costs more than a copy of some 16
+//! KiB, so it is for large pieces.
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -25,13 +25,13 @@ pub struct PagePipe {
 }
 
 impl PagePipe {
-    /// An empty one, of 256 KiB or what the system still grants.
+    /// Creates an empty pipe of 256 KiB, or of the size that the system still grants.
     ///
     /// # Errors
     /// No descriptors are left.
     pub fn new() -> io::Result<PagePipe> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        // Refused to users whose pipes hold much already: a smaller one takes more calls.
+        // Refused to users near their limit of pipe memory; a smaller pipe takes more calls.
         let _ = fcntl_setpipe_size(&write, CAPACITY_BYTES);
         Ok(PagePipe {
             read,
@@ -40,7 +40,7 @@ impl PagePipe {
         })
     }
 
-    /// Nothing waits in it.
+    /// Returns whether the pipe is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pending_bytes == 0
@@ -49,7 +49,7 @@ impl PagePipe {
     /// Puts the pages of `bytes` in, as far as there is room; returns how many bytes that was.
     ///
     /// # Errors
-    /// `WouldBlock` if the pipe is full; the system does not let us (a filter of system calls).
+    /// `WouldBlock` if the pipe is full; a system-call filter forbids it.
     ///
     /// # Safety
     /// The bytes must not be changed in place while a socket, or over loopback its peer, may still
@@ -74,12 +74,13 @@ impl PagePipe {
         Ok(taken)
     }
 
-    /// Moves what waits into the socket until nothing waits or the socket is full; returns how many
-    /// bytes that was. `more`: others follow, so a last part of a segment may wait for them.
+    /// Moves the pending bytes into the socket until the pipe is empty or the socket is full;
+    /// returns the number of bytes. `more`: others follow, so a last part of a segment may wait for
+    /// them.
     ///
     /// # Errors
-    /// `WouldBlock` if the socket took nothing: the reactor reports when there is room. What
-    /// ended the connection.
+    /// `WouldBlock` if the socket took nothing: the reactor reports when there is room. Otherwise
+    /// the error that ended the connection.
     pub fn send(&mut self, socket: &Socket, more: bool) -> io::Result<usize> {
         let mut flags = SpliceFlags::NONBLOCK;
         flags.set(SpliceFlags::MORE, more);

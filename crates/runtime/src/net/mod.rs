@@ -39,7 +39,7 @@ impl Listener {
         Listener::bind_with(address, &SocketOptions::default())
     }
 
-    /// The same, with options for it and all connections that it gives.
+    /// As [`Listener::bind`], with options for the listener and all connections that it accepts.
     ///
     /// # Errors
     /// As [`Listener::bind`], and as [`socket_options::apply`].
@@ -55,7 +55,7 @@ impl Listener {
         })
     }
 
-    /// The address as bound.
+    /// Returns the bound address.
     ///
     /// # Errors
     /// None that occur on an open TCP socket.
@@ -149,7 +149,7 @@ impl Socket {
         Socket::connect_with(address, &SocketOptions::default())
     }
 
-    /// The same, with options.
+    /// As [`Socket::connect`], with options.
     ///
     /// # Errors
     /// As [`Socket::connect`], and as [`socket_options::apply`].
@@ -173,7 +173,7 @@ impl Socket {
         Ok(sockopt::socket_error(&self.0)??)
     }
 
-    /// This side's address.
+    /// Returns the local address.
     ///
     /// # Errors
     /// The socket is not connected.
@@ -234,7 +234,7 @@ impl Socket {
         loop {
             let sent = match slices {
                 // A single slice is sent without the kernel's handling of a list.
-                [one] => net::send(&self.0, one, flags),
+                [slice] => net::send(&self.0, slice, flags),
                 // `sendmsg` rather than `writev`: the same gathering, but no SIGPIPE.
                 _ => net::sendmsg(&self.0, slices, &mut SendAncillaryBuffer::default(), flags),
             };
@@ -251,7 +251,7 @@ impl Socket {
         let _ = sockopt::set_socket_linger(&self.0, Some(std::time::Duration::ZERO));
     }
 
-    /// How a full segment that this side sends looks.
+    /// Returns the shape of a full segment that this side sends.
     ///
     /// # Errors
     /// The socket is not connected.
@@ -261,8 +261,8 @@ impl Socket {
         } else {
             40
         };
-        // SAFETY: `tcp_info` is plain integers, for which zero is valid; `length` tells the kernel
-        // how much of it there is, and an older kernel fills less.
+        // SAFETY: `tcp_info` is plain integers, for which zero is valid; `length` is its size, and
+        // an older kernel fills less.
         let info = unsafe {
             let mut info: libc::tcp_info = std::mem::zeroed();
             let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
@@ -286,8 +286,8 @@ impl Socket {
         })
     }
 
-    /// Says that nothing more will be sent; the peer reads the end of the stream after what was
-    /// sent before.
+    /// Shuts the sending side down: the peer reads the end of the stream after the data sent
+    /// before.
     pub fn finish_sending(&self) {
         let _ = net::shutdown(&self.0, net::Shutdown::Write);
     }

@@ -8,10 +8,10 @@ use std::os::fd::OwnedFd;
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
 
-/// Longer than what the kernel puts into one datagram (32 KiB).
+/// Buffer size, above the kernel's largest datagram (32 KiB).
 const DATAGRAM: usize = 65_536;
 
-/// Of the network namespace that the thread is in when it opens it. Needs no privilege.
+/// Socket of the network namespace that the thread is in at opening. Needs no privilege.
 pub struct SockDiag {
     socket: OwnedFd,
     buffer: Vec<u8>,
@@ -42,7 +42,7 @@ impl SockDiag {
         Ok(())
     }
 
-    /// The next datagram of answers, if there is one.
+    /// Returns the next datagram of answers, if there is one.
     ///
     /// # Errors
     /// `ENOBUFS`: more was asked for at a time than the socket's buffer holds; answers are missing.

@@ -1,5 +1,5 @@
-//! Options of a TCP socket that are set before it connects or listens, and what the kernel made of
-//! them (socket(7), tcp(7)).
+//! Options of a TCP socket that are set before it connects or listens, and their values as the
+//! kernel reports them (socket(7), tcp(7)).
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -12,10 +12,10 @@ const ALGORITHM_BYTES: usize = 16;
 /// Options of a socket as the kernel reports them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketFacts {
-    /// Send buffer as the kernel accounts it, bytes: twice what was asked for, or what it has
-    /// adapted it to by now.
+    /// Send buffer as the kernel accounts it, bytes: twice the requested size, or the size that
+    /// auto-tuning has reached.
     pub send_buffer_bytes: u32,
-    /// Receive buffer likewise.
+    /// Receive buffer, accounted likewise.
     pub receive_buffer_bytes: u32,
     /// Congestion control.
     pub congestion_control: String,
@@ -28,8 +28,8 @@ pub struct SocketFacts {
 /// Sets `options` on a TCP socket.
 ///
 /// # Errors
-/// An option that the kernel refuses, or grants less of than was asked for; the message names it
-/// and what would do.
+/// The kernel refuses an option, or grants less than requested; the message names the option and a
+/// remedy.
 pub fn apply(options: &SocketOptions, socket: impl AsFd) -> io::Result<()> {
     let socket = socket.as_fd();
     let fd = socket.as_raw_fd();
@@ -77,10 +77,10 @@ pub fn apply_congestion_control(options: &SocketOptions, socket: impl AsFd) -> i
 }
 
 impl SocketFacts {
-    /// Of a TCP socket.
+    /// Reads the options of a TCP socket.
     ///
     /// # Errors
-    /// It is no TCP socket.
+    /// The socket is not TCP.
     pub fn of(socket: impl AsFd) -> io::Result<SocketFacts> {
         let fd = socket.as_fd().as_raw_fd();
         let bytes = |option| Ok::<_, io::Error>(get_int(fd, SOL_SOCKET, option)?.max(0) as u32);
@@ -97,8 +97,8 @@ impl SocketFacts {
     }
 }
 
-/// A buffer of exactly so much: past the system's limit if this process may, else within it, else
-/// not at all.
+/// Sets a buffer to an exact size: beyond the system's limit if this process may, else within it,
+/// else fails.
 fn set_buffer(
     fd: c_int,
     (name, option, force, limit): (&str, c_int, c_int, &str),
@@ -124,7 +124,7 @@ fn set_buffer(
 }
 
 fn of_algorithm(name: &str, error: &io::Error) -> io::Error {
-    let what = match error.kind() {
+    let message = match error.kind() {
         ErrorKind::NotFound => {
             format!(
                 "this kernel has no congestion control `{name}`; `sysctl net.ipv4.tcp_available_congestion_control` lists them"
@@ -132,12 +132,12 @@ fn of_algorithm(name: &str, error: &io::Error) -> io::Error {
         }
         ErrorKind::PermissionDenied => {
             format!(
-                "congestion control `{name}` is not for everyone: add it to net.ipv4.tcp_allowed_congestion_control, or be root"
+                "congestion control `{name}` is restricted to privileged users: add it to net.ipv4.tcp_allowed_congestion_control, or be root"
             )
         }
         _ => format!("congestion control `{name}`: {error}"),
     };
-    io::Error::new(error.kind(), what)
+    io::Error::new(error.kind(), message)
 }
 
 fn set_int(fd: c_int, level: c_int, option: c_int, value: c_int) -> io::Result<()> {
@@ -178,7 +178,7 @@ fn get_algorithm(fd: c_int) -> io::Result<String> {
     Ok(String::from_utf8_lossy(name).into_owned())
 }
 
-/// How many bytes the kernel gave.
+/// Returns the number of bytes that the kernel wrote.
 fn get_bytes(fd: c_int, level: c_int, option: c_int, value: &mut [u8]) -> io::Result<usize> {
     let mut length = value.len() as socklen_t;
     // SAFETY: the kernel writes at most `length` bytes to `value`, which has as many, and puts into
@@ -225,7 +225,7 @@ mod tests {
         *facts == expected
     }
 
-    /// The connection that is on its way.
+    /// Accepts the pending connection.
     fn accepted(listener: &Listener) -> Socket {
         loop {
             if let Some((server, _)) = listener.accept().unwrap() {

@@ -9,14 +9,14 @@ pub const PACKET_BYTES_MAX: usize = (64 << 10) + 64;
 pub struct Offload {
     /// First byte that the missing checksum covers, and its place, counted from there.
     pub checksum: Option<(u16, u16)>,
-    /// How a super-frame is cut; none for a single frame.
+    /// Segmentation of a super-frame; none for a single frame.
     pub segmentation: Option<Cut>,
 }
 
 /// Segmentation of a super-frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// It is made of UDP datagrams; otherwise it is a TCP segment.
+    /// Whether the super-frame consists of UDP datagrams instead of a TCP segment.
     pub udp: bool,
     /// Headers that every frame repeats, bytes. Unreliable for a received packet: the kernel
     /// reports how much lies in one piece.
@@ -28,11 +28,11 @@ pub struct Cut {
 /// A received packet.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Received {
-    /// From the Ethernet header on, without FCS.
+    /// Bytes from the Ethernet header on, without FCS.
     pub bytes: Vec<u8>,
     /// Work left to do.
     pub offload: Offload,
-    /// Instant at which the interface had it.
+    /// Instant at which the interface received the packet.
     pub at: Time,
 }
 

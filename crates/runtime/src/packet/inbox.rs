@@ -28,14 +28,14 @@ pub struct Inbox {
 /// Reason why a received packet was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gone {
-    /// A super-frame of something that is not known here, or a packet that is too long.
+    /// Super-frame of an unsupported protocol, or a packet that is too long.
     Unknown,
-    /// The socket had no room for all of it.
+    /// The socket's queue had no room for the whole packet.
     NoRoom,
 }
 
 impl Inbox {
-    /// The next packet of a ring, if one has come. `socket`: whose ring it is.
+    /// Returns the next packet of a ring, if there is one. `socket`: the socket of the ring.
     pub(crate) fn receive(
         &mut self,
         ring: &mut ReceiveRing,
@@ -88,7 +88,7 @@ impl Inbox {
         at.map_or(self.clocks.now, |at| at.min(self.clocks.now))
     }
 
-    /// A packet of so many bytes from the socket's queue.
+    /// Reads a packet of the given length from the socket's queue.
     fn take_queued(&mut self, length: usize, socket: BorrowedFd<'_>) -> Result<Vec<u8>, Gone> {
         let mut header = [0_u8; HEADER_BYTES];
         let mut bytes = self.claim(length);
@@ -130,7 +130,7 @@ impl Inbox {
         self.clocks = Clocks::read();
     }
 
-    /// Takes back the buffer of a packet.
+    /// Recycles the buffer of a packet.
     pub fn give_back(&mut self, mut buffer: Vec<u8>) {
         buffer.clear();
         // The largest class that it is good for.
@@ -144,7 +144,7 @@ impl Inbox {
 
     /// Returns an empty buffer for a packet of this length, at most of the longest.
     fn claim(&mut self, length: usize) -> Vec<u8> {
-        // A tag may be put in.
+        // Leaves room for a tag to be inserted.
         let class = CLASSES
             .iter()
             .position(|(bytes, _)| length + 4 <= *bytes)

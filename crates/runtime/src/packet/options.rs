@@ -68,3 +68,36 @@ pub(crate) fn set<T>(
         Err(io::Error::last_os_error())
     }
 }
+
+/// Counts of a packet socket.
+pub(crate) struct Statistics {
+    /// Packets that passed the filter, with those in `dropped`.
+    pub packets: u64,
+    /// Packets lost for lack of room.
+    pub dropped: u64,
+}
+
+/// Returns the counts of a packet socket since the previous call; the kernel resets them.
+pub(crate) fn take_statistics(socket: &OwnedFd) -> io::Result<Statistics> {
+    // The structure for TPACKET_V3 begins with that of the other versions.
+    // SAFETY: zero is a valid value of plain numbers.
+    let mut statistics: libc::tpacket_stats_v3 = unsafe { std::mem::zeroed() };
+    let mut length = size_of::<libc::tpacket_stats_v3>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `statistics`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            (&raw mut statistics).cast(),
+            &raw mut length,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Statistics {
+        packets: statistics.tp_packets.into(),
+        dropped: statistics.tp_drops.into(),
+    })
+}

@@ -35,21 +35,21 @@ pub(crate) struct ReceiveRing {
 /// A packet as it lies in its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot<'a> {
-    /// From the Ethernet header on; only the beginning if the slot is too short.
+    /// Bytes from the Ethernet header on, truncated to the slot.
     pub(crate) bytes: &'a [u8],
-    /// Of the whole packet.
+    /// Length of the whole packet, bytes.
     pub(crate) length: usize,
-    /// The whole packet is next in the socket's queue.
+    /// Whether the whole packet is next in the socket's queue.
     pub(crate) is_queued: bool,
     pub(crate) virtio: &'a [u8; HEADER_BYTES],
     /// Time stamp of the interface, ns (Unix time).
     pub(crate) realtime_ns: u64,
-    /// The 802.1Q tag that was taken out of it.
+    /// 802.1Q tag that the kernel removed.
     pub(crate) tag: Option<[u8; 4]>,
 }
 
 impl ReceiveRing {
-    /// Gives a socket that is not bound yet a ring, with virtio-net headers.
+    /// Attaches a ring with virtio-net headers to an unbound socket.
     ///
     /// # Errors
     /// The kernel has no memory for it.
@@ -57,7 +57,7 @@ impl ReceiveRing {
         let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
         set(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
         set(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1_i32)?;
-        // Any number: who wants the whole of what does not fit says so.
+        // Any value above 0 queues the whole of packets that do not fit into a slot.
         set(socket, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, &1_i32)?;
         let request = libc::tpacket_req {
             tp_block_size: BLOCK_BYTES as libc::c_uint,
@@ -129,7 +129,7 @@ const _: () = assert!(
 mod tests {
     use super::*;
 
-    /// Builds the bytes after the status of a slot whose packet starts `mac` bytes from its start.
+    /// Builds the bytes after the status of a slot with the packet at offset `mac`.
     fn rest(mac: u16, here: u32, length: u32) -> Vec<u8> {
         let mut slot = vec![0; SLOT_BYTES];
         let mut put = |at: usize, bytes: &[u8]| slot[at..at + bytes.len()].copy_from_slice(bytes);

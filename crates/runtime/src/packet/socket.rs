@@ -7,15 +7,14 @@
 //! A received packet comes with its time stamp and its 802.1Q tag. Linux removes the tag of every
 //! frame it receives; it is put back here.
 use std::io;
-use std::mem::size_of;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use hakaru_units::Time;
 
 use super::frame::{Outgoing, Received};
 use super::inbox::{Gone, Inbox};
-use super::options::{bind, open_socket, set, set_size};
+use super::options::{bind, open_socket, set, set_size, take_statistics};
 use super::outbox::Outbox;
 use super::ring::ReceiveRing;
 
@@ -74,8 +73,7 @@ impl PacketSocket {
 
         let send = open_socket()?;
         set(&send, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1_i32)?;
-        // Straight to the device: a queue in between would be one more that the model does not know
-        // of.
+        // Bypasses the queueing discipline, a queue that the model does not include.
         set(&send, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1_i32)?;
         // Time stamps are reported for messages that request one.
         let flags = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_OPT_TSONLY;
@@ -124,25 +122,7 @@ impl PacketSocket {
     /// # Errors
     /// None on an open packet socket.
     pub fn take_lost(&self) -> io::Result<u64> {
-        let mut statistics = libc::tpacket_stats {
-            tp_packets: 0,
-            tp_drops: 0,
-        };
-        let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes to `statistics`.
-        let result = unsafe {
-            libc::getsockopt(
-                self.receive.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                (&raw mut statistics).cast(),
-                &raw mut length,
-            )
-        };
-        if result != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(statistics.tp_drops.into())
+        Ok(take_statistics(&self.receive)?.dropped)
     }
 }
 

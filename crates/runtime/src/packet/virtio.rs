@@ -50,8 +50,8 @@ impl VirtioHeader {
         bytes
     }
 
-    /// Of a packet into whose headers `tag_bytes` were put. `None`: a super-frame of something that
-    /// is not known here.
+    /// Parses the header of a packet with `tag_bytes` inserted into its headers. `None`: a
+    /// super-frame of an unsupported protocol.
     pub(crate) fn offload(self, tag_bytes: u16) -> Option<Offload> {
         let cut = |udp| Cut {
             udp,

@@ -25,7 +25,7 @@ use crate::wait::{Reactor, Waker};
 pub trait Packets: Send + 'static {
     /// The packets, in order.
     fn outgoing(&mut self) -> Vec<Outgoing<'_>>;
-    /// They were written, or refused: their memory may go.
+    /// Releases the memory of packets that were written or refused.
     fn release(&mut self);
 }
 
@@ -35,7 +35,7 @@ pub struct Written<P> {
     pub interface: usize,
     /// Packets that the interface refused; they are lost.
     pub refused: u64,
-    /// When the writing began.
+    /// Instant at which writing began.
     pub at: Time,
     /// The packets, for reuse.
     pub packets: P,

@@ -11,7 +11,7 @@ use crate::wait::Waker;
 /// Longest line accepted: a configuration of 20 000 VMs takes some 12 MB.
 const LINE_BYTES_MAX: usize = 64 << 20;
 
-/// Cuts what arrives on a descriptor into lines.
+/// Splits the input of a descriptor into lines.
 pub struct LineReader {
     fd: OwnedFd,
     pending: Vec<u8>,
@@ -33,7 +33,7 @@ impl LineReader {
         }
     }
 
-    /// The descriptor to watch ([`crate::Interest::Level`]).
+    /// Returns the descriptor to watch ([`crate::Interest::Level`]).
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
@@ -60,8 +60,7 @@ impl LineReader {
         Ok(())
     }
 
-    /// The next whole line, without its newline. What follows the last newline when the stream ends
-    /// is a line too.
+    /// Returns the next whole line, without its newline. A last line may lack the newline.
     pub fn next_line(&mut self) -> Option<Vec<u8>> {
         if let Some(at) = self.pending[self.searched..]
             .iter()
@@ -80,7 +79,7 @@ impl LineReader {
         None
     }
 
-    /// The stream has ended and every line was taken.
+    /// Returns whether the stream has ended and every line was taken.
     #[must_use]
     pub fn ended(&self) -> bool {
         self.ended && self.pending.is_empty()
@@ -89,8 +88,7 @@ impl LineReader {
 
 /// Writes items as lines from a separate thread, so that neither a slow reader nor the encoding
 /// delays the data path.
-///
-/// At most `QUEUE_MAX` items wait; a reader that is further behind counts as lost.
+/// At most `QUEUE_MAX` items are queued; a reader that is further behind counts as lost.
 pub struct LineWriter<T: Send + 'static> {
     queue: Option<mpsc::SyncSender<T>>,
     broken: Arc<AtomicBool>,
@@ -151,13 +149,13 @@ impl<T: Send + 'static> LineWriter<T> {
         }
     }
 
-    /// The other side is gone, or does not read.
+    /// Returns whether the reader is gone or does not read.
     #[must_use]
     pub fn broken(&self) -> bool {
         self.broken.load(Ordering::Acquire)
     }
 
-    /// Writes what is queued and returns when it is written, or when the other side is gone.
+    /// Writes the queued items and returns when they are written, or when the reader is gone.
     pub fn finish(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {

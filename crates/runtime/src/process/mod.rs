@@ -117,7 +117,7 @@ impl TerminationSignal {
         }
     }
 
-    /// The signal was sent; taking it clears it.
+    /// Returns whether the signal was sent, and clears it.
     #[must_use]
     pub fn received(&self) -> bool {
         let mut info = [0_u8; size_of::<libc::signalfd_siginfo>()];
@@ -166,7 +166,7 @@ pub struct ResourceUse {
 }
 
 impl ResourceUse {
-    /// As of now.
+    /// Reads the current resource use.
     #[must_use]
     pub fn now() -> ResourceUse {
         // SAFETY: `rusage` is plain integers, for which zero is valid; getrusage fills it and
@@ -187,7 +187,7 @@ impl ResourceUse {
         }
     }
 
-    /// Name and value of each, as in samples (entity `process`).
+    /// Returns name and value of each counter, as in samples (entity `process`).
     #[must_use]
     pub fn counters(&self) -> [(&'static str, f64); 6] {
         [
@@ -283,16 +283,16 @@ impl ThreadCpuClock {
         (code == 0).then_some(ThreadCpuClock(clock))
     }
 
-    /// Returns the thread's CPU time so far, in user mode and in the kernel, ns; `None` after its
-    /// end.
+    /// Returns the thread's CPU time so far, in user mode and in the kernel, ns; `None` after the
+    /// thread has ended.
     #[must_use]
     pub fn cpu_ns(self) -> Option<u64> {
         let mut t = libc::timespec {
             tv_sec: 0,
             tv_nsec: 0,
         };
-        // SAFETY: `t` is a valid place for the answer; a clock whose thread has ended is refused,
-        // not read.
+        // SAFETY: `t` is a valid place for the answer; the clock of an ended thread is refused, not
+        // read.
         let code = unsafe { libc::clock_gettime(self.0, &raw mut t) };
         (code == 0).then(|| t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
     }

@@ -55,9 +55,9 @@ struct Attributes {
 /// A tracepoint to be recorded.
 #[derive(Clone, Copy, Debug)]
 pub struct Tracepoint<'a> {
-    /// Its number, of its `format` file.
+    /// Number from the tracepoint's `format` file.
     pub id: u16,
-    /// The kernel's filter on its fields; empty: none.
+    /// Kernel filter on the tracepoint's fields; empty: none.
     pub filter: &'a str,
 }
 
@@ -110,10 +110,10 @@ impl TraceRings {
         Ok(rings)
     }
 
-    /// Begins to record.
+    /// Starts recording.
     ///
     /// # Errors
-    /// None that is known.
+    /// No known errors.
     pub fn enable(&self) -> io::Result<()> {
         let own = self.rings.iter().map(|ring| &ring.event);
         for event in own.chain(&self.others) {
@@ -123,12 +123,12 @@ impl TraceRings {
         Ok(())
     }
 
-    /// To be waited for: readable when a ring is a quarter full.
+    /// Returns the descriptors to wait for: readable when a ring is a quarter full.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.rings.iter().map(|ring| ring.event.as_fd())
     }
 
-    /// The CPUs whose events are recorded.
+    /// Returns the recorded CPUs.
     pub fn cpus(&self) -> impl Iterator<Item = u32> {
         self.rings.iter().map(|ring| ring.cpu)
     }

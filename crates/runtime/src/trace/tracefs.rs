@@ -1,8 +1,6 @@
-//! The kernel's tracefs, read only: where the tracepoints say what they are.
-//!
-//! Used where it is mounted already. Elsewhere it is mounted into nowhere: a mount that has no
-//! place in any tree, is seen through its descriptor alone, and goes with it, so that nothing stays
-//! behind however this process ends.
+//! The kernel's tracefs, read only: the descriptions of the tracepoints. An existing mount is used
+//! if there is one. Otherwise a detached mount is created, which is visible only through its
+//! descriptor and is removed with it, so nothing remains after any end of this process.
 use std::ffi::CStr;
 use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -29,7 +27,7 @@ impl Tracefs {
             let folder = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
             if let Ok(root) = rustix::fs::open(path, folder, Mode::empty()) {
                 let tracefs = Tracefs { root };
-                // The folder is there without its file system as well.
+                // The folder also exists without the file system.
                 if tracefs.read("README").is_ok() {
                     return Ok(tracefs);
                 }
@@ -40,7 +38,7 @@ impl Tracefs {
         })
     }
 
-    /// A file's text, by its path below the root.
+    /// Reads a file by its path below the root.
     ///
     /// # Errors
     /// There is no such file, or it may not be read.
@@ -53,7 +51,7 @@ impl Tracefs {
     }
 }
 
-/// A file system as a detached mount (Linux 5.2).
+/// Creates a detached mount of a file system (Linux 5.2).
 fn mount_nowhere(kind: &CStr) -> io::Result<OwnedFd> {
     // SAFETY: `kind` is a C string that outlives the call; the result is checked and owned by
     // nothing else.
@@ -96,6 +94,6 @@ unsafe fn owned(result: libc::c_long) -> io::Result<OwnedFd> {
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: as said above.
+    // SAFETY: the caller guarantees it (see above).
     Ok(unsafe { OwnedFd::from_raw_fd(result as libc::c_int) })
 }

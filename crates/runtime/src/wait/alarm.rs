@@ -18,7 +18,7 @@ use rustix::time::{
 #[derive(Debug)]
 pub(crate) struct Alarm {
     timer: OwnedFd,
-    /// When it fires, or has fired.
+    /// Instant at which the timer fires or has fired.
     set: Cell<Time>,
 }
 

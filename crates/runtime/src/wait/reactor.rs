@@ -21,7 +21,7 @@ use super::token::Token;
 /// Token of the reactor's own timer.
 const ALARM: Token = Token(u64::MAX);
 
-/// Deadlines that are farther off than this are left to the timer that stays set.
+/// Distance beyond which a deadline is left to the timer that stays armed.
 const FAR: Duration = Duration::from_millis(1);
 
 /// Trigger mode of a descriptor.
@@ -81,7 +81,7 @@ impl Events {
         });
     }
 
-    /// The events of the last wait.
+    /// Returns the events of the last wait.
     pub fn iter(&self) -> impl Iterator<Item = Event> + '_ {
         self.reported.iter().map(|e| {
             let (flags, data) = (e.flags, e.data);

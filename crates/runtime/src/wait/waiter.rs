@@ -21,10 +21,10 @@ use super::guess::Guess;
 use super::reactor::{Event, Events, Reactor};
 use crate::process::count_busy_poll;
 
-/// When a shell sleeps.
+/// Policy of when a shell sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitPolicy {
-    /// Always until the next event or deadline.
+    /// Sleep until the next event or deadline.
     Sleep,
     /// While one socket is busy and all others are silent, that socket is read without asking the
     /// reactor first. After a read without data it may be polled for up to `linger` before the
@@ -48,15 +48,15 @@ pub struct Waiter {
     coalescing: Coalescing,
     events: Events,
     guess: Guess,
-    /// The events of this turn are a guess.
+    /// Whether the events of this turn are a guess.
     guessed: bool,
-    /// The reactor reported an event in this turn.
+    /// Whether the reactor reported an event in this turn.
     woken: bool,
-    /// The shell polls in this turn.
+    /// Whether the shell polls in this turn.
     spinning: bool,
-    /// The shell does not sleep before this instant.
+    /// Instant before which the shell does not sleep.
     awake_until: Time,
-    /// Beginning of the last turn without work while spinning.
+    /// Start of the last turn without work while spinning.
     idle_since: Option<Time>,
 }
 
@@ -92,7 +92,7 @@ impl Waiter {
         self
     }
 
-    /// Sleeps for a share of the time that requests took recently, so that one wait finds several
+    /// Sleeps for a share of the time that requests took recently, so that one wait returns several
     /// answers ([`Coalescing`]); not beyond `until`.
     pub fn coalesce(&self, now: Time, recent_ns: u64, until: Time) {
         let pause = self.coalescing.pause(recent_ns);
@@ -191,7 +191,7 @@ impl Waiter {
         }
     }
 
-    /// Whether the shell polls now instead of sleeping.
+    /// Returns whether the shell polls now instead of sleeping.
     #[must_use]
     pub fn is_awake(&self) -> bool {
         matches!(self.policy, WaitPolicy::Spin { .. }) && clock::now() < self.awake_until
@@ -212,7 +212,7 @@ mod tests {
         waiter.events().map(|event| event.token.0).collect()
     }
 
-    /// A waiter whose last wait reported token 1 alone.
+    /// Creates a waiter after a wait that reported only token 1.
     fn with_busy_socket(policy: WaitPolicy, sockets: u64) -> (Reactor, Waker, Waiter) {
         let reactor = Reactor::new().unwrap();
         let busy = Waker::new(&reactor, Token(1)).unwrap();

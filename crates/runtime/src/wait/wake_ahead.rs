@@ -1,4 +1,4 @@
-//! When to wake up, so that a deadline is met although the kernel wakes sleepers late.
+//! Wake-up times ahead of deadlines, because the kernel wakes sleepers late.
 use hakaru_units::Time;
 
 /// Learns how late the kernel wakes its caller, usually 20 to 100 µs, and wakes up that much ahead.
@@ -9,7 +9,7 @@ use hakaru_units::Time;
 pub struct WakeAhead {
     /// About the 95th percentile of the delay of a wake-up, ns.
     early_ns: u64,
-    /// The instant asked for.
+    /// Requested instant.
     wanted: Option<Time>,
 }
 
@@ -34,7 +34,7 @@ impl WakeAhead {
         }
     }
 
-    /// The caller woke up at `now`, and not because of an event.
+    /// Records that the caller woke up at `now` without an event.
     pub fn woke(&mut self, now: Time) {
         if let Some(wanted) = self.wanted.take().filter(|wanted| *wanted <= now) {
             // With a step up nineteen times as long as the step down, one wake-up in twenty is

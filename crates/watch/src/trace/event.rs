@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use super::format::{Field, Format};
 use crate::tcp_state::CongestionState;
 
-/// A tracepoint that is understood.
+/// A supported tracepoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TracepointKind {
     /// `tcp:tcp_probe`
@@ -23,7 +23,7 @@ impl TracepointKind {
         TracepointKind::State,
     ];
 
-    /// Its folder below `events/` of tracefs.
+    /// Returns the tracepoint's folder below `events/` of tracefs.
     #[must_use]
     pub fn path(self) -> &'static str {
         match self {
@@ -44,13 +44,13 @@ impl TracepointKind {
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpEvent {
-    /// When, ns of `CLOCK_MONOTONIC`.
+    /// Instant of the event, ns of `CLOCK_MONOTONIC`.
     pub at_ns: u64,
     /// The socket's own address.
     pub local: SocketAddr,
-    /// Its peer's.
+    /// The peer's address.
     pub peer: SocketAddr,
-    /// The socket's cookie, where the event has it.
+    /// The socket's cookie, if the event has it.
     pub cookie: Option<u64>,
     /// Address of the socket in the kernel's memory: the same for all events of one socket. After
     /// its end another socket may get it.
@@ -236,7 +236,7 @@ impl Addresses {
     }
 }
 
-/// Of a `struct sockaddr_in` or `sockaddr_in6`.
+/// Parses a `struct sockaddr_in` or `sockaddr_in6`.
 fn socket_address(bytes: &[u8]) -> Option<std::net::IpAddr> {
     match u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?) {
         2 => address(bytes.get(4..8)?),

@@ -4,9 +4,9 @@
 /// Position of a field in the raw record, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// From the record's beginning.
+    /// Offset from the start of the record.
     pub offset: usize,
-    /// Its length.
+    /// Length.
     pub size: usize,
 }
 
@@ -25,7 +25,7 @@ impl Field {
         })
     }
 
-    /// The bytes there.
+    /// Returns the bytes of the field.
     #[must_use]
     pub fn bytes(self, record: &[u8]) -> Option<&[u8]> {
         record.get(self.offset..self.offset.checked_add(self.size)?)
@@ -35,7 +35,7 @@ impl Field {
 /// A tracepoint's layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// Its number, which its records begin with.
+    /// Number of the tracepoint, with which its records begin.
     pub id: u16,
     fields: Vec<(String, Field)>,
 }
@@ -59,7 +59,7 @@ impl Format {
         (!fields.is_empty()).then_some(Format { id, fields })
     }
 
-    /// The field of that name, if this kernel has it.
+    /// Returns the field of that name, if this kernel has it.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<Field> {
         let field = self.fields.iter().find(|(of, _)| of == name);

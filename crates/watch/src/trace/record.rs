@@ -10,16 +10,16 @@ const HEADER: usize = 8;
 pub enum Record<'a> {
     /// An event.
     Sample {
-        /// When, ns of the clock that the event was opened with.
+        /// Instant, ns of the clock that the event was opened with.
         at_ns: u64,
         /// The tracepoint's own record; may be followed by padding.
         raw: &'a [u8],
     },
     /// The ring was full, and this many events were not written.
     Lost {
-        /// When it was noticed.
+        /// Instant at which the loss was noticed.
         at_ns: u64,
-        /// How many.
+        /// Number of lost events.
         events: u64,
     },
 }

@@ -14,14 +14,14 @@ const JUMP_IF_EQUAL: u16 = 0x15;
 const JUMP_IF_ANY: u16 = 0x45;
 const RETURN: u16 = 0x06;
 const TCP: u32 = 6;
-/// Not a place in the packet, but whether it comes or goes.
+/// Ancillary load of the packet's direction instead of its bytes.
 const PACKET_TYPE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
 
 /// Instructions of the two ends, as jumps name them while the program is being written.
 const ACCEPT: u8 = 254;
 const REJECT: u8 = 255;
 
-/// Has the kernel run a program on every packet from now on, in place of the one before.
+/// Replaces the kernel's filter program of a socket.
 pub(crate) fn attach(socket: &OwnedFd, mut program: Vec<libc::sock_filter>) -> io::Result<()> {
     let filter = libc::sock_fprog {
         len: program.len() as libc::c_ushort,

@@ -7,8 +7,8 @@ pub struct RingOptions {
     pub ring_bytes: usize,
     /// Bytes kept of each packet, from the Ethernet header on.
     pub snap_bytes: u32,
-    /// Only TCP with one of these ports at either end; at most [`RingOptions::PORTS_MAX`]. Empty:
-    /// everything.
+    /// Ports: only TCP with one of them at either end is kept; at most [`RingOptions::PORTS_MAX`].
+    /// Empty: everything.
     pub ports: Vec<u16>,
 }
 

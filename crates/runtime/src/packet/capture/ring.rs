@@ -16,11 +16,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::filter;
 use super::options::RingOptions;
-use crate::packet::options::{bind, open_socket, set};
+use crate::packet::options::{bind, open_socket, set, take_statistics};
 
 /// Size of a block; a packet is never longer.
 const BLOCK_BYTES: usize = 1 << 19;
-/// A block that is not full is handed on after this time.
+/// Time after which the kernel releases a block that is not full.
 const RETIRE_MS: u32 = 20;
 
 /// A captured packet.
@@ -29,12 +29,11 @@ pub struct Captured<'a> {
     /// Time stamp, ns (Unix time): of the driver for received packets, before the driver for sent
     /// ones.
     pub realtime_ns: u64,
-    /// From the Ethernet header on, up to the snap length.
+    /// Bytes from the Ethernet header on, up to the snap length.
     pub bytes: &'a [u8],
-    /// As it was, bytes.
+    /// Length of the original packet, bytes.
     pub original_length: u32,
-    /// An 802.1Q tag that was taken out of it: type and content. It belongs behind the two
-    /// addresses.
+    /// 802.1Q tag that the kernel removed: type and content. It belongs behind the two addresses.
     pub tag: Option<(u16, u16)>,
 }
 
@@ -170,33 +169,18 @@ impl CaptureRing {
         filter::attach(&self.socket, filter::nothing())
     }
 
-    /// When a block that is not full is handed on, twice over.
+    /// Twice the time after which the kernel releases a block that is not full.
     pub const SETTLES_IN: Duration = Duration::from_millis(2 * RETIRE_MS as u64);
 
-    /// Packets that passed the filter so far, and how many of them found no room.
+    /// Returns the packets that passed the filter so far, and how many of them were lost for lack
+    /// of room.
     ///
     /// # Errors
     /// None that occur on an open packet socket.
     pub fn counts(&mut self) -> io::Result<(u64, u64)> {
-        // SAFETY: zero is a valid value of plain numbers.
-        let mut statistics: libc::tpacket_stats_v3 = unsafe { std::mem::zeroed() };
-        let mut length = size_of::<libc::tpacket_stats_v3>() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes to `statistics`.
-        let result = unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                (&raw mut statistics).cast(),
-                &raw mut length,
-            )
-        };
-        if result != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // Asking sets the kernel's counts back; lost ones are among the packets.
-        self.received += u64::from(statistics.tp_packets);
-        self.dropped += u64::from(statistics.tp_drops);
+        let statistics = take_statistics(&self.socket)?;
+        self.received += statistics.packets;
+        self.dropped += statistics.dropped;
         Ok((self.received, self.dropped))
     }
 
@@ -234,7 +218,7 @@ fn packets_of<E>(
     Ok(())
 }
 
-/// The packet whose header is at `at`; `None`: it does not lie within the block.
+/// Parses the packet with its header at `at`; `None` if it does not lie within the block.
 fn packet_at(block: &[u8], at: usize) -> Option<Captured<'_>> {
     let field = |offset: usize| word(block, at + offset);
     let more = offset_of!(libc::tpacket3_hdr, hv1);
@@ -266,7 +250,7 @@ fn half(block: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes))
 }
 
-/// Binds to the interface; its type of hardware. Protocol 0: nothing comes from it yet.
+/// Binds to the interface and returns its hardware type. Protocol 0: no packets are received yet.
 fn bind_to(socket: &OwnedFd, index: libc::c_uint, protocol: u16) -> io::Result<u16> {
     bind(socket, index, protocol)?;
     match address(socket)?.sll_hatype {
@@ -326,9 +310,9 @@ mod tests {
     }
 
     fn walked(block: &[u8]) -> Vec<(u64, usize, u32)> {
-        let mut found = Vec::new();
+        let mut packets = Vec::new();
         let done: Result<(), ()> = packets_of(block, &mut |packet| {
-            found.push((
+            packets.push((
                 packet.realtime_ns,
                 packet.bytes.len(),
                 packet.original_length,
@@ -336,7 +320,7 @@ mod tests {
             Ok(())
         });
         assert_eq!(done, Ok(()));
-        found
+        packets
     }
 
     #[test]
