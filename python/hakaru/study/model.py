@@ -23,7 +23,7 @@ from hakaru.study.expectations import Expect, Reference
 from hakaru.study.explain import known_keys
 from hakaru.study.factors import Factors
 from hakaru.study.part import SECOND_NS, FactorName, Id, Level, Line, Part, Text
-from hakaru.study.storage import ArrayModel, ArraySpec, Lu, NoModel, Placement, PresetModel
+from hakaru.study.storage import ArraySpec, Lu, NoModel, Placement, PresetModel, TimingModel
 from hakaru.study.variables import Change, Changes, Sets, Variable, apply, changes_of
 from hakaru.study.watch import Watch
 from hakaru.units import Duration
@@ -153,7 +153,6 @@ def quick_form(study: Study) -> Study:
 __all__ = [
     "POINTS_MAX",
     "REPETITIONS_MAX",
-    "ArrayModel",
     "ArraySpec",
     "Expect",
     "Factors",
@@ -171,6 +170,7 @@ __all__ = [
     "Reference",
     "Study",
     "Text",
+    "TimingModel",
     "Watch",
     "quick_form",
 ]

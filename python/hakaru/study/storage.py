@@ -37,7 +37,7 @@ class PresetModel(Part):
         return name
 
 
-ArrayModel = Annotated[NoModel | PresetModel | InlineModel, Field(discriminator="kind")]
+TimingModel = Annotated[NoModel | PresetModel | InlineModel, Field(discriminator="kind")]
 
 
 class Placement(Part):
@@ -70,7 +70,7 @@ class ArraySpec(Part):
     target_name: Annotated[
         str, StringConstraints(pattern=r"^(iqn\.[0-9]{4}-[0-9]{2}\.|eui\.|naa\.)[a-z0-9.:-]+$", max_length=223)
     ]
-    model: ArrayModel
+    model: TimingModel
     lus: list[Lu] = Field(min_length=1, max_length=256)
 
     @model_validator(mode="after")
