@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -93,6 +94,16 @@ def test_plan_lists_points_and_touches_nothing(tmp_path: Path) -> None:
     assert sorted(plan["order"]) == sorted(f"{p['point']}-{r}" for p in plan["points"] for r in (1, 2))
     assert plan["estimate"]["seconds"] > 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_plan_refuses_an_unknown_preset_with_its_place(tmp_path: Path) -> None:
+    shipped = ROOT / "studies" / "vm-sweep"
+    shutil.copytree(shipped, tmp_path / "vm-sweep")
+    file = tmp_path / "vm-sweep" / "study.yaml"
+    file.write_text(file.read_text().replace("name: jdsf-2011}", "name: jdsf2011}"))
+    message, hint = refused(hakaru("plan", str(file), cwd=tmp_path), 2)
+    assert message.startswith(f"{file}:29:")
+    assert "there is no preset 'jdsf2011'; did you mean 'jdsf-2011'?" in f"{message} {hint}"
 
 
 def test_seed_decides_the_order() -> None:
