@@ -24,7 +24,7 @@ CAPTURE_RING_BYTES = 64 << 20
 CAPTURE_PARTS = 8
 """A capture is kept in so many files at most: what is over its size goes by eighths."""
 ONLY = "array"
-"""Whose seed the array of a study with `array` gets, whatever the lab calls it."""
+"""Name under which the array of a study with `array` draws its seed, in every lab."""
 
 
 Reaches = Callable[[str, str], bool]

@@ -28,7 +28,7 @@ Engines = Mapping[str, contract.EngineConfig]
 
 @dataclass(frozen=True)
 class Cost:
-    """What one repetition of a point takes."""
+    """Time, disk and memory that one repetition of a point needs."""
 
     seconds: float
     """Expected time of the load."""
@@ -55,7 +55,7 @@ class Phases:
 
 @dataclass(frozen=True)
 class Finished:
-    """What a repetition gave."""
+    """Result of a repetition."""
 
     window: tuple[int, int]
     """Measuring phase, ns of CLOCK_MONOTONIC."""
@@ -80,13 +80,13 @@ class RunKind(ABC):
 
     @abstractmethod
     def cost(self, expanded: Expanded, point: Point, lab: LabPlan | None) -> Cost:
-        """What a repetition of the point takes; `lab` is as the point has it, None where a site is
-        used.
+        """Time, disk and memory that a repetition of the point needs. `lab` is the point's lab,
+        None for a site.
         """
 
     @abstractmethod
     def each(self, expanded: Expanded) -> str:
-        """What one repetition does, for `hakaru plan`: `10 s warm-up + 180 s measured each`."""
+        """Steps of one repetition, for `hakaru plan`: `10 s warm-up + 180 s measured each`."""
 
     def check_site(self, expanded: Expanded, site: Site) -> bool:
         """Whether loads may write to the site's LUs. Raises UsageError where a point cannot run on
@@ -119,9 +119,7 @@ class RunKind(ABC):
         return start, min(phases.drain_ns, default=start + expanded.measure.time_ns)
 
     def caveats(self, study: Study, results: Sequence[Mapping[str, float]]) -> list[Caveat]:
-        """What is wrong with a repetition, from the values that each load gave at its end. Default:
-        nothing.
-        """
+        """Reasons why a repetition is invalid, from each load's final values. Default: none."""
         return []
 
     @abstractmethod

@@ -1,6 +1,4 @@
-"""What this machine is, for `machine.json` and `hakaru doctor`: facts only, read from procfs and
-sysfs.
-"""
+"""Facts about this machine for `machine.json` and `hakaru doctor`, read from procfs and sysfs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the command line chooses of a study, and the study as chosen. Pure; light to import, for
-`hakaru plan`.
+"""Options of the command line that select parts of a study, and the study that results. Pure, and
+quick to import for `hakaru plan`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hakaru.suggest import did_you_mean, listed
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asked for; `None`: as the study (or the run that is resumed) says."""
+    """Options of the command line. `None`: the value of the study, or of the run to resume."""
 
     quick: bool = False
     seed: int | None = None

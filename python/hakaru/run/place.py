@@ -1,4 +1,4 @@
-"""Where a run's engines stand: in a lab, or on this host in front of a site's LUs.
+"""Place of a run's engines: in a lab, or on this host with a site's LUs.
 
 The runner knows only this interface. `LabPlace` is here, `SitePlace` in `hakaru.run.site`.
 """
@@ -103,6 +103,6 @@ class LabPlace:
 
 
 def reaches(plan: LabPlan) -> Reaches:
-    """Which portals a host has a way to; found once."""
+    """Portals that a host can reach; looked up once."""
     reached = {host: plan.reached(host) for host in plan.host_names}
     return lambda host, portal: portal.rpartition(":")[0] in reached[host]

@@ -1,5 +1,5 @@
-"""What a run will be, before it starts: points, order, minutes, disk, memory, engines. Asks
-nothing, touches nothing.
+"""Plan of a run before it starts: points, order, minutes, disk, memory, engines. Changes nothing
+and prompts for nothing.
 
 Estimates are upper bounds where a bound is what matters (memory, disk) and expected values for
 time.
@@ -42,7 +42,7 @@ LOOPBACK_BYTES_PER_S = 4_000_000_000
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run takes.
+    """Time, disk and memory that a run needs.
 
     `memory_bytes`: engines, a fabric's rings, and all that one repetition can write into LUs held
     in memory.
@@ -55,7 +55,7 @@ class Estimate:
 
 
 def cost_of(expanded: Expanded, point: Point, lab: LabPlan | None) -> Cost:
-    """What a repetition of a point takes."""
+    """Time, disk and memory that a repetition of a point needs."""
     study = expanded.at(point)
     return kind.of(study).cost(expanded, point, lab_of(study, lab))
 
@@ -97,7 +97,7 @@ def _variants(studies: Iterable[Study], lab: LabPlan) -> set[tuple[Hashable, ...
 
 
 def _captured_bytes(study: Study, hosts: int, arrays: int) -> int:
-    """What captures of one repetition may leave."""
+    """Largest size of the captures of one repetition."""
     capture = study.watch.capture if study.watch else None
     if capture is None:
         return 0

@@ -1,5 +1,5 @@
-"""What a run shows while it goes on: a line in place on a terminal, plain lines elsewhere, JSON for
-programs.
+"""Progress of a run: one line, rewritten, on a terminal; plain lines elsewhere; JSON for programs.
+
 
 People read stderr, programs read stdout. The runner calls a `Watcher`; the classes here are its
 three kinds and `Watchers`, which passes everything on to several. Rates shown are those of the last
@@ -218,8 +218,8 @@ class Watchers:
 
 
 def watchers(*, json_lines: bool, quiet: bool, colour: bool) -> Watchers:
-    """What the command line asked for. Plain lines where stderr is no terminal or NO_COLOR is
-    set.
+    """Display that the command line selects. Plain lines if stderr is not a terminal or NO_COLOR
+    is set.
     """
     chosen: list[Watcher] = []
     if json_lines:

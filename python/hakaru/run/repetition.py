@@ -49,7 +49,7 @@ class LateStartError(EnvironmentError_):
 
 @dataclass
 class Outcome:
-    """What a finished repetition leaves: its JSON, samples and histograms."""
+    """Files of a finished repetition: its JSON, samples and histograms."""
 
     record: dict[str, Any]
     samples: Samples
@@ -61,7 +61,7 @@ class Outcome:
     one.
     """
     rates: Rates | None = None
-    """What the repetition came to, for the display; None where it failed."""
+    """Result of the repetition for the display; None if it failed."""
 
 
 @dataclass
@@ -82,7 +82,7 @@ class _Gang:
 
 @dataclass
 class _Heard:
-    """What engines said."""
+    """Messages of the engines."""
 
     samples: Samples = field(default_factory=Samples)
     histograms: Histograms = field(default_factory=Histograms)
@@ -261,7 +261,7 @@ def _outcome(
 
 
 def _caveats(study: Study, gang: _Gang, heard: _Heard) -> list[Caveat]:
-    """What is wrong with the repetition, seen from what the engines said at their ends."""
+    """Reasons why the repetition is invalid, from the final messages of the engines."""
 
     def total(engines: list[EngineProcess], *names: str) -> int:
         return int(sum(heard.results[e.name].values.get(name, 0) for e in engines for name in names))

@@ -298,7 +298,7 @@ class Run:
                 writer.write("lab.json", checked.describe())
 
     def _earlier_variants(self) -> list[dict[str, Any]]:
-        """What the points of a run that is resumed had changed of the links, as checked then."""
+        """Links that the points of the resumed run had changed, as checked at that time."""
         resumed = self._prepared.resumed
         if resumed is None or not (resumed / "lab.json").is_file():
             return []

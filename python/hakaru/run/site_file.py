@@ -61,7 +61,7 @@ class SiteUser(Part):
 
 
 class SiteChap(SiteUser):
-    """What the VMs log in with, all of them."""
+    """Credentials with which all VMs log in."""
 
     target: SiteUser | None = Field(default=None, description="what the targets must prove to be (mutual CHAP)")
     algorithms: list[contract.ChapAlgorithm] = Field(

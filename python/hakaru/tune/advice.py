@@ -31,7 +31,7 @@ TARGET_KEYS = {
 }
 SEGMENT = "max_recv_data_segment_length"
 GRANTED_BYTES = 212_992
-"""What every Linux since 3.2 grants a socket that asks for a buffer (net.core.wmem_max; 4 MiB from
+"""Buffer that every Linux from 3.2 on grants a socket on request (net.core.wmem_max; 4 MiB from
 6.18 on).
 """
 QUEUE_DEPTH_MAX = 1024
@@ -59,7 +59,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Names:
-    """What stands in the text for what is the reader's own."""
+    """Placeholders in the text for the reader's own names and addresses."""
 
     target: str = "IQN-OF-THE-TARGET"
     portal: str = "ADDRESS:3260"
@@ -142,7 +142,7 @@ def _lio(target: Mapping[str, str], chosen: Settings) -> list[tuple[str, str]]:
 
 
 def _sysctl(chosen: Settings, machine: Machine, writes: bool, *, initiator: bool) -> list[str]:
-    """What a node's kernel needs. The initiator asks for its buffer itself, which `*mem_max` must
+    """Kernel settings of a node. The initiator asks for its buffer itself, which `*mem_max` must
     allow; the target's sockets are sized by the kernel, which `tcp_*mem` bounds (by what it
     doubles, so twice the number asked for). Those hold for every connection of the node, so nothing
     is lowered that a kernel grants by itself.

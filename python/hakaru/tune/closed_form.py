@@ -1,4 +1,4 @@
-"""What a setting must come to at best, and the setting that follows from that alone. Pure.
+"""Upper bound of a setting's throughput, and the setting that the bound suggests. Pure.
 
     payload_bytes_per_s(…)    the link's rate less the headers of Ethernet, IP, TCP and iSCSI
     reachable_bytes_per_s(…)  what no setting can exceed: the payload rate, or depth x block / (RTT
@@ -39,7 +39,7 @@ def payload_bytes_per_s(rate_bits_per_s: int, mtu: int, segment_bytes: int) -> f
 
 
 def reachable_bytes_per_s(conditions: Conditions, space: Space) -> float | None:
-    """What no setting can exceed; None where the path is not known."""
+    """Throughput that no setting can exceed; None if the path is unknown."""
     if conditions.rate_bits_per_s is None or conditions.rtt_ns is None:
         return None
     segments = next((int(max(k.levels)) for k in space if k.name == "max_recv_data_segment_length"), 256 << 10)
@@ -104,7 +104,7 @@ def windows(settings: Settings, machine: Machine) -> dict[str, float]:
 
 
 def under_loss_bytes_per_s(conditions: Conditions, settings: Settings, rtt_s: float) -> float:
-    """What congestion control makes of random loss; infinite without."""
+    """Rate that congestion control reaches under random loss; infinite without loss."""
     p = conditions.loss_percent / 100
     control = settings.get("congestion_control", "cubic")
     if p == 0 or control == "bbr":

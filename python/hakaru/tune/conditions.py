@@ -1,4 +1,4 @@
-"""What a tuning is for: the path and the load that are given. Pure data."""
+"""Conditions of a tuning: its path and its load. Pure data."""
 
 from __future__ import annotations
 
@@ -60,5 +60,5 @@ class Conditions:
 
     @classmethod
     def of_json(cls, value: dict[str, Any]) -> Conditions:
-        """What `describe` gave."""
+        """Conditions from the output of `describe`."""
         return cls(**{name: value[name] for name in cls.__dataclass_fields__})

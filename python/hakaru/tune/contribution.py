@@ -1,4 +1,4 @@
-"""What each knob is worth: the best setting against the same with one knob switched back. Pure.
+"""Contribution of each knob: the best setting against the same with that knob reverted. Pure.
 
 All settings are measured in rounds, each once in every round, in shuffled order. Throughputs are
 compared by the logarithm, since what disturbs a measurement does so in proportion. A machine that
@@ -40,8 +40,8 @@ MEDIAN_SPREAD = {1: 1.0, 2: 1.0, 3: 1.16, 4: 1.092, 5: 1.197, 6: 1.135, 7: 1.214
 
 @dataclass(frozen=True)
 class Contribution:
-    """What switching one knob back costs, in percent of the best setting's throughput; `low` to
-    `high`: 95 %.
+    """Loss from reverting one knob, in percent of the best setting's throughput; `low` to `high`:
+    95 % confidence interval.
     """
 
     knob: str

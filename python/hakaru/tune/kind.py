@@ -50,7 +50,7 @@ class TuneKind(ABC):
 
     @abstractmethod
     def defaults(self, study: Study) -> Defaults:
-        """What both ends of a study come to together: where a tuning `--from` it starts."""
+        """Settings that both ends of a study agree on: the start of a tuning with `--from`."""
 
 
 def of(study: Study) -> TuneKind:

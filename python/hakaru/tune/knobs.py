@@ -81,20 +81,20 @@ Space = tuple[Knob, ...]
 
 @dataclass(frozen=True)
 class Machine:
-    """What tuning needs to know of this machine; kept with the run, so that a resumed one has the
-    same knobs.
+    """Facts about this machine that tuning needs. The run stores them, so that a resumed run has
+    the same knobs.
     """
 
     congestion_controls: tuple[str, ...] = ("cubic", "reno")
     send_buffer_auto_max: int = 4 * MIB
-    """What a send buffer that the kernel sizes may grow to (third number of tcp_wmem)."""
+    """Largest send buffer that the kernel's own sizing allows (third number of tcp_wmem)."""
     receive_buffer_auto_max: int = 6 * MIB
     """The same of tcp_rmem."""
 
 
 @dataclass(frozen=True)
 class Defaults:
-    """What stands before anything is turned: what the two ends come to together, and their socket
+    """Values before any knob is changed: the keys that the two ends agree on, and their socket
     buffers.
 
     A key's result is the smaller number of both ends, the OR of InitialR2T, the AND of
@@ -267,5 +267,5 @@ def describe(space: Space) -> list[dict[str, Any]]:
 
 
 def of_json(value: Sequence[Mapping[str, Any]]) -> Space:
-    """What `describe` gave."""
+    """Space from the output of `describe`."""
     return tuple(Knob(k["name"], k["kind"], tuple(k["levels"]), k["default"], tuple(k["places"])) for k in value)

@@ -1,4 +1,4 @@
-"""What tuning needs to know of this machine, from procfs."""
+"""Facts about this machine that tuning needs, from procfs."""
 
 from __future__ import annotations
 

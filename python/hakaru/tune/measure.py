@@ -15,7 +15,7 @@ from hakaru.tune.setup import Setup
 from hakaru.tune.tuning import Trial
 
 RECORD = "tuning"
-"""Where a repetition's record holds what the trial was for: `{phase, knob, settings, seconds}`."""
+"""Key of the trial's purpose in a repetition's record: `{phase, knob, settings, seconds}`."""
 
 
 def trials_of(directory: Path, setup: Setup) -> list[Trial]:

@@ -1,4 +1,4 @@
-"""What a setting takes of both machines, for one session. Pure.
+"""Buffer memory that a setting needs on both machines, for one session. Pure.
 
 socket buffers of the direction that carries the data, twice what was asked for, as the kernel keeps
 it (socket(7)); of a buffer that the kernel sizes, what it may grow to

@@ -41,7 +41,7 @@ from hakaru.tune.tuning import Step, Trial
 from hakaru.wording import number
 
 TUNING = "tuning"
-"""Where run.json holds the setup; what makes a run a tuning."""
+"""Key of the setup in run.json. A run with this key is a tuning."""
 LABELS = {"search": "search", "contribution": "switching back", "peer": "the peer", "advice": "confirming"}
 
 

@@ -25,7 +25,7 @@ Goal = Literal["throughput", "memory"]
 ENOUGH = 0.95
 """Goal `memory`: the share of the best throughput that is enough."""
 BETTER = 1.01
-"""What counts as better: by one percent; less is within what a trial of seconds varies."""
+"""Factor from which a trial counts as better: one percent. Trials of seconds vary by less."""
 NEAR = 0.97
 """Share of what can be reached at all from which on there is nothing left to search for."""
 FREE_KNOBS = 4
@@ -50,7 +50,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class Search:
-    """What is searched for, where."""
+    """Goal and space of the search."""
 
     conditions: Conditions
     space: Space
@@ -63,8 +63,8 @@ class Search:
         return memory_bytes(self.conditions, settings, self.machine)
 
     def best(self, tried: Sequence[Tried]) -> int | None:
-        """Which trial is best: the fastest, or of those that are fast enough the one with the least
-        memory.
+        """Best trial: the fastest, or the one with the least memory among those that are fast
+        enough.
         """
         measured = [i for i, trial in enumerate(tried) if trial.mb_per_s is not None]
         if not measured:
@@ -103,7 +103,7 @@ class Search:
         return self._drawn(tried)
 
     def first_settings(self) -> list[dict[str, Value]]:
-        """What is tried before anything is drawn."""
+        """Trials before the first random one."""
         first = [settle(self.space, defaults_of(self.space)), suggest(self.conditions, self.space, self.machine)]
         if self.goal == "memory":
             first.append(lean(self.conditions, self.space, self.machine))
@@ -138,7 +138,7 @@ class Search:
         return max(drawn, key=lambda trial: trial[0])[1] if drawn else self._again(tried)
 
     def _bound(self, settings: Settings) -> float:
-        """What closed forms say a setting cannot exceed; infinite where the path is not known."""
+        """Upper bound of a setting by closed forms; infinite if the path is unknown."""
         if self.conditions.rate_bits_per_s is None or self.conditions.rtt_ns is None:
             return float("inf")
         return bound_bytes_per_s(self.conditions, settings, self.machine)
@@ -157,11 +157,11 @@ class Search:
         return settle(self.space, {**tried[best].settings, **{k.name: drawn.choice(k.levels) for k in free}})
 
     def _kept(self, tried: Sequence[Tried], seed: int) -> dict[str, Value]:
-        """What is not drawn: nothing two times of three, then all but a few knobs, which stay as
-        the best has them.
+        """Values that the estimator may not draw. In every third trial these are all but a few
+        knobs, at the values of the best trial; in the others none.
 
-        With as few trials as there are here the estimator alone hardly leaves its prior; where the
-        start is nearly right, the way on is by a knob or two.
+        With so few trials the estimator alone stays close to its prior. If the start is nearly
+        right, changing one or two knobs improves it.
         """
         best = self.best(tried)
         if best is None or (len(tried) - len(self.first_settings())) % 3 != 2:
@@ -173,8 +173,8 @@ class Search:
         return {knob.name: _position(knob, settings[knob.name]) for knob in self.space}
 
     def scores(self, tried: Sequence[Tried]) -> list[float]:
-        """What the search maximises: the share of the best rate; for least memory 1 and more where
-        it is enough.
+        """Value that the search maximises: the share of the best rate. For least memory: 1 or more
+        if the rate suffices.
 
         A trial that failed has 0. Above 1 a score rises by 1 from the most memory seen to the
         least.

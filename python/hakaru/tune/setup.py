@@ -1,5 +1,5 @@
-"""What a tuning was asked to do, whole: kept in run.json under `tuning`, so that `--resume` needs
-no more.
+"""Complete order of a tuning. run.json stores it under `tuning`, so that `--resume` needs nothing
+else.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Setup:
     trial_ns: int
     """Measuring time of one trial."""
     start: str
-    """What the knobs stand at before anything is turned: `defaults`, or the study they are from."""
+    """Source of the knobs' first values: `defaults`, or a study."""
     lab: bool
     """Both ends are ours; else a real target."""
     peer: Peer | None = None
@@ -46,7 +46,7 @@ class Setup:
 
     @property
     def reachable_mb_per_s(self) -> float | None:
-        """What no setting can exceed."""
+        """Throughput that no setting can exceed."""
         reachable = reachable_bytes_per_s(self.conditions, self.space)
         return None if reachable is None else reachable / 1e6
 
@@ -69,7 +69,7 @@ class Setup:
 
     @classmethod
     def of_json(cls, value: Mapping[str, Any]) -> Setup:
-        """What `describe` gave."""
+        """Setup from the output of `describe`."""
         machine = value["machine"] | {"congestion_controls": tuple(value["machine"]["congestion_controls"])}
         return cls(
             conditions=Conditions.of_json(value["conditions"]),

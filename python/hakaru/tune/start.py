@@ -1,4 +1,4 @@
-"""Where a tuning starts: the defaults of open-iscsi and LIO, or what a study says at one of its
+"""Start of a tuning: the defaults of open-iscsi and LIO, or the settings of a study at one of its
 points.
 
 TODAY       open-iscsi 2.1 in front of LIO; the README of the study long-distance has the source of

@@ -163,17 +163,17 @@ def _valid(setup: Setup, trials: list[Trial]) -> bool:
 
 
 def findings(setup: Setup, found: Json) -> list[Finding]:
-    """What came of it, in sentences."""
-    findings_: list[Finding] = []
+    """Findings of the tuning, in sentences."""
+    findings: list[Finding] = []
 
     def add(kind: str, message: str, values: Json, evidence: Json | None = None) -> None:
         texts = {language: say(language, f"tuning.{message}", _named(values, language)) for language in LANGUAGES}
-        findings_.append(Finding(kind, {}, texts, None, evidence or {}))
+        findings.append(Finding(kind, {}, texts, None, evidence or {}))
 
     default, best, advised = found["default"], found["best"], found["advised"]
     if best is None:
         add("tuning_failed", "none", {})
-        return findings_
+        return findings
     rate, before = best["mb_per_s"], default["mb_per_s"]["median"]
     values = {"mb": rate["median"], "default": before, "times": rate["median"] / before if before else None}
     spread = {name: rate[name] for name in ("least", "most", "n")}
@@ -214,7 +214,7 @@ def findings(setup: Setup, found: Json) -> list[Finding]:
         add("tuning_kept", "kept", {"knobs": kept})
     if advised and advised["confirmed"] and idle:
         add("tuning_advised", "advised", {"mb": advised["mb_per_s"]["median"]})
-    return findings_
+    return findings
 
 
 def _named(values: Json, language: str) -> Json:

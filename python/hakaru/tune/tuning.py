@@ -31,7 +31,7 @@ ROUNDS: tuple[Phase, ...] = ("contribution", "peer")
 """Phases whose measurements are made round by round."""
 Reason = Literal["reached", "patience", "trials", "time", "failed"]
 PEER = "(peer)"
-"""Where knobs are told apart by name, the peer's: no knob is called so."""
+"""Name of the peer among the names of knobs. No knob has this name."""
 TOLERANCE, TOLERANCE_MAX = 0.03, 0.1
 """Advice may be this share slower than the best found: what repetitions of seconds vary, on a
 machine that is busy.
@@ -42,7 +42,7 @@ FAILURES_MAX = 3
 
 @dataclass(frozen=True)
 class Step:
-    """What is to be measured next. `knob`: which one is switched back (contribution)."""
+    """Next measurement. `knob`: the knob that is reverted, for a contribution."""
 
     phase: Phase
     settings: dict[str, Value]
@@ -93,7 +93,7 @@ class Tuning:
     peer: Peer | None = None
 
     def next(self, trials: Sequence[Trial]) -> Step | None:
-        """What to measure next; None: all is measured."""
+        """Next measurement; None if all are done."""
         tried = self.tried(trials)
         if self.search_ended(trials) is None:
             return Step("search", self.search.propose(tried))
@@ -130,7 +130,7 @@ class Tuning:
         return "time" if searched_s + self._reserve_s(trials) >= self.limits.budget_s else None
 
     def _reserve_s(self, trials: Sequence[Trial]) -> float:
-        """What is kept of the budget for the contributions, and the next trial."""
+        """Part of the budget reserved for the contributions, and the next trial."""
         tried = self.tried(trials)
         best = self.search.best(tried)
         each = sum(t.seconds for t in trials) / len(trials)
@@ -170,11 +170,11 @@ class Tuning:
         return settle(self.search.space, {**self.peer.settings, **same})
 
     def contributions(self, trials: Sequence[Trial]) -> list[Contribution]:
-        """What each knob is worth, of those that were measured."""
+        """Contribution of each measured knob."""
         return [contribution for contribution in self._compared(trials) if contribution.knob != PEER]
 
     def against_peer(self, trials: Sequence[Trial]) -> Contribution | None:
-        """What taking the peer in place of the best costs; below 0 where the peer is faster."""
+        """Loss from using the peer's setting instead of the best; below 0 if the peer is faster."""
         return next((contribution for contribution in self._compared(trials) if contribution.knob == PEER), None)
 
     def _compared(self, trials: Sequence[Trial]) -> list[Contribution]:
